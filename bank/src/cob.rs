@@ -1,0 +1,334 @@
+//! Immediate charges (`cob`): their requests, their revisions and their JSON.
+
+use serde_json::{Map, Value, json};
+
+use crate::problem::Violation;
+use crate::values::{Cents, TaxId, rfc3339};
+
+/// The longest life of a cob, in seconds: the document's type is `int32`.
+const EXPIRACAO_MAX_S: i64 = 2_147_483_647;
+
+/// A person with a tax id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Person {
+    pub(crate) tax_id: TaxId,
+    pub(crate) name: String,
+}
+
+impl Person {
+    pub(crate) fn json(&self) -> Value {
+        json!({self.tax_id.field(): self.tax_id.digits(), "nome": self.name})
+    }
+}
+
+/// The status of a cob. An expired cob is still active.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Status {
+    Active,
+    Paid,
+    RemovedByReceiver,
+    RemovedByPsp,
+}
+
+impl Status {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Active => "ATIVA",
+            Self::Paid => "CONCLUIDA",
+            Self::RemovedByReceiver => "REMOVIDA_PELO_USUARIO_RECEBEDOR",
+            Self::RemovedByPsp => "REMOVIDA_PELO_PSP",
+        }
+    }
+}
+
+/// The fields of a cob that the receiver chooses. Each revision has its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Terms {
+    pub(crate) expiracao_s: i64,
+    pub(crate) amount: Cents,
+    /// `valor.modalidadeAlteracao`, where the request had it. Only 0 is accepted.
+    pub(crate) has_modality: bool,
+    pub(crate) key: String,
+    pub(crate) debtor: Option<Person>,
+    pub(crate) payer_request: Option<String>,
+    pub(crate) additional_info: Option<Value>,
+}
+
+/// An immediate charge.
+#[derive(Clone, Debug)]
+pub(crate) struct Cob {
+    pub(crate) txid: String,
+    pub(crate) created_ms: i64,
+    pub(crate) location_id: u64,
+    pub(crate) location: String,
+    pub(crate) status: Status,
+    /// The terms of each revision. The last is in force. It is never empty.
+    revisions: Vec<Terms>,
+    /// `None` where the profile or a fault leaves it out.
+    pub(crate) br_code: Option<String>,
+    /// End-to-end ids of the Pix that paid it.
+    pub(crate) paid_by: Vec<String>,
+    terms: Terms,
+}
+
+impl Cob {
+    pub(crate) fn new(
+        txid: String,
+        created_ms: i64,
+        (location_id, location): (u64, String),
+        terms: Terms,
+        br_code: Option<String>,
+    ) -> Self {
+        Self {
+            txid,
+            created_ms,
+            location_id,
+            location,
+            status: Status::Active,
+            revisions: vec![terms.clone()],
+            br_code,
+            paid_by: Vec::new(),
+            terms,
+        }
+    }
+
+    /// The terms in force.
+    pub(crate) fn terms(&self) -> &Terms {
+        &self.terms
+    }
+
+    /// Adds a revision.
+    pub(crate) fn revise(&mut self, terms: Terms) {
+        self.revisions.push(terms.clone());
+        self.terms = terms;
+    }
+
+    /// Removes the cob. The number of its revision increases.
+    pub(crate) fn remove(&mut self, status: Status) {
+        self.status = status;
+        self.revisions.push(self.terms.clone());
+    }
+
+    /// When it expires, in Unix milliseconds.
+    pub(crate) fn expires_ms(&self) -> i64 {
+        self.created_ms.saturating_add(self.terms.expiracao_s.saturating_mul(1_000))
+    }
+
+    /// Returns the cob in its last revision.
+    pub(crate) fn json(&self) -> Map<String, Value> {
+        self.render(self.revisions.len().saturating_sub(1), &self.terms)
+    }
+
+    /// Returns the cob in a revision, counted from 0.
+    pub(crate) fn json_of(&self, revision: usize) -> Option<Map<String, Value>> {
+        self.revisions.get(revision).map(|terms| self.render(revision, terms))
+    }
+
+    fn render(&self, revision: usize, terms: &Terms) -> Map<String, Value> {
+        let mut cob = Map::new();
+        let mut set = |name: &str, value: Value| cob.insert(name.to_owned(), value);
+        let created = rfc3339(self.created_ms);
+        set("calendario", json!({"criacao": created, "expiracao": terms.expiracao_s}));
+        set("txid", self.txid.as_str().into());
+        set("revisao", revision.into());
+        set(
+            "loc",
+            json!({
+                "id": self.location_id,
+                "txid": self.txid,
+                "location": self.location,
+                "tipoCob": "cob",
+                "criacao": created,
+            }),
+        );
+        set("location", self.location.as_str().into());
+        set("status", self.status.name().into());
+        if let Some(debtor) = &terms.debtor {
+            set("devedor", debtor.json());
+        }
+        let mut amount = json!({"original": terms.amount.to_string()});
+        if let (true, Some(fields)) = (terms.has_modality, amount.as_object_mut()) {
+            fields.insert("modalidadeAlteracao".to_owned(), 0.into());
+        }
+        set("valor", amount);
+        set("chave", terms.key.as_str().into());
+        if let Some(text) = &terms.payer_request {
+            set("solicitacaoPagador", text.as_str().into());
+        }
+        if let Some(info) = &terms.additional_info {
+            set("infoAdicionais", info.clone());
+        }
+        if let Some(code) = &self.br_code {
+            set("pixCopiaECola", code.as_str().into());
+        }
+        cob
+    }
+}
+
+/// Reads the terms of a request. A request that creates a cob has no `base`; one that revises it changes its base.
+pub(crate) fn parse_terms(
+    body: &Map<String, Value>,
+    base: Option<&Terms>,
+    location_id: Option<u64>,
+    keys: &[String],
+) -> Result<Terms, Vec<Violation>> {
+    let mut violations = Vec::new();
+    let mut refuse = |property: &'static str, reason: &str| violations.push(Violation::new(property, reason));
+
+    let expiracao_s = match body.get("calendario") {
+        None => base.map(|terms| terms.expiracao_s),
+        Some(Value::Object(calendar)) => match calendar.get("expiracao") {
+            // The document's default.
+            None => Some(base.map_or(86_400, |terms| terms.expiracao_s)),
+            Some(value) => value.as_i64().filter(|seconds| (1..=EXPIRACAO_MAX_S).contains(seconds)),
+        },
+        Some(_) => None,
+    };
+    if expiracao_s.is_none() {
+        refuse("cob.calendario.expiracao", "O campo cob.calendario.expiracao é igual ou menor que zero.");
+    }
+
+    let amount = match body.get("valor") {
+        None => base.map(|terms| (terms.amount, terms.has_modality)),
+        Some(value) => parse_amount(value),
+    };
+    match amount {
+        None => refuse("cob.valor.original", "O campo cob.valor.original não respeita o schema."),
+        Some((amount, _)) if amount.get() == 0 => {
+            refuse("cob.valor.original", "O campo cob.valor.original é zero.");
+        }
+        Some(_) => {}
+    }
+
+    let key = match body.get("chave") {
+        None => base.map(|terms| terms.key.clone()),
+        Some(value) => text(value, 77),
+    };
+    match &key {
+        None => refuse("cob.chave", "O campo cob.chave não respeita o schema."),
+        Some(key) if !keys.contains(key) => {
+            let reason =
+                "O campo cob.chave corresponde a uma conta que não pertence a este usuário recebedor.";
+            refuse("cob.chave", reason);
+        }
+        Some(_) => {}
+    }
+
+    let debtor = match body.get("devedor") {
+        None => Some(base.and_then(|terms| terms.debtor.clone())),
+        Some(value) => parse_person(value).map(Some),
+    };
+    if debtor.is_none() {
+        refuse("cob.devedor", "O objeto cob.devedor não respeita o schema.");
+    }
+    let payer_request = match body.get("solicitacaoPagador") {
+        None => Some(base.and_then(|terms| terms.payer_request.clone())),
+        Some(value) => text(value, 140).map(Some),
+    };
+    if payer_request.is_none() {
+        refuse("cob.solicitacaoPagador", "O campo solicitacaoPagador não respeita o schema.");
+    }
+    let additional_info = match body.get("infoAdicionais") {
+        None => Some(base.and_then(|terms| terms.additional_info.clone())),
+        Some(value) => is_additional_info(value).then(|| Some(value.clone())),
+    };
+    if additional_info.is_none() {
+        refuse("cob.infoAdicionais", "O objeto infoAdicionais não respeita o schema.");
+    }
+    if let Some(location) = body.get("loc") {
+        let id = location.get("id").and_then(Value::as_u64);
+        if id.is_none() || id != location_id {
+            refuse("cob.loc.id", "O location referenciado por loc.id inexiste.");
+        }
+    }
+
+    match (expiracao_s, amount, key, debtor, payer_request, additional_info) {
+        (
+            Some(expiracao_s),
+            Some((amount, has_modality)),
+            Some(key),
+            Some(debtor),
+            Some(payer_request),
+            Some(additional_info),
+        ) if violations.is_empty() => {
+            Ok(Terms { expiracao_s, amount, has_modality, key, debtor, payer_request, additional_info })
+        }
+        _ => Err(violations),
+    }
+}
+
+/// Reads `valor`. The payer can't change the amount here, so `modalidadeAlteracao` 1 and `retirada` are refused.
+fn parse_amount(value: &Value) -> Option<(Cents, bool)> {
+    let fields = value.as_object()?;
+    let is_fixed = fields.get("modalidadeAlteracao").is_none_or(|modality| *modality == 0);
+    if !is_fixed || fields.contains_key("retirada") {
+        return None;
+    }
+    let amount = Cents::parse(fields.get("original")?.as_str()?)?;
+    Some((amount, fields.contains_key("modalidadeAlteracao")))
+}
+
+fn parse_person(value: &Value) -> Option<Person> {
+    let fields = value.as_object()?;
+    let name = text(fields.get("nome")?, 200)?;
+    let tax_id = match (fields.get("cpf"), fields.get("cnpj")) {
+        (Some(cpf), None) => TaxId::cpf(cpf.as_str()?)?,
+        (None, Some(cnpj)) => TaxId::cnpj(cnpj.as_str()?)?,
+        (Some(_), Some(_)) | (None, None) => return None,
+    };
+    Some(Person { tax_id, name })
+}
+
+fn is_additional_info(value: &Value) -> bool {
+    let is_item = |item: &Value| {
+        item.get("nome").is_some_and(|name| text(name, 50).is_some())
+            && item.get("valor").is_some_and(|value| text(value, 200).is_some())
+    };
+    value.as_array().is_some_and(|items| items.len() <= 50 && items.iter().all(is_item))
+}
+
+fn text(value: &Value, max_chars: usize) -> Option<String> {
+    value.as_str().filter(|text| text.chars().count() <= max_chars).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(body: &Value) -> Result<Terms, Vec<&'static str>> {
+        parse_terms(body.as_object().unwrap(), None, None, &["loja".to_owned()])
+            .map_err(|violations| violations.into_iter().map(|violation| violation.property).collect())
+    }
+
+    #[test]
+    fn an_absent_expiry_is_the_documents_default() {
+        let terms = parse(&json!({"calendario": {}, "valor": {"original": "1.00"}, "chave": "loja"}));
+        assert_eq!(terms.unwrap().expiracao_s, 86_400);
+    }
+
+    #[test]
+    fn each_violation_names_its_field() {
+        let good = json!({"calendario": {"expiracao": 60}, "valor": {"original": "1.00"}, "chave": "loja"});
+        for (field, value, property) in [
+            ("calendario", json!({"expiracao": 0}), "cob.calendario.expiracao"),
+            ("calendario", json!({"expiracao": "60"}), "cob.calendario.expiracao"),
+            ("valor", json!({"original": "0.00"}), "cob.valor.original"),
+            ("valor", json!({"original": 1.0}), "cob.valor.original"),
+            ("valor", json!({"original": "1.00", "modalidadeAlteracao": 1}), "cob.valor.original"),
+            ("chave", json!("other"), "cob.chave"),
+            ("devedor", json!({"cpf": "12345678909"}), "cob.devedor"),
+            ("devedor", json!({"cpf": "12345678909", "cnpj": "12ABC34501DE35", "nome": "A"}), "cob.devedor"),
+            ("solicitacaoPagador", json!("a".repeat(141)), "cob.solicitacaoPagador"),
+            ("infoAdicionais", json!([{"nome": "a"}]), "cob.infoAdicionais"),
+            ("loc", json!({"id": 9}), "cob.loc.id"),
+        ] {
+            let mut body = good.clone();
+            body[field] = value;
+            assert_eq!(parse(&body), Err(vec![property]), "{body}");
+        }
+        assert_eq!(
+            parse(&json!({})),
+            Err(vec!["cob.calendario.expiracao", "cob.valor.original", "cob.chave"])
+        );
+    }
+}

@@ -1,0 +1,234 @@
+//! A bank that serves the Central Bank's API Pix, for laptops and tests. `docs/bank.md` describes it.
+//!
+//! It uses no other crate of the workspace. The service and the bank therefore can't share a mistake: the bank has its
+//! own BR Code, CRC, amounts and ids.
+//!
+//! Everything is in memory. The clock is an argument, and all delays of the bank follow it, so that moving the clock
+//! moves the bank too. Ids and tokens follow from a seed and the order of requests.
+
+mod brcode;
+mod cob;
+mod fault;
+mod pix;
+mod problem;
+mod profile;
+mod query;
+mod server;
+mod state;
+mod tls;
+mod values;
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use serde_json::Value;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio_rustls::TlsAcceptor;
+
+pub use fault::{FaultKind, UnknownFault};
+pub use profile::{Behaviour, Profile, TokenAuthentication};
+pub use state::{MedError, MedNature, Paid, PayError, PayRequest, Payer, ReportedTxid};
+pub use tls::{CallbackTls, ServerTls};
+pub use values::Cents;
+
+use server::Server;
+use state::State;
+
+/// Returns the current time in Unix milliseconds.
+pub type Clock = Arc<dyn Fn() -> i64 + Send + Sync>;
+
+/// A receiver with an account at the bank.
+#[derive(Clone)]
+pub struct Client {
+    /// The `OAuth2` client id.
+    pub client_id: String,
+    /// The `OAuth2` client secret.
+    pub client_secret: String,
+    /// The Pix keys of the account.
+    pub keys: Vec<String>,
+    /// The name in BR Codes. Only the first 25 characters appear there.
+    pub name: String,
+    /// The city in BR Codes. Only the first 15 characters appear there.
+    pub city: String,
+    /// The CNPJ of the receiver.
+    pub cnpj: String,
+}
+
+/// How the bank runs.
+#[derive(Clone)]
+pub struct Options {
+    /// The address to listen on. Port 0 is any free port.
+    pub listen: SocketAddr,
+    /// The differences from other banks.
+    pub profile: Profile,
+    /// The receivers.
+    pub clients: Vec<Client>,
+    /// The clock that everything follows.
+    pub clock: Clock,
+    /// How far the bank's clock is ahead of `clock`, in seconds. Negative if it is behind.
+    pub skew_s: i64,
+    /// Determines tokens and locations.
+    pub seed: u64,
+    /// Serves `https` instead of `http`.
+    pub tls: Option<ServerTls>,
+    /// Required for callback URLs with `https`.
+    pub callback_tls: Option<CallbackTls>,
+}
+
+impl Options {
+    /// Returns options with the profile `complete`, plain HTTP on any loopback port, no skew and no client.
+    pub fn new(clock: Clock) -> Self {
+        Self {
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            profile: Profile::default(),
+            clients: Vec::new(),
+            clock,
+            skew_s: 0,
+            seed: 0,
+            tls: None,
+            callback_tls: None,
+        }
+    }
+}
+
+/// A running bank. It stops when it is dropped.
+pub struct Bank {
+    server: Arc<Server>,
+    origin: String,
+    tasks: [JoinHandle<()>; 2],
+}
+
+impl Bank {
+    /// Starts a bank. Fails if the address is in use, or if a certificate or key is not valid.
+    pub async fn start(options: Options) -> io::Result<Self> {
+        let behaviour = options.profile.behaviour();
+        let scheme = if options.tls.is_some() { "https" } else { "http" };
+        let acceptor = match &options.tls {
+            None => None,
+            Some(tls) => Some(TlsAcceptor::from(tls::server_config(tls)?)),
+        };
+        let callback_tls = tls::client_config(options.callback_tls.as_ref())?;
+        let listener = TcpListener::bind(options.listen).await?;
+        let origin = format!("{scheme}://{}", listener.local_addr()?);
+        let state = State::new(options.seed, behaviour, options.clients);
+        let skew_ms = options.skew_s.saturating_mul(1_000);
+        let server = Arc::new(Server::new(behaviour, options.clock, skew_ms, state, callback_tls));
+        let tasks = [
+            tokio::spawn(Arc::clone(&server).accept(listener, acceptor)),
+            tokio::spawn(Arc::clone(&server).run_timers()),
+        ];
+        Ok(Self { server, origin, tasks })
+    }
+
+    /// Returns the base URL of the API, such as `http://127.0.0.1:4000/v2`. Routes follow it: `/cob/{txid}`.
+    pub fn url(&self) -> String {
+        format!("{}{}", self.origin, self.server.behaviour.base_path)
+    }
+
+    /// Returns the URL of the token endpoint.
+    pub fn token_url(&self) -> String {
+        format!("{}{}", self.origin, self.server.behaviour.token_path)
+    }
+
+    /// Returns the settings of the bank's profile.
+    pub fn behaviour(&self) -> &'static Behaviour {
+        self.server.behaviour
+    }
+
+    /// Pays a cob as the customer of another bank.
+    pub fn pay(&self, request: &PayRequest) -> Result<Paid, PayError> {
+        let (now_ms, mut state) = self.server.state();
+        state.pay(now_ms, request)
+    }
+
+    /// Makes a fault occur `count` times, in addition to earlier injections.
+    pub fn inject_fault(&self, kind: FaultKind, count: u32) {
+        self.server.state().1.faults.inject(kind, count);
+    }
+
+    /// Returns how often a fault will still occur.
+    pub fn pending_faults(&self, kind: FaultKind) -> u32 {
+        self.server.state().1.faults.pending(kind)
+    }
+
+    /// Removes all faults that have not occurred.
+    pub fn clear_faults(&self) {
+        self.server.state().1.faults.clear();
+    }
+
+    /// Returns a Pix to its payer by MED, as a decision of the banks. Without an amount, returns the remaining
+    /// amount of the Pix. Returns the id of the devolução.
+    pub fn open_med_devolucao(
+        &self,
+        end_to_end_id: &str,
+        amount: Option<Cents>,
+        nature: MedNature,
+    ) -> Result<String, MedError> {
+        let (now_ms, mut state) = self.server.state();
+        state.return_by_med(now_ms, end_to_end_id, amount, nature)
+    }
+
+    /// Returns the bank's books: `{cobs, pix, pixOut}`. In every profile they contain each Pix with its payer and cob,
+    /// including Pix that the API does not show yet.
+    pub fn snapshot(&self) -> Value {
+        self.server.state().1.snapshot()
+    }
+
+    /// Makes the bank look at its clock at once. Otherwise it does so every 20 ms.
+    pub fn wake(&self) {
+        self.server.wake();
+    }
+
+    /// Stops the bank and closes its connections.
+    pub async fn stop(mut self) {
+        for task in &mut self.tasks {
+            task.abort();
+            // The result says only that the task was aborted.
+            let _ = task.await;
+        }
+    }
+}
+
+impl Drop for Bank {
+    fn drop(&mut self) {
+        for task in &self.tasks {
+            task.abort();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    /// Returns the dependencies that a manifest lists one a line, with their settings.
+    fn dependencies(manifest: &str) -> Vec<(&str, &str)> {
+        let mut is_listed = false;
+        let mut listed = Vec::new();
+        for line in manifest.lines() {
+            if line.starts_with('[') {
+                is_listed = line.ends_with("dependencies]");
+            } else if let (true, Some(end)) = (is_listed, line.find(['.', ' ', '='])) {
+                listed.push(line.split_at(end));
+            }
+        }
+        listed
+    }
+
+    #[test]
+    fn the_bank_uses_no_other_crate_of_the_workspace() {
+        let ours: Vec<&str> = dependencies(include_str!("../../Cargo.toml"))
+            .into_iter()
+            .filter(|(_, settings)| settings.contains("path"))
+            .map(|(name, _)| name)
+            .collect();
+        let used = dependencies(include_str!("../Cargo.toml"));
+        assert!(
+            ours.contains(&"domain") && used.iter().any(|(name, _)| *name == "hyper"),
+            "{ours:?} {used:?}"
+        );
+        for (name, settings) in used {
+            assert!(!ours.contains(&name) && !settings.contains("path"), "{name} belongs to the service");
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! Query strings and percent-encoded paths.
+
+use serde_json::{Map, Value, json};
+
+use crate::problem::{Problem, Violation};
+use crate::profile::Behaviour;
+use crate::values::{TaxId, parse_rfc3339, rfc3339};
+
+/// The parameters of a query string.
+#[derive(Debug, Default)]
+pub(crate) struct Query(Vec<(String, String)>);
+
+impl Query {
+    pub(crate) fn parse(text: &str) -> Self {
+        Self(url::form_urlencoded::parse(text.as_bytes()).into_owned().collect())
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+}
+
+/// Decodes a segment of a path. `None` if an escape is malformed or the text is not UTF-8.
+pub(crate) fn decode_segment(segment: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(segment.len());
+    let mut rest = segment.bytes();
+    while let Some(byte) = rest.next() {
+        if byte == b'%' {
+            let mut digit = || char::from(rest.next()?).to_digit(16);
+            let (high, low) = (digit()?, digit()?);
+            bytes.push(u8::try_from(high << 4 | low).ok()?);
+        } else {
+            bytes.push(byte);
+        }
+    }
+    String::from_utf8(bytes).ok()
+}
+
+/// A page of a list, and the period and persons that it is limited to.
+#[derive(Debug)]
+pub(crate) struct ListQuery {
+    pub(crate) from_ms: i64,
+    pub(crate) to_ms: i64,
+    pub(crate) tax_id: Option<TaxId>,
+    page: usize,
+    page_size: usize,
+}
+
+impl ListQuery {
+    /// Reads the parameters that all lists have. `kind` names the problem of an invalid list request.
+    pub(crate) fn parse(query: &Query, kind: &'static str, behaviour: &Behaviour) -> Result<Self, Problem> {
+        let mut violations = Vec::new();
+        let mut refuse = |property, reason: &str| violations.push(Violation::new(property, reason));
+        let from_ms = query.get("inicio").and_then(parse_rfc3339);
+        let to_ms = query.get("fim").and_then(parse_rfc3339);
+        match (from_ms, to_ms) {
+            (Some(from_ms), Some(to_ms)) => {
+                if to_ms < from_ms {
+                    refuse("fim", "O timestamp do parâmetro fim é anterior ao do parâmetro inicio.");
+                } else if to_ms.saturating_sub(from_ms) > behaviour.max_period_s.saturating_mul(1_000) {
+                    refuse("fim", "O período excede o máximo que este PSP permite.");
+                }
+            }
+            (None, _) => refuse("inicio", "O parâmetro inicio não respeita o schema."),
+            (Some(_), None) => refuse("fim", "O parâmetro fim não respeita o schema."),
+        }
+        let tax_id = match (query.get("cpf"), query.get("cnpj")) {
+            (None, None) => None,
+            (Some(_), Some(_)) => {
+                refuse("cpf", "Ambos os parâmetros cpf e cnpj estão preenchidos.");
+                None
+            }
+            (Some(cpf), None) => {
+                let cpf = TaxId::cpf(cpf);
+                if cpf.is_none() {
+                    refuse("cpf", "O parâmetro cpf não respeita o schema.");
+                }
+                cpf
+            }
+            (None, Some(cnpj)) => {
+                let cnpj = TaxId::cnpj(cnpj);
+                if cnpj.is_none() {
+                    refuse("cnpj", "O parâmetro cnpj não respeita o schema.");
+                }
+                cnpj
+            }
+        };
+        let page: Option<usize> =
+            query.get("paginacao.paginaAtual").map_or(Some(0), |text| text.parse().ok());
+        if page.is_none() {
+            refuse("paginacao.paginaAtual", "O parâmetro paginacao.paginaAtual não respeita o schema.");
+        }
+        let page_size: Option<usize> = query
+            .get("paginacao.itensPorPagina")
+            .map_or(Some(100), |text| text.parse().ok())
+            .filter(|size| (1..=1_000).contains(size));
+        if page_size.is_none() {
+            refuse("paginacao.itensPorPagina", "O parâmetro paginacao.itensPorPagina não respeita o schema.");
+        }
+        match (from_ms, to_ms, page, page_size) {
+            (Some(from_ms), Some(to_ms), Some(page), Some(page_size)) if violations.is_empty() => {
+                Ok(Self { from_ms, to_ms, tax_id, page, page_size })
+            }
+            _ => Err(Problem::invalid(kind, violations)),
+        }
+    }
+
+    /// Returns one page of the items, and `parametros`.
+    pub(crate) fn page<T>(&self, items: Vec<T>) -> (Vec<T>, Map<String, Value>) {
+        let total = items.len();
+        // A list without items has one page, which is empty.
+        let pages = total.div_ceil(self.page_size).max(1);
+        let start = self.page.saturating_mul(self.page_size);
+        let page = items.into_iter().skip(start).take(self.page_size).collect();
+        let mut parameters = Map::new();
+        parameters.insert("inicio".to_owned(), rfc3339(self.from_ms).into());
+        parameters.insert("fim".to_owned(), rfc3339(self.to_ms).into());
+        if let Some(tax_id) = &self.tax_id {
+            parameters.insert(tax_id.field().to_owned(), tax_id.digits().into());
+        }
+        parameters.insert(
+            "paginacao".to_owned(),
+            json!({
+                "paginaAtual": self.page,
+                "itensPorPagina": self.page_size,
+                "quantidadeDePaginas": pages,
+                "quantidadeTotalDeItens": total,
+            }),
+        );
+        (page, parameters)
+    }
+
+    /// True if the time is in the period. Both ends belong to it.
+    pub(crate) fn includes(&self, at_ms: i64) -> bool {
+        (self.from_ms..=self.to_ms).contains(&at_ms)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::Profile;
+
+    fn list(text: &str) -> Result<ListQuery, Vec<&'static str>> {
+        ListQuery::parse(&Query::parse(text), "PixConsultaInvalida", Profile::AppKey.behaviour())
+            .map_err(|problem| problem.violations.into_iter().map(|violation| violation.property).collect())
+    }
+
+    const DAY: &str = "inicio=2026-11-20T00:00:00Z&fim=2026-11-21T00:00:00-03:00";
+
+    #[test]
+    fn pages_cover_a_list_without_gap() {
+        let mut seen = Vec::new();
+        for page in 0..3 {
+            let query =
+                list(&format!("{DAY}&paginacao.paginaAtual={page}&paginacao.itensPorPagina=2")).unwrap();
+            let (items, parameters) = query.page(vec![1, 2, 3, 4, 5]);
+            assert_eq!(parameters["paginacao"]["quantidadeDePaginas"], 3);
+            assert_eq!(parameters["paginacao"]["quantidadeTotalDeItens"], 5);
+            seen.extend(items);
+        }
+        assert_eq!(seen, [1, 2, 3, 4, 5]);
+        let (items, parameters) = list(DAY).unwrap().page(Vec::<u8>::new());
+        assert_eq!((items.len(), &parameters["paginacao"]["quantidadeDePaginas"]), (0, &json!(1)));
+    }
+
+    #[test]
+    fn an_invalid_list_request_names_the_parameter() {
+        for (text, property) in [
+            ("fim=2026-11-21T00:00:00Z".to_owned(), "inicio"),
+            ("inicio=2026-11-21T00:00:00Z&fim=2026-11-20T00:00:00Z".to_owned(), "fim"),
+            ("inicio=2026-11-01T00:00:00Z&fim=2026-11-20T00:00:00Z".to_owned(), "fim"),
+            (format!("{DAY}&cpf=1"), "cpf"),
+            (format!("{DAY}&cpf=12345678909&cnpj=12ABC34501DE35"), "cpf"),
+            (format!("{DAY}&cnpj=1"), "cnpj"),
+            (format!("{DAY}&paginacao.paginaAtual=-1"), "paginacao.paginaAtual"),
+            (format!("{DAY}&paginacao.itensPorPagina=1001"), "paginacao.itensPorPagina"),
+        ] {
+            assert_eq!(list(&text).unwrap_err(), [property], "{text}");
+        }
+    }
+
+    #[test]
+    fn a_path_segment_is_decoded() {
+        assert_eq!(decode_segment("%2B5511999990000").as_deref(), Some("+5511999990000"));
+        assert_eq!(decode_segment("a+b").as_deref(), Some("a+b"));
+        assert_eq!(decode_segment("%C3%A3").as_deref(), Some("ã"));
+        assert_eq!(decode_segment("%2"), None);
+        assert_eq!(decode_segment("%FF"), None);
+    }
+}

@@ -1,0 +1,98 @@
+//! The state of the bank and the rules that change it. No I/O, and no clock: the time is an argument.
+
+mod cobs;
+mod payments;
+mod returns;
+mod timers;
+mod tokens;
+mod webhooks;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use serde_json::{Value, json};
+
+use crate::Client;
+use crate::cob::{Cob, Person};
+use crate::fault::Faults;
+use crate::pix::{Devolucao, Pix, PixOut};
+use crate::problem::Problem;
+use crate::profile::Behaviour;
+use crate::values::rfc3339;
+
+pub use payments::{Paid, PayError, PayRequest, Payer, ReportedTxid};
+pub use returns::{MedError, MedNature};
+pub(crate) use timers::Callback;
+
+use timers::Timer;
+use tokens::Token;
+use webhooks::Webhook;
+
+pub(crate) type Result<T> = std::result::Result<T, Problem>;
+
+/// The state of the bank.
+pub(crate) struct State {
+    seed: u64,
+    behaviour: &'static Behaviour,
+    clients: Vec<Client>,
+    pub(crate) faults: Faults,
+    serial: u64,
+    tokens: BTreeMap<String, Token>,
+    /// By client and txid.
+    cobs: BTreeMap<(usize, String), Cob>,
+    /// By end-to-end id.
+    pix: BTreeMap<String, Pix>,
+    /// By client and id.
+    pix_out: BTreeMap<(usize, String), PixOut>,
+    /// By key.
+    webhooks: BTreeMap<String, Webhook>,
+    /// By time and serial number.
+    timers: BTreeMap<(i64, u64), Timer>,
+    outbox: VecDeque<Callback>,
+}
+
+impl State {
+    pub(crate) fn new(seed: u64, behaviour: &'static Behaviour, clients: Vec<Client>) -> Self {
+        Self {
+            seed,
+            behaviour,
+            clients,
+            faults: Faults::default(),
+            serial: 0,
+            tokens: BTreeMap::new(),
+            cobs: BTreeMap::new(),
+            pix: BTreeMap::new(),
+            pix_out: BTreeMap::new(),
+            webhooks: BTreeMap::new(),
+            timers: BTreeMap::new(),
+            outbox: VecDeque::new(),
+        }
+    }
+
+    fn next_serial(&mut self) -> u64 {
+        self.serial = self.serial.saturating_add(1);
+        self.serial
+    }
+
+    /// Returns all cobs, Pix and Pix out. Each Pix has its payer and cob. Pix that are not visible yet are included.
+    pub(crate) fn snapshot(&self) -> Value {
+        let pix: Vec<Value> = self
+            .pix
+            .values()
+            .map(|pix| {
+                json!({
+                    "endToEndId": pix.end_to_end_id,
+                    "txid": pix.txid,
+                    "cob": pix.cob,
+                    "chave": pix.key,
+                    "valor": pix.amount.to_string(),
+                    "horario": rfc3339(pix.at_ms),
+                    "pagador": pix.payer.as_ref().map(Person::json),
+                    "devolucoes": pix.returns.iter().map(Devolucao::json).collect::<Vec<_>>(),
+                })
+            })
+            .collect();
+        let cobs: Vec<Value> = self.cobs.values().map(|cob| Value::Object(cob.json())).collect();
+        let pix_out: Vec<Value> = self.pix_out.values().map(PixOut::json).collect();
+        json!({"cobs": cobs, "pix": pix, "pixOut": pix_out})
+    }
+}

@@ -1,0 +1,254 @@
+//! Devoluções, returns by MED, and Pix out.
+
+use std::fmt;
+
+use serde_json::{Map, Value};
+
+use super::timers::{SETTLEMENT_DELAY_MS, Timer};
+use super::{Result, State};
+use crate::fault::FaultKind;
+use crate::pix::{Devolucao, PixOut, Progress, description};
+use crate::problem::{Problem, Violation};
+use crate::values::{Cents, is_alphanumeric, transaction_id};
+
+/// How long a devolução with the fault `devolucao_stuck` is in progress.
+const STUCK_MS: i64 = 6 * 3_600_000;
+/// A Pix can be returned until this time after its settlement.
+const RETURN_WINDOW_MS: i64 = 90 * 86_400_000;
+
+/// The reason that the bank can't return a Pix by MED.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MedError {
+    /// No Pix has the end-to-end id.
+    UnknownPix,
+    /// The amount is zero, or more than the remaining amount of the Pix.
+    InvalidAmount,
+}
+
+impl fmt::Display for MedError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::UnknownPix => "no Pix has this end-to-end id",
+            Self::InvalidAmount => {
+                "the amount must be at least 0.01 and at most the remaining amount of the Pix"
+            }
+        })
+    }
+}
+
+impl std::error::Error for MedError {}
+
+/// The `natureza` of a return by MED.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MedNature {
+    /// `MED_FRAUDE`.
+    Fraud,
+    /// `MED_OPERACIONAL`.
+    Operational,
+    /// `MED_PIX_AUTOMATICO`.
+    AutomaticPix,
+}
+
+impl MedNature {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Fraud => "MED_FRAUDE",
+            Self::Operational => "MED_OPERACIONAL",
+            Self::AutomaticPix => "MED_PIX_AUTOMATICO",
+        }
+    }
+}
+
+impl State {
+    pub(crate) fn put_devolucao(
+        &mut self,
+        now_ms: i64,
+        client: usize,
+        (end_to_end_id, id): (&str, &str),
+        body: &Map<String, Value>,
+    ) -> Result<Value> {
+        const KIND: &str = "PixDevolucaoInvalida";
+        let pix = self.own_pix(now_ms, client, end_to_end_id)?;
+        let mut violations = Vec::new();
+        let mut refuse = |property, reason: &str| violations.push(Violation::new(property, reason));
+        if !is_alphanumeric(id, 1..=35) {
+            refuse("devolucao.id", "O campo devolucao.id não respeita o schema.");
+        }
+        if pix.returns.iter().any(|item| item.id == id) {
+            refuse("devolucao.id", "O id já foi utilizado por outra requisição de devolução.");
+        }
+        if now_ms > pix.at_ms.saturating_add(RETURN_WINDOW_MS) {
+            refuse("pix.horario", "O prazo de 90 dias para solicitar a devolução terminou.");
+        }
+        let amount = body
+            .get("valor")
+            .and_then(Value::as_str)
+            .and_then(Cents::parse)
+            .filter(|amount| amount.get() > 0);
+        match amount {
+            None => refuse("devolucao.valor", "O campo devolucao.valor não respeita o schema."),
+            Some(amount) if amount.get() > pix.returnable() => {
+                refuse("devolucao.valor", "A soma das devoluções excederia o valor do Pix.");
+            }
+            Some(_) => {}
+        }
+        // `RETIRADA` is for withdrawals, which this bank does not have.
+        if body.get("natureza").is_some_and(|nature| nature != "ORIGINAL") {
+            refuse("devolucao.natureza", "O campo devolucao.natureza não é permitido para este Pix.");
+        }
+        let description = description(body);
+        if description.is_err() {
+            refuse("devolucao.descricao", "O campo devolucao.descricao não respeita o schema.");
+        }
+        match (amount, description) {
+            (Some(amount), Ok(description)) if violations.is_empty() => {
+                let id = id.to_owned();
+                Ok(self.add_devolucao(now_ms, end_to_end_id, id, amount, "ORIGINAL", description))
+            }
+            _ => Err(Problem::invalid(KIND, violations)),
+        }
+    }
+
+    fn add_devolucao(
+        &mut self,
+        now_ms: i64,
+        end_to_end_id: &str,
+        id: String,
+        amount: Cents,
+        nature: &'static str,
+        description: Option<String>,
+    ) -> Value {
+        let (settles_ms, is_to_be_executed) = self.outcome(now_ms);
+        let serial = self.next_serial();
+        let devolucao = Devolucao {
+            id: id.clone(),
+            rtr_id: transaction_id('D', now_ms, serial),
+            amount,
+            nature,
+            description,
+            requested_ms: now_ms,
+            progress: Progress::Pending,
+            is_to_be_executed,
+        };
+        let answer = devolucao.json();
+        if let Some(pix) = self.pix.get_mut(end_to_end_id) {
+            pix.returns.push(devolucao);
+        }
+        self.schedule(settles_ms, Timer::SettleDevolucao { end_to_end_id: end_to_end_id.to_owned(), id });
+        answer
+    }
+
+    /// Decides when a transfer becomes final, and whether it will be executed.
+    fn outcome(&mut self, now_ms: i64) -> (i64, bool) {
+        let is_stuck = self.faults.take(FaultKind::DevolucaoStuck);
+        let delay_ms = if is_stuck { STUCK_MS } else { SETTLEMENT_DELAY_MS };
+        (now_ms.saturating_add(delay_ms), !self.faults.take(FaultKind::DevolucaoUnrealized))
+    }
+
+    pub(crate) fn get_devolucao(
+        &self,
+        now_ms: i64,
+        client: usize,
+        end_to_end_id: &str,
+        id: &str,
+    ) -> Result<Value> {
+        self.own_pix(now_ms, client, end_to_end_id)?
+            .returns
+            .iter()
+            .find(|item| item.id == id)
+            .map(Devolucao::json)
+            .ok_or_else(|| Problem::not_found("PixDevolucaoNaoEncontrada"))
+    }
+
+    /// Returns a Pix, or a part of it, to its payer by MED. Returns the id of the devolução.
+    pub(crate) fn return_by_med(
+        &mut self,
+        now_ms: i64,
+        end_to_end_id: &str,
+        amount: Option<Cents>,
+        nature: MedNature,
+    ) -> std::result::Result<String, MedError> {
+        let left = self.pix.get(end_to_end_id).ok_or(MedError::UnknownPix)?.returnable();
+        let amount = amount.or_else(|| Cents::new(left)).ok_or(MedError::InvalidAmount)?;
+        if amount.get() == 0 || amount.get() > left {
+            return Err(MedError::InvalidAmount);
+        }
+        let id = format!("med{}", self.next_serial());
+        self.add_devolucao(now_ms, end_to_end_id, id.clone(), amount, nature.name(), None);
+        Ok(id)
+    }
+
+    // Pix out.
+
+    pub(crate) fn put_pix_out(
+        &mut self,
+        now_ms: i64,
+        client: usize,
+        id: &str,
+        body: &Map<String, Value>,
+    ) -> Result<Value> {
+        const KIND: &str = "PixOutInvalido";
+        let mut violations = Vec::new();
+        let mut refuse = |property, reason: &str| violations.push(Violation::new(property, reason));
+        if !is_alphanumeric(id, 1..=35) {
+            refuse("pixOut.id", "O campo pixOut.id não respeita o schema.");
+        }
+        let amount = body
+            .get("valor")
+            .and_then(Value::as_str)
+            .and_then(Cents::parse)
+            .filter(|amount| amount.get() > 0);
+        if amount.is_none() {
+            refuse("pixOut.valor", "O campo pixOut.valor não respeita o schema.");
+        }
+        let key = body
+            .get("chave")
+            .and_then(Value::as_str)
+            .filter(|key| (1..=77).contains(&key.chars().count()))
+            .map(str::to_owned);
+        if key.is_none() {
+            refuse("pixOut.chave", "O campo pixOut.chave não respeita o schema.");
+        }
+        let description = description(body);
+        if description.is_err() {
+            refuse("pixOut.descricao", "O campo pixOut.descricao não respeita o schema.");
+        }
+        let (Some(amount), Some(key), Ok(description), true) =
+            (amount, key, description, violations.is_empty())
+        else {
+            return Err(Problem::invalid(KIND, violations));
+        };
+        if let Some(known) = self.pix_out.get(&(client, id.to_owned())) {
+            // The same request again is the same Pix.
+            return if known.amount == amount && known.key == key && known.description == description {
+                Ok(known.json())
+            } else {
+                let reason = "O id já foi utilizado por outra requisição.";
+                Err(Problem::violation(KIND, "pixOut.id", reason))
+            };
+        }
+        let (settles_ms, is_to_be_executed) = self.outcome(now_ms);
+        let serial = self.next_serial();
+        let pix_out = PixOut {
+            id: id.to_owned(),
+            end_to_end_id: transaction_id('E', now_ms, serial),
+            amount,
+            key,
+            description,
+            requested_ms: now_ms,
+            progress: Progress::Pending,
+            is_to_be_executed,
+        };
+        let answer = pix_out.json();
+        self.pix_out.insert((client, id.to_owned()), pix_out);
+        self.schedule(settles_ms, Timer::SettlePixOut { client, id: id.to_owned() });
+        Ok(answer)
+    }
+
+    pub(crate) fn get_pix_out(&self, client: usize, id: &str) -> Result<Value> {
+        self.pix_out
+            .get(&(client, id.to_owned()))
+            .map(PixOut::json)
+            .ok_or_else(|| Problem::not_found("PixOutNaoEncontrado"))
+    }
+}

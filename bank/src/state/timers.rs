@@ -1,0 +1,171 @@
+//! Actions at a time in the future: settlements and callbacks.
+
+use serde_json::{Value, json};
+
+use super::{MedNature, State};
+use crate::fault::FaultKind;
+use crate::pix::Progress;
+
+/// A callback is sent within a second.
+const CALLBACK_DELAY_MS: i64 = 200;
+/// A devolução and a Pix out are final within two seconds.
+pub(super) const SETTLEMENT_DELAY_MS: i64 = 1_500;
+/// How late a callback with the fault `late_notification` is sent.
+const LATE_CALLBACK_MS: i64 = 30 * 60_000;
+/// The pauses after each attempt of a callback that failed. After the last attempt the bank drops the callback.
+const RETRY_DELAYS_MS: [i64; 6] = [1_000, 5_000, 30_000, 120_000, 600_000, 3_600_000];
+
+/// An action at a time in the future.
+#[derive(Clone, Debug)]
+pub(super) enum Timer {
+    Callback { end_to_end_id: String, attempt: usize },
+    SettleDevolucao { end_to_end_id: String, id: String },
+    SettlePixOut { client: usize, id: String },
+    ReturnByMed { end_to_end_id: String },
+}
+
+/// A callback that is to be sent now.
+#[derive(Clone, Debug)]
+pub(crate) struct Callback {
+    pub(crate) url: String,
+    pix: Vec<Value>,
+    end_to_end_ids: Vec<String>,
+    attempt: usize,
+}
+
+impl Callback {
+    pub(crate) fn body(&self) -> Value {
+        json!({"pix": self.pix})
+    }
+}
+
+impl State {
+    pub(super) fn schedule(&mut self, due_ms: i64, timer: Timer) {
+        let serial = self.next_serial();
+        self.timers.insert((due_ms, serial), timer);
+    }
+
+    /// Schedules the callback of a Pix. The faults of notifications apply.
+    pub(super) fn schedule_callback(&mut self, end_to_end_id: &str, now_ms: i64) {
+        let is_reported = self.pix.get(end_to_end_id).is_some_and(|pix| {
+            pix.txid.is_some() || pix.cob.is_some() || self.behaviour.notifies_without_txid
+        });
+        if !is_reported || self.faults.take(FaultKind::LostNotification) {
+            return;
+        }
+        let copies = if self.faults.take(FaultKind::DuplicateNotification) { 2 } else { 1 };
+        let is_late = self.faults.take(FaultKind::LateNotification);
+        let due_ms = now_ms.saturating_add(if is_late { LATE_CALLBACK_MS } else { CALLBACK_DELAY_MS });
+        for _ in 0..copies {
+            self.schedule(due_ms, Timer::Callback { end_to_end_id: end_to_end_id.to_owned(), attempt: 0 });
+        }
+    }
+
+    /// Schedules the next attempt of a callback that failed.
+    pub(crate) fn retry(&mut self, now_ms: i64, callback: &Callback) {
+        if let Some(delay_ms) = RETRY_DELAYS_MS.get(callback.attempt) {
+            let attempt = callback.attempt.saturating_add(1);
+            for end_to_end_id in callback.end_to_end_ids.iter().cloned() {
+                self.schedule(now_ms.saturating_add(*delay_ms), Timer::Callback { end_to_end_id, attempt });
+            }
+        }
+    }
+
+    /// Executes all timers that are due. Each takes effect at the time for which it was scheduled.
+    pub(crate) fn run_timers(&mut self, now_ms: i64) {
+        while let Some(entry) = self.timers.first_entry() {
+            let due_ms = entry.key().0;
+            if due_ms > now_ms {
+                return;
+            }
+            match entry.remove() {
+                Timer::Callback { end_to_end_id, attempt } => self.enqueue_callback(end_to_end_id, attempt),
+                Timer::SettleDevolucao { end_to_end_id, id } => {
+                    if let Some(item) = self
+                        .pix
+                        .get_mut(&end_to_end_id)
+                        .and_then(|pix| pix.returns.iter_mut().find(|item| item.id == id))
+                    {
+                        item.progress = settled(item.is_to_be_executed, due_ms);
+                        self.schedule_callback(&end_to_end_id, due_ms);
+                    }
+                }
+                Timer::SettlePixOut { client, id } => {
+                    if let Some(item) = self.pix_out.get_mut(&(client, id)) {
+                        item.progress = settled(item.is_to_be_executed, due_ms);
+                    }
+                }
+                Timer::ReturnByMed { end_to_end_id } => {
+                    // A devolução by the receiver may have left nothing to return.
+                    let _ = self.return_by_med(due_ms, &end_to_end_id, None, MedNature::Fraud);
+                }
+            }
+        }
+    }
+
+    fn enqueue_callback(&mut self, end_to_end_id: String, attempt: usize) {
+        let Some(pix) = self.pix.get(&end_to_end_id) else {
+            return;
+        };
+        let Some(webhook) = self.webhooks.get(&pix.key) else {
+            return;
+        };
+        let url = callback_url(&webhook.url, self.behaviour.callback_suffix);
+        let pix = pix.json(self.behaviour);
+        match self.outbox.back_mut() {
+            Some(last)
+                if last.url == url
+                    && last.attempt == attempt
+                    && last.pix.len() < self.behaviour.callback_max_pix =>
+            {
+                last.pix.push(pix);
+                last.end_to_end_ids.push(end_to_end_id);
+            }
+            Some(_) | None => {
+                self.outbox.push_back(Callback {
+                    url,
+                    pix: vec![pix],
+                    end_to_end_ids: vec![end_to_end_id],
+                    attempt,
+                });
+            }
+        }
+    }
+
+    /// Returns the next callback to send.
+    pub(crate) fn next_callback(&mut self) -> Option<Callback> {
+        self.outbox.pop_front()
+    }
+}
+
+fn settled(is_executed: bool, at_ms: i64) -> Progress {
+    if is_executed { Progress::Executed { at_ms } } else { Progress::NotExecuted }
+}
+
+/// Appends the suffix to the path of a registered URL. A query string stays at the end.
+fn callback_url(registered: &str, suffix: &str) -> String {
+    let (path, query) =
+        registered.split_once('?').map_or((registered, None), |(path, query)| (path, Some(query)));
+    let path = if suffix.is_empty() { path } else { path.trim_end_matches('/') };
+    match query {
+        None => format!("{path}{suffix}"),
+        Some(query) => format!("{path}{suffix}?{query}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_suffix_follows_the_path_and_precedes_the_query() {
+        for (registered, url) in [
+            ("https://loja.example/v1", "https://loja.example/v1/pix"),
+            ("https://loja.example/v1/", "https://loja.example/v1/pix"),
+            ("https://loja.example/v1?token=a/b", "https://loja.example/v1/pix?token=a/b"),
+        ] {
+            assert_eq!(callback_url(registered, "/pix"), url);
+            assert_eq!(callback_url(registered, ""), registered);
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! TLS: the server with optional client certificates, and the client that sends callbacks.
+
+use std::io;
+use std::sync::Arc;
+
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
+
+/// The server's certificate, and the authority whose certificates clients must present. All texts are PEM.
+#[derive(Clone)]
+pub struct ServerTls {
+    /// The certificate chain of the server, its own certificate first.
+    pub certificate_pem: String,
+    /// The private key of the server.
+    pub key_pem: String,
+    /// The authority of client certificates. With it, a connection without a certificate of this authority fails.
+    pub client_ca_pem: Option<String>,
+}
+
+/// How the bank connects to callback URLs with `https`. All texts are PEM.
+#[derive(Clone)]
+pub struct CallbackTls {
+    /// The authority of the receivers' certificates.
+    pub server_ca_pem: String,
+    /// The bank's certificate chain and private key for mTLS.
+    pub identity: Option<(String, String)>,
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
+}
+
+fn invalid(error: impl std::error::Error + Send + Sync + 'static) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, error)
+}
+
+fn certificates(pem: &str) -> io::Result<Vec<CertificateDer<'static>>> {
+    CertificateDer::pem_slice_iter(pem.as_bytes()).collect::<Result<_, _>>().map_err(invalid)
+}
+
+fn private_key(pem: &str) -> io::Result<PrivateKeyDer<'static>> {
+    PrivateKeyDer::from_pem_slice(pem.as_bytes()).map_err(invalid)
+}
+
+fn roots(pem: &str) -> io::Result<RootCertStore> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(pem)? {
+        roots.add(certificate).map_err(invalid)?;
+    }
+    Ok(roots)
+}
+
+pub(crate) fn server_config(tls: &ServerTls) -> io::Result<Arc<ServerConfig>> {
+    let builder = ServerConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()
+        .map_err(invalid)?;
+    let builder = match &tls.client_ca_pem {
+        None => builder.with_no_client_auth(),
+        Some(pem) => builder.with_client_cert_verifier(
+            WebPkiClientVerifier::builder_with_provider(Arc::new(roots(pem)?), provider())
+                .build()
+                .map_err(invalid)?,
+        ),
+    };
+    let config = builder
+        .with_single_cert(certificates(&tls.certificate_pem)?, private_key(&tls.key_pem)?)
+        .map_err(invalid)?;
+    Ok(Arc::new(config))
+}
+
+/// Without settings, no certificate is trusted, so that only callback URLs with `http` work.
+pub(crate) fn client_config(tls: Option<&CallbackTls>) -> io::Result<ClientConfig> {
+    let roots = tls.map_or_else(|| Ok(RootCertStore::empty()), |tls| roots(&tls.server_ca_pem))?;
+    let builder = ClientConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()
+        .map_err(invalid)?
+        .with_root_certificates(roots);
+    match tls.and_then(|tls| tls.identity.as_ref()) {
+        None => Ok(builder.with_no_client_auth()),
+        Some((certificate_pem, key_pem)) => builder
+            .with_client_auth_cert(certificates(certificate_pem)?, private_key(key_pem)?)
+            .map_err(invalid),
+    }
+}

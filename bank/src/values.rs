@@ -1,0 +1,182 @@
+//! Amounts, times, documents and ids in the forms that the API Pix prescribes.
+
+use std::fmt;
+
+use chrono::{DateTime, SecondsFormat, Utc};
+
+/// The ISPB (8 digits) that the bank's ids contain. No participant of Pix has it.
+const ISPB: &str = "99999004";
+
+/// An amount of money in cents. It is never negative.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Cents(u64);
+
+impl Cents {
+    /// The largest amount that the API Pix can express: ten digits before the point.
+    pub const MAX: Self = Self(999_999_999_999);
+
+    /// Returns the amount, or `None` above [`Cents::MAX`].
+    pub fn new(cents: u64) -> Option<Self> {
+        (cents <= Self::MAX.0).then_some(Self(cents))
+    }
+
+    /// Returns the number of cents.
+    pub fn get(self) -> u64 {
+        self.0
+    }
+
+    /// Parses `\d{1,10}\.\d{2}`.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let (whole, cents) = text.split_once('.')?;
+        let is_valid = (1..=10).contains(&whole.len())
+            && cents.len() == 2
+            && [whole, cents].iter().all(|part| part.bytes().all(|byte| byte.is_ascii_digit()));
+        if !is_valid {
+            return None;
+        }
+        let whole: u64 = whole.parse().ok()?;
+        whole.checked_mul(100)?.checked_add(cents.parse().ok()?).and_then(Self::new)
+    }
+
+    /// Adds the amounts. The sum stays below the largest `u64` for more addends than memory can hold.
+    pub(crate) fn sum(amounts: impl Iterator<Item = Self>) -> u64 {
+        amounts.fold(0, |sum, amount| sum.saturating_add(amount.0))
+    }
+}
+
+impl fmt::Display for Cents {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}.{:02}", self.0 / 100, self.0 % 100)
+    }
+}
+
+/// Writes a time (Unix milliseconds) by RFC 3339, in UTC.
+pub(crate) fn rfc3339(at_ms: i64) -> String {
+    at(at_ms).to_rfc3339_opts(SecondsFormat::Millis, true)
+}
+
+/// Parses a time by RFC 3339. Returns Unix milliseconds.
+pub(crate) fn parse_rfc3339(text: &str) -> Option<i64> {
+    DateTime::parse_from_rfc3339(text).ok().map(|time| time.timestamp_millis())
+}
+
+fn at(at_ms: i64) -> DateTime<Utc> {
+    DateTime::from_timestamp_millis(at_ms).unwrap_or_default()
+}
+
+/// Returns an end-to-end id (`E`) or return id (`D`): the letter, the ISPB, the minute in UTC and 11 characters that
+/// the serial number determines.
+pub(crate) fn transaction_id(letter: char, at_ms: i64, serial: u64) -> String {
+    let minute = at(at_ms).format("%Y%m%d%H%M");
+    format!("{letter}{ISPB}{minute}{serial:011}")
+}
+
+/// Returns 32 hexadecimal digits that look random. The same seed, serial number and purpose give the same digits.
+pub(crate) fn opaque(seed: u64, purpose: u64, serial: u64) -> String {
+    let first = mix(seed ^ mix(purpose ^ mix(serial)));
+    format!("{first:016x}{:016x}", mix(first))
+}
+
+/// The finaliser of `SplitMix64`, which spreads the bits of a counter.
+fn mix(number: u64) -> u64 {
+    let mut bits = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    bits ^ (bits >> 31)
+}
+
+/// True for `[a-zA-Z0-9]` of a length in the range.
+pub(crate) fn is_alphanumeric(text: &str, lengths: std::ops::RangeInclusive<usize>) -> bool {
+    lengths.contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric())
+}
+
+/// A tax id. Only its form is checked, as the API Pix prescribes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum TaxId {
+    Cpf(String),
+    Cnpj(String),
+}
+
+impl TaxId {
+    /// Parses a CPF (`\d{11}`) or a CNPJ (`[0-9A-Z]{14}`).
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        Self::cpf(text).or_else(|| Self::cnpj(text))
+    }
+
+    pub(crate) fn cpf(text: &str) -> Option<Self> {
+        let is_valid = text.len() == 11 && text.bytes().all(|byte| byte.is_ascii_digit());
+        is_valid.then(|| Self::Cpf(text.to_owned()))
+    }
+
+    pub(crate) fn cnpj(text: &str) -> Option<Self> {
+        let is_valid =
+            text.len() == 14 && text.bytes().all(|byte| byte.is_ascii_digit() || byte.is_ascii_uppercase());
+        is_valid.then(|| Self::Cnpj(text.to_owned()))
+    }
+
+    /// The name of the JSON field that holds this document.
+    pub(crate) fn field(&self) -> &'static str {
+        match self {
+            Self::Cpf(_) => "cpf",
+            Self::Cnpj(_) => "cnpj",
+        }
+    }
+
+    pub(crate) fn digits(&self) -> &str {
+        match self {
+            Self::Cpf(digits) | Self::Cnpj(digits) => digits,
+        }
+    }
+
+    /// The document as banks mask it: the first three and the last two characters are hidden.
+    pub(crate) fn masked(&self) -> String {
+        let length = self.digits().len();
+        self.digits()
+            .char_indices()
+            .map(|(index, digit)| if index < 3 || index.saturating_add(2) >= length { '*' } else { digit })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_keep_every_cent() {
+        for text in ["0.00", "0.01", "10.05", "9999999999.99"] {
+            assert_eq!(Cents::parse(text).unwrap().to_string(), text);
+        }
+        for text in
+            ["", ".10", "1", "1.0", "1.000", "1,00", "-1.00", "+1.00", "12345678901.00", " 1.00", "1.0a"]
+        {
+            assert_eq!(Cents::parse(text), None, "{text}");
+        }
+        assert_eq!(Cents::new(Cents::MAX.get() + 1), None);
+    }
+
+    #[test]
+    fn ids_have_the_prescribed_form() {
+        let id = transaction_id('E', 1_700_000_000_000, 42);
+        assert_eq!(id, "E9999900420231114221300000000042");
+        assert_eq!(id.len(), 32);
+        assert_eq!(opaque(1, 2, 3).len(), 32);
+        assert_ne!(opaque(1, 2, 3), opaque(1, 2, 4));
+        assert_eq!(opaque(1, 2, 3), opaque(1, 2, 3));
+    }
+
+    #[test]
+    fn times_survive_a_round_trip() {
+        assert_eq!(rfc3339(1_700_000_000_123), "2023-11-14T22:13:20.123Z");
+        assert_eq!(parse_rfc3339("2023-11-14T19:13:20.123-03:00"), Some(1_700_000_000_123));
+        assert_eq!(parse_rfc3339("2023-11-14"), None);
+    }
+
+    #[test]
+    fn documents_are_recognised_and_masked() {
+        assert_eq!(TaxId::parse("12345678909").unwrap().masked(), "***456789**");
+        assert_eq!(TaxId::parse("12ABC34501DE35").unwrap().masked(), "***BC34501DE**");
+        assert_eq!(TaxId::parse("1234567890a"), None);
+        assert_eq!(TaxId::parse("12abc34501de35"), None);
+    }
+}

@@ -1,0 +1,19 @@
+//! Tests of the bank over HTTP. Every answer and every callback is validated against the Central Bank's document.
+#![allow(
+    clippy::arithmetic_side_effects,
+    clippy::format_push_string,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::too_many_lines,
+    clippy::unwrap_used,
+    reason = "a test that fails may panic"
+)]
+
+mod callbacks;
+mod charges;
+mod faults;
+mod profiles;
+mod returns;
+mod schema;
+mod support;
+mod tls;

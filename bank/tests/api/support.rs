@@ -1,0 +1,442 @@
+//! A bank with a clock that the test moves, a client of it, and a receiver of callbacks.
+
+use std::sync::atomic::{AtomicI64, AtomicU16, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use bank::{
+    Bank, CallbackTls, Client, FaultKind, Options, Paid, PayRequest, Profile, ServerTls, TokenAuthentication,
+};
+use base64::Engine as _;
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::{Request, Response};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client as HttpClient;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ClientConfig, RootCertStore};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+
+use crate::schema::{assert_answer, assert_callback};
+
+/// 2026-11-22T12:00:00Z in Unix milliseconds.
+pub(crate) const START_MS: i64 = 1_795_348_800_000;
+pub(crate) const KEY: &str = "7d9f0335-8dcc-4054-9bf9-0dbd61d36906";
+pub(crate) const CPF: &str = "52998224725";
+/// The period that contains everything that happens within a day of the start.
+pub(crate) const PERIOD: &str = "inicio=2026-11-22T00:00:00Z&fim=2026-11-24T00:00:00Z";
+
+/// Returns a txid that ends with the number.
+pub(crate) fn txid(number: u32) -> String {
+    format!("charge{number:026}")
+}
+
+/// Waits until a condition holds.
+pub(crate) async fn eventually<T, F: AsyncFnMut() -> Option<T>>(expected: &str, mut condition: F) -> T {
+    let deadline = Instant::now() + Duration::from_mins(1);
+    loop {
+        if let Some(value) = condition().await {
+            return value;
+        }
+        assert!(Instant::now() < deadline, "not within a minute: {expected}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// A certificate and its key, in PEM.
+#[derive(Clone)]
+pub(crate) struct Identity {
+    pub(crate) certificate: String,
+    pub(crate) key: String,
+}
+
+/// Returns an authority's certificate, and certificates that it issued: for a server on 127.0.0.1 and for two clients.
+pub(crate) fn identities() -> (String, Identity, [Identity; 2]) {
+    let mut parameters = rcgen::CertificateParams::new(Vec::new()).unwrap();
+    parameters.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let key = rcgen::KeyPair::generate().unwrap();
+    let authority = parameters.self_signed(&key).unwrap().pem();
+    let issuer = rcgen::Issuer::new(parameters, key);
+    let issue = |name: &str| {
+        let key = rcgen::KeyPair::generate().unwrap();
+        let parameters = rcgen::CertificateParams::new(vec![name.to_owned()]).unwrap();
+        Identity { certificate: parameters.signed_by(&key, &issuer).unwrap().pem(), key: key.serialize_pem() }
+    };
+    (authority, issue("127.0.0.1"), [issue("client-a.example"), issue("client-b.example")])
+}
+
+fn https_client(
+    authority: Option<&str>,
+    identity: Option<&Identity>,
+) -> HttpClient<HttpsConnector<HttpConnector>, Full<Bytes>> {
+    let mut roots = RootCertStore::empty();
+    if let Some(pem) = authority {
+        roots.add(CertificateDer::from_pem_slice(pem.as_bytes()).unwrap()).unwrap();
+    }
+    let builder = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots);
+    let config = match identity {
+        None => builder.with_no_client_auth(),
+        Some(identity) => builder
+            .with_client_auth_cert(
+                vec![CertificateDer::from_pem_slice(identity.certificate.as_bytes()).unwrap()],
+                PrivateKeyDer::from_pem_slice(identity.key.as_bytes()).unwrap(),
+            )
+            .unwrap(),
+    };
+    let connector =
+        HttpsConnectorBuilder::new().with_tls_config(config).https_or_http().enable_http1().build();
+    HttpClient::builder(TokioExecutor::new()).build(connector)
+}
+
+/// An answer of the bank.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) retry_after: Option<String>,
+    pub(crate) body: Value,
+}
+
+impl Answer {
+    /// Returns the body of an answer with this status.
+    pub(crate) fn expect(self, status: u16) -> Value {
+        assert_eq!(self.status, status, "{:#}", self.body);
+        self.body
+    }
+}
+
+/// A client of the bank.
+#[derive(Clone)]
+pub(crate) struct Api {
+    url: String,
+    token_url: String,
+    behaviour: &'static bank::Behaviour,
+    http: HttpClient<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    pub(crate) id: String,
+    pub(crate) token: String,
+}
+
+impl Api {
+    /// Sends a request with exactly these headers. `None` if the bank closes the connection.
+    pub(crate) async fn send(
+        &self,
+        method: &str,
+        url: &str,
+        headers: &[(&str, &str)],
+        body: String,
+    ) -> Option<(Answer, String)> {
+        let mut request = Request::builder().method(method).uri(url);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let answer = self.http.request(request.body(Full::new(Bytes::from(body))).unwrap()).await.ok()?;
+        let header = |name: &str| answer.headers().get(name).map(|value| value.to_str().unwrap().to_owned());
+        let (status, retry_after) = (answer.status().as_u16(), header("retry-after"));
+        let content_type = header("content-type").unwrap_or_default();
+        let bytes = answer.into_body().collect().await.ok()?.to_bytes();
+        let body = if bytes.is_empty() { Value::Null } else { serde_json::from_slice(&bytes).unwrap() };
+        Some((Answer { status, retry_after, body }, content_type))
+    }
+
+    /// Requests a token as the profile prescribes.
+    pub(crate) async fn request_token(&self, secret: &str, scope: Option<&str>) -> Answer {
+        self.request_token_by(self.behaviour.token_authentication, secret, scope).await
+    }
+
+    pub(crate) async fn request_token_by(
+        &self,
+        authentication: TokenAuthentication,
+        secret: &str,
+        scope: Option<&str>,
+    ) -> Answer {
+        let mut form = "grant_type=client_credentials".to_owned();
+        let mut headers = vec![("content-type", "application/x-www-form-urlencoded")];
+        let basic = format!(
+            "Basic {}",
+            base64::engine::general_purpose::STANDARD.encode(format!("{}:{secret}", self.id))
+        );
+        match authentication {
+            TokenAuthentication::Basic => headers.push(("authorization", &basic)),
+            TokenAuthentication::Body => {
+                form.push_str(&format!("&client_id={}&client_secret={secret}", self.id));
+            }
+        }
+        if let Some(scope) = scope {
+            form.push_str(&format!("&scope={}", scope.replace(' ', "+")));
+        }
+        let (answer, content_type) = self.send("POST", &self.token_url, &headers, form).await.unwrap();
+        if answer.status != 200 {
+            assert_answer("POST", "/oauth/token", answer.status, &content_type, &answer.body);
+        }
+        answer
+    }
+
+    pub(crate) async fn authenticate(&mut self) {
+        let answer = self.request_token("secret", None).await.expect(200);
+        answer["access_token"].as_str().unwrap().clone_into(&mut self.token);
+    }
+
+    /// Sends a request as the profile prescribes, and validates the answer. `None` if the bank closes the connection.
+    pub(crate) async fn try_call(&self, method: &str, path: &str, body: Option<&Value>) -> Option<Answer> {
+        let mut url = format!("{}{path}", self.url);
+        if let Some((name, value)) = self.behaviour.required_parameter {
+            url.push_str(&format!("{}{name}={value}", if url.contains('?') { '&' } else { '?' }));
+        }
+        let authorization = format!("Bearer {}", self.token);
+        let mut headers =
+            vec![("authorization", authorization.as_str()), ("content-type", "application/json")];
+        headers.extend(self.behaviour.required_header);
+        headers.extend(self.behaviour.webhook_header);
+        let text = body.map(Value::to_string).unwrap_or_default();
+        let (answer, content_type) = self.send(method, &url, &headers, text).await?;
+        let route = route(path);
+        if !route.starts_with("/pix-out/") || answer.status >= 400 {
+            assert_answer(method, &route, answer.status, &content_type, &answer.body);
+        }
+        Some(answer)
+    }
+
+    pub(crate) async fn call(&self, method: &str, path: &str, body: Option<&Value>) -> Answer {
+        self.try_call(method, path, body).await.unwrap()
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Answer {
+        self.call("GET", path, None).await
+    }
+
+    pub(crate) async fn put(&self, path: &str, body: &Value) -> Answer {
+        self.call("PUT", path, Some(body)).await
+    }
+
+    pub(crate) async fn patch(&self, path: &str, body: &Value) -> Answer {
+        self.call("PATCH", path, Some(body)).await
+    }
+
+    /// Creates a cob of 10.00 with a debtor.
+    pub(crate) async fn create_cob(&self, number: u32) -> Value {
+        self.put(&format!("/cob/{}", txid(number)), &cob()).await.expect(201)
+    }
+
+    pub(crate) async fn register_webhook(&self, url: &str) {
+        let path = format!("/webhook/{KEY}");
+        self.put(&path, &json!({"webhookUrl": url})).await.expect(200);
+    }
+}
+
+/// The request of a cob.
+pub(crate) fn cob() -> Value {
+    json!({
+        "calendario": {"expiracao": 3600},
+        "devedor": {"cpf": CPF, "nome": "Maria da Silva"},
+        "valor": {"original": "10.00"},
+        "chave": KEY,
+        "solicitacaoPagador": "Pedido 1",
+        "infoAdicionais": [{"nome": "Pedido", "valor": "1"}],
+    })
+}
+
+/// Returns the route of the document that a path belongs to.
+fn route(path: &str) -> String {
+    let path = path.split_once('?').map_or(path, |(path, _)| path);
+    let segments: Vec<&str> = path.split('/').skip(1).collect();
+    match segments[..] {
+        ["cob", _] => "/cob/{txid}".to_owned(),
+        ["pix", _] => "/pix/{e2eid}".to_owned(),
+        ["pix", _, "devolucao", _] => "/pix/{e2eid}/devolucao/{id}".to_owned(),
+        ["webhook", _] => "/webhook/{chave}".to_owned(),
+        _ => path.to_owned(),
+    }
+}
+
+/// A bank, a client of it, and its clock.
+pub(crate) struct World {
+    pub(crate) bank: Bank,
+    pub(crate) api: Api,
+    clock: Arc<AtomicI64>,
+}
+
+impl World {
+    pub(crate) async fn start() -> Self {
+        Self::start_as(Profile::Complete).await
+    }
+
+    pub(crate) async fn start_as(profile: Profile) -> Self {
+        let mut world = Self::start_with(|options| options.profile = profile).await;
+        world.api.authenticate().await;
+        world
+    }
+
+    /// Starts a bank with other options. Its client has no token yet.
+    pub(crate) async fn start_with(change: impl FnOnce(&mut Options)) -> Self {
+        Self::start_tls(change, None, None).await
+    }
+
+    pub(crate) async fn start_tls(
+        change: impl FnOnce(&mut Options),
+        authority: Option<&str>,
+        identity: Option<&Identity>,
+    ) -> Self {
+        let clock = Arc::new(AtomicI64::new(START_MS));
+        let read = Arc::clone(&clock);
+        let mut options = Options::new(Arc::new(move || read.load(Ordering::SeqCst)));
+        let client = |number: u8, keys: &[&str]| Client {
+            client_id: format!("client-{number}"),
+            client_secret: "secret".to_owned(),
+            keys: keys.iter().map(|key| (*key).to_owned()).collect(),
+            name: "Loja de Testes".to_owned(),
+            city: "Sao Paulo".to_owned(),
+            cnpj: "12ABC34501DE35".to_owned(),
+        };
+        options.clients = vec![client(1, &[KEY, "+5511999990000"]), client(2, &["loja@example.com"])];
+        change(&mut options);
+        let bank = Bank::start(options).await.unwrap();
+        let api = Api {
+            url: bank.url(),
+            token_url: bank.token_url(),
+            behaviour: bank.behaviour(),
+            http: https_client(authority, identity),
+            id: "client-1".to_owned(),
+            token: String::new(),
+        };
+        Self { bank, api, clock }
+    }
+
+    /// Returns a client of the same bank with another certificate and no token.
+    pub(crate) fn api_with(&self, authority: &str, identity: Option<&Identity>) -> Api {
+        Api { http: https_client(Some(authority), identity), token: String::new(), ..self.api.clone() }
+    }
+
+    /// Moves the clock.
+    pub(crate) fn advance_ms(&self, ms: i64) {
+        self.clock.fetch_add(ms, Ordering::SeqCst);
+        self.bank.wake();
+    }
+
+    pub(crate) fn fault(&self, kind: FaultKind) {
+        self.bank.inject_fault(kind, 1);
+    }
+
+    pub(crate) fn pay(&self, number: u32) -> Paid {
+        self.bank.pay(&PayRequest { txid: txid(number), ..PayRequest::default() }).unwrap()
+    }
+
+    /// Creates and pays a cob.
+    pub(crate) async fn paid_cob(&self, number: u32) -> String {
+        self.api.create_cob(number).await;
+        self.pay(number).end_to_end_id
+    }
+
+    /// Returns the Pix of a list request.
+    pub(crate) async fn list(&self, query: &str) -> Vec<Value> {
+        let list = self.api.get(&format!("/pix?{PERIOD}{query}")).await.expect(200);
+        list["pix"].as_array().unwrap().clone()
+    }
+}
+
+/// A server that receives callbacks, and validates those with `pix`.
+#[derive(Clone)]
+pub(crate) struct Receiver {
+    pub(crate) url: String,
+    status: Arc<AtomicU16>,
+    received: Arc<Mutex<Vec<(String, Value)>>>,
+}
+
+impl Receiver {
+    pub(crate) async fn start() -> Self {
+        Self::start_tls(None).await
+    }
+
+    pub(crate) async fn start_tls(tls: Option<TlsAcceptor>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let url = format!("{scheme}://{}/hooks", listener.local_addr().unwrap());
+        let receiver =
+            Self { url, status: Arc::new(AtomicU16::new(200)), received: Arc::new(Mutex::new(Vec::new())) };
+        let shared = receiver.clone();
+        tokio::spawn(async move {
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                let (shared, tls) = (shared.clone(), tls.clone());
+                tokio::spawn(async move {
+                    match tls {
+                        None => shared.serve(TokioIo::new(stream)).await,
+                        Some(tls) => {
+                            if let Ok(stream) = tls.accept(stream).await {
+                                shared.serve(TokioIo::new(stream)).await;
+                            }
+                        }
+                    }
+                });
+            }
+        });
+        receiver
+    }
+
+    async fn serve<S: hyper::rt::Read + hyper::rt::Write + Unpin>(self, stream: S) {
+        let service = hyper::service::service_fn(|request: Request<Incoming>| {
+            let receiver = self.clone();
+            async move {
+                let path = request.uri().path_and_query().unwrap().to_string();
+                let body = request.into_body().collect().await.unwrap().to_bytes();
+                let body: Value = serde_json::from_slice(&body).unwrap();
+                // A test that sees this request may change the status for the next one.
+                let status = receiver.status.load(Ordering::SeqCst);
+                receiver.received.lock().unwrap().push((path, body));
+                Ok::<_, hyper::Error>(
+                    Response::builder().status(status).body(Full::new(Bytes::new())).unwrap(),
+                )
+            }
+        });
+        let _ = hyper::server::conn::http1::Builder::new().serve_connection(stream, service).await;
+    }
+
+    /// Answers further callbacks with this status.
+    pub(crate) fn answer(&self, status: u16) {
+        self.status.store(status, Ordering::SeqCst);
+    }
+
+    /// Returns the paths and bodies received so far.
+    pub(crate) fn received(&self) -> Vec<(String, Value)> {
+        self.received.lock().unwrap().clone()
+    }
+
+    /// Waits for a number of callbacks, and returns the Pix of each. Every callback is validated.
+    pub(crate) async fn callbacks(&self, count: usize) -> Vec<Value> {
+        let received = eventually(&format!("{count} callbacks arrive"), async || {
+            let received = self.received();
+            (received.len() >= count).then_some(received)
+        })
+        .await;
+        assert_eq!(received.len(), count, "{received:#?}");
+        received
+            .into_iter()
+            .map(|(_, body)| {
+                assert_callback(&body);
+                assert_eq!(body["pix"].as_array().unwrap().len(), 1);
+                body["pix"][0].clone()
+            })
+            .collect()
+    }
+}
+
+/// The settings of a bank with mTLS, and of its callbacks.
+pub(crate) fn tls(authority: &str, server: &Identity, callbacks: &Identity) -> (ServerTls, CallbackTls) {
+    (
+        ServerTls {
+            certificate_pem: server.certificate.clone(),
+            key_pem: server.key.clone(),
+            client_ca_pem: Some(authority.to_owned()),
+        },
+        CallbackTls {
+            server_ca_pem: authority.to_owned(),
+            identity: Some((callbacks.certificate.clone(), callbacks.key.clone())),
+        },
+    )
+}
