@@ -82,7 +82,8 @@ impl AdminFixture {
         self.objects(arguments).await.remove(0)
     }
 
-    /// Sends a request with one header. Returns the status, the `X-RateLimit-Limit-Minute` header and the body.
+    /// Sends a request with one header. Returns the status, the `X-RateLimit-Limit-Minute` header and the
+    /// body.
     async fn send(&self, method: &str, path: &str, header: (&str, &str)) -> (u16, String, Value) {
         let request = Request::builder().method(method).uri(format!("{}{path}", self.stack.base_url));
         let request = request.header(header.0, header.1).header("content-type", "application/json");
@@ -187,7 +188,8 @@ async fn an_operator_adjusts_a_balance_and_creates_settles_and_fails_payouts() {
     );
     let other = [&create("601")[..], &["--id", &first]].concat();
     assert!(service.failure(&other).await.contains("belongs to a different payout"));
-    // A made-up id carries any timestamp, so its object would appear anywhere in the statement and the audit.
+    // The time in a made-up id is arbitrary, so its payout or movement would be at an arbitrary place in the
+    // statement and the audit.
     for made_up in ["00000000000000000000000000", "0zzzzzzzzz0000000000000000", "7zzzzzzzzz0000000000000000"]
     {
         let (payout, movement) = (format!("po_{made_up}"), format!("mv_{made_up}"));
@@ -198,7 +200,8 @@ async fn an_operator_adjusts_a_balance_and_creates_settles_and_fails_payouts() {
     }
     assert!(service.failure(&adjust("0")).await.contains("must not be zero"));
     assert_eq!(service.object(&["payouts", "show", &first]).await["scope"], format!("{account}:test"));
-    // The id is printed to standard error before the result, so the operator has it even if the result is lost.
+    // The id is printed to standard error before the result, so the operator has it even if the result is
+    // lost.
     let output = service.run(&adjust("1")).await;
     let adjusted: Value = serde_json::from_str(text(&output.stdout).trim_end()).unwrap();
     assert!(text(&output.stderr).contains(&format!("as {}", adjusted["id"].as_str().unwrap())), "{output:?}");
@@ -301,8 +304,8 @@ async fn an_audit_row_of_an_api_key_shows_the_key_and_the_source_address() {
 const BANK: &str = "https://pix.banco.example/api/v2/";
 const BANK_SECRET: &str = "s3cr3t-of-the-bank";
 
-/// PEM files with a client certificate, its private key and an unrelated private key. Their directory is removed on
-/// drop.
+/// PEM files with a client certificate, its private key and an unrelated private key. Their directory is
+/// removed on drop.
 struct PemFiles {
     directory: PathBuf,
     certificate: String,
@@ -374,7 +377,7 @@ async fn an_operator_sets_reads_and_removes_an_acquirer_and_never_sees_its_secre
     {
         assert_eq!(shown[field].as_str().unwrap().len(), digits, "{field}");
     }
-    // Read as the acquirer client reads it.
+    // Reads the stored settings with their secrets, as the acquirer client does.
     let store = Store::new(local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url), "StateTable");
     let acquirers = AccountAcquirers::new(store);
     let stored = acquirers.find(&service.stack.seed.first.id).await.unwrap().unwrap().settings;
@@ -383,7 +386,8 @@ async fn an_operator_sets_reads_and_removes_an_acquirer_and_never_sees_its_secre
     assert_eq!(identity.certificate(), std::fs::read_to_string(&files.certificate).unwrap());
     assert_eq!(identity.private_key().expose_secret(), std::fs::read_to_string(&files.key).unwrap());
 
-    // A bank on this machine needs no mutual TLS. Setting the same values twice changes nothing and adds no audit row.
+    // A bank on this machine needs no mutual TLS. Setting the same values twice changes nothing and adds no
+    // audit row.
     for _ in 0..2 {
         let output = service.set_acquirer("http://127.0.0.1:9/bank", &[], BANK_SECRET).await;
         assert!(output.status.success(), "{output:?}");
@@ -678,7 +682,8 @@ async fn an_invalid_command_is_refused_with_the_reason() {
         .unwrap();
     assert!(!absent.status.success());
     assert!(text(&absent.stderr).contains("start it with `cargo run`"), "{absent:?}");
-    // With only one of the two table variables set, the command fails. It must not fall back to the local service.
+    // With only one of the two table variables set, the command fails. It must not fall back to the local
+    // service.
     for (set, missing) in [("TABLE_NAME", "API_KEYS_TABLE_NAME"), ("API_KEYS_TABLE_NAME", "TABLE_NAME")] {
         let mut half = Command::new(env!("CARGO_BIN_EXE_admin"));
         half.args(["ledger", "verify"]).env_remove(missing).env(set, "a");

@@ -5,8 +5,8 @@
 use bech32::{hrp, segwit};
 use sha2::{Digest, Sha256};
 
-/// The text that is hashed together with the network and the id into the 20 bytes of an address. It makes
-/// clear that the bytes are a hash, so no private key is known for them.
+/// The text that is hashed together with the network and the id into the 20 bytes of an address. A real
+/// address is a hash of a public key. This one is a hash of a text, so no private key is known for it.
 const SANDBOX_LABEL: &[u8] = b"sandbox address, nobody has its key\0";
 
 const HASH_LEN: usize = 20;

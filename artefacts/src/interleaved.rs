@@ -4,7 +4,10 @@
 //! Each digit has five elements, two of them wide. Digits are encoded in pairs: the elements of the first
 //! digit are bars, and those of the second are the spaces after each of these bars.
 //!
-//! Source: ISO/IEC 16390. On a boleto a wide element is three times as wide as a narrow one.
+//! Widths are in modules. A module is the width of a narrow element. On a boleto a wide element has three
+//! modules.
+//!
+//! Source: ISO/IEC 16390.
 
 use crate::digits::Digits;
 

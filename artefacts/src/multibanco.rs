@@ -115,8 +115,8 @@ mod tests {
         ) {
             let written = reference(&entity(), &Digits::from_id(id), cents).unwrap();
             prop_assert!(is_valid(&entity(), &written, cents));
-            // Changes the last digit of the amount. Its weight is 3, so the weighted sum changes by at most
-            // 27, which is not a multiple of 97.
+            // Changes the last digit of the amount. Its weight is 3, so the weighted sum changes by 3 to 27,
+            // which is never a multiple of 97.
             let changed = cents - cents % 10 + (cents + more) % 10;
             prop_assume!(changed != 0);
             prop_assert!(!is_valid(&entity(), &written, changed));

@@ -11,8 +11,8 @@ const GUI: &str = "br.gov.bcb.pix";
 const NAME_MAX_CHARS: usize = 25;
 const CITY_MAX_CHARS: usize = 15;
 
-/// Returns the BR Code of a dynamic charge: it leads the payer's app to `location`, which has no scheme. The amount is
-/// optional, because the app reads it at the location.
+/// Returns the BR Code of a dynamic charge. It contains `location`, a URL without a scheme, where the payer's
+/// app reads the charge. So `amount` is optional.
 pub(crate) fn dynamic(location: &str, amount: Option<Cents>, name: &str, city: &str) -> String {
     let mut code = String::new();
     field(&mut code, "00", "01");
@@ -70,7 +70,8 @@ mod tests {
         assert_eq!(crc16(b"123456789"), 0x29B1);
     }
 
-    /// The static and the dynamic example of the Central Bank's manual for the initiation of Pix.
+    /// The static example of the Central Bank's manual for the initiation of Pix. The next test has the
+    /// dynamic one.
     #[test]
     fn crc_of_the_central_banks_static_example() {
         let code = "00020126580014br.gov.bcb.pix0136123e4567-e12b-12d1-a456-426655440000\

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use crate::problem::Violation;
 use crate::values::{Cents, TaxId, rfc3339};
 
-/// The longest life of a cob, in seconds: the document's type is `int32`.
+/// The longest lifetime of a cob, in seconds. The Central Bank's document declares it as `int32`.
 const EXPIRACAO_MAX_S: i64 = 2_147_483_647;
 
 /// A person with a tax id.
@@ -46,7 +46,7 @@ impl Status {
 pub(crate) struct Terms {
     pub(crate) expiracao_s: i64,
     pub(crate) amount: Cents,
-    /// `valor.modalidadeAlteracao`, where the request had it. Only 0 is accepted.
+    /// True if the request had `valor.modalidadeAlteracao`. The answer then has it too. It can only be 0.
     pub(crate) has_modality: bool,
     pub(crate) key: String,
     pub(crate) debtor: Option<Person>,
@@ -165,7 +165,8 @@ impl Cob {
     }
 }
 
-/// Reads the terms of a request. A request that creates a cob has no `base`; one that revises it changes its base.
+/// Reads the terms of a request. A request that creates a cob has no `base`; one that revises it changes its
+/// base.
 pub(crate) fn parse_terms(
     body: &Map<String, Value>,
     base: Option<&Terms>,
@@ -257,7 +258,8 @@ pub(crate) fn parse_terms(
     }
 }
 
-/// Reads `valor`. The payer can't change the amount here, so `modalidadeAlteracao` 1 and `retirada` are refused.
+/// Reads `valor`. The payer can't change the amount here, so `modalidadeAlteracao` 1 and `retirada` are
+/// refused.
 fn parse_amount(value: &Value) -> Option<(Cents, bool)> {
     let fields = value.as_object()?;
     let is_fixed = fields.get("modalidadeAlteracao").is_none_or(|modality| *modality == 0);

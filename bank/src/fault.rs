@@ -12,7 +12,7 @@ macro_rules! fault_kinds {
         }
 
         impl FaultKind {
-            /// All kinds, in the order in which simultaneous faults of one request apply.
+            /// All kinds.
             pub const ALL: &[Self] = &[$(Self::$variant),*];
 
             /// Returns the name of the kind, such as `http_500`.

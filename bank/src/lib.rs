@@ -1,10 +1,10 @@
 //! A bank that serves the Central Bank's API Pix, for laptops and tests. `docs/bank.md` describes it.
 //!
-//! It uses no other crate of the workspace. The service and the bank therefore can't share a mistake: the bank has its
-//! own BR Code, CRC, amounts and ids.
+//! It uses no other crate of the workspace. The service and the bank therefore can't share a mistake: the
+//! bank has its own BR Code, CRC, amounts and ids.
 //!
-//! Everything is in memory. The clock is an argument, and all delays of the bank follow it, so that moving the clock
-//! moves the bank too. Ids and tokens follow from a seed and the order of requests.
+//! Everything is in memory. The clock is an argument, and all delays of the bank follow it, so that moving
+//! the clock moves the bank too. Ids and tokens follow from the seed, the clock and the order of requests.
 
 mod brcode;
 mod cob;
@@ -158,8 +158,8 @@ impl Bank {
         self.server.state().1.faults.clear();
     }
 
-    /// Returns a Pix to its payer by MED, as a decision of the banks. Without an amount, returns the remaining
-    /// amount of the Pix. Returns the id of the devolução.
+    /// Returns a Pix to its payer by MED, as a decision of the banks. Without an amount, returns the
+    /// remaining amount of the Pix. Returns the id of the devolução.
     pub fn open_med_devolucao(
         &self,
         end_to_end_id: &str,
@@ -170,8 +170,8 @@ impl Bank {
         state.return_by_med(now_ms, end_to_end_id, amount, nature)
     }
 
-    /// Returns the bank's books: `{cobs, pix, pixOut}`. In every profile they contain each Pix with its payer and cob,
-    /// including Pix that the API does not show yet.
+    /// Returns the bank's books: `{cobs, pix, pixOut}`. They show the payer and cob of a Pix in every
+    /// profile, and also contain Pix that the API does not show yet.
     pub fn snapshot(&self) -> Value {
         self.server.state().1.snapshot()
     }

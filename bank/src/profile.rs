@@ -10,7 +10,8 @@ pub enum Profile {
     AppKey,
     /// Requires a header on each request. Reads the client's credentials from the body of the token request.
     AccountHeader,
-    /// Reports only what the Central Bank's document requires, and tests a callback URL before it registers it.
+    /// Reports only what the Central Bank's document requires, and tests a callback URL before it registers
+    /// it.
     Minimal,
 }
 
@@ -45,7 +46,8 @@ pub struct Behaviour {
     pub tests_webhook_url: bool,
     /// The text that the bank appends to the path of a callback URL.
     pub callback_suffix: &'static str,
-    /// True if the bank also sends callbacks for Pix without a txid. The Central Bank's document excludes them.
+    /// True if the bank also sends callbacks for Pix without cob and txid. The Central Bank's document
+    /// excludes these callbacks.
     pub notifies_without_txid: bool,
     /// True if reads and callbacks name the payer in `pagador`, an extension of many banks.
     pub shows_payer: bool,

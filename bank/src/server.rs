@@ -34,7 +34,7 @@ use crate::state::{Callback, State};
 const CLOCK_POLL: Duration = Duration::from_millis(20);
 /// How long an answer is withheld by `timeout` and `timeout_after_store`, in milliseconds.
 const TIMEOUT_MS: i64 = 60_000;
-/// How late the fault `slow` answers, in milliseconds. Clients wait 10 s.
+/// How late the fault `slow` answers, in milliseconds: just before a client that waits 10 s gives up.
 const SLOW_MS: i64 = 9_000;
 /// The longest request body.
 const BODY_MAX_BYTES: usize = 1024 * 1024;
@@ -146,7 +146,8 @@ impl Server {
                             }
                         });
                     }
-                    // Most likely, the process is out of file descriptors. Waits until other connections are closed.
+                    // Most likely, the process is out of file descriptors. Waits until other connections are
+                    // closed.
                     Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
                 },
                 Some(_) = connections.join_next() => {}
@@ -323,7 +324,8 @@ impl Server {
         }
     }
 
-    /// Checks the method, the token, and the header or parameter that the profile requires. Returns the client.
+    /// Checks the method, the token, and the header or parameter that the profile requires. Returns the
+    /// client.
     fn authorize(&self, head: &Parts, route: &Route, certificate: Option<&[u8]>) -> Result<usize, Problem> {
         let scope = route.scope(&head.method).ok_or_else(Problem::method_not_allowed)?;
         let token = header(&head.headers, AUTHORIZATION.as_str())

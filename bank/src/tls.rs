@@ -16,7 +16,8 @@ pub struct ServerTls {
     pub certificate_pem: String,
     /// The private key of the server.
     pub key_pem: String,
-    /// The authority of client certificates. With it, a connection without a certificate of this authority fails.
+    /// The authority of client certificates. With it, a connection without a certificate of this authority
+    /// fails.
     pub client_ca_pem: Option<String>,
 }
 

@@ -38,7 +38,7 @@ impl Cents {
         whole.checked_mul(100)?.checked_add(cents.parse().ok()?).and_then(Self::new)
     }
 
-    /// Adds the amounts. The sum stays below the largest `u64` for more addends than memory can hold.
+    /// Adds the amounts. 18 million of the largest amount still fit in a `u64`.
     pub(crate) fn sum(amounts: impl Iterator<Item = Self>) -> u64 {
         amounts.fold(0, |sum, amount| sum.saturating_add(amount.0))
     }
@@ -64,14 +64,15 @@ fn at(at_ms: i64) -> DateTime<Utc> {
     DateTime::from_timestamp_millis(at_ms).unwrap_or_default()
 }
 
-/// Returns an end-to-end id (`E`) or return id (`D`): the letter, the ISPB, the minute in UTC and 11 characters that
-/// the serial number determines.
+/// Returns an end-to-end id (`E`) or return id (`D`): the letter, the ISPB, the minute in UTC and 11
+/// characters that the serial number determines.
 pub(crate) fn transaction_id(letter: char, at_ms: i64, serial: u64) -> String {
     let minute = at(at_ms).format("%Y%m%d%H%M");
     format!("{letter}{ISPB}{minute}{serial:011}")
 }
 
-/// Returns 32 hexadecimal digits that look random. The same seed, serial number and purpose give the same digits.
+/// Returns 32 hexadecimal digits that look random. The same seed, serial number and purpose give the same
+/// digits.
 pub(crate) fn opaque(seed: u64, purpose: u64, serial: u64) -> String {
     let first = mix(seed ^ mix(purpose ^ mix(serial)));
     format!("{first:016x}{:016x}", mix(first))

@@ -1,7 +1,7 @@
 //! Calendar days and business days in São Paulo. Merchants, banks and statistics count by these days.
 //!
-//! A day is text (`2026-11-21`) in URLs, bodies and most sort keys. Ledger rows store it as the number of
-//! days since 1970-01-01 ([`number_option`]), and their keys contain [`Day::sortable_number`].
+//! A day is text (`2026-11-21`) in URLs, bodies and most sort keys. Rows store a release day as the number of
+//! days since 1970-01-01 ([`number_option`]). The key of a tranche's row contains [`Day::sortable_number`].
 
 use std::fmt;
 use std::str::FromStr;

@@ -25,7 +25,7 @@ use crate::money::{Amount, Currency};
 pub enum PaymentMethod {
     /// Pix, by a dynamic BR Code.
     Pix,
-    /// Card, through the acquirer's page for authenticating the card holder (3-D Secure).
+    /// Card. The card holder authenticates on a 3-D Secure page.
     CreditCard,
     /// MB WAY, confirmed on the payer's phone.
     Mbway,

@@ -34,8 +34,9 @@ impl PixKey {
     ///
     /// - CPF, CNPJ or phone: shows the last two digits (`*********93`, `+***********99`).
     /// - Random key: shows the last four characters.
-    /// - Email address: shows the first letters of name and domain (`m***@e***.com`). A name or domain of
-    ///   fewer than four characters is masked completely.
+    /// - Email address: shows the first letters of name and domain, and the domain's last label
+    ///   (`m***@e***.com`). The first letter is not shown if the name, or the domain without its last label,
+    ///   has fewer than four characters (`***@***.com`).
     ///
     /// The usual mask of a CPF shows its middle six digits. It is not used here, because only a thousand CPFs
     /// have the same middle digits.
@@ -58,7 +59,8 @@ const RANDOM_KEY_SHOWN: usize = 4;
 /// Number of digits shown at the end of a masked document or phone number.
 const DIGITS_SHOWN: usize = 2;
 
-/// Minimum number of characters of a name or domain whose first character is shown.
+/// Minimum number of characters of a name, or of a domain without its last label, whose first character is
+/// shown.
 const FIRST_SHOWN_FROM_CHARS: usize = 4;
 
 fn first_character(name: &str) -> String {

@@ -178,8 +178,8 @@ struct Parsed {
 
 fn parse(text: &str) -> Result<Parsed, TimestampError> {
     let at = to_rfc3339(text).and_then(|text| DateTime::parse_from_rfc3339(&text).ok());
-    // chrono represents a leap second as a second or more of nanoseconds. A timestamp cannot represent it, so
-    // it is refused.
+    // chrono represents a leap second by a fraction of 1,000,000,000 nanoseconds or more. A timestamp cannot
+    // represent it, so it is refused.
     let at = at.filter(|at| at.timestamp_subsec_nanos() < NANOS_PER_SECOND).ok_or(TimestampError::Format)?;
     Ok(Parsed {
         millis: at.timestamp_millis(),

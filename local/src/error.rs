@@ -1,5 +1,5 @@
-//! The only error type of this crate: a text for the developer at the terminal. Code does not branch on its
-//! content.
+//! The error type of most functions of this crate: a text for the developer at the terminal. Code does not
+//! branch on its content.
 
 /// A failure on this machine, described for the developer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

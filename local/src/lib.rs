@@ -20,6 +20,8 @@
 //!    processes due rows each minute.
 //! 5. `local`, this crate, runs all functions. `admin` is the operators' command.
 //!
+//! `bank` is a server of the Central Bank's API Pix for tests. It uses none of these crates.
+//!
 //! # This crate
 //!
 //! This crate replaces the AWS services of a deployed stack: tables, queues and buckets ([`embedded`],

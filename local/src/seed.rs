@@ -69,8 +69,8 @@ pub struct Seed {
 }
 
 impl Seed {
-    /// Loads the seed from a state directory, or creates and saves a new seed if the directory has none. Without
-    /// a directory, creates a seed and does not save it.
+    /// Loads the seed from a state directory, or creates and saves a new seed if the directory has none.
+    /// Without a directory, creates a seed and does not save it.
     pub fn load_or_create(directory: Option<&Path>) -> Result<Self> {
         let Some(directory) = directory else {
             return Self::generate();

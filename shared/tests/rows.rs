@@ -148,3 +148,15 @@ fn api_keys_of_an_earlier_version_can_be_read_and_are_written_back_unchanged() {
         assert_eq!(rewritten, stored, "{row}");
     }
 }
+
+/// The stored name is `sent`. No refund of the files has the field, so the test adds it to one.
+#[test]
+fn the_payment_details_of_a_refund_keep_their_stored_name() {
+    let rows: Vec<Value> = serde_json::from_str(include_str!("rows/2026-11-22.json")).unwrap();
+    let mut refund = rows.into_iter().find(|row| kind_of(row) == "charge refund").unwrap();
+    refund["transaction"]["M"]["sent"] = serde_json::json!({"M": {"customer_id": {"S": "user-1"}}});
+    let stored = item(&refund);
+    assert_eq!(comparable(round_trip::<Refund>(&stored)), comparable(stored.clone()));
+    let refund: Refund = from_item(stored).unwrap();
+    assert_eq!(refund.charge.payment_details.unwrap().customer_id.as_deref(), Some("user-1"));
+}

@@ -1,6 +1,7 @@
 //! Draws one A4 page. Positions are in millimetres from its top left corner.
 //!
-//! Lengths are floats, because PDF uses floats. Amounts of money are never floats: they arrive as formatted text.
+//! Lengths are floats, because PDF uses floats. Amounts of money are never floats: they arrive as formatted
+//! text.
 
 use pdf_writer::{Content, Name, Pdf, Rect, Ref, Str, TextStr};
 
@@ -61,8 +62,9 @@ impl Page {
         Self { content: Content::new() }
     }
 
-    /// Draws a text in at most `max_lines` lines of at most `width_mm`. If the text is longer, the last line ends in an
-    /// ellipsis. `at` is the left end of the first baseline. Returns the y of the baseline below the last line drawn.
+    /// Draws a text in at most `max_lines` lines of at most `width_mm`. If the text is longer, the last line
+    /// ends in an ellipsis. `at` is the left end of the first baseline. Returns the y of the baseline below
+    /// the last line drawn.
     pub(super) fn text(
         &mut self,
         at: (f32, f32),
@@ -79,8 +81,8 @@ impl Page {
         y
     }
 
-    /// Draws one right-aligned line of at most `width_mm`. If the text is longer, the line ends in an ellipsis. `at` is
-    /// the right end of the baseline.
+    /// Draws one right-aligned line of at most `width_mm`. If the text is longer, the line ends in an
+    /// ellipsis. `at` is the right end of the baseline.
     pub(super) fn text_right(&mut self, at: (f32, f32), style: Style, width_mm: u16, text: &str) {
         let (x, y) = at;
         for line in wrap(style.font, &encode(text), style.thousandths(width_mm), 1) {
@@ -110,15 +112,15 @@ impl Page {
         self.content.fill_nonzero();
     }
 
-    /// Draws a barcode of alternating bars and spaces; the first is a bar. `widths` are in modules, the unit of width
-    /// of a barcode, and `modules` is their sum. `at` is the top left corner. The barcode is scaled to `size`, in
-    /// millimetres.
+    /// Draws a barcode of alternating bars and spaces; the first is a bar. `widths` are in modules, the unit
+    /// of width of a barcode, and `modules` is their sum. `at` is the top left corner. The barcode is scaled
+    /// to `size`, in millimetres.
     pub(super) fn bars(&mut self, at: (f32, f32), size: (f32, f32), widths: &[u8], modules: u16) {
         let module = points(size.0) / f32::from(modules.max(1));
         self.content.save_state();
         self.content.set_fill_gray(0.0);
-        // In these coordinates a module is 1 wide. All widths are then whole numbers, so no rounding makes equal bars
-        // differ.
+        // In these coordinates a module is 1 wide. All widths are then whole numbers, so no rounding makes
+        // equal bars differ.
         let scale = [module, 0.0, 0.0, points(size.1), points(at.0), from_top(at.1 + size.1)];
         self.content.transform(scale);
         let mut x = 0_u16;
@@ -133,7 +135,8 @@ impl Page {
         self.content.restore_state();
     }
 
-    /// Returns the PDF file. Viewers show `title` instead of the file's name in the title bar of their window.
+    /// Returns the PDF file. Viewers show `title` instead of the file's name in the title bar of their
+    /// window.
     pub(super) fn finish(self, title: &str) -> Vec<u8> {
         let mut pdf = Pdf::new();
         let mut catalog = pdf.catalog(CATALOG);

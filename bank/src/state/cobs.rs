@@ -10,7 +10,7 @@ use crate::problem::Problem;
 use crate::query::{ListQuery, Query};
 use crate::values::{Cents, is_alphanumeric, opaque};
 
-/// The host of locations. It does not exist: no app can read the code.
+/// The prefix of locations. Its host does not exist, so no payer's app can read the codes.
 const LOCATION_PREFIX: &str = "pix.example.com/qr/v2/";
 
 impl State {

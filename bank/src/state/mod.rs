@@ -73,7 +73,8 @@ impl State {
         self.serial
     }
 
-    /// Returns all cobs, Pix and Pix out. Each Pix has its payer and cob. Pix that are not visible yet are included.
+    /// Returns all cobs, Pix and Pix out. Shows the payer and cob of a Pix in every profile, and includes Pix
+    /// that are not visible yet.
     pub(crate) fn snapshot(&self) -> Value {
         let pix: Vec<Value> = self
             .pix

@@ -6,13 +6,14 @@ use super::{MedNature, State};
 use crate::fault::FaultKind;
 use crate::pix::Progress;
 
-/// A callback is sent within a second.
+/// The delay of a callback. The tests require less than a second.
 const CALLBACK_DELAY_MS: i64 = 200;
-/// A devolução and a Pix out are final within two seconds.
+/// The time until a devolução or a Pix out is final. The tests require less than two seconds.
 pub(super) const SETTLEMENT_DELAY_MS: i64 = 1_500;
 /// How late a callback with the fault `late_notification` is sent.
 const LATE_CALLBACK_MS: i64 = 30 * 60_000;
-/// The pauses after each attempt of a callback that failed. After the last attempt the bank drops the callback.
+/// The pauses after each attempt of a callback that failed. After the last attempt the bank drops the
+/// callback.
 const RETRY_DELAYS_MS: [i64; 6] = [1_000, 5_000, 30_000, 120_000, 600_000, 3_600_000];
 
 /// An action at a time in the future.

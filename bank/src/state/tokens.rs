@@ -29,8 +29,8 @@ pub(super) struct Token {
 }
 
 impl State {
-    /// Issues a token to a client. Returns it with its lifetime in seconds and its scopes. `None` if the credentials
-    /// are wrong.
+    /// Issues a token to a client. Returns it with its lifetime in seconds and its scopes. `None` if the
+    /// credentials are wrong.
     pub(crate) fn issue_token(
         &mut self,
         now_ms: i64,

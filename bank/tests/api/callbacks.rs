@@ -54,7 +54,8 @@ async fn a_callback_is_retried_until_it_is_accepted() {
     receiver.answer(503);
     world.paid_cob(1).await;
     for attempt in 1..=3 {
-        // The next attempt is scheduled after the answer to the previous one, so the clock moves until it arrives.
+        // The next attempt is scheduled after the answer to the previous one, so the clock moves until it
+        // arrives.
         eventually("the next attempt arrives", async || {
             world.advance_ms(1_000);
             (receiver.received().len() >= attempt).then_some(())
@@ -71,7 +72,7 @@ async fn a_callback_is_retried_until_it_is_accepted() {
     let callbacks = receiver.callbacks(attempts).await;
     assert!(callbacks.iter().all(|callback| callback == &callbacks[0]));
 
-    // The callback of the second payment follows all that is due for the first.
+    // If the first payment had further callbacks, they would be due before that of the second.
     world.paid_cob(2).await;
     world.advance_ms(7_200_000);
     assert_eq!(receiver.callbacks(attempts + 1).await[attempts]["txid"], txid(2));
@@ -97,7 +98,7 @@ async fn faults_lose_duplicate_and_delay_callbacks() {
 }
 
 #[tokio::test]
-async fn a_pix_without_txid_is_reported_only_where_the_profile_says_so() {
+async fn a_pix_without_cob_and_txid_is_reported_only_where_the_profile_says_so() {
     for (profile, expected) in [
         (Profile::Complete, vec![json!(txid(1))]),
         (Profile::AccountHeader, vec![json!(null), json!(txid(1))]),
@@ -110,7 +111,7 @@ async fn a_pix_without_txid_is_reported_only_where_the_profile_says_so() {
             PayRequest { txid: txid(1), reported_txid: ReportedTxid::Missing, ..PayRequest::default() };
         world.bank.pay(&request).unwrap();
         world.advance_ms(1_000);
-        // The bank has sent all earlier callbacks before it sends that of the next payment.
+        // Waits for the callback of this payment, so that it arrives before that of the next payment.
         if expected.len() > 1 {
             receiver.callbacks(1).await;
         }

@@ -1,4 +1,4 @@
-//! Faults on demand. Callbacks and devoluções have theirs in their own files.
+//! Faults on demand. `callbacks.rs` tests those of callbacks, and `returns.rs` tests `devolucao_unrealized`.
 
 use bank::{FaultKind, PayError, PayRequest};
 use serde_json::json;

@@ -1,4 +1,5 @@
-//! Tests of the bank over HTTP. Every answer and every callback is validated against the Central Bank's document.
+//! Tests of the bank over HTTP. Every answer and every callback is validated against the Central Bank's
+//! document.
 #![allow(
     clippy::arithmetic_side_effects,
     clippy::format_push_string,

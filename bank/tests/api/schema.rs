@@ -73,8 +73,8 @@ pub(crate) fn assert_callback(body: &Value) {
     check(CALLBACK, body).unwrap_or_else(|error| panic!("{error}\n{body:#}"));
 }
 
-/// Asserts that an answer is valid for its route and status. The route is a path of the document. A status that the
-/// document does not list must be an error with a `Problema`.
+/// Asserts that an answer is valid for its route and status. The route is a path of the document. A status
+/// that the document does not list must be an error with a `Problema`.
 pub(crate) fn assert_answer(method: &str, route: &str, status: u16, content_type: &str, body: &Value) {
     let operation = &document()["paths"][route][method.to_lowercase()];
     let mut answer = &operation["responses"][status.to_string()];

@@ -55,7 +55,8 @@ pub(crate) struct Identity {
     pub(crate) key: String,
 }
 
-/// Returns an authority's certificate, and certificates that it issued: for a server on 127.0.0.1 and for two clients.
+/// Returns an authority's certificate, and certificates that it issued: for a server on 127.0.0.1 and for two
+/// clients.
 pub(crate) fn identities() -> (String, Identity, [Identity; 2]) {
     let mut parameters = rcgen::CertificateParams::new(Vec::new()).unwrap();
     parameters.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
@@ -183,7 +184,8 @@ impl Api {
         answer["access_token"].as_str().unwrap().clone_into(&mut self.token);
     }
 
-    /// Sends a request as the profile prescribes, and validates the answer. `None` if the bank closes the connection.
+    /// Sends a request as the profile prescribes, and validates the answer. `None` if the bank closes the
+    /// connection.
     pub(crate) async fn try_call(&self, method: &str, path: &str, body: Option<&Value>) -> Option<Answer> {
         let mut url = format!("{}{path}", self.url);
         if let Some((name, value)) = self.behaviour.required_parameter {

@@ -77,11 +77,11 @@ impl Charge {
 
     /// Computes the status of a settled charge from its cases and funds. The first rule that applies decides:
     ///
-    /// - While a case disputes the charge, the status does not change.
+    /// - While a case counts in [`Disputes::open`], the status does not change.
     /// - When refunds returned the whole amount, the status is `REFUNDED`.
-    /// - After a lost case, the status does not change, because the contract defines no status after it. A
-    ///   case with the decision `closed_without_refund` counts as lost, because the merchant does not get the
-    ///   money back.
+    /// - After a lost case ([`Disputes::lost`]), the status does not change, because the contract defines no
+    ///   status after it. A case with the decision `closed_without_refund` counts as lost, because the
+    ///   merchant does not get the money back.
     /// - Otherwise the status is the settled status of the payment method.
     pub(crate) fn status_by_funds(&self) -> Result<TransactionStatus, MoneyError> {
         let disputes = self.disputes.as_ref();

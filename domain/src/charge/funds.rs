@@ -69,7 +69,7 @@ pub struct RefundParameters {
 /// Why a charge cannot be refunded.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum RefundRefused {
-    /// No payment was credited.
+    /// No payment was credited, or refunds have already returned the whole amount.
     #[error("no payment was credited")]
     NotSettled,
     /// A MED case of the charge is not over.

@@ -18,13 +18,14 @@ use crate::wallet::ReturnStatus;
 /// The `part` of [`ReturnId::derive`] for a return of the payment's whole amount.
 const FULL_RETURN: &str = "whole";
 
-/// Why a payment was not applied to its charge.
+/// Why a payment was returned to its payer and not credited.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UnappliedReason {
     /// The amount differs from the charge's. A charge accepts only its exact amount.
     WrongAmount,
-    /// The payment was made after the charge expired, or after the charge ended unpaid.
+    /// The payment was made after the charge expired, or after the charge ended unpaid. Also: the charge
+    /// cannot be paid by the payment's method, or its acquirer has not finalised it yet.
     Late,
     /// The charge already has a payment.
     SecondPayment,
@@ -39,7 +40,7 @@ pub enum UnappliedReason {
 /// The return of a payment to its payer.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Return {
-    /// Why the payment was not applied.
+    /// Why the payment was not credited.
     pub reason: UnappliedReason,
     /// Id of the return, derived from the payment's id.
     pub id: ReturnId,
@@ -70,7 +71,7 @@ pub struct IncomingPayment {
     /// The payer's document, if the bank reported it. It is never shown to merchants.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payer_document: Option<TaxId>,
-    /// The return of the payment. `None`: the charge accepted the payment.
+    /// The return of the payment. `None`: the payment was credited, or is held for review.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub returned: Option<Return>,
     /// Version of the row; 1 at creation, plus 1 for each change.

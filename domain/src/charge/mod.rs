@@ -60,7 +60,8 @@ pub struct AppliedPayment {
     pub payment_id: AcquirerPaymentId,
     /// Method of the payment.
     pub method: PaymentMethod,
-    /// When the bank received the payment (`horario`), not when the acquirer's notification arrived.
+    /// When the bank received the payment (`horario` in API Pix), not when the acquirer's notification
+    /// arrived.
     #[serde(with = "domain::time::millis")]
     pub paid_at: Timestamp,
     /// The payer's document, if the bank reported it. Merchants cannot see it.
@@ -240,8 +241,8 @@ impl Charge {
     }
 
     /// Returns the payer's document as the merchant named it: the payer lock, else the customer's document.
-    /// The customer's document is not normalised, because it may be from another country. Lists filtered by
-    /// `customer_id` and the velocity guard use the result.
+    /// The customer's document is not normalised, because it may be from another country. The list filter
+    /// `customer_id` (a document, not [`PaymentDetails::customer_id`]) and the velocity guard use the result.
     pub fn payer(&self) -> Option<&str> {
         let expected = self.expected_payer.as_ref().map(TaxId::as_str);
         expected.or_else(|| self.customer.document.as_ref().map(Document::as_str))
@@ -299,7 +300,7 @@ impl Charge {
         PreviousState { status: self.status, entry, earlier: earlier.split_off(dropped) }
     }
 
-    /// Returns the method that the charge was paid with. `None`: the charge is not paid.
+    /// Returns the method that the charge was paid with. `None`: the charge has accepted no payment.
     pub fn paid_with(&self) -> Option<PaymentMethod> {
         self.applied_payment.as_ref().map(|applied| applied.method)
     }
@@ -326,8 +327,8 @@ impl Charge {
         self.status == TransactionStatus::Processing && self.applied_payment.is_some()
     }
 
-    /// Checks whether the charge can still be paid. A charge whose card holder is authenticating is open too,
-    /// because it remains payable by other methods.
+    /// Checks whether the charge can be paid, now or after its acquirer finalises it. A charge whose card
+    /// holder is authenticating is open too, because it has accepted no payment yet.
     pub fn is_open(&self) -> bool {
         match self.status {
             TransactionStatus::Pending | TransactionStatus::WaitingPayment => true,

@@ -53,7 +53,7 @@ pub enum Command {
     Authenticate,
     /// The merchant cancels the charge.
     Cancel,
-    /// The acquirer declined the payment.
+    /// The acquirer declined the payment, or did not create the charge.
     Decline {
         /// The acquirer's reason.
         reason: String,

@@ -48,7 +48,7 @@ impl FromStr for Mode {
 serde_as_text!(Mode);
 
 /// The id of a merchant's account: `acc_` and 16 characters of the [`base32`] alphabet. That alphabet
-/// includes all lower-case hex digits.
+/// includes the lower-case hex digits, so 16 of them are a valid id too.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AccountId([u8; Self::LEN]);
 

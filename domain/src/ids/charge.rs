@@ -101,8 +101,9 @@ macro_rules! part_of_charge_id {
         impl $type {
             const EXPECTED: IdError = IdError { expected: concat!($prefix, " and 42 lower-case letters and digits") };
 
-            /// Derives the id from a name that is unique within the charge: the idempotency key of a refund,
-            /// or the id of the notification that opened a MED case.
+            /// Derives the id from a name that is unique within the charge. A refund's name is its
+            /// idempotency key. A MED case's name contains the id of the notification that opened it, or is
+            /// random if the notification has no id.
             pub fn derive(charge: ChargeId, name: &str) -> Self {
                 let hash = digest($kind, &[charge.0.as_bytes(), name.as_bytes()]);
                 Self { charge, key: first_80_bits(&hash) }
@@ -156,8 +157,8 @@ part_of_charge_id! {
 }
 
 part_of_charge_id! {
-    /// The id of a MED case: `med_` and 42 characters, derived from the charge and the id of the notification
-    /// that opened it.
+    /// The id of a MED case: `med_` and 42 characters, derived from the charge and the notification that
+    /// opened the case.
     MedCaseId, "med_", "med_case"
 }
 

@@ -1,4 +1,5 @@
-//! The types of ids. Each has one valid spelling and, except for ids that banks assign, a prefix.
+//! The types of ids. Each has one valid spelling and, except for ids of payments and returns, a prefix. Only
+//! a charge's id has three spellings ([`ChargeId::parse_any`]).
 //!
 //! Most ids are a hash of their cause, such as an idempotency key. So a retry computes the same id and writes
 //! nothing twice. Other ids contain random bits, which the caller passes in.
@@ -24,6 +25,6 @@ pub use webhook::{DeliveryId, EndpointId, EventId, ResendId};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("must be {expected}")]
 pub struct IdError {
-    /// The expected form, as shown in the message: for example `ch_ and a UUID`.
+    /// The expected form, as shown in the message: for example `ch_ and a lower-case UUID`.
     pub expected: &'static str,
 }

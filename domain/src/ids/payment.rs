@@ -1,4 +1,5 @@
-//! Ids of payments and returns, as banks and acquirers assign them.
+//! Ids of payments and returns, in the form that banks and acquirers use. They assign most of these ids; the
+//! service makes the ids of sandbox payments and of returns.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,8 +8,8 @@ use super::define::{digest, id_traits};
 use super::{ChargeId, IdError};
 use crate::time::Timestamp;
 
-/// Defines an id that a bank assigns. It is stored unchanged. Only the alphabet and a maximum length are
-/// checked, because some banks assign ids of irregular length.
+/// Defines an id in the form that banks use. It is stored unchanged. Only the alphabet and a maximum length
+/// are checked, because some banks assign ids of irregular length.
 macro_rules! bank_id {
     ($(#[$doc:meta])* $type:ident) => {
         $(#[$doc])*

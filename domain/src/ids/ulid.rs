@@ -158,7 +158,8 @@ impl PostingId {
         Self(Ulid::new(at, &random))
     }
 
-    /// Returns the last 8 bits of the hash or randomness, which distribute postings evenly over shards.
+    /// Returns the last 8 bits of the hash or randomness. They select one of the rows that share the counters
+    /// of a ledger, so that postings are distributed evenly.
     pub fn shard_byte(&self) -> u8 {
         self.0.0.to_be_bytes().last().copied().unwrap_or_default()
     }

@@ -3,7 +3,8 @@
 //!
 //! The open cases of a charge retain the sum of their claims, limited to the amount that can still be
 //! contested ([`crate::charge::Funds`]). A case that claims an amount other than the charge's moves no money
-//! until an operator confirms it. A charge with an open or unconfirmed case cannot be refunded.
+//! until an operator confirms it or the case is lost. A charge with an open or unconfirmed case cannot be
+//! refunded.
 
 #[cfg(test)]
 mod tests;
@@ -88,7 +89,7 @@ impl CaseStatus {
 pub enum MoneyOutcome {
     /// The money is back in the merchant's balance.
     RefundedToMerchant,
-    /// The case is closed, and the money is not returned.
+    /// The case is closed, and the merchant does not get the money back.
     ClosedWithoutRefund,
     /// The merchant lost the money.
     Lost,
@@ -104,7 +105,7 @@ pub enum Decision {
     Payer,
     /// Withdrawn by the payer.
     Withdrawn,
-    /// Closed without returning the money.
+    /// Closed without returning the money to the merchant.
     ClosedWithoutRefund,
 }
 
@@ -244,7 +245,8 @@ const MAX_PUBLISHED_UPDATES: usize = 16;
 /// The acquirer's notification that a payment is contested.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct CaseNotification {
-    /// Id of the notification. Notifications with the same id open one case.
+    /// Id of the notification. Notifications about one charge with the same id open one case. `None`: each
+    /// notification opens a case.
     pub id: Option<String>,
     /// Type of the case.
     pub kind: CaseKind,
@@ -418,7 +420,7 @@ impl MedCase {
         let status = match charge.status {
             TransactionStatus::Paid | TransactionStatus::Approved => self.kind.disputed(),
             // A charge that is already disputed keeps its status. A charge that was refunded in full stays
-            // refunded.
+            // refunded. The other statuses are impossible, because only a settled charge has a case.
             status @ (TransactionStatus::Dispute
             | TransactionStatus::Chargeback
             | TransactionStatus::Pending
@@ -649,8 +651,8 @@ impl MedCase {
         format!("cases#{scope}#{}", status.as_str())
     }
 
-    /// Returns the partition of a scope's cases of one type. It is in the `list_by_customer` index, because
-    /// cases are not listed by customer.
+    /// Returns the partition of a scope's cases of one type. It is in the `list_by_customer` index. Cases do
+    /// not need that index otherwise, because they are not listed by customer.
     pub fn kind_partition(scope: &Scope, kind: CaseKind) -> String {
         format!("cases#{scope}#{}", kind.as_str())
     }

@@ -210,8 +210,8 @@ impl Refund {
     ///
     /// # Errors
     ///
-    /// Fails when the charge is not settled, has a MED case that is not over or was lost, or has less than
-    /// the requested amount left.
+    /// Fails when the charge is not settled, is already refunded in full, has a MED case that is not over or
+    /// was lost, or has less than the requested amount left.
     pub fn request(
         id: RefundId,
         charge: &Charge,

@@ -103,7 +103,7 @@ pub fn case_events(old: Option<&MedCase>, new: &MedCase, outcome_notices: bool) 
 }
 
 /// Returns the canonical and the legacy events of a payout's status change. `from` is `None` for a new
-/// payout. A new payout begins as `PENDING` and stays there, so it does not publish
+/// payout. The creation of a payout is not a change of its status, so it does not publish
 /// `withdrawal.status_changed`.
 pub fn payout_events(from: Option<PayoutStatus>, to: PayoutStatus) -> (Vec<EventType>, Vec<EventType>) {
     if from == Some(to) {

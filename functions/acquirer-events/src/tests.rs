@@ -36,7 +36,7 @@ fn an_empty_body_pays_the_whole_charge_now_by_its_first_method() {
 }
 
 #[test]
-fn a_payer_that_is_null_is_not_reported_and_one_that_is_absent_is_the_expected_one() {
+fn a_null_payer_is_not_reported_and_a_document_is_the_reported_payer() {
     assert!(matches!(parse(&json!({"payer_tax_id": null})).unwrap().payer, Payer::NotReported));
     let reported = parse(&json!({"payer_tax_id": "29537995593"})).unwrap().payer;
     assert!(matches!(reported, Payer::Reported(document) if document == "29537995593".parse().unwrap()));

@@ -22,8 +22,8 @@ pub(crate) fn br_code(merchant_name: &str) -> String {
     code.encode().unwrap()
 }
 
-/// A live charge of R$ 1.234,56 that can be paid until 18:04:30 UTC on 21 November 2026. The page shows this time as
-/// "21/11/2026 às 15:04 (horário de Brasília)". `changes` replaces fields of the charge's row.
+/// A live charge of R$ 1.234,56 that can be paid until 18:04:30 UTC on 21 November 2026. The page shows this
+/// time as "21/11/2026 às 15:04 (horário de Brasília)". `changes` replaces fields of the charge's row.
 pub(crate) fn charge(changes: &Value) -> StoredCharge {
     let mut row = json!({
         "id": format!("ch_{RAW_ID}"),
@@ -46,7 +46,8 @@ pub(crate) fn charge(changes: &Value) -> StoredCharge {
     serde_json::from_value(row).unwrap()
 }
 
-/// The function's routes, with a DynamoDB address at which no server listens. A request that reads the table fails.
+/// The function's routes, with a DynamoDB address at which no server listens. A request that reads the table
+/// fails.
 fn routes() -> Router {
     let var = |name: &str| {
         Some(match name {

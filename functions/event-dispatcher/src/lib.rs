@@ -11,8 +11,9 @@
 //! Both hops may be repeated. The ids of events and deliveries are derived from the change or request, so a
 //! repeated record inserts nothing twice. A duplicate message finds the delivery claimed or done.
 //!
-//! If the process dies, Lambda splits the batch and passes both parts on again. The removal of a row leads to
-//! no action.
+//! If the process dies, Lambda splits the batch and passes both parts on again.
+//!
+//! The removal of a row leads to no action.
 
 pub mod replay;
 mod rollups;

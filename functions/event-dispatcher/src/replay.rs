@@ -62,8 +62,8 @@ pub enum ReplayError {
     /// processed.
     #[error("records still can't be read: {}", .0.join(", "))]
     Unreadable(Vec<String>),
-    /// The actions of the records with these sequence numbers failed; a later replay may succeed. The others
-    /// were processed.
+    /// The actions of the records with these sequence numbers failed; a later replay may succeed. The other
+    /// readable records were processed.
     #[error("records could not be processed now, try again: {}", .0.join(", "))]
     Failed(Vec<String>),
 }

@@ -15,9 +15,9 @@ use crate::Dispatcher;
 const CONCURRENT_SCOPES: usize = 8;
 
 impl Dispatcher {
-    /// Adds changes to the rollups. Each change comes with the sequence number of its stream record. If a scope fails,
-    /// returns the sequence numbers of all its changes; a repeated call skips those that were counted already. Scopes
-    /// are counted concurrently, because they share no row.
+    /// Adds changes to the rollups. Each change comes with the sequence number of its stream record. If a
+    /// scope fails, returns the sequence numbers of all its changes; a repeated call skips those that were
+    /// counted already. Scopes are counted concurrently, because they share no row.
     pub(crate) async fn count_changes(&self, changes: Vec<(String, RollupChange)>) -> Vec<String> {
         let mut by_scope: HashMap<Scope, (Vec<String>, Vec<RollupChange>)> = HashMap::new();
         for (sequence_number, change) in changes {

@@ -1,5 +1,5 @@
-//! Encodes an email as a message (RFC 5322): plain text in UTF-8. `lettre` encodes header values, so that no text can
-//! inject a header.
+//! Encodes an email as a message (RFC 5322): plain text in UTF-8. `lettre` encodes header values, so that no
+//! text can inject a header.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -38,8 +38,8 @@ pub struct EmailMessage {
 pub struct EncodeError(String);
 
 impl EmailMessage {
-    /// Encodes an email. The `Message-ID` consists of the email's id and the sender's domain, so an email that is sent
-    /// twice has the same one both times. SES replaces it by its own.
+    /// Encodes an email. The `Message-ID` consists of the email's id and the sender's domain, so an email
+    /// that is sent twice has the same one both times. SES replaces it by its own.
     pub(crate) fn new(
         id: EmailId,
         (from, to): (&MailAddress, &MailAddress),

@@ -90,7 +90,7 @@ async fn provider_status(
     let charge = charge.read_at(now);
     let status = match app.acquirers.named(charge.acquirer) {
         Ok(acquirer) => acquirer.status_of(&charge).await?,
-        // The account's acquirer was removed after the charge was created.
+        // The service cannot call the charge's acquirer, so the acquirer's status is unknown.
         Err(AcquirerError::NotConfigured) => None,
         Err(error) => return Err(error.into()),
     };

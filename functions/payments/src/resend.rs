@@ -13,8 +13,8 @@ use crate::Payment;
 pub(crate) async fn resend_webhook(
     CallerOwned { app, found: Payment(charge), now, .. }: CallerOwned<Payment>,
 ) -> Result<Response, Problem> {
-    // The read may show a charge as expired although its row is still waiting. So an expiry is written
-    // before the resend, which copies the charge and sends the events of its stored status changes.
+    // The resend sends the events of the status changes that the charge's row contains. So an expiry that is
+    // not persisted yet must be persisted first.
     let charge = app.charges.with_expiry_persisted(charge, now).await?;
     let status = charge.status;
     let refund = app.refunds.completing_refund(&charge).await?;

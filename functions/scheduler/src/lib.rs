@@ -1,7 +1,7 @@
 //! Runs all due work once per invocation. It expires charges and releases tranches of held money. It sends
 //! the queue messages that poll acquirers for pending charges and unfinished refunds, and those that retry
 //! deliveries. These messages also replace lost ones. It cancels abandoned deliveries, and counts deliveries
-//! that succeeded at their first attempt.
+//! that are done.
 //!
 //! Rows with due work are in a sparse index, sharded and sorted by due time. Each run reads the due rows and
 //! processes them by conditional writes, like the other functions. So concurrent runs, or a run that crashes,

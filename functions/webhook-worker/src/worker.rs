@@ -133,6 +133,7 @@ impl Worker {
         }
         if let AttemptOutcome::Retry { next_attempt_at, .. } = outcome {
             let delay = next_attempt_at.saturating_duration_since(now);
+            // SQS delays a message by at most 15 minutes. The scheduler sends the message of a later attempt.
             if delay <= Duration::from_secs(MAX_DELAY_SECONDS) {
                 self.queue.send_later(message, delay).await?;
             }

@@ -32,7 +32,7 @@ use crate::http::{self, Server};
 
 /// The maximum size of a message, and of a whole batch: 1 MiB, AWS's limit since August 2025.
 const MAX_MESSAGE_BYTES: usize = 1_048_576;
-/// The maximum size of a request body, in which a message is encoded as JSON.
+/// The maximum size of a request body. It exceeds the size of a message, because JSON escapes characters.
 const MAX_REQUEST_BYTES: usize = 4 * MAX_MESSAGE_BYTES;
 /// The interval at which a long poll checks for messages whose delay or visibility timeout has ended. A newly
 /// sent message wakes the poll at once.

@@ -112,8 +112,9 @@ async fn expect_counts(service: &Service, pending: usize, cancelled: usize) {
     }
 }
 
-/// Dispatches the stream's records until dispatching writes no new record. So all steps of an abandonment are
-/// done.
+/// Dispatches the stream's records, and the records that this causes, until there are no new ones. This runs
+/// all steps of an abandonment, except those of the last pass, which the scheduler begins two minutes
+/// after the abandonment.
 async fn dispatch_all(service: &Service) {
     let mut dispatched = 0;
     loop {
@@ -577,12 +578,13 @@ async fn reactivating_an_endpoint_that_an_earlier_version_deactivated_revives_no
 }
 
 #[tokio::test]
-async fn a_delivery_reads_cancelled_when_its_endpoint_was_deleted_without_a_tombstone() {
+async fn a_delivery_reads_cancelled_when_neither_its_endpoint_nor_an_abandonment_row_exists() {
     let service = service_without_event_sources().await;
     let endpoint = service.register_endpoint("http://127.0.0.1:9/hook", &["charge.created"]).await;
     service.charge().await;
     dispatch(&service.stack).await;
     let pending = service.deliveries("").await.remove(0);
+    // Deletes only the endpoint's row. The API would also write a tombstone: the deletion's abandonment row.
     let key = Endpoint::key_of(&service.scope(), id(&endpoint).parse().unwrap());
     let delete =
         dynamodb(&service).delete_item().table_name("StateTable").set_key(Some(key_attributes(&key)));

@@ -293,7 +293,7 @@ async fn the_stored_role_applies_and_a_removed_or_moved_user_gets_401() {
 }
 
 #[tokio::test]
-async fn these_routes_accept_only_a_valid_dashboard_token() {
+async fn the_api_key_routes_accept_only_a_valid_dashboard_token() {
     let service = Service::start().await;
     let owner = DashboardUser::owner(&service);
     let (token, key) = (&owner.token, service.key());
@@ -439,7 +439,8 @@ async fn rotating_a_key_under_load_fails_only_requests_sent_after_it() {
                 tokio::spawn(async move {
                     let key = client.key();
                     loop {
-                        // Read before the request is sent: every request sent after the rotation's response must fail.
+                        // Read before the request is sent: every request sent after the rotation's response
+                        // must fail.
                         let is_rotated = rotated.load(Ordering::SeqCst);
                         let status = status_with_key(&client, &key).await;
                         assert!(
@@ -508,8 +509,8 @@ async fn a_request_and_a_rotation_that_conflict_are_retried() {
         proxy.inject("TransactWriteItems", Fault::TransactionConflict);
     }
     let new = owner.rotate(id(&key), &Value::Null).await.expect(201);
-    // A rotation conflicts with the request's counter update. The request is retried and then sees whether its key was
-    // rotated.
+    // A rotation conflicts with the request's counter update. The request is retried and then sees whether
+    // its key was rotated.
     for (sent, status) in [(&new, 200), (&key, 401)] {
         for _ in 0..3 {
             proxy.inject("UpdateItem", Fault::TransactionConflict);

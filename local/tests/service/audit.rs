@@ -1,5 +1,6 @@
-//! Tests of the audit of an API key's money and security actions (design: Authentication, rate limit, audit). Each
-//! action has one audit row, derived from the row that it changed, even when its stream record is delivered again.
+//! Tests of the audit of an API key's money and security actions (design: Authentication, rate limit, audit).
+//! Each action has one audit row, derived from the row that it changed, even when its stream record is
+//! delivered again.
 
 use shared::audit;
 use std::collections::BTreeSet;
@@ -207,7 +208,7 @@ async fn changes_by_the_acquirer_the_scheduler_and_the_sandbox_are_not_attribute
     let case = service.open_case(&service.paid_charge(500).await, json!({})).await;
     service.advance_one_second().await;
     service.answer_case(&case, "appeal", json!({"reason": "Entregue"})).await.expect(200);
-    // The following changes update rows that still carry the key as their actor.
+    // The decision and the refund's steps update rows that still store the key as their actor.
     service.decide_case(&case, "payer").await.expect(200);
     run_acquirer_worker(&service.stack, &refund).await;
     service.advance_seconds(3).await;

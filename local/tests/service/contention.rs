@@ -70,8 +70,8 @@ async fn concurrent_refunds_of_one_charge_are_each_accepted_or_correctly_refused
         Service::start_with(Options { fault_proxy: true, event_sources: false, ..Options::in_memory() })
             .await;
     refund_concurrently(&service, 48).await;
-    // Jitter spreads the retries, so few attempts conflict. The maximum therefore does not depend on the
-    // machine.
+    // Jitter spreads the retries, so few attempts conflict, also on a slow machine. The limit is five
+    // attempts per request on average.
     let report = service.stack.fault_proxy.as_ref().unwrap().report();
     let attempts = report.operations["TransactWriteItems"];
     assert!(attempts <= 5 * 48, "{report:?}");

@@ -99,7 +99,8 @@ impl DeliveryFixture {
     }
 
     /// Inserts a delivery of an event that happened `seconds_ago`, as the dispatcher does. A delivery that is
-    /// inserted at least 150 s after its event is in the list at once.
+    /// inserted at least 150 s after its event is listed from the start, because the checkpoint may already
+    /// have passed its id.
     async fn insert(&mut self, seconds_ago: i64) -> Delivery {
         let delivery = self.insert_changed(seconds_ago, |delivery| delivery).await;
         assert_eq!(delivery.listed, seconds_ago >= 150, "{delivery:?}");
@@ -382,7 +383,7 @@ async fn counts_of_an_earlier_version_are_recounted_by_event_type_and_endpoint()
     fixture.check_filters("rows of an earlier version").await;
     // The read of a page has scheduled the recount.
     assert!(fixture.counts().await[0].contains_key("due_pk"));
-    // A run counts at most five strides, here of 10 rows each. Later runs count the rest.
+    // A run recounts with at most five reads, here of 10 rows each. Later runs recount the rest.
     let small_reads = fixture.deliveries.clone().with_rows_a_query(10);
     small_reads.count(&fixture.scope, fixture.now()).await.unwrap();
     assert!(fixture.counts().await[0].contains_key("due_pk"), "the recount continues in a later run");
@@ -552,7 +553,7 @@ async fn deliveries_past_their_retention_are_not_counted() {
 }
 
 #[tokio::test]
-async fn an_unlisted_old_delivery_does_not_block_the_count() {
+async fn a_failed_delivery_that_an_earlier_version_did_not_list_does_not_block_the_checkpoint() {
     let mut fixture = DeliveryFixture::new(Options::in_memory()).await;
     // An earlier version did not add a failed delivery to the list.
     fixture.insert_changed(0, |delivery| Delivery { status: DeliveryStatus::Failed, ..delivery }).await;
@@ -577,8 +578,8 @@ async fn seed_counted_deliveries(count: usize) -> CountedDeliveries {
     let event = Event::canonical(EventType::ChargePaid, &origin, json!({})).unwrap();
     seed_deliveries(&client, &event, count, 40, &[1, count / 2, count - 2]).await;
     count_all(&fixture.deliveries, &fixture.scope, fixture.now(), count).await;
-    // For 10 seconds after a count, the lists of finished and of open deliveries are read sequentially. The
-    // tests measure the cost after this time.
+    // For 10 s after a count, a page of failed or cancelled deliveries takes one more read. The tests measure
+    // the cost after this time.
     fixture.service.stack.clock.advance(11_000);
     CountedDeliveries { fixture, other: other_endpoint(&event) }
 }

@@ -1,5 +1,6 @@
-//! Tests of emails to an account's contact (contract: MED events). Each email is sent once, and only where the contact
-//! has an address and mail is on. A failing mail delays nothing else.
+//! Tests of emails to an account's contact (contract: MED events). Here, an email is the service's row and
+//! queue message, and a mail is the message that the contact receives. Each email is sent as one mail, if the
+//! contact has an address and has not switched mail off. A failing mail delays nothing else.
 
 use std::path::PathBuf;
 
@@ -61,7 +62,7 @@ impl MailDirectory {
         eventually("the mails", async || Some(self.all()).filter(|mails| mails.len() >= count)).await
     }
 
-    /// Makes every following mail fail: a file takes the directory's place.
+    /// Creates a file at the directory's path, so that no mail can be written and every attempt fails.
     fn block(&self) {
         std::fs::write(&self.0, "not a directory").unwrap();
     }
@@ -254,7 +255,8 @@ async fn concurrent_messages_of_one_email_send_one_mail() {
     let run = || service.run_mailer(&message);
     assert_eq!(tokio::join!(run(), run(), run(), run(), run()), (true, true, true, true, true));
     assert_eq!(mails.all().len(), 1);
-    // A message that found another worker's claim is redelivered after the lease. It then finds that the mail was sent.
+    // A message that found another worker's claim is redelivered after the lease. It then finds that the mail
+    // was sent.
     service.stack.clock.advance(61_000);
     assert!(service.run_mailer(&message).await);
     assert_eq!(mails.all().len(), 1);
@@ -309,7 +311,7 @@ async fn a_contact_without_an_address_or_with_mail_off_gets_no_email() {
 }
 
 #[tokio::test]
-async fn the_stacks_parameters_switch_emails_off() {
+async fn an_empty_mail_from_stops_all_emails_and_med_outcome_notices_off_stops_those_of_outcomes() {
     let mails = MailDirectory::new();
     for (parameter, value, expected) in [("MailFrom", "", 0), ("MedOutcomeNotices", "off", 1)] {
         let parameters = [(parameter.to_owned(), value.to_owned())].into();
@@ -324,7 +326,7 @@ async fn the_stacks_parameters_switch_emails_off() {
 }
 
 #[tokio::test]
-async fn a_failing_mail_delays_nothing_else_and_is_retried() {
+async fn an_email_that_cannot_be_sent_is_retried_and_delays_no_case_and_no_webhook() {
     let mails = MailDirectory::new();
     mails.block();
     let service = Service::start_with(mails.options()).await;
@@ -553,7 +555,7 @@ async fn the_first_refund_to_a_new_pix_key_sends_one_email_with_the_key_masked()
     for said in ["Chave Pix: m***@e***.com", "Valor: R$ 1,23", id(&charge), "revogue as suas chaves de API"] {
         assert!(mail.text.contains(said), "{said}: {}", mail.text);
     }
-    // The mail may be about either of the first two refunds, because the queue does not preserve order.
+    // The mail is about one of the two refunds to the new key. The queue does not preserve their order.
     assert!(mail.text.contains("re_") && id(&first).starts_with("re_"));
     assert!(!format!("{mail:?}").contains(other), "{mail:?}");
 

@@ -1,7 +1,8 @@
-//! Every message of an error that a merchant can get, listed so that all can be read in one sitting. The requests are real;
-//! what needs an outage or a long history is constructed.
+//! Lists every error message that a merchant can get, so that all can be read together. Some messages come
+//! from requests to a service. The test constructs other problems, because many of them need an outage or a
+//! long history.
 //!
-//! A second test searches the sources for messages that the list lacks.
+//! A second test searches the sources for messages that are missing from the list.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -28,7 +29,7 @@ use crate::support::{Answer, Service, id};
 /// An id that no object has.
 const NONE: &str = "00000000-0000-0000-0000-000000000000";
 
-/// The messages so far, each route's under a heading, without repetition.
+/// The list: messages under headings. A message that is already in the list is not added again.
 #[derive(Default)]
 struct Messages {
     text: String,
@@ -51,7 +52,9 @@ impl Messages {
         self.add(problem.status().as_u16(), problem.code(), &problem.message());
     }
 
-    /// Adds what an answer says: a message for each failing field, or one for the request.
+    /// Adds the messages of an error response: one for each invalid field, or the only one if no field is
+    /// named. If several fields are invalid, also adds the message of the whole response, with `N` for each
+    /// digit.
     fn add_answer(&mut self, answer: &Answer) {
         let (status, code, error) = (answer.status.as_u16(), answer.code(), &answer.body["error"]);
         let message = error["message"].as_str().unwrap();
@@ -67,7 +70,7 @@ impl Messages {
     }
 }
 
-/// Fails to compile for a new problem, which must then be added to the list.
+/// Fails to compile when `Problem` has a new variant. Add the variant here and its messages to the list.
 fn is_listed(problem: &Problem) -> bool {
     match problem {
         Problem::Invalid(_)
@@ -101,7 +104,7 @@ fn is_listed(problem: &Problem) -> bool {
     }
 }
 
-/// The problems of any route, and of rules that need a history.
+/// Adds the problems that the test constructs.
 fn constructed(messages: &mut Messages) {
     messages.heading("Any route");
     let seconds = 42;
@@ -175,7 +178,7 @@ fn constructed(messages: &mut Messages) {
     }
 }
 
-/// Bodies of `POST` requests that break every rule of their fields.
+/// Returns paths of `POST` routes. Each has bodies that together break the rules of the route's fields.
 fn bodies(charge: &str, settled: &str, case: &str, endpoint: &str) -> Vec<(String, Vec<Value>)> {
     let many: serde_json::Map<String, Value> =
         (0..51).map(|number| (format!("key{number}"), json!(1))).collect();
@@ -287,7 +290,7 @@ fn bodies(charge: &str, settled: &str, case: &str, endpoint: &str) -> Vec<(Strin
     ]
 }
 
-/// Query strings that break every rule of their parameters.
+/// Requests whose query strings together break the rules of the routes' parameters.
 const QUERIES: [&str; 14] = [
     "/v1/charges?limit=0&starting_after=x&created_after=x&status=x&customer_id=&color=red",
     "/v1/charges?limit=1&limit=2&starting_after=ch_00000000-0000-0000-0000-000000000000",
@@ -352,7 +355,7 @@ async fn all_messages() -> Messages {
             }
         }
     }
-    // A JSON value of this program would hold the number as a float.
+    // This body is text, because `serde_json::Value` would store the number as a float.
     let number = r#"{"amount":1,"metadata":{"a":123456789012345678901234567890}}"#;
     let headers = [&json_type[..], &[("idempotency-key", "order-0001")]].concat();
     messages.heading("A number in metadata");
@@ -635,7 +638,8 @@ async fn every_error_message_reads_as_listed() {
     "#);
 }
 
-/// How a rule about a field begins; a sentence begins with a capital letter.
+/// How the message about a single field begins. Any other message is a sentence with a capital letter and a
+/// full stop.
 const RULES: [&str; 9] = [
     "must ",
     "is required",
@@ -648,13 +652,13 @@ const RULES: [&str; 9] = [
     "have at most",
 ];
 
-/// Files whose texts begin like an error's message and that no merchant gets as one.
+/// Files whose texts look like error messages, but are not sent to merchants as errors.
 const OTHER_TEXTS: [&str; 14] = [
     // Payers and account contacts read these, in Portuguese or English.
     "functions/checkout/",
     "functions/mailer/",
     "functions/acquirer-events/src/three_d_secure.rs",
-    // `metadata.failure.reason` has these.
+    // These become `metadata.failure.reason` of a charge.
     "domain/src/charge/transition.rs",
     "functions/acquirer-worker/",
     "shared/src/acquirer/sandbox.rs",
@@ -666,13 +670,13 @@ const OTHER_TEXTS: [&str; 14] = [
     "domain/src/base32.rs",
     "domain/src/tax_id.rs",
     "domain/src/time.rs",
-    // A merchant reads them in the event catalog.
+    // These describe the events in the event catalog.
     "domain/src/webhook/event_type.rs",
 ];
 
-/// Texts within other files that no merchant gets.
+/// Texts in other files that look like error messages, but are not sent to merchants as errors.
 const OTHER_LITERALS: [&str; 3] = [
-    // `metadata.failure.reason` has it.
+    // It becomes `metadata.failure.reason` of a charge.
     "The sandbox declined the charge.",
     // Operators read these.
     "must be 3 to 8 upper-case letters",
@@ -693,7 +697,7 @@ fn sources(directory: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The string literals of a source's code, without its comments and its tests.
+/// Returns the string literals of a source file, without those of comments and tests.
 fn literals(source: &str) -> Vec<String> {
     let code = source.split("#[cfg(test)]").next().unwrap();
     let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
@@ -706,7 +710,8 @@ fn is_message(literal: &str) -> bool {
     sentence || RULES.iter().any(|rule| literal.starts_with(rule))
 }
 
-/// Whether a message of the list is this literal with its placeholders filled.
+/// Returns whether a line of the list contains the literal. A `{…}` placeholder of the literal stands for any
+/// text.
 fn is_in(list: &str, literal: &str) -> bool {
     let mut parts = literal.split('{');
     let first = parts.next().unwrap();

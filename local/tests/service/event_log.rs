@@ -173,7 +173,8 @@ async fn the_events_of_a_charge_include_those_of_its_refunds() {
         (service.get_charge(&charge).await["status"] == "refunded").then_some(())
     })
     .await;
-    // Created and paid have three events each, and refunded has one alias. Each of the two refunds has three steps.
+    // The charge's creation and its payment have three events each, and its change to `REFUNDED` has one.
+    // Each of the two refunds has three.
     let events = wait_for_events(&service, &format!("&object={raw}"), 13).await;
     assert_eq!(events.len(), 13, "{:?}", type_names(&events));
     let every = wait_for_events(&service, "", 18 + 13).await;
@@ -262,7 +263,7 @@ async fn the_events_of_a_charge_include_those_of_its_med_cases_and_each_case_has
     }
     let resolved = all_events(&service, &format!("{path}&type=med.resolved"), 1).await;
     assert_eq!(resolved.len(), 2);
-    // An event that was not published is not in the log, even where its case refers to it.
+    // Without its row, an event counts as unpublished, and the log omits it. So the test deletes a row.
     let unpublished: EventId = id(&resolved[0]).parse().unwrap();
     let key = Event::key_of(&service.scope(), unpublished);
     let dynamodb = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
@@ -359,8 +360,8 @@ async fn a_rare_event_type_is_found_through_pages_that_may_be_empty() {
     assert_eq!(id(&found[0]), rare.id.to_string());
 }
 
-/// Inserts the event rows of 400 boletos that expire in the same millisecond. Each boleto has a canonical event and
-/// three legacy events.
+/// Inserts the event rows of 400 boletos that expire in the same millisecond. Each boleto has a canonical
+/// event and three legacy events.
 async fn insert_simultaneous_events(service: &Service) -> Vec<Event> {
     let (store, scope, now) = (service.store(), service.scope(), service.stack.clock.now());
     let event = |order: u64, types: Vec<EventType>| {

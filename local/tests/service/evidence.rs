@@ -1,5 +1,5 @@
-//! Tests of the evidence of MED cases (contract: MED evidence, Evidence upload). Files are sent with a plain HTTP
-//! client.
+//! Tests of the evidence of MED cases (contract: MED evidence, Evidence upload). Most files are uploaded with
+//! a plain HTTP client, as a merchant does, not with an S3 client.
 
 use axum::body::{Body, Bytes};
 use axum::http::{Method, Request};
@@ -58,8 +58,8 @@ impl Service {
         local::sdk::s3(&self.stack.endpoints.s3_url)
     }
 
-    /// Uploads a ticket's file with credentials instead of the signed URL, so that S3 does not check the URL's
-    /// conditions.
+    /// Uploads a ticket's file with credentials instead of the signed URL, so that S3 does not check the
+    /// URL's conditions.
     async fn upload_unchecked(&self, case: &Value, ticket: &Value, bytes: &'static [u8]) {
         let key = format!("{PENDING_PREFIX}{}/{}", id(case), id(ticket));
         let put = self.s3().put_object().bucket("documents-bucket").key(key).body(bytes.to_vec().into());

@@ -1,6 +1,6 @@
-//! Tests of endpoints that fail. Each kind of failure is recorded in its delivery, and a failing endpoint does not
-//! delay healthy ones. The sender's own tests cover each failure in detail, including a hanging server, which would
-//! take 30 s here.
+//! Tests of endpoints that fail. Each kind of failure is recorded in its delivery, and a failing endpoint
+//! does not delay healthy ones. The sender's own tests cover each failure in detail, including a hanging
+//! server, which would take 30 s here.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Tests of dates in query strings, on every list with time bounds. A bare date is a day in São Paulo (design: Settled
-//! where the contract is silent).
+//! Tests of dates in query strings, on every list with time bounds. A bare date is a day in São Paulo
+//! (design: Settled where the contract is silent).
 
 use domain::calendar::Day;
 use domain::charge::{Charge, StoredCharge};
@@ -13,8 +13,8 @@ use shared::webhook::event::Event;
 
 use crate::support::{Client, Service, eventually};
 
-/// Returns the day before yesterday in São Paulo and four times around it: the last millisecond before the day, its
-/// first, its last, and the first millisecond after the day.
+/// Returns the day before yesterday in São Paulo and four times around it: the last millisecond before the
+/// day, its first, its last, and the first millisecond after the day.
 fn day_boundaries(service: &Service) -> (Day, [Timestamp; 4]) {
     let day = Day::of(service.stack.clock.now()).minus_days(2);
     let (first, last) = (day.starts_at(), day.ends_at());

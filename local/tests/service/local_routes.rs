@@ -1,5 +1,5 @@
-//! Tests of the routes that exist only on one machine. Programs on the machine may call them. Pages of other sites in
-//! its browser may not.
+//! Tests of the `/_local/` routes, which only the local service has. Programs on the machine may call them.
+//! Pages of other sites that are open in a browser on the machine may not.
 
 use axum::http::Method;
 use local::stack::Options;

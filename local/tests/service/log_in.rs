@@ -13,8 +13,8 @@ async fn log_in(client: &Client, email: &str, password: &str) -> Answer {
     client.raw(Method::POST, "/v1/auth/login", &headers, body).await
 }
 
-/// Advances the clock to the next quarter of an hour. A rate-limit window starts there, so all later log-ins of a test
-/// count in one window.
+/// Advances the clock to the next quarter of an hour. A rate-limit window starts there, so all later log-ins
+/// of a test count in one window.
 async fn advance_to_next_window(service: &Service) {
     service.advance_seconds(900 - service.stack.clock.now().seconds() % 900).await;
 }
@@ -24,7 +24,8 @@ async fn log_in_from(service: &Service, address: &str, email: &str, password: &s
     let api_keys = service.stack.functions.get("ApiKeysFunction").unwrap().clone();
     let event = json!({
         "version": "2.0", "routeKey": "ANY /v1/auth/{proxy+}", "rawPath": "/v1/auth/login", "rawQueryString": "",
-        // The limit counts by `sourceIp`. It must ignore `x-forwarded-for`, because a client can send any value.
+        // The limit counts by `sourceIp`. It must ignore `x-forwarded-for`, because a client can send any
+        // value.
         "headers": {"host": "localhost", "content-type": "application/json", "x-forwarded-for": "192.0.2.1"},
         "requestContext": {
             "http": {"method": "POST", "path": "/v1/auth/login", "protocol": "HTTP/1.1", "sourceIp": address, "userAgent": ""},
@@ -99,8 +100,8 @@ async fn an_unknown_email_takes_as_long_as_a_wrong_password() {
         fastest
     };
     let (known, unknown) = (fastest_response(&email).await, fastest_response("nobody@loja.example").await);
-    // Most of the time goes into hashing the password. If the service skipped that for an unknown email, its response
-    // would be several times faster.
+    // Most of the time goes into hashing the password. If the service skipped that for an unknown email, its
+    // response would be several times faster.
     let ratio = known.as_secs_f64() / unknown.as_secs_f64();
     assert!((0.5..2.0).contains(&ratio), "known {known:?}, unknown {unknown:?}");
 }
@@ -188,7 +189,8 @@ async fn failed_log_ins_from_one_network_are_limited_across_emails() {
     advance_to_next_window(&service).await;
     let owner = service.stack.seed.first.clone();
     for number in 0..100 {
-        // A provider assigns a whole /64 network to one subscriber, so the limit counts an IPv6 /64 as one client.
+        // A provider assigns a whole /64 network to one subscriber, so the limit counts an IPv6 /64 as one
+        // client.
         let address = format!("2001:db8::{number:x}");
         let answer = log_in_from(&service, &address, &format!("{number}@loja.example"), "password1").await;
         assert_eq!(answer["statusCode"], 401);
@@ -198,7 +200,8 @@ async fn failed_log_ins_from_one_network_are_limited_across_emails() {
         (&refused["statusCode"], &refused["headers"]["x-ratelimit-limit-minute"]),
         (&json!(429), &json!("100"))
     );
-    // Attempts refused by the network's limit do not count against the email, so its owner can log in from elsewhere.
+    // Attempts refused by the network's limit do not count against the email, so its owner can log in from
+    // elsewhere.
     for _ in 0..20 {
         log_in_from(&service, "2001:db8::1", &owner.owner_email, "password1").await;
     }

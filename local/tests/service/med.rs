@@ -1,5 +1,5 @@
-//! Tests of MED cases (contract: MED case, MED case status, MED cases, MED events). Money is retained once and released
-//! once, and every step emits its events.
+//! Tests of MED cases (contract: MED case, MED case status, MED cases, MED events). Money is retained once
+//! and released once, and every step emits its events.
 
 use axum::http::Method;
 use domain::ids::MedCaseId;
@@ -116,7 +116,7 @@ async fn a_case_retains_the_money_until_it_is_decided_for_the_merchant() {
     assert_eq!(service.available_and_retained().await, (1000, 0));
     let paid = service.get_charge(&charge).await;
     assert_eq!((&paid["status"], &paid["metadata"]["med"]["result"]), (&json!("paid"), &json!("disagreed")));
-    // The same decision again changes nothing, nor does another one later.
+    // After a decision, neither the same decision nor a different one changes the case.
     for decision in ["merchant", "payer"] {
         assert_eq!(service.decide_case(&case, decision).await.expect(200), won);
     }
@@ -134,8 +134,8 @@ async fn a_case_retains_the_money_until_it_is_decided_for_the_merchant() {
     let created = listener.wait_for_event("med_case.created").await;
     assert_eq!(created.json()["data"]["object"], case);
     assert!(created.header("x-service-signature").starts_with("t="));
-    // `med_case.updated`: evidence requested, appealed, closed. `payment.status_changed`: created, paid, disputed, paid
-    // again. `charge.*`: only the payment's.
+    // `med_case.updated`: evidence requested, appealed, closed. `payment.status_changed`: created, paid,
+    // disputed, paid again. Of `charge.*`, only `charge.paid`.
     let hooks = listener.received(12).await;
     let count = |name: &str| hooks.iter().filter(|hook| hook.header("x-service-event-type") == name).count();
     let counts: Vec<usize> = ALL_EVENTS.iter().map(|name| count(name)).collect();
@@ -143,7 +143,7 @@ async fn a_case_retains_the_money_until_it_is_decided_for_the_merchant() {
 }
 
 #[tokio::test]
-async fn each_decision_moves_the_retained_money_as_its_outcome_says() {
+async fn retained_money_returns_to_the_merchant_only_if_the_case_is_won_or_withdrawn() {
     let service = Service::start().await;
     let mut available = 0;
     for (decision, status, outcome, charge_status) in [
@@ -193,8 +193,8 @@ async fn each_decision_moves_the_retained_money_as_its_outcome_says() {
 #[tokio::test]
 async fn refunds_and_cases_never_debit_the_same_money_twice() {
     let service = Service::start().await;
-    // A cash-out is a separate Pix, so the whole payment can still be contested. The available balance may go below
-    // zero.
+    // A cash-out is a separate Pix, so the whole payment can still be contested. The available balance may go
+    // below zero.
     let charge = service.paid_charge(1000).await;
     let refund =
         service.refund_with_key(&charge, "refund-01", json!({"amount": 400, "reason": "sandbox:hold"})).await;
@@ -209,8 +209,8 @@ async fn refunds_and_cases_never_debit_the_same_money_twice() {
     service.post(&path, &body).await.expect(200);
     assert_eq!(service.available_and_retained().await, (1000, 0));
 
-    // A devolution returns the contested payment itself, so its amount is not retained again, whether in progress or
-    // done.
+    // A devolution returns the contested payment itself, so its amount is not retained again, whether in
+    // progress or done.
     let body = json!({"amount": 300, "strategy": "devolution", "reason": "sandbox:hold"});
     let refund = service.refund_with_key(&charge, "refund-02", body).await.expect(201);
     let case = service.open_case(&charge, json!({})).await;

@@ -1,4 +1,5 @@
-//! Tests of the payments surface (contract: Payments): the same object as a charge, in the transaction wire format.
+//! Tests of the payments surface (contract: Payments): the same object as a charge, in the transaction wire
+//! format.
 
 use std::sync::Arc;
 

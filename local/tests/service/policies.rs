@@ -70,7 +70,7 @@ async fn each_functions_policy_allows_exactly_the_operations_that_it_uses() {
     take_used_actions();
 
     let charge = service.charge().await;
-    // A payment by a payer other than the expected one, or by an unknown payer, is held for review.
+    // If the bank does not report the payer's document, the payment of this charge is held for review.
     let locked =
         json!({"amount": 1000, "customer": {"name": "Maria"}, "expected_payer_tax_id": "29537995593"});
     let held = service.new_charge(&locked).await;
@@ -215,7 +215,7 @@ async fn each_functions_policy_allows_exactly_the_operations_that_it_uses() {
     webhooks.extend(take_used_actions());
     assert_eq!(webhooks, allowed("WebhooksFunction"));
 
-    // Makes rows of all kinds due: a charge, a tranche of held money, a delivery whose message was lost, an
+    // Makes rows of five kinds due: a charge, a tranche of held money, a delivery whose message was lost, an
     // abandonment and a scope's delivery count. One run of the scheduler processes all of them.
     service.set_terms(MethodTerms { hold_days: 1, ..MethodTerms::default() }).await;
     let settled = service.charge().await;

@@ -1,5 +1,5 @@
-//! Tests of refunds (contract: Refund, Refund status). A refund is debited once under any number of replays, and a
-//! failed refund is credited back in full.
+//! Tests of refunds (contract: Refund, Refund status). A refund is debited once under any number of replays,
+//! and a failed refund is credited back in full.
 
 use std::collections::BTreeSet;
 
@@ -329,8 +329,8 @@ async fn a_refund_whose_message_was_lost_is_resumed_by_the_scheduler() {
     let queue = local::template::queue_url(&service.stack.endpoints.sqs_url, "AcquirerQueue");
     let sqs = local::sdk::sqs(&service.stack.endpoints.sqs_url);
     let invoke = |name: &str| service.stack.functions.get(name).unwrap().clone();
-    // No stream record was dispatched, so only the row's due index entry leads to the refund. The first message starts
-    // the refund and the next completes it.
+    // No stream record was dispatched, so only the row's due index entry leads to the refund. The first
+    // message starts the refund and the next completes it.
     for (status, wait) in [("IN_PROGRESS", 0), ("REFUNDED", 600_000)] {
         service.stack.clock.advance(wait);
         invoke("SchedulerFunction")(json!({})).await.unwrap();
@@ -361,7 +361,7 @@ async fn completing_a_refund_is_postponed_for_a_bounded_time_while_clients_chang
     service.refund(&charge, "refund-02", part.clone()).await.expect(201);
     run_acquirer_worker(&service.stack, &first).await;
     assert_eq!(status().await, "IN_PROGRESS");
-    // The postponement is bounded even on a busy charge.
+    // From 60 s after the refund was started, it is completed even if its charge is busy.
     service.stack.clock.advance(60_000);
     service.refund(&charge, "refund-03", part).await.expect(201);
     run_acquirer_worker(&service.stack, &first).await;

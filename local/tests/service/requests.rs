@@ -1,5 +1,5 @@
-//! Tests of the rules for every request: request ids, unknown routes, unreadable bodies, duplicate JSON keys, numbers
-//! and forbidden characters (contract: Errors, General conventions).
+//! Tests of the rules for every request: request ids, unknown routes, unreadable bodies, duplicate JSON keys,
+//! numbers and forbidden characters (contract: Errors, General conventions).
 
 use axum::http::Method;
 use serde_json::json;
@@ -139,8 +139,8 @@ async fn numbers_are_compared_exactly_and_inexact_ones_in_metadata_are_refused()
         let answer = create(&format!("metadata-{index}"), body).await;
         assert_eq!((answer.code(), answer.params()), ("invalid_request", vec!["metadata.a[0].b"]), "{value}");
     }
-    // An unknown field is not stored but is part of the request hash. The first two numbers are equal. The third has
-    // another last digit.
+    // An unknown field is not stored but is part of the request hash. The first two numbers are equal. The
+    // third has another last digit.
     let unknown = |value: &str| format!(r#"{{"amount":1000,"unknown":{value}}}"#);
     create("unknown-0001", unknown("18446744073709551616")).await.expect(201);
     create("unknown-0001", unknown("18446744073709551616.0")).await.expect(201);

@@ -1,5 +1,5 @@
-//! Tests of the service as a separate process: its state survives a kill and a restart, a conflict with a running
-//! service stops it, and its startup message works.
+//! Tests of the service as a separate process: its state survives a kill and a restart, a conflict with a
+//! running service stops it, and its startup message works.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -73,12 +73,14 @@ async fn a_killed_service_loses_no_confirmed_change() {
     process.kill().await;
 
     let process = Process::start(&directory.0).await;
-    // The API key from before the kill works and reads the same charges. The idempotency key finds its charge.
+    // The API key from before the kill works and reads the same charges. The idempotency key finds its
+    // charge.
     assert_eq!(process.client.get_charge(&paid).await, with_urls_of(&process, paid.clone()));
     assert_eq!(process.client.get_charge(&waiting).await["status"], "pending");
     let again = process.client.new_charge("order-0001", &json!({"amount": 1000})).await;
     assert_eq!((&again["id"], &again["status"]), (&paid["id"], &json!("paid")));
-    // After the restart, the clock still includes the 30 s from before the kill. With 31 s more, the charge expires.
+    // After the restart, the clock still includes the 30 s from before the kill. With 31 s more, the charge
+    // expires.
     process.client.advance_seconds(31).await;
     assert_eq!(process.client.get_charge(&waiting).await["status"], "expired");
 }
@@ -118,8 +120,8 @@ async fn events_that_were_not_delivered_before_a_kill_are_delivered_after_the_re
             .expect(200);
         charges.push(id(&charge).to_owned());
     }
-    // The kill interrupts the work: some events are not dispatched, some deliveries have failed, and all queued
-    // messages are lost.
+    // The kill interrupts the work: some events are not dispatched, some deliveries have failed, and all
+    // queued messages are lost.
     process.kill().await;
     is_up.store(true, Ordering::SeqCst);
 

@@ -1,5 +1,5 @@
-//! Tests that rollups count each change exactly once when stream records are replayed, split, interleaved or reordered,
-//! and when database responses are lost.
+//! Tests that rollups count each change exactly once when stream records are replayed, split, interleaved or
+//! reordered, and when database responses are lost.
 
 use std::collections::BTreeMap;
 
@@ -28,10 +28,11 @@ impl SeededRandom {
     }
 }
 
-/// The sandbox actions on a charge, each with its body. `cancel` is the payments route.
+/// Actions on a charge, each with its body: sandbox routes, except `cancel`, which is a route of payments.
 type Steps = &'static [(&'static str, &'static str)];
 
-/// The histories of a charge, each with the attributes that it must count in addition to those of the charge's row.
+/// The histories of a charge, each with the attributes that it must count in addition to those of the
+/// charge's row.
 const HISTORIES: [(Steps, &[&str]); 8] = [
     (&[], &[]),
     (&[("pay", "{}")], &["tried"]),
@@ -142,8 +143,8 @@ async fn delete_rollups(service: &Service) {
     }
 }
 
-/// Cuts the records into random batches that together contain each record at least once. Some records repeat, and the
-/// batches are shuffled.
+/// Cuts the records into random batches that together contain each record at least once. Some records repeat,
+/// and the batches are shuffled.
 fn batches(records: &[Value], random: &mut SeededRandom) -> Vec<Vec<Value>> {
     let mut batches = Vec::new();
     let mut begin = 0;

@@ -1,5 +1,5 @@
-//! Writes many payments and deliveries straight into the store, with their sums, as if each had been created and
-//! counted. Tests and benchmarks use them to measure the cost of long lists and statistics.
+//! Writes many payments and deliveries straight into the store, with their sums, as if each had been created
+//! and counted. Tests and benchmarks use them to measure the cost of long lists and statistics.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -19,8 +19,8 @@ const BATCH: usize = 25;
 /// The number of batches written concurrently.
 const AT_ONCE: usize = 8;
 
-/// Writes `count` copies of `template` with distinct ids, evenly spread over the `days` before its creation, and their
-/// sums. The payments at the indices in `refused` are refused.
+/// Writes `count` copies of `template` with distinct ids, evenly spread over the `days` before its creation,
+/// and their sums. The payments at the indices in `refused` are refused.
 pub(crate) async fn seed(
     client: &aws_sdk_dynamodb::Client,
     template: &Charge,
@@ -65,9 +65,9 @@ pub(crate) fn other_endpoint(event: &Event) -> EndpointId {
     EndpointId::new(event.created_at, [8; 10])
 }
 
-/// Writes `count` deliveries of an event, evenly spread over the `days` before it. Those at the indices in `failed`
-/// have failed, and every third was inserted late. Every tenth is a `charge.created` to another endpoint, and the
-/// oldest is a `payout.paid`.
+/// Writes `count` deliveries of an event, evenly spread over the `days` before it. Those at the indices in
+/// `failed` have failed, and every third was inserted late. Every tenth is a `charge.created` to another
+/// endpoint, and the oldest is a `payout.paid`.
 pub(crate) async fn seed_deliveries(
     client: &aws_sdk_dynamodb::Client,
     event: &Event,
@@ -98,7 +98,8 @@ pub(crate) async fn seed_deliveries(
     write(client, &items).await;
 }
 
-/// Runs the scheduler's count until all `count` deliveries are counted. One run counts at most 1,800 late deliveries.
+/// Runs the scheduler's count until all `count` deliveries are counted. One run counts at most 1,800 late
+/// deliveries.
 pub(crate) async fn count_all(deliveries: &Deliveries, scope: &Scope, now: Timestamp, count: usize) {
     for _ in 0..=count / 3 / 1_800 {
         deliveries.count(scope, now).await.unwrap();

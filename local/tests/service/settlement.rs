@@ -1,4 +1,5 @@
-//! Tests of what an incoming payment does to a charge (contract: Charge status; design: Money, playing the acquirer).
+//! Tests of what an incoming payment does to a charge (contract: Charge status; design: Money, playing the
+//! acquirer).
 
 use domain::time::Timestamp;
 use local::stack::Options;
@@ -197,7 +198,7 @@ async fn a_review_decides_a_held_charge_once() {
 }
 
 #[tokio::test]
-async fn a_failure_is_described_in_the_metadata() {
+async fn a_failed_or_expired_charge_has_the_failure_in_its_metadata() {
     let service = Service::start().await;
     let body = json!({"amount": 1000, "expires_in": 300, "metadata": {"order": 1}});
     let charge = service.new_charge(&body).await;

@@ -1,5 +1,5 @@
-//! Tests of the velocity guard (contract: Errors, fraud guard). They call the store directly, because live keys have no
-//! acquirer yet.
+//! Tests of the velocity guard (contract: Errors, fraud guard). They call the store directly, because live
+//! keys have no acquirer yet.
 
 use domain::account::VelocityLimits;
 use domain::charge::transition::Command;
@@ -63,8 +63,8 @@ impl VelocityFixture {
         self.insert(&self.charge(key, Some(document)), LIMITS, self.now).await
     }
 
-    /// Inserts charges concurrently. Returns the number that succeeded, replays included, and the error codes of the
-    /// others.
+    /// Inserts charges concurrently. Returns the number that succeeded, replays included, and the error codes
+    /// of the others.
     async fn insert_concurrently(
         &self,
         charges: Vec<Charge>,
@@ -182,7 +182,8 @@ async fn an_expired_or_cancelled_charge_no_longer_counts() {
     let decline = Command::Decline { reason: "no".to_owned(), code: "refused".to_owned() };
     assert_eq!(apply("third", decline).await, TransactionStatus::Refused);
     assert_eq!(insert("fifth").await, Err(ACCOUNT), "a declined charge still counts");
-    // In the next minute the account's limit is free again, and the customer's limit of ten minutes still applies.
+    // In the next minute the account's limit is free again, and the customer's limit of ten minutes still
+    // applies.
     let later = fixture.now.plus_seconds(60).unwrap();
     let fifth = fixture.charge("fifth", Some(MARIA));
     assert_eq!(fixture.insert(&fifth, limits, later).await, Err(CUSTOMER));

@@ -402,7 +402,8 @@ async fn a_thousand_settlements_with_duplicate_notifications_and_conflicts_are_e
 #[tokio::test]
 async fn concurrent_debits_and_credits_never_overdraw_a_wallet() {
     let service = Arc::new(Service::start_with(Options { fault_proxy: true, ..Options::in_memory() }).await);
-    // Payouts go through the fault proxy, so that debits conflict as settlements do.
+    // The payouts' store uses the fault proxy, so that injected conflicts affect payouts as well as
+    // settlements.
     let proxy = service.stack.fault_proxy.as_ref().unwrap();
     proxy.inject_every("TransactWriteItems", 5, Fault::TransactionConflict);
     let payouts = Payouts::new(shared::store::Store::new(local::sdk::dynamodb(&proxy.url()), "StateTable"));
@@ -443,7 +444,7 @@ async fn concurrent_debits_and_credits_never_overdraw_a_wallet() {
     let (mut created, refused) =
         outcomes.iter().fold((0, 0), |sum, outcome| (sum.0 + outcome.0, sum.1 + outcome.1));
     assert!(refused > 0, "320 payouts of 70 exceed the 8,000 credited, so some are refused");
-    // Further payouts succeed until less than one amount is left, so no refusal was wrong.
+    // Further payouts succeed until less than 70 is left, so the refused payouts debited nothing.
     let mut left = service.balance().await["available"].as_i64().unwrap();
     while left >= 70 {
         let amount = Amount::parse(70).unwrap();
@@ -610,8 +611,8 @@ async fn an_operators_change_repeated_under_its_id_is_applied_once() {
     service.check_ledger().await;
 }
 
-/// Commits the postings of refunds and MED cases directly to the store, with the conditions of the product's
-/// transactions.
+/// Commits only the postings of refunds and MED cases, without refund and case rows. As in production, a
+/// refund needs a sufficient balance, but a case may overdraw the available balance.
 #[tokio::test]
 async fn the_postings_of_refunds_and_cases_debit_covered_balances_or_write_nothing() {
     let service = Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await;
@@ -670,8 +671,8 @@ async fn the_postings_of_refunds_and_cases_debit_covered_balances_or_write_nothi
     assert_eq!(commit(rules::case_won(cause(), minor(400))).await, CommitOutcome::Done);
     assert_eq!(commit(rules::case_lost(cause(), minor(0), minor(600)).unwrap()).await, CommitOutcome::Done);
     assert_eq!(balances().await, [-500, 900, 0]);
-    // The tranche is released on its date, with the amount of the failed refund. After that there is no tranche to
-    // debit.
+    // The failed refund's 900 were credited to the tranche, which is released on its date. After that there
+    // is no tranche to debit.
     service.stack.clock.advance(86_400_000);
     let scheduler = service.stack.functions.get("SchedulerFunction").unwrap().clone();
     scheduler(json!({})).await.unwrap();

@@ -23,8 +23,8 @@ fn path(endpoint: &Value) -> String {
     format!("/v1/webhooks/endpoints/{}", id(endpoint))
 }
 
-/// Starts a listener that always fails, and waits until a delivery to it has failed once. Returns the listener and the
-/// endpoint.
+/// Starts a listener that always fails, and waits until a delivery to it has failed once. Returns the
+/// listener and the endpoint.
 async fn with_a_failed_attempt(service: &Service) -> (Listener, Value) {
     let listener = Listener::answering(|_number| (StatusCode::BAD_GATEWAY, "why").into_response()).await;
     let endpoint = service.register_endpoint(&listener.url, &["charge.created"]).await;
@@ -201,7 +201,8 @@ async fn an_endpoint_that_fails_every_attempt_for_five_days_is_disabled_with_the
     let (audit, _) = audit::page(&service.store(), &service.scope().account, None).await.unwrap();
     assert_eq!((audit[0].subject.as_str(), audit[0].reason.as_str()), (id(&registered), reason));
 
-    // A delivery created before the endpoint was disabled gets all its attempts and then goes to the dead-letter queue.
+    // A delivery created before the endpoint was disabled gets all its attempts and then goes to the
+    // dead-letter queue.
     let arrived = listener.hooks().len();
     assert_eq!(another_attempt(&service, &fourth).await["status"], "PENDING");
     assert_eq!(listener.hooks().len(), arrived + 1);
@@ -267,7 +268,8 @@ async fn only_its_merchants_change_abandons_the_deliveries_of_a_disabled_endpoin
     assert_eq!(service.deliveries("&status=CANCELLED").await.len(), 1);
 }
 
-/// A registered endpoint and helpers that record attempt outcomes for it, as workers do. Times are relative to `at`.
+/// A registered endpoint and helpers that record attempt outcomes for it, as workers do. Times are relative
+/// to `at`.
 struct OutcomeFixture {
     service: Service,
     endpoints: Endpoints,
@@ -562,7 +564,8 @@ async fn an_outcome_after_a_concurrent_change_is_recorded_unless_the_url_changed
     endpoints.record_attempt(&worker_view, (&delivered, now), now).await.unwrap();
     assert_eq!(read().await.failing_since, None);
 
-    // A failure at the earlier URL does not apply to the new one, and nothing is recorded for a deleted endpoint.
+    // A failure at the earlier URL does not apply to the new one, and nothing is recorded for a deleted
+    // endpoint.
     let worker_view = read().await;
     service.patch(&path(&registered), &json!({"url": "https://shop.example.com/other"})).await.expect(200);
     endpoints.record_attempt(&worker_view, (&failed, now), now).await.unwrap();

@@ -1,5 +1,5 @@
-//! Tests of what a merchant can send on request: the events of a payment's status again, one delivery again, and the
-//! test event of an endpoint.
+//! Tests of the webhooks that a merchant can request: a resend of the events of a payment's current status, a
+//! resend of one delivery, and a test event for an endpoint.
 
 use std::collections::HashSet;
 
@@ -207,7 +207,8 @@ async fn resending_a_delivery_creates_a_new_delivery_of_the_same_event() {
         service.deliveries("&status=PENDING").await.into_iter().find(|delivery| delivery["attempts"] == 1)
     })
     .await;
-    // The endpoint is subscribed to another event now. A resend of the failed delivery still goes to the endpoint.
+    // The endpoint is subscribed to another event now. A resend of the failed delivery still goes to the
+    // endpoint.
     let path = format!("/v1/webhooks/endpoints/{}", id(&endpoint));
     service.patch(&path, &json!({"events": ["charge.paid"]})).await.expect(200);
     let resend_path = format!("/v1/webhooks/deliveries/{}/resend", id(&failed));
@@ -338,7 +339,7 @@ async fn an_endpoint_is_sent_at_most_ten_test_events_a_minute() {
 #[tokio::test]
 async fn a_resend_keeps_its_event_for_at_least_sixteen_more_days() {
     const DAY: i64 = 24 * 60 * 60;
-    /// The longest time that all attempts of a delivery take, rounded up.
+    /// Somewhat more than all attempts of a delivery take, even if `Retry-After` postpones each one.
     const MAX_DELIVERY: i64 = 16 * DAY;
     let service = Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await;
     service.register_endpoint("http://127.0.0.1:9/hook", &["charge.paid"]).await;
@@ -366,8 +367,8 @@ async fn a_resend_keeps_its_event_for_at_least_sixteen_more_days() {
     resend(&service, &charge).await;
     dispatch(&service.stack).await;
     assert!((requested_at..=now()).contains(&(event_ttl().await - MAX_DELIVERY)));
-    // On day 95 the event is readable, because the resend on day 85 has extended its retention to day 101. On day 112
-    // it is not. The first delivery cannot be resent on either day, because it is older than 90 days.
+    // On day 95 the event is readable, because the resend on day 85 has extended its retention to day 101. On
+    // day 112 it is not. The first delivery cannot be resent on either day, because it is older than 90 days.
     let event = format!("/v1/events/{}", delivery["payload"]["id"].as_str().unwrap());
     for (days, found) in [(10, 200), (17, 404)] {
         service.stack.clock.advance(days * DAY * 1_000);

@@ -30,8 +30,8 @@ fn hmac(secret: &str, parts: &[&[u8]]) -> String {
     digest.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
-/// Verifies the signature of a canonical event as a merchant does: by the contract, without the service's own code.
-/// Returns the signature's timestamp in seconds.
+/// Verifies the signature of a canonical event as a merchant does: by the contract, without the service's own
+/// code. Returns the signature's timestamp in seconds.
 pub(crate) fn verify(hook: &ReceivedWebhook, secret: &str) -> i64 {
     let signature = hook.header("x-service-signature");
     let (t, v1) = signature.split_once(",v1=").unwrap();
@@ -486,8 +486,8 @@ async fn stream_records_dispatched_again_write_no_row_and_send_no_webhook() {
         .await
         .unwrap();
     let dispatcher = service.stack.functions.get("EventDispatcherFunction").unwrap().clone();
-    // The batches: all records, all in reverse order, and each record alone. A retry may split a batch in another way,
-    // and records of different shards arrive in any order.
+    // The batches: all records, all in reverse order, and each record alone. A retry may split a batch in
+    // another way, and records of different shards arrive in any order.
     let mut batches = vec![records.clone(), records.iter().rev().cloned().collect()];
     batches.extend(records.chunks(1).map(<[Value]>::to_vec));
     for batch in batches {

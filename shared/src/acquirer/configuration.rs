@@ -1,10 +1,10 @@
 //! The configuration of an account's acquirer for live payments: URLs, credentials and the merchant's Pix
 //! key. An operator sets the configuration.
 //!
-//! The configuration has a row of its own, which only functions that call the acquirer may read. The
-//! account's other settings are copied into the rows of its API keys, which every request reads. Credentials
-//! must not be in those rows. The service can't call a bank yet, so live charges are refused even if an
-//! acquirer is configured.
+//! The configuration has a row of its own, which the functions that serve merchants may not read (policy
+//! `NoAcquirerCredentials` in `template.yaml`). The account's other settings are copied into the rows of its
+//! API keys, which every request reads. Credentials must not be in those rows. The service can't call a bank
+//! yet, so live charges are refused even if an acquirer is configured.
 
 use std::fmt;
 use std::str::FromStr;

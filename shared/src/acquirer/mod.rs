@@ -157,8 +157,8 @@ impl Acquirer {
     ///
     /// # Errors
     ///
-    /// [`AcquirerError::Unavailable`] when the acquirer does not answer; [`AcquirerError::InvalidArtefact`] when an
-    /// artefact can't represent the charge.
+    /// [`AcquirerError::Unavailable`] when the acquirer does not answer; [`AcquirerError::InvalidArtefact`]
+    /// when an artefact can't represent the charge.
     pub async fn finalise(
         &self,
         charge: &Charge,

@@ -202,8 +202,8 @@ impl Finalisation {
     }
 
     /// Whether `acquirer-worker` finalises the charge after the response. A refusal is asynchronous only on
-    /// the payments surface. On the charges surface, a creation's response without a Pix code must have the
-    /// status `failed` (contract), so the refusal must come before the response.
+    /// the payments surface. On the charges surface, the response to the creation of a refused charge must
+    /// have the status `failed` (contract), so the refusal must come before the response.
     pub(super) fn is_asynchronous(self, charge: &Charge) -> bool {
         match self {
             Self::Later | Self::Unavailable => true,

@@ -61,8 +61,8 @@ impl ApiKeys {
         Self { store, table: table.into() }
     }
 
-    /// Writes a key's row without a condition and without an audit row. Only the seed of a local stack uses
-    /// it.
+    /// Writes a key's row without a condition and without an audit row. Only the seed of a local stack and
+    /// tests use it.
     pub async fn put(&self, key: &ApiKey) -> Result<(), StoreError> {
         let put = self.store.client().put_item().table_name(&self.table).set_item(Some(item(key)?));
         put.send().await.map_err(unavailable)?;
@@ -233,8 +233,8 @@ impl ApiKeys {
     }
 
     /// Adds 1 to the counter `counter` of a key's row, removes the counters `stale`, and returns the row.
-    /// `None`: there is no such key. While a rotation holds the row, the update is retried until the rotation
-    /// has committed or failed.
+    /// `None`: there is no such key. If the update conflicts with a rotation or revocation, it is retried as
+    /// [`conditional_update`] describes.
     pub(crate) async fn count_request(
         &self,
         key: &Fingerprint,

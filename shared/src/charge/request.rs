@@ -1,5 +1,5 @@
-//! Validates and hashes the request that creates a charge (contract: `POST /v1/charges`). The hash distinguishes a
-//! replay of an idempotency key from its reuse with a different body.
+//! Validates and hashes the request that creates a charge (contract: `POST /v1/charges`). The hash
+//! distinguishes a replay of an idempotency key from its reuse with a different body.
 
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
@@ -13,7 +13,8 @@ use domain::tax_id::{Document, TaxId};
 use crate::http::json::JsonPath;
 use crate::http::{Fields, JsonObject, JsonValue, Object};
 
-/// The bounds of `expires_in`, in seconds (contract: Limits). A larger value is capped, a smaller one is rejected.
+/// The bounds of `expires_in`, in seconds (contract: Limits). A larger value is capped, a smaller one is
+/// rejected.
 const EXPIRES_IN_SECONDS: std::ops::RangeInclusive<i64> = 60..=86_400;
 
 const MAX_DESCRIPTION_CHARS: usize = 500;
@@ -26,8 +27,8 @@ const MAX_PHONE_CHARS: usize = 32;
 /// The message for a number in `metadata` that JSON clients would read back as a different number.
 const INEXACT_NUMBER: &str = "must be an integer of at most 64 bits or a decimal of at most 15 significant digits; send any other number as a string";
 
-/// The number of bytes of a request's hash: SHA-256 truncated to 128 bits, at which a collision is not a practical
-/// risk.
+/// The number of bytes of a request's hash: SHA-256 truncated to 128 bits, at which a collision is not a
+/// practical risk.
 const HASH_BYTES: usize = 16;
 
 /// The charge route that received a request.
@@ -39,8 +40,8 @@ pub enum ChargeRoute {
     PixCharges,
 }
 
-/// A valid request to create a charge, from one of the charge routes or `POST /v1/payments`. The account's defaults are
-/// not applied yet.
+/// A valid request to create a charge, from one of the charge routes or `POST /v1/payments`. The account's
+/// defaults are not applied yet.
 #[derive(Clone, Debug)]
 pub struct NewCharge {
     /// The amount to be paid, in minor units.
@@ -53,20 +54,21 @@ pub struct NewCharge {
     pub pix_expires_in_seconds: Option<i64>,
     /// The customer who is to pay.
     pub customer: Customer,
-    /// The payer lock: if set, only a payment from this tax id is credited (contract: `expected_payer_tax_id`).
+    /// The payer lock: if set, only a payment from this tax id is credited (contract:
+    /// `expected_payer_tax_id`).
     pub expected_payer: Option<TaxId>,
     /// The merchant's metadata, with the description stored under the key `description`.
     pub metadata: Metadata,
     /// The fields that only `POST /v1/payments` accepts; `None` for a request to a charge route.
     pub payment_details: Option<PaymentDetails>,
-    /// The hash of the normalised request: 128 bits in hex. It does not depend on whitespace, the order of keys, or the
-    /// notation of numbers and strings.
+    /// The hash of the normalised request: 128 bits in hex. It does not depend on whitespace, the order of
+    /// keys, or the notation of numbers and strings.
     pub hash: String,
 }
 
 impl NewCharge {
-    /// Validates a request's body. Adds every failing field to `fields`; returns `None` when `amount` is invalid. The
-    /// request is valid only if `fields` has no failure.
+    /// Validates a request's body. Adds every failing field to `fields`; returns `None` when `amount` is
+    /// invalid. The request is valid only if `fields` has no failure.
     pub fn from_body(fields: &mut Fields, body: &JsonObject, route: ChargeRoute) -> Option<Self> {
         let root = Object::root(body);
         let amount = fields.amount(&root, "amount");
@@ -161,16 +163,17 @@ pub(super) fn metadata(fields: &mut Fields, root: &Object<'_>, description: Opti
     Metadata::from_request(&sent, description)
 }
 
-/// Hashes a request to create a charge. Sets `payment_method` to `pix` first: the Pix route accepts a request without
-/// it, and the same request must have the same hash on both routes.
+/// Hashes a request to create a charge. Sets `payment_method` to `pix` first: the Pix route accepts a request
+/// without it, and the same request must have the same hash on both routes.
 fn hash(body: &JsonObject) -> String {
     let mut normalised = body.clone();
     normalised.insert("payment_method".to_owned(), JsonValue::String("pix".to_owned()));
     canonical_hash(normalised)
 }
 
-/// Computes SHA-256 over a body in canonical form, truncated to 128 bits, in hex. The canonical form sorts keys and
-/// writes equal numbers alike, such as `1` and `1.0`. It leaves out `null` fields of the body and of `customer`.
+/// Computes SHA-256 over a body in canonical form, truncated to 128 bits, in hex. The canonical form sorts
+/// keys and writes equal numbers alike, such as `1` and `1.0`. It leaves out `null` fields of the body and of
+/// `customer`.
 pub(crate) fn canonical_hash(body: JsonObject) -> String {
     let mut present = body;
     present.retain(|_, value| !value.is_null());

@@ -150,8 +150,8 @@ impl Charges {
         }
         let inserted = self.insert_for_customer(charge, limits.per_customer, now).await;
         match &inserted {
-            // After any other error the charge may have been inserted, so its slot stays taken.
             Ok(Inserted::New) => {}
+            // After a failed request the charge may have been inserted, so its slot stays taken.
             Err(error) if !matches!(error, ChargeError::CustomerVelocityExceeded) => {}
             Ok(Inserted::Existing(_)) | Err(_) => {
                 self.store.add_within_bound(&minute.key(), (COUNTER, -1), minute.ttl(), None).await?;

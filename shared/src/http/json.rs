@@ -135,6 +135,7 @@ impl JsonNumber {
 
     /// Returns the number's canonical text. All notations of one value, such as `1`, `1.0` and `1e0`, have
     /// the same text, and different values have different texts. The hash of a request is computed from it.
+    /// If the exponent does not fit in 64 bits, the text is the notation itself, in lower case.
     pub fn canonical(&self) -> String {
         let Some(decimal) = Decimal::of(&self.0) else { return self.0.to_ascii_lowercase() };
         let exact_fraction = if decimal.exponent < 0 { self.exact() } else { None };

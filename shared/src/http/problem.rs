@@ -141,7 +141,7 @@ pub enum Problem {
     },
     /// 429 `rate_limited`: too many failed log-ins.
     TooManyLogins {
-        /// The most failures in a window.
+        /// The most failures in a window of 15 minutes.
         limit: i64,
         /// The seconds until the window ends.
         retry_after_seconds: i64,

@@ -1,5 +1,6 @@
-//! Lists MED cases newest first, with filters and a cursor (contract: MED cases). The cost of a page is bounded: it
-//! grows neither with the number of cases nor with the number of those that do not match the filters.
+//! Lists MED cases newest first, with filters and a cursor (contract: MED cases). The cost of a page is
+//! bounded: it grows neither with the number of cases nor with the number of those that do not match the
+//! filters.
 
 use domain::charge::Charge;
 use domain::ids::{ChargeId, MedCaseId, Scope};
@@ -18,8 +19,9 @@ const DEFAULT_LIMIT: u32 = 25;
 /// The largest `limit` (contract: Limits).
 const MAX_LIMIT: u32 = 100;
 
-/// The number of index entries read for one page that is filtered by both status and type. No index covers both, so the
-/// type is checked after the rows are read. Such a page may hold fewer cases than `limit` although more follow.
+/// The number of index entries read for one page that is filtered by both status and type. No index covers
+/// both, so the type is checked after the rows are read. Such a page may hold fewer cases than `limit`
+/// although more follow.
 const FILTERED_WINDOW: usize = 200;
 
 const PARAMETERS: [&str; 7] =
@@ -99,7 +101,8 @@ impl CaseFilter {
     fn partition(&self, scope: &Scope) -> (ListIndex, String) {
         match (self.status, self.kind) {
             (Some(status), _) => (ListIndex::ByStatus, MedCase::status_partition(scope, status)),
-            // Cases are not listed by customer. Their rows use the partition key of that index for the type instead.
+            // Cases are not listed by customer. Their rows use the partition key of that index for the type
+            // instead.
             (None, Some(kind)) => (ListIndex::ByCustomer, MedCase::kind_partition(scope, kind)),
             (None, None) => (ListIndex::All, MedCase::list_partition(scope)),
         }
@@ -107,7 +110,8 @@ impl CaseFilter {
 }
 
 impl MedCases {
-    /// Reads a page of a scope's cases. `cursor` is the case that `starting_after` names; the caller has read it.
+    /// Reads a page of a scope's cases. `cursor` is the case that `starting_after` names; the caller has read
+    /// it.
     ///
     /// # Errors
     ///
@@ -126,8 +130,9 @@ impl MedCases {
         if let Some(charge) = filter.charge {
             return Ok(self.list_for_charge(scope, charge, filter, cursor.as_deref()).await?);
         }
-        // An entry's sort key is a time, '#' and the case's id. '$' sorts after '#', so `from` excludes the entries of
-        // the time `created_after`. A time alone sorts before its entries, so `to` excludes those of `created_before`.
+        // An entry's sort key is a time, '#' and the case's id. '$' sorts after '#', so `from` excludes the
+        // entries of the time `created_after`. A time alone sorts before its entries, so `to` excludes those
+        // of `created_before`.
         let from =
             filter.created_after.map_or_else(|| "0".to_owned(), |after| format!("{}$", sortable(after)));
         let to = filter.created_before.map_or_else(|| format!("{}$", sortable(Timestamp::MAX)), sortable);
@@ -138,8 +143,8 @@ impl MedCases {
         let window =
             if filter.status.is_some() && filter.kind.is_some() { FILTERED_WINDOW } else { filter.limit };
         let (index, partition) = filter.partition(scope);
-        // Reads two extra entries: the cursor's own entry, which the range includes, and one that shows whether more
-        // follow.
+        // Reads two extra entries: the cursor's own entry, which the range includes, and one that shows
+        // whether more follow.
         let limit = window.saturating_add(2);
         let mut entries = self.store.list(index, &partition, (&from, &to), Order::NewestFirst, limit).await?;
         entries.retain(|entry| Some(&entry.sort) != cursor.as_ref());
@@ -160,7 +165,8 @@ impl MedCases {
         Ok(page_of(filter, cases, last_read.filter(|_| more_entries)))
     }
 
-    /// Reads a page of one charge's cases. They are few and share the charge's partition, so all of them are read.
+    /// Reads a page of one charge's cases. They are few and share the charge's partition, so all of them are
+    /// read.
     async fn list_for_charge(
         &self,
         scope: &Scope,
@@ -177,8 +183,8 @@ impl MedCases {
     }
 }
 
-/// Builds a page of the cases that match, at most `limit`. If more than `limit` match, the next page starts after the
-/// last case of this page. Otherwise its cursor is `next`; `None` means that there is no next page.
+/// Builds a page of the cases that match, at most `limit`. If more than `limit` match, the next page starts
+/// after the last case of this page. Otherwise its cursor is `next`; `None` means that there is no next page.
 fn page_of(filter: &CaseFilter, cases: Vec<MedCase>, next: Option<MedCaseId>) -> CasePage {
     let mut matching: Vec<MedCase> = cases.into_iter().filter(|case| filter.matches(case)).collect();
     let is_cut = matching.len() > filter.limit;

@@ -1,5 +1,5 @@
-//! Tests the state machine of refunds and the validation of requests. The wallet's tests cover the effects on
-//! wallets.
+//! Tests the state machine of refunds and the validation of requests. The tests in
+//! `domain/src/wallet/tests.rs` cover the effects on wallets.
 
 use serde_json::{Value, json};
 

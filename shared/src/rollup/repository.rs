@@ -19,8 +19,8 @@ use crate::store::{CommitOutcome, Item, Order, Store, StoreError, Write, text};
 /// for each a marker and the row of its day, and one row with the sums of all time.
 const CHANGES_PER_TRANSACTION: usize = 40;
 
-/// A window of at least this many days is read by two concurrent queries. A request of a query returns at
-/// most 1 MB, about 1,400 rows, and its next request must wait for it. A day has one row per currency.
+/// A window of at least this many days is read by two concurrent queries. A query returns at most 1 MB, about
+/// 1,400 rows, in one response, and must wait for it before it requests more. A day has one row per currency.
 const DAYS_PER_QUERY: u64 = 183;
 
 /// The row that marks a change as counted. It is kept as long as events are, because quarantined stream
@@ -66,9 +66,9 @@ impl Rollups {
         Self { store }
     }
 
-    /// Adds changes of one scope's charges to the sums. Skips a change that `changes` contains twice, or that
-    /// an earlier call counted. After an error, some of the changes are counted, and the caller can repeat
-    /// the whole call.
+    /// Adds changes of one scope's charges to the sums. Counts a change once, even if `changes` contains it
+    /// twice or an earlier call counted it. After an error, some of the changes may be counted, and the
+    /// caller can repeat the whole call.
     pub async fn count(&self, changes: Vec<RollupChange>, now: Timestamp) -> Result<(), StoreError> {
         let mut seen = BTreeSet::new();
         let changes: Vec<RollupChange> =

@@ -123,7 +123,8 @@ fn methods(sums: &Sums) -> Vec<MethodVolume> {
 }
 
 /// Returns `part` / `whole` in units of 1/`scale`, rounded half-up, or 0 when `whole` is 0. A `part` above
-/// `whole` counts as `whole`: the payment of a charge may be counted shortly before its creation.
+/// `whole` counts as `whole`: while the stream record of a charge's creation is quarantined, the charge's
+/// payment may be counted and its creation not.
 fn share(part: i64, whole: i64, scale: u32) -> u32 {
     let [part, whole] = [part.min(whole), whole].map(|count| u128::try_from(count).unwrap_or_default());
     let doubled = part.saturating_mul(2).saturating_mul(u128::from(scale)).saturating_add(whole);

@@ -1,10 +1,10 @@
 //! Lists payments (contract: `GET /v1/payments`) by page number or by cursor, with the total number of
 //! matches.
 //!
-//! A page in order of creation costs one query of index entries and one `BatchGetItem`. If the query reaches
-//! the end of the list, it also provides the total. Otherwise the total is computed from the rollups, which
-//! are read at the same time. For any other order, all matching payments are read and sorted in memory, and
-//! the request fails if more than 1,000 match.
+//! A page in order of creation costs one query of index entries and one `BatchGetItem`. If the query reads
+//! the whole list, it also provides the total. Otherwise the total is computed from the rollups, which are
+//! read at the same time. For any other order, all matching payments are read and sorted in memory, and the
+//! request fails if more than 1,000 match.
 
 use std::cmp::Ordering;
 
@@ -234,8 +234,10 @@ impl PaymentList {
     }
 
     /// Reads a page of a scope's payments, including charges created by `/v1/charges`. `cursor` is the
-    /// payment that `starting_after` names; the caller has read it. If the list is filtered by status, a
-    /// payment whose expiry is not persisted yet still counts in `total`, but is left out of the page.
+    /// payment that `starting_after` names; the caller has read it.
+    ///
+    /// A filter by status selects by the stored status. A selected payment whose expiry is not persisted yet
+    /// is left out of the page. In the order of creation, `total` still counts it.
     ///
     /// # Errors
     ///
@@ -383,8 +385,8 @@ impl<'a> PaymentListView<'a> {
     }
 }
 
-/// Converts a count; a negative one becomes 0. A count is negative for a moment if the stream reports that a
-/// charge left a status before it reports that the charge entered that status.
+/// Converts a count; a negative one becomes 0. A count can be negative: while the stream record of a charge's
+/// entry into a status is quarantined, only the charge's exit from that status is counted.
 fn count_or_zero(count: i64) -> usize {
     usize::try_from(count).unwrap_or_default()
 }

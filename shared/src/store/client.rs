@@ -130,7 +130,7 @@ impl Aws {
 
 /// The timeouts of the AWS clients: 3 s for one attempt, 6 s for a call with its retries. A connection can
 /// die while Lambda freezes the function. Without these timeouts, a call on the dead connection would wait
-/// until API Gateway times out, and its response would not have our error body.
+/// until Lambda stops the function. The client's response would then lack our error body.
 pub fn timeouts() -> TimeoutConfig {
     TimeoutConfig::builder()
         .operation_attempt_timeout(ATTEMPT_TIMEOUT)

@@ -26,7 +26,8 @@ pub enum ListIndex {
     All,
     /// The index `list_by_status`: the rows of a list that have one status.
     ByStatus,
-    /// The index `list_by_customer`: the rows of a list that have one customer's document.
+    /// The index `list_by_customer`: the charges that have one customer's document, or the MED cases of one
+    /// type.
     ByCustomer,
 }
 

@@ -4,9 +4,9 @@
 //!
 //! Callers are separate processes and can't coordinate, so each one pauses before it retries. The pause is a
 //! random time between zero and an upper limit, the window. The window doubles with each attempt, from 25 ms
-//! up to 2 s, so that even many callers spread out. A slow attempt indicates many concurrent callers.
-//! Therefore the window is also at least three times the last attempt's duration, up to the same 2 s. So on a
-//! slow machine, the first pause already spreads the callers out.
+//! up to 2 s, so that even many callers spread out. A slow attempt indicates many concurrent callers or a
+//! slow machine. Therefore the window is also at least three times the last attempt's duration, up to the
+//! same 2 s, so that even the first pause spreads the callers out.
 
 use std::time::{Duration, Instant};
 
@@ -132,8 +132,9 @@ impl Update<'_> {
                 let message = format!("other callers kept changing {}", self.subject);
                 return Err(StoreError::Unavailable(message));
             }
-            // If only the write with the counter's bound failed, the next attempt begins at once: the caller reads
-            // the counter again. Concurrent additions to the counter do not conflict, so a pause gains nothing.
+            // If only the write with the counter's bound failed, the next attempt begins at once: the caller
+            // reads the counter again. Concurrent additions to the counter do not conflict, so a pause gains
+            // nothing.
             if self.bounded_write.is_none_or(|index| self.failed_now != [index]) {
                 let window = window_after(self.window, attempt_started_at.elapsed());
                 tokio::time::sleep(pause_within(window).min(left)).await;

@@ -1,8 +1,9 @@
-//! The counters that balances are computed from. Each ledger account has a counter of credits and a counter of debits,
-//! and its balance is credits minus debits. Both only grow. A write adds to them and does not read them first.
+//! The counters that balances are computed from. Each ledger account has a counter of credits and a counter
+//! of debits, and its balance is credits minus debits. Both only grow. A write adds to them and does not read
+//! them first.
 //!
-//! A scope's counters form one partition, `wallet#<scope>`. One query reads all of them, and its cost does not grow
-//! with the number of payments:
+//! A scope's counters form one partition, `wallet#<scope>`. One query reads all of them, and its cost does
+//! not grow with the number of payments:
 //!
 //! | sort key | counters |
 //! | --- | --- |
@@ -10,9 +11,9 @@
 //! | `BRL#shard#0` … `7` | all credits and debits of the other postings; a posting's id selects its shard |
 //! | `BRL#release#20778` | the tranche held until a day (days since 1970-01-01); the release deletes the row |
 //!
-//! All debits of the available balance are in one row, so that a write can be conditional on their sum. A checked debit
-//! is written only if `debits <= credits − amount`, where `credits` was read before. Credits only grow, so a stale
-//! value makes the condition stricter and the balance cannot fall below zero.
+//! All debits of the available balance are in one row, so that a write can be conditional on their sum. A
+//! checked debit is written only if `debits <= credits − amount`, where `credits` was read before. Credits
+//! only grow, so a stale value makes the condition stricter and the balance cannot fall below zero.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +25,8 @@ use domain::wallet::{LedgerAccount, Posting, add_to_counter};
 
 use crate::store::{Bound, Item, StoreError, Write, due_attributes};
 
-/// The number of shards. Postings are spread over several rows, because concurrent transactions on one row conflict.
+/// The number of shards. Postings are spread over several rows, because concurrent transactions on one row
+/// conflict.
 const SHARDS: u8 = 8;
 
 /// The attribute of a tranche's row: the money it still holds, in minor units.
@@ -39,8 +41,8 @@ const RELEASE_SORT: &str = "release#";
 pub enum DebitCheck {
     /// No check: the posting does not debit the available balance, or may take it below zero.
     Unchecked,
-    /// The write fails if the debits of the available balance, this one included, would exceed these credits. The
-    /// credits were read before and may be stale.
+    /// The write fails if the debits of the available balance, this one included, would exceed these credits.
+    /// The credits were read before and may be stale.
     Credits(MinorUnits),
 }
 
@@ -95,9 +97,9 @@ pub fn parse(key: &Key) -> Option<(Scope, Currency, CounterRow)> {
     Some((scope, currency, row))
 }
 
-/// Returns the write that adds a posting to the counters, or no write for a posting without transfers. A posting that
-/// debits the available balance goes to the row of debits. Any other goes to the shard that its id selects. The write
-/// belongs in the posting's transaction.
+/// Returns the write that adds a posting to the counters, or no write for a posting without transfers. A
+/// posting that debits the available balance goes to the row of debits. Any other goes to the shard that its
+/// id selects. The write belongs in the posting's transaction.
 pub(super) fn counter_writes(posting: &Posting, check: DebitCheck) -> Result<Vec<Write>, StoreError> {
     let mut counters: BTreeMap<String, MinorUnits> = BTreeMap::new();
     let mut debit = MinorUnits::ZERO;
@@ -125,9 +127,10 @@ pub(super) fn counter_writes(posting: &Posting, check: DebitCheck) -> Result<Vec
     Ok(vec![Write::add(key, counters, Item::new(), bound)])
 }
 
-/// Returns the writes of a posting: its row, its tranche and its counters. They belong in the transaction of the change
-/// that causes the posting. The checked debit of the available balance, if there is one, is the last write: its index
-/// shows whether this condition made the transaction fail ([`Wallets::plan_debit`](super::Wallets::plan_debit)).
+/// Returns the writes of a posting: its row, its tranche and its counters. They belong in the transaction of
+/// the change that causes the posting. The checked debit of the available balance, if there is one, is the
+/// last write: its index shows whether this condition made the transaction fail
+/// ([`Wallets::plan_debit`](super::Wallets::plan_debit)).
 pub fn posting_writes(posting: &Posting, check: DebitCheck) -> Result<Vec<Write>, StoreError> {
     let mut rows = vec![Write::insert(posting)?];
     if let Some(day) = posting.release_on {
@@ -137,9 +140,9 @@ pub fn posting_writes(posting: &Posting, check: DebitCheck) -> Result<Vec<Write>
     Ok(rows)
 }
 
-/// Returns the write that adds `by` to a tranche. A negative `by` is conditional on the tranche still holding that
-/// much. A release deletes the tranche's row. Money that arrives after that creates the row again, and the row is due
-/// for release at once.
+/// Returns the write that adds `by` to a tranche. A negative `by` is conditional on the tranche still holding
+/// that much. A release deletes the tranche's row. Money that arrives after that creates the row again, and
+/// the row is due for release at once.
 fn tranche_write(posting: &Posting, day: Day, by: MinorUnits) -> Result<Write, MoneyError> {
     let key = release_key(&posting.scope, posting.currency, day);
     let bound = if by.is_negative() {

@@ -1,5 +1,5 @@
-//! Reads wallets, and writes two changes of them: an operator's adjustment, and the release of held money. Charges,
-//! refunds, MED cases and payouts write their own postings.
+//! Reads wallets, and writes two changes of them: an operator's adjustment, and the release of held money.
+//! Charges, refunds, MED cases and payouts write their own postings.
 
 use std::collections::BTreeMap;
 
@@ -32,9 +32,9 @@ pub enum DebitPlan {
     },
 }
 
-/// The credits of a wallet's available balance, kept between the attempts of one [`Update`]; `None` before the first
-/// read. Credits only grow, so a stale value makes the debit's condition stricter. Later attempts can therefore reuse
-/// it.
+/// The credits of a wallet's available balance, kept between the attempts of one [`Update`]; `None` before
+/// the first read. Credits only grow, so a stale value makes the debit's condition stricter. Later attempts
+/// can therefore reuse it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CachedCredits(Option<MinorUnits>);
 
@@ -76,12 +76,13 @@ pub enum AdjustmentOutcome {
     },
     /// The id belongs to a different posting.
     IdTaken,
-    /// No posting has this id, and the id's timestamp is more than a day old or in the future.
+    /// No posting has this id, and the id's timestamp is more than a day old or more than a minute in the
+    /// future.
     IdNotRecent,
 }
 
-/// Returns the outcome when a posting with the requested id exists already. If both postings have the same transfers,
-/// the request is a repetition and succeeds. Otherwise the id is taken.
+/// Returns the outcome when a posting with the requested id exists already. If both postings have the same
+/// transfers, the request is a repetition and succeeds. Otherwise the id is taken.
 fn outcome_for_existing(stored: Posting, requested: &Posting) -> AdjustmentOutcome {
     if stored.transfers == requested.transfers {
         AdjustmentOutcome::Done(Box::new(stored))
@@ -102,8 +103,8 @@ impl Wallets {
         Self { store }
     }
 
-    /// Reads all wallets of a scope, by currency. This is one query, and its cost does not grow with the number of
-    /// postings.
+    /// Reads all wallets of a scope, by currency. This is one query, and its cost does not grow with the
+    /// number of postings.
     pub async fn for_scope(&self, scope: &Scope) -> Result<BTreeMap<Currency, Wallet>, StoreError> {
         let mut wallets = BTreeMap::new();
         for item in self.store.partition(&counters::partition(scope)).await? {
@@ -114,8 +115,8 @@ impl Wallets {
         Ok(wallets)
     }
 
-    /// Reads a scope's wallet in one currency, in one query. A wallet without postings is empty. There is no running
-    /// balance: credits are spread over shards, so no posting knows the sum of the others.
+    /// Reads a scope's wallet in one currency, in one query. A wallet without postings is empty. A posting
+    /// does not contain the balance after it, because writes add to the counters without reading them.
     pub async fn in_currency(&self, scope: &Scope, currency: Currency) -> Result<Wallet, StoreError> {
         let mut wallet = Wallet::empty(currency);
         let prefix = counters::currency_prefix(currency);
@@ -127,8 +128,9 @@ impl Wallets {
     }
 
     /// Returns the writes of a change and of its posting, for one attempt of `update`. The posting's debit is
-    /// conditional on the available balance covering it. For a debit, the first attempt reads the wallet and keeps its
-    /// credits in `read`. A later attempt reads the wallet again only if that condition failed in the attempt before.
+    /// conditional on the available balance covering it. For a debit, the first attempt reads the wallet and
+    /// keeps its credits in `read`. A later attempt reads the wallet again only if that condition failed in
+    /// the attempt before.
     pub async fn plan_debit(
         &self,
         update: &mut Update<'_>,
@@ -160,8 +162,8 @@ impl Wallets {
         Ok(DebitPlan::Writes(writes))
     }
 
-    /// Corrects the available balance of a wallet, and writes an audit row in the same transaction. Idempotent by the
-    /// adjustment's id.
+    /// Corrects the available balance of a wallet, and writes an audit row in the same transaction.
+    /// Idempotent by the adjustment's id.
     pub async fn adjust(
         &self,
         adjustment: &Adjustment,
@@ -170,8 +172,8 @@ impl Wallets {
     ) -> Result<AdjustmentOutcome, WalletError> {
         let Adjustment { id, scope, currency, minor, note } = adjustment.clone();
         let subject = Subject { note, ..Subject::default() };
-        // The statement is sorted by posting id, which begins with a timestamp. The posting takes that time, so its
-        // time agrees with its place, even when the adjustment is retried later.
+        // The statement is sorted by posting id, which begins with a timestamp. The posting takes that time,
+        // so its time agrees with its place, even when the adjustment is retried later.
         let at = id.timestamp().unwrap_or(now);
         let cause = Cause { id, scope, currency, at, subject };
         let posting = rules::adjusted(cause, MinorUnits::new(minor)).map_err(StoreError::from)?;
@@ -199,8 +201,9 @@ impl Wallets {
         }
     }
 
-    /// Releases the tranche of a day: its pending money becomes available, and its row is deleted. The caller checks
-    /// that the day has come. `false` means that the day has no tranche. Concurrent calls release it once.
+    /// Releases the tranche of a day: its pending money becomes available, and its row is deleted. The caller
+    /// checks that the day has come. `false` means that the day has no tranche. Concurrent calls release it
+    /// once.
     pub async fn release(
         &self,
         scope: Scope,

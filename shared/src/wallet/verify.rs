@@ -44,7 +44,8 @@ const TAIL_PAGE: usize = 100_000;
 pub struct Verification {
     /// The number of postings that were summed.
     pub postings: u64,
-    /// The differences between the postings and the counters.
+    /// The differences between the postings and the counters. `services::verify_ledger` adds those between
+    /// the postings and the funds of charges.
     pub differences: Vec<Difference>,
     /// True if postings kept arriving. Then their sums were compared with two reads of the counters as
     /// bounds, and the tranches were not compared.
@@ -128,12 +129,13 @@ impl ChargeSums {
     }
 }
 
-/// A counter or tranche that differs from the sum of its postings, in minor units.
+/// A counter, a tranche or an amount in a charge's funds that differs from the sum of its postings, in minor
+/// units.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Difference {
     /// The currency of the wallet.
     pub currency: Currency,
-    /// The name of the counter or tranche, such as `merchant_available credits`.
+    /// The name of the compared number, such as `merchant_available credits` or `ch_… refunded`.
     pub figure: String,
     /// The sum of the postings.
     pub posted: i64,

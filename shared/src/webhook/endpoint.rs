@@ -4,8 +4,8 @@
 //! An endpoint can be `INACTIVE` for two reasons, with different consequences for its pending deliveries:
 //!
 //! - The merchant deactivated it ([`Endpoint::abandoned`]): its pending deliveries are abandoned.
-//! - The service switched it off after five days without a delivery ([`Endpoint::disabled`]): its pending
-//!   deliveries are attempted to the end of their schedule.
+//! - The service switched it off after five days in which all attempts failed ([`Endpoint::disabled`]): its
+//!   pending deliveries are attempted to the end of their schedule.
 
 use secrecy::ExposeSecret;
 use serde::{Deserialize, Serialize};
@@ -496,8 +496,8 @@ impl Endpoints {
             if !update.failed().is_empty() {
                 let found = self.store.get_in_order::<Endpoint>(&[seen.key()]).await?.pop();
                 // The outcome is dropped if the URL changed, because the attempt used the old URL. It is also
-                // dropped if the endpoint is no longer failing: a success was recorded meanwhile, which may
-                // be newer than this failure. The next failure is recorded again.
+                // dropped if the endpoint is not marked as failing: a success that is newer than this failure
+                // may have been recorded meanwhile. The next failure is recorded again.
                 match found.filter(|found| found.url == seen.url && found.failing_since.is_some()) {
                     Some(found) => endpoint = found,
                     None => return Ok(()),

@@ -284,8 +284,8 @@ impl Event {
     }
 }
 
-/// Returns the stable id of an event under one of its event types. If the type has a code, the code replaces the
-/// last character of the row's id.
+/// Returns the stable id of an event under one of its event types. If the type has a code, the code replaces
+/// the last character of the row's id.
 fn id_as(row: EventId, event_type: EventType) -> EventId {
     event_type.code().map_or(row, |code| row.with_code(code))
 }

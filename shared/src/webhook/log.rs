@@ -177,7 +177,7 @@ impl EventLog {
         }
     }
 
-    /// Returns one event, up to 90 days after its change.
+    /// Returns one event, until it expires: 90 days after its change, or later if it was resent.
     ///
     /// # Errors
     ///

@@ -68,7 +68,8 @@ impl OverrideSecrets {
 
     /// Replaces the scope's secret. Deliveries that are signed afterwards use the new secret. Concurrent
     /// rotations do not conflict: the last secret stays. The audit row is written in the same transaction. It
-    /// is not derived from the stream, because the stream must not contain the secret.
+    /// is not derived from the stream, because the stream's filter keeps this row, which contains the secret,
+    /// from the dispatcher.
     pub async fn rotate(
         &self,
         caller: &Caller,

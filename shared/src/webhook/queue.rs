@@ -7,7 +7,7 @@ use domain::ids::{DeliveryId, EndpointId, Scope};
 use super::delivery::Delivery;
 use crate::queue::{Message, Queue};
 
-/// A message of the queue: requests that the worker attempts a delivery.
+/// A message of the queue: names the delivery that the worker must attempt.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct DeliveryMessage {
     /// The delivery's account and mode.

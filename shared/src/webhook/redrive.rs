@@ -1,6 +1,7 @@
-//! Redrive: selects the failed deliveries, and on request the cancelled ones, that an operator resends after an outage
-//! of a receiver. A delivery is not selected if another one has delivered its event to the same receiver. The command
-//! then resends each selected delivery, as `POST /v1/webhooks/deliveries/{id}/resend` does for a merchant.
+//! Redrive: selects the failed deliveries, and on request the cancelled ones, that an operator resends after
+//! an outage of a receiver. A delivery is not selected if another one has delivered its event to the same
+//! receiver. The operator's command then resends each selected delivery, as
+//! `POST /v1/webhooks/deliveries/{id}/resend` does for a merchant.
 
 use std::collections::HashMap;
 
@@ -23,18 +24,18 @@ pub struct Redrive {
     pub since: Timestamp,
     /// Deliveries to this endpoint; `None`: to all receivers.
     pub endpoint: Option<EndpointId>,
-    /// Whether `CANCELLED` deliveries are selected too. A delivery that was cancelled because the merchant set its
-    /// endpoint to `INACTIVE` can be resent once the endpoint is `ACTIVE` again.
+    /// Whether `CANCELLED` deliveries are selected too. A delivery that was cancelled because the merchant
+    /// set its endpoint to `INACTIVE` can be resent once the endpoint is `ACTIVE` again.
     pub cancelled: bool,
 }
 
 impl Redrive {
-    /// Returns the deliveries to resend, oldest first, and how many others can't be resent because their endpoint was
-    /// deleted.
+    /// Returns the deliveries to resend, oldest first, and how many others can't be resent because their
+    /// endpoint was deleted.
     ///
-    /// After resends, several deliveries have the same event, event type and receiver. Only one of them is considered:
-    /// a `DELIVERED` one, or else the latest. If that one is `DELIVERED`, `PENDING` or `PROCESSING`, nothing is
-    /// selected. So a repeated redrive sends nothing twice.
+    /// After resends, several deliveries have the same event, event type and receiver. Only one of them is
+    /// considered: a `DELIVERED` one, or else the latest. If that one is `DELIVERED`, `PENDING` or
+    /// `PROCESSING`, nothing is selected. So a repeated redrive sends nothing twice.
     ///
     /// Reads all deliveries of the scope since [`Redrive::since`].
     pub async fn deliveries(

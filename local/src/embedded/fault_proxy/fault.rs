@@ -23,8 +23,8 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// Returns DynamoDB's error response for this fault. A transaction is cancelled because of its first item, unless
-    /// the fault is an internal error. The proxy does not call this for [`Self::ResponseLost`].
+    /// Returns DynamoDB's error response for this fault. A transaction is cancelled because of its first
+    /// item, unless the fault is an internal error. The proxy does not call this for [`Self::ResponseLost`].
     pub(super) fn response(self, operation: &str, body: &Bytes) -> Response<Full<Bytes>> {
         let is_transaction = operation == "TransactWriteItems";
         let (status, code, reason) = match self {
@@ -49,8 +49,8 @@ impl Fault {
     }
 }
 
-/// Returns a cancellation reason for each item of the transaction. Its code is `code` for the first item, and the text
-/// "None" for the others.
+/// Returns a cancellation reason for each item of the transaction. Its code is `code` for the first item, and
+/// the text "None" for the others.
 fn cancellation_reasons(code: &str, body: &Bytes) -> Vec<Value> {
     let request = serde_json::from_slice::<Value>(body).unwrap_or_default();
     let items = request.get("TransactItems").and_then(Value::as_array).map_or(0, Vec::len);
@@ -93,8 +93,9 @@ impl Faults {
         self.queue.len()
     }
 
-    /// Returns the fault of the next request of `operation`, which the caller is about to handle. Counts the request
-    /// for the periodic fault. A queued fault takes precedence over the periodic one, and is removed from the queue.
+    /// Returns the fault of the next request of `operation`, which the caller is about to handle. Counts the
+    /// request for the periodic fault. A queued fault takes precedence over the periodic one, and is removed
+    /// from the queue.
     pub(super) fn next_for(&mut self, operation: &str) -> Option<Fault> {
         let index = self.queue.iter().position(|(queued, _)| *queued == operation);
         let queued = index.and_then(|index| self.queue.remove(index)).map(|(_, fault)| fault);

@@ -9,8 +9,9 @@ use crate::http::{Fields, JsonObject, Object, Problem};
 /// The longest e-mail address (RFC 5321), in characters.
 const MAX_EMAIL_CHARS: usize = 254;
 
-/// The longest password that a request may contain, in characters. The only minimum is 1 character. So a
-/// password shorter than every user's is answered like any wrong password (401), not as an invalid field.
+/// The longest password that a request may contain, in characters. The minimum is 1 character, although
+/// generated passwords have 24. So a short password is answered like any wrong password (401), not as an
+/// invalid field.
 const MAX_PASSWORD_CHARS: usize = 1_024;
 
 /// The body of `POST /v1/auth/login`.

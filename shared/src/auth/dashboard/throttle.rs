@@ -22,8 +22,8 @@ const WINDOW_SECONDS: i64 = 15 * 60;
 /// few for a generated password.
 const MAX_FAILURES_OF_EMAIL: i64 = 10;
 
-/// The most failed log-ins from one source address in a window. This limit is higher, because all users in an
-/// office may share one source address.
+/// The most failed log-ins from one source address in a window. All IPv6 addresses of a /64 network count as
+/// one. This limit is higher, because all users in an office may share one source address.
 const MAX_FAILURES_FROM_ADDRESS: i64 = 100;
 
 /// The attribute that counts failed log-ins.

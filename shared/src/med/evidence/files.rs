@@ -96,7 +96,8 @@ impl EvidenceFiles {
     ///
     /// # Errors
     ///
-    /// When S3 does not answer, or another file was uploaded since the check.
+    /// When S3 does not answer. In a bucket without versions, also when another file was uploaded since the
+    /// check.
     pub async fn copy_confirmed(
         &self,
         upload: &Upload,

@@ -36,8 +36,8 @@ impl CaseEvidence {
         Self { cases: MedCases::new(store.clone()), store, files }
     }
 
-    /// Reads the evidence with an id of a case, or its upload if the upload is not confirmed. Without ids the
-    /// result is `None`, and nothing is read.
+    /// Reads the evidence with this id of this case. If its upload is not confirmed, returns the upload
+    /// instead. Without ids the result is `None`, and nothing is read.
     pub async fn find(
         &self,
         ids: Option<(MedCaseId, EvidenceId)>,
@@ -138,8 +138,8 @@ impl CaseEvidence {
         self.insert(case, evidence, audit.as_ref(), now).await
     }
 
-    /// Inserts the evidence and increments the case's count in one write. Concurrent confirmations count a
-    /// file once.
+    /// Inserts the evidence and increments the case's count in one transaction. Concurrent confirmations
+    /// count a file once.
     async fn insert(
         &self,
         case: MedCase,

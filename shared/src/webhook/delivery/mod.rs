@@ -144,9 +144,10 @@ pub struct Delivery {
     /// server that hangs does not delay the deliveries to other servers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
-    /// The status. May be `PENDING` for some more seconds after the delivery was abandoned.
+    /// The status. May stay `PENDING` for seconds or minutes after the delivery was abandoned.
     pub status: DeliveryStatus,
-    /// The number of attempts so far. Each claim counts as an attempt.
+    /// The number of attempts so far. Each claim counts as an attempt, unless the worker only cancels the
+    /// delivery.
     pub attempts: u32,
     /// After this many failed attempts, the delivery is `FAILED`.
     pub max_attempts: u32,

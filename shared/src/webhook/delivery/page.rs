@@ -344,6 +344,7 @@ mod tests {
             let scan = Scan { start: before, after: None, skip, limit: 25, rows: None, queries: 1 };
             scan.skip_days(&left, &all, is_exact).map(|scan| (scan.start, scan.skip))
         };
+        // Noon in São Paulo, whose days are counted.
         let noon = id("2026-11-20T15:00:00Z");
         // Exact: all three matches of the day are before noon.
         assert_eq!(moved(noon, 0, true), Some((noon, 0)));

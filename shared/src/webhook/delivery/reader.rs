@@ -200,8 +200,8 @@ impl Deliveries {
         self.read_page(scope, &selection, &window, now).await
     }
 
-    /// Reads a page of a selection that is not empty. Reads again if the counts were written meanwhile, and
-    /// reads from rows if the index can't be used.
+    /// Reads a page of a selection whose range of ids is not empty. Reads again if the counts were written
+    /// meanwhile, and reads from rows if the index can't be used.
     async fn read_page(
         &self,
         scope: &Scope,
@@ -271,8 +271,8 @@ impl Deliveries {
         }
     }
 
-    /// Reads from rows a page of all deliveries, or of `DELIVERED` ones, because nearly all rows match. If
-    /// the index can't be used, reads a page of any status in this way.
+    /// Reads a page from rows. Used for pages of all statuses or of `DELIVERED` deliveries, because nearly
+    /// all rows are `DELIVERED`. Also used for any other status if the index can't be used.
     async fn page_from_rows(
         &self,
         scope: &Scope,
@@ -648,8 +648,9 @@ impl Deliveries {
         Ok(StatusList { list_keys, marker, read: entries.len() })
     }
 
-    /// Reads the rows after the checkpoint that are not among the newest rows already read. There are none,
-    /// unless more than a thousand deliveries were created within some minutes.
+    /// Reads the rows after the checkpoint that are not among the newest rows already read. Usually there are
+    /// none, because the newest thousand rows were read. Only the first page without filters reads fewer: the
+    /// rows that it shows.
     async fn remaining_rows(
         &self,
         scope: &Scope,
@@ -698,9 +699,9 @@ impl Deliveries {
         self.store.count_all(with_filter(query, &part.criteria, None)).await.map(as_u64)
     }
 
-    /// Counts the matching rows by reading all rows of the selection. Used while the breakdown is incomplete,
-    /// because an earlier version counted without one. Also schedules a count by the scheduler, which adds
-    /// some of the missing deliveries to the breakdown.
+    /// Counts the matching rows by reading all rows of the selection. Used while the breakdown is incomplete
+    /// or too many sort keys are outdated; both come from an earlier version. Also schedules the scheduler's
+    /// next count, which continues the recount if it is not finished.
     async fn count_rows(
         &self,
         scope: &Scope,
@@ -812,8 +813,8 @@ impl ReadLimit {
     }
 }
 
-/// Returns the id before that of the row with this sort key. For a row of the counts, which sort after all
-/// deliveries, returns the highest id.
+/// Returns the greatest id that is lower than this sort key. Rows of the counts sort after all deliveries, so
+/// for their sort keys this is the highest id.
 fn before_row(sort: &str) -> DeliveryId {
     sort.parse().map_or(DeliveryId::last_at(Timestamp::MAX), DeliveryId::previous)
 }
