@@ -161,7 +161,8 @@ impl BusinessDayRange {
         Self { first, today }
     }
 
-    /// Iterates over the latest days of the range, at most `most`, oldest first.
+    /// Iterates over the latest days of the range, at most `most`, oldest first. Today is always
+    /// included, even if `most` is 0.
     pub fn latest(self, most: u64) -> impl Iterator<Item = Day> {
         let back = self.first.days_until(self.today).min(most.saturating_sub(1));
         let today = self.today;
@@ -254,6 +255,7 @@ mod tests {
         assert_eq!(window(7, "2026-11-21T15:00:00Z").0, "2026-11-11");
         // 02:00 UTC is still the 20th in São Paulo.
         assert_eq!(window(1, "2026-11-21T02:00:00Z"), ("2026-11-19".to_owned(), "2026-11-20".to_owned()));
+        // A range may begin before 1970: 36,500 business days are about 145 years.
         assert_eq!(window(36_500, "2026-11-21T15:00:00Z").0.get(..3), Some("188"));
     }
 

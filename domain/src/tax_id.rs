@@ -325,9 +325,10 @@ mod tests {
     }
 
     // A document whose first check digit is 0 may stay valid when one digit changes, so the tests exclude it.
-    // The remainders 0 and 1 both give the digit 0, so a change between them leaves that check digit 0. The
-    // second check digit may miss the same change: it has the same ambiguity, and in a CPF it does not depend
-    // on the first character, whose weight there is 11.
+    // The remainders 0 and 1 both give the digit 0. A change from one remainder to the other therefore leaves
+    // the first check digit 0. The second check digit may miss this change too, for one of two reasons: its
+    // remainder also changes between 0 and 1, or the changed digit is the first of a CPF. That digit has the
+    // weight 11 in the second sum, so it does not affect the remainder.
     fn has_blind_spot(document: &str) -> bool {
         document.bytes().nth_back(1) == Some(b'0')
     }

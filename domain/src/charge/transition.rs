@@ -288,7 +288,8 @@ fn cancel(charge: &Charge, now: Timestamp) -> Result<Outcome, Rejection> {
     }
 }
 
-/// Returns a payment that was held for review to its payer.
+/// Builds the outcome of a payment that was held for review and now goes back to its payer. `next` is the
+/// charge after this change.
 fn return_held(
     charge: &Charge,
     held: &AppliedPayment,

@@ -317,7 +317,8 @@ impl Refund {
             RefundOutcome::Failed => {
                 let (funds, clawback) = charge.funds.failed(charge.amount, &self.share)?;
                 let held = self.release_on.filter(|day| now < day.starts_at());
-                // When MED cases take some of the money, the posting refers to the case that opened last.
+                // MED cases may claim the money that the failed refund gives back (`clawback`). The posting
+                // then refers to one case: the one that opened last.
                 let latest = charge.disputes.as_ref().map(|disputes| disputes.case);
                 let claiming_case = latest.filter(|_| clawback != CaseClawback::default());
                 let cause = Cause { subject: Subject { case: claiming_case, ..cause.subject }, ..cause };

@@ -47,7 +47,7 @@ impl ApiKeysApp {
     }
 }
 
-/// A user who is logged in. As an extractor, it refuses other requests.
+/// A user who is logged in. This extractor refuses a request without a valid dashboard token.
 struct LoggedIn {
     app: ApiKeysApp,
     member: Member,

@@ -13,7 +13,8 @@ pub enum Sender {
     Ses(crate::ses::Ses),
     /// Writes each email to this directory, as a file `<time>-<id>.eml`, which email programs can open.
     Directory(PathBuf),
-    /// Sends nothing; only the log shows the subject.
+    /// Sends nothing: for the service on one machine without a directory for emails. The mailer still logs
+    /// the subject, as for every email.
     Nowhere,
 }
 

@@ -127,8 +127,8 @@ impl Worker {
             return Ok(());
         }
         if !succeeded && let Err(error) = record_on_endpoint().await {
-            // This failure may be lost: the delivery's row has the outcome, and the endpoint's next failure
-            // is recorded in the same way.
+            // The error is only logged. The delivery's row has the outcome, and the endpoint's next failed
+            // attempt changes the endpoint's row instead.
             tracing::warn!(delivery = %delivery.id, %error, "can't record a failure in the endpoint's row");
         }
         if let AttemptOutcome::Retry { next_attempt_at, .. } = outcome {
@@ -281,7 +281,7 @@ struct Destination {
     url: String,
     /// The secret that signs the request.
     secret: EndpointSecret,
-    /// The endpoint; `None`: the URL is the transaction's `webhookUrl`.
+    /// The endpoint; `None`: the URL is the payment's own `webhookUrl`.
     endpoint: Option<Endpoint>,
 }
 

@@ -18,10 +18,11 @@ use super::State;
 use crate::error::{Error, Result};
 use crate::shutdown::{self, Shutdown, Trigger};
 
-/// The interval between two deletions of expired rows. AWS may delete a row only days after its expiry. The
-/// short interval reveals sooner that code depends on an expired row.
+/// The interval between two deletions of expired rows. It is short so that code that wrongly depends on an
+/// expired row fails soon. On AWS it would fail later, because AWS can take days to delete such a row.
 const SWEEP_PERIOD: Duration = Duration::from_mins(1);
-/// The time that running requests have to finish after shutdown is requested.
+/// The time that running requests have to finish after shutdown is requested. Also the longest wait for a
+/// lock of the database file when the index is created at the start.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// A running embedded DynamoDB.

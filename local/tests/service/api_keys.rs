@@ -299,6 +299,7 @@ async fn the_api_key_routes_accept_only_a_valid_dashboard_token() {
     let (token, key) = (&owner.token, service.key());
     let (signed, signature) = token.rsplit_once('.').unwrap();
     let claims = signed.split_once('.').unwrap().1;
+    // The JWT header `{"alg":"none","typ":"JWT"}`, which claims that the token needs no signature.
     let none = "eyJhbGciOiJub25lIiwidHlwIjoiSldUIn0";
     let headers: Vec<(&str, String)> = vec![
         ("x-nothing", String::new()),

@@ -294,8 +294,10 @@ async fn a_refund_stays_within_its_write_units_from_the_request_to_its_completio
         let audit = service.rows(&format!("audit#{}", service.scope().account), "aud_").await;
         let audit: Vec<usize> =
             audit.iter().filter(|row| row.contains_key("source")).map(size_of_item).collect();
-        // The dispatcher, whose requests are not counted here, also writes the refund's audit row. It writes
-        // the row outside a transaction, so up to 1 KB costs one write unit. `total` adds this unit.
+        // The budget covers the requests of the route and the worker, and the refund's audit row. It does not
+        // cover the dispatcher's other writes. So the dispatcher's requests are not counted, and `total` adds
+        // one write unit for the audit row: the dispatcher writes it outside a transaction, and it is at most
+        // 1 KB.
         assert!(audit.len() == 1 && audit[0] <= 1024, "{audit:?}");
         let total = requested.write_units + started.write_units + ended.write_units + 1.0;
         assert!(total <= max_write_units, "{total} > {max_write_units}: {requested:?} {started:?} {ended:?}");

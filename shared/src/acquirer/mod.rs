@@ -61,8 +61,8 @@ pub struct ProviderStatus {
 pub enum RefundProgress {
     /// The refund is still in progress. The acquirer must be polled again at this time.
     PollAgainAt(Timestamp),
-    /// The refund is still in progress, and the acquirer will send a notification. The scheduler also polls
-    /// from time to time, because the notification may be lost.
+    /// The refund is still in progress, and the acquirer will send a notification. Because it may be lost,
+    /// the scheduler also sends `acquirer-worker` a message from time to time, which polls again.
     Waiting,
     /// The refund has ended.
     Ended(RefundOutcome),
@@ -93,7 +93,7 @@ impl Acquirers {
     ///
     /// # Errors
     ///
-    /// [`AcquirerError::NotConfigured`] for a bank.
+    /// [`AcquirerError::NotConfigured`] for [`AcquirerName::Pix`], a bank, which the service can't call yet.
     pub fn named(&self, name: AcquirerName) -> Result<Acquirer, AcquirerError> {
         match name {
             AcquirerName::Sandbox => Ok(Acquirer::Sandbox),

@@ -37,10 +37,10 @@ pub const MAX_ENDPOINTS: usize = 50;
 /// is longer than a long weekend, and longer than the schedule of one delivery.
 const FAILED_FOR_MS: i64 = 5 * 24 * 60 * 60 * 1_000;
 
-/// How long the endpoint must have been failing when the exhausted delivery was created, in milliseconds: 2
-/// days, about as long as the schedule of one delivery. So a delivery from the beginning of an outage does
-/// not switch the endpoint off. When a later delivery does, the deliveries from the beginning have normally
-/// had all their attempts.
+/// An exhausted delivery switches an endpoint off only if the endpoint had been failing for this long when
+/// the delivery was created. In milliseconds: 2 days, about as long as the schedule of one delivery. So the
+/// deliveries from the beginning of an outage do not switch the endpoint off. They have normally had all
+/// their attempts before a later delivery switches it off.
 const FAILED_BEFORE_MS: i64 = 2 * 24 * 60 * 60 * 1_000;
 
 /// The actor in the audit when the service switches an endpoint off.
@@ -99,8 +99,8 @@ pub struct Endpoint {
     pub secret: EndpointSecret,
     /// Whether it receives new events.
     pub status: EndpointStatus,
-    /// When the first failure was recorded after the last success, activation or change of the URL; `None`:
-    /// there was none.
+    /// When the first failure since the last success, activation or change of the URL was recorded; `None`:
+    /// there was no failure since then.
     #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
     pub failing_since: Option<Timestamp>,
     /// Present if the service switched it off because no delivery succeeded. Its status is `INACTIVE` then.
@@ -115,7 +115,8 @@ pub struct Endpoint {
     /// When it was registered.
     #[serde(with = "domain::time::millis")]
     pub created_at: Timestamp,
-    /// When it last changed.
+    /// When the merchant last changed it, or the service switched it off. A change of `failing_since` alone
+    /// does not count.
     #[serde(with = "domain::time::millis")]
     pub updated_at: Timestamp,
     /// Counts the row's changes, from 1.
@@ -145,7 +146,8 @@ impl Endpoint {
     /// Returns how often the endpoint's deliveries were abandoned. A new delivery stores this number. A
     /// delivery with a lower number is abandoned.
     pub fn generation(&self) -> u64 {
-        // An earlier version did not count deactivations. An endpoint that it deactivated has generation 1.
+        // An earlier version of the service did not count deactivations. An endpoint that was deactivated
+        // then has no `abandoned`, and its generation is 1.
         self.abandoned.map_or(u64::from(self.is_deactivated()), |abandoned| abandoned.generation)
     }
 
@@ -167,8 +169,8 @@ impl Endpoint {
         let abandons = match status {
             // If the endpoint is deactivated already, its deliveries were abandoned at that time.
             Some(EndpointStatus::Inactive) => !(self.is_deactivated() && self.abandoned.is_some()),
-            // An earlier version deactivated the endpoint without a generation. One is written now, so that
-            // the old deliveries stay abandoned.
+            // An earlier version of the service deactivated the endpoint and stored no generation. It is
+            // stored now, so that the old deliveries stay abandoned.
             Some(EndpointStatus::Active) => self.is_deactivated() && self.abandoned.is_none(),
             None => false,
         };
@@ -496,8 +498,9 @@ impl Endpoints {
             if !update.failed().is_empty() {
                 let found = self.store.get_in_order::<Endpoint>(&[seen.key()]).await?.pop();
                 // The outcome is dropped if the URL changed, because the attempt used the old URL. It is also
-                // dropped if the endpoint is not marked as failing: a success that is newer than this failure
-                // may have been recorded meanwhile. The next failure is recorded again.
+                // dropped if the endpoint is not marked as failing. Then a success changes nothing. A failure
+                // may be older than a success that was recorded meanwhile. If the endpoint still fails, the
+                // next failed attempt marks it.
                 match found.filter(|found| found.url == seen.url && found.failing_since.is_some()) {
                     Some(found) => endpoint = found,
                     None => return Ok(()),

@@ -23,8 +23,9 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// Returns DynamoDB's error response for this fault. A transaction is cancelled because of its first
-    /// item, unless the fault is an internal error. The proxy does not call this for [`Self::ResponseLost`].
+    /// Returns DynamoDB's error response for this fault. For a conflict or throttling of a transaction, it is
+    /// a cancellation that names the first item as the cause. The proxy does not call this for
+    /// [`Self::ResponseLost`], because it sends no response then.
     pub(super) fn response(self, operation: &str, body: &Bytes) -> Response<Full<Bytes>> {
         let is_transaction = operation == "TransactWriteItems";
         let (status, code, reason) = match self {
