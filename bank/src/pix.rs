@@ -37,39 +37,40 @@ pub(crate) enum Progress {
     NotExecuted,
 }
 
-/// A return of a Pix, or of a part of it.
+/// Money that leaves the account: what a devolução and a Pix out have in common.
 #[derive(Clone, Debug)]
-pub(crate) struct Devolucao {
+pub(crate) struct Transfer {
     pub(crate) id: String,
-    pub(crate) rtr_id: String,
     pub(crate) amount: Cents,
-    pub(crate) nature: &'static str,
     pub(crate) description: Option<String>,
     pub(crate) requested_ms: i64,
     pub(crate) progress: Progress,
     pub(crate) is_to_be_executed: bool,
 }
 
-impl Devolucao {
-    pub(crate) fn json(&self) -> Value {
+impl Transfer {
+    /// Makes the transfer final.
+    pub(crate) fn settle(&mut self, at_ms: i64) {
+        self.progress =
+            if self.is_to_be_executed { Progress::Executed { at_ms } } else { Progress::NotExecuted };
+    }
+
+    /// Adds the transfer's fields to those of its kind. `executed` is the status of an executed transfer.
+    fn json(&self, mut fields: Value, executed: &str) -> Value {
         let mut times = json!({"solicitacao": rfc3339(self.requested_ms)});
-        let mut fields = json!({
-            "id": self.id,
-            "rtrId": self.rtr_id,
-            "valor": self.amount.to_string(),
-            "natureza": self.nature,
-        });
         let status = match self.progress {
             Progress::Pending => "EM_PROCESSAMENTO",
             Progress::Executed { at_ms } => {
                 insert(&mut times, "liquidacao", rfc3339(at_ms));
-                "DEVOLVIDO"
+                executed
             }
             Progress::NotExecuted => {
                 insert(&mut fields, "motivo", NOT_EXECUTED);
                 "NAO_REALIZADO"
             }
         };
+        insert(&mut fields, "id", self.id.as_str());
+        insert(&mut fields, "valor", self.amount.to_string());
         insert(&mut fields, "horario", times);
         insert(&mut fields, "status", status);
         if let Some(description) = &self.description {
@@ -79,10 +80,25 @@ impl Devolucao {
     }
 }
 
+/// A return of a Pix, or of a part of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Devolucao {
+    pub(crate) rtr_id: String,
+    pub(crate) nature: &'static str,
+    pub(crate) transfer: Transfer,
+}
+
+impl Devolucao {
+    pub(crate) fn json(&self) -> Value {
+        self.transfer.json(json!({"rtrId": self.rtr_id, "natureza": self.nature}), "DEVOLVIDO")
+    }
+}
+
 impl Pix {
     /// Returns the part of the amount that no devolução has returned or is about to return.
     pub(crate) fn returnable(&self) -> u64 {
-        let open_or_returned = self.returns.iter().filter(|item| item.progress != Progress::NotExecuted);
+        let open_or_returned = self.returns.iter().map(|item| &item.transfer);
+        let open_or_returned = open_or_returned.filter(|item| item.progress != Progress::NotExecuted);
         self.amount.get().saturating_sub(Cents::sum(open_or_returned.map(|item| item.amount)))
     }
 
@@ -120,42 +136,14 @@ impl Pix {
 /// A Pix that a client sends. API Pix has no such route: this is an extension of this bank.
 #[derive(Clone, Debug)]
 pub(crate) struct PixOut {
-    pub(crate) id: String,
     pub(crate) end_to_end_id: String,
-    pub(crate) amount: Cents,
     pub(crate) key: String,
-    pub(crate) description: Option<String>,
-    pub(crate) requested_ms: i64,
-    pub(crate) progress: Progress,
-    pub(crate) is_to_be_executed: bool,
+    pub(crate) transfer: Transfer,
 }
 
 impl PixOut {
     pub(crate) fn json(&self) -> Value {
-        let mut times = json!({"solicitacao": rfc3339(self.requested_ms)});
-        let mut fields = json!({
-            "id": self.id,
-            "endToEndId": self.end_to_end_id,
-            "valor": self.amount.to_string(),
-            "chave": self.key,
-        });
-        let status = match self.progress {
-            Progress::Pending => "EM_PROCESSAMENTO",
-            Progress::Executed { at_ms } => {
-                insert(&mut times, "liquidacao", rfc3339(at_ms));
-                "REALIZADO"
-            }
-            Progress::NotExecuted => {
-                insert(&mut fields, "motivo", NOT_EXECUTED);
-                "NAO_REALIZADO"
-            }
-        };
-        insert(&mut fields, "horario", times);
-        insert(&mut fields, "status", status);
-        if let Some(description) = &self.description {
-            insert(&mut fields, "descricao", description.as_str());
-        }
-        fields
+        self.transfer.json(json!({"endToEndId": self.end_to_end_id, "chave": self.key}), "REALIZADO")
     }
 }
 

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::timers::{SETTLEMENT_DELAY_MS, Timer};
 use super::{Result, State};
 use crate::fault::FaultKind;
-use crate::pix::{Devolucao, PixOut, Progress, description};
+use crate::pix::{Devolucao, PixOut, Progress, Transfer, description};
 use crate::problem::{Problem, Violation};
 use crate::values::{Cents, is_alphanumeric, transaction_id};
 
@@ -74,17 +74,13 @@ impl State {
         if !is_alphanumeric(id, 1..=35) {
             refuse("devolucao.id", "O campo devolucao.id não respeita o schema.");
         }
-        if pix.returns.iter().any(|item| item.id == id) {
+        if pix.returns.iter().any(|item| item.transfer.id == id) {
             refuse("devolucao.id", "O id já foi utilizado por outra requisição de devolução.");
         }
         if now_ms > pix.at_ms.saturating_add(RETURN_WINDOW_MS) {
             refuse("pix.horario", "O prazo de 90 dias para solicitar a devolução terminou.");
         }
-        let amount = body
-            .get("valor")
-            .and_then(Value::as_str)
-            .and_then(Cents::parse)
-            .filter(|amount| amount.get() > 0);
+        let amount = positive_amount(body);
         match amount {
             None => refuse("devolucao.valor", "O campo devolucao.valor não respeita o schema."),
             Some(amount) if amount.get() > pix.returnable() => {
@@ -118,18 +114,9 @@ impl State {
         nature: &'static str,
         description: Option<String>,
     ) -> Value {
-        let (settles_ms, is_to_be_executed) = self.outcome(now_ms);
-        let serial = self.next_serial();
-        let devolucao = Devolucao {
-            id: id.clone(),
-            rtr_id: transaction_id('D', now_ms, serial),
-            amount,
-            nature,
-            description,
-            requested_ms: now_ms,
-            progress: Progress::Pending,
-            is_to_be_executed,
-        };
+        let (settles_ms, transfer) = self.new_transfer(now_ms, id.clone(), amount, description);
+        let rtr_id = transaction_id('D', now_ms, self.next_serial());
+        let devolucao = Devolucao { rtr_id, nature, transfer };
         let answer = devolucao.json();
         if let Some(pix) = self.pix.get_mut(end_to_end_id) {
             pix.returns.push(devolucao);
@@ -138,11 +125,21 @@ impl State {
         answer
     }
 
-    /// Decides when a transfer becomes final, and whether it will be executed.
-    fn outcome(&mut self, now_ms: i64) -> (i64, bool) {
+    /// Returns a transfer that was just requested, and when it becomes final.
+    fn new_transfer(
+        &mut self,
+        now_ms: i64,
+        id: String,
+        amount: Cents,
+        description: Option<String>,
+    ) -> (i64, Transfer) {
         let is_stuck = self.faults.take(FaultKind::DevolucaoStuck);
         let delay_ms = if is_stuck { STUCK_MS } else { SETTLEMENT_DELAY_MS };
-        (now_ms.saturating_add(delay_ms), !self.faults.take(FaultKind::DevolucaoUnrealized))
+        let is_to_be_executed = !self.faults.take(FaultKind::DevolucaoUnrealized);
+        let progress = Progress::Pending;
+        let transfer =
+            Transfer { id, amount, description, requested_ms: now_ms, progress, is_to_be_executed };
+        (now_ms.saturating_add(delay_ms), transfer)
     }
 
     pub(crate) fn get_devolucao(
@@ -155,7 +152,7 @@ impl State {
         self.own_pix(now_ms, client, end_to_end_id)?
             .returns
             .iter()
-            .find(|item| item.id == id)
+            .find(|item| item.transfer.id == id)
             .map(Devolucao::json)
             .ok_or_else(|| Problem::not_found("PixDevolucaoNaoEncontrada"))
     }
@@ -193,11 +190,7 @@ impl State {
         if !is_alphanumeric(id, 1..=35) {
             refuse("pixOut.id", "O campo pixOut.id não respeita o schema.");
         }
-        let amount = body
-            .get("valor")
-            .and_then(Value::as_str)
-            .and_then(Cents::parse)
-            .filter(|amount| amount.get() > 0);
+        let amount = positive_amount(body);
         if amount.is_none() {
             refuse("pixOut.valor", "O campo pixOut.valor não respeita o schema.");
         }
@@ -220,25 +213,17 @@ impl State {
         };
         if let Some(known) = self.pix_out.get(&(client, id.to_owned())) {
             // The same request again is the same Pix.
-            return if known.amount == amount && known.key == key && known.description == description {
+            let transfer = &known.transfer;
+            return if transfer.amount == amount && known.key == key && transfer.description == description {
                 Ok(known.json())
             } else {
                 let reason = "O id já foi utilizado por outra requisição.";
                 Err(Problem::violation(KIND, "pixOut.id", reason))
             };
         }
-        let (settles_ms, is_to_be_executed) = self.outcome(now_ms);
-        let serial = self.next_serial();
-        let pix_out = PixOut {
-            id: id.to_owned(),
-            end_to_end_id: transaction_id('E', now_ms, serial),
-            amount,
-            key,
-            description,
-            requested_ms: now_ms,
-            progress: Progress::Pending,
-            is_to_be_executed,
-        };
+        let (settles_ms, transfer) = self.new_transfer(now_ms, id.to_owned(), amount, description);
+        let end_to_end_id = transaction_id('E', now_ms, self.next_serial());
+        let pix_out = PixOut { end_to_end_id, key, transfer };
         let answer = pix_out.json();
         self.pix_out.insert((client, id.to_owned()), pix_out);
         self.schedule(settles_ms, Timer::SettlePixOut { client, id: id.to_owned() });
@@ -251,4 +236,9 @@ impl State {
             .map(PixOut::json)
             .ok_or_else(|| Problem::not_found("PixOutNaoEncontrado"))
     }
+}
+
+/// Reads the `valor` of a transfer. `None` if it is missing, not an amount, or zero.
+fn positive_amount(body: &Map<String, Value>) -> Option<Cents> {
+    body.get("valor").and_then(Value::as_str).and_then(Cents::parse).filter(|amount| amount.get() > 0)
 }

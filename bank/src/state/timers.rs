@@ -4,7 +4,6 @@ use serde_json::{Value, json};
 
 use super::{MedNature, State};
 use crate::fault::FaultKind;
-use crate::pix::Progress;
 
 /// The delay of a callback. The tests require less than a second.
 const CALLBACK_DELAY_MS: i64 = 200;
@@ -85,15 +84,15 @@ impl State {
                     if let Some(item) = self
                         .pix
                         .get_mut(&end_to_end_id)
-                        .and_then(|pix| pix.returns.iter_mut().find(|item| item.id == id))
+                        .and_then(|pix| pix.returns.iter_mut().find(|item| item.transfer.id == id))
                     {
-                        item.progress = settled(item.is_to_be_executed, due_ms);
+                        item.transfer.settle(due_ms);
                         self.schedule_callback(&end_to_end_id, due_ms);
                     }
                 }
                 Timer::SettlePixOut { client, id } => {
                     if let Some(item) = self.pix_out.get_mut(&(client, id)) {
-                        item.progress = settled(item.is_to_be_executed, due_ms);
+                        item.transfer.settle(due_ms);
                     }
                 }
                 Timer::ReturnByMed { end_to_end_id } => {
@@ -137,10 +136,6 @@ impl State {
     pub(crate) fn next_callback(&mut self) -> Option<Callback> {
         self.outbox.pop_front()
     }
-}
-
-fn settled(is_executed: bool, at_ms: i64) -> Progress {
-    if is_executed { Progress::Executed { at_ms } } else { Progress::NotExecuted }
 }
 
 /// Appends the suffix to the path of a registered URL. A query string stays at the end.
