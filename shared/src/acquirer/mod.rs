@@ -83,10 +83,10 @@ impl Acquirers {
     ///
     /// [`AcquirerError::NotConfigured`] for live keys, even if an operator configured an acquirer.
     pub fn for_new_charges(&self, scope: &Scope) -> Result<Acquirer, AcquirerError> {
-        match scope.mode {
-            Mode::Test => Ok(Acquirer::Sandbox),
-            Mode::Live => Err(AcquirerError::NotConfigured),
-        }
+        self.named(match scope.mode {
+            Mode::Test => AcquirerName::Sandbox,
+            Mode::Live => AcquirerName::Pix,
+        })
     }
 
     /// Returns the acquirer by the name in a charge's or refund's row.

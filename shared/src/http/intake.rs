@@ -103,9 +103,12 @@ impl Fields {
 
     /// Adds a failing field. Only the first failure of each field is collected, and at most 100 fields.
     pub fn reject(&mut self, param: impl Into<String>, rule: impl Into<String>) {
-        let param = param.into();
-        if self.details.len() < MAX_DETAILS && !self.has_rejected(&param) {
-            self.details.push(Detail::new(param, &rule.into()));
+        self.add(Detail::new(param, &rule.into()));
+    }
+
+    fn add(&mut self, detail: Detail) {
+        if self.details.len() < MAX_DETAILS && !self.has_rejected(&detail.param) {
+            self.details.push(detail);
         }
     }
 
@@ -140,6 +143,20 @@ impl Fields {
             return None;
         }
         Some(text)
+    }
+
+    /// Like [`Fields::text`], for a field that must be present.
+    pub fn required_text<'a>(
+        &mut self,
+        from: &Object<'a>,
+        name: &str,
+        min: usize,
+        max: usize,
+    ) -> Option<&'a str> {
+        if from.get(name).is_none() {
+            self.reject(from.param(name), format!("is required: a string of {min} to {max} characters"));
+        }
+        self.text(from, name, min, max)
     }
 
     /// Like [`Fields::text`], for one line of text by which people recognise something, such as a label.
@@ -303,9 +320,7 @@ impl Fields {
     pub fn with_failures_of(mut self, refused: Problem) -> Problem {
         let Problem::Invalid(details) = refused else { return refused };
         for detail in details {
-            if self.details.len() < MAX_DETAILS && !self.has_rejected(&detail.param) {
-                self.details.push(detail);
-            }
+            self.add(detail);
         }
         Problem::Invalid(self.details)
     }

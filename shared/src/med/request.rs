@@ -60,10 +60,7 @@ pub fn appeal_reason(body: &JsonObject) -> Result<AppealReason, Problem> {
     let mut fields = Fields::new();
     let root = Object::root(body);
     let (min, max) = AppealReason::CHARS;
-    if root.get("reason").is_none() {
-        fields.reject("reason", format!("is required: a string of {min} to {max} characters"));
-    }
-    let text = fields.text(&root, "reason", min, max);
+    let text = fields.required_text(&root, "reason", min, max);
     let reason = text.and_then(AppealReason::parse);
     if text.is_some() && reason.is_none() {
         fields.reject("reason", "must contain a visible character and no control characters");

@@ -47,10 +47,7 @@ impl NewRefund {
         let root = Object::root(body);
         let amount = fields.optional_amount(&root, "amount");
         let (min, max) = IDEMPOTENCY_KEY_CHARS;
-        if root.get("idempotencyKey").is_none() {
-            fields.reject("idempotencyKey", format!("is required: a string of {min} to {max} characters"));
-        }
-        let idempotency_key = fields.text(&root, "idempotencyKey", min, max);
+        let idempotency_key = fields.required_text(&root, "idempotencyKey", min, max);
         let reason = fields.text(&root, "reason", 0, MAX_REASON_CHARS);
         let strategy = fields.one_of(&root, "strategy", &RefundStrategy::vocabulary());
         let pass_fee_to_tenant = fields.boolean(&root, "passFeeToTenant").unwrap_or_default();

@@ -46,10 +46,7 @@ impl NewPayment {
             check_amount(&mut fields, methods, amount);
         }
         let (min, max) = IDEMPOTENCY_KEY_CHARS;
-        if root.get("idempotencyKey").is_none() {
-            fields.reject("idempotencyKey", format!("is required: a string of {min} to {max} characters"));
-        }
-        let idempotency_key = fields.text(&root, "idempotencyKey", min, max);
+        let idempotency_key = fields.required_text(&root, "idempotencyKey", min, max);
         let document = fields.single_line(&root, "customerDocument", 1, Document::MAX_CHARS);
         let document = document.and_then(|text| {
             let document = Document::parse(text);
