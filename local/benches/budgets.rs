@@ -229,14 +229,6 @@ async fn step<T>(proxy: &FaultProxy, name: &str, step: impl Future<Output = T>) 
     (write_units, result)
 }
 
-/// Dispatches the stream records after the first `seen`, each in a batch of its own. This is the worst case,
-/// because the records of one batch share the writes of the rollups.
-async fn dispatch_after(stack: &Stack, seen: usize) {
-    for record in invocations::stream_records(stack).await.split_off(seen) {
-        invocations::dispatch_records(stack, &[record]).await;
-    }
-}
-
 /// Prints the write units of whole flows, step by step: a charge, a refund, a MED case. A row or an index
 /// entry of up to 1 KB costs one unit, or two within a transaction.
 async fn flows() {
@@ -256,8 +248,12 @@ async fn flows() {
     let (created, charge) = step(proxy, "charge: create", client.create(0)).await;
     let (paid, _) =
         step(proxy, "charge: pay", post(format!("/v1/sandbox/charges/{charge}/pay"), json!({}))).await;
-    let (dispatched, ()) =
-        step(proxy, "charge: events, deliveries, statistics", dispatch_after(&stack, before)).await;
+    let (dispatched, ()) = step(
+        proxy,
+        "charge: events, deliveries, statistics",
+        invocations::dispatch_each_after(&stack, before),
+    )
+    .await;
     let page = client.send(Method::GET, "/v1/webhooks/deliveries", "", &Value::Null).await;
     let (delivered, ()) = step(proxy, "charge: two deliveries at their first attempt", async {
         for delivery in page["data"].as_array().unwrap() {
@@ -275,8 +271,12 @@ async fn flows() {
     stack.clock.advance(3_000);
     let (completed, ()) =
         step(proxy, "refund: complete", invocations::run_acquirer_worker(&stack, &refund)).await;
-    let (dispatched, ()) =
-        step(proxy, "refund: events, audit row, statistics", dispatch_after(&stack, before)).await;
+    let (dispatched, ()) = step(
+        proxy,
+        "refund: events, audit row, statistics",
+        invocations::dispatch_each_after(&stack, before),
+    )
+    .await;
     println!("  {:<58} {:>6.1}", "total", requested + claimed + completed + dispatched);
 
     let charge = client.create(1).await;
@@ -291,8 +291,12 @@ async fn flows() {
         step(proxy, "MED case: appeal", post(format!("/v1/med/cases/{case}/appeal"), reason)).await;
     let path = format!("/v1/sandbox/med/cases/{case}/resolve");
     let (lost, _) = step(proxy, "MED case: lose", post(path, json!({"decision": "payer"}))).await;
-    let (dispatched, ()) =
-        step(proxy, "MED case: events, audit row, statistics", dispatch_after(&stack, before)).await;
+    let (dispatched, ()) = step(
+        proxy,
+        "MED case: events, audit row, statistics",
+        invocations::dispatch_each_after(&stack, before),
+    )
+    .await;
     println!("  {:<58} {:>6.1}", "total", opened + appealed + lost + dispatched);
     stack.stop().await;
 }

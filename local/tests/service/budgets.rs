@@ -13,7 +13,7 @@ use local::stack::Options;
 use serde_json::{Value, json};
 
 use crate::invocations::{
-    dispatch, dispatch_records, run_acquirer_worker, run_webhook_worker, stream_records,
+    dispatch, dispatch_each_after, run_acquirer_worker, run_webhook_worker, stream_records,
 };
 use crate::support::{Listener, Service, id};
 
@@ -249,14 +249,7 @@ async fn a_charge_created_paid_and_delivered_stays_within_its_write_units() {
     let before = stream_records(&service.stack).await.len();
     let (charge, created) = cost(&service, service.charge()).await;
     let (_, paid) = cost(&service, service.sandbox(&charge, "pay", &json!({}))).await;
-    // Each record is dispatched in a batch of its own. This is the worst case, because the records of one
-    // batch would share the writes of the rollups.
-    let (_, dispatched) = cost(&service, async {
-        for record in stream_records(&service.stack).await.split_off(before) {
-            dispatch_records(&service.stack, &[record]).await;
-        }
-    })
-    .await;
+    let (_, dispatched) = cost(&service, dispatch_each_after(&service.stack, before)).await;
     let deliveries = service.deliveries("").await;
     assert_eq!(deliveries.len(), 2);
     let (_, delivered) = cost(&service, async {

@@ -103,6 +103,14 @@ impl Service {
         (local::sdk::sqs(url), queue_url(url, name))
     }
 
+    /// Opens a case on a new paid charge, and returns the queue message of its email.
+    async fn queue_case_email(&self) -> String {
+        let charge = self.paid_charge(1000).await;
+        self.open_case(&charge, json!({})).await;
+        dispatch(&self.stack).await;
+        self.take_queued_emails().await.remove(0)
+    }
+
     /// Receives and deletes all messages of the mail queue. Returns their bodies.
     pub(crate) async fn take_queued_emails(&self) -> Vec<String> {
         let (sqs, url) = self.mail_queue("MailQueue");
@@ -248,10 +256,7 @@ async fn a_repeated_record_or_message_sends_one_email() {
 async fn concurrent_messages_of_one_email_send_one_mail() {
     let mails = MailDirectory::new();
     let service = Service::start_without_event_sources(&mails).await;
-    let charge = service.paid_charge(1000).await;
-    service.open_case(&charge, json!({})).await;
-    dispatch(&service.stack).await;
-    let message = service.take_queued_emails().await.remove(0);
+    let message = service.queue_case_email().await;
     let run = || service.run_mailer(&message);
     assert_eq!(tokio::join!(run(), run(), run(), run(), run()), (true, true, true, true, true));
     assert_eq!(mails.all().len(), 1);
@@ -266,10 +271,7 @@ async fn concurrent_messages_of_one_email_send_one_mail() {
 async fn a_mail_whose_worker_died_is_sent_after_the_lease_expires() {
     let mails = MailDirectory::new();
     let service = Service::start_without_event_sources(&mails).await;
-    let charge = service.paid_charge(1000).await;
-    service.open_case(&charge, json!({})).await;
-    dispatch(&service.stack).await;
-    let message = service.take_queued_emails().await.remove(0);
+    let message = service.queue_case_email().await;
     // A worker claims the email and then dies.
     let email: Email = serde_json::from_str(&message).unwrap();
     let emails = Emails::new(service.store());

@@ -23,6 +23,7 @@ use shared::med::{CaseError, EvidenceError};
 use shared::refund::RefundError;
 use shared::services::PaymentListError;
 use shared::webhook::WebhookError;
+use tokio::sync::OnceCell;
 
 use crate::support::{Answer, Service, id};
 
@@ -308,7 +309,13 @@ const QUERIES: [&str; 14] = [
     "/v1/events?limit=0&starting_after=x&object=x&type=x&created_after=x",
 ];
 
-async fn all_messages() -> Messages {
+/// Returns the list. Both tests read it, but only the first sends the requests.
+async fn all_messages() -> &'static str {
+    static LIST: OnceCell<String> = OnceCell::const_new();
+    LIST.get_or_init(async || collect_messages().await.text).await
+}
+
+async fn collect_messages() -> Messages {
     let service = Service::start().await;
     let (open, paid) = (service.charge().await, service.charge().await);
     service.sandbox(&paid, "pay", &json!({})).await;
@@ -393,7 +400,7 @@ async fn all_messages() -> Messages {
 
 #[tokio::test]
 async fn every_error_message_reads_as_listed() {
-    insta::assert_snapshot!(all_messages().await.text, @r#"
+    insta::assert_snapshot!(all_messages().await, @r#"
     Any route
       401 unauthorized: The `apikey` header is missing or its key is not valid. Send the key exactly as it was issued.
       401 unauthorized: The dashboard token is missing, expired or logged out. Send `Authorization: Bearer` with a token from POST /v1/auth/login.
@@ -730,7 +737,7 @@ fn is_in(list: &str, literal: &str) -> bool {
 
 #[tokio::test]
 async fn the_list_has_every_message_of_the_sources() {
-    let list = all_messages().await.text;
+    let list = all_messages().await;
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let mut files = Vec::new();
     for directory in ["shared/src", "domain/src", "functions"] {
@@ -746,7 +753,7 @@ async fn the_list_has_every_message_of_the_sources() {
         for literal in literals(&fs::read_to_string(&file).unwrap()) {
             if is_message(&literal) && !OTHER_LITERALS.contains(&literal.as_str()) {
                 looked_at += 1;
-                if !is_in(&list, &literal) {
+                if !is_in(list, &literal) {
                     missing.push(format!("{name}: {literal}"));
                 }
             }

@@ -20,6 +20,14 @@ pub(crate) async fn dispatch_records(stack: &Stack, records: &[Value]) {
     assert_eq!(answer["batchItemFailures"], json!([]));
 }
 
+/// Dispatches the stream records after the first `seen`, each in a batch of its own. This is the worst case,
+/// because the records of one batch share the writes of the rollups.
+pub(crate) async fn dispatch_each_after(stack: &Stack, seen: usize) {
+    for record in stream_records(stack).await.split_off(seen) {
+        dispatch_records(stack, &[record]).await;
+    }
+}
+
 /// Invokes the webhook worker with a delivery's message, as the event source does.
 pub(crate) async fn run_webhook_worker(stack: &Stack, delivery: &Value) {
     let worker = stack.functions.get("WebhookWorkerFunction").unwrap().clone();
