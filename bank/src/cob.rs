@@ -1,5 +1,6 @@
 //! Immediate charges (`cob`): their requests, their revisions and their JSON.
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::problem::Violation;
@@ -9,7 +10,7 @@ use crate::values::{Cents, TaxId, rfc3339};
 const EXPIRACAO_MAX_S: i64 = 2_147_483_647;
 
 /// A person with a tax id.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(crate) struct Person {
     pub(crate) tax_id: TaxId,
     pub(crate) name: String,
@@ -22,7 +23,7 @@ impl Person {
 }
 
 /// The status of a cob. An expired cob is still active.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(crate) enum Status {
     Active,
     Paid,
@@ -42,7 +43,7 @@ impl Status {
 }
 
 /// The fields of a cob that the receiver chooses. Each revision has its own.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(crate) struct Terms {
     pub(crate) expiracao_s: i64,
     pub(crate) amount: Cents,
@@ -55,7 +56,7 @@ pub(crate) struct Terms {
 }
 
 /// An immediate charge.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(crate) struct Cob {
     pub(crate) txid: String,
     pub(crate) created_ms: i64,

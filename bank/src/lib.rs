@@ -3,9 +3,10 @@
 //! It uses no other crate of the workspace. The service and the bank therefore can't share a mistake: the
 //! bank has its own BR Code, CRC, amounts and ids.
 //!
-//! Everything is in memory. The clock is an argument, and all delays of the bank follow it, so that moving
+//! The books are in memory, and optionally also in a file, which a restart reads. The clock is an argument, and all delays of the bank follow it, so that moving
 //! the clock moves the bank too. Ids and tokens follow from the seed, the clock and the order of requests.
 
+mod books;
 mod brcode;
 mod cob;
 mod fault;
@@ -18,9 +19,11 @@ mod state;
 mod tls;
 mod values;
 
+use std::fmt;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::Arc;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value;
 use tokio::net::TcpListener;
@@ -28,11 +31,14 @@ use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
 pub use fault::{FaultKind, UnknownFault};
+pub use pix::MedNature;
 pub use profile::{Behaviour, Profile, TokenAuthentication};
-pub use state::{MedError, MedNature, Paid, PayError, PayRequest, Payer, ReportedTxid};
+pub use state::{MedError, Paid, PayError, PayRequest, Payer, ReportedTxid};
 pub use tls::{CallbackTls, ServerTls};
 pub use values::Cents;
 
+use books::{Books, Journal};
+use fault::Faults;
 use server::Server;
 use state::State;
 
@@ -63,7 +69,8 @@ pub struct Options {
     pub listen: SocketAddr,
     /// The differences from other banks.
     pub profile: Profile,
-    /// The receivers.
+    /// The receivers. With `books`, later starts must have the same clients in the same order. They may add
+    /// clients at the end, and change all but the client ids.
     pub clients: Vec<Client>,
     /// The clock that everything follows.
     pub clock: Clock,
@@ -75,6 +82,10 @@ pub struct Options {
     pub tls: Option<ServerTls>,
     /// Required for callback URLs with `https`.
     pub callback_tls: Option<CallbackTls>,
+    /// The file of the books, which one bank uses at a time. The bank restores it at the start, and writes
+    /// every change to it before an answer or callback shows the change. `None`: the books are lost with the
+    /// process.
+    pub books: Option<PathBuf>,
 }
 
 impl Options {
@@ -89,19 +100,24 @@ impl Options {
             seed: 0,
             tls: None,
             callback_tls: None,
+            books: None,
         }
     }
 }
 
 /// A running bank. It stops when it is dropped.
+///
+/// If the bank can't write its books, it answers every further request with 500 and sends no callback.
 pub struct Bank {
     server: Arc<Server>,
     origin: String,
-    tasks: [JoinHandle<()>; 2],
+    /// `None` after [`Self::stop`].
+    tasks: Mutex<Option<[JoinHandle<()>; 2]>>,
 }
 
 impl Bank {
-    /// Starts a bank. Fails if the address is in use, or if a certificate or key is not valid.
+    /// Starts a bank. Fails if the address is in use, if a certificate or key is not valid, or if the books
+    /// can't be read or written.
     pub async fn start(options: Options) -> io::Result<Self> {
         let behaviour = options.profile.behaviour();
         let scheme = if options.tls.is_some() { "https" } else { "http" };
@@ -112,14 +128,19 @@ impl Bank {
         let callback_tls = tls::client_config(options.callback_tls.as_ref())?;
         let listener = TcpListener::bind(options.listen).await?;
         let origin = format!("{scheme}://{}", listener.local_addr()?);
-        let state = State::new(options.seed, behaviour, options.clients);
+        let mut state = State::new(options.seed, behaviour, options.clients);
+        let journal = match &options.books {
+            None => None,
+            Some(path) => Some(Journal::open(path, &mut state)?),
+        };
         let skew_ms = options.skew_s.saturating_mul(1_000);
-        let server = Arc::new(Server::new(behaviour, options.clock, skew_ms, state, callback_tls));
+        let books = Books::new(state, journal);
+        let server = Arc::new(Server::new(behaviour, options.clock, skew_ms, books, callback_tls));
         let tasks = [
             tokio::spawn(Arc::clone(&server).accept(listener, acceptor)),
             tokio::spawn(Arc::clone(&server).run_timers()),
         ];
-        Ok(Self { server, origin, tasks })
+        Ok(Self { server, origin, tasks: Mutex::new(Some(tasks)) })
     }
 
     /// Returns the base URL of the API, such as `http://127.0.0.1:4000/v2`. Routes follow it: `/cob/{txid}`.
@@ -139,23 +160,23 @@ impl Bank {
 
     /// Pays a cob as the customer of another bank.
     pub fn pay(&self, request: &PayRequest) -> Result<Paid, PayError> {
-        let (now_ms, mut state) = self.server.state();
-        state.pay(now_ms, request)
+        let paid = self.server.change(|state, now_ms| state.pay(now_ms, request));
+        paid.unwrap_or(Err(PayError::NotStored))
     }
 
     /// Makes a fault occur `count` times, in addition to earlier injections.
     pub fn inject_fault(&self, kind: FaultKind, count: u32) {
-        self.server.state().1.faults.inject(kind, count);
+        self.server.faults(|faults| faults.inject(kind, count));
     }
 
     /// Returns how often a fault will still occur.
     pub fn pending_faults(&self, kind: FaultKind) -> u32 {
-        self.server.state().1.faults.pending(kind)
+        self.server.faults(|faults| faults.pending(kind))
     }
 
     /// Removes all faults that have not occurred.
     pub fn clear_faults(&self) {
-        self.server.state().1.faults.clear();
+        self.server.faults(Faults::clear);
     }
 
     /// Returns a Pix to its payer by MED, as a decision of the banks. Without an amount, returns the
@@ -166,14 +187,15 @@ impl Bank {
         amount: Option<Cents>,
         nature: MedNature,
     ) -> Result<String, MedError> {
-        let (now_ms, mut state) = self.server.state();
-        state.return_by_med(now_ms, end_to_end_id, amount, nature)
+        let returned =
+            self.server.change(|state, now_ms| state.return_by_med(now_ms, end_to_end_id, amount, nature));
+        returned.unwrap_or(Err(MedError::NotStored))
     }
 
     /// Returns the bank's books: `{cobs, pix, pixOut}`. They show the payer and cob of a Pix in every
     /// profile, and also contain Pix that the API does not show yet.
     pub fn snapshot(&self) -> Value {
-        self.server.state().1.snapshot()
+        self.server.snapshot()
     }
 
     /// Makes the bank look at its clock at once. Otherwise it does so every 20 ms.
@@ -181,21 +203,37 @@ impl Bank {
         self.server.wake();
     }
 
-    /// Stops the bank and closes its connections.
-    pub async fn stop(mut self) {
-        for task in &mut self.tasks {
-            task.abort();
+    /// Stops the bank. It drops requests and callbacks in progress, as by a kill. When this function returns,
+    /// the address is free.
+    pub async fn stop(&self) {
+        for task in self.abort() {
             // The result says only that the task was aborted.
             let _ = task.await;
         }
+    }
+
+    /// Ends all changes, and aborts the tasks. An aborted task ends at its next await point.
+    fn abort(&self) -> Vec<JoinHandle<()>> {
+        // From now on, another bank may read the books.
+        self.server.close();
+        let tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let tasks: Vec<JoinHandle<()>> = tasks.into_iter().flatten().collect();
+        for task in &tasks {
+            task.abort();
+        }
+        tasks
     }
 }
 
 impl Drop for Bank {
     fn drop(&mut self) {
-        for task in &self.tasks {
-            task.abort();
-        }
+        self.abort();
+    }
+}
+
+impl fmt::Debug for Bank {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Bank").field("url", &self.url()).finish_non_exhaustive()
     }
 }
 

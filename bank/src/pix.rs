@@ -1,5 +1,6 @@
 //! Received Pix, their devoluções, and Pix out.
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::cob::Person;
@@ -10,7 +11,7 @@ use crate::values::{Cents, rfc3339};
 const NOT_EXECUTED: &str = "A instituição do destinatário recusou a transação.";
 
 /// A Pix that was received.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(crate) struct Pix {
     pub(crate) client: usize,
     pub(crate) end_to_end_id: String,
@@ -30,7 +31,7 @@ pub(crate) struct Pix {
 }
 
 /// The status of a devolução or a Pix out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(crate) enum Progress {
     Pending,
     Executed { at_ms: i64 },
@@ -38,7 +39,7 @@ pub(crate) enum Progress {
 }
 
 /// Money that leaves the account: what a devolução and a Pix out have in common.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(crate) struct Transfer {
     pub(crate) id: String,
     pub(crate) amount: Cents,
@@ -80,17 +81,48 @@ impl Transfer {
     }
 }
 
+/// The `natureza` of a return by MED.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub enum MedNature {
+    /// `MED_FRAUDE`.
+    Fraud,
+    /// `MED_OPERACIONAL`.
+    Operational,
+    /// `MED_PIX_AUTOMATICO`.
+    AutomaticPix,
+}
+
+/// The `natureza` of a devolução.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub(crate) enum Nature {
+    /// `ORIGINAL`: the receiver requested it.
+    Original,
+    /// A return by MED.
+    Med(MedNature),
+}
+
+impl Nature {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Original => "ORIGINAL",
+            Self::Med(MedNature::Fraud) => "MED_FRAUDE",
+            Self::Med(MedNature::Operational) => "MED_OPERACIONAL",
+            Self::Med(MedNature::AutomaticPix) => "MED_PIX_AUTOMATICO",
+        }
+    }
+}
+
 /// A return of a Pix, or of a part of it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(crate) struct Devolucao {
     pub(crate) rtr_id: String,
-    pub(crate) nature: &'static str,
+    pub(crate) nature: Nature,
     pub(crate) transfer: Transfer,
 }
 
 impl Devolucao {
     pub(crate) fn json(&self) -> Value {
-        self.transfer.json(json!({"rtrId": self.rtr_id, "natureza": self.nature}), "DEVOLVIDO")
+        self.transfer.json(json!({"rtrId": self.rtr_id, "natureza": self.nature.name()}), "DEVOLVIDO")
     }
 }
 
@@ -134,7 +166,7 @@ impl Pix {
 }
 
 /// A Pix that a client sends. API Pix has no such route: this is an extension of this bank.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(crate) struct PixOut {
     pub(crate) end_to_end_id: String,
     pub(crate) key: String,

@@ -78,6 +78,11 @@ impl Problem {
         )
     }
 
+    pub(crate) fn not_saved(reason: &str) -> Self {
+        let detail = format!("O banco não consegue gravar seus livros: {reason}");
+        Self::new(500, "ErroInternoDoServidor", "Erro interno", detail)
+    }
+
     pub(crate) fn body(&self) -> Value {
         let mut body = json!({
             "type": format!("https://pix.bcb.gov.br/api/v2/error/{}", self.kind),

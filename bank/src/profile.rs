@@ -133,6 +133,11 @@ impl Profile {
         }
     }
 
+    /// Returns the profile of a name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|profile| profile.name() == name)
+    }
+
     /// Returns the settings of the profile.
     pub fn behaviour(self) -> &'static Behaviour {
         match self {

@@ -24,7 +24,8 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
 use crate::Clock;
-use crate::fault::FaultKind;
+use crate::books::{Books, NotSaved};
+use crate::fault::{FaultKind, Faults};
 use crate::problem::Problem;
 use crate::profile::{Behaviour, TokenAuthentication};
 use crate::query::{Query, decode_segment};
@@ -49,7 +50,7 @@ pub(crate) struct Server {
     pub(crate) behaviour: &'static Behaviour,
     clock: Clock,
     skew_ms: i64,
-    state: Mutex<State>,
+    books: Mutex<Books>,
     wake: Notify,
     callbacks: CallbackClient,
 }
@@ -70,7 +71,7 @@ impl Server {
         behaviour: &'static Behaviour,
         clock: Clock,
         skew_ms: i64,
-        state: State,
+        books: Books,
         tls: ClientConfig,
     ) -> Self {
         let connector =
@@ -79,7 +80,7 @@ impl Server {
             behaviour,
             clock,
             skew_ms,
-            state: Mutex::new(state),
+            books: Mutex::new(books),
             wake: Notify::new(),
             callbacks: HttpClient::builder(TokioExecutor::new()).build(connector),
         }
@@ -90,12 +91,32 @@ impl Server {
         (self.clock)().saturating_add(self.skew_ms)
     }
 
-    /// Executes all timers that are due, then returns the time and the state.
-    pub(crate) fn state(&self) -> (i64, MutexGuard<'_, State>) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+    fn books(&self) -> MutexGuard<'_, Books> {
+        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Executes all timers that are due, then `act` with the state and the time. Saves what they changed.
+    pub(crate) fn change<T>(&self, act: impl FnOnce(&mut State, i64) -> T) -> Result<T, NotSaved> {
+        let mut books = self.books();
         let now_ms = self.now_ms();
-        state.run_timers(now_ms);
-        (now_ms, state)
+        books.change(now_ms, act)
+    }
+
+    /// Accesses the faults, which are not saved.
+    pub(crate) fn faults<T>(&self, act: impl FnOnce(&mut Faults) -> T) -> T {
+        act(self.books().faults())
+    }
+
+    /// Returns the books after all timers that are due.
+    pub(crate) fn snapshot(&self) -> Value {
+        // If the books can't be saved, shows them with the last change, which was not saved.
+        let _ = self.change(|_, _| ());
+        self.books().snapshot()
+    }
+
+    /// Prevents all further changes, as the end of the process does.
+    pub(crate) fn close(&self) {
+        self.books().close();
     }
 
     /// Makes the bank look at its clock at once.
@@ -191,7 +212,7 @@ impl Server {
             return Ok(problem(&Problem::not_found("NaoEncontrado")));
         };
         let started_ms = self.now_ms();
-        let take = |kind| self.state().1.faults.take(kind);
+        let take = |kind| self.faults(|faults| faults.take(kind));
         if take(FaultKind::Timeout) {
             return self.withhold(started_ms).await;
         }
@@ -249,9 +270,8 @@ impl Server {
         let Some((id, secret)) = credentials else {
             return Err(Problem::unauthorized("As credenciais do cliente não foram enviadas."));
         };
-        let (now_ms, mut state) = self.state();
-        state
-            .issue_token(now_ms, (&id, &secret), form.get("scope"), certificate)
+        let scope = form.get("scope");
+        self.change(|state, now_ms| state.issue_token(now_ms, (&id, &secret), scope, certificate))?
             .ok_or_else(|| Problem::unauthorized("As credenciais do cliente estão erradas."))
     }
 
@@ -295,8 +315,7 @@ impl Server {
         if let (Route::Webhook(key), true) = (route, is(Method::PUT)) {
             return self.register_webhook(&head.headers, client, key, &object(body)?).await;
         }
-        let (now_ms, mut state) = self.state();
-        match route {
+        self.change(|state, now_ms| match route {
             Route::Cob(txid) if is(Method::PUT) => {
                 state.put_cob(now_ms, client, txid, &object(body)?).map(|cob| (201, Some(cob)))
             }
@@ -321,7 +340,7 @@ impl Server {
                 state.delete_webhook(client, key).map(|()| (204, None))
             }
             Route::Webhook(key) => state.get_webhook(client, key).map(|webhook| (200, Some(webhook))),
-        }
+        })?
     }
 
     /// Checks the method, the token, and the header or parameter that the profile requires. Returns the
@@ -331,11 +350,12 @@ impl Server {
         let token = header(&head.headers, AUTHORIZATION.as_str())
             .and_then(|value| value.strip_prefix("Bearer "))
             .ok_or_else(|| Problem::unauthorized("A requisição não tem token."))?;
-        let (now_ms, mut state) = self.state();
-        if state.faults.take(FaultKind::TokenExpired) {
-            state.expire_tokens_like(token);
-        }
-        let client = state.authenticate(now_ms, token, scope, certificate)?;
+        let client = self.change(|state, now_ms| {
+            if state.faults.take(FaultKind::TokenExpired) {
+                state.expire_tokens_like(token);
+            }
+            state.authenticate(now_ms, token, scope, certificate)
+        })??;
         if let Some((name, expected)) = self.behaviour.required_header
             && header(&head.headers, name) != Some(expected)
         {
@@ -363,15 +383,14 @@ impl Server {
             let reason = format!("O cabeçalho {name} é obrigatório para este webhook.");
             return Err(Problem::violation(KIND, "webhook.webhookUrl", reason));
         }
-        let url = self.state().1.check_webhook(client, key, body)?;
+        let url = self.change(|state, _| state.check_webhook(client, key, body))??;
         if self.behaviour.tests_webhook_url
             && !self.post(url.as_str(), &json!({"evento": "teste_webhook"})).await
         {
             let reason = "O teste da URL falhou: ela deve responder com um status 2xx.";
             return Err(Problem::violation(KIND, "webhook.webhookUrl", reason));
         }
-        let (now_ms, mut state) = self.state();
-        state.put_webhook(now_ms, key, body);
+        self.change(|state, now_ms| state.put_webhook(now_ms, key, body))?;
         Ok((200, None))
     }
 
@@ -381,20 +400,19 @@ impl Server {
     pub(crate) async fn run_timers(self: Arc<Self>) {
         let mut sending = JoinSet::new();
         loop {
-            while let Some(callback) = { self.state().1.next_callback() } {
+            while let Ok(Some((number, callback))) = self.change(|state, _| state.next_callback()) {
                 let server = Arc::clone(&self);
-                sending.spawn(async move { server.send(callback).await });
+                sending.spawn(async move { server.send(number, callback).await });
             }
             while sending.try_join_next().is_some() {}
             self.look_at_clock_again().await;
         }
     }
 
-    async fn send(&self, callback: Callback) {
-        if !self.post(&callback.url, &callback.body()).await {
-            let (now_ms, mut state) = self.state();
-            state.retry(now_ms, &callback);
-        }
+    async fn send(&self, number: u64, callback: Callback) {
+        let is_accepted = self.post(&callback.url, &callback.body()).await;
+        // If this is not saved, the callback is sent again after a restart.
+        let _ = self.change(|state, now_ms| state.end_callback(now_ms, number, is_accepted));
     }
 
     /// Posts JSON. Returns true if the answer has a 2xx status.

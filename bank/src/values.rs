@@ -3,13 +3,23 @@
 use std::fmt;
 
 use chrono::{DateTime, SecondsFormat, Utc};
+use serde::{Deserialize, Serialize};
 
 /// The ISPB (8 digits) that the bank's ids contain. No participant of Pix has it.
 const ISPB: &str = "99999004";
 
 /// An amount of money in cents. It is never negative.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+#[serde(try_from = "u64")]
 pub struct Cents(u64);
+
+impl TryFrom<u64> for Cents {
+    type Error = &'static str;
+
+    fn try_from(cents: u64) -> Result<Self, Self::Error> {
+        Self::new(cents).ok_or("the amount has more than ten digits before the point")
+    }
+}
 
 impl Cents {
     /// The largest amount that the API Pix can express: ten digits before the point.
@@ -79,7 +89,7 @@ pub(crate) fn opaque(seed: u64, purpose: u64, serial: u64) -> String {
 }
 
 /// The finaliser of `SplitMix64`, which spreads the bits of a counter.
-fn mix(number: u64) -> u64 {
+pub(crate) fn mix(number: u64) -> u64 {
     let mut bits = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
@@ -92,7 +102,7 @@ pub(crate) fn is_alphanumeric(text: &str, lengths: std::ops::RangeInclusive<usiz
 }
 
 /// A tax id. Only its form is checked, as the API Pix prescribes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(crate) enum TaxId {
     Cpf(String),
     Cnpj(String),

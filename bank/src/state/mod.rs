@@ -1,8 +1,13 @@
 //! The state of the bank and the rules that change it. No I/O, and no clock: the time is an argument.
+//!
+//! What must survive a restart is in a [`Table`], which records its changes. The caller takes the changes of
+//! each operation and saves them.
 
 mod cobs;
 mod payments;
 mod returns;
+mod saved;
+mod table;
 mod timers;
 mod tokens;
 mod webhooks;
@@ -20,14 +25,19 @@ use crate::profile::Behaviour;
 use crate::values::rfc3339;
 
 pub use payments::{Paid, PayError, PayRequest, Payer, ReportedTxid};
-pub use returns::{MedError, MedNature};
+pub use returns::MedError;
+pub(crate) use saved::Changes;
 pub(crate) use timers::Callback;
 
+use table::Table;
 use timers::Timer;
 use tokens::Token;
 use webhooks::Webhook;
 
 pub(crate) type Result<T> = std::result::Result<T, Problem>;
+
+/// The refusal of an operation whose changes could not be saved.
+const NOT_STORED: &str = "the bank can't write its books";
 
 /// The state of the bank.
 pub(crate) struct State {
@@ -36,18 +46,23 @@ pub(crate) struct State {
     clients: Vec<Client>,
     pub(crate) faults: Faults,
     serial: u64,
+    /// The serial number when the changes were last taken.
+    saved_serial: u64,
     tokens: BTreeMap<String, Token>,
     /// By client and txid.
-    cobs: BTreeMap<(usize, String), Cob>,
+    cobs: Table<(usize, String), Cob>,
     /// By end-to-end id.
-    pix: BTreeMap<String, Pix>,
+    pix: Table<String, Pix>,
     /// By client and id.
-    pix_out: BTreeMap<(usize, String), PixOut>,
+    pix_out: Table<(usize, String), PixOut>,
     /// By key.
-    webhooks: BTreeMap<String, Webhook>,
+    webhooks: Table<String, Webhook>,
     /// By time and serial number.
-    timers: BTreeMap<(i64, u64), Timer>,
-    outbox: VecDeque<Callback>,
+    timers: Table<(i64, u64), Timer>,
+    /// Callbacks that are due and not answered yet, by number.
+    outbox: Table<u64, Callback>,
+    /// The callbacks in the outbox that are not being sent yet, in order.
+    unsent: VecDeque<u64>,
 }
 
 impl State {
@@ -58,14 +73,21 @@ impl State {
             clients,
             faults: Faults::default(),
             serial: 0,
+            saved_serial: 0,
             tokens: BTreeMap::new(),
-            cobs: BTreeMap::new(),
-            pix: BTreeMap::new(),
-            pix_out: BTreeMap::new(),
-            webhooks: BTreeMap::new(),
-            timers: BTreeMap::new(),
-            outbox: VecDeque::new(),
+            cobs: Table::default(),
+            pix: Table::default(),
+            pix_out: Table::default(),
+            webhooks: Table::default(),
+            timers: Table::default(),
+            outbox: Table::default(),
+            unsent: VecDeque::new(),
         }
+    }
+
+    /// Returns the clients' ids. Rows refer to a client by its place.
+    pub(crate) fn client_ids(&self) -> impl Iterator<Item = &String> {
+        self.clients.iter().map(|client| &client.client_id)
     }
 
     fn next_serial(&mut self) -> u64 {

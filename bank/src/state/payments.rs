@@ -5,7 +5,7 @@ use std::fmt;
 use serde_json::{Value, json};
 
 use super::timers::{SETTLEMENT_DELAY_MS, Timer};
-use super::{Result, State};
+use super::{NOT_STORED, Result, State};
 use crate::cob::{Person, Status};
 use crate::fault::FaultKind;
 use crate::pix::Pix;
@@ -90,6 +90,8 @@ pub enum PayError {
     InvalidPayer,
     /// The reported txid is not 1 to 35 letters and digits, or a cob has it.
     InvalidTxid,
+    /// The bank can't write its books.
+    NotStored,
 }
 
 impl fmt::Display for PayError {
@@ -103,6 +105,7 @@ impl fmt::Display for PayError {
                 "the payer needs a CPF (11 digits) or CNPJ (14 characters) and a name of at most 200 characters"
             }
             Self::InvalidTxid => "the reported txid must be 1 to 35 letters and digits that no cob has",
+            Self::NotStored => NOT_STORED,
         })
     }
 }

@@ -5,9 +5,9 @@ use std::fmt;
 use serde_json::{Map, Value};
 
 use super::timers::{SETTLEMENT_DELAY_MS, Timer};
-use super::{Result, State};
+use super::{NOT_STORED, Result, State};
 use crate::fault::FaultKind;
-use crate::pix::{Devolucao, PixOut, Progress, Transfer, description};
+use crate::pix::{Devolucao, MedNature, Nature, PixOut, Progress, Transfer, description};
 use crate::problem::{Problem, Violation};
 use crate::values::{Cents, is_alphanumeric, transaction_id};
 
@@ -23,6 +23,8 @@ pub enum MedError {
     UnknownPix,
     /// The amount is zero, or more than the remaining amount of the Pix.
     InvalidAmount,
+    /// The bank can't write its books.
+    NotStored,
 }
 
 impl fmt::Display for MedError {
@@ -32,32 +34,12 @@ impl fmt::Display for MedError {
             Self::InvalidAmount => {
                 "the amount must be at least 0.01 and at most the remaining amount of the Pix"
             }
+            Self::NotStored => NOT_STORED,
         })
     }
 }
 
 impl std::error::Error for MedError {}
-
-/// The `natureza` of a return by MED.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MedNature {
-    /// `MED_FRAUDE`.
-    Fraud,
-    /// `MED_OPERACIONAL`.
-    Operational,
-    /// `MED_PIX_AUTOMATICO`.
-    AutomaticPix,
-}
-
-impl MedNature {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Fraud => "MED_FRAUDE",
-            Self::Operational => "MED_OPERACIONAL",
-            Self::AutomaticPix => "MED_PIX_AUTOMATICO",
-        }
-    }
-}
 
 impl State {
     pub(crate) fn put_devolucao(
@@ -99,7 +81,7 @@ impl State {
         match (amount, description) {
             (Some(amount), Ok(description)) if violations.is_empty() => {
                 let id = id.to_owned();
-                Ok(self.add_devolucao(now_ms, end_to_end_id, id, amount, "ORIGINAL", description))
+                Ok(self.add_devolucao(now_ms, end_to_end_id, id, amount, Nature::Original, description))
             }
             _ => Err(Problem::invalid(KIND, violations)),
         }
@@ -111,7 +93,7 @@ impl State {
         end_to_end_id: &str,
         id: String,
         amount: Cents,
-        nature: &'static str,
+        nature: Nature,
         description: Option<String>,
     ) -> Value {
         let (settles_ms, transfer) = self.new_transfer(now_ms, id.clone(), amount, description);
@@ -171,7 +153,7 @@ impl State {
             return Err(MedError::InvalidAmount);
         }
         let id = format!("med{}", self.next_serial());
-        self.add_devolucao(now_ms, end_to_end_id, id.clone(), amount, nature.name(), None);
+        self.add_devolucao(now_ms, end_to_end_id, id.clone(), amount, Nature::Med(nature), None);
         Ok(id)
     }
 

@@ -1,9 +1,11 @@
 //! Actions at a time in the future: settlements and callbacks.
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{MedNature, State};
+use super::State;
 use crate::fault::FaultKind;
+use crate::pix::MedNature;
 
 /// The delay of a callback. The tests require less than a second.
 const CALLBACK_DELAY_MS: i64 = 200;
@@ -16,16 +18,16 @@ const LATE_CALLBACK_MS: i64 = 30 * 60_000;
 const RETRY_DELAYS_MS: [i64; 6] = [1_000, 5_000, 30_000, 120_000, 600_000, 3_600_000];
 
 /// An action at a time in the future.
-#[derive(Clone, Debug)]
-pub(super) enum Timer {
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+pub(crate) enum Timer {
     Callback { end_to_end_id: String, attempt: usize },
     SettleDevolucao { end_to_end_id: String, id: String },
     SettlePixOut { client: usize, id: String },
     ReturnByMed { end_to_end_id: String },
 }
 
-/// A callback that is to be sent now.
-#[derive(Clone, Debug)]
+/// A callback that is due.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub(crate) struct Callback {
     pub(crate) url: String,
     pix: Vec<Value>,
@@ -61,11 +63,14 @@ impl State {
         }
     }
 
-    /// Schedules the next attempt of a callback that failed.
-    pub(crate) fn retry(&mut self, now_ms: i64, callback: &Callback) {
+    /// Removes a callback that was sent. If it failed, schedules the next attempt.
+    pub(crate) fn end_callback(&mut self, now_ms: i64, number: u64, is_accepted: bool) {
+        let Some(callback) = self.outbox.remove(&number).filter(|_| !is_accepted) else {
+            return;
+        };
         if let Some(delay_ms) = RETRY_DELAYS_MS.get(callback.attempt) {
             let attempt = callback.attempt.saturating_add(1);
-            for end_to_end_id in callback.end_to_end_ids.iter().cloned() {
+            for end_to_end_id in callback.end_to_end_ids {
                 self.schedule(now_ms.saturating_add(*delay_ms), Timer::Callback { end_to_end_id, attempt });
             }
         }
@@ -73,12 +78,8 @@ impl State {
 
     /// Executes all timers that are due. Each takes effect at the time for which it was scheduled.
     pub(crate) fn run_timers(&mut self, now_ms: i64) {
-        while let Some(entry) = self.timers.first_entry() {
-            let due_ms = entry.key().0;
-            if due_ms > now_ms {
-                return;
-            }
-            match entry.remove() {
+        while let Some(((due_ms, _), timer)) = self.timers.remove_first_if(|(due_ms, _)| *due_ms <= now_ms) {
+            match timer {
                 Timer::Callback { end_to_end_id, attempt } => self.enqueue_callback(end_to_end_id, attempt),
                 Timer::SettleDevolucao { end_to_end_id, id } => {
                     if let Some(item) = self
@@ -112,29 +113,27 @@ impl State {
         };
         let url = callback_url(&webhook.url, self.behaviour.callback_suffix);
         let pix = pix.json(self.behaviour);
-        match self.outbox.back_mut() {
-            Some(last)
-                if last.url == url
-                    && last.attempt == attempt
-                    && last.pix.len() < self.behaviour.callback_max_pix =>
-            {
-                last.pix.push(pix);
-                last.end_to_end_ids.push(end_to_end_id);
-            }
-            Some(_) | None => {
-                self.outbox.push_back(Callback {
-                    url,
-                    pix: vec![pix],
-                    end_to_end_ids: vec![end_to_end_id],
-                    attempt,
-                });
-            }
+        let has_room = |last: &Callback| {
+            last.url == url && last.attempt == attempt && last.pix.len() < self.behaviour.callback_max_pix
+        };
+        let last = self.unsent.back().copied();
+        let last = last.filter(|number| self.outbox.get(number).is_some_and(has_room));
+        if let Some(last) = last.and_then(|number| self.outbox.get_mut(&number)) {
+            last.pix.push(pix);
+            last.end_to_end_ids.push(end_to_end_id);
+            return;
         }
+        let number = self.outbox.keys().next_back().map_or(1, |last| last.saturating_add(1));
+        let callback = Callback { url, pix: vec![pix], end_to_end_ids: vec![end_to_end_id], attempt };
+        self.outbox.insert(number, callback);
+        self.unsent.push_back(number);
     }
 
-    /// Returns the next callback to send.
-    pub(crate) fn next_callback(&mut self) -> Option<Callback> {
-        self.outbox.pop_front()
+    /// Returns the next callback to send, with its number. It stays in the outbox until
+    /// [`Self::end_callback`].
+    pub(crate) fn next_callback(&mut self) -> Option<(u64, Callback)> {
+        let number = self.unsent.pop_front()?;
+        self.outbox.get(&number).map(|callback| (number, callback.clone()))
     }
 }
 

@@ -1,13 +1,14 @@
 //! The registration of callback URLs.
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::{Result, State};
 use crate::problem::Problem;
 use crate::values::rfc3339;
 
-#[derive(Debug)]
-pub(super) struct Webhook {
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+pub(crate) struct Webhook {
     pub(super) url: String,
     created_ms: i64,
 }

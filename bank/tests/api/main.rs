@@ -10,6 +10,7 @@
     reason = "a test that fails may panic"
 )]
 
+mod books;
 mod callbacks;
 mod charges;
 mod faults;

@@ -11,7 +11,7 @@ const ADDRESS: &str = "https://bank.example/api-pix.json";
 const CALLBACK: &str = "/components/requestBodies/WebhookPixBody/content/application~1json/schema";
 
 /// Returns the corrected document.
-fn document() -> &'static Value {
+pub(crate) fn document() -> &'static Value {
     static DOCUMENT_ONCE: OnceLock<Value> = OnceLock::new();
     DOCUMENT_ONCE.get_or_init(|| {
         let mut document: Value = serde_yaml_ng::from_str(DOCUMENT).unwrap();
@@ -57,7 +57,7 @@ fn replace_pattern(value: &mut Value, pattern: &str, becomes: &str) {
 }
 
 /// Checks a value against the schema at a JSON pointer of the document.
-fn check(pointer: &str, value: &Value) -> Result<(), String> {
+pub(crate) fn check(pointer: &str, value: &Value) -> Result<(), String> {
     let mut compiler = Compiler::new();
     // A schema of OpenAPI 3.0 is based on a draft between 4 and 5.
     compiler.set_default_draft(Draft::V4);

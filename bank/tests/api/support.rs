@@ -262,6 +262,7 @@ pub(crate) struct World {
     pub(crate) bank: Bank,
     pub(crate) api: Api,
     clock: Arc<AtomicI64>,
+    options: Options,
 }
 
 impl World {
@@ -298,7 +299,7 @@ impl World {
         };
         options.clients = vec![client(1, &[KEY, "+5511999990000"]), client(2, &["loja@example.com"])];
         change(&mut options);
-        let bank = Bank::start(options).await.unwrap();
+        let bank = Bank::start(options.clone()).await.unwrap();
         let api = Api {
             url: bank.url(),
             token_url: bank.token_url(),
@@ -307,7 +308,25 @@ impl World {
             id: "client-1".to_owned(),
             token: String::new(),
         };
-        Self { bank, api, clock }
+        Self { bank, api, clock, options }
+    }
+
+    /// Stops the bank, which drops everything that is in progress, as a kill does. Then starts another bank
+    /// with these options. Its client has no token yet.
+    pub(crate) async fn restart_with(&mut self, change: impl FnOnce(&mut Options)) -> std::io::Result<()> {
+        self.bank.stop().await;
+        change(&mut self.options);
+        self.bank = Bank::start(self.options.clone()).await?;
+        let Api { http, id, .. } = self.api.clone();
+        self.api = Api {
+            url: self.bank.url(),
+            token_url: self.bank.token_url(),
+            behaviour: self.bank.behaviour(),
+            http,
+            id,
+            token: String::new(),
+        };
+        Ok(())
     }
 
     /// Returns a client of the same bank with another certificate and no token.

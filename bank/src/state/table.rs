@@ -1,0 +1,102 @@
+//! Rows by key. A table records which rows changed since they were last saved.
+
+use std::borrow::Borrow;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A row of a table as the books store it: its key and its content. `None`: the row was removed.
+pub(crate) type Row<K, V> = (K, Option<V>);
+
+/// Rows in the order of their keys.
+#[derive(Debug)]
+pub(super) struct Table<K, V> {
+    rows: BTreeMap<K, V>,
+    changed: BTreeSet<K>,
+}
+
+impl<K, V> Default for Table<K, V> {
+    fn default() -> Self {
+        Self { rows: BTreeMap::new(), changed: BTreeSet::new() }
+    }
+}
+
+impl<K: Ord + Clone, V: Clone> Table<K, V> {
+    pub(super) fn get<Q: Ord + ?Sized>(&self, key: &Q) -> Option<&V>
+    where
+        K: Borrow<Q>,
+    {
+        self.rows.get(key)
+    }
+
+    pub(super) fn contains_key<Q: Ord + ?Sized>(&self, key: &Q) -> bool
+    where
+        K: Borrow<Q>,
+    {
+        self.rows.contains_key(key)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
+        self.rows.iter()
+    }
+
+    pub(super) fn values(&self) -> impl Iterator<Item = &V> {
+        self.rows.values()
+    }
+
+    pub(super) fn keys(&self) -> impl DoubleEndedIterator<Item = &K> {
+        self.rows.keys()
+    }
+
+    /// Returns a row that the caller changes.
+    pub(super) fn get_mut<Q: Ord + ?Sized>(&mut self, key: &Q) -> Option<&mut V>
+    where
+        K: Borrow<Q>,
+    {
+        let (stored, _) = self.rows.get_key_value(key)?;
+        self.changed.insert(stored.clone());
+        self.rows.get_mut(key)
+    }
+
+    pub(super) fn insert(&mut self, key: K, row: V) {
+        self.changed.insert(key.clone());
+        self.rows.insert(key, row);
+    }
+
+    pub(super) fn remove<Q: Ord + ?Sized>(&mut self, key: &Q) -> Option<V>
+    where
+        K: Borrow<Q>,
+    {
+        let (key, row) = self.rows.remove_entry(key)?;
+        self.changed.insert(key);
+        Some(row)
+    }
+
+    /// Removes the first row if its key fulfils the condition.
+    pub(super) fn remove_first_if(&mut self, condition: impl FnOnce(&K) -> bool) -> Option<(K, V)> {
+        let first = self.rows.first_entry().filter(|entry| condition(entry.key()))?;
+        let (key, row) = first.remove_entry();
+        self.changed.insert(key.clone());
+        Some((key, row))
+    }
+
+    /// Returns the rows that changed since the last call.
+    pub(super) fn take_changes(&mut self) -> Vec<Row<K, V>> {
+        let changed = std::mem::take(&mut self.changed);
+        changed
+            .into_iter()
+            .map(|key| {
+                let row = self.rows.get(&key).cloned();
+                (key, row)
+            })
+            .collect()
+    }
+
+    /// Restores rows that were saved. They do not count as changed.
+    pub(super) fn restore(&mut self, saved: Vec<Row<K, V>>) {
+        for (key, row) in saved {
+            match row {
+                Some(row) => self.rows.insert(key, row),
+                None => self.rows.remove(&key),
+            };
+        }
+    }
+}
