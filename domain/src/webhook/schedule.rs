@@ -69,7 +69,7 @@ fn backoff(attempt: u32, jitter: u32) -> Duration {
 
 /// Parses a `Retry-After`: seconds in digits, or an HTTP date. Anything else, such as a negative number, is
 /// `None`.
-fn parse_retry_after(text: &str, now_ms: i64) -> Option<Duration> {
+pub fn parse_retry_after(text: &str, now_ms: i64) -> Option<Duration> {
     let text = text.trim();
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
         return Some(Duration::from_secs(text.parse().unwrap_or(u64::MAX)));

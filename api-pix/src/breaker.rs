@@ -1,0 +1,173 @@
+//! The circuit breaker: stops requests to a bank that fails, and tries again after a while.
+//!
+//! Only the states and their changes are here. The caller passes in the time.
+
+use domain::time::Timestamp;
+
+/// The number of consecutive failures that opens the breaker.
+pub(crate) const FAILURES_TO_OPEN: u32 = 5;
+
+/// How long the breaker is open the first time, in milliseconds.
+const FIRST_OPEN_MS: i64 = 10_000;
+
+/// The longest time that the breaker is open, in milliseconds. The time doubles after each failed probe.
+const MAX_OPEN_MS: i64 = 60_000;
+
+/// The states of the breaker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Breaker {
+    /// Requests are sent.
+    Closed {
+        /// The number of failures since the last success.
+        failures: u32,
+    },
+    /// Requests are refused from `since` for `open_ms`. Then one request is a probe.
+    Open {
+        /// When the breaker opened.
+        since: Timestamp,
+        /// For how many milliseconds.
+        open_ms: i64,
+    },
+    /// A probe is in progress. Other requests are refused.
+    HalfOpen {
+        /// How long the breaker was open before the probe, in milliseconds.
+        open_ms: i64,
+    },
+}
+
+/// The breaker's decision on a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Admission {
+    /// The request may be sent.
+    Pass,
+    /// The request may be sent. Its outcome decides whether the breaker closes.
+    Probe,
+    /// The request must not be sent.
+    Refuse,
+}
+
+impl Breaker {
+    pub(crate) const CLOSED: Self = Self::Closed { failures: 0 };
+
+    /// Decides on a request.
+    pub(crate) fn admit(&mut self, now: Timestamp) -> Admission {
+        match *self {
+            Self::Closed { .. } => Admission::Pass,
+            Self::Open { since, open_ms } if (0..open_ms).contains(&now.millis_since(since)) => {
+                Admission::Refuse
+            }
+            // The time is over, or the clock was moved back.
+            Self::Open { open_ms, .. } => {
+                *self = Self::HalfOpen { open_ms };
+                Admission::Probe
+            }
+            Self::HalfOpen { .. } => Admission::Refuse,
+        }
+    }
+
+    /// Records that the bank answered.
+    pub(crate) fn succeeded(&mut self) {
+        *self = Self::CLOSED;
+    }
+
+    /// Records a failure. Requests that were sent although the breaker is open, and those that were sent
+    /// before it opened, do not extend the time.
+    pub(crate) fn failed(&mut self, now: Timestamp, is_probe: bool) {
+        *self = match *self {
+            Self::Closed { failures } if failures.saturating_add(1) < FAILURES_TO_OPEN => {
+                Self::Closed { failures: failures.saturating_add(1) }
+            }
+            Self::Closed { .. } => Self::Open { since: now, open_ms: FIRST_OPEN_MS },
+            Self::HalfOpen { open_ms } if is_probe => {
+                Self::Open { since: now, open_ms: open_ms.saturating_mul(2).min(MAX_OPEN_MS) }
+            }
+            other => other,
+        };
+    }
+
+    /// Records that a probe ended without a result, because its caller gave up. The next request is a probe.
+    pub(crate) fn probe_abandoned(&mut self, now: Timestamp) {
+        if let Self::HalfOpen { open_ms } = *self {
+            let since = now.plus_millis(open_ms.saturating_neg()).unwrap_or(Timestamp::MIN);
+            *self = Self::Open { since, open_ms };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: i64) -> Timestamp {
+        Timestamp::from_millis(1_000_000 + ms).unwrap()
+    }
+
+    fn opened() -> Breaker {
+        let mut breaker = Breaker::CLOSED;
+        for _ in 0..FAILURES_TO_OPEN {
+            assert_eq!(breaker.admit(at(0)), Admission::Pass);
+            breaker.failed(at(0), false);
+        }
+        breaker
+    }
+
+    #[test]
+    fn five_consecutive_failures_open_it_for_ten_seconds() {
+        let mut breaker = opened();
+        assert_eq!(breaker.admit(at(0)), Admission::Refuse);
+        assert_eq!(breaker.admit(at(9_999)), Admission::Refuse);
+        assert_eq!(breaker.admit(at(10_000)), Admission::Probe);
+        assert_eq!(breaker.admit(at(10_000)), Admission::Refuse);
+        breaker.succeeded();
+        assert_eq!(breaker.admit(at(10_000)), Admission::Pass);
+    }
+
+    #[test]
+    fn a_success_restarts_the_count() {
+        let mut breaker = Breaker::CLOSED;
+        for _ in 0..3 {
+            for _ in 1..FAILURES_TO_OPEN {
+                breaker.failed(at(0), false);
+            }
+            breaker.succeeded();
+        }
+        assert_eq!(breaker.admit(at(0)), Admission::Pass);
+    }
+
+    #[test]
+    fn each_failed_probe_doubles_the_time_up_to_a_minute() {
+        let mut breaker = opened();
+        let mut now_ms = 0;
+        for open_ms in [10_000, 20_000, 40_000, 60_000, 60_000] {
+            assert_eq!(breaker.admit(at(now_ms + open_ms - 1)), Admission::Refuse);
+            now_ms += open_ms;
+            assert_eq!(breaker.admit(at(now_ms)), Admission::Probe);
+            breaker.failed(at(now_ms), true);
+        }
+    }
+
+    #[test]
+    fn failures_of_other_requests_do_not_extend_the_time() {
+        let mut breaker = opened();
+        breaker.failed(at(9_000), false);
+        assert_eq!(breaker.admit(at(10_000)), Admission::Probe);
+        breaker.failed(at(10_000), false);
+        assert_eq!(breaker, Breaker::HalfOpen { open_ms: 10_000 });
+    }
+
+    #[test]
+    fn an_abandoned_probe_lets_the_next_request_be_one() {
+        let mut breaker = opened();
+        assert_eq!(breaker.admit(at(10_000)), Admission::Probe);
+        breaker.probe_abandoned(at(10_001));
+        assert_eq!(breaker.admit(at(10_001)), Admission::Probe);
+        breaker.failed(at(10_001), true);
+        assert_eq!(breaker, Breaker::Open { since: at(10_001), open_ms: 20_000 });
+    }
+
+    #[test]
+    fn a_clock_that_was_moved_back_does_not_keep_it_open() {
+        let mut breaker = opened();
+        assert_eq!(breaker.admit(at(-1)), Admission::Probe);
+    }
+}

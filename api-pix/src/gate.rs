@@ -1,0 +1,121 @@
+//! Decides whether a request may be sent now: the circuit breaker, and the pause after a 429.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use domain::time::Timestamp;
+
+use crate::breaker::{Admission, Breaker};
+use crate::client::{Now, Priority};
+use crate::error::ApiError;
+
+/// State that all requests of a connection share. It follows the service's clock.
+pub(crate) struct Gate {
+    now: Now,
+    state: Mutex<State>,
+}
+
+struct State {
+    breaker: Breaker,
+    pause: Option<Pause>,
+}
+
+/// A pause that the bank requested by a 429.
+#[derive(Clone, Copy)]
+struct Pause {
+    since: Timestamp,
+    ms: i64,
+}
+
+impl Pause {
+    /// Returns the rest of the pause. `None` if it is over, or if the clock was moved back.
+    fn rest(self, now: Timestamp) -> Option<Duration> {
+        let passed_ms = now.millis_since(self.since);
+        let rest_ms = self.ms.saturating_sub(passed_ms);
+        u64::try_from(rest_ms)
+            .ok()
+            .filter(|rest_ms| *rest_ms > 0 && passed_ms >= 0)
+            .map(Duration::from_millis)
+    }
+}
+
+impl Gate {
+    pub(crate) fn new(now: Now) -> Self {
+        Self { now, state: Mutex::new(State { breaker: Breaker::CLOSED, pause: None }) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Admits a request, or returns why it must not be sent.
+    pub(crate) fn admit(&self, priority: Priority) -> Result<Permit<'_>, ApiError> {
+        let now = (self.now)();
+        let mut state = self.state();
+        if priority == Priority::Background
+            && let Some(retry_after) = state.pause.and_then(|pause| pause.rest(now))
+        {
+            return Err(ApiError::TooManyRequests { retry_after });
+        }
+        // The breaker never stops requests that settle money.
+        let is_probe = priority != Priority::Settle
+            && match state.breaker.admit(now) {
+                Admission::Pass => false,
+                Admission::Probe => true,
+                Admission::Refuse => return Err(ApiError::CircuitOpen),
+            };
+        Ok(Permit { gate: self, is_probe })
+    }
+
+    /// Records a 429: requests in the background wait. A shorter pause does not replace a longer one.
+    pub(crate) fn pause(&self, retry_after: Duration) {
+        let now = (self.now)();
+        let mut state = self.state();
+        if state.pause.and_then(|pause| pause.rest(now)).is_none_or(|rest| rest < retry_after) {
+            let ms = i64::try_from(retry_after.as_millis()).unwrap_or(i64::MAX);
+            state.pause = Some(Pause { since: now, ms });
+        }
+    }
+}
+
+/// The permission to send one request. Dropping it records that the caller gave up.
+pub(crate) struct Permit<'a> {
+    gate: &'a Gate,
+    is_probe: bool,
+}
+
+impl Permit<'_> {
+    /// Records the outcome of the request.
+    pub(crate) fn record<T>(mut self, outcome: &Result<T, ApiError>) {
+        let now = (self.gate.now)();
+        let mut state = self.gate.state();
+        match outcome {
+            Err(ApiError::Timeout | ApiError::Connection(_) | ApiError::Server { .. }) => {
+                state.breaker.failed(now, self.is_probe);
+            }
+            // Either the bank limits requests, or nothing was sent. Neither shows whether the bank works.
+            Err(ApiError::TooManyRequests { .. } | ApiError::CircuitOpen | ApiError::InvalidRequest(_)) => {
+                return;
+            }
+            Ok(_)
+            | Err(
+                ApiError::Refused { .. }
+                | ApiError::Unauthorized
+                | ApiError::Forbidden
+                | ApiError::NotFound
+                | ApiError::RequestTimeout
+                | ApiError::Malformed(_),
+            ) => state.breaker.succeeded(),
+        }
+        self.is_probe = false;
+    }
+}
+
+impl Drop for Permit<'_> {
+    fn drop(&mut self) {
+        if self.is_probe {
+            let now = (self.gate.now)();
+            self.gate.state().breaker.probe_abandoned(now);
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! A client of the Central Bank's API Pix, for any bank that serves it. Start at [`Client`].
+//!
+//! The client covers charges (*cob*), received Pix, their returns (*devolução*) and the registration of
+//! callback URLs. It also covers Pix out in the dialect `local`, which only the bank for laptops and tests
+//! has.
+//!
+//! Banks differ in what the Central Bank's document leaves open. So answers are parsed tolerantly: unknown
+//! fields are ignored, and unknown values of a status are kept. Amounts are never floating-point numbers.
+//!
+//! The crate knows no charge and no database. Whoever calls it decides what an error means for a charge; see
+//! [`ApiError`].
+//!
+//! Logs have the level `debug` and contain no body, no token and no query string.
+#![cfg_attr(test, allow(clippy::arithmetic_side_effects, reason = "a test that fails may panic"))]
+
+mod breaker;
+mod certificate;
+mod client;
+mod cob;
+mod devolucao;
+mod error;
+mod fields;
+mod gate;
+mod limiter;
+mod operations;
+mod pix;
+mod pix_out;
+mod request;
+mod settings;
+mod tokens;
+mod transport;
+
+pub use client::{Client, DEFAULT_DEADLINE, Now, Priority};
+pub use cob::{Cob, CobStatus, Debtor, NewCob};
+pub use devolucao::{Devolucao, DevolucaoStatus, Nature};
+pub use error::{ApiError, ApiProblem, Violation};
+pub use fields::{ParseError, Raw};
+pub use operations::Webhook;
+pub use pix::{MAX_PAGE_SIZE, MalformedItem, Payer, Pix, PixPage, PixQuery};
+pub use pix_out::{NewPixOut, PixOut, PixOutStatus};
+pub use settings::{ConnectionSettings, Identity, SettingsError, TokenAuthentication};
