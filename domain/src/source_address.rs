@@ -18,6 +18,11 @@ impl SourceAddress {
         Self(address.map(|address| address.to_canonical()))
     }
 
+    /// Returns the address. `None`: it is unknown.
+    pub fn ip(&self) -> Option<IpAddr> {
+        self.0
+    }
+
     /// Returns true when the address is unknown.
     pub fn is_unknown(&self) -> bool {
         self.0.is_none()

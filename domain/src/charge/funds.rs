@@ -103,6 +103,9 @@ pub enum FundsError {
     /// Devolutions and MED cases would together take more than the charge's amount.
     #[error("devolutions and MED cases would together take more than the charge's amount: {0:?}")]
     ReturnsAboveAmount(Funds),
+    /// The parts of a case's claim that were lost before its end are not less than the claim.
+    #[error("the lost parts of a case's claim are not less than the claim")]
+    LostAboveClaim,
     /// A sum does not fit 64 bits.
     #[error("cannot compute the charge's funds: {0}")]
     Money(#[from] MoneyError),
@@ -224,6 +227,40 @@ impl Funds {
         if gross > all {
             return Err(exceeds);
         }
+        let share = self.share_of(amount, settlement, parameters, gross)?;
+        Ok((self.with_refund(&share, MinorUnits::checked_add)?.checked(amount)?, share))
+    }
+
+    /// Reserves a devolução that the bank has executed without a request of this service. Unlike
+    /// [`Self::reserve`], it does not depend on MED cases: they hold less afterwards. Returns the new funds,
+    /// the sums that the refund takes, and the sum that the cases release.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the new funds would be inconsistent, for example because more than the amount would be
+    /// returned.
+    pub fn reserve_unconditionally(
+        self,
+        amount: Amount,
+        settlement: &Settlement,
+        parameters: &RefundParameters,
+    ) -> Result<(Self, RefundShare, MinorUnits), RefundRefused> {
+        let gross = parameters.gross.unwrap_or(amount);
+        let share = self.share_of(amount, settlement, parameters, gross)?;
+        let next = self.with_claims().with_refund(&share, MinorUnits::checked_add)?;
+        let next = next.with_held_recomputed(amount)?.checked(amount)?;
+        let released = self.med_held.checked_sub(next.med_held)?;
+        Ok((next, share, released))
+    }
+
+    /// Computes the sums that a refund of `gross` takes from each source.
+    fn share_of(
+        &self,
+        amount: Amount,
+        settlement: &Settlement,
+        parameters: &RefundParameters,
+        gross: Amount,
+    ) -> Result<RefundShare, MoneyError> {
         let fees = self.fees_for(amount, settlement, gross)?;
         let from_merchant = fees.net_of(gross).max(MinorUnits::ZERO);
         let tranche = if parameters.is_held {
@@ -232,7 +269,7 @@ impl Funds {
             MinorUnits::ZERO
         };
         let from_pending = from_merchant.min(tranche.max(MinorUnits::ZERO));
-        let share = RefundShare {
+        Ok(RefundShare {
             gross,
             strategy: parameters.strategy,
             fees,
@@ -240,8 +277,7 @@ impl Funds {
             from_available: from_merchant.checked_sub(from_pending)?,
             pix_out_fee: parameters.pix_out_fee,
             merchant_bears_pix_out: parameters.merchant_bears_pix_out,
-        };
-        Ok((self.with_refund(&share, MinorUnits::checked_add)?.checked(amount)?, share))
+        })
     }
 
     /// Computes the part of the fees that a refund of `gross` returns.
@@ -370,7 +406,8 @@ impl Funds {
         Ok((next, self.med_held.checked_sub(next.med_held)?))
     }
 
-    /// Ends a case for `claimed` as lost. Returns the lost sum, which is taken from the money held for all
+    /// Ends a case for `claimed` as lost, or takes this part of a claim while the case remains open. Returns
+    /// the lost sum, which is taken from the money held for all
     /// cases. The held sum is then recomputed for the remaining cases.
     ///
     /// # Errors

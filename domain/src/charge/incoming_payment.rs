@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 use super::Charge;
 use super::transition::Payment;
 use crate::acquirer::AcquirerName;
-use crate::ids::{AcquirerPaymentId, ReturnId, Scope};
-use crate::money::Amount;
+use crate::ids::{AcquirerPaymentId, ChargeId, ConnectionId, PostingId, ReturnId, Scope, Scoped};
+use crate::money::{Amount, Currency};
 use crate::payment_method::PaymentMethod;
-use crate::row::{Key, Row};
+use crate::row::{Indexes, Key, Row, sortable};
 use crate::tax_id::TaxId;
 use crate::time::Timestamp;
-use crate::wallet::ReturnStatus;
+use crate::wallet::{Cause, Posting, ReturnStatus, Subject, rules};
 
 /// The `part` of [`ReturnId::derive`] for a return of the payment's whole amount.
 const FULL_RETURN: &str = "whole";
@@ -35,6 +35,8 @@ pub enum UnappliedReason {
     ReviewReturned,
     /// The merchant cancelled the charge while its payment was held for review.
     Cancelled,
+    /// The payment matched no charge, and an operator decided to return it.
+    Unmatched,
 }
 
 /// The return of a payment to its payer.
@@ -42,10 +44,26 @@ pub enum UnappliedReason {
 pub struct Return {
     /// Why the payment was not credited.
     pub reason: UnappliedReason,
-    /// Id of the return, derived from the payment's id.
+    /// Id of the return, derived from the payment's id and the number of the attempt.
     pub id: ReturnId,
     /// Status of the return.
     pub status: ReturnStatus,
+    /// The number of the attempt, from 1. A bank that did not execute an attempt is asked again under a new
+    /// id.
+    #[serde(default = "first_attempt", skip_serializing_if = "is_first_attempt")]
+    pub attempt: u32,
+    /// The bank's id of the return (`rtrId`), once the bank reported it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rtr_id: Option<String>,
+}
+
+fn first_attempt() -> u32 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_first_attempt(attempt: &u32) -> bool {
+    *attempt == 1
 }
 
 /// The row of an incoming payment.
@@ -55,17 +73,22 @@ pub struct IncomingPayment {
     pub payment_id: AcquirerPaymentId,
     /// Method of the payment.
     pub method: PaymentMethod,
-    /// Scope of the charge that the payment was meant for.
+    /// Scope of the charge that the payment was meant for. If it matched no charge: the scope of the account
+    /// that owns the receiving Pix key.
     pub scope: Scope,
-    /// Raw id of that charge (without `ch_`).
-    pub charge: String,
+    /// Raw id of that charge (without `ch_`). `None`: the payment matched no charge.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub charge: Option<String>,
+    /// The bank connection that received the payment. `None`: the acquirer is not a bank.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connection: Option<ConnectionId>,
     /// Paid amount in minor units of the charge's currency.
     pub amount: Amount,
     /// When the receiving bank received the payment, as the acquirer reported it.
     #[serde(with = "domain::time::millis")]
     pub paid_at: Timestamp,
     /// When this version of the row was made. Version 1: the service processed the acquirer's notification.
-    /// Version 2: it processed the decision to return the held payment.
+    /// Later versions: it processed a decision about the payment, or the progress of its return.
     #[serde(with = "domain::time::millis")]
     pub recorded_at: Timestamp,
     /// The payer's document, if the bank reported it. It is never shown to merchants.
@@ -85,7 +108,8 @@ impl IncomingPayment {
             payment_id: payment.id.clone(),
             method: payment.method,
             scope: charge.scope,
-            charge: charge.id.raw(),
+            charge: Some(charge.id.raw()),
+            connection: charge.connection,
             amount: payment.amount,
             paid_at: payment.paid_at,
             recorded_at: now,
@@ -115,6 +139,185 @@ impl IncomingPayment {
     ) -> Self {
         Self { version: 2, ..Self::unapplied(charge, payment, reason, now) }
     }
+
+    /// Creates the row of a payment that matches no charge.
+    pub(super) fn unmatched(
+        (scope, connection): (Scope, ConnectionId),
+        payment: &Payment,
+        now: Timestamp,
+    ) -> Self {
+        Self {
+            payment_id: payment.id.clone(),
+            method: payment.method,
+            scope,
+            charge: None,
+            connection: Some(connection),
+            amount: payment.amount,
+            paid_at: payment.paid_at,
+            recorded_at: now,
+            payer_document: payment.payer_document,
+            returned: None,
+            version: 1,
+        }
+    }
+
+    /// Returns the next version, after an operator applied the payment to a charge.
+    pub(super) fn applied_to(&self, charge: &Charge, now: Timestamp) -> Self {
+        Self { charge: Some(charge.id.raw()), ..self.next_version(now) }
+    }
+
+    /// Returns the payment as its acquirer reported it.
+    pub(super) fn payment(&self) -> Payment {
+        Payment {
+            id: self.payment_id.clone(),
+            method: self.method,
+            amount: self.amount,
+            payer_document: self.payer_document,
+            paid_at: self.paid_at,
+        }
+    }
+
+    /// Checks whether the payment matches no charge and waits for an operator.
+    pub fn is_unmatched(&self) -> bool {
+        self.charge.is_none() && self.returned.is_none()
+    }
+
+    /// Returns the charge that the payment was meant for or was applied to.
+    pub fn charge_id(&self) -> Option<ChargeId> {
+        self.charge.as_deref().and_then(|raw| ChargeId::parse_any(raw).ok())
+    }
+
+    /// Returns the payment that an operator decided to return, and the posting. `None`: the payment is not
+    /// [`Self::is_unmatched`].
+    pub fn return_unmatched(&self, now: Timestamp) -> Option<(Self, Posting)> {
+        if !self.is_unmatched() {
+            return None;
+        }
+        let next = self.next_version(now);
+        let returned = Some(Return::of(&next, UnappliedReason::Unmatched, AcquirerName::Pix));
+        let next = Self { returned, ..next };
+        let posting = rules::unmatched_returned(next.cause(now), self.amount);
+        Some((next, posting))
+    }
+
+    /// Returns the payment after its acquirer executed the return, and the posting. `None`: no return is in
+    /// progress.
+    pub fn return_completed(&self, rtr_id: Option<String>, now: Timestamp) -> Option<(Self, Posting)> {
+        let returned = self.open_return()?.clone();
+        let next = self.next_version(now);
+        let returned = Return { status: ReturnStatus::Returned, rtr_id, ..returned };
+        let next = Self { returned: Some(returned), ..next };
+        let posting = rules::return_completed(next.cause(now), self.amount);
+        Some((next, posting))
+    }
+
+    /// Returns the payment with the next attempt of its return, because the bank did not execute the last
+    /// one. `None`: no return is in progress.
+    pub fn return_retried(&self, now: Timestamp) -> Option<Self> {
+        let last = self.open_return()?;
+        let attempt = last.attempt.saturating_add(1);
+        let id = self.return_id(attempt);
+        let returned = Return { id, attempt, rtr_id: None, status: ReturnStatus::Requested, ..last.clone() };
+        Some(Self { returned: Some(returned), ..self.next_version(now) })
+    }
+
+    /// Checks whether an id at the bank is that of an attempt to return the payment.
+    pub fn has_return_attempt(&self, id: &str) -> bool {
+        let attempts = self.returned.as_ref().map_or(0, |returned| returned.attempt);
+        (1..=attempts).any(|attempt| self.return_id(attempt).as_str() == id)
+    }
+
+    /// Returns the id at the bank of an attempt to return the payment.
+    fn return_id(&self, attempt: u32) -> ReturnId {
+        match attempt {
+            0 | 1 => ReturnId::derive(&self.payment_id, FULL_RETURN),
+            later => ReturnId::derive(&self.payment_id, &format!("{FULL_RETURN}#{later}")),
+        }
+    }
+
+    /// Returns the payment after the service stopped trying to return it. An operator must act. `None`: no
+    /// return is in progress.
+    pub fn return_stopped(&self, now: Timestamp) -> Option<Self> {
+        let returned = Return { status: ReturnStatus::Stopped, ..self.open_return()?.clone() };
+        Some(Self { returned: Some(returned), ..self.next_version(now) })
+    }
+
+    /// Returns the payment after an operator requested a stopped return again, under a new id. `None`: the
+    /// return is not stopped.
+    pub fn return_resumed(&self, now: Timestamp) -> Option<Self> {
+        let stopped = self.returned.as_ref().filter(|back| back.status == ReturnStatus::Stopped)?;
+        let attempt = stopped.attempt.saturating_add(1);
+        let id = self.return_id(attempt);
+        let requested =
+            Return { status: ReturnStatus::Requested, attempt, id, rtr_id: None, ..stopped.clone() };
+        Some(Self { returned: Some(requested), ..self.next_version(now) })
+    }
+
+    /// Returns the return that the acquirer must still execute.
+    pub fn open_return(&self) -> Option<&Return> {
+        self.returned.as_ref().filter(|returned| returned.status == ReturnStatus::Requested)
+    }
+
+    fn next_version(&self, now: Timestamp) -> Self {
+        let recorded_at = now.strictly_after(self.recorded_at);
+        Self { recorded_at, version: self.version.saturating_add(1), ..self.clone() }
+    }
+
+    /// Returns the cause of the posting that this version of the row writes.
+    pub(super) fn cause(&self, now: Timestamp) -> Cause {
+        Cause {
+            id: PostingId::derive(now, &self.key().joined(), self.version),
+            scope: self.scope,
+            currency: Currency::BRL,
+            at: now,
+            subject: Subject {
+                charge: self.charge_id(),
+                payment: Some(self.payment_id.clone()),
+                ..Subject::default()
+            },
+        }
+    }
+
+    /// Returns the primary key of a scope's incoming payment.
+    pub fn key_of(scope: &Scope, payment: &AcquirerPaymentId) -> Key {
+        Key { pk: format!("{PARTITION}{scope}"), sk: payment.to_string() }
+    }
+
+    /// Checks whether a key of the state table is that of an incoming payment.
+    pub fn is_at(key: &Key) -> bool {
+        key.pk.starts_with(PARTITION)
+    }
+
+    /// Checks whether the payment is not applied and waits for an operator: it matches no charge, or its return
+    /// was stopped.
+    pub fn waits_for_operator(&self) -> bool {
+        let is_stopped = self.returned.as_ref().is_some_and(|back| back.status == ReturnStatus::Stopped);
+        self.is_unmatched() || is_stopped
+    }
+
+    /// Returns the partition of the payments that wait for an operator in the `list` index.
+    pub fn operators_partition(scope: &Scope) -> String {
+        format!("unapplied#{scope}")
+    }
+
+    /// Returns the sort key of the payment in that partition.
+    pub fn operators_sort(&self) -> String {
+        format!("{}#{}", sortable(self.paid_at), self.payment_id)
+    }
+}
+
+/// The prefix of the partition keys of incoming payments. *Receipt* is the older word for an incoming
+/// payment.
+const PARTITION: &str = "receipts#";
+
+/// Seconds after the request of a return at which `scheduler` first processes it, in case its queue message
+/// was lost.
+const FIRST_DUE_SECONDS: i64 = 120;
+
+impl Scoped for IncomingPayment {
+    fn scope(&self) -> Scope {
+        self.scope
+    }
 }
 
 impl Return {
@@ -123,12 +326,22 @@ impl Return {
             reason,
             id: ReturnId::derive(&incoming.payment_id, FULL_RETURN),
             status: ReturnStatus::initial_at(acquirer),
+            attempt: first_attempt(),
+            rtr_id: None,
         }
     }
 }
 
 impl Row for IncomingPayment {
     fn key(&self) -> Key {
-        Key { pk: format!("receipts#{}", self.scope), sk: self.payment_id.to_string() }
+        Self::key_of(&self.scope, &self.payment_id)
+    }
+
+    fn indexes(&self) -> Indexes {
+        let list = self
+            .waits_for_operator()
+            .then(|| (Self::operators_partition(&self.scope), self.operators_sort()));
+        let due = self.open_return().and_then(|_| self.recorded_at.plus_seconds(FIRST_DUE_SECONDS).ok());
+        Indexes { list, due, ..Indexes::default() }
     }
 }

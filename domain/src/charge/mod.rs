@@ -27,7 +27,7 @@ pub use stored::StoredCharge;
 use crate::acquirer::AcquirerName;
 use crate::audit::Actor;
 use crate::calendar::Day;
-use crate::ids::{AcquirerPaymentId, ChargeId, Scope, Scoped};
+use crate::ids::{AcquirerPaymentId, ChargeId, ConnectionId, Scope, Scoped};
 use crate::money::{Amount, Currency};
 use crate::payment_method::PaymentMethod;
 use crate::row::{Indexes, Key, Row, sortable};
@@ -169,6 +169,13 @@ pub struct Charge {
     /// The acquirer that processes the charge.
     #[serde(default, skip_serializing_if = "AcquirerName::is_default")]
     pub acquirer: AcquirerName,
+    /// The bank connection at which the charge was created. `None`: the acquirer is not a bank.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connection: Option<ConnectionId>,
+    /// Until when a caller creates the charge at its bank, so that no other caller does. `None`: no caller
+    /// does now.
+    #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
+    pub lease_until: Option<Timestamp>,
     /// Data that the payer needs to pay, by method.
     pub artefacts: Artefacts,
     /// Requested lifetime of the Pix code in seconds, stored only until the acquirer has created the code.
@@ -353,6 +360,17 @@ impl Charge {
     pub fn is_payable_by_card(&self, now: Timestamp) -> bool {
         let in_time = self.artefacts.card.as_ref().is_some_and(|card| now <= card.expires_at);
         in_time && self.can_expire()
+    }
+
+    /// Checks whether a caller holds the lease of a pending charge at `now`.
+    pub fn is_leased(&self, now: Timestamp) -> bool {
+        self.lease_until.is_some_and(|until| now < until)
+    }
+
+    /// Returns the next version of a pending charge with a lease until `until`, or without a lease.
+    #[must_use]
+    pub fn with_lease(&self, until: Option<Timestamp>, now: Timestamp) -> Self {
+        Self { lease_until: until, ..transition::next_version(self.clone(), now) }
     }
 
     /// Returns the charge as it is at `now`. A charge past its expiry is returned as expired, even if the

@@ -13,6 +13,11 @@ use crate::time::Timestamp;
 pub struct StoredCharge(Box<Charge>);
 
 impl StoredCharge {
+    /// Returns the charge whose row the caller has just written.
+    pub fn written(charge: Charge) -> Self {
+        Self(Box::new(charge))
+    }
+
     /// Returns the charge as it is at `now`, including an expiry that is not persisted yet.
     pub fn read_at(self, now: Timestamp) -> Charge {
         self.0.read_at(now)

@@ -30,6 +30,8 @@ pub(crate) fn waiting() -> Charge {
         expected_payer: None,
         metadata: Metadata::default(),
         acquirer: AcquirerName::Sandbox,
+        connection: None,
+        lease_until: None,
         artefacts: Artefacts {
             pix: Some(Pix { br_code: "code".to_owned(), expires_at: at(3600), ttl_seconds: 3600 }),
             ..Artefacts::default()

@@ -11,10 +11,10 @@
 use super::incoming_payment::{IncomingPayment, UnappliedReason};
 use super::{AppliedPayment, Artefacts, Charge, Decision, Failure, TransactionStatus};
 use crate::account::terms::MethodTerms;
-use crate::ids::{AcquirerPaymentId, PostingId};
+use crate::ids::{AcquirerPaymentId, ConnectionId, PostingId, Scope};
 use crate::money::Amount;
 use crate::payment_method::PaymentMethod;
-use crate::row::Row;
+use crate::row::Row as _;
 use crate::tax_id::TaxId;
 use crate::time::Timestamp;
 use crate::wallet::{Cause, Posting, ReturnStatus, Settlement, Subject, rules};
@@ -133,6 +133,23 @@ pub enum Rejection {
     NotPayableByCard,
 }
 
+/// Why an operator cannot apply a payment to a charge.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum ReceiptRefused {
+    /// Only an open or expired charge accepts a payment that matched no charge.
+    #[error("only an open or expired charge accepts a payment that matched no charge")]
+    NotPayable,
+    /// The payment's amount is not the charge's.
+    #[error("the payment's amount differs from the charge's")]
+    WrongAmount,
+    /// The payer lock requires another payer than the payment's, or the payment's payer is not known.
+    #[error("the charge's payer lock requires another payer")]
+    PayerNotExpected,
+    /// The payment is already applied, or its return was requested.
+    #[error("the payment is already applied, or its return was requested")]
+    NotUnmatched,
+}
+
 /// Applies a command at time `now` to a charge.
 pub fn apply(charge: &Charge, command: &Command, now: Timestamp) -> Result<Outcome, Rejection> {
     match command {
@@ -153,7 +170,8 @@ fn finalise(charge: &Charge, artefacts: &Artefacts, now: Timestamp) -> Outcome {
     }
     let next = next_version(charge.clone(), now);
     let status = TransactionStatus::WaitingPayment;
-    changed(Charge { status, artefacts: artefacts.clone(), pix_expires_in_seconds: None, ..next })
+    let artefacts = artefacts.clone();
+    changed(Charge { status, artefacts, pix_expires_in_seconds: None, lease_until: None, ..next })
 }
 
 /// The acquirer's answer to the creation of a charge.
@@ -236,6 +254,53 @@ fn pay(charge: &Charge, payment: &Payment, terms: &MethodTerms, now: Timestamp) 
     }
 }
 
+/// Applies a payment that matched no charge to a charge, as an operator decided. Returns the next version of
+/// the charge and the payment. `None`: the charge accepted this payment before.
+///
+/// # Errors
+///
+/// Fails when the charge cannot accept the payment; see [`ReceiptRefused`].
+pub fn apply_receipt(
+    charge: &Charge,
+    incoming: &IncomingPayment,
+    terms: &MethodTerms,
+    now: Timestamp,
+) -> Result<Option<(Charge, RecordedPayment)>, ReceiptRefused> {
+    if charge.applied_payment.as_ref().is_some_and(|applied| applied.payment_id == incoming.payment_id) {
+        return Ok(None);
+    }
+    if !incoming.is_unmatched() {
+        return Err(ReceiptRefused::NotUnmatched);
+    }
+    if !charge.is_open() && charge.status != TransactionStatus::Expired {
+        return Err(ReceiptRefused::NotPayable);
+    }
+    if incoming.amount != charge.amount {
+        return Err(ReceiptRefused::WrongAmount);
+    }
+    if charge.expected_payer.is_some() && charge.expected_payer != incoming.payer_document {
+        return Err(ReceiptRefused::PayerNotExpected);
+    }
+    let payment = incoming.payment();
+    let accepted = with_applied_payment(charge, &payment, now);
+    let (settled, settlement) = settled(Charge { failure: None, lease_until: None, ..accepted }, terms, now);
+    let posting = rules::receipt_applied(cause(&settled, &payment.id, now), payment.amount, &settlement);
+    let incoming_payment = IncomingPaymentWrite::Replace(incoming.applied_to(charge, now));
+    Ok(Some((settled, RecordedPayment { incoming_payment, posting })))
+}
+
+/// Records a payment that matches no charge. Its money stays in
+/// [`crate::wallet::LedgerAccount::UnappliedReceipts`] until an operator applies or returns it.
+pub fn unmatched(
+    (scope, connection): (Scope, ConnectionId),
+    payment: &Payment,
+    now: Timestamp,
+) -> RecordedPayment {
+    let incoming = IncomingPayment::unmatched((scope, connection), payment, now);
+    let posting = rules::unmatched(incoming.cause(now), payment.amount);
+    RecordedPayment { incoming_payment: IncomingPaymentWrite::Insert(incoming), posting }
+}
+
 /// Records a payment that cannot be applied, with its return and its posting.
 fn return_unapplied(
     charge: &Charge,
@@ -246,8 +311,7 @@ fn return_unapplied(
     let incoming = IncomingPayment::unapplied(charge, payment, reason, now);
     // The charge may stay unchanged, so its version cannot identify the posting. The incoming payment's row
     // can.
-    let id = PostingId::derive(now, &incoming.key().joined(), incoming.version);
-    let cause = Cause { id, ..cause(charge, &payment.id, now) };
+    let cause = Cause { id: incoming.cause(now).id, ..cause(charge, &payment.id, now) };
     let posting = rules::unapplied(cause, payment.amount, ReturnStatus::initial_at(charge.acquirer));
     RecordedPayment { incoming_payment: IncomingPaymentWrite::Insert(incoming), posting }
 }
@@ -279,6 +343,7 @@ fn cancel(charge: &Charge, now: Timestamp) -> Result<Outcome, Rejection> {
     let cancelled = Charge {
         status: TransactionStatus::Cancelled,
         failure: Some(failure),
+        lease_until: None,
         ..next_version(charge.clone(), now)
     };
     match charge.applied_payment.as_ref().filter(|_| charge.is_held_for_review()) {
@@ -331,7 +396,7 @@ fn decline(charge: &Charge, reason: &str, code: &str, now: Timestamp) -> Outcome
     }
     let failure = failure(charge, reason, code, now);
     let next = next_version(charge.clone(), now);
-    changed(Charge { status: TransactionStatus::Refused, failure: Some(failure), ..next })
+    changed(Charge { status: TransactionStatus::Refused, failure: Some(failure), lease_until: None, ..next })
 }
 
 fn expire(charge: &Charge, at: Timestamp) -> Outcome {

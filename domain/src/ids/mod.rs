@@ -9,6 +9,7 @@
 mod account;
 mod api_key;
 mod charge;
+mod connection;
 mod define;
 mod payment;
 mod ulid;
@@ -17,6 +18,7 @@ mod webhook;
 pub use account::{AccountId, Mode, Scope, Scoped, UserId};
 pub use api_key::{ApiKeyId, Fingerprint};
 pub use charge::{ChargeId, MedCaseId, RefundId};
+pub use connection::ConnectionId;
 pub use payment::{AcquirerPaymentId, EndToEndId, ReturnId};
 pub use ulid::{AuditId, EmailId, EvidenceId, PayoutId, PostingId};
 pub use webhook::{DeliveryId, EndpointId, EventId, ResendId};

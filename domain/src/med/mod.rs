@@ -5,10 +5,16 @@
 //! contested ([`crate::charge::Funds`]). A case that claims an amount other than the charge's moves no money
 //! until an operator confirms it or the case is lost. A charge with an open or unconfirmed case cannot be
 //! refunded.
+//!
+//! The payer's bank can take a part of the claim before the case ends. The part is lost, and the case's end
+//! decides the rest.
 
 #[cfg(test)]
 mod tests;
 
+mod notice;
+
+pub use notice::{InfractionStatus, MedNotice, NoticeContent, NoticeStatus, Situation};
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
 
@@ -176,11 +182,15 @@ pub struct MedCase {
     /// The charge's currency.
     pub currency: Currency,
     /// Sum of the case's latest money movement, in minor units. While the case is open: the sum that it
-    /// retained. After its end: the sum that was returned to the merchant or lost. If several cases claim the
+    /// retained, without the parts that were lost meanwhile. After its end: the sum that was returned to the merchant or lost. If several cases claim the
     /// same money, the first to open retains it and the last to end returns it. So the sum can be less than
     /// the claim (`amount`). The statement shows this sum.
     #[serde(default, skip_serializing_if = "MinorUnits::is_zero")]
     pub moved: MinorUnits,
+    /// Part of the claim that the payer's bank has taken before the case's end, in minor units. The rest of
+    /// the claim is decided by the case's end.
+    #[serde(default, skip_serializing_if = "MinorUnits::is_zero")]
+    pub lost: MinorUnits,
     /// True while the case waits for an operator's confirmation because its claim differs from the charge's
     /// amount.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -191,6 +201,17 @@ pub struct MedCase {
     /// Deadline for the merchant's response. `None`: not communicated.
     #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
     pub response_deadline: Option<Timestamp>,
+    /// `reported_at` of the latest notice of the payer's bank that changed the case. An older notice changes
+    /// nothing. `None`: no such notice opened the case.
+    #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
+    pub reported_at: Option<Timestamp>,
+    /// True when a devolução by MED opened the case, because no open case claimed the returned money.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub opened_by_return: bool,
+    /// The infraction to which a case with `opened_by_return` belongs. `None`: no notice named it yet. The id
+    /// of any other case is derived from its infraction.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub infraction: Option<String>,
     /// When the platform last requested evidence.
     #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
     pub evidence_requested_at: Option<Timestamp>,
@@ -258,6 +279,8 @@ pub struct CaseNotification {
     pub response_deadline: Option<Timestamp>,
     /// Claimed amount in minor units. `None`: the charge's whole amount.
     pub amount: Option<Amount>,
+    /// When the payer's bank reported the state that the notification describes. `None`: not communicated.
+    pub reported_at: Option<Timestamp>,
 }
 
 /// The text of a merchant's appeal: 5 to 2,000 characters.
@@ -356,6 +379,22 @@ impl MedCase {
         notification: &CaseNotification,
         now: Timestamp,
     ) -> Result<CaseStep, CaseRefused> {
+        Self::open_after_losses(id, charge, notification, MinorUnits::ZERO, now)
+    }
+
+    /// Opens a case on a charge after the payer's bank has taken a part of the claim already. `lost` is that
+    /// part, which other cases record. It must be less than the claim.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Self::open`]. Also fails when `lost` is not less than the claim.
+    pub fn open_after_losses(
+        id: MedCaseId,
+        charge: &Charge,
+        notification: &CaseNotification,
+        lost: MinorUnits,
+        now: Timestamp,
+    ) -> Result<CaseStep, CaseRefused> {
         let Some(applied) = charge.applied_payment.as_ref().filter(|_| charge.settlement.is_some()) else {
             return Err(CaseRefused::NotSettled(charge.status));
         };
@@ -369,9 +408,13 @@ impl MedCase {
             amount,
             currency: charge.currency,
             moved: MinorUnits::ZERO,
+            lost,
             unconfirmed: amount != charge.amount,
             reason: notification.reason.clone(),
             response_deadline: notification.response_deadline,
+            reported_at: notification.reported_at,
+            opened_by_return: false,
+            infraction: None,
             evidence_requested_at: None,
             appeal_reason: None,
             appealed_at: None,
@@ -385,6 +428,7 @@ impl MedCase {
             version: 1,
             actor: None,
         };
+        case.remaining()?;
         let latest = MedBlock {
             reference_id: applied.payment_id.to_string(),
             status: MedStatus::Created,
@@ -416,7 +460,7 @@ impl MedCase {
         disputes: Disputes,
         now: Timestamp,
     ) -> Result<CaseStep, FundsError> {
-        let (funds, held) = charge.funds.case_opened(charge.amount, self.amount)?;
+        let (funds, held) = charge.funds.case_opened(charge.amount, self.remaining()?)?;
         let status = match charge.status {
             TransactionStatus::Paid | TransactionStatus::Approved => self.kind.disputed(),
             // A charge that is already disputed keeps its status. A charge that was refunded in full stays
@@ -497,6 +541,93 @@ impl MedCase {
         (!self.status.is_over()).then(|| self.ended(charge, decision.end(), now)).transpose()
     }
 
+    /// Returns the next version of a case that a devolução opened, after the first notice of its infraction.
+    #[must_use]
+    pub fn of_infraction(&self, infraction_id: &str) -> Self {
+        // No change of the charge accompanies this one, so the time of the last change remains.
+        Self {
+            infraction: Some(infraction_id.to_owned()),
+            version: self.version.saturating_add(1),
+            ..self.clone()
+        }
+    }
+
+    /// Returns the claim without the part that the payer's bank has taken already.
+    ///
+    /// # Errors
+    ///
+    /// Fails when nothing of the claim is left, which [`Self::partially_lost`] prevents.
+    pub fn remaining(&self) -> Result<Amount, FundsError> {
+        let remaining = MinorUnits::from(self.amount).checked_sub(self.lost)?;
+        Amount::parse(remaining).map_err(|_not_positive| FundsError::LostAboveClaim)
+    }
+
+    /// Records that the payer's bank has taken a part of the claim before the case's end. The rest of the
+    /// claim stays as it was: retained, or not retained if the case is unconfirmed. `None`: the case is over,
+    /// or `part` is not less than the rest of the claim. In the latter case the caller decides the case.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the charge's funds would become inconsistent.
+    pub fn partially_lost(
+        &self,
+        charge: &Charge,
+        part: Amount,
+        now: Timestamp,
+    ) -> Result<Option<CaseStep>, FundsError> {
+        if self.status.is_over() || part >= self.remaining()? {
+            return Ok(None);
+        }
+        let now = self.change_time(charge, now);
+        // An unconfirmed case has claimed nothing yet, so it claims the part now.
+        let (claimed, held_now) = if self.unconfirmed {
+            charge.funds.case_opened(charge.amount, part)?
+        } else {
+            (charge.funds, MinorUnits::ZERO)
+        };
+        let (funds, taken) = claimed.case_lost(charge.amount, part)?;
+        let retained =
+            if self.unconfirmed { self.moved } else { self.moved.checked_sub(taken)?.max(MinorUnits::ZERO) };
+        let lost = self.lost.checked_add(part.into())?;
+        let case = Self { lost, moved: retained, ..self.next_version(now) };
+        let posting = if taken.is_positive() {
+            Some(rules::case_lost(case.cause(charge, now), held_now, taken)?)
+        } else {
+            None
+        };
+        let step = case.without_money(charge, now);
+        Ok(Some(CaseStep { charge: Charge { funds, ..step.charge }, posting, ..step }))
+    }
+
+    /// Records a further notice of the payer's bank about the open case: its reason, fraud method and
+    /// response deadline, if the notice has them. The claimed amount does not change. `None`: the case is
+    /// over, or has a notice that is as new.
+    pub fn reported_again(
+        &self,
+        charge: &Charge,
+        notification: &CaseNotification,
+        now: Timestamp,
+    ) -> Option<CaseStep> {
+        let is_newer = notification.reported_at > self.reported_at;
+        if self.status.is_over() || !is_newer {
+            return None;
+        }
+        let now = self.change_time(charge, now);
+        let case = Self {
+            reason: notification.reason.clone().or_else(|| self.reason.clone()),
+            response_deadline: notification.response_deadline.or(self.response_deadline),
+            reported_at: notification.reported_at,
+            ..self.next_version(now)
+        };
+        let mut step = case.without_money(charge, now);
+        if let Some(disputes) = step.charge.disputes.as_mut().filter(|disputes| disputes.case == self.id) {
+            let block = &mut disputes.latest;
+            block.reason = notification.reason.clone().or_else(|| block.reason.take());
+            block.method = notification.method.map(str::to_owned).or_else(|| block.method.take());
+        }
+        Some(step)
+    }
+
     /// Checks whether the case ended with the result of this decision.
     pub fn ended_by(&self, decision: Decision) -> bool {
         let CaseEnd { status, outcome, withdrawn } = decision.end();
@@ -538,15 +669,16 @@ impl MedCase {
         };
         let cause = next_case.cause(charge, now);
         // A case that is lost before its confirmation claims its money now.
+        let remaining = self.remaining()?;
         let (claimed, held_now) = if self.unconfirmed && end.is_loss() {
-            charge.funds.case_opened(charge.amount, self.amount)?
+            charge.funds.case_opened(charge.amount, remaining)?
         } else {
             (charge.funds, MinorUnits::ZERO)
         };
         let (funds, moved) = match (end.is_loss(), self.unconfirmed) {
-            (true, _) => claimed.case_lost(charge.amount, self.amount)?,
+            (true, _) => claimed.case_lost(charge.amount, remaining)?,
             (false, true) => (charge.funds, MinorUnits::ZERO),
-            (false, false) => charge.funds.case_won(charge.amount, self.amount)?,
+            (false, false) => charge.funds.case_won(charge.amount, remaining)?,
         };
         let posting = match (moved.is_positive(), end.is_loss()) {
             (true, true) => Some(rules::case_lost(cause, held_now, moved)?),

@@ -1,6 +1,8 @@
 //! Tests the state changes of a MED case. `domain/src/wallet/tests.rs` tests the postings of cases with
 //! random steps, and `local/tests/service/med.rs` tests their events.
 
+use proptest::prelude::*;
+
 use super::*;
 use crate::charge::testing::{at, paid};
 use crate::vocabulary::Vocabulary;
@@ -14,6 +16,7 @@ fn notification(amount: Option<i64>) -> CaseNotification {
         method: None,
         response_deadline: None,
         amount: amount.map(|amount| Amount::parse(amount).unwrap()),
+        reported_at: None,
     }
 }
 
@@ -236,4 +239,165 @@ fn a_case_stores_at_most_its_latest_16_published_updates() {
         over.published_updates[0].at,
         at(110 + 30 + 1 - i64::try_from(MAX_PUBLISHED_UPDATES).unwrap())
     );
+}
+
+fn amount(minor: i64) -> Amount {
+    Amount::parse(minor).unwrap()
+}
+
+#[test]
+fn a_partly_lost_case_retains_the_rest_of_its_claim_until_it_ends() {
+    let open = opened(&paid(), "1", None);
+    let part = open.case.partially_lost(&open.charge, amount(300), at(110)).unwrap().unwrap();
+    assert_eq!((part.case.status, part.charge.status), (CaseStatus::Open, TransactionStatus::Dispute));
+    assert_eq!((part.case.lost.get(), part.case.moved.get()), (300, 700));
+    let posting = part.posting.as_ref().unwrap();
+    assert_eq!(posting.change(LedgerAccount::MerchantRetained).unwrap(), -300);
+    assert_eq!(posting.change(LedgerAccount::MedLosses).unwrap(), 300);
+    assert!(part.case.published_updates.is_empty(), "the case's status did not change");
+    let funds = part.charge.funds;
+    assert_eq!((funds.med_held.get(), funds.med_claimed.get(), funds.med_lost.get()), (700, 700, 300));
+    let second = part.case.partially_lost(&part.charge, amount(200), at(120)).unwrap().unwrap();
+    assert_eq!(second.case.lost.get(), 500);
+    let won = second.case.decided(&second.charge, Decision::Merchant, at(130)).unwrap().unwrap();
+    assert_eq!(won.posting.unwrap().change(LedgerAccount::MerchantAvailable).unwrap(), 500);
+    assert_eq!((won.charge.status, won.charge.funds.med_lost.get()), (TransactionStatus::Paid, 500));
+    let lost = second.case.decided(&second.charge, Decision::Payer, at(130)).unwrap().unwrap();
+    assert_eq!(lost.posting.unwrap().change(LedgerAccount::MedLosses).unwrap(), 500);
+    assert_eq!((lost.charge.funds.med_lost.get(), lost.charge.funds.med_held.get()), (1000, 0));
+}
+
+#[test]
+fn the_whole_rest_of_a_claim_is_not_a_part_of_it() {
+    let open = opened(&paid(), "1", None);
+    assert_eq!(open.case.partially_lost(&open.charge, amount(1000), at(110)).unwrap(), None);
+    let part = open.case.partially_lost(&open.charge, amount(999), at(110)).unwrap().unwrap();
+    assert_eq!(part.case.partially_lost(&part.charge, amount(1), at(120)).unwrap(), None);
+    let over = part.case.decided(&part.charge, Decision::Payer, at(130)).unwrap().unwrap();
+    assert_eq!(over.case.partially_lost(&over.charge, amount(1), at(140)).unwrap(), None);
+    let corrupt = MedCase { lost: MinorUnits::new(1000), ..part.case };
+    assert_eq!(corrupt.remaining(), Err(FundsError::LostAboveClaim));
+}
+
+#[test]
+fn an_unconfirmed_case_that_is_partly_lost_claims_only_the_part() {
+    let open = opened(&paid(), "1", Some(600));
+    let part = open.case.partially_lost(&open.charge, amount(200), at(110)).unwrap().unwrap();
+    assert!(part.case.unconfirmed);
+    let posting = part.posting.as_ref().unwrap();
+    assert_eq!(posting.change(LedgerAccount::MerchantAvailable).unwrap(), -200);
+    assert_eq!((part.charge.funds.med_held.get(), part.charge.funds.med_lost.get()), (0, 200));
+    assert_eq!((part.case.moved.get(), part.charge.status), (0, TransactionStatus::Paid));
+    let confirmed = part.case.confirmed(&part.charge, at(120)).unwrap().unwrap();
+    assert_eq!((confirmed.case.moved.get(), confirmed.charge.funds.med_held.get()), (400, 400));
+    let lost = part.case.decided(&part.charge, Decision::Payer, at(120)).unwrap().unwrap();
+    assert_eq!(lost.charge.funds.med_lost.get(), 600);
+}
+
+#[test]
+fn an_older_notice_of_the_payers_bank_changes_nothing() {
+    let reported = |reported_at, text: &str| CaseNotification {
+        reason: Some(text.to_owned()),
+        method: Some("scam"),
+        response_deadline: Some(at(900)),
+        reported_at: Some(reported_at),
+        ..notification(None)
+    };
+    let charge = paid();
+    let open = |first| MedCase::open(MedCaseId::derive(charge.id, "1"), &charge, &first, at(100)).unwrap();
+    let step = open(reported(at(50), "first"));
+    assert!(step.case.reported_again(&step.charge, &reported(at(50), "second"), at(110)).is_none());
+    assert!(step.case.reported_again(&step.charge, &reported(at(49), "second"), at(110)).is_none());
+    let newer = CaseNotification { method: None, ..reported(at(51), "second") };
+    let again = step.case.reported_again(&step.charge, &newer, at(110)).unwrap();
+    assert_eq!((again.case.reason.as_deref(), again.case.reported_at), (Some("second"), Some(at(51))));
+    assert_eq!((again.case.status, again.posting.clone()), (CaseStatus::Open, None));
+    let block = &again.charge.disputes.as_ref().unwrap().latest;
+    assert_eq!((block.reason.as_deref(), block.method.as_deref()), (Some("second"), Some("scam")));
+    assert_eq!(block.last_event_at, at(110));
+    let without = CaseNotification { reported_at: Some(at(52)), ..notification(None) };
+    let kept = again.case.reported_again(&again.charge, &without, at(120)).unwrap().case;
+    assert_eq!((kept.reason.as_deref(), kept.response_deadline), (Some("second"), Some(at(900))));
+    let over = again.case.decided(&again.charge, Decision::Merchant, at(130)).unwrap().unwrap();
+    assert!(over.case.reported_again(&over.charge, &reported(at(60), "late"), at(140)).is_none());
+    // A case that the sandbox or an earlier version opened has no time, so every notice is newer.
+    let unreported = opened(&charge, "2", None);
+    assert!(unreported.case.reported_again(&unreported.charge, &reported(at(1), "first"), at(110)).is_some());
+}
+
+/// A change of one of the cases of a charge.
+#[derive(Clone, Debug)]
+enum Change {
+    Open { claim: i64 },
+    LosePart { case: usize, part: i64 },
+    Confirm { case: usize },
+    End { case: usize, decision: usize },
+}
+
+fn changes() -> impl Strategy<Value = Vec<Change>> {
+    let case = any::<usize>;
+    let change = prop_oneof![
+        2 => prop_oneof![Just(1000), 1_i64..1500].prop_map(|claim| Change::Open { claim }),
+        3 => (case(), 1_i64..1000).prop_map(|(case, part)| Change::LosePart { case, part }),
+        1 => case().prop_map(|case| Change::Confirm { case }),
+        2 => (case(), case()).prop_map(|(case, decision)| Change::End { case, decision }),
+    ];
+    proptest::collection::vec(change, 1..40)
+}
+
+proptest! {
+    #[test]
+    fn postings_of_partly_lost_cases_agree_with_the_charges_funds(changes in changes()) {
+        let mut charge = paid();
+        let mut cases: Vec<MedCase> = Vec::new();
+        let (mut retained, mut losses, mut available) = (0, 0, 0);
+        let decisions: Vec<Decision> = Decision::all().collect();
+        for (number, change) in changes.iter().enumerate() {
+            let now = at(200 + i64::try_from(number).unwrap());
+            let pick = |index: &usize| index.checked_rem(cases.len());
+            let (index, step) = match change {
+                Change::Open { claim } => {
+                    let id = MedCaseId::derive(charge.id, &number.to_string());
+                    (None, Some(MedCase::open(id, &charge, &notification(Some(*claim)), now).unwrap()))
+                }
+                Change::LosePart { case, part } => {
+                    let Some(index) = pick(case) else { continue };
+                    let rest = cases[index].remaining().unwrap();
+                    let step = cases[index].partially_lost(&charge, amount(*part), now).unwrap();
+                    prop_assert_eq!(step.is_some(), !cases[index].status.is_over() && amount(*part) < rest);
+                    (Some(index), step)
+                }
+                Change::Confirm { case } => {
+                    let Some(index) = pick(case) else { continue };
+                    (Some(index), cases[index].confirmed(&charge, now).unwrap())
+                }
+                Change::End { case, decision } => {
+                    let Some(index) = pick(case) else { continue };
+                    let decision = decisions[decision % decisions.len()];
+                    (Some(index), cases[index].decided(&charge, decision, now).unwrap())
+                }
+            };
+            let Some(step) = step else { continue };
+            if let Some(posting) = &step.posting {
+                retained += posting.change(LedgerAccount::MerchantRetained).unwrap().get();
+                losses += posting.change(LedgerAccount::MedLosses).unwrap().get();
+                available += posting.change(LedgerAccount::MerchantAvailable).unwrap().get();
+            }
+            charge = step.charge;
+            match index {
+                Some(index) => cases[index] = step.case,
+                None => cases.push(step.case),
+            }
+            let funds = charge.funds.checked(charge.amount).unwrap();
+            prop_assert_eq!((funds.med_held.get(), funds.med_lost.get()), (retained, losses));
+            prop_assert_eq!(retained + losses + available, 0);
+            let claims = |is_claimed: fn(&MedCase) -> bool| -> i64 {
+                let open = cases.iter().filter(|case| !case.status.is_over() && is_claimed(case));
+                open.map(|case| case.remaining().unwrap().minor()).sum()
+            };
+            prop_assert_eq!(funds.med_claimed.get(), claims(|case| !case.unconfirmed));
+            let taken: i64 = cases.iter().map(|case| case.lost.get()).sum();
+            prop_assert!(funds.med_lost.get() + funds.med_unmet.get() >= taken);
+        }
+    }
 }

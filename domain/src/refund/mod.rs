@@ -14,15 +14,15 @@ use crate::acquirer::AcquirerName;
 use crate::audit::Actor;
 use crate::calendar::Day;
 use crate::charge::{
-    Charge, FundsError, Metadata, RefundParameters, RefundRefused, TransactionStatus, transition,
+    Charge, Funds, FundsError, Metadata, RefundParameters, RefundRefused, TransactionStatus, transition,
 };
-use crate::ids::{AcquirerPaymentId, PostingId, RefundId, Scope, Scoped};
+use crate::ids::{AcquirerPaymentId, ChargeId, ConnectionId, PostingId, RefundId, ReturnId, Scope, Scoped};
 use crate::money::{Amount, Currency, MinorUnits, MoneyError};
 use crate::payment_method::PaymentMethod;
 use crate::pix_key::PixKey;
 use crate::row::{Indexes, Key, Row};
 use crate::time::Timestamp;
-use crate::wallet::{CaseClawback, Cause, Posting, RefundShare, Subject, rules};
+use crate::wallet::{CaseClawback, Cause, Posting, RefundShare, RefundStrategy, Subject, rules};
 
 /// Seconds after creation at which `scheduler` first processes a refund that has not ended, in case its queue
 /// message was lost.
@@ -118,8 +118,18 @@ pub struct Refund {
     /// The charge's acquirer, which sends the refund.
     #[serde(default, skip_serializing_if = "AcquirerName::is_default")]
     pub acquirer: AcquirerName,
+    /// The charge's bank connection. `None`: the acquirer is not a bank.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connection: Option<ConnectionId>,
     /// The payment that is refunded.
     pub payment: AcquirerPaymentId,
+    /// The id of a devolução that the merchant requested at the bank itself, not through this service. `None`:
+    /// the service requests the refund.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requested_at_bank: Option<String>,
+    /// The bank's id of the devolução (`rtrId`) or of the Pix out, once the bank reported it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rtr_id: Option<String>,
     /// The merchant's reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -184,6 +194,9 @@ pub struct RefundPlan {
     pub request_hash: String,
 }
 
+/// The reason of a refund that the merchant requested at the bank itself.
+const REASON_AT_BANK: &str = "Requested at the bank.";
+
 /// Prefix of the sort keys of refunds.
 pub const SORT: &str = "refund#";
 
@@ -239,9 +252,70 @@ impl Refund {
             | TransactionStatus::Expired
             | TransactionStatus::Refunded => return Err(RefundRefused::NotSettled),
         }
+        let (funds, share) = charge.reserve_refund(&plan.parameters)?;
+        Self::reserved(id, charge, plan, (funds, share, MinorUnits::ZERO), now)
+    }
+
+    /// Creates the refund of a devolução that the merchant requested at the bank itself. The bank has executed
+    /// it, so neither an open MED case nor the merchant's balance can prevent it. Money that MED cases hold is
+    /// released as far as the devolução returned it.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the charge is not settled, or when more than the charge's amount would be returned.
+    pub fn requested_at_bank(
+        charge: &Charge,
+        (devolucao, rtr_id): (&str, Option<String>),
+        gross: Amount,
+        is_held: bool,
+        now: Timestamp,
+    ) -> Result<RefundStep, RefundRefused> {
+        let settlement = charge.settlement.as_ref().ok_or(RefundRefused::NotSettled)?;
+        let parameters = RefundParameters {
+            gross: Some(gross),
+            strategy: RefundStrategy::Devolution,
+            pix_out_fee: MinorUnits::ZERO,
+            merchant_bears_pix_out: false,
+            is_held,
+        };
+        let (funds, share, released) =
+            charge.funds.reserve_unconditionally(charge.amount, settlement, &parameters)?;
+        let plan = RefundPlan {
+            parameters,
+            destination: None,
+            third_party: false,
+            limit: None,
+            reason: Some(REASON_AT_BANK.to_owned()),
+            request_hash: String::new(),
+        };
+        let id = Self::id_of_bank_return(charge.id, devolucao);
+        let step = Self::reserved(id, charge, plan, (funds, share, released), now)?;
+        let requested_at_bank = Some(devolucao.to_owned());
+        Ok(RefundStep { refund: Self { requested_at_bank, rtr_id, ..step.refund }, ..step })
+    }
+
+    /// Returns the id of the refund for a devolução that the merchant requested at the bank itself.
+    pub fn id_of_bank_return(charge: ChargeId, devolucao: &str) -> RefundId {
+        RefundId::derive(charge, &format!("bank#{devolucao}"))
+    }
+
+    /// Returns the id under which the bank executes the refund: of a devolução, or of a Pix out.
+    pub fn bank_id(&self) -> String {
+        match &self.requested_at_bank {
+            Some(id) => id.clone(),
+            None => ReturnId::derive(&self.payment, &self.id.to_string()).to_string(),
+        }
+    }
+
+    fn reserved(
+        id: RefundId,
+        charge: &Charge,
+        plan: RefundPlan,
+        (funds, share, released): (Funds, RefundShare, MinorUnits),
+        now: Timestamp,
+    ) -> Result<RefundStep, RefundRefused> {
         let Some(applied) = &charge.applied_payment else { return Err(RefundRefused::NotSettled) };
         let now = now.strictly_after(charge.updated_at);
-        let (funds, share) = charge.reserve_refund(&plan.parameters)?;
         let next = Charge { funds, ..transition::next_version(charge.clone(), now) };
         let refund = Self {
             id,
@@ -251,7 +325,10 @@ impl Refund {
             share,
             release_on: charge.release_on().filter(|_| share.from_pending.is_positive()),
             acquirer: charge.acquirer,
+            connection: charge.connection,
             payment: applied.payment_id.clone(),
+            requested_at_bank: None,
+            rtr_id: None,
             reason: plan.reason,
             destination: plan.destination,
             third_party: plan.third_party,
@@ -264,7 +341,7 @@ impl Refund {
             version: 1,
             actor: None,
         };
-        let posting = rules::refund_requested(refund.cause(now), &share, refund.release_on)?;
+        let posting = rules::refund_requested(refund.cause(now), &share, refund.release_on, released)?;
         Ok(RefundStep { refund, charge: next, posting })
     }
 
@@ -329,6 +406,12 @@ impl Refund {
         let refunded = RefundedCharge::of(charge.status, &charge_after)?;
         let refund = Self { status, charge: refunded, ..refund };
         Ok(Some(RefundStep { refund, charge: charge_after, posting }))
+    }
+
+    /// Returns the refund with the bank's id of the devolução or Pix out.
+    #[must_use]
+    pub fn with_rtr_id(self, rtr_id: Option<String>) -> Self {
+        Self { rtr_id: rtr_id.or(self.rtr_id), ..self }
     }
 
     /// Iterates over the refund's versions and their times, oldest first. Each version is a new status.

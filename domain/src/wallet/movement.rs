@@ -118,6 +118,8 @@ pub enum ReturnStatus {
     Requested,
     /// The money is back with the payer.
     Returned,
+    /// The acquirer did not execute the return, and the service stopped trying. An operator must act.
+    Stopped,
 }
 
 impl ReturnStatus {

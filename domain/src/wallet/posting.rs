@@ -38,6 +38,8 @@ pub enum PostingKind {
     /// A payment arrived that cannot be applied to its charge: one posting records it and its return.
     /// *Receipt* is the older word for an incoming payment.
     UnappliedReceipt,
+    /// The acquirer returned a payment to its payer.
+    ReturnCompleted,
     /// A hold period ended: pending money becomes available.
     Release,
     /// A refund was requested.

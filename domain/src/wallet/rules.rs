@@ -53,7 +53,7 @@ pub fn held_for_review(cause: Cause, amount: Amount) -> Posting {
 /// [`AcquirerClearing`] if the payer already has the money.
 fn returned_to(status: ReturnStatus) -> LedgerAccount {
     match status {
-        ReturnStatus::Requested => ReturnsInFlight,
+        ReturnStatus::Requested | ReturnStatus::Stopped => ReturnsInFlight,
         ReturnStatus::Returned => AcquirerClearing,
     }
 }
@@ -73,6 +73,29 @@ pub fn unapplied(cause: Cause, amount: Amount, status: ReturnStatus) -> Posting 
     Posting { amount: amount.into(), ..Posting::new(cause, PostingKind::UnappliedReceipt, &transfers) }
 }
 
+/// Posts a new payment that matches no charge.
+pub fn unmatched(cause: Cause, amount: Amount) -> Posting {
+    let received = transfer(AcquirerClearing, UnappliedReceipts, amount);
+    Posting { amount: amount.into(), ..Posting::new(cause, PostingKind::UnappliedReceipt, &[received]) }
+}
+
+/// Posts the settlement of a payment that matched no charge and that an operator applied to one.
+pub fn receipt_applied(cause: Cause, amount: Amount, settlement: &Settlement) -> Posting {
+    credited(cause, UnappliedReceipts, amount, settlement)
+}
+
+/// Posts the request to return a payment that matched no charge.
+pub fn unmatched_returned(cause: Cause, amount: Amount) -> Posting {
+    let back = transfer(UnappliedReceipts, ReturnsInFlight, amount);
+    Posting { amount: amount.into(), ..Posting::new(cause, PostingKind::UnappliedReceipt, &[back]) }
+}
+
+/// Posts a return that the acquirer executed.
+pub fn return_completed(cause: Cause, amount: Amount) -> Posting {
+    let back = transfer(ReturnsInFlight, AcquirerClearing, amount);
+    Posting { amount: amount.into(), ..Posting::new(cause, PostingKind::ReturnCompleted, &[back]) }
+}
+
 /// Posts the release of a day's tranche: the sum that is still pending becomes available.
 pub fn released(cause: Cause, day: Day, minor: MinorUnits) -> Posting {
     let release = transfer(MerchantPending, MerchantAvailable, minor);
@@ -81,14 +104,16 @@ pub fn released(cause: Cause, day: Day, minor: MinorUnits) -> Posting {
 
 /// Posts the request of a refund. The merchant's money and the returned fees together pay the gross. A
 /// surplus of fees stays in [`RefundsInFlight`]. The caller must check that the available balance covers its
-/// debit.
+/// debit. `released` is money that MED cases held and that the refund returns instead.
 pub fn refund_requested(
     cause: Cause,
     share: &RefundShare,
     release_on: Option<Day>,
+    released: MinorUnits,
 ) -> Result<Posting, MoneyError> {
     let fee_bearer = if share.merchant_bears_pix_out { MerchantAvailable } else { PlatformExpense };
     let transfers = [
+        transfer(MerchantRetained, MerchantAvailable, released),
         transfer(MerchantPending, RefundsInFlight, share.from_pending),
         transfer(MerchantAvailable, RefundsInFlight, share.from_available),
         transfer(AcquirerFees, RefundsInFlight, share.fees.acquirer()),

@@ -37,6 +37,8 @@ enum Step {
     OpenCase { charge: usize, part: i64 },
     /// An open case ends.
     EndCase { case: usize, won: bool },
+    /// A part of an open case's claim, in thousandths, is lost before the case ends.
+    LosePart { case: usize, part: i64 },
     /// A case for a part of a charge, in thousandths, is lost before its confirmation.
     LoseUnconfirmed { charge: usize, part: i64 },
     /// A payout of a part of the available balance, in thousandths, is requested.
@@ -71,6 +73,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         4 => (any::<usize>(), any::<bool>()).prop_map(|(refund, completed)| Step::EndRefund { refund, completed }),
         2 => (any::<usize>(), 1_i64..=1500).prop_map(|(charge, part)| Step::OpenCase { charge, part }),
         2 => (any::<usize>(), any::<bool>()).prop_map(|(case, won)| Step::EndCase { case, won }),
+        2 => (any::<usize>(), 1_i64..1000).prop_map(|(case, part)| Step::LosePart { case, part }),
         1 => (any::<usize>(), 1_i64..=1500).prop_map(|(charge, part)| Step::LoseUnconfirmed { charge, part }),
         2 => (1_i64..=1000).prop_map(|part| Step::Payout { part }),
         2 => (any::<usize>(), any::<bool>()).prop_map(|(payout, paid)| Step::EndPayout { payout, paid }),
@@ -239,7 +242,9 @@ impl World {
             Ok((funds, share)) => {
                 let release_on = charge.settlement.unwrap().release_on;
                 let cause = self.cause();
-                if self.post_covered(&rules::refund_requested(cause, &share, release_on).unwrap()) {
+                if self.post_covered(
+                    &rules::refund_requested(cause, &share, release_on, MinorUnits::ZERO).unwrap(),
+                ) {
                     self.charges[index].funds = funds;
                     self.refunds.push((index, share));
                     let undone = funds.failed(charge.amount, &share).unwrap();
@@ -327,6 +332,15 @@ impl World {
                 } else {
                     self.lose(charge_index, claimed, MinorUnits::ZERO);
                 }
+            }
+            Step::LosePart { case, part } => {
+                let Some(index) = pick(&self.cases, *case) else { return };
+                let (charge_index, claimed) = self.cases[index];
+                let Some(part) = part_of(claimed.minor(), *part).filter(|part| *part < claimed) else {
+                    return;
+                };
+                self.cases[index].1 = Amount::parse(claimed.minor() - part.minor()).unwrap();
+                self.lose(charge_index, part, MinorUnits::ZERO);
             }
             Step::LoseUnconfirmed { charge, part } => {
                 let Some(index) = pick(&self.charges, *charge) else { return };
@@ -628,7 +642,7 @@ fn a_surplus_of_returned_fees_is_credited_when_the_last_refund_completes() {
         merchant_bears_pix_out: false,
     };
     let cause = world.cause();
-    world.post(&rules::refund_requested(cause, &share, None).unwrap());
+    world.post(&rules::refund_requested(cause, &share, None, MinorUnits::ZERO).unwrap());
     world.charges[0].funds = Funds {
         devolution_reserved: minor(9_999),
         acquirer_fee_returned: minor(108),

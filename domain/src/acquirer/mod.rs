@@ -1,8 +1,13 @@
 //! The acquirers, and the acquirer-specific facts that the rules of a charge depend on. A charge stores the
 //! name of the acquirer that created it, so that acquirer's rules always apply to it.
 
+mod reported_pix;
+mod sweep;
+
+pub use reported_pix::{ReportedPix, ReportedPixStatus, SeenReturn};
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
+pub use sweep::ConnectionSweep;
 
 use crate::payment_method::PaymentMethod;
 

@@ -1,0 +1,145 @@
+//! A Pix that a bank reported, by a notification or in a list. Its row is the service's only claim of the
+//! end-to-end id: the transaction that records the money also writes this row.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{AccountId, ChargeId, ConnectionId, EndToEndId};
+use crate::row::{Indexes, Key, Row};
+use crate::time::Timestamp;
+
+/// The status of a reported Pix.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReportedPixStatus {
+    /// A notification named the Pix. It must be read back from the bank.
+    Reported,
+    /// The Pix was read from the bank, and its money is in the ledger.
+    Recorded,
+    /// The bank did not confirm the Pix within 24 hours. A later sweep can still find it.
+    Unconfirmed,
+}
+
+/// A devolução of the Pix whose final status the service has processed.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct SeenReturn {
+    /// The id of the devolução.
+    pub id: String,
+    /// Its status at the bank, such as `DEVOLVIDO`.
+    pub status: String,
+}
+
+/// The row of a reported Pix.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct ReportedPix {
+    /// The end-to-end id.
+    pub end_to_end_id: EndToEndId,
+    /// The connection of the bank that reported it.
+    pub connection: ConnectionId,
+    /// The account whose notification names it; once it is recorded, the account that has the money. Its
+    /// credentials read the Pix back.
+    pub account: AccountId,
+    /// The txid of the notification, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub txid: Option<String>,
+    /// The status.
+    pub status: ReportedPixStatus,
+    /// The charge that the money was recorded for. `None`: not recorded, or no charge matches.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub charge: Option<ChargeId>,
+    /// Devoluções that were processed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub returns: Vec<SeenReturn>,
+    /// When the Pix was first reported.
+    #[serde(with = "domain::time::millis")]
+    pub reported_at: Timestamp,
+    /// When the scheduler reads the Pix back next. `None`: it need not be read.
+    #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
+    pub read_back_at: Option<Timestamp>,
+    /// Version of the row; 1 at creation, plus 1 for each change.
+    pub version: u64,
+}
+
+/// Seconds after a notification at which the scheduler reads the Pix back, if the queue message was lost.
+const FIRST_DUE_SECONDS: i64 = 120;
+
+/// The sort key of a reported Pix.
+const REPORTED_PIX_SORT: &str = "pix";
+
+impl ReportedPix {
+    /// Creates the row of a Pix that a notification names.
+    pub fn notified(
+        end_to_end_id: EndToEndId,
+        (connection, account): (ConnectionId, AccountId),
+        txid: Option<String>,
+        now: Timestamp,
+    ) -> Self {
+        Self {
+            end_to_end_id,
+            connection,
+            account,
+            txid,
+            status: ReportedPixStatus::Reported,
+            charge: None,
+            returns: Vec::new(),
+            reported_at: now,
+            read_back_at: now.plus_seconds(FIRST_DUE_SECONDS).ok(),
+            version: 1,
+        }
+    }
+
+    /// Returns the next version: the bank reported a change, so the Pix must be read back again.
+    #[must_use]
+    pub fn reported_again(&self, now: Timestamp) -> Self {
+        let read_back_at = now.plus_seconds(FIRST_DUE_SECONDS).ok();
+        Self { read_back_at, ..self.next_version() }
+    }
+
+    /// Returns the next version, with the account and the charge for which the money was recorded.
+    #[must_use]
+    pub fn recorded(&self, account: AccountId, charge: Option<ChargeId>) -> Self {
+        let status = ReportedPixStatus::Recorded;
+        Self { status, account, charge, read_back_at: None, ..self.next_version() }
+    }
+
+    /// Returns the next version of a recorded Pix, after the read-back that a notification caused.
+    #[must_use]
+    pub fn read_back(&self) -> Self {
+        Self { read_back_at: None, ..self.next_version() }
+    }
+
+    /// Returns the next version of a Pix that its bank did not confirm.
+    #[must_use]
+    pub fn unconfirmed(&self) -> Self {
+        Self { status: ReportedPixStatus::Unconfirmed, read_back_at: None, ..self.next_version() }
+    }
+
+    /// Returns the next version with the devoluções that are processed now.
+    #[must_use]
+    pub fn with_returns(&self, returns: Vec<SeenReturn>) -> Self {
+        Self { returns, read_back_at: None, ..self.next_version() }
+    }
+
+    fn next_version(&self) -> Self {
+        Self { version: self.version.saturating_add(1), ..self.clone() }
+    }
+
+    /// Returns the primary key of a reported Pix. It depends on the end-to-end id alone.
+    pub fn key_of(end_to_end_id: &EndToEndId) -> Key {
+        Key { pk: format!("pix#{end_to_end_id}"), sk: REPORTED_PIX_SORT.to_owned() }
+    }
+
+    /// Checks whether a key of the state table is that of a reported Pix.
+    pub fn is_at(key: &Key) -> bool {
+        key.sk == REPORTED_PIX_SORT && key.pk.starts_with("pix#")
+    }
+}
+
+impl Row for ReportedPix {
+    fn key(&self) -> Key {
+        Self::key_of(&self.end_to_end_id)
+    }
+
+    fn indexes(&self) -> Indexes {
+        Indexes { due: self.read_back_at, ..Indexes::default() }
+    }
+}

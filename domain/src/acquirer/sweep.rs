@@ -1,0 +1,120 @@
+//! The sweep of a bank connection: the list of all Pix that the bank received is read regularly, so that a
+//! lost notification loses no payment.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{AccountId, ConnectionId};
+use crate::row::{Indexes, Key, Row};
+use crate::time::Timestamp;
+
+/// The row of a connection's sweep. It contains no credentials: those are in the table of secrets.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct ConnectionSweep {
+    /// The connection.
+    pub connection: ConnectionId,
+    /// The accounts that use the connection, in the order in which they were configured. The sweep uses the
+    /// credentials of the first one that has any.
+    pub accounts: Vec<AccountId>,
+    /// When the connection was configured first. Earlier Pix are not this service's business.
+    #[serde(with = "domain::time::millis")]
+    pub created_at: Timestamp,
+    /// Every Pix that the bank listed with an earlier `horario` is stored.
+    #[serde(with = "domain::time::millis")]
+    pub watermark: Timestamp,
+    /// Every returned Pix that the bank listed before this time is stored. The sweep for returns asks for the
+    /// last 90 days once a day.
+    #[serde(with = "domain::time::millis")]
+    pub returns_swept_at: Timestamp,
+    /// When the sweep runs next.
+    #[serde(with = "domain::time::millis")]
+    pub next_at: Timestamp,
+    /// Since when the bank could not be read. `None`: the last sweep succeeded.
+    #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
+    pub failing_since: Option<Timestamp>,
+    /// Version of the row; 1 at creation, plus 1 for each change.
+    pub version: u64,
+}
+
+/// The sort key of a sweep's row.
+const SWEEP_SORT: &str = "sweep";
+
+impl ConnectionSweep {
+    /// Creates the sweep of a new connection. It reads the Pix from `now` on.
+    pub fn new(connection: ConnectionId, account: AccountId, now: Timestamp) -> Self {
+        Self {
+            connection,
+            accounts: vec![account],
+            created_at: now,
+            watermark: now,
+            returns_swept_at: now,
+            next_at: now,
+            failing_since: None,
+            version: 1,
+        }
+    }
+
+    /// Returns the primary key of a connection's sweep.
+    pub fn key_of(connection: ConnectionId) -> Key {
+        Key { pk: format!("sweep#{connection}"), sk: SWEEP_SORT.to_owned() }
+    }
+
+    /// Checks whether a key of the state table is that of a sweep.
+    pub fn is_at(key: &Key) -> bool {
+        key.sk == SWEEP_SORT && key.pk.starts_with("sweep#")
+    }
+
+    /// Returns the row with an account added. `None`: the account is listed already.
+    pub fn with_account(&self, account: AccountId) -> Option<Self> {
+        if self.accounts.contains(&account) {
+            return None;
+        }
+        let accounts = self.accounts.iter().copied().chain([account]).collect();
+        Some(Self { accounts, ..self.next_version() })
+    }
+
+    /// Returns the row without an account. `None`: the account is not listed.
+    pub fn without_account(&self, account: AccountId) -> Option<Self> {
+        let accounts: Vec<AccountId> =
+            self.accounts.iter().copied().filter(|listed| *listed != account).collect();
+        (accounts.len() < self.accounts.len()).then(|| Self { accounts, ..self.next_version() })
+    }
+
+    /// Returns the row with the next version number.
+    #[must_use]
+    pub fn next_version(&self) -> Self {
+        Self { version: self.version.saturating_add(1), ..self.clone() }
+    }
+}
+
+impl Row for ConnectionSweep {
+    fn key(&self) -> Key {
+        Self::key_of(self.connection)
+    }
+
+    fn indexes(&self) -> Indexes {
+        // Without an account there are no credentials, so nothing can be swept.
+        let due = (!self.accounts.is_empty()).then_some(self.next_at);
+        Indexes { due, ..Indexes::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sweep_runs_only_while_an_account_uses_the_connection() {
+        let now = Timestamp::parse_floor("2026-11-22T12:00:00Z").unwrap();
+        let connection = ConnectionId::derive("https://pix.example.com/v2", "loja");
+        let (first, second) = (AccountId::new([1; 10]), AccountId::new([2; 10]));
+        let sweep = ConnectionSweep::new(connection, first, now);
+        assert!(ConnectionSweep::is_at(&sweep.key()));
+        assert_eq!(sweep.indexes().due, Some(now));
+        assert_eq!(sweep.with_account(first), None);
+        let shared = sweep.with_account(second).unwrap();
+        assert_eq!((shared.accounts.len(), shared.version), (2, 2));
+        assert_eq!(sweep.without_account(second), None);
+        let unused = shared.without_account(first).and_then(|sweep| sweep.without_account(second)).unwrap();
+        assert_eq!((unused.indexes().due, unused.version), (None, 4));
+    }
+}
