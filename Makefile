@@ -21,6 +21,7 @@ BINARY_MedFunction := med
 BINARY_ApiKeysFunction := api-keys
 BINARY_CheckoutFunction := checkout
 BINARY_AcquirerEventsFunction := acquirer-events
+BINARY_BankNotificationsFunction := bank-notifications
 BINARY_AcquirerWorkerFunction := acquirer-worker
 BINARY_EventDispatcherFunction := event-dispatcher
 BINARY_WebhookWorkerFunction := webhook-worker

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use acquirer_events::bank::BankNotifications;
 use aws_lambda_events::{dynamodb, sqs};
 use event_dispatcher::Dispatcher;
 use mailer::Mailer;
@@ -62,6 +63,10 @@ pub fn create_functions(
                 http_function(api_keys::router(app))
             }
             "AcquirerEventsFunction" => http_function(acquirer_events::router(app()?)),
+            "BankNotificationsFunction" => {
+                let bank = BankNotifications::from_vars(&aws, clock.clone(), &var).map_err(|e| failed(&e))?;
+                http_function(acquirer_events::bank::router(bank))
+            }
             "CheckoutFunction" => {
                 let checkout =
                     checkout::Checkout::from_vars(&aws, clock.clone(), &var).map_err(|e| failed(&e))?;

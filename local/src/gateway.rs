@@ -1,5 +1,6 @@
-//! Replaces API Gateway's HTTP API. It converts each HTTP request to an event (payload format 2.0), selects
-//! the function by the template's routes, and converts the function's response to an HTTP response.
+//! Replaces API Gateway's HTTP APIs, all on one port. It converts each HTTP request to an event (payload
+//! format 2.0), selects the function by the template's routes, and converts the function's response to an
+//! HTTP response.
 //!
 //! The gateway itself rejects the requests that API Gateway rejects, such as one whose body is too large. The
 //! error has the contract's format.
@@ -506,6 +507,14 @@ mod tests {
         ];
         for (path, function) in cases {
             assert_eq!(echoed(&gateway, Request::get("/"), path, b"").await["function"], function, "{path}");
+        }
+        // These routes belong to another API of the template.
+        for suffix in ["", "/pix", "/med"] {
+            let path = &format!("/v1/acquirer-events/acc_1/token{suffix}");
+            let echo = echoed(&gateway, Request::post("/"), path, b"").await;
+            assert_eq!(echo["function"], "BankNotificationsFunction", "{path}");
+            assert_eq!(echo["event"]["pathParameters"], json!({"account": "acc_1", "token": "token"}));
+            assert_eq!(echoed(&gateway, Request::get("/"), path, b"").await["function"], "CheckoutFunction");
         }
         assert_eq!(call(&gateway, Request::get("/"), "/_local/ping", b"").await.2, "pong");
     }

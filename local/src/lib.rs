@@ -20,7 +20,7 @@
 //!    processes due rows each minute.
 //! 5. `local`, this crate, runs all functions. `admin` is the operators' command.
 //!
-//! `bank` is a server of the Central Bank's API Pix for tests. It uses none of these crates.
+//! [`bank`] is a server of the Central Bank's API Pix. It uses none of these crates. `local` starts it.
 //!
 //! # This crate
 //!
@@ -38,6 +38,7 @@
     )
 )]
 
+mod acquirer_seed;
 pub mod commands;
 pub mod embedded;
 pub mod error;
@@ -48,6 +49,8 @@ pub mod gateway;
 pub mod guard;
 pub mod http;
 pub mod lambda;
+mod local_bank;
+mod local_routes;
 pub mod provision;
 pub mod sdk;
 pub mod seed;

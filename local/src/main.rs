@@ -1,5 +1,5 @@
-//! `cargo run`: starts the whole service on this machine. Two commands for developers use the running
-//! service: `cargo run -- listen` and `cargo run -- trigger`.
+//! `cargo run`: starts the whole service on this machine. Three commands for developers use the running
+//! service: `cargo run -- listen`, `cargo run -- trigger` and `cargo run -- bank`.
 
 use std::fs::{File, TryLockError};
 use std::io::{IsTerminal, Write};
@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use bank::{FaultKind, Profile};
 use clap::{Args, Parser, Subcommand};
 use domain::money::Amount;
 use domain::webhook::event_type::EventType;
 use local::commands::listen::Print;
-use local::commands::{Running, listen, trigger};
+use local::commands::{Running, bank_commands, listen, trigger};
 use local::embedded::State;
 use local::guard::AllowedHost;
 use local::seed::write_atomically;
@@ -23,6 +24,9 @@ use tracing_subscriber::{Layer, fmt};
 
 /// The state directory, relative to the directory in which the service is started.
 const STATE_DIRECTORY: &str = ".local";
+
+/// How far the bank's clock may be ahead of the service's or behind it: a day.
+const MAX_SKEW_SECONDS: i64 = 86_400;
 
 /// Run the whole payment service on this machine.
 #[derive(Parser)]
@@ -68,12 +72,60 @@ enum Command {
         #[arg(long, value_name = "PATH")]
         ready_file: Option<PathBuf>,
     },
+    /// Act at the local bank: pay a live charge, or make the bank fail
+    #[command(subcommand)]
+    Bank(BankCommand),
+}
+
+/// The commands at the local bank.
+#[derive(Subcommand)]
+enum BankCommand {
+    /// Pay a live charge, as a payer at another bank
+    Pay {
+        /// Id of the charge, in any form: ch_<uuid>, tx_<uuid> or <uuid>
+        charge: String,
+        /// Amount in centavos [default: that of the charge]
+        #[arg(long, value_parser = amount)]
+        amount: Option<Amount>,
+        /// CPF or CNPJ of the payer [default: the expected payer, else the customer, else a fixed CPF]
+        #[arg(long, value_name = "TAX_ID")]
+        payer_tax_id: Option<String>,
+        /// Let the bank report no payer
+        #[arg(long, conflicts_with_all = ["payer_tax_id", "payer_name"])]
+        no_payer: bool,
+        /// Name of the payer [default: the customer's, else a fixed one]
+        #[arg(long, value_name = "NAME")]
+        payer_name: Option<String>,
+        /// Pay although the charge is already paid
+        #[arg(long)]
+        again: bool,
+        /// Ready file of the running service [default: .local/ready.json]
+        #[arg(long, value_name = "PATH")]
+        ready_file: Option<PathBuf>,
+    },
+    /// Make a fault occur at the bank, in addition to faults that are still to occur
+    Fault {
+        /// Kind of the fault, such as `http_500`; docs/bank.md describes the kinds
+        #[arg(value_parser = FaultKind::parse)]
+        kind: FaultKind,
+        /// How often the fault occurs
+        #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+        count: u32,
+        /// Ready file of the running service [default: .local/ready.json]
+        #[arg(long, value_name = "PATH")]
+        ready_file: Option<PathBuf>,
+    },
 }
 
 fn event(text: &str) -> std::result::Result<EventType, String> {
     let found = EventType::ALL.iter().find(|(name, _)| *name == text).map(|(_, event)| *event);
     let names = || EventType::ALL.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
     found.ok_or_else(|| format!("must be one of these events: {}", names()))
+}
+
+fn bank_profile(text: &str) -> std::result::Result<Profile, String> {
+    let names = || Profile::ALL.iter().map(|profile| profile.name()).collect::<Vec<_>>().join(", ");
+    Profile::parse(text).ok_or_else(|| format!("must be one of these profiles: {}", names()))
 }
 
 fn amount(text: &str) -> std::result::Result<Amount, String> {
@@ -100,6 +152,14 @@ struct Serve {
     /// `host.docker.internal`
     #[arg(long, env = "WEBHOOK_LOCAL_NAMES", value_name = "NAME,…", default_value = "")]
     webhook_local_names: String,
+    /// How the local bank differs from other banks: `complete`, `app_key`, `account_header` or `minimal`; it
+    /// can't change for an existing .local/ [default: complete]
+    #[arg(long, value_name = "PROFILE", value_parser = bank_profile)]
+    bank_profile: Option<Profile>,
+    /// Set the local bank's clock ahead of the service's by this many seconds; negative: behind it
+    #[arg(long, value_name = "SECONDS", default_value_t = 0, allow_negative_numbers = true,
+        value_parser = clap::value_parser!(i64).range(-MAX_SKEW_SECONDS..=MAX_SKEW_SECONDS))]
+    bank_skew: i64,
 }
 
 #[tokio::main]
@@ -133,6 +193,24 @@ async fn run(arguments: Arguments) -> Result<()> {
         Some(Command::Trigger { event, amount, ready_file }) => {
             trigger::trigger(&Running::find(ready_file).await?, event, amount, &print).await
         }
+        Some(Command::Bank(command)) => at_bank(command, &print).await,
+    }
+}
+
+async fn at_bank(command: BankCommand, print: &Print) -> Result<()> {
+    match command {
+        BankCommand::Pay { charge, amount, payer_tax_id, no_payer, payer_name, again, ready_file } => {
+            let payer = match payer_tax_id {
+                Some(tax_id) => bank_commands::Payer::TaxId(tax_id),
+                None if no_payer => bank_commands::Payer::Unreported,
+                None => bank_commands::Payer::OfTheCharge,
+            };
+            let payment = bank_commands::Payment { amount, payer, payer_name, again };
+            bank_commands::pay(&Running::find(ready_file).await?, &charge, &payment, print).await
+        }
+        BankCommand::Fault { kind, count, ready_file } => {
+            bank_commands::fault(&Running::find(ready_file).await?, kind, count, print).await
+        }
     }
 }
 
@@ -145,7 +223,7 @@ async fn serve(arguments: Serve) -> Result<()> {
     };
     let location =
         if arguments.in_memory { "in memory".to_owned() } else { format!("in {STATE_DIRECTORY}/") };
-    // `admin`, `listen` and `trigger` find the service by the ready file in its state directory.
+    // `admin`, `listen`, `trigger` and `bank` find the service by the ready file in its state directory.
     let default_ready_file = (!arguments.in_memory).then(|| directory.join("ready.json"));
     let ready_files: Vec<PathBuf> = arguments.ready_file.into_iter().chain(default_ready_file).collect();
     for path in &ready_files {
@@ -160,6 +238,8 @@ async fn serve(arguments: Serve) -> Result<()> {
         mail_directory: mails,
         webhook_local_names: arguments.webhook_local_names,
         allowed_hosts: arguments.allow_host,
+        bank_profile: arguments.bank_profile,
+        bank_skew_seconds: arguments.bank_skew,
         ..Options::in_memory()
     };
     let stack = Stack::start(options).await?;
@@ -213,6 +293,7 @@ fn startup_message(stack: &Stack, location: &str) -> String {
 
   test key    {key}
   live key    {live}
+  bank        {bank}
   dashboard   {email}  {password}
 
 Create a Pix charge of R$ 19,90:
@@ -220,6 +301,7 @@ Create a Pix charge of R$ 19,90:
   curl -s {base_url}/v1/pix/charges -H 'apikey: {key}' -H 'Idempotency-Key: order-0001' -H 'Content-Type: application/json' -d '{{\"amount\": 1990}}'
 ",
         live = seed.live_api_key,
+        bank = stack.bank_url,
         email = seed.owner_email,
         password = seed.password,
     )

@@ -14,6 +14,7 @@ use domain::ids::{AccountId, Mode, UserId};
 use domain::time::Timestamp;
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use shared::account::password::PasswordHash;
 use shared::account::{Role, TokenGeneration, User};
 use shared::api_key::{self, ApiKey, ApiKeys};
@@ -46,6 +47,17 @@ pub struct SeededAccount {
     salt: String,
 }
 
+/// The first account's access to the bank.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct BankClient {
+    /// The `OAuth2` client id.
+    pub client_id: String,
+    /// The `OAuth2` client secret.
+    pub client_secret: String,
+    /// The account's Pix key, a random UUID.
+    pub pix_key: String,
+}
+
 /// The version of the row format. Each incompatible change of a row's format increments this number. A state
 /// directory with another version is rejected, because its rows are not migrated and would be misread.
 const STATE_FORMAT: u32 = 7;
@@ -54,7 +66,6 @@ const STATE_FORMAT: u32 = 7;
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Seed {
     /// The [`STATE_FORMAT`] of the service that created the state.
-    #[serde(default)]
     state_format: u32,
     /// The account whose keys the service prints at its start.
     pub first: SeededAccount,
@@ -62,6 +73,8 @@ pub struct Seed {
     pub other: SeededAccount,
     /// The email address of a member of the first account. A member can't manage API keys.
     pub member_email: String,
+    /// The first account's access to the bank.
+    pub bank: BankClient,
     /// The secret that signs dashboard tokens.
     token_secret: String,
     /// The token generation of all seeded users.
@@ -76,21 +89,31 @@ impl Seed {
             return Self::generate();
         };
         let path = directory.join("seed.json");
-        if let Ok(text) = fs::read(&path) {
-            let seed: Self =
-                serde_json::from_slice(&text).map_err(|e| Error::because("reading seed.json", &e))?;
-            if seed.state_format != STATE_FORMAT {
-                return Err(Error::new(format!(
-                    "{}/ contains the state of another version of the service; delete the directory to start with an empty state",
-                    directory.display()
-                )));
-            }
-            return Ok(seed);
+        let Ok(text) = fs::read(&path) else {
+            return Self::generate()?.saved(&path);
+        };
+        let unreadable = |e: serde_json::Error| Error::because("reading seed.json", &e);
+        let mut stored: Map<String, Value> = serde_json::from_slice(&text).map_err(unreadable)?;
+        if stored.get("state_format").and_then(Value::as_u64) != Some(u64::from(STATE_FORMAT)) {
+            return Err(Error::new(format!(
+                "{}/ contains the state of another version of the service; delete the directory to start with an empty state",
+                directory.display()
+            )));
         }
-        let seed = Self::generate()?;
-        let text = serde_json::to_vec_pretty(&seed).map_err(|e| Error::because("writing seed.json", &e))?;
-        write_atomically(&path, &text)?;
-        Ok(seed)
+        let is_complete = stored.contains_key("bank");
+        if !is_complete {
+            // An earlier version, which had no bank, created the state.
+            let bank = serde_json::to_value(BankClient::generate()?).map_err(unreadable)?;
+            stored.insert("bank".to_owned(), bank);
+        }
+        let seed: Self = serde_json::from_value(Value::Object(stored)).map_err(unreadable)?;
+        if is_complete { Ok(seed) } else { seed.saved(&path) }
+    }
+
+    fn saved(self, path: &Path) -> Result<Self> {
+        let text = serde_json::to_vec_pretty(&self).map_err(|e| Error::because("writing seed.json", &e))?;
+        write_atomically(path, &text)?;
+        Ok(self)
     }
 
     fn generate() -> Result<Self> {
@@ -99,6 +122,7 @@ impl Seed {
             first: SeededAccount::generate("Loja Exemplo", "owner@loja.example")?,
             other: SeededAccount::generate("Outra Loja", "owner@outra.example")?,
             member_email: "member@loja.example".to_owned(),
+            bank: BankClient::generate()?,
             token_secret: random_text()?,
             tokens: TokenGeneration::new(random_bytes()?),
         })
@@ -163,6 +187,13 @@ impl Seed {
         let holder = (UserId::from_email(email), account.id, role, self.tokens);
         let (token, _) = tokens.issue(holder, &random_text()?, now).map_err(|e| failed(&e))?;
         Ok(token.expose_secret().to_owned())
+    }
+}
+
+impl BankClient {
+    fn generate() -> Result<Self> {
+        let pix_key = uuid::Builder::from_random_bytes(random_bytes()?).into_uuid().to_string();
+        Ok(Self { client_id: random_text()?, client_secret: random_text()?, pix_key })
     }
 }
 

@@ -5,41 +5,36 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use axum::extract::State as Shared;
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
-use axum::routing::post;
-use axum::{Json, Router};
+use bank::{Bank, Profile};
 use secrecy::ExposeSecret;
 use serde::Serialize;
-use serde_json::{Value, json};
+use shared::acquirer::configuration::AccountAcquirers;
 use shared::api_key::ApiKeys;
+use shared::charge::Charges;
 use shared::clock::Clock;
 use shared::store::Store;
 use tokio::net::TcpListener;
-use tokio::sync::{Mutex, Notify};
+use tokio::sync::Notify;
 
+use crate::acquirer_seed;
 use crate::embedded::fault_proxy::FaultProxy;
 use crate::embedded::{ACCESS_KEY, Embedded, Endpoints, REGION, SECRET_KEY, State};
 use crate::error::{Error, Result};
 use crate::event_sources::{Dependencies, EventSources};
 use crate::functions::{MAIL_DIRECTORY, create_functions};
 use crate::gateway::Gateway;
-use crate::guard::{self, AllowedHost};
+use crate::guard::AllowedHost;
 use crate::lambda::Functions;
+use crate::local_bank::{self, BankSettings};
+use crate::local_routes::{LocalState, local_routes};
 use crate::provision::provision;
 use crate::sdk;
-use crate::seed::{Seed, write_atomically};
+use crate::seed::Seed;
 use crate::template::{Template, TemplateValues, bucket_name};
-
-/// The maximum number of seconds by which one request advances the clock: ten years of 366 days.
-const MAX_ADVANCE_SECONDS: i64 = 10 * 366 * 24 * 60 * 60;
-
-/// The time that the clock can't reach: 2100-01-01T00:00:00Z, in milliseconds since 1970.
-const CLOCK_ENDS_MS: i64 = 4_102_444_800_000;
 
 const STATE_TABLE: &str = "StateTable";
 pub(crate) const API_KEYS_TABLE: &str = "ApiKeysTable";
+const SECRETS_TABLE: &str = "SecretsTable";
 const BUCKET: &str = "DocumentsBucket";
 
 /// The sender address of emails. On this machine, emails are written to files or logged, but never sent.
@@ -64,6 +59,11 @@ pub struct Options {
     pub webhook_local_names: String,
     /// Hosts that requests to `/_local/*` may name, besides loopback.
     pub allowed_hosts: Vec<AllowedHost>,
+    /// The bank's profile. It can't change for a state directory. `None`: that of the state directory, or
+    /// `complete` for a new state.
+    pub bank_profile: Option<Profile>,
+    /// How far the bank's clock is ahead of the service's, in seconds. Negative if it is behind.
+    pub bank_skew_seconds: i64,
     /// Values of the template's parameters. They override the values that the service sets itself.
     pub parameters: BTreeMap<String, String>,
 }
@@ -79,6 +79,8 @@ impl Options {
             mail_directory: None,
             webhook_local_names: String::new(),
             allowed_hosts: Vec::new(),
+            bank_profile: None,
+            bank_skew_seconds: 0,
             parameters: BTreeMap::new(),
         }
     }
@@ -89,12 +91,18 @@ impl Options {
 pub struct Stack {
     /// The base URL of the API.
     pub base_url: String,
+    /// The base URL of the bank's API. It stays the same for a state directory.
+    pub bank_url: String,
+    /// The URL of the bank's token endpoint.
+    pub bank_token_url: String,
     /// The URLs of the embedded services.
     pub endpoints: Endpoints,
     /// The seeded accounts, users and secrets.
     pub seed: Seed,
     /// The clock of all functions.
     pub clock: Clock,
+    /// The bank, at which the first account has a Pix key.
+    pub bank: Arc<Bank>,
     /// The functions by logical id.
     pub functions: Functions,
     /// The proxy in front of DynamoDB. `None` unless [`Options::fault_proxy`] is set.
@@ -108,6 +116,7 @@ pub struct Stack {
 #[derive(Debug, Serialize)]
 pub struct Ready<'a> {
     base_url: &'a str,
+    bank_url: &'a str,
     test_api_key: &'a str,
     live_api_key: &'a str,
     dashboard: Dashboard<'a>,
@@ -117,6 +126,7 @@ pub struct Ready<'a> {
     sqs_url: &'a str,
     s3_url: &'a str,
     table: &'static str,
+    secrets_table: &'static str,
     bucket: String,
 }
 
@@ -155,6 +165,10 @@ impl Stack {
         provision(&template, &endpoints).await?;
 
         let seed = Seed::load_or_create(directory.map(PathBuf::as_path))?;
+        let settings =
+            BankSettings { profile: options.bank_profile, skew_seconds: options.bank_skew_seconds };
+        let bank = local_bank::start(directory.map(PathBuf::as_path), &seed, &clock, &settings).await?;
+        let bank = Arc::new(bank);
         let store = Store::new(sdk::dynamodb(&endpoints.dynamodb_url), STATE_TABLE);
         let api_keys = ApiKeys::new(store.clone(), API_KEYS_TABLE);
         seed.insert_rows(&store, &api_keys, clock.now()).await?;
@@ -188,6 +202,8 @@ impl Stack {
             clock_file,
             run_schedules_now: Arc::clone(&run_schedules_now),
             advancing: Arc::default(),
+            bank: Arc::clone(&bank),
+            charges: Charges::new(store.clone()),
         };
         let local = local_routes(local, options.allowed_hosts);
         let gateway = Gateway::start(listener, &template, &functions, local)?;
@@ -201,11 +217,19 @@ impl Stack {
         };
         let event_sources =
             if options.event_sources { Some(EventSources::start(dependencies)?) } else { None };
+        // After the gateway, because some banks test the URL for notifications when it is registered.
+        let secrets = Store::new(sdk::dynamodb(&endpoints.dynamodb_url), SECRETS_TABLE);
+        let acquirers = AccountAcquirers::new(store, secrets);
+        let directory = directory.map(PathBuf::as_path);
+        acquirer_seed::configure(directory, (&seed, &bank), acquirers, &base_url, &clock).await?;
         Ok(Self {
             base_url,
+            bank_url: bank.url(),
+            bank_token_url: bank.token_url(),
             endpoints,
             seed,
             clock,
+            bank,
             functions,
             fault_proxy,
             gateway,
@@ -220,6 +244,7 @@ impl Stack {
         let (first, other) = (&self.seed.first, &self.seed.other);
         Ok(Ready {
             base_url: &self.base_url,
+            bank_url: &self.bank_url,
             test_api_key: &first.test_api_key,
             live_api_key: &first.live_api_key,
             dashboard: Dashboard {
@@ -237,6 +262,7 @@ impl Stack {
             sqs_url: &self.endpoints.sqs_url,
             s3_url: &self.endpoints.s3_url,
             table: STATE_TABLE,
+            secrets_table: SECRETS_TABLE,
             bucket: bucket_name(BUCKET),
         })
     }
@@ -248,13 +274,14 @@ impl Stack {
         }
     }
 
-    /// Stops the service: first the gateway, then the event sources, then the embedded services. Running
-    /// requests and events have a few seconds to finish.
+    /// Stops the service: first the gateway, then the event sources, then the bank and the embedded services.
+    /// Running requests and events have a few seconds to finish.
     pub async fn stop(self) {
         self.gateway.stop().await;
         if let Some(event_sources) = self.event_sources {
             event_sources.stop().await;
         }
+        self.bank.stop().await;
         self.embedded.stop().await;
     }
 }
@@ -294,51 +321,4 @@ fn restored_clock(file: Option<&PathBuf>) -> Result<Clock> {
         clock.advance(offset_ms);
     }
     Ok(clock)
-}
-
-/// The state of the routes under `/_local/`.
-#[derive(Clone)]
-struct LocalState {
-    clock: Clock,
-    clock_file: Option<PathBuf>,
-    run_schedules_now: Arc<Notify>,
-    advancing: Arc<Mutex<()>>,
-}
-
-fn local_routes(state: LocalState, allowed_hosts: Vec<AllowedHost>) -> Router {
-    let guard = axum::middleware::from_fn_with_state(Arc::from(allowed_hosts), guard::guard);
-    Router::new()
-        .route("/_local/clock/advance", post(advance))
-        .fallback(async || (StatusCode::NOT_FOUND, Json(json!({"error": "no such route"}))))
-        .layer(guard)
-        .with_state(state)
-}
-
-/// `POST /_local/clock/advance {"seconds": 60}` moves the service's clock forward; 200 `{"now": …}`.
-async fn advance(Shared(state): Shared<LocalState>, body: String) -> Response {
-    let body: Value = serde_json::from_str(&body).unwrap_or_default();
-    let seconds = body.get("seconds").and_then(Value::as_i64);
-    let Some(seconds) = seconds.filter(|seconds| (0..=MAX_ADVANCE_SECONDS).contains(seconds)) else {
-        let error = format!("seconds must be an integer from 0 to {MAX_ADVANCE_SECONDS}");
-        return (StatusCode::BAD_REQUEST, Json(json!({ "error": error }))).into_response();
-    };
-    let _one_at_a_time = state.advancing.lock().await;
-    let milliseconds = seconds.saturating_mul(1000);
-    if !state.clock.now().plus_millis(milliseconds).is_ok_and(|then| then.millis() < CLOCK_ENDS_MS) {
-        // The limit leaves room for expiries, which can be years later and must be valid dates too.
-        let error = "the clock goes no further than the year 2100";
-        return (StatusCode::BAD_REQUEST, Json(json!({ "error": error }))).into_response();
-    }
-    if let Some(file) = &state.clock_file {
-        // Saves the offset before it takes effect. Otherwise, a crash could leave rows with times that are
-        // later than the time of the restarted clock.
-        let offset_ms = state.clock.offset_ms().saturating_add(milliseconds);
-        if let Err(error) = write_atomically(file, offset_ms.to_string().as_bytes()) {
-            let error = format!("the clock was not moved: {error}");
-            return (StatusCode::INTERNAL_SERVER_ERROR, Json(json!({ "error": error }))).into_response();
-        }
-    }
-    state.clock.advance(milliseconds);
-    state.run_schedules_now.notify_one();
-    Json(json!({"now": state.clock.now().to_iso()})).into_response()
 }

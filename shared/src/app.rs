@@ -5,7 +5,8 @@ use std::error::Error;
 use domain::url_policy::{AddressPolicy, LocalNames};
 
 use crate::account::Accounts;
-use crate::acquirer::Acquirers;
+use crate::acquirer::configuration::AccountAcquirers;
+use crate::acquirer::{Acquirers, Banks};
 use crate::api_key::ApiKeys;
 use crate::charge::Charges;
 use crate::clock::Clock;
@@ -13,7 +14,7 @@ use crate::config::{ConfigError, PublicUrls, required};
 use crate::med::MedCases;
 use crate::refund::Refunds;
 use crate::rollup::Rollups;
-use crate::services::PaymentList;
+use crate::services::{BankPayments, ChargeCancellation, ChargeCreation, PaymentList};
 use crate::store::{Aws, Store};
 use crate::wallet::Wallets;
 use crate::webhook::delivery::Deliveries;
@@ -31,6 +32,8 @@ pub struct App {
     pub charges: Charges,
     /// The acquirers of charges.
     pub acquirers: Acquirers,
+    /// Records payments that banks received; `None` in functions that call no bank.
+    pub bank_payments: Option<BankPayments>,
     /// The list of payments.
     pub payment_list: PaymentList,
     /// Refunds.
@@ -65,7 +68,8 @@ pub struct App {
 
 impl App {
     /// Reads `TABLE_NAME`, `API_KEYS_TABLE_NAME`, `CHECKOUT_BASE_URL`, `CHARGE_LIST` (`off` disables the
-    /// list) and the variables of [`address_policy`].
+    /// list), `SECRETS_TABLE_NAME` (only functions that call banks have it) and the variables of
+    /// [`address_policy`].
     ///
     /// # Errors
     ///
@@ -78,11 +82,17 @@ impl App {
         let client = aws.dynamodb();
         let store = Store::new(client, required(var, "TABLE_NAME")?);
         let api_keys = ApiKeys::new(store.clone(), required(var, "API_KEYS_TABLE_NAME")?);
+        let secrets = var("SECRETS_TABLE_NAME").filter(|name| !name.is_empty());
+        let settings =
+            secrets.map(|table| AccountAcquirers::new(store.clone(), Store::new(aws.dynamodb(), table)));
         Ok(Self {
+            bank_payments: settings.clone().map(|settings| BankPayments::new(store.clone(), settings)),
+            acquirers: settings.map_or_else(Acquirers::without_banks, |settings| {
+                Acquirers::with_banks(Banks::new(settings, clock.clone()))
+            }),
             accounts: Accounts::new(store.clone()),
             api_keys,
             charges: Charges::new(store.clone()),
-            acquirers: Acquirers,
             payment_list: PaymentList::new(store.clone()),
             refunds: Refunds::new(store.clone()),
             rollups: Rollups::new(store.clone()),
@@ -98,6 +108,18 @@ impl App {
             address_policy: address_policy(var),
             charge_list_enabled: var("CHARGE_LIST").as_deref() != Some("off"),
         })
+    }
+
+    /// Returns what the creation of a charge uses.
+    pub fn charge_creation(&self) -> ChargeCreation<'_> {
+        let Self { charges, acquirers, public_urls, clock, .. } = self;
+        ChargeCreation { charges, acquirers, public_urls, clock }
+    }
+
+    /// Returns what the cancellation of a charge uses.
+    pub fn charge_cancellation(&self) -> ChargeCancellation<'_> {
+        let Self { charges, acquirers, bank_payments, .. } = self;
+        ChargeCancellation { charges, acquirers, payments: bank_payments.as_ref() }
     }
 
     /// Creates the state of a deployed function from its environment.

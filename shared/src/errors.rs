@@ -1,5 +1,4 @@
-//! Converts the errors of all modules to HTTP errors, and defines [`WorkError`], the error of work without an
-//! HTTP request.
+//! Converts the errors of all modules to HTTP errors.
 //!
 //! The modules' own errors do not depend on HTTP. All conversions to [`Problem`] are in this module.
 
@@ -16,10 +15,9 @@ use crate::charge::ChargeError;
 use crate::http::{Detail, Problem};
 use crate::med::{CaseError, EvidenceError};
 use crate::object_store::ObjectStoreError;
-use crate::queue::QueueError;
 use crate::random::RandomError;
 use crate::refund::RefundError;
-use crate::services::{CreateChargeError, PaymentListError};
+use crate::services::{CancelError, CreateChargeError, PaymentListError};
 use crate::store::{PageError, StoreError};
 use crate::wallet::WalletError;
 use crate::webhook::WebhookError;
@@ -72,7 +70,10 @@ impl From<ObjectStoreError> for Problem {
 impl From<AcquirerError> for Problem {
     fn from(error: AcquirerError) -> Self {
         match error {
-            AcquirerError::NotConfigured => Self::Unprocessable(error.to_string()),
+            AcquirerError::NotConfigured | AcquirerError::MethodNotConfigured => {
+                Self::Unprocessable(error.to_string())
+            }
+            AcquirerError::Store(error) => error.into(),
             AcquirerError::Unavailable(_) => Self::Unavailable(error.to_string()),
             AcquirerError::InvalidArtefact(_) => Self::Internal(error.to_string()),
         }
@@ -107,6 +108,7 @@ impl From<ChargeError> for Problem {
             ChargeError::CustomerVelocityExceeded => Self::CustomerVelocityExceeded,
             ChargeError::AccountVelocityExceeded => Self::AccountVelocityExceeded,
             ChargeError::Store(error) => error.into(),
+            ChargeError::Random(error) => error.into(),
         }
     }
 }
@@ -117,6 +119,17 @@ impl From<CreateChargeError> for Problem {
             CreateChargeError::IdempotencyKeyReused => Self::IdempotencyKeyReused,
             CreateChargeError::Acquirer(error) => error.into(),
             CreateChargeError::Charge(error) => error.into(),
+        }
+    }
+}
+
+impl From<CancelError> for Problem {
+    fn from(error: CancelError) -> Self {
+        match error {
+            CancelError::Charge(error) => error.into(),
+            CancelError::Acquirer(error) => error.into(),
+            // The payment is recorded by its notification or by the next sweep, so a retry may succeed.
+            CancelError::Payment(error) => Self::Unavailable(error.to_string()),
         }
     }
 }
@@ -170,7 +183,11 @@ impl From<RefundError> for Problem {
                     |field: &str| Detail::new(field, "applies only to payments by Pix; leave it out");
                 Self::Invalid(fields.into_iter().map(detail).collect())
             }
-            RefundError::PayerOnly => Self::UnprocessableField { param: "destinationKey", message },
+            RefundError::TooOldForDevolution => Self::ReturnWindowOver(message),
+            RefundError::Random(error) => error.into(),
+            RefundError::PayerOnly | RefundError::NoDestination => {
+                Self::UnprocessableField { param: "destinationKey", message }
+            }
             RefundError::OverThirdPartyLimit { .. } => Self::UnprocessableField { param: "amount", message },
             RefundError::Funds(error) => Self::Internal(error.to_string()),
             RefundError::Wallet(error) => error.into(),
@@ -229,42 +246,4 @@ impl From<WebhookError> for Problem {
             WebhookError::Random(error) => error.into(),
         }
     }
-}
-
-/// Why the work for a queue message, a stream record or a schedule failed.
-#[derive(Debug, thiserror::Error)]
-pub enum WorkError {
-    /// The row to process does not exist.
-    #[error("{0}")]
-    Missing(&'static str),
-    /// DynamoDB failed.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// SQS failed.
-    #[error(transparent)]
-    Queue(#[from] QueueError),
-    /// S3 failed.
-    #[error(transparent)]
-    Objects(#[from] ObjectStoreError),
-    /// The operating system returned no random bytes.
-    #[error(transparent)]
-    Random(#[from] RandomError),
-    /// A request to an acquirer failed.
-    #[error(transparent)]
-    Acquirer(#[from] AcquirerError),
-    /// A change of a charge failed.
-    #[error(transparent)]
-    Charge(#[from] ChargeError),
-    /// A change of a refund failed.
-    #[error(transparent)]
-    Refund(#[from] RefundError),
-    /// A change of a wallet failed.
-    #[error(transparent)]
-    Wallet(#[from] WalletError),
-    /// A webhook operation failed.
-    #[error(transparent)]
-    Webhook(#[from] WebhookError),
-    /// A value can't be serialised as JSON.
-    #[error("a value can't be written as JSON: {0}")]
-    Json(#[from] serde_json::Error),
 }

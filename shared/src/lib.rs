@@ -40,3 +40,6 @@ pub mod services;
 pub mod store;
 pub mod wallet;
 pub mod webhook;
+mod work_error;
+
+pub use work_error::WorkError;

@@ -25,6 +25,7 @@ use domain::wallet::Posting;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use shared::account::User;
+use shared::acquirer::configuration::{AcquirerSettings, SendPix};
 use shared::api_key::ApiKey;
 use shared::email::EmailRecord;
 use shared::med::evidence::Upload;
@@ -147,6 +148,25 @@ fn api_keys_of_an_earlier_version_can_be_read_and_are_written_back_unchanged() {
         let rewritten: Item = serde_dynamo::to_item(&key).unwrap();
         assert_eq!(rewritten, stored, "{row}");
     }
+}
+
+/// Acquirers of that version were in the state table, and `admin migrate acquirers` moves them. They are not
+/// written back unchanged, because `send_pix` was a boolean. The certificate and key are not in use.
+#[test]
+fn settings_of_acquirers_of_an_earlier_version_can_be_read() {
+    let rows: Vec<Value> = serde_json::from_str(include_str!("rows/2026-11-22.acquirers.json")).unwrap();
+    let settings: Vec<AcquirerSettings> =
+        rows.iter().map(|row| from_item(item(&row["settings"]["M"])).unwrap()).collect();
+    for (row, settings) in rows.iter().zip(&settings) {
+        let stored = &row["settings"]["M"];
+        assert_eq!(stored["base_url"]["S"], settings.base_url.as_str());
+        assert_eq!(stored["pix_key"]["S"], settings.pix_key.as_str());
+        assert_eq!(stored["identity"].is_object(), settings.identity.is_some());
+        assert_eq!((settings.send_pix, settings.filter_verified), (SendPix::None, false));
+        settings.check().unwrap();
+    }
+    assert_eq!(rows[0]["settings"]["M"]["send_pix"]["BOOL"], true);
+    assert_eq!(settings.len(), 2);
 }
 
 /// The stored name is `sent`. No refund of the files has the field, so the test adds it to one.

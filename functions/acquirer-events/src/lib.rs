@@ -1,8 +1,13 @@
-//! Receives notifications of acquirers. So far the only acquirer is the sandbox. A caller of `/v1/sandbox/*`
+//! Receives notifications of acquirers. [`router`] serves those of the sandbox. A caller of `/v1/sandbox/*`
 //! with a test key acts as the acquirer (design: Acquirers). On the 3-D Secure page, the payer of a test
-//! charge approves or declines the payment. The routes apply the same commands to charges as a real
-//! acquirer's notification.
+//! charge approves or declines the payment. The routes apply the same commands to charges as a bank's
+//! payment.
+//!
+//! Notifications of banks have a function of their own, with its own permissions: [`bank`].
 
+#![cfg_attr(test, allow(clippy::arithmetic_side_effects, reason = "a test that fails may panic"))]
+
+pub mod bank;
 mod med;
 #[cfg(test)]
 mod tests;

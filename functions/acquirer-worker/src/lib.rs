@@ -1,27 +1,37 @@
-//! Calls acquirers for slow work: finalises charges, and requests and polls refunds.
+//! Calls acquirers for slow work: finalises charges, requests and polls refunds and returns, reads Pix back,
+//! removes overdue charges, and sweeps the lists of banks.
 //!
 //! A queue message only identifies a row, and the row's state determines the work. So a duplicate message
 //! does nothing, and the scheduler replaces a lost message. After five failed receives, SQS moves a message
 //! to the dead-letter queue. The row stays in the due index, so the scheduler sends further messages for it.
+
+mod bank;
+mod sweep;
 
 use std::time::Duration;
 
 use aws_lambda_events::sqs::SqsEvent;
 use aws_lambda_events::streams::SqsEventResponse;
 use domain::account::Account;
-use domain::charge::TransactionStatus;
-use domain::charge::transition::{Command, Finalised};
+use domain::acquirer::AcquirerName;
+use domain::charge::transition::Finalised;
+use domain::charge::{Charge, TransactionStatus};
 use domain::ids::{ChargeId, RefundId};
-use shared::acquirer::{AcquirerMessage, AcquirerQueue, Acquirers, RefundProgress};
+use domain::time::Timestamp;
+use shared::WorkError;
+use shared::acquirer::configuration::AccountAcquirers;
+use shared::acquirer::{
+    Acquirer, AcquirerError, AcquirerMessage, AcquirerQueue, Acquirers, Banks, RefundProgress,
+};
 use shared::charge::Charges;
 use shared::clock::Clock;
 use shared::config::{ConfigError, PublicUrls, required};
-use shared::errors::WorkError;
 use shared::refund::Refunds;
+use shared::services::{BankPayments, LEASE_SECONDS, Returns};
 use shared::store::{Aws, Store};
 use shared::{queue, random};
 
-/// How long the worker retries to finalise a charge when its acquirer does not answer, in milliseconds: 10
+/// How long the service tries to create a charge at an acquirer that does not answer, in milliseconds: 10
 /// minutes. Then the charge is refused, so that it does not stay pending forever.
 const FINALISE_TIMEOUT_MS: i64 = 600_000;
 
@@ -43,13 +53,15 @@ pub struct AcquirerWorker {
     charges: Charges,
     acquirers: Acquirers,
     refunds: Refunds,
+    returns: Returns,
+    payments: BankPayments,
     queue: AcquirerQueue,
     clock: Clock,
     public_urls: PublicUrls,
 }
 
 impl AcquirerWorker {
-    /// Reads `TABLE_NAME`, `ACQUIRER_QUEUE_URL` and `CHECKOUT_BASE_URL`.
+    /// Reads `TABLE_NAME`, `SECRETS_TABLE_NAME`, `ACQUIRER_QUEUE_URL` and `CHECKOUT_BASE_URL`.
     ///
     /// # Errors
     ///
@@ -60,10 +72,14 @@ impl AcquirerWorker {
         var: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, ConfigError> {
         let store = Store::new(aws.dynamodb(), required(var, "TABLE_NAME")?);
+        let secrets = Store::new(aws.dynamodb(), required(var, "SECRETS_TABLE_NAME")?);
+        let settings = AccountAcquirers::new(store.clone(), secrets);
         Ok(Self {
             charges: Charges::new(store.clone()),
-            acquirers: Acquirers,
+            acquirers: Acquirers::with_banks(Banks::new(settings.clone(), clock.clone())),
             refunds: Refunds::new(store.clone()),
+            returns: Returns::new(store.clone()),
+            payments: BankPayments::new(store.clone(), settings),
             store,
             queue: AcquirerQueue::new(aws.sqs(), required(var, "ACQUIRER_QUEUE_URL")?),
             clock,
@@ -83,41 +99,90 @@ impl AcquirerWorker {
     }
 
     async fn process(&self, message: AcquirerMessage) -> Result<(), WorkError> {
+        // Boxed, because the futures are large, and only one of them runs.
         match message {
-            AcquirerMessage::Finalise(id) => self.finalise(id).await,
-            AcquirerMessage::Refund(id) => self.poll_refund(id, message).await,
+            AcquirerMessage::Finalise(id) => Box::pin(self.finalise(id)).await,
+            AcquirerMessage::Refund(id) => Box::pin(self.poll_refund(id, message)).await,
+            AcquirerMessage::Expire(id) => Box::pin(self.expire(id, message)).await,
+            AcquirerMessage::ReadBack(ref id) => Box::pin(self.read_back(id)).await,
+            AcquirerMessage::Return { ref scope, ref payment } => {
+                Box::pin(self.advance_return(scope, payment, &message)).await
+            }
+            AcquirerMessage::Sweep(connection) => Box::pin(self.sweep(connection)).await,
         }
     }
 
-    /// Finalises a pending charge. If the acquirer fails, the message fails too, so that SQS retries it.
+    /// Finalises a pending charge. If the acquirer fails, the message fails too, so that SQS retries it. A
+    /// charge whose lease another caller holds is left to that caller.
     async fn finalise(&self, id: ChargeId) -> Result<(), WorkError> {
         let Some(stored) = self.charges.find(Some(id)).await? else {
             return Err(WorkError::Missing("a message names a charge that does not exist"));
         };
-        let charge = stored.clone().read_at(self.clock.now());
-        if charge.status != TransactionStatus::Pending {
+        let now = self.clock.now();
+        let charge = stored.clone().read_at(now);
+        if charge.status != TransactionStatus::Pending || charge.is_leased(now) {
             return Ok(());
         }
-        let account = self.store.get::<Account>(&Account::key_of(&charge.scope.account)).await?;
-        let account = account.ok_or(WorkError::Missing("the account of a charge does not exist"))?;
-        let acquirer = self.acquirers.named(charge.acquirer)?;
-        let now = self.clock.now();
-        let command = match acquirer.finalise(&charge, &account.settings, &self.public_urls, now).await {
-            Ok(Finalised::Made(artefacts)) => Command::Finalise { artefacts },
-            Ok(Finalised::Refused { reason, code }) => Command::Decline { reason, code },
-            Err(error) if now.millis_since(charge.created_at) < FINALISE_TIMEOUT_MS => {
-                return Err(error.into());
-            }
-            // After this time the payer has probably left. The merchant sees the failure and can create a new
-            // charge.
-            Err(error) => {
-                tracing::error!(charge = %charge.id, %error, "a charge could not be finalised in time; it is refused");
-                let reason = "The acquirer did not answer in time.".to_owned();
-                Command::Decline { reason, code: "acquirer_unavailable".to_owned() }
-            }
+        let account = self.account_of(&charge).await?;
+        let acquirer = self.acquirers.of_charge(&charge).await?;
+        let charge = match charge.acquirer {
+            AcquirerName::Sandbox => charge,
+            AcquirerName::Pix => match self.charges.lease(&charge, LEASE_SECONDS, now).await? {
+                Some(leased) => leased,
+                None => return Ok(()),
+            },
         };
-        self.charges.apply(stored, &command, now).await?;
+        let finalised = acquirer.finalise(&charge, &account.settings, &self.public_urls, false, now).await;
+        let finalised = match finalised {
+            Ok(finalised) => finalised,
+            Err(error) if now.millis_since(charge.created_at) < FINALISE_TIMEOUT_MS => {
+                return self.defer_finalisation(&charge, error, now).await;
+            }
+            Err(error) => match self.give_up(&acquirer, &charge).await {
+                Ok(refused) => {
+                    tracing::error!(charge = %charge.id, %error, "a charge could not be finalised in time; it is refused");
+                    refused
+                }
+                Err(error) => return self.defer_finalisation(&charge, error, now).await,
+            },
+        };
+        self.charges.finalise(charge, finalised, self.clock.now()).await?;
         Ok(())
+    }
+
+    /// Ends the attempt to finalise a charge. A later message tries again.
+    async fn defer_finalisation(
+        &self,
+        charge: &Charge,
+        error: AcquirerError,
+        now: Timestamp,
+    ) -> Result<(), WorkError> {
+        match charge.acquirer {
+            // SQS retries the message.
+            AcquirerName::Sandbox => Err(error.into()),
+            // The row is due again at once, so the scheduler sends a message every minute.
+            AcquirerName::Pix => {
+                tracing::warn!(charge = %charge.id, %error, "a charge is not finalised yet");
+                Ok(self.charges.release_lease(charge, now).await?)
+            }
+        }
+    }
+
+    /// Returns the refusal of a charge that its acquirer did not finalise in time. By then the payer has
+    /// probably left; the merchant sees the failure and can create a new charge. At a bank, the charge may
+    /// exist, so it is removed first.
+    async fn give_up(&self, acquirer: &Acquirer, charge: &Charge) -> Result<Finalised, AcquirerError> {
+        match acquirer {
+            Acquirer::Sandbox => {}
+            Acquirer::Pix(bank) => bank.remove_unfinished(charge).await?,
+        }
+        let reason = "The acquirer did not answer in time.".to_owned();
+        Ok(Finalised::Refused { reason, code: "acquirer_unavailable".to_owned() })
+    }
+
+    async fn account_of(&self, charge: &Charge) -> Result<Account, WorkError> {
+        let account = self.store.get::<Account>(&Account::key_of(&charge.scope.account)).await?;
+        account.ok_or(WorkError::Missing("the account of a charge does not exist"))
     }
 
     /// Claims a pending refund and polls the acquirer for its progress. If the refund has not ended, a later
@@ -129,10 +194,12 @@ impl AcquirerWorker {
         if refund.is_done() {
             return Ok(());
         }
-        let acquirer = self.acquirers.named(refund.acquirer)?;
+        let acquirer = self.acquirers.named(refund.acquirer, refund.scope.account, refund.connection).await?;
         let refund = self.refunds.claim(refund, self.clock.now()).await?;
+        let paid_at = self.paid_at(&refund).await?;
         let now = self.clock.now();
-        match acquirer.refund_progress(&refund, now).await? {
+        let (progress, bank_id) = acquirer.refund_progress(&refund, paid_at, now).await?;
+        match progress {
             RefundProgress::PollAgainAt(at) => {
                 Ok(self.queue.send_later(&message, at.saturating_duration_since(now)).await?)
             }
@@ -143,7 +210,7 @@ impl AcquirerWorker {
                     let spread = Duration::from_millis(random::below(DEFER_SPREAD_MS));
                     return Ok(self.queue.send_later(&message, DEFER_FOR.saturating_add(spread)).await?);
                 }
-                self.refunds.end(refund, end, now).await?;
+                self.refunds.end_at_bank(refund, end, bank_id, now).await?;
                 Ok(())
             }
         }

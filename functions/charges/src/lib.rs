@@ -59,11 +59,10 @@ async fn create_by(
     let request = NewCharge::from_body(&mut fields, &body.0, surface);
     let (idempotency_key, request) = fields.finish(idempotency_key.zip(request))?;
     let created = create_charge(
-        (&app.charges, &app.acquirers),
+        app.charge_creation(),
         &caller,
         (IdempotencyNamespace::Charges, idempotency_key),
         request,
-        &app.public_urls,
         now,
     )
     .await?;

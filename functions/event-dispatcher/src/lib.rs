@@ -25,20 +25,21 @@ use std::sync::Arc;
 
 use aws_lambda_events::dynamodb::{Event as StreamEvent, EventRecord};
 use aws_lambda_events::streams::{DynamoDbBatchItemFailure, DynamoDbEventResponse};
+use domain::acquirer::ReportedPix;
 use domain::audit::Audit;
-use domain::charge::{Charge, StoredCharge, TransactionStatus};
+use domain::charge::{Charge, IncomingPayment, StoredCharge, TransactionStatus};
 use domain::ids::{ResendId, Scope};
 use domain::med::MedCase;
 use domain::payout::Payout;
 use domain::refund::Refund;
 use domain::rollup::{RollupChange, rollup_change};
 use domain::row::{Key, Row as _};
+use shared::WorkError;
 use shared::acquirer::{AcquirerMessage, AcquirerQueue};
 use shared::audit_trail;
 use shared::clock::Clock;
 use shared::config::{ConfigError, PublicUrls, required};
 use shared::email::{Email, EmailQueue};
-use shared::errors::WorkError;
 use shared::object_store::ObjectStoreError;
 use shared::queue::{Message, Queue};
 use shared::store::{Aws, Store, StoreError, Write};
@@ -332,7 +333,10 @@ impl Dispatcher {
         if Charge::is_at(&key) {
             let (old, new): (Option<StoredCharge>, StoredCharge) = before_and_after(record)?;
             let (old, new) = (old.as_ref().map(StoredCharge::as_stored), new.as_stored());
-            let waits_for_acquirer = is_new && new.status == TransactionStatus::Pending;
+            // The request that inserted a charge with a lease creates it at the bank itself. If that request
+            // dies, the scheduler takes over.
+            let waits_for_acquirer =
+                is_new && new.status == TransactionStatus::Pending && new.lease_until.is_none();
             return Ok(StreamActions {
                 events: Event::of_charge(old, new, &self.public_urls)?,
                 counted: rollup_change(old, new).map(Box::new),
@@ -363,6 +367,26 @@ impl Dispatcher {
             return Ok(StreamActions {
                 email: Email::for_endpoint(old.as_ref(), &new),
                 audit: audit_trail::for_endpoint(old.as_ref(), &new).map(Box::new),
+                ..StreamActions::default()
+            });
+        }
+        if IncomingPayment::is_at(&key) {
+            let (old, new): (Option<IncomingPayment>, IncomingPayment) = before_and_after(record)?;
+            let attempt_of = |payment: &IncomingPayment| payment.open_return().map(|back| back.attempt);
+            let is_requested =
+                attempt_of(&new).is_some() && old.as_ref().and_then(attempt_of) != attempt_of(&new);
+            let message = AcquirerMessage::Return { scope: new.scope, payment: new.payment_id };
+            return Ok(StreamActions {
+                acquirer: is_requested.then_some(message),
+                ..StreamActions::default()
+            });
+        }
+        if ReportedPix::is_at(&key) {
+            let (old, new): (Option<ReportedPix>, ReportedPix) = before_and_after(record)?;
+            let waits = new.read_back_at.is_some();
+            let is_reported = waits && old.is_none_or(|old| old.read_back_at.is_none());
+            return Ok(StreamActions {
+                acquirer: is_reported.then_some(AcquirerMessage::ReadBack(new.end_to_end_id)),
                 ..StreamActions::default()
             });
         }

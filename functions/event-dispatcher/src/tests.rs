@@ -139,6 +139,7 @@ fn case() -> CaseStep {
         method: None,
         response_deadline: None,
         amount: None,
+        reported_at: None,
     };
     MedCase::open(MedCaseId::derive(paid().id, "1"), &paid(), &notification, at(100)).unwrap()
 }

@@ -139,6 +139,11 @@ pub(crate) fn resolved(case: &MedCase) -> Option<Text> {
                 .to_owned()
         }
     };
+    let taken_before = Amount::parse(case.lost).ok().map(|lost| {
+        let lost = pt_br::format_amount(lost, case.currency);
+        format!("Antes do fim do caso, o banco já tinha devolvido {lost} ao pagador.")
+    });
+    let wallet = [taken_before, Some(wallet)].into_iter().flatten().collect::<Vec<_>>().join(" ");
     let fields = [
         ("Resultado", result.to_owned()),
         ("Tipo", kind(case.kind).to_owned()),
@@ -261,6 +266,10 @@ mod tests {
             amount: Amount::parse(123_456).unwrap(),
             currency: Currency::BRL,
             moved: MinorUnits::new(123_456),
+            lost: MinorUnits::ZERO,
+            reported_at: None,
+            opened_by_return: false,
+            infraction: None,
             unconfirmed: false,
             reason: Some("Não reconheço, meu CPF é 295.379.955-93".to_owned()),
             response_deadline: Some(at("2026-12-01T00:00:00Z")),
@@ -404,6 +413,13 @@ mod tests {
         Caso encerrado, sem devolução: contestação de Pix (MED) de R$ 1.234,56
         Resultado: encerrado sem devolução do valor a você
         O valor de R$ 1.234,56 foi debitado da sua carteira em definitivo.
+        ");
+        let in_part =
+            MedCase { lost: MinorUnits::new(1_000), ..over(CaseStatus::Rejected, MoneyOutcome::Lost) };
+        insta::assert_snapshot!(said(&in_part), @r"
+        Caso encerrado, com perda: contestação de Pix (MED) de R$ 1.234,56
+        Resultado: perda: a decisão foi a favor do pagador
+        Antes do fim do caso, o banco já tinha devolvido R$ 10,00 ao pagador. O valor de R$ 1.234,56 foi debitado da sua carteira em definitivo.
         ");
         let nothing =
             MedCase { moved: MinorUnits::ZERO, ..over(CaseStatus::Closed, MoneyOutcome::RefundedToMerchant) };

@@ -13,14 +13,14 @@ use domain::charge::StoredCharge;
 use domain::ids::{Mode, Scope, Scoped};
 use domain::payment_method::PaymentMethod;
 use domain::pt_br;
-use shared::acquirer::{AcquirerError, ProviderStatusView};
+use shared::acquirer::ProviderStatusView;
 use shared::app::App;
 use shared::charge::ChargePath;
 use shared::charge::payment::request::NewPayment;
 use shared::charge::payment::view::{CreatedPaymentView, DocumentView, PaymentView};
 use shared::extract::{Authenticated, CallerOwned, ScopedResource};
 use shared::http::{JsonBody, Problem, with_middleware};
-use shared::services::{IdempotencyNamespace, create_charge};
+use shared::services::{IdempotencyNamespace, cancel_charge, create_charge};
 use shared::store::StoreError;
 
 /// Builds the function's routes.
@@ -66,8 +66,7 @@ async fn create(
 ) -> Result<Response, Problem> {
     let NewPayment { idempotency_key, charge: request } = NewPayment::parse(&body, &app.address_policy)?;
     let key = (IdempotencyNamespace::Payments, idempotency_key.as_str());
-    let created =
-        create_charge((&app.charges, &app.acquirers), &caller, key, request, &app.public_urls, now).await?;
+    let created = create_charge(app.charge_creation(), &caller, key, request, now).await?;
     Ok(created.respond(CreatedPaymentView::new(created.get())))
 }
 
@@ -80,7 +79,7 @@ async fn read(
 async fn cancel(
     CallerOwned { app, caller, found: Payment(charge), now }: CallerOwned<Payment>,
 ) -> Result<Response, Problem> {
-    let cancelled = app.charges.cancel(charge, &caller, now).await?;
+    let cancelled = cancel_charge(app.charge_cancellation(), charge, &caller, now).await?;
     Ok(Json(PaymentView::new(&cancelled, &app.public_urls)).into_response())
 }
 
@@ -88,12 +87,7 @@ async fn provider_status(
     CallerOwned { app, found: Payment(charge), now, .. }: CallerOwned<Payment>,
 ) -> Result<Response, Problem> {
     let charge = charge.read_at(now);
-    let status = match app.acquirers.named(charge.acquirer) {
-        Ok(acquirer) => acquirer.status_of(&charge).await?,
-        // The service cannot call the charge's acquirer, so the acquirer's status is unknown.
-        Err(AcquirerError::NotConfigured) => None,
-        Err(error) => return Err(error.into()),
-    };
+    let status = app.acquirers.of_charge(&charge).await?.status_of(&charge).await?;
     Ok(Json(ProviderStatusView::new(&charge, status)).into_response())
 }
 

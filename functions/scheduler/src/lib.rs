@@ -7,18 +7,21 @@
 //! processes them by conditional writes, like the other functions. So concurrent runs, or a run that crashes,
 //! do no harm.
 
+use domain::acquirer::{ConnectionSweep, ReportedPix};
 use domain::calendar::Day;
 use domain::charge::transition::Command;
-use domain::charge::{Charge, StoredCharge, TransactionStatus};
+use domain::charge::{Charge, IncomingPayment, StoredCharge, TransactionStatus};
 use domain::ids::Scope;
+use domain::med::MedNotice;
 use domain::money::Currency;
 use domain::refund::Refund;
 use domain::time::Timestamp;
+use shared::WorkError;
 use shared::acquirer::{AcquirerMessage, AcquirerQueue};
 use shared::charge::Charges;
 use shared::clock::Clock;
 use shared::config::{ConfigError, required};
-use shared::errors::WorkError;
+use shared::med::MedCases;
 use shared::store::{Aws, DUE_SHARDS, DueRow, Store, from_item};
 use shared::wallet::Wallets;
 use shared::wallet::counters::{self, CounterRow};
@@ -36,6 +39,9 @@ const RETRY_FAILED_SECONDS: i64 = 300;
 
 /// The longest pause between two polls of an acquirer, in seconds: 6 hours.
 const MAX_POLL_SECONDS: i64 = 21_600;
+
+/// When the scheduler starts the sweep of a bank connection again if the last one did not end, in seconds.
+const NEXT_SWEEP_SECONDS: i64 = 5 * 60;
 
 /// What to do with a due row.
 enum DueAction {
@@ -192,6 +198,14 @@ impl Scheduler {
             self.expire_or_finalise(due, now).await
         } else if Refund::is_at(&due.key) {
             self.poll_refund(due, now).await
+        } else if IncomingPayment::is_at(&due.key) {
+            self.advance_return(due, now).await
+        } else if ReportedPix::is_at(&due.key) {
+            self.read_back(due, now).await
+        } else if MedNotice::is_at(&due.key) {
+            self.process_notice(due, now).await.map(|()| DueAction::Nothing)
+        } else if ConnectionSweep::is_at(&due.key) {
+            self.sweep(due, now).await
         } else if let Some((scope, currency, CounterRow::Release(day))) = counters::parse(&due.key) {
             self.release(scope, currency, day, now).await.map(|()| DueAction::Nothing)
         } else if let Some(scope) = counted_scope(&due.key) {
@@ -231,6 +245,36 @@ impl Scheduler {
         self.poll_acquirer(due, AcquirerMessage::Refund(refund.id), refund.created_at, now).await
     }
 
+    async fn advance_return(&self, due: &DueRow, now: Timestamp) -> Result<DueAction, WorkError> {
+        let Some(incoming) = self.store.get::<IncomingPayment>(&due.key).await? else {
+            return Ok(DueAction::Nothing);
+        };
+        let message = AcquirerMessage::Return { scope: incoming.scope, payment: incoming.payment_id };
+        self.poll_acquirer(due, message, incoming.recorded_at, now).await
+    }
+
+    async fn read_back(&self, due: &DueRow, now: Timestamp) -> Result<DueAction, WorkError> {
+        let Some(reported) = self.store.get::<ReportedPix>(&due.key).await? else {
+            return Ok(DueAction::Nothing);
+        };
+        let message = AcquirerMessage::ReadBack(reported.end_to_end_id);
+        self.poll_acquirer(due, message, reported.reported_at, now).await
+    }
+
+    /// Processes a MED notice whose Pix was not recorded when it arrived. That needs no request to a bank.
+    async fn process_notice(&self, due: &DueRow, now: Timestamp) -> Result<(), WorkError> {
+        let Some(notice) = self.store.get::<MedNotice>(&due.key).await? else { return Ok(()) };
+        let cases = MedCases::new(self.store.clone());
+        Ok(Box::pin(cases.process_notice(&notice.account, &notice.notice_id, now)).await?)
+    }
+
+    async fn sweep(&self, due: &DueRow, now: Timestamp) -> Result<DueAction, WorkError> {
+        let postponed = self.store.postpone(due, later(now, NEXT_SWEEP_SECONDS)).await?;
+        let Some(item) = postponed else { return Ok(DueAction::Nothing) };
+        let sweep: ConnectionSweep = from_item(item)?;
+        Ok(DueAction::Acquirer(AcquirerMessage::Sweep(sweep.connection)))
+    }
+
     /// Postpones a row until its next poll, and returns the message that polls the acquirer now. If another
     /// caller has changed the row's due time, returns [`DueAction::Nothing`].
     async fn poll_acquirer(
@@ -267,17 +311,17 @@ impl Scheduler {
                 .poll_acquirer(due, AcquirerMessage::Finalise(charge.id), charge.created_at, now)
                 .await;
         }
+        if !charge.acquirer.traits().expires_by_time {
+            // The bank must first confirm that the charge can't be paid any more.
+            let message = AcquirerMessage::Expire(charge.id);
+            return self.poll_acquirer(due, message, charge.expires_at(), now).await;
+        }
         // Boxed, because the future holds several copies of the charge.
         Box::pin(self.expire(stored, now)).await.map(|()| DueAction::Nothing)
     }
 
     async fn expire(&self, stored: StoredCharge, now: Timestamp) -> Result<(), WorkError> {
         let charge = stored.as_stored();
-        if !charge.acquirer.traits().expires_by_time {
-            return Err(WorkError::Missing(
-                "a charge of this acquirer expires only after the acquirer confirms it, and no acquirer is configured",
-            ));
-        }
         let at = charge.expires_at();
         if now <= at {
             return Ok(());

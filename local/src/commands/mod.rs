@@ -1,5 +1,7 @@
-//! The developer's commands, `cargo run -- listen` and `cargo run -- trigger`. They use a running service.
+//! The developer's commands, `cargo run -- listen`, `cargo run -- trigger` and `cargo run -- bank`. They use a
+//! running service.
 
+pub mod bank_commands;
 pub mod listen;
 pub mod running;
 pub mod trigger;

@@ -92,7 +92,9 @@ impl Running {
         if status.is_success() {
             return Ok(body);
         }
-        let message = body.pointer("/error/message").and_then(Value::as_str).unwrap_or_default();
+        // The errors of routes under `/_local/` have no code, only a message.
+        let error = body.pointer("/error/message").or_else(|| body.get("error"));
+        let message = error.and_then(Value::as_str).unwrap_or_default();
         Err(Error::new(format!("{doing}: {status}: {message}")))
     }
 }

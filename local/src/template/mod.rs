@@ -4,6 +4,9 @@
 //! Supports CloudFormation's intrinsic functions `Ref`, `GetAtt`, `Sub` and `Join`. If a value that the local
 //! service needs contains another intrinsic function, the start fails. Policies, alarms, logs and outputs are
 //! ignored.
+//!
+//! Conditions count as true, so conditional resources exist on this machine. The routes of all HTTP APIs are
+//! served on one port. Custom domains and client certificates are ignored.
 
 mod intrinsics;
 mod resources;
@@ -106,7 +109,7 @@ pub struct Function {
 }
 
 /// A route of the HTTP API.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Route {
     /// Requests with this method and path.
     Path {
@@ -238,6 +241,7 @@ impl Template {
             }
         }
         template.check_references()?;
+        template.check_routes()?;
         Ok(template)
     }
 
@@ -261,6 +265,20 @@ impl Template {
             environment.insert(name.clone(), resolver.environment_value(value)?);
         }
         Ok(environment)
+    }
+
+    /// Checks that no two functions have the same route, because the routes of all APIs share one port.
+    fn check_routes(&self) -> Result<()> {
+        let mut known = BTreeSet::new();
+        for function in &self.functions {
+            for route in &function.routes {
+                if !known.insert(route) {
+                    let at = &function.logical_id;
+                    return Err(Error::new(format!("{at}: another event has the same route: {route:?}")));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Checks that each event source and dead-letter queue is a resource of the template.

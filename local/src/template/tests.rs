@@ -15,7 +15,7 @@ fn template_values() -> TemplateValues {
 fn the_deployed_template_declares_the_expected_resources_and_event_sources() {
     let template = Template::deployed().unwrap();
     let tables: Vec<&str> = template.tables.iter().map(|table| table.logical_id.as_str()).collect();
-    assert_eq!(tables, ["ApiKeysTable", "StateTable"]);
+    assert_eq!(tables, ["ApiKeysTable", "SecretsTable", "StateTable"]);
     let state = template.tables.iter().find(|table| table.logical_id == "StateTable").unwrap();
     assert_eq!(state.ttl_attribute.as_deref(), Some("ttl"));
     assert_eq!(state.create["StreamSpecification"]["StreamEnabled"], true);
@@ -83,6 +83,73 @@ fn a_parameter_must_have_an_allowed_value() {
     wrong.parameters.insert("ChargeList".to_owned(), "maybe".to_owned());
     let wrong = template.environment("ChargesFunction", &wrong).unwrap_err();
     assert!(wrong.to_string().contains("ChargeList is maybe, but must be one of: "), "{wrong}");
+}
+
+/// Returns the functions with routes on an API of the deployed template, each with its paths.
+fn routes_of(api: &str) -> BTreeMap<String, Vec<String>> {
+    let yaml: Yaml = serde_yaml_ng::from_str(TEMPLATE).unwrap();
+    let root = to_json(&yaml, "").unwrap();
+    let mut routes: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (name, resource) in root["Resources"].as_object().unwrap() {
+        for event in resource["Properties"]["Events"].as_object().into_iter().flat_map(Map::values) {
+            let properties = &event["Properties"];
+            if event["Type"] == "HttpApi" && properties["ApiId"]["Ref"] == api {
+                let path = properties["Path"].as_str().unwrap_or("$default").to_owned();
+                routes.entry(name.clone()).or_default().push(path);
+            }
+        }
+    }
+    routes
+}
+
+#[test]
+fn banks_notifications_have_an_api_of_their_own_that_only_a_stack_with_a_host_for_them_has() {
+    let routes = routes_of("AcquirerEventsApi");
+    assert_eq!(routes.keys().collect::<Vec<_>>(), ["BankNotificationsFunction"]);
+    let prefix = "/v1/acquirer-events/{account}/{token}";
+    assert!(routes.values().flatten().all(|path| path.starts_with(prefix)), "{routes:?}");
+    let others = routes_of("HttpApi");
+    assert!(!others.values().flatten().any(|path| path.starts_with("/v1/acquirer-events")));
+    assert!(others["AcquirerEventsFunction"].contains(&"/v1/sandbox/{proxy+}".to_owned()));
+
+    let root = to_json(&serde_yaml_ng::from_str(TEMPLATE).unwrap(), "").unwrap();
+    let resources = &root["Resources"];
+    let api = &resources["AcquirerEventsApi"];
+    assert_eq!(api["Properties"]["DisableExecuteApiEndpoint"], true);
+    for resource in [api, &resources["BankNotificationsFunction"]] {
+        assert_eq!(resource["Condition"], "ReceivesBankNotifications");
+    }
+    assert_eq!(
+        resources["BankDomain"]["Properties"]["MutualTlsAuthentication"]["TruststoreUri"],
+        json!({"Ref": "BankTruststoreUri"})
+    );
+    assert!(resources["BankTokenDomain"]["Properties"]["MutualTlsAuthentication"].is_null());
+    for name in ["AcquirerEventsApi", "HttpApi"] {
+        let format = resources[name]["Properties"]["AccessLogSettings"]["Format"].as_str().unwrap();
+        assert!(
+            format.contains("$context.routeKey") && !format.contains("$context.path"),
+            "{name}: {format}"
+        );
+    }
+    for (name, parameter) in root["Parameters"].as_object().unwrap() {
+        assert!(!name.starts_with("Bank") || parameter["Default"] == "", "{name}");
+    }
+}
+
+#[test]
+fn a_conditional_function_exists_and_a_route_that_is_declared_twice_is_an_error() {
+    let function = |name: &str, api: &str| {
+        format!(
+            "  {name}:\n    Type: AWS::Serverless::Function\n    Condition: Never\n    Properties:\n      Events:\n        \
+             E: {{ Type: HttpApi, Properties: {{ ApiId: !Ref {api}, Method: post, Path: '/v1/x' }} }}\n"
+        )
+    };
+    let one = format!("Resources:\n{}", function("F", "A"));
+    let template = Template::parse(&one).unwrap();
+    let expected = Route::Path { method: "POST".to_owned(), path: "/v1/x".to_owned() };
+    assert_eq!(template.function("F").unwrap().routes, [expected]);
+    let error = Template::parse(&format!("{one}{}", function("G", "B"))).unwrap_err().to_string();
+    assert!(error.contains("another event has the same route"), "{error}");
 }
 
 /// Resolves `value` as an environment variable in a small template.

@@ -12,22 +12,22 @@ use tokio::sync::oneshot;
 
 use crate::support::{Listener, Service, eventually};
 
-fn running(service: &Service) -> Running {
+pub(crate) fn running(service: &Service) -> Running {
     let ready = serde_json::to_value(service.stack.ready().unwrap()).unwrap();
     Running::new(serde_json::from_value::<ReadyFile>(ready).unwrap())
 }
 
 /// The lines that a command printed.
 #[derive(Clone, Default)]
-struct PrintedLines(Arc<Mutex<Vec<String>>>);
+pub(crate) struct PrintedLines(Arc<Mutex<Vec<String>>>);
 
 impl PrintedLines {
-    fn print(&self) -> Print {
+    pub(crate) fn print(&self) -> Print {
         let lines = Arc::clone(&self.0);
         Arc::new(move |line: &str| lines.lock().unwrap().push(line.to_owned()))
     }
 
-    fn contains_line(&self, words: &[&str]) -> bool {
+    pub(crate) fn contains_line(&self, words: &[&str]) -> bool {
         self.0.lock().unwrap().iter().any(|line| words.iter().all(|word| line.contains(word)))
     }
 

@@ -15,6 +15,7 @@ use domain::charge::{RefundRefused, TransactionStatus};
 use domain::med::{CaseRefused, CaseStatus, EvidenceRefused};
 use domain::money::MinorUnits;
 use domain::payment_method::PaymentMethod;
+use domain::webhook::signature::canonical;
 use serde_json::{Value, json};
 use shared::acquirer::AcquirerError;
 use shared::charge::ChargeError;
@@ -80,6 +81,7 @@ fn is_listed(problem: &Problem) -> bool {
         | Problem::Unauthorized
         | Problem::NotLoggedIn
         | Problem::WrongCredentials
+        | Problem::UnknownSender
         | Problem::ApiKeyRoleRequired
         | Problem::CustomerVelocityExceeded
         | Problem::AccountVelocityExceeded
@@ -93,6 +95,7 @@ fn is_listed(problem: &Problem) -> bool {
         | Problem::UnprocessableField { .. }
         | Problem::PaymentNotCancellable { .. }
         | Problem::PaymentNotRefundable { .. }
+        | Problem::ReturnWindowOver(_)
         | Problem::ChargeDisputed { .. }
         | Problem::RefundExceedsRemaining { .. }
         | Problem::InsufficientBalance { .. }
@@ -113,6 +116,7 @@ fn constructed(messages: &mut Messages) {
         Problem::Unauthorized,
         Problem::NotLoggedIn,
         Problem::WrongCredentials,
+        Problem::UnknownSender,
         Problem::ApiKeyRoleRequired,
         Problem::LiveKeyNotAllowed,
         Problem::NotFound { what: "charge" },
@@ -131,6 +135,7 @@ fn constructed(messages: &mut Messages) {
     let rejected = |rejection| ChargeError::Rejected { rejection, status }.into();
     for problem in [
         AcquirerError::NotConfigured.into(),
+        AcquirerError::MethodNotConfigured.into(),
         ChargeError::CustomerVelocityExceeded.into(),
         ChargeError::AccountVelocityExceeded.into(),
         rejected(Rejection::NotHeldForReview),
@@ -151,6 +156,8 @@ fn constructed(messages: &mut Messages) {
         RefundError::MethodNotSupported(PaymentMethod::Crypto).into(),
         RefundError::CashoutNotSupported.into(),
         RefundError::PayerOnly.into(),
+        RefundError::NoDestination.into(),
+        RefundError::TooOldForDevolution.into(),
         RefundError::OverThirdPartyLimit { limit: 5_000, left: 200 }.into(),
     ] {
         messages.add_problem(&problem);
@@ -373,6 +380,27 @@ async fn collect_messages() -> Messages {
     messages.heading("GET /v1/payments/{id}/receipt");
     messages.add_answer(&service.get(&format!("/v1/payments/{}/receipt", raw(&open))).await);
 
+    messages.heading("Notifications of banks");
+    let path = service.new_callback_path().await;
+    let many = json!({"pix": vec![json!({}); 1_001]}).to_string();
+    for body in ["[]".to_owned(), "{".to_owned(), r#"{"pix": {}}"#.to_owned(), many, " ".repeat(1_100_000)] {
+        messages.add_answer(&service.raw(Method::POST, &path, &[], body).await);
+    }
+    let account = service.scope().account;
+    let callback = service.acquirers().callback_settings(&account).await.unwrap().unwrap();
+    for notice in [
+        json!({}),
+        json!({"notice_id": "", "infraction_id": "a\nb", "end_to_end_id": "?", "status": "x", "situation": "x", "amount": 0,
+            "reason": 7, "response_deadline": "x", "reported_at": "2999-01-01T00:00:00Z"}),
+        json!({"status": "CLOSED", "notice_id": 7}),
+    ] {
+        let body = notice.to_string();
+        let now = service.stack.clock.now().seconds();
+        let signature = canonical(callback.med_secret.as_secret(), now, body.as_bytes());
+        let headers = [("x-signature", signature.as_str())];
+        messages.add_answer(&service.raw(Method::POST, &format!("{path}/med"), &headers, body).await);
+    }
+
     messages.heading("Queries");
     let events = format!("/v1/events?object={}&starting_after=evt_00000000000000000000000000", id(&open));
     for path in QUERIES.iter().copied().chain([events.as_str()]) {
@@ -405,6 +433,7 @@ async fn every_error_message_reads_as_listed() {
       401 unauthorized: The `apikey` header is missing or its key is not valid. Send the key exactly as it was issued.
       401 unauthorized: The dashboard token is missing, expired or logged out. Send `Authorization: Bearer` with a token from POST /v1/auth/login.
       401 unauthorized: The e-mail address or the password is wrong.
+      401 unauthorized: The notification could not be authenticated. Check the registered URL, the client certificate and the source address, and for a MED notice its `X-Signature`.
       403 API_KEY_ROLE_REQUIRED: Only an OWNER or ADMIN of the account can issue, rotate or revoke API keys.
       403 live_key_not_allowed: Sandbox routes simulate the acquirer of test charges. Use an ak_test_ key.
       404 not_found: There is no such charge in this account and mode (test or live). Check the id and the key.
@@ -417,7 +446,8 @@ async fn every_error_message_reads_as_listed() {
       500 internal_error: An internal error occurred. Retrying with the same idempotency key is safe.
 
     Charges and payments
-      422 unprocessable_entity: Live payments are not available yet for this account. Use an ak_test_ key.
+      422 unprocessable_entity: No provider is configured for live payments of this account. Use an ak_test_ key.
+      422 unprocessable_entity: No provider is configured for a requested payment method. Live payments support PIX only.
       403 fraud.customer_velocity_exceeded: This customer has too many charges created within ten minutes. Expired and cancelled charges do not count. Retry later.
       403 fraud.account_velocity_exceeded: The account created too many charges within this minute. Expired and cancelled charges do not count. Retry later.
       422 unprocessable_entity: The charge is EXPIRED. Only a payment held for review can be reviewed.
@@ -434,6 +464,8 @@ async fn every_error_message_reads_as_listed() {
       422 REFUND_NOT_SUPPORTED: The acquirer can't refund payments by CRYPTO.
       422 REFUND_NOT_SUPPORTED: The acquirer does not support refunds by cashout. Use strategy devolution, without `destinationKey` and `passFeeToTenant`.
       422 unprocessable_entity: This account refunds only to the payer. Leave `destinationKey` out, or send the payer's document as their bank reported it.
+      422 unprocessable_entity: The bank did not report the payer's document, so the refund needs a Pix key. Send `destinationKey`, or use strategy devolution.
+      422 payment_not_refundable: A bank returns a Pix only within 90 days, which are over. Use strategy cashout if the account supports it.
       422 unprocessable_entity: Refunds to Pix keys of third parties are limited to 5000 a day (minor units), of which 200 is left today. Refund to the payer (without `destinationKey`) or wait until tomorrow.
       400 invalid_request: `strategy` applies only to payments by Pix; leave it out.
 
@@ -592,6 +624,23 @@ async fn every_error_message_reads_as_listed() {
     GET /v1/payments/{id}/receipt
       422 unprocessable_entity: Only a settled payment has a receipt. Request it after the payment is paid.
 
+    Notifications of banks
+      400 invalid_request: `pix` must be an array.
+      400 invalid_request: `pix` must have at most 1000 elements.
+      400 invalid_request: The body must be at most 1048576 bytes.
+      400 invalid_request: `notice_id` is required: a string of 1 to 64 characters.
+      400 invalid_request: `infraction_id` is required: a string of 1 to 64 characters.
+      400 invalid_request: `end_to_end_id` must be 1 to 64 letters and digits.
+      400 invalid_request: `status` must be one of OPEN, ACKNOWLEDGED, CLOSED, CANCELLED.
+      400 invalid_request: `reported_at` must be an ISO 8601 date-time, such as 2026-11-21T10:00:00.000Z.
+      400 invalid_amount: `notice_id` must be 1 to 64 characters.
+      400 invalid_amount: `infraction_id` must be one line without control characters or characters that change the direction of text.
+      400 invalid_amount: `status` must be one of OPEN, ACKNOWLEDGED, CLOSED, CANCELLED.
+      400 invalid_amount: `situation` must be one of SCAM, ACCOUNT_TAKEOVER, COERCION, FRAUDULENT_ACCESS, OTHER, UNKNOWN.
+      400 invalid_amount: `reported_at` must be at most five minutes in the future.
+      400 invalid_request: `notice_id` must be a string.
+      400 invalid_request: `analysis_result` must be one of AGREED, DISAGREED.
+
     Queries
       400 invalid_request: `color` is not a parameter of this route; leave it out.
       400 invalid_request: `limit` must be an integer from 1 to 100.
@@ -670,7 +719,7 @@ const OTHER_TEXTS: [&str; 14] = [
     "functions/acquirer-worker/",
     "shared/src/acquirer/sandbox.rs",
     // Operators read these.
-    "shared/src/acquirer/configuration.rs",
+    "shared/src/acquirer/configuration/",
     "shared/src/config.rs",
     "domain/src/account/contact.rs",
     "domain/src/ids/",
@@ -682,9 +731,12 @@ const OTHER_TEXTS: [&str; 14] = [
 ];
 
 /// Texts in other files that look like error messages, but are not sent to merchants as errors.
-const OTHER_LITERALS: [&str; 3] = [
-    // It becomes `metadata.failure.reason` of a charge.
+const OTHER_LITERALS: [&str; 5] = [
+    // They become `metadata.failure.reason` of a charge.
     "The sandbox declined the charge.",
+    "The bank removed the charge.",
+    // It becomes the reason of a refund.
+    "Requested at the bank.",
     // Operators read these.
     "must be 3 to 8 upper-case letters",
     "must be PNG, JPEG, WebP, GIF or PDF",

@@ -270,7 +270,7 @@ async fn an_invalid_payment_is_refused_with_every_reason() {
     }
     let seed = &service.stack.seed;
     let valid = json!({"amount": 1000, "paymentMethods": ["PIX"], "idempotencyKey": "k"});
-    let live = service.post_as(&seed.first.live_api_key, "/v1/payments", &valid, &[]).await;
+    let live = service.post_as(&seed.other.live_api_key, "/v1/payments", &valid, &[]).await;
     assert_eq!(live.problem(), (422, "invalid_request_error", "unprocessable_entity"));
     let payment = service.payment(json!({})).await;
     for key in [&seed.first.live_api_key, &seed.other.test_api_key] {

@@ -5,33 +5,51 @@
 use std::collections::BTreeSet;
 
 use axum::http::Method;
+use bank::{MedNature, PayRequest};
 use domain::account::terms::MethodTerms;
+use domain::ids::{ChargeId, ConnectionId};
+use domain::webhook::signature::canonical;
 use local::embedded::fault_proxy::Report;
-use local::stack::Options;
+use local::stack::{Options, Stack};
 use serde_json::json;
 use serde_yaml_ng::Value;
 use shared::webhook::delivery::Deliveries;
 
+use crate::bank_med::credit;
 use crate::invocations::{dispatch, run_acquirer_worker, run_webhook_worker};
-use crate::support::{Listener, Service, id};
+use crate::support::{Client, Listener, Service, id};
 
-/// Returns the DynamoDB actions that a function's statements allow, each with its table or index.
-fn allowed(function: &str) -> BTreeSet<String> {
-    let template: Value = serde_yaml_ng::from_str(local::template::TEMPLATE).unwrap();
+fn template() -> Value {
+    serde_yaml_ng::from_str(local::template::TEMPLATE).unwrap()
+}
+
+/// Returns the statements of a function's own policies.
+fn statements(template: &Value, function: &str) -> Vec<Value> {
     let policies = &template["Resources"][function]["Properties"]["Policies"];
-    let mut actions = BTreeSet::new();
     // A policy that is not a mapping refers to a managed policy of the template. The only one,
     // `NoAcquirerCredentials`, has only a `Deny` statement, so references are skipped.
-    for policy in policies.as_sequence().unwrap().iter().filter(|policy| policy.is_mapping()) {
-        for statement in policy["Statement"].as_sequence().unwrap() {
-            for action in one_or_several(&statement["Action"]) {
-                for resource in one_or_several(&statement["Resource"]) {
-                    actions.insert(format!("{} {}", action.as_str().unwrap(), table(&resource)));
-                }
-            }
-        }
-    }
-    actions.into_iter().filter(|action| action.starts_with("dynamodb:")).collect()
+    let policies = policies.as_sequence().unwrap().iter().filter(|policy| policy.is_mapping());
+    policies.flat_map(|policy| policy["Statement"].as_sequence().unwrap().clone()).collect()
+}
+
+/// Returns the actions of a statement, each with its resource.
+fn actions(statement: &Value) -> Vec<String> {
+    let resources: Vec<String> = one_or_several(&statement["Resource"]).iter().map(table).collect();
+    let on_each = |action: Value| {
+        resources.iter().map(move |resource| format!("{} {resource}", action.as_str().unwrap())).collect()
+    };
+    one_or_several(&statement["Action"])
+        .into_iter()
+        .flat_map(|action| -> Vec<String> { on_each(action) })
+        .collect()
+}
+
+/// Returns the DynamoDB actions that a function's statements allow, each with its table or index. The table
+/// of secrets has a test of its own.
+fn allowed(function: &str) -> BTreeSet<String> {
+    let statements = statements(&template(), function);
+    let actions = statements.iter().flat_map(actions);
+    actions.filter(|action| action.starts_with("dynamodb:") && !action.ends_with(" SecretsTable")).collect()
 }
 
 fn one_or_several(value: &Value) -> Vec<Value> {
@@ -51,6 +69,17 @@ fn table(resource: &Value) -> String {
 /// Returns the DynamoDB actions that the reported requests need.
 fn needed(report: &Report) -> BTreeSet<String> {
     report.actions.iter().map(|action| format!("dynamodb:{action}")).collect()
+}
+
+/// Invokes the acquirer worker with the message that sweeps the local bank, as the event source does.
+async fn run_sweep(stack: &Stack) {
+    let worker = stack.functions.get("AcquirerWorkerFunction").unwrap().clone();
+    let connection = ConnectionId::derive(&stack.bank_url, &stack.seed.bank.client_id);
+    let body = json!({ "sweep": connection }).to_string();
+    let answer = worker(json!({"Records": [{"messageId": "m", "body": body, "eventSource": "aws:sqs"}]}))
+        .await
+        .unwrap();
+    assert_eq!(answer["batchItemFailures"], json!([]));
 }
 
 #[tokio::test]
@@ -131,6 +160,22 @@ async fn each_functions_policy_allows_exactly_the_operations_that_it_uses() {
     // These two are operations of the test's own request for the refunds, not of the worker.
     worker.remove("dynamodb:Query StateTable");
     worker.remove("dynamodb:UpdateItem ApiKeysTable");
+    let headers = [("idempotency-key", "order-live")];
+    let live = &service.stack.seed.first.live_api_key;
+    let live = service.post_as(live, "/v1/pix/charges", &json!({"amount": 1000}), &headers).await.expect(201);
+    let txid = live["pix"]["txid"].as_str().unwrap().to_owned();
+    let paid = service.stack.bank.pay(&PayRequest { txid, ..PayRequest::default() }).unwrap();
+    take_used_actions();
+    // The first sweep finds the payment, the second its devolução by MED.
+    for _ in 0..2 {
+        service.stack.clock.advance(10_000);
+        run_sweep(&service.stack).await;
+        let _returned_or_done =
+            service.stack.bank.open_med_devolucao(&paid.end_to_end_id, None, MedNature::Fraud);
+    }
+    worker.extend(take_used_actions());
+    // Another test checks who may read secrets.
+    worker.remove("dynamodb:GetItem SecretsTable");
     assert_eq!(worker, allowed("AcquirerWorkerFunction"));
     let body = json!({
         "amount": 1000, "paymentMethods": ["PIX"], "idempotencyKey": "m", "webhookUrl": listener.url,
@@ -174,9 +219,11 @@ async fn each_functions_policy_allows_exactly_the_operations_that_it_uses() {
     dispatch(&service.stack).await;
     assert_eq!(take_used_actions(), allowed("EventDispatcherFunction"));
 
-    let message = service.take_queued_emails().await.remove(0);
+    let messages = service.take_queued_emails().await;
     take_used_actions();
-    assert!(service.run_mailer(&message).await);
+    for message in messages {
+        assert!(service.run_mailer(&message).await);
+    }
     assert_eq!(take_used_actions(), allowed("MailerFunction"));
 
     let deliveries = service.deliveries("").await;
@@ -232,4 +279,126 @@ async fn each_functions_policy_allows_exactly_the_operations_that_it_uses() {
     assert!(answer["moved"].as_u64().unwrap() >= 3, "{answer}");
     assert_eq!(take_used_actions(), allowed("SchedulerFunction"));
     assert_eq!(service.get_charge(&waiting).await["status"], "expired", "{}", id(&waiting));
+}
+
+#[tokio::test]
+async fn the_policy_for_banks_notifications_allows_exactly_the_operations_that_they_use() {
+    let service =
+        Service::start_with(Options { fault_proxy: true, event_sources: false, ..Options::in_memory() })
+            .await;
+    let live = Client::new(&service.stack.base_url, &service.stack.seed.first.live_api_key);
+    let created = live.new_charge("order-0001", &json!({"amount": 1000})).await;
+    let charge: ChargeId = id(&created).parse().unwrap();
+    credit(&service, charge, "E1").await;
+    let path = service.new_callback_path().await;
+    let account = service.scope().account;
+    let callback = service.acquirers().callback_settings(&account).await.unwrap().unwrap();
+    let proxy = service.stack.fault_proxy.as_ref().unwrap();
+    proxy.reset();
+    for pix in [
+        json!([{"endToEndId": "E2"}, {}]),
+        json!([{"endToEndId": "E1", "devolucoes": [{"id": "D1", "status": "DEVOLVIDO"}]}]),
+    ] {
+        service.raw(Method::POST, &path, &[], json!({ "pix": pix }).to_string()).await.expect(200);
+    }
+    // The second infraction of a charge queries its cases.
+    for infraction in ["i-1", "i-2"] {
+        let notice = json!({
+            "notice_id": infraction, "infraction_id": infraction, "end_to_end_id": "E1", "status": "OPEN",
+            "reported_at": service.stack.clock.now().to_iso(),
+        });
+        let body = notice.to_string();
+        let now = service.stack.clock.now().seconds();
+        let signature = canonical(callback.med_secret.as_secret(), now, body.as_bytes());
+        let headers = [("x-signature", signature.as_str())];
+        service.raw(Method::POST, &format!("{path}/med"), &headers, body).await.expect(200);
+    }
+    let mut used = needed(&proxy.report());
+    assert!(used.remove("dynamodb:GetItem SecretsTable"));
+    assert_eq!(used, allowed("BankNotificationsFunction"));
+}
+
+/// The keys of the table of secrets that each function may read. No other function may use the table.
+const READERS_OF_SECRETS: [(&str, &[&str]); 4] = [
+    ("AcquirerWorkerFunction", &["acquirer#*", "pix-key#*"]),
+    ("BankNotificationsFunction", &["callback#*"]),
+    ("ChargesFunction", &["acquirer#*"]),
+    ("PaymentsFunction", &["acquirer#*"]),
+];
+
+#[test]
+fn each_function_may_read_only_the_secrets_that_it_needs() {
+    let template = template();
+    let resources = template["Resources"].as_mapping().unwrap();
+    let functions = resources.iter().filter(|(_, resource)| resource["Type"] == "AWS::Serverless::Function");
+    let mut readers = Vec::new();
+    for (name, function) in functions {
+        let name = name.as_str().unwrap();
+        let mentions_secrets =
+            |statement: &Value| actions(statement).iter().any(|action| action.contains("Secrets"));
+        let about_secrets: Vec<Value> =
+            statements(&template, name).into_iter().filter(mentions_secrets).collect();
+        let variable = &function["Properties"]["Environment"]["Variables"]["SECRETS_TABLE_NAME"];
+        let Some((_, keys)) = READERS_OF_SECRETS.iter().find(|(reader, _)| *reader == name) else {
+            assert!(about_secrets.is_empty() && variable.is_null(), "{name}: {about_secrets:?}");
+            continue;
+        };
+        assert!(!variable.is_null(), "{name}");
+        let [read, decrypt] = about_secrets.as_slice() else { panic!("{name}: {about_secrets:?}") };
+        assert_eq!(actions(read), ["dynamodb:GetItem SecretsTable"], "{name}");
+        let expected = json!({"ForAllValues:StringLike": {"dynamodb:LeadingKeys": keys}});
+        assert_eq!(serde_json::to_value(&read["Condition"]).unwrap(), expected, "{name}");
+        assert_eq!(actions(decrypt), ["kms:Decrypt SecretsKey"], "{name}");
+        assert!([read, decrypt].iter().all(|statement| statement["Effect"] == "Allow"), "{name}");
+        readers.push(name.to_owned());
+    }
+    readers.sort();
+    assert_eq!(readers, READERS_OF_SECRETS.map(|(name, _)| name));
+}
+
+/// Until an operator has migrated them, rows of an earlier version contain credentials in the state table.
+#[test]
+fn functions_that_serve_merchants_are_denied_the_former_rows_of_credentials() {
+    let template = template();
+    let resources = template["Resources"].as_mapping().unwrap();
+    let statement =
+        &template["Resources"]["NoAcquirerCredentials"]["Properties"]["PolicyDocument"]["Statement"][0];
+    assert_eq!(
+        (&statement["Effect"], actions(statement)),
+        (&"Deny".into(), vec!["dynamodb:* StateTable".to_owned()])
+    );
+    assert_eq!(statement["Condition"]["ForAnyValue:StringLike"]["dynamodb:LeadingKeys"][0], "acquirer#*");
+    let denied = resources.iter().filter(|(_, resource)| {
+        let policies = resource["Properties"]["Policies"].as_sequence();
+        let is_reference = |policy: &Value| match policy {
+            Value::Tagged(tagged) => tagged.value == "NoAcquirerCredentials",
+            _ => false,
+        };
+        policies.is_some_and(|policies| policies.iter().any(is_reference))
+    });
+    let mut denied: Vec<&str> = denied.map(|(name, _)| name.as_str().unwrap()).collect();
+    denied.sort_unstable();
+    assert_eq!(
+        denied,
+        [
+            "AcquirerEventsFunction",
+            "BankNotificationsFunction",
+            "ChargesFunction",
+            "MedFunction",
+            "PaymentsFunction",
+            "WalletsFunction",
+            "WebhooksFunction",
+        ]
+    );
+}
+
+#[test]
+fn the_table_of_secrets_has_no_stream_and_a_key_of_its_own() {
+    let template = template();
+    let table = &template["Resources"]["SecretsTable"]["Properties"];
+    assert!(table["StreamSpecification"].is_null());
+    assert_eq!(table["SSESpecification"]["SSEType"], "KMS");
+    assert_eq!(table["PointInTimeRecoverySpecification"]["PointInTimeRecoveryEnabled"], true);
+    assert_eq!(table["DeletionProtectionEnabled"], true);
+    assert_eq!(template["Resources"]["SecretsKey"]["Properties"]["EnableKeyRotation"], true);
 }

@@ -13,13 +13,13 @@ use tokio::process::{Child, Command};
 use crate::support::{Client, Listener, eventually, id};
 
 /// A service that runs as a separate process in its own directory.
-struct Process {
+pub(crate) struct Process {
     child: Child,
-    client: Client,
+    pub(crate) client: Client,
 }
 
 impl Process {
-    async fn start(directory: &Path) -> Self {
+    pub(crate) async fn start(directory: &Path) -> Self {
         let ready_file = directory.join("ready.json");
         let _ = std::fs::remove_file(&ready_file);
         let child = Command::new(env!("CARGO_BIN_EXE_local"))
@@ -39,16 +39,16 @@ impl Process {
     }
 
     /// Kills the process with `SIGKILL`.
-    async fn kill(mut self) {
+    pub(crate) async fn kill(mut self) {
         self.child.kill().await.unwrap();
     }
 }
 
 /// A temporary directory that is removed on drop.
-struct TemporaryDirectory(PathBuf);
+pub(crate) struct TemporaryDirectory(pub(crate) PathBuf);
 
 impl TemporaryDirectory {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let directory = std::env::temp_dir().join(format!("service-{}", uuid::Uuid::new_v4()));
         std::fs::create_dir_all(&directory).unwrap();
         Self(directory)
@@ -204,6 +204,7 @@ async fn the_startup_message_contains_a_curl_command_that_works() {
     let ready: Value =
         serde_json::from_slice(&std::fs::read(directory.0.join("ready.json")).unwrap()).unwrap();
     let expected = [
+        "bank_url",
         "base_url",
         "bucket",
         "dashboard",
@@ -212,6 +213,7 @@ async fn the_startup_message_contains_a_curl_command_that_works() {
         "member_token",
         "other_account",
         "s3_url",
+        "secrets_table",
         "sqs_url",
         "table",
         "test_api_key",

@@ -23,8 +23,10 @@ use hyper_util::client::legacy::Client as HttpClient;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use local::stack::{Options, Stack};
+use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 use shared::account::Accounts;
+use shared::acquirer::configuration::AccountAcquirers;
 use shared::api_key::ApiKeys;
 use shared::charge::Charges;
 use shared::services::{change_account_settings, verify_ledger};
@@ -235,6 +237,21 @@ impl Service {
     /// Returns a store on the state table that bypasses the functions and the fault proxy.
     pub(crate) fn store(&self) -> Store {
         Store::new(local::sdk::dynamodb(&self.stack.endpoints.dynamodb_url), "StateTable")
+    }
+
+    /// Returns the repository of accounts' acquirers, which bypasses the functions and the fault proxy.
+    pub(crate) fn acquirers(&self) -> AccountAcquirers {
+        let secrets = Store::new(local::sdk::dynamodb(&self.stack.endpoints.dynamodb_url), "SecretsTable");
+        AccountAcquirers::new(self.store(), secrets)
+    }
+
+    /// Creates another callback token of the first account. Returns the path of its bank's notifications.
+    pub(crate) async fn new_callback_path(&self) -> String {
+        let now = self.stack.clock.now();
+        let account = self.scope().account;
+        let rotated = self.acquirers().rotate_callback_token(account, None, &operator(), now).await;
+        let (_, url) = rotated.unwrap();
+        url.expose_secret().strip_prefix(&self.base_url).unwrap().to_owned()
     }
 
     /// Returns the scope of the first account's test key.

@@ -636,7 +636,7 @@ async fn the_postings_of_refunds_and_cases_debit_covered_balances_or_write_nothi
         merchant_bears_pix_out: false,
     };
     let refund = async |share: &RefundShare| {
-        let posting = rules::refund_requested(cause(), share, Some(held.day)).unwrap();
+        let posting = rules::refund_requested(cause(), share, Some(held.day), MinorUnits::ZERO).unwrap();
         let mut update = store.start_update("a wallet");
         let mut credits = CachedCredits::default();
         match wallets.plan_debit(&mut update, &mut credits, &posting, Vec::new()).await.unwrap() {

@@ -1,11 +1,20 @@
 //! Acquirers: the institutions that take the payer's money. [`Acquirer`] is their common interface.
 //! [`Acquirers`] selects the acquirer: for a new charge by its mode, and for a stored charge or refund by the
 //! name in its row. The crate `artefacts` encodes what the payer pays with, such as a BR Code or a boleto.
+//! The crate `api-pix` has the requests to banks.
 
+mod banks;
 pub mod configuration;
+pub mod pix;
 mod queue;
 mod sandbox;
 mod view;
+
+use std::time::Duration;
+
+pub use api_pix::{PixQuery, Priority};
+pub use banks::Banks;
+pub use pix::{PixBank, Removal};
 
 pub use queue::{AcquirerMessage, AcquirerQueue};
 use serde_json::{Map, Value};
@@ -15,32 +24,57 @@ use domain::account::AccountSettings;
 use domain::acquirer::{AcquirerName, RefundCapabilities};
 use domain::charge::Charge;
 use domain::charge::transition::Finalised;
-use domain::ids::{Mode, Scope};
+use domain::ids::{AccountId, ConnectionId, Mode, Scope};
 use domain::refund::{Refund, RefundOutcome};
 use domain::time::Timestamp;
 
 use crate::config::PublicUrls;
+use crate::store::StoreError;
 
 /// Why a request to an acquirer failed.
 #[derive(Debug, thiserror::Error)]
 pub enum AcquirerError {
-    /// The service can't make live charges for the account. The merchant sees this text.
-    #[error("Live payments are not available yet for this account. Use an ak_test_ key.")]
+    /// No acquirer is configured for the account's live charges. The merchant sees this text.
+    #[error("No provider is configured for live payments of this account. Use an ak_test_ key.")]
     NotConfigured,
+    /// The account's acquirer for live charges does not support a requested payment method. The merchant sees
+    /// this text.
+    #[error("No provider is configured for a requested payment method. Live payments support PIX only.")]
+    MethodNotConfigured,
     /// The acquirer did not answer.
     #[error("the acquirer did not answer: {0}")]
     Unavailable(String),
+    /// The acquirer's settings could not be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
     /// An artefact can't represent the charge. The validation should have refused the request, so this is a
     /// defect of the service.
     #[error("an artefact can't represent the charge: {0}")]
     InvalidArtefact(String),
 }
 
-/// The acquirer of a charge. Only the sandbox exists so far.
+/// Waits for the answer of an acquirer, but no longer than `limit`.
+///
+/// # Errors
+///
+/// [`AcquirerError::Unavailable`] when the time is over. The request may have been executed.
+pub async fn within<T>(
+    limit: Duration,
+    request: impl Future<Output = Result<T, AcquirerError>>,
+) -> Result<T, AcquirerError> {
+    match tokio::time::timeout(limit, request).await {
+        Ok(answered) => answered,
+        Err(_elapsed) => Err(AcquirerError::Unavailable("the acquirer did not answer in time".to_owned())),
+    }
+}
+
+/// The acquirer of a charge.
 #[derive(Clone, Debug)]
 pub enum Acquirer {
     /// The simulated acquirer of all test keys. It uses no network.
     Sandbox,
+    /// A bank that serves API Pix, with the account's credentials.
+    Pix(Box<PixBank>),
 }
 
 /// The status of a charge as its acquirer reports it. It contains no document of the payer.
@@ -51,8 +85,8 @@ pub struct ProviderStatus {
     /// The acquirer's id of the charge.
     pub transaction_id: String,
     /// The status in the acquirer's vocabulary.
-    pub status: &'static str,
-    /// The acquirer's whole response.
+    pub status: String,
+    /// The acquirer's response, without fields that may contain a document or a name.
     pub raw_response: Map<String, Value>,
 }
 
@@ -69,45 +103,81 @@ pub enum RefundProgress {
 }
 
 /// Selects the acquirer of a charge or refund.
-///
-/// The service can't call a bank yet, so the selection does not use the account's [`configuration`]. The
-/// functions that serve merchants could not read it either. The template denies them access to its row, which
-/// contains the acquirer's credentials.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Acquirers;
+#[derive(Clone, Debug)]
+pub struct Acquirers {
+    /// `None` in a function that calls no bank: it can't read the banks' credentials.
+    banks: Option<Banks>,
+}
 
 impl Acquirers {
+    /// Returns the selection for a function that calls no bank.
+    pub fn without_banks() -> Self {
+        Self { banks: None }
+    }
+
+    /// Returns the selection for a function that may call banks.
+    pub fn with_banks(banks: Banks) -> Self {
+        Self { banks: Some(banks) }
+    }
+
     /// Returns the acquirer of a scope's new charges.
     ///
     /// # Errors
     ///
-    /// [`AcquirerError::NotConfigured`] for live keys, even if an operator configured an acquirer.
-    pub fn for_new_charges(&self, scope: &Scope) -> Result<Acquirer, AcquirerError> {
-        self.named(match scope.mode {
-            Mode::Test => AcquirerName::Sandbox,
-            Mode::Live => AcquirerName::Pix,
-        })
+    /// [`AcquirerError::NotConfigured`] for the live mode of an account without an acquirer.
+    pub async fn for_new_charges(&self, scope: &Scope) -> Result<Acquirer, AcquirerError> {
+        match scope.mode {
+            Mode::Test => Ok(Acquirer::Sandbox),
+            Mode::Live => {
+                let banks = self.banks.as_ref().ok_or(AcquirerError::NotConfigured)?;
+                Ok(Acquirer::Pix(Box::new(banks.of(scope.account).await?)))
+            }
+        }
     }
 
     /// Returns the acquirer by the name in a charge's or refund's row.
     ///
     /// # Errors
     ///
-    /// [`AcquirerError::NotConfigured`] for [`AcquirerName::Pix`], a bank, which the service can't call yet.
-    pub fn named(&self, name: AcquirerName) -> Result<Acquirer, AcquirerError> {
+    /// [`AcquirerError::Unavailable`] when the service has no credentials for the bank any more.
+    pub async fn named(
+        &self,
+        name: AcquirerName,
+        account: AccountId,
+        connection: Option<ConnectionId>,
+    ) -> Result<Acquirer, AcquirerError> {
         match name {
             AcquirerName::Sandbox => Ok(Acquirer::Sandbox),
-            AcquirerName::Pix => Err(AcquirerError::NotConfigured),
+            AcquirerName::Pix => Ok(Acquirer::Pix(Box::new(self.banks()?.at(account, connection).await?))),
         }
+    }
+
+    /// Returns the acquirer of a stored charge.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Self::named`].
+    pub async fn of_charge(&self, charge: &Charge) -> Result<Acquirer, AcquirerError> {
+        self.named(charge.acquirer, charge.scope.account, charge.connection).await
+    }
+
+    /// Returns the banks.
+    ///
+    /// # Errors
+    ///
+    /// [`AcquirerError::Unavailable`] in a function that calls no bank.
+    pub fn banks(&self) -> Result<&Banks, AcquirerError> {
+        let missing = || AcquirerError::Unavailable("this function has no access to banks".to_owned());
+        self.banks.as_ref().ok_or_else(missing)
     }
 }
 
-#[expect(clippy::unused_async, reason = "real acquirers answer over a network; only the sandbox does not")]
 impl Acquirer {
     /// The acquirer's name in rows.
     pub fn name(&self) -> AcquirerName {
         match self {
             Self::Sandbox => AcquirerName::Sandbox,
+            Self::Pix(_) => AcquirerName::Pix,
         }
     }
 
@@ -115,10 +185,13 @@ impl Acquirer {
     pub fn refund_capabilities(&self) -> RefundCapabilities {
         match self {
             Self::Sandbox => sandbox::REFUND_CAPABILITIES,
+            Self::Pix(bank) => bank.refund_capabilities(),
         }
     }
 
-    /// Requests the progress of a refund whose status is `IN_PROGRESS`.
+    /// Requests a refund from a bank if the bank does not know it yet, and returns its progress. The second
+    /// value is the bank's id of the refund. `paid_at`: when the payment was received. The sandbox needs no
+    /// request.
     ///
     /// # Errors
     ///
@@ -126,10 +199,12 @@ impl Acquirer {
     pub async fn refund_progress(
         &self,
         refund: &Refund,
+        paid_at: Timestamp,
         now: Timestamp,
-    ) -> Result<RefundProgress, AcquirerError> {
+    ) -> Result<(RefundProgress, Option<String>), AcquirerError> {
         match self {
-            Self::Sandbox => Ok(sandbox::refund_progress(refund, now)),
+            Self::Sandbox => Ok((sandbox::refund_progress(refund, now), None)),
+            Self::Pix(bank) => bank.refund_progress(refund, paid_at, now).await,
         }
     }
 
@@ -141,19 +216,23 @@ impl Acquirer {
     pub async fn status_of(&self, charge: &Charge) -> Result<Option<ProviderStatus>, AcquirerError> {
         match self {
             Self::Sandbox => Ok(sandbox::status_of(charge)),
+            Self::Pix(bank) => bank.status_of(charge).await,
         }
     }
 
-    /// Whether the acquirer takes too long to create the artefacts during the merchant's request. Such a
-    /// charge is created as `PENDING`, and `acquirer-worker` finalises it.
+    /// Whether the sandbox simulates an acquirer that takes too long to create the artefacts during the
+    /// merchant's request. Such a charge is created as `PENDING`, and `acquirer-worker` finalises it. A bank
+    /// is always called during the request.
     pub fn finalises_asynchronously(&self, charge: &Charge) -> bool {
         match self {
             Self::Sandbox => sandbox::Finalisation::of(charge)
                 .is_some_and(|finalisation| finalisation.is_asynchronous(charge)),
+            Self::Pix(_) => false,
         }
     }
 
     /// Finalises a new or `PENDING` charge: creates its artefacts or reports that the acquirer refused it.
+    /// `is_first`: no earlier attempt can have reached the acquirer.
     ///
     /// # Errors
     ///
@@ -164,10 +243,12 @@ impl Acquirer {
         charge: &Charge,
         settings: &AccountSettings,
         public_urls: &PublicUrls,
+        is_first: bool,
         now: Timestamp,
     ) -> Result<Finalised, AcquirerError> {
         match self {
             Self::Sandbox => sandbox::finalise(charge, settings, public_urls, now),
+            Self::Pix(bank) => bank.create(charge, settings, is_first).await,
         }
     }
 }

@@ -2,29 +2,45 @@
 
 use serde::{Deserialize, Serialize};
 
-use domain::ids::{ChargeId, RefundId};
+use domain::ids::{AcquirerPaymentId, ChargeId, ConnectionId, EndToEndId, RefundId, Scope};
 
 use crate::queue::{Message, Queue};
 
 /// A message. It identifies the row for which `acquirer-worker` must call the acquirer.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AcquirerMessage {
     /// Finalise this charge, which is `PENDING` and has no artefacts yet.
     Finalise(ChargeId),
     /// A refund that has not ended.
     Refund(RefundId),
+    /// Remove this overdue charge at its bank, which then expires it.
+    Expire(ChargeId),
+    /// Read this Pix back from the bank that reported it.
+    ReadBack(EndToEndId),
+    /// Return this incoming payment to its payer.
+    Return {
+        /// The scope of the payment.
+        scope: Scope,
+        /// The payment.
+        payment: AcquirerPaymentId,
+    },
+    /// Read the list of Pix of this bank connection.
+    Sweep(ConnectionId),
 }
 
 /// The queue of [`AcquirerMessage`]s.
 pub type AcquirerQueue = Queue<AcquirerMessage>;
 
 impl Message for AcquirerMessage {
-    /// Groups messages by charge, so that the messages of one charge do not delay those of other charges.
+    /// Groups messages by charge or payment, so that the messages of one do not delay those of others.
     fn group(&self) -> String {
         match self {
-            Self::Finalise(id) => id.raw(),
+            Self::Finalise(id) | Self::Expire(id) => id.raw(),
             Self::Refund(id) => id.charge().raw(),
+            Self::ReadBack(id) => id.to_string(),
+            Self::Return { payment, .. } => payment.to_string(),
+            Self::Sweep(connection) => connection.to_string(),
         }
     }
 }

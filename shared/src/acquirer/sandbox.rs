@@ -262,5 +262,5 @@ pub(super) fn status_of(charge: &Charge) -> Option<ProviderStatus> {
         "paid_at": charge.applied_payment.as_ref().map(|applied| applied.paid_at),
     });
     let raw_response = raw_response.as_object().cloned().unwrap_or_default();
-    Some(ProviderStatus { provider: "sandbox", transaction_id, status, raw_response })
+    Some(ProviderStatus { provider: "sandbox", transaction_id, status: status.to_owned(), raw_response })
 }

@@ -14,7 +14,7 @@ pub struct ProviderStatusView {
     local_status: TransactionStatus,
     provider: Option<&'static str>,
     provider_transaction_id: Option<String>,
-    provider_status: Option<&'static str>,
+    provider_status: Option<String>,
     raw_response: Map<String, Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'static str>,

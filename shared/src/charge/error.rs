@@ -3,6 +3,7 @@
 use domain::charge::TransactionStatus;
 use domain::charge::transition::Rejection;
 
+use crate::random::RandomError;
 use crate::store::StoreError;
 
 /// Why a charge was not inserted or changed.
@@ -25,4 +26,7 @@ pub enum ChargeError {
     /// A read or write of DynamoDB failed.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The operating system returned no random bytes for the id of an audit row.
+    #[error(transparent)]
+    Random(#[from] RandomError),
 }

@@ -2,7 +2,7 @@
 //! five DynamoDB requests, including the one for authentication. At most three of them are in sequence. This
 //! bound does not depend on the number of stored charges.
 
-use domain::charge::{Charge, PublicStatus, StoredCharge};
+use domain::charge::{Charge, PublicStatus, StoredCharge, TransactionStatus};
 use domain::ids::{ChargeId, Scope};
 use domain::row::{Key, sortable};
 use domain::tax_id::Document;
@@ -23,6 +23,9 @@ const MAX_LIMIT: u32 = 100;
 /// covers both, so the status is checked after the rows are read. Such a page may contain fewer charges than
 /// `limit` although more follow.
 const FILTERED_WINDOW: usize = 200;
+
+/// The number of charges of which one page of [`Charges::held_for_review`] shows those that are held.
+const REVIEW_PAGE: usize = 100;
 
 const PARAMETERS: [&str; 6] =
     ["limit", "starting_after", "status", "created_after", "created_before", "customer_id"];
@@ -139,6 +142,38 @@ impl Charges {
         let more_entries = entries.len() > window;
         entries.truncate(window);
         self.page(filter, &entries, more_entries, now).await
+    }
+
+    /// Reads a page of a scope's charges whose payments are held for review, newest first. `cursor` is the last
+    /// charge of the previous page. A page may contain few charges although more follow, because charges whose
+    /// card holders are authenticating have the same status and are left out.
+    ///
+    /// # Errors
+    ///
+    /// When DynamoDB fails.
+    pub async fn held_for_review(
+        &self,
+        scope: &Scope,
+        cursor: Option<&StoredCharge>,
+        now: Timestamp,
+    ) -> Result<ChargePage, StoreError> {
+        let cursor = cursor.map(|charge| charge.as_stored().list_sort());
+        let to = cursor.clone().unwrap_or_else(|| "~".to_owned());
+        let partition = Charge::status_partition(scope, TransactionStatus::Processing);
+        // Reads two extra entries: the cursor's own entry, and one that shows whether more follow.
+        let limit = REVIEW_PAGE.saturating_add(2);
+        let range = ("0", to.as_str());
+        let mut entries =
+            self.store.list(ListIndex::ByStatus, &partition, range, Order::NewestFirst, limit).await?;
+        entries.retain(|entry| Some(&entry.sort) != cursor.as_ref());
+        let more_entries = entries.len() > REVIEW_PAGE;
+        entries.truncate(REVIEW_PAGE);
+        let keys: Vec<Key> = entries.into_iter().map(|entry| entry.key).collect();
+        let rows: Vec<StoredCharge> = self.store.get_in_order(&keys).await?;
+        let mut charges: Vec<Charge> = rows.into_iter().map(|charge| charge.read_at(now)).collect();
+        let next_cursor = charges.last().map(|charge| charge.id).filter(|_| more_entries);
+        charges.retain(Charge::is_held_for_review);
+        Ok(ChargePage { charges, next_cursor })
     }
 
     async fn entries(

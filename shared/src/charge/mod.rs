@@ -20,3 +20,4 @@ pub use error::ChargeError;
 pub use list::{ChargeFilter, ChargePage};
 pub use path::ChargePath;
 pub use repository::Charges;
+pub(crate) use repository::{WritePlan, recorded_payment_writes};

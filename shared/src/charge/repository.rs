@@ -1,14 +1,17 @@
 //! Reads charges and writes their changes.
 
-use domain::charge::transition::{self, Command, IncomingPaymentWrite, Outcome};
-use domain::charge::{Charge, StoredCharge};
+use domain::account::terms::MethodTerms;
+use domain::audit::{Audit, Operator};
+use domain::charge::transition::{self, Command, Finalised, IncomingPaymentWrite, Outcome, RecordedPayment};
+use domain::charge::{Charge, Decision, StoredCharge};
 use domain::ids::ChargeId;
 use domain::row::Key;
 use domain::time::Timestamp;
 
+use crate::audit;
 use crate::auth::Caller;
 use crate::charge::ChargeError;
-use crate::store::{Inserted, Store, StoreError, Write, reuse_or_read};
+use crate::store::{CommitOutcome, Inserted, Store, StoreError, Write, reuse_or_read};
 use crate::wallet::counters::{self, DebitCheck};
 
 /// The repository of the charges of all scopes.
@@ -43,6 +46,46 @@ impl Charges {
         self.store.get_in_order(&keys).await
     }
 
+    /// Takes the lease of a pending charge that was just read, for `seconds`. `None`: another caller changed
+    /// the charge meanwhile.
+    pub async fn lease(
+        &self,
+        charge: &Charge,
+        seconds: i64,
+        now: Timestamp,
+    ) -> Result<Option<Charge>, StoreError> {
+        let leased = charge.with_lease(now.plus_seconds(seconds).ok(), now);
+        match self.store.commit(vec![Write::replace(&leased, charge.version)?]).await? {
+            CommitOutcome::Done => Ok(Some(leased)),
+            CommitOutcome::Conflict { .. } => Ok(None),
+        }
+    }
+
+    /// Ends the lease that the caller holds. If another caller changed the charge meanwhile, nothing is
+    /// written.
+    pub async fn release_lease(&self, leased: &Charge, now: Timestamp) -> Result<(), StoreError> {
+        let released = leased.with_lease(None, now);
+        self.store.commit(vec![Write::replace(&released, leased.version)?]).await.map(|_conflict_or_done| ())
+    }
+
+    /// Applies the acquirer's answer to a pending charge whose row the caller has just written or read.
+    ///
+    /// # Errors
+    ///
+    /// [`ChargeError::Store`] when DynamoDB fails.
+    pub async fn finalise(
+        &self,
+        charge: Charge,
+        finalised: Finalised,
+        now: Timestamp,
+    ) -> Result<Charge, ChargeError> {
+        let command = match finalised {
+            Finalised::Made(artefacts) => Command::Finalise { artefacts },
+            Finalised::Refused { reason, code } => Command::Decline { reason, code },
+        };
+        self.apply(StoredCharge::written(charge), &command, now).await
+    }
+
     /// Applies a command to a charge that was just read, in one transaction. If another caller changed the
     /// charge meanwhile, reads the charge again and retries. Returns the charge after the change.
     ///
@@ -55,7 +98,7 @@ impl Charges {
         command: &Command,
         now: Timestamp,
     ) -> Result<Charge, ChargeError> {
-        self.apply_by(None, charge, command, now).await
+        self.apply_by(Author::Service, charge, command, now).await
     }
 
     /// Cancels a charge that was just read, at the merchant's request.
@@ -69,12 +112,36 @@ impl Charges {
         by: &Caller,
         now: Timestamp,
     ) -> Result<Charge, ChargeError> {
-        self.apply_by(Some(by), charge, &Command::Cancel, now).await
+        self.apply_by(Author::Merchant(by), charge, &Command::Cancel, now).await
+    }
+
+    /// Ends the manual review of a charge that was just read, as an operator decided, and writes an audit row.
+    /// `terms` apply if the payment is credited. A review that ended with the same decision changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`ChargeError::Rejected`] when the charge has no payment that is held for review.
+    pub async fn review(
+        &self,
+        charge: StoredCharge,
+        (decision, terms): (Decision, MethodTerms),
+        by: &Operator,
+        now: Timestamp,
+    ) -> Result<Charge, ChargeError> {
+        let stored = charge.as_stored();
+        let action = match decision {
+            Decision::Approve => "review.approve",
+            Decision::Return => "review.return",
+        };
+        let audit = audit::by_operator(by, stored.scope.account, action, stored.id.to_string(), now)?;
+        let money = format!("{} {} {}", stored.scope.mode, stored.currency, stored.amount.minor());
+        let audit = audit.with_details(money);
+        self.apply_by(Author::Operator(&audit), charge, &Command::Review { decision, terms }, now).await
     }
 
     async fn apply_by(
         &self,
-        by: Option<&Caller>,
+        by: Author<'_>,
         charge: StoredCharge,
         command: &Command,
         now: Timestamp,
@@ -105,9 +172,10 @@ impl Charges {
                 .map_err(|rejection| ChargeError::Rejected { rejection, status: current.status })?;
             let mut planned = match outcome {
                 Outcome::Unchanged => return Ok(current),
-                outcome => WritePlan::from_outcome(with_actor(by, outcome), &current)?,
+                outcome => WritePlan::from_outcome(with_actor(by.caller(), outcome), &current)?,
             };
             planned.writes.extend(self.slot_release_writes(&current, &planned.next, now).await?);
+            planned.writes.extend(by.audit().map(Write::insert).transpose()?);
             payment_insert = planned.payment_insert;
             if update.commit(planned.writes).await? {
                 return Ok(planned.next);
@@ -130,9 +198,37 @@ impl Charges {
         self.apply(charge, &Command::Expire { at }, now).await
     }
 
-    pub(super) async fn get_existing(&self, id: ChargeId) -> Result<StoredCharge, StoreError> {
+    /// Reads a charge that must exist.
+    pub async fn get_existing(&self, id: ChargeId) -> Result<StoredCharge, StoreError> {
         let missing = || StoreError::Corrupt(format!("the charge {id} no longer exists"));
         self.find(Some(id)).await?.ok_or_else(missing)
+    }
+}
+
+/// Who changes a charge.
+#[derive(Clone, Copy)]
+enum Author<'a> {
+    /// The service itself, for example after a notification of the acquirer.
+    Service,
+    /// The merchant, with an API key. The audit row is derived from the charge's row.
+    Merchant(&'a Caller),
+    /// An operator, with the audit row that the change also writes.
+    Operator(&'a Audit),
+}
+
+impl<'a> Author<'a> {
+    fn caller(self) -> Option<&'a Caller> {
+        match self {
+            Self::Merchant(caller) => Some(caller),
+            Self::Service | Self::Operator(_) => None,
+        }
+    }
+
+    fn audit(self) -> Option<&'a Audit> {
+        match self {
+            Self::Operator(audit) => Some(audit),
+            Self::Service | Self::Merchant(_) => None,
+        }
     }
 }
 
@@ -155,20 +251,20 @@ fn with_actor(caller: Option<&Caller>, outcome: Outcome) -> Outcome {
 }
 
 /// The writes of an outcome, and their result.
-struct WritePlan {
-    writes: Vec<Write>,
+pub(crate) struct WritePlan {
+    pub(crate) writes: Vec<Write>,
     /// The charge after the writes.
-    next: Charge,
+    pub(crate) next: Charge,
     /// The index in `writes` of the incoming payment's insert. That insert fails when the payment was
     /// reported before.
-    payment_insert: Option<usize>,
+    pub(crate) payment_insert: Option<usize>,
 }
 
 impl WritePlan {
-    fn from_outcome(outcome: Outcome, current: &Charge) -> Result<Self, StoreError> {
+    pub(crate) fn from_outcome(outcome: Outcome, current: &Charge) -> Result<Self, StoreError> {
         let replace = |next: &Charge| Write::replace(next, current.version);
         let mut planned = Self { writes: Vec::new(), next: current.clone(), payment_insert: None };
-        let (posting, incoming) = match outcome {
+        let (posting, moved) = match outcome {
             Outcome::Unchanged => return Ok(planned),
             Outcome::Changed(next) => {
                 planned.writes.push(replace(&next)?);
@@ -178,26 +274,37 @@ impl WritePlan {
             Outcome::Credited { charge: next, posting } => {
                 planned.writes.push(replace(&next)?);
                 planned.next = *next;
-                (*posting, None)
+                (Some(*posting), None)
             }
             Outcome::Paid { charge: next, moved } => {
                 planned.writes.push(replace(&next)?);
                 planned.next = *next;
-                (moved.posting, Some(moved.incoming_payment))
+                (None, Some(moved))
             }
-            Outcome::Unapplied(moved) => (moved.posting, Some(moved.incoming_payment)),
+            Outcome::Unapplied(moved) => (None, Some(moved)),
         };
-        match incoming {
-            None => {}
-            Some(IncomingPaymentWrite::Insert(incoming)) => {
+        if let Some(moved) = moved {
+            if matches!(moved.incoming_payment, IncomingPaymentWrite::Insert(_)) {
                 planned.payment_insert = Some(planned.writes.len());
-                planned.writes.push(Write::insert(&incoming)?);
             }
-            Some(IncomingPaymentWrite::Replace(incoming)) => {
-                planned.writes.push(Write::replace(&incoming, incoming.version.saturating_sub(1))?);
-            }
+            planned.writes.extend(recorded_payment_writes(&moved)?);
         }
-        planned.writes.extend(counters::posting_writes(&posting, DebitCheck::Unchecked)?);
+        if let Some(posting) = posting {
+            planned.writes.extend(counters::posting_writes(&posting, DebitCheck::Unchecked)?);
+        }
         Ok(planned)
     }
+}
+
+/// Returns the writes of a payment's row and of its posting. The first is that of the row.
+pub(crate) fn recorded_payment_writes(moved: &RecordedPayment) -> Result<Vec<Write>, StoreError> {
+    let row = match &moved.incoming_payment {
+        IncomingPaymentWrite::Insert(incoming) => Write::insert(incoming)?,
+        IncomingPaymentWrite::Replace(incoming) => {
+            Write::replace(incoming, incoming.version.saturating_sub(1))?
+        }
+    };
+    let mut writes = vec![row];
+    writes.extend(counters::posting_writes(&moved.posting, DebitCheck::Unchecked)?);
+    Ok(writes)
 }

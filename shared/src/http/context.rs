@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use axum::extract::{FromRequestParts, Request};
+use axum::extract::{FromRequestParts, MatchedPath, Request};
 use axum::http::header::{CACHE_CONTROL, HeaderMap};
 use axum::http::request::Parts;
 use axum::http::{Extensions, HeaderValue, Uri};
@@ -28,6 +28,9 @@ pub(super) const RATE_LIMIT: &str = "x-ratelimit-limit-minute";
 
 /// The header with the number of requests that the caller may still make in this minute.
 pub(super) const RATE_LIMIT_REMAINING: &str = "x-ratelimit-remaining-minute";
+
+/// Replaces the route in the log line of a request that matches none.
+const NO_ROUTE: &str = "(no route)";
 
 /// The longest `X-Request-Id` that the response repeats, in bytes. A longer id is replaced by a new one.
 const MAX_REQUEST_ID_BYTES: usize = 512;
@@ -178,11 +181,12 @@ pub fn problem_response(headers: &HeaderMap, problem: &Problem) -> Response {
 }
 
 /// The middleware of all functions. It builds the request's context, renders errors, sets the headers that
-/// every response has, and logs the request.
+/// every response has, and logs the request. The log contains the route, such as `/v1/charges/{id}`. It never
+/// contains the path, because the path of a bank's notification contains a token.
 pub(super) async fn wrap_request(mut request: Request, next: Next) -> Response {
     let context = RequestContext::of(request.headers(), request.uri(), request.extensions());
     let method = request.method().clone();
-    let path = request.uri().path().to_owned();
+    let route = request.extensions().get::<MatchedPath>().cloned();
     request.extensions_mut().insert(context.clone());
     let mut response = next.run(request).await;
     if let Some(problem) = response.extensions_mut().remove::<Problem>() {
@@ -200,7 +204,8 @@ pub(super) async fn wrap_request(mut request: Request, next: Next) -> Response {
     context.id.set_header(&mut response);
     let key = caller.and_then(|caller| caller.fingerprint.as_deref());
     let status = response.status().as_u16();
-    tracing::info!(key, request_id = %context.id, "{method} {path} {status}");
+    let route = route.as_ref().map_or(NO_ROUTE, MatchedPath::as_str);
+    tracing::info!(key, request_id = %context.id, "{method} {route} {status}");
     response
 }
 

@@ -4,7 +4,7 @@
 //! [`Fields`] reads one field after another and collects the failures. [`Fields::finish`] then returns either
 //! the parsed value or all failures. A field that is `null` is treated as absent.
 
-use axum::body::to_bytes;
+use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{FromRequest, Request};
 use axum::http::header::CONTENT_TYPE;
 use email_address::{EmailAddress, Options};
@@ -39,9 +39,7 @@ impl<S: Sync> FromRequest<S> for JsonBody {
 
     async fn from_request(request: Request, _state: &S) -> Result<Self, Problem> {
         let (parts, body) = request.into_parts();
-        let bytes = to_bytes(body, MAX_BODY_BYTES).await.map_err(|_too_long_or_broken| {
-            Problem::Unreadable(format!("The body must be at most {MAX_BODY_BYTES} bytes."))
-        })?;
+        let bytes = read_body(body, MAX_BODY_BYTES).await?;
         if bytes.is_empty() {
             return Ok(Self(JsonObject::new()));
         }
@@ -51,6 +49,25 @@ impl<S: Sync> FromRequest<S> for JsonBody {
         }
         json::parse_object(&bytes).map(Self)
     }
+}
+
+/// A request's body of at most `MAX` bytes, for a route whose sender does not send JSON as this API requires
+/// it, or whose signature is computed from the bytes. The content type is not checked.
+#[derive(Clone, Debug)]
+pub struct RawBody<const MAX: usize>(pub Bytes);
+
+impl<S: Sync, const MAX: usize> FromRequest<S> for RawBody<MAX> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, _state: &S) -> Result<Self, Problem> {
+        read_body(request.into_body(), MAX).await.map(Self)
+    }
+}
+
+async fn read_body(body: Body, max_bytes: usize) -> Result<Bytes, Problem> {
+    to_bytes(body, max_bytes).await.map_err(|_too_long_or_broken| {
+        Problem::Unreadable(format!("The body must be at most {max_bytes} bytes."))
+    })
 }
 
 fn is_json(content_type: &str) -> bool {

@@ -13,7 +13,7 @@ mod problem;
 pub use accept::MediaType;
 pub use context::{ClientHeaders, RateLimit, RequestContext, RequestId, problem_response};
 pub use created::Created;
-pub use intake::{Fields, JsonBody, Object, Query};
+pub use intake::{Fields, JsonBody, Object, Query, RawBody};
 pub use json::{JsonObject, JsonValue};
 pub use path::{IdPair, IdPath};
 pub use problem::{Detail, Problem};

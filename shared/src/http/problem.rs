@@ -52,6 +52,8 @@ pub enum Problem {
     NotLoggedIn,
     /// 401 `unauthorized`: no user has this e-mail address, or the password is wrong.
     WrongCredentials,
+    /// 401 `unauthorized`: a bank's notification could not be authenticated.
+    UnknownSender,
     /// 403 `API_KEY_ROLE_REQUIRED`: the user is neither an OWNER nor an ADMIN, so they may not manage API
     /// keys.
     ApiKeyRoleRequired,
@@ -106,6 +108,8 @@ pub enum Problem {
         /// The payment's status in the transaction vocabulary.
         status: &'static str,
     },
+    /// 422 `payment_not_refundable`: the bank no longer returns the payment.
+    ReturnWindowOver(String),
     /// 422 `charge_disputed`: a MED case on the payment is open or was lost, so the payment can't be
     /// refunded.
     ChargeDisputed {
@@ -163,7 +167,9 @@ impl Problem {
     pub fn status(&self) -> StatusCode {
         match self {
             Self::Invalid(_) | Self::InvalidAmount(_) | Self::Unreadable(_) => StatusCode::BAD_REQUEST,
-            Self::Unauthorized | Self::NotLoggedIn | Self::WrongCredentials => StatusCode::UNAUTHORIZED,
+            Self::Unauthorized | Self::NotLoggedIn | Self::WrongCredentials | Self::UnknownSender => {
+                StatusCode::UNAUTHORIZED
+            }
             Self::ApiKeyRoleRequired
             | Self::CustomerVelocityExceeded
             | Self::AccountVelocityExceeded
@@ -176,6 +182,7 @@ impl Problem {
             | Self::UnprocessableField { .. }
             | Self::PaymentNotCancellable { .. }
             | Self::PaymentNotRefundable { .. }
+            | Self::ReturnWindowOver(_)
             | Self::ChargeDisputed { .. }
             | Self::RefundExceedsRemaining { .. }
             | Self::InsufficientBalance { .. }
@@ -198,11 +205,14 @@ impl Problem {
             | Self::UnprocessableField { .. }
             | Self::PaymentNotCancellable { .. }
             | Self::PaymentNotRefundable { .. }
+            | Self::ReturnWindowOver(_)
             | Self::ChargeDisputed { .. }
             | Self::RefundExceedsRemaining { .. }
             | Self::InsufficientBalance { .. }
             | Self::RefundNotSupported(_) => "invalid_request_error",
-            Self::Unauthorized | Self::NotLoggedIn | Self::WrongCredentials => "authentication_error",
+            Self::Unauthorized | Self::NotLoggedIn | Self::WrongCredentials | Self::UnknownSender => {
+                "authentication_error"
+            }
             Self::ApiKeyRoleRequired
             | Self::CustomerVelocityExceeded
             | Self::AccountVelocityExceeded
@@ -223,7 +233,9 @@ impl Problem {
         match self {
             Self::Invalid(_) | Self::Unreadable(_) => "invalid_request",
             Self::InvalidAmount(_) => "invalid_amount",
-            Self::Unauthorized | Self::NotLoggedIn | Self::WrongCredentials => "unauthorized",
+            Self::Unauthorized | Self::NotLoggedIn | Self::WrongCredentials | Self::UnknownSender => {
+                "unauthorized"
+            }
             Self::ApiKeyRoleRequired => "API_KEY_ROLE_REQUIRED",
             Self::CustomerVelocityExceeded => "fraud.customer_velocity_exceeded",
             Self::AccountVelocityExceeded => "fraud.account_velocity_exceeded",
@@ -234,7 +246,7 @@ impl Problem {
             Self::EvidenceSizeMismatch { .. } => "EVIDENCE_SIZE_MISMATCH",
             Self::Unprocessable(_) | Self::UnprocessableField { .. } => "unprocessable_entity",
             Self::PaymentNotCancellable { .. } => "payment_not_cancellable",
-            Self::PaymentNotRefundable { .. } => "payment_not_refundable",
+            Self::PaymentNotRefundable { .. } | Self::ReturnWindowOver(_) => "payment_not_refundable",
             Self::ChargeDisputed { .. } => "charge_disputed",
             Self::RefundExceedsRemaining { .. } => "refund_exceeds_remaining",
             Self::InsufficientBalance { .. } => "insufficient_balance",
@@ -260,12 +272,16 @@ impl Problem {
             Self::Unreadable(message)
             | Self::Unprocessable(message)
             | Self::UnprocessableField { message, .. }
+            | Self::ReturnWindowOver(message)
             | Self::RefundNotSupported(message) => message.clone(),
             Self::Unauthorized => {
                 "The `apikey` header is missing or its key is not valid. Send the key exactly as it was issued.".to_owned()
             }
             Self::NotLoggedIn => {
                 "The dashboard token is missing, expired or logged out. Send `Authorization: Bearer` with a token from POST /v1/auth/login.".to_owned()
+            }
+            Self::UnknownSender => {
+                "The notification could not be authenticated. Check the registered URL, the client certificate and the source address, and for a MED notice its `X-Signature`.".to_owned()
             }
             Self::WrongCredentials => "The e-mail address or the password is wrong.".to_owned(),
             Self::ApiKeyRoleRequired => {
@@ -332,6 +348,7 @@ impl Problem {
             | Self::Unauthorized
             | Self::NotLoggedIn
             | Self::WrongCredentials
+            | Self::UnknownSender
             | Self::ApiKeyRoleRequired
             | Self::CustomerVelocityExceeded
             | Self::AccountVelocityExceeded
@@ -345,6 +362,7 @@ impl Problem {
             | Self::UnprocessableField { .. }
             | Self::PaymentNotCancellable { .. }
             | Self::PaymentNotRefundable { .. }
+            | Self::ReturnWindowOver(_)
             | Self::ChargeDisputed { .. }
             | Self::RefundExceedsRemaining { .. }
             | Self::InsufficientBalance { .. }

@@ -1,14 +1,18 @@
 //! MED cases: request validation, wire formats, lists, reads and writes, and evidence. The type and its state
 //! machine are in [`domain::med`].
 
+mod bank;
 mod error;
 pub mod evidence;
 mod list;
+mod notice;
 mod repository;
 pub mod request;
 mod view;
 
+pub use bank::BankMedReturn;
 pub use error::{CaseError, EvidenceError};
 pub use list::{CaseFilter, CasePage};
+pub use notice::NoticeOutcome;
 pub use repository::MedCases;
 pub use view::{CaseListView, CaseView, ResolvedView};

@@ -3,7 +3,7 @@
 
 use domain::audit::{Audit, Operator};
 use domain::charge::{Charge, StoredCharge};
-use domain::ids::MedCaseId;
+use domain::ids::{ChargeId, MedCaseId};
 use domain::med::{AppealReason, CaseNotification, CaseStep, Decision, MedCase};
 use domain::time::Timestamp;
 
@@ -134,7 +134,7 @@ impl MedCases {
     /// Applies a change to a case and its charge, in one transaction. `step` plans the change; `None` leaves
     /// the case unchanged. If another caller changed the case or the charge meanwhile, reads both again and
     /// retries.
-    async fn change(
+    pub(super) async fn change(
         &self,
         case: MedCase,
         audit: Option<&Audit>,
@@ -159,8 +159,12 @@ impl MedCases {
     }
 
     async fn charge(&self, id: MedCaseId) -> Result<StoredCharge, StoreError> {
-        let charge = self.store.get(&Charge::key_of(id.charge())).await?;
-        charge.ok_or_else(|| StoreError::Corrupt(format!("the charge of the MED case {id} does not exist")))
+        self.get_charge(id.charge()).await
+    }
+
+    pub(super) async fn get_charge(&self, id: ChargeId) -> Result<StoredCharge, StoreError> {
+        let charge = self.store.get(&Charge::key_of(id)).await?;
+        charge.ok_or_else(|| StoreError::Corrupt(format!("the charge {id} of a MED case does not exist")))
     }
 
     pub(super) async fn get_existing(&self, id: MedCaseId) -> Result<MedCase, StoreError> {
@@ -171,7 +175,11 @@ impl MedCases {
 
 /// Returns the writes of a change: those in `case`, then those of the charge and the posting. The debit is
 /// not checked, because a case may make the available balance negative.
-fn step_writes(case: Vec<Write>, step: &CaseStep, charge: &Charge) -> Result<Vec<Write>, StoreError> {
+pub(super) fn step_writes(
+    case: Vec<Write>,
+    step: &CaseStep,
+    charge: &Charge,
+) -> Result<Vec<Write>, StoreError> {
     let mut writes = case;
     writes.push(Write::replace(&step.charge, charge.version)?);
     if let Some(posting) = &step.posting {

@@ -3,6 +3,7 @@
 use domain::charge::{FundsError, RefundRefused, TransactionStatus};
 use domain::payment_method::PaymentMethod;
 
+use crate::random::RandomError;
 use crate::store::StoreError;
 use crate::wallet::WalletError;
 
@@ -60,6 +61,19 @@ pub enum RefundError {
     /// by hand.
     #[error(transparent)]
     Funds(#[from] FundsError),
+    /// The payment is too old to be returned by the bank.
+    #[error(
+        "A bank returns a Pix only within 90 days, which are over. Use strategy cashout if the account supports it."
+    )]
+    TooOldForDevolution,
+    /// A refund by cash-out needs a Pix key, because the bank did not report the payer's document.
+    #[error(
+        "The bank did not report the payer's document, so the refund needs a Pix key. Send `destinationKey`, or use strategy devolution."
+    )]
+    NoDestination,
+    /// The operating system returned no random bytes for the id of an audit row.
+    #[error(transparent)]
+    Random(#[from] RandomError),
     /// A held tranche could not be released.
     #[error(transparent)]
     Wallet(#[from] WalletError),
@@ -71,6 +85,6 @@ pub enum RefundError {
 impl RefundError {
     /// Returns whether a rule forbids the refund. If not, the failure is technical, and a retry may succeed.
     pub(super) fn is_refusal(&self) -> bool {
-        !matches!(self, Self::Funds(_) | Self::Wallet(_) | Self::Store(_))
+        !matches!(self, Self::Funds(_) | Self::Random(_) | Self::Wallet(_) | Self::Store(_))
     }
 }

@@ -1,12 +1,15 @@
 //! Reads refunds and writes their changes.
 
+use api_pix::Devolucao;
 use domain::acquirer::RefundCapabilities;
+use domain::audit::Operator;
 use domain::calendar::Day;
 use domain::charge::{Charge, RefundRefused, StoredCharge, TransactionStatus};
 use domain::ids::{ChargeId, RefundId};
 use domain::refund::{self, Refund, RefundOutcome, RefundStatus, RefundStep};
 use domain::time::Timestamp;
 
+use crate::audit;
 use crate::auth::Caller;
 use crate::clock::Clock;
 use crate::http::Created;
@@ -18,6 +21,10 @@ use crate::wallet::{CachedCredits, DebitPlan, Wallets};
 /// How long a charge counts as busy after a change, in milliseconds. The acquirer worker defers the end of a
 /// refund while the charge is busy, so that clients' requests go first.
 const BUSY_FOR_MS: i64 = 250;
+
+/// The actor and the reason in the audit row of a refund that the merchant requested at the bank itself.
+const AT_BANK: &str = "bank";
+const REASON_AT_BANK: &str = "the merchant returned the payment at the bank";
 
 /// The repository of the refunds of all scopes.
 #[derive(Clone, Debug)]
@@ -191,6 +198,47 @@ impl Refunds {
         Ok(now.millis_since(self.charge(id).await?.read_at(now).updated_at) < BUSY_FOR_MS)
     }
 
+    /// Records a devolução that the merchant requested at the bank itself, as a pending refund. Neither a MED
+    /// case nor the balance can prevent it, because the bank has executed it. Also writes an audit row. If the
+    /// devolução is recorded already, returns its refund.
+    ///
+    /// # Errors
+    ///
+    /// [`RefundError::Refused`] when the charge is not settled, or the refunds would exceed its amount.
+    pub async fn record_made_at_bank(
+        &self,
+        charge: ChargeId,
+        devolucao: &Devolucao,
+        now: Timestamp,
+    ) -> Result<Refund, RefundError> {
+        let id = Refund::id_of_bank_return(charge, &devolucao.id);
+        let rtr_id = devolucao.rtr_id.as_ref().map(ToString::to_string);
+        let mut update = self.store.start_update("the charge of a refund");
+        loop {
+            update.next_attempt().await?;
+            if let Some(stored) = self.find(Some(id)).await? {
+                return Ok(stored);
+            }
+            let charge = self.charge(id).await?.read_at(now);
+            let is_held = charge.release_on().is_some_and(|day| now < day.starts_at());
+            let at_bank = (devolucao.id.as_str(), rtr_id.clone());
+            let step = Refund::requested_at_bank(&charge, at_bank, devolucao.amount, is_held, now)
+                .map_err(|why| RefundError::Refused { why, status: charge.status })?;
+            let operator = Operator { actor: AT_BANK.to_owned(), reason: REASON_AT_BANK.to_owned() };
+            let audit =
+                audit::by_operator(&operator, charge.scope.account, "refund.at-bank", id.to_string(), now)?;
+            let mut writes = vec![
+                Write::replace(&step.charge, charge.version)?,
+                Write::insert(&step.refund)?,
+                Write::insert(&audit)?,
+            ];
+            writes.extend(counters::posting_writes(&step.posting, DebitCheck::Unchecked)?);
+            if update.commit(writes).await? {
+                return Ok(step.refund);
+            }
+        }
+    }
+
     /// Ends a refund. A pending refund first moves to `IN_PROGRESS`. A refund that has ended is returned
     /// unchanged.
     pub async fn end(
@@ -199,12 +247,23 @@ impl Refunds {
         end: RefundOutcome,
         now: Timestamp,
     ) -> Result<Refund, RefundError> {
+        self.end_at_bank(refund, end, None, now).await
+    }
+
+    /// Like [`Self::end`], and stores the bank's id of the refund.
+    pub async fn end_at_bank(
+        &self,
+        refund: Refund,
+        end: RefundOutcome,
+        rtr_id: Option<String>,
+        now: Timestamp,
+    ) -> Result<Refund, RefundError> {
         let (id, mut just_read) = (refund.id, Some(refund));
         let mut update = self.store.start_update("a refund");
         loop {
             update.next_attempt().await?;
             let refund = reuse_or_read(&mut just_read, self.get_existing(id)).await?;
-            let refund = self.claim(refund, now).await?;
+            let refund = self.claim(refund, now).await?.with_rtr_id(rtr_id.clone());
             let charge = self.charge(id).await?.read_at(now);
             let Some(step) = refund.ended(&charge, end, now)? else { return Ok(refund) };
             let mut writes = vec![

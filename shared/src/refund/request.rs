@@ -2,7 +2,7 @@
 //! plans the refund from the request, the charge, the acquirer's capabilities and the account's settings.
 
 use domain::account::AccountSettings;
-use domain::acquirer::RefundCapabilities;
+use domain::acquirer::{AcquirerName, RefundCapabilities};
 use domain::charge::{Charge, RefundParameters};
 use domain::ids::{ChargeId, RefundId};
 use domain::money::{Amount, MinorUnits};
@@ -13,6 +13,7 @@ use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
 use domain::wallet::RefundStrategy;
 
+use crate::acquirer::pix::RETURN_WINDOW_MS;
 use crate::charge::request::canonical_hash;
 use crate::http::{Fields, JsonObject, Object, Problem};
 use crate::refund::RefundError;
@@ -93,6 +94,8 @@ impl NewRefund {
     ///   make the refund.
     /// - [`RefundError::OnlyForPix`]: the request has fields for Pix, but the payment was by another method.
     /// - [`RefundError::PayerOnly`]: the account's settings forbid the destination.
+    /// - [`RefundError::NoDestination`]: a bank can't send a cash-out without a Pix key.
+    /// - [`RefundError::TooOldForDevolution`]: the bank no longer returns the payment.
     pub fn plan(
         &self,
         charge: &Charge,
@@ -109,7 +112,15 @@ impl NewRefund {
         } else {
             self.strategy_of_other_method()?
         };
-        let third_party = self.destination.as_ref().is_some_and(|key| is_third_party(charge, key));
+        let destination = match (charge.acquirer, strategy) {
+            (AcquirerName::Sandbox, _) => self.destination.clone(),
+            (AcquirerName::Pix, RefundStrategy::Devolution) => {
+                require_return_window(charge, now)?;
+                None
+            }
+            (AcquirerName::Pix, RefundStrategy::Cashout) => Some(self.destination_at_bank(charge)?),
+        };
+        let third_party = destination.as_ref().is_some_and(|key| is_third_party(charge, key));
         if third_party && settings.refunds_to_payer_only {
             return Err(RefundError::PayerOnly);
         }
@@ -124,12 +135,22 @@ impl NewRefund {
                 merchant_bears_pix_out: self.pass_fee_to_tenant,
                 is_held: charge.release_on().is_some_and(|day| now < day.starts_at()),
             },
-            destination: self.destination.clone(),
+            destination,
             third_party,
             limit: settings.third_party_refunds.for_mode(charge.scope.mode).filter(|_| third_party),
             reason: self.reason.clone(),
             request_hash: self.hash.clone(),
         })
+    }
+
+    /// Returns the Pix key that a bank sends a cash-out to: the requested one, or the payer's document.
+    fn destination_at_bank(&self, charge: &Charge) -> Result<PixKey, RefundError> {
+        if let Some(key) = &self.destination {
+            return Ok(key.clone());
+        }
+        let payer = charge.applied_payment.as_ref().and_then(|applied| applied.payer_document);
+        let key = payer.and_then(|document| document.as_str().parse().ok());
+        key.ok_or(RefundError::NoDestination)
     }
 
     /// Returns the strategy for a payment by Pix: the requested one, or a cash-out by default. If the
@@ -158,6 +179,17 @@ impl NewRefund {
         let sent = sent.into_iter().filter(|(_, is_sent)| *is_sent).map(|(name, _)| name);
         let sent: Vec<&'static str> = sent.collect();
         if sent.is_empty() { Ok(RefundStrategy::Devolution) } else { Err(RefundError::OnlyForPix(sent)) }
+    }
+}
+
+/// Fails when the bank no longer returns the charge's payment.
+fn require_return_window(charge: &Charge, now: Timestamp) -> Result<(), RefundError> {
+    let paid_at = charge.applied_payment.as_ref().map(|applied| applied.paid_at);
+    match paid_at {
+        Some(paid_at) if now.millis_since(paid_at) > RETURN_WINDOW_MS => {
+            Err(RefundError::TooOldForDevolution)
+        }
+        Some(_) | None => Ok(()),
     }
 }
 

@@ -1,15 +1,26 @@
-//! Creates a charge. The acquirer makes the payment code or other data that the payer needs. Then one
-//! conditional write stores the charge. If the acquirer needs more time, the charge is stored as pending, and
-//! `acquirer-worker` finalises it.
+//! Creates a charge.
+//!
+//! For a test key, the sandbox makes the payment code or other data that the payer needs, and one conditional
+//! write stores the charge. If the sandbox simulates an acquirer that needs more time, the charge is stored as
+//! pending, and `acquirer-worker` finalises it.
+//!
+//! A live charge is stored as pending first, with a lease. The holder of the lease creates it at the bank and
+//! updates the row. If the holder dies, or the bank does not answer, the same request or the scheduler takes
+//! the lease and first asks the bank whether it has the charge. So a charge is created once.
 
-use domain::charge::{Artefacts, Charge, Funds, TransactionStatus, transition};
-use domain::ids::{ChargeId, Mode};
+use std::time::{Duration, Instant};
+
+use domain::account::AccountSettings;
+use domain::charge::{Artefacts, Charge, Funds, StoredCharge, TransactionStatus, transition};
+use domain::ids::ChargeId;
+use domain::payment_method::PaymentMethod;
 use domain::time::Timestamp;
 
-use crate::acquirer::{AcquirerError, Acquirers};
+use crate::acquirer::{Acquirer, AcquirerError, Acquirers, PixBank, within};
 use crate::auth::Caller;
 use crate::charge::request::NewCharge;
 use crate::charge::{ChargeError, Charges};
+use crate::clock::Clock;
 use crate::config::PublicUrls;
 use crate::http::Created;
 use crate::store::{Inserted, StoreError};
@@ -52,20 +63,44 @@ impl From<StoreError> for CreateChargeError {
     }
 }
 
+/// How long a lease lasts, in seconds: longer than the time limit of a function that holds it.
+pub const LEASE_SECONDS: i64 = 30;
+
+/// How long the creation at the bank may take in a request, with all its attempts (design: Live charge).
+const CREATE_TIME: Duration = Duration::from_secs(10);
+
+/// How long a duplicate request waits for the holder of the lease (design: Identity and idempotency).
+const WAIT_FOR_HOLDER: Duration = Duration::from_secs(5);
+
+/// The pause between two looks at the row of a charge that another request creates.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
+
+/// The repositories and settings that the creation of a charge uses.
+#[derive(Clone, Copy, Debug)]
+pub struct ChargeCreation<'a> {
+    /// The charges.
+    pub charges: &'a Charges,
+    /// The acquirers.
+    pub acquirers: &'a Acquirers,
+    /// The public URLs of charges.
+    pub public_urls: &'a PublicUrls,
+    /// The clock.
+    pub clock: &'a Clock,
+}
+
 /// Creates a charge, or returns the stored charge when the request is a replay of its idempotency key.
 ///
 /// # Errors
 ///
 /// See [`CreateChargeError`].
 pub async fn create_charge(
-    (charges, acquirers): (&Charges, &Acquirers),
+    creation: ChargeCreation<'_>,
     caller: &Caller,
     (namespace, idempotency_key): (IdempotencyNamespace, &str),
     request: NewCharge,
-    public_urls: &PublicUrls,
     now: Timestamp,
 ) -> Result<Created<Charge>, CreateChargeError> {
-    let acquirer = acquirers.for_new_charges(&caller.scope)?;
+    let acquirer = creation.acquirers.for_new_charges(&caller.scope).await?;
     let id = ChargeId::derive(&caller.salt, caller.scope.mode, namespace.as_str(), idempotency_key);
     let charge = Charge {
         id,
@@ -79,6 +114,8 @@ pub async fn create_charge(
         expected_payer: request.expected_payer,
         metadata: request.metadata,
         acquirer: acquirer.name(),
+        connection: None,
+        lease_until: None,
         artefacts: Artefacts::default(),
         pix_expires_in_seconds: request.pix_expires_in_seconds,
         payment_details: request.payment_details,
@@ -94,21 +131,112 @@ pub async fn create_charge(
         past: None,
         actor: None,
     };
-    let charge = if acquirer.finalises_asynchronously(&charge) {
-        Charge { status: TransactionStatus::Pending, ..charge }
+    match &acquirer {
+        Acquirer::Sandbox => {
+            let charge = if acquirer.finalises_asynchronously(&charge) {
+                Charge { status: TransactionStatus::Pending, ..charge }
+            } else {
+                let settings = &caller.settings;
+                let finalised = acquirer.finalise(&charge, settings, creation.public_urls, true, now).await?;
+                transition::created_as(charge, finalised)
+            };
+            match creation.charges.insert(&charge).await? {
+                Inserted::New => Ok(Created::New(charge)),
+                Inserted::Existing(stored) => Ok(Created::Replayed(replayed(stored, &charge, now)?)),
+            }
+        }
+        // Boxed, because its future is large, and charges of test keys do not need it.
+        Acquirer::Pix(bank) => Box::pin(creation.create_at_bank(bank, caller, charge, now)).await,
+    }
+}
+
+/// Returns the stored charge if the request has the same body as the one that created it.
+fn replayed(stored: StoredCharge, charge: &Charge, now: Timestamp) -> Result<Charge, CreateChargeError> {
+    let stored = stored.read_at(now);
+    if stored.request_hash == charge.request_hash {
+        Ok(stored)
     } else {
-        let finalised = acquirer.finalise(&charge, &caller.settings, public_urls, now).await?;
-        transition::created_as(charge, finalised)
-    };
-    let inserted = match charge.scope.mode {
-        Mode::Test => charges.insert(&charge).await?,
-        Mode::Live => charges.insert_guarded(&charge, caller.settings.velocity, now).await?,
-    };
-    match inserted {
-        Inserted::New => Ok(Created::New(charge)),
-        Inserted::Existing(stored) => match stored.read_at(now) {
-            stored if stored.request_hash == charge.request_hash => Ok(Created::Replayed(stored)),
-            _ => Err(CreateChargeError::IdempotencyKeyReused),
-        },
+        Err(CreateChargeError::IdempotencyKeyReused)
+    }
+}
+
+impl ChargeCreation<'_> {
+    async fn create_at_bank(
+        &self,
+        bank: &PixBank,
+        caller: &Caller,
+        charge: Charge,
+        now: Timestamp,
+    ) -> Result<Created<Charge>, CreateChargeError> {
+        if charge.methods != [PaymentMethod::Pix] {
+            return Err(AcquirerError::MethodNotConfigured.into());
+        }
+        let pending = Charge {
+            status: TransactionStatus::Pending,
+            connection: Some(bank.connection()),
+            lease_until: now.plus_seconds(LEASE_SECONDS).ok(),
+            ..charge
+        };
+        let limits = caller.settings.velocity;
+        match self.charges.insert_guarded(&pending, limits, now).await? {
+            Inserted::New => {
+                let created = self.finalise_at_bank(bank, &caller.settings, pending, true);
+                Ok(Created::New(Box::pin(created).await?))
+            }
+            Inserted::Existing(stored) => {
+                let stored = replayed(stored, &pending, now)?;
+                Ok(Created::Replayed(Box::pin(self.finish_pending(bank, caller, stored)).await?))
+            }
+        }
+    }
+
+    /// Waits until the holder of the lease has created the charge. If no caller holds the lease, takes it and
+    /// creates the charge.
+    async fn finish_pending(
+        &self,
+        bank: &PixBank,
+        caller: &Caller,
+        stored: Charge,
+    ) -> Result<Charge, CreateChargeError> {
+        let started_at = Instant::now();
+        let mut charge = stored;
+        loop {
+            if charge.status != TransactionStatus::Pending {
+                return Ok(charge);
+            }
+            let now = self.clock.now();
+            if !charge.is_leased(now)
+                && let Some(leased) = self.charges.lease(&charge, LEASE_SECONDS, now).await?
+            {
+                return self.finalise_at_bank(bank, &caller.settings, leased, false).await;
+            }
+            if started_at.elapsed() >= WAIT_FOR_HOLDER {
+                let message = "another request is creating this charge at the bank".to_owned();
+                return Err(AcquirerError::Unavailable(message).into());
+            }
+            tokio::time::sleep(BETWEEN_LOOKS).await;
+            charge = self.charges.get_existing(charge.id).await?.read_at(self.clock.now());
+        }
+    }
+
+    /// Creates a charge at the bank and updates its row. The caller holds the lease. After a failure the
+    /// lease ends, so that a retry need not wait for it.
+    async fn finalise_at_bank(
+        &self,
+        bank: &PixBank,
+        settings: &AccountSettings,
+        leased: Charge,
+        is_first: bool,
+    ) -> Result<Charge, CreateChargeError> {
+        let created = within(CREATE_TIME, bank.create(&leased, settings, is_first)).await;
+        match created {
+            Ok(finalised) => Ok(self.charges.finalise(leased, finalised, self.clock.now()).await?),
+            Err(error) => {
+                if let Err(failed) = self.charges.release_lease(&leased, self.clock.now()).await {
+                    tracing::warn!(charge = %leased.id, %failed, "a lease was not released; it ends by itself");
+                }
+                Err(error.into())
+            }
+        }
     }
 }

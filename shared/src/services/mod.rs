@@ -2,11 +2,22 @@
 //! not depend on this one.
 
 mod account_settings;
+mod bank_payments;
+mod bank_returns;
+mod charge_cancellation;
 mod charge_creation;
 mod ledger_verification;
 mod payment_list;
+mod receipts;
+pub mod reconciliation;
 
 pub use account_settings::change_account_settings;
-pub use charge_creation::{CreateChargeError, IdempotencyNamespace, create_charge};
+pub use bank_payments::BankPayments;
+pub use bank_returns::Returns;
+pub use charge_cancellation::{CancelError, ChargeCancellation, cancel_charge};
+pub use charge_creation::{
+    ChargeCreation, CreateChargeError, IdempotencyNamespace, LEASE_SECONDS, create_charge,
+};
 pub use ledger_verification::verify_ledger;
 pub use payment_list::{PaymentFilter, PaymentList, PaymentListError, PaymentListView, PaymentPage};
+pub use receipts::{Applied, ReceiptError, Receipts};

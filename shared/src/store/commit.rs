@@ -56,9 +56,9 @@ impl Store {
     /// [`MAX_WRITE_RETRIES`] times.
     async fn write(&self, writes: Vec<Write>) -> Result<WriteOutcome, StoreError> {
         let mut request = match <[Write; 1]>::try_from(writes) {
-            Ok([Write(Change::Put { mut item, expected })]) => {
+            Ok([Write { change: Change::Put { mut item, expected }, table }]) => {
                 item.insert(PUT_ID.to_owned(), new_put_id()?);
-                Request::Put(put(&self.table, item, &expected)?)
+                Request::Put(put(table.as_deref().unwrap_or(&self.table), item, &expected)?)
             }
             Ok([only]) => Request::transaction(vec![only.into_transact_item(&self.table)?]),
             Err(many) => {

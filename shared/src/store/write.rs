@@ -22,8 +22,15 @@ pub enum Inserted<R> {
 
 /// A write of one row, as part of a commit. Most writes have a condition. If the condition of one write
 /// fails, the commit writes nothing and returns [`CommitOutcome::Conflict`].
+///
+/// A write concerns the table of the store that commits it. [`Write::in_table`] directs it to another table,
+/// so that one transaction can write rows of several tables.
 #[derive(Debug)]
-pub struct Write(pub(super) Change);
+pub struct Write {
+    pub(super) change: Change,
+    /// The other table. `None`: the store's table.
+    pub(super) table: Option<String>,
+}
 
 #[derive(Debug)]
 pub(super) enum Change {
@@ -33,8 +40,7 @@ pub(super) enum Change {
     Check { key: Key, version: u64 },
     MoveListEntry { entry: ListEntry, from: String, to: Option<(String, String)> },
     Update(Box<UpdateBuilder>),
-    InsertInto { table: String, item: Item },
-    RemoveFrom { table: String, key: Item },
+    RemoveExisting { key: Item },
 }
 
 #[derive(Debug)]
@@ -62,27 +68,39 @@ pub enum Bound {
     },
 }
 
+impl From<Change> for Write {
+    fn from(change: Change) -> Self {
+        Self { change, table: None }
+    }
+}
+
 impl Write {
+    /// Directs the write to another table.
+    #[must_use]
+    pub fn in_table(self, table: &str) -> Self {
+        Self { table: Some(table.to_owned()), ..self }
+    }
+
     /// Inserts a row. Condition: no row has this key.
     pub fn insert<R: Row>(row: &R) -> Result<Self, StoreError> {
-        Ok(Self(Change::Put { item: to_item(row)?, expected: Expected::Absent }))
+        Ok(Change::Put { item: to_item(row)?, expected: Expected::Absent }.into())
     }
 
     /// Replaces a row. Condition: the stored row's `version` attribute is `version`.
     pub fn replace<R: Row>(row: &R, version: u64) -> Result<Self, StoreError> {
-        Ok(Self(Change::Put { item: to_item(row)?, expected: Expected::Version(version) }))
+        Ok(Change::Put { item: to_item(row)?, expected: Expected::Version(version) }.into())
     }
 
     /// Adds to counters of a row and sets the attributes `set`. If the row does not exist, it is created. An
     /// addition is not idempotent, so the same commit must contain a write whose condition fails when the
     /// commit is repeated.
     pub fn add(key: Key, counters: Vec<(String, i64)>, set: Item, bound: Option<Bound>) -> Self {
-        Self(Change::Add { key, counters, set, bound })
+        Change::Add { key, counters, set, bound }.into()
     }
 
     /// Removes a row. Condition: the number in the attribute `counter` is `expected`.
     pub fn remove(key: Key, counter: &str, expected: i64) -> Self {
-        Self(Change::Remove { key, counter: counter.to_owned(), expected })
+        Change::Remove { key, counter: counter.to_owned(), expected }.into()
     }
 
     /// Moves a row's entry of the list index from the partition `from` to the partition and sort key `to`.
@@ -90,34 +108,36 @@ impl Write {
     /// `entry`.
     pub fn move_list_entry(entry: ListEntry, from: &str, to: Option<(&str, &str)>) -> Self {
         let to = to.map(|(partition, sort)| (partition.to_owned(), sort.to_owned()));
-        Self(Change::MoveListEntry { entry, from: from.to_owned(), to })
+        Change::MoveListEntry { entry, from: from.to_owned(), to }.into()
     }
 
     /// Executes an update that the row's own module built. The update needs no table name, because the commit
     /// sets it.
     pub fn update(update: UpdateBuilder) -> Self {
-        Self(Change::Update(Box::new(update)))
+        Change::Update(Box::new(update)).into()
     }
 
     /// Checks a row without writing it. Condition: its `version` attribute is `version`.
     pub fn check(key: Key, version: u64) -> Self {
-        Self(Change::Check { key, version })
+        Change::Check { key, version }.into()
     }
 
-    /// Inserts a row into another table, whose partition key is `pk`. Condition: no row has this key.
+    /// Inserts a row into another table, whose only key is the partition key `pk`. Condition: no row has this
+    /// key.
     pub fn insert_into(table: &str, item: Item) -> Self {
-        Self(Change::InsertInto { table: table.to_owned(), item })
+        Self::from(Change::Put { item, expected: Expected::Absent }).in_table(table)
     }
 
-    /// Removes a row of another table, whose partition key is `pk`. Condition: the row exists.
+    /// Removes a row of another table, whose only key is the partition key `pk`. Condition: the row exists.
     pub fn remove_from(table: &str, key: Item) -> Self {
-        Self(Change::RemoveFrom { table: table.to_owned(), key })
+        Self::from(Change::RemoveExisting { key }).in_table(table)
     }
 
     pub(super) fn into_transact_item(self, table: &str) -> Result<TransactWriteItem, StoreError> {
         let malformed = |error: &dyn fmt::Display| StoreError::Corrupt(error.to_string());
+        let table = self.table.as_deref().unwrap_or(table);
         let item = TransactWriteItem::builder();
-        Ok(match self.0 {
+        Ok(match self.change {
             Change::Put { item: row, expected } => item.put(put(table, row, &expected)?),
             Change::Add { key, counters, set, bound } => {
                 item.update(add(table, &key, counters, set, bound).map_err(|error| malformed(&error))?)
@@ -155,8 +175,7 @@ impl Write {
             Change::Update(update) => {
                 item.update(update.table_name(table).build().map_err(|error| malformed(&error))?)
             }
-            Change::InsertInto { table, item: row } => item.put(put(&table, row, &Expected::Absent)?),
-            Change::RemoveFrom { table, key } => {
+            Change::RemoveExisting { key } => {
                 let delete = Delete::builder().table_name(table).set_key(Some(key));
                 let delete = delete.condition_expression("attribute_exists(pk)");
                 item.delete(delete.build().map_err(|error| malformed(&error))?)

@@ -117,6 +117,7 @@ impl ChargeSums {
             | PostingKind::ReviewHold
             | PostingKind::ReviewReturn
             | PostingKind::UnappliedReceipt
+            | PostingKind::ReturnCompleted
             | PostingKind::Release
             | PostingKind::CaseOpened
             | PostingKind::CaseWon

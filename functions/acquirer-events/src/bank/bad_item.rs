@@ -1,0 +1,153 @@
+//! Items of notifications that cannot be parsed. Each is set aside in a row for operators, so that it does
+//! not refuse the other items of its notification.
+
+use std::borrow::Cow;
+
+use domain::hex;
+use domain::ids::{AccountId, ConnectionId};
+use domain::row::{Key, Row};
+use domain::time::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::RawValue;
+use sha2::{Digest, Sha256};
+
+/// How long a row is kept, in seconds: 90 days.
+const KEPT_SECONDS: i64 = 90 * 86_400;
+
+/// The most bytes of an item that a row contains: 4 KiB. A whole item could have 1 MiB, and a row may have at
+/// most 400 KB.
+const MAX_ITEM_BYTES: usize = 4_096;
+
+/// Replaces a document or a name in a stored item.
+const MASK: &str = "***";
+
+/// Fields with personal data other than documents: the payer's name, and the payer's message.
+const PERSONAL_FIELDS: [&str; 2] = ["nome", "infoPagador"];
+
+/// The row of an item that was set aside.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(super) struct BadItem {
+    account: AccountId,
+    connection: ConnectionId,
+    /// The SHA-256 hash of the item as the bank sent it, in hex. So a repeated item is one row.
+    sha256: String,
+    /// The item without personal data, cut to [`MAX_ITEM_BYTES`].
+    item: String,
+    #[serde(with = "domain::time::millis")]
+    received_at: Timestamp,
+}
+
+impl BadItem {
+    pub(super) fn new(
+        account: AccountId,
+        connection: ConnectionId,
+        item: &RawValue,
+        received_at: Timestamp,
+    ) -> Self {
+        let sha256 = hex::encode(&Sha256::digest(item.get()));
+        Self { account, connection, sha256, item: storable(item), received_at }
+    }
+}
+
+impl Row for BadItem {
+    fn key(&self) -> Key {
+        Key { pk: format!("bad-notification#{}", self.account), sk: self.sha256.clone() }
+    }
+
+    fn removable_at(&self) -> Option<Timestamp> {
+        self.received_at.plus_seconds(KEPT_SECONDS).ok()
+    }
+}
+
+fn storable(item: &RawValue) -> String {
+    // The parser refuses an item that is nested too deeply. Its text could contain documents, so the row does
+    // not contain it.
+    let Ok(value) = serde_json::from_str::<Value>(item.get()) else {
+        return format!("({} bytes that cannot be parsed)", item.get().len());
+    };
+    let mut text = masked(value).to_string();
+    text.truncate(text.floor_char_boundary(MAX_ITEM_BYTES));
+    text
+}
+
+/// Masks documents and the fields with other personal data.
+fn masked(value: Value) -> Value {
+    match value {
+        Value::String(text) => without_documents(&text).into(),
+        Value::Number(number) if is_document(&number.to_string()) => MASK.into(),
+        Value::Array(elements) => elements.into_iter().map(masked).collect(),
+        Value::Object(fields) => {
+            let mask = |(name, value): (String, Value)| {
+                let is_personal = PERSONAL_FIELDS.contains(&name.as_str());
+                (without_documents(&name), if is_personal { MASK.into() } else { masked(value) })
+            };
+            Value::Object(fields.into_iter().map(mask).collect())
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => value,
+    }
+}
+
+/// Replaces each CPF and CNPJ in a text, with or without punctuation. Check digits are ignored, so that a
+/// mistyped document is masked too.
+fn without_documents(text: &str) -> String {
+    let separates = |character: char| !character.is_ascii_alphanumeric() && !".-/".contains(character);
+    let mask = |piece: &str| {
+        let word = piece.trim_end_matches(separates);
+        let word_or_mask = if is_document(word) { Cow::Borrowed(MASK) } else { Cow::Borrowed(word) };
+        format!("{word_or_mask}{}", piece.strip_prefix(word).unwrap_or_default())
+    };
+    text.split_inclusive(separates).map(mask).collect()
+}
+
+fn is_document(word: &str) -> bool {
+    let bare: Vec<u8> = word.bytes().filter(u8::is_ascii_alphanumeric).collect();
+    let ends_with_digits = bare.iter().rev().take(2).all(u8::is_ascii_digit);
+    match bare.len() {
+        11 => bare.iter().all(u8::is_ascii_digit),
+        14 => ends_with_digits,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn stored(item: &str) -> String {
+        storable(serde_json::from_str(item).unwrap())
+    }
+
+    #[test]
+    fn a_stored_item_contains_no_document_and_no_name() {
+        let item = json!({
+            "endToEndId": "E-1", "valor": "110.00", "horario": "2026-11-21T10:00:00.000Z",
+            "txid": "7yae9dvt35gsbaah14xwynj30v",
+            "pagador": {"cpf": "29537995593", "cnpj": "12ABC34501DE35", "nome": "Maria da Silva"},
+            "infoPagador": "rua das flores",
+            "chave": "295.379.955-93", "outro": ["12.345.678/0001-95 ou 29537995590.", 29_537_995_593_u64, true],
+        });
+        insta::assert_snapshot!(stored(&item.to_string()), @r#"{"chave":"***","endToEndId":"E-1","horario":"2026-11-21T10:00:00.000Z","infoPagador":"***","outro":["*** ou ***","***",true],"pagador":{"cnpj":"***","cpf":"***","nome":"***"},"txid":"7yae9dvt35gsbaah14xwynj30v","valor":"110.00"}"#);
+        insta::assert_snapshot!(stored("\"a document: 29537995593\""), @r#""a document: ***""#);
+    }
+
+    #[test]
+    fn a_stored_item_is_cut_to_4_kib() {
+        let long = stored(&json!({"valor": "é".repeat(10_000)}).to_string());
+        assert!((MAX_ITEM_BYTES - 1..=MAX_ITEM_BYTES).contains(&long.len()), "{}", long.len());
+        insta::assert_snapshot!(stored(&"[".repeat(500).add_closing()), @"(1000 bytes that cannot be parsed)");
+    }
+
+    trait Closing {
+        fn add_closing(self) -> String;
+    }
+
+    impl Closing for String {
+        fn add_closing(self) -> String {
+            let closing = "]".repeat(self.len());
+            self + &closing
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! Limits the notifications of an account that name no charge of it. Each of them costs a request to the
+//! bank, and the sweep of the bank's list finds every Pix anyway.
+
+use domain::ids::AccountId;
+use domain::row::Key;
+use domain::time::Timestamp;
+use shared::store::{Store, StoreError, ttl};
+
+/// The most unknown notifications of an account in an hour.
+pub(super) const MAX_UNKNOWN_PER_HOUR: i64 = 600;
+
+/// The period of the limit, in seconds. Periods are clock hours.
+const HOUR_SECONDS: i64 = 3_600;
+
+/// The attribute that counts unknown notifications.
+const COUNTER: &str = "unknown";
+
+/// Counts `count` unknown notifications. Returns how many of them are within the limit. When an hour's limit
+/// is exceeded for the first time, it is logged as an error.
+///
+/// The notifications of a request that fails later remain counted, so a repeated request counts again.
+pub(super) async fn take(
+    store: &Store,
+    account: &AccountId,
+    count: usize,
+    now: Timestamp,
+) -> Result<usize, StoreError> {
+    if count == 0 {
+        return Ok(0);
+    }
+    let hour = now.seconds().div_euclid(HOUR_SECONDS);
+    let key = Key { pk: format!("notifications#{account}"), sk: hour.to_string() };
+    let ends_at = ttl(hour.saturating_add(1).saturating_mul(HOUR_SECONDS));
+    let added = i64::try_from(count).unwrap_or(i64::MAX);
+    let total = store.add_within_bound_and_get(&key, (COUNTER, added), ends_at, None).await?;
+    let before = total.unwrap_or(i64::MAX).saturating_sub(added);
+    let left = MAX_UNKNOWN_PER_HOUR.saturating_sub(before).clamp(0, added);
+    if left < added && before <= MAX_UNKNOWN_PER_HOUR {
+        tracing::error!(
+            %account,
+            "more than {MAX_UNKNOWN_PER_HOUR} notifications of this hour name no charge; the others are skipped, and the sweep finds their Pix"
+        );
+    }
+    Ok(usize::try_from(left).unwrap_or_default())
+}

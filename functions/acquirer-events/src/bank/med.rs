@@ -1,0 +1,34 @@
+//! Receives notices of MED infractions from an adapter at the bank. API Pix has no route for infractions, so
+//! the format is the service's own.
+
+use axum::Json;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use domain::med::MedNotice;
+use serde_json::json;
+use shared::http::json::parse_object;
+use shared::http::{Problem, RawBody};
+use shared::med::NoticeOutcome;
+use shared::med::request::notice_content;
+
+use super::authentication::Sender;
+use super::{MAX_BODY_BYTES, signature};
+
+/// Handles a notice. The response is `{"case": "med_…"}`, or 202 `{}` if the Pix is not known yet.
+pub(super) async fn receive(
+    sender: Sender,
+    headers: HeaderMap,
+    RawBody(body): RawBody<MAX_BODY_BYTES>,
+) -> Result<Response, Problem> {
+    let Sender { bank, callback, now } = sender;
+    let header = headers.get(signature::HEADER).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    if !signature::is_valid(callback.med_secret.as_secret(), header, &body, now) {
+        return Err(Problem::UnknownSender);
+    }
+    let content = notice_content(&parse_object(&body)?, now)?;
+    let notice = MedNotice::received((callback.connection, callback.account), content, now);
+    Ok(match bank.cases.receive_notice(notice, now).await? {
+        NoticeOutcome::Processed(case) => Json(json!({ "case": case })).into_response(),
+        NoticeOutcome::Waiting => (StatusCode::ACCEPTED, Json(json!({}))).into_response(),
+    })
+}

@@ -1,0 +1,79 @@
+//! Notifications of banks: a bank posts the Pix that it received, and an adapter posts notices of MED
+//! infractions. The path contains the account and a secret token.
+//!
+//! A notification of Pix is only a hint. This module stores which Pix it names, and `acquirer-worker` reads each of
+//! them back from the bank. So nothing that a sender writes into a notification reaches the ledger. All rows
+//! are stored before the response, so a bank that receives 200 need not repeat the notification. If storing
+//! fails, the bank receives 503 and repeats it, and a repeated Pix changes nothing.
+
+mod authentication;
+mod bad_item;
+mod items;
+mod limit;
+mod med;
+mod pix;
+mod signature;
+#[cfg(test)]
+mod tests;
+
+use std::error::Error;
+
+use axum::Router;
+use axum::routing::post;
+use shared::acquirer::configuration::AccountAcquirers;
+use shared::clock::Clock;
+use shared::config::{ConfigError, required};
+use shared::http::with_middleware;
+use shared::med::MedCases;
+use shared::store::{Aws, Store};
+
+/// The largest body of a notification, in bytes: 1 MiB. A bank sends many Pix in one notification.
+const MAX_BODY_BYTES: usize = 1_048_576;
+
+/// The state of the function that receives banks' notifications.
+#[derive(Clone, Debug)]
+pub struct BankNotifications {
+    store: Store,
+    acquirers: AccountAcquirers,
+    cases: MedCases,
+    clock: Clock,
+}
+
+impl BankNotifications {
+    /// Reads `TABLE_NAME` and `SECRETS_TABLE_NAME`.
+    ///
+    /// # Errors
+    ///
+    /// When one of them is not set.
+    pub fn from_vars(
+        aws: &Aws,
+        clock: Clock,
+        var: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, ConfigError> {
+        let store = Store::new(aws.dynamodb(), required(var, "TABLE_NAME")?);
+        let secrets = Store::new(aws.dynamodb(), required(var, "SECRETS_TABLE_NAME")?);
+        Ok(Self {
+            acquirers: AccountAcquirers::new(store.clone(), secrets),
+            cases: MedCases::new(store.clone()),
+            store,
+            clock,
+        })
+    }
+
+    /// Creates the state of the deployed function from its environment.
+    pub fn from_env() -> Result<Self, Box<dyn Error + Send + Sync>> {
+        let var = |name: &str| std::env::var(name).ok();
+        Ok(Self::from_vars(&Aws::from_vars(&var)?, Clock::default(), &var)?)
+    }
+}
+
+/// Builds the routes of banks' notifications and of MED notices. Some banks append `/pix` to the registered URL, so both paths
+/// exist.
+pub fn router(bank: BankNotifications) -> Router {
+    let routes = Router::new()
+        .route("/v1/acquirer-events/{account}/{token}", post(pix::receive))
+        .route("/v1/acquirer-events/{account}/{token}/pix", post(pix::receive))
+        .route("/v1/acquirer-events/{account}/{token}/med", post(med::receive))
+        .with_state(bank);
+    with_middleware(routes)
+}

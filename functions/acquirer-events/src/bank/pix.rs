@@ -1,0 +1,203 @@
+//! Stores the Pix that a notification names.
+
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use axum::Json;
+use axum::response::{IntoResponse, Response};
+use domain::acquirer::{ReportedPix, ReportedPixStatus};
+use domain::charge::Charge;
+use domain::ids::{ConnectionId, EndToEndId, Mode, Scope};
+use domain::row::{Key, Row};
+use domain::time::Timestamp;
+use serde::Deserialize;
+use serde_json::json;
+use serde_json::value::RawValue;
+use shared::http::{Problem, RawBody};
+use shared::store::{Inserted, Item as StoredItem, Plan, Store, StoreError, Write, from_item, key_of_item};
+use tokio::task::JoinSet;
+
+use super::authentication::Sender;
+use super::bad_item::BadItem;
+use super::items::{self, Item};
+use super::{MAX_BODY_BYTES, limit};
+
+/// The most rows that one notification writes at a time.
+const MAX_CONCURRENT_WRITES: usize = 25;
+
+/// Handles a bank's notification. The response is `{}`.
+pub(super) async fn receive(
+    sender: Sender,
+    RawBody(body): RawBody<MAX_BODY_BYTES>,
+) -> Result<Response, Problem> {
+    let (items, bad_items) = sort(&sender, &items::parse(&body)?);
+    if !(items.is_empty() && bad_items.is_empty()) {
+        store_all(&sender, items, bad_items).await?;
+    }
+    Ok(Json(json!({})).into_response())
+}
+
+/// Parses the items. Several items about one Pix become one.
+fn sort(sender: &Sender, items: &[&RawValue]) -> (BTreeMap<EndToEndId, Item>, HashMap<Key, BadItem>) {
+    let (mut pix, mut bad_items) = (BTreeMap::<EndToEndId, Item>::new(), HashMap::new());
+    let callback = &sender.callback;
+    for raw in items {
+        let Some(item) = Item::parse(raw) else {
+            let bad = BadItem::new(callback.account, callback.connection, raw, sender.now);
+            bad_items.insert(bad.key(), bad);
+            continue;
+        };
+        match pix.entry(item.end_to_end_id.clone()) {
+            Entry::Occupied(mut same) => same.get_mut().merge(item),
+            Entry::Vacant(entry) => {
+                entry.insert(item);
+            }
+        }
+    }
+    (pix, bad_items)
+}
+
+/// The write that an item needs.
+enum Task {
+    Insert(ReportedPix, Item),
+    /// The row exists and lacks a devolução of the item.
+    ReportAgain(Item),
+    SetAside(BadItem),
+}
+
+async fn store_all(
+    sender: &Sender,
+    items: BTreeMap<EndToEndId, Item>,
+    bad_items: HashMap<Key, BadItem>,
+) -> Result<(), Problem> {
+    let (store, callback) = (&sender.bank.store, &sender.callback);
+    let mut stored = stored_items(store, items.values(), &bad_items).await?;
+    let (mut tasks, mut unknown) = (Vec::new(), Vec::new());
+    for (id, item) in items {
+        if let Some(row) = stored.remove(&ReportedPix::key_of(&id)) {
+            let row: ReportedPix = from_item(row)?;
+            if must_report_again(&row, &item, callback.connection) {
+                tasks.push(Task::ReportAgain(item));
+            }
+            continue;
+        }
+        let owner = item.charge().and_then(|charge| stored.get(&Charge::key_of(charge)));
+        let is_known = owner.is_some_and(|charge| is_own_charge(sender, charge));
+        let source = (callback.connection, callback.account);
+        let row = ReportedPix::notified(id, source, item.txid.clone(), sender.now);
+        if is_known { &mut tasks } else { &mut unknown }.push(Task::Insert(row, item));
+    }
+    let new_bad_items = bad_items.into_iter().filter(|(key, _)| !stored.contains_key(key));
+    unknown.extend(new_bad_items.map(|(_, bad)| Task::SetAside(bad)));
+    let within_limit = limit::take(store, &callback.account, unknown.len(), sender.now).await?;
+    tasks.extend(unknown.into_iter().take(within_limit));
+    write_all(sender, tasks).await
+}
+
+/// Reads the rows that exist already: of the reported Pix, of their charges and of the items that were set
+/// aside.
+async fn stored_items(
+    store: &Store,
+    items: impl Iterator<Item = &Item>,
+    bad_items: &HashMap<Key, BadItem>,
+) -> Result<HashMap<Key, StoredItem>, StoreError> {
+    let mut keys: HashSet<Key> = bad_items.keys().cloned().collect();
+    for item in items {
+        keys.insert(ReportedPix::key_of(&item.end_to_end_id));
+        keys.extend(item.charge().map(Charge::key_of));
+    }
+    let keys: Vec<Key> = keys.into_iter().collect();
+    let found = store.batch_get(&keys).await?;
+    Ok(found.into_iter().filter_map(|item| Some((key_of_item(&item)?, item))).collect())
+}
+
+/// The attributes of a charge that tell whether the account created it at this bank.
+#[derive(Deserialize)]
+struct ChargeOwner {
+    scope: Scope,
+    #[serde(default)]
+    connection: Option<ConnectionId>,
+}
+
+fn is_own_charge(sender: &Sender, charge: &StoredItem) -> bool {
+    let Ok(owner) = from_item::<ChargeOwner>(charge.clone()) else { return false };
+    owner.scope == Scope { account: sender.callback.account, mode: Mode::Live }
+        && owner.connection == Some(sender.callback.connection)
+}
+
+/// Checks whether a stored Pix must be read back again, because the notification contains the end of a
+/// devolução that was not processed yet.
+fn must_report_again(row: &ReportedPix, item: &Item, connection: ConnectionId) -> bool {
+    if row.connection != connection {
+        if row.status != ReportedPixStatus::Recorded {
+            tracing::error!(
+                pix = %row.end_to_end_id, %connection, earlier = %row.connection,
+                "two bank connections reported the same Pix; it is read back from the first one"
+            );
+        }
+        return false;
+    }
+    let is_seen = |(id, status): &(String, String)| {
+        row.returns.iter().any(|seen| seen.id == *id && seen.status == *status)
+    };
+    !item.final_returns.iter().all(is_seen)
+}
+
+async fn write_all(sender: &Sender, tasks: Vec<Task>) -> Result<(), Problem> {
+    let mut running = JoinSet::new();
+    for task in tasks {
+        if running.len() >= MAX_CONCURRENT_WRITES {
+            finish_one(&mut running).await?;
+        }
+        let (store, connection, now) = (sender.bank.store.clone(), sender.callback.connection, sender.now);
+        running.spawn(async move {
+            match task {
+                Task::Insert(row, item) => match store.insert(&row).await? {
+                    Inserted::Existing(row) if must_report_again(&row, &item, connection) => {
+                        report_again(&store, &item, connection, now).await
+                    }
+                    Inserted::Existing(_) | Inserted::New => Ok(()),
+                },
+                Task::ReportAgain(item) => report_again(&store, &item, connection, now).await,
+                Task::SetAside(bad) => set_aside(&store, &bad).await,
+            }
+        });
+    }
+    while !running.is_empty() {
+        finish_one(&mut running).await?;
+    }
+    Ok(())
+}
+
+async fn finish_one(running: &mut JoinSet<Result<(), StoreError>>) -> Result<(), Problem> {
+    match running.join_next().await {
+        Some(Ok(result)) => Ok(result?),
+        Some(Err(error)) => Err(Problem::Internal(error.to_string())),
+        None => Ok(()),
+    }
+}
+
+async fn report_again(
+    store: &Store,
+    item: &Item,
+    connection: ConnectionId,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    let key = ReportedPix::key_of(&item.end_to_end_id);
+    let plan = |row: Option<ReportedPix>| match row {
+        Some(row) if must_report_again(&row, item, connection) => {
+            let write = Write::replace(&row.reported_again(now), row.version)?;
+            Ok(Plan::Commit(vec![write], ()))
+        }
+        Some(_) | None => Ok(Plan::Finished(())),
+    };
+    store.update("a reported Pix", &key, plan).await
+}
+
+async fn set_aside(store: &Store, bad: &BadItem) -> Result<(), StoreError> {
+    if let Inserted::New = store.insert(bad).await? {
+        let Key { pk, sk } = bad.key();
+        tracing::error!(pk, sk, "an item of a bank's notification can't be parsed and was set aside");
+    }
+    Ok(())
+}

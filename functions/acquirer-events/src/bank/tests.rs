@@ -1,0 +1,200 @@
+//! Tests of the parser, and of the parts of authentication and logging that need no table.
+
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use axum::body::Body;
+use axum::http::{Method, Request, StatusCode};
+use serde_json::json;
+use serde_json::value::RawValue;
+use shared::http::Problem;
+use tower::ServiceExt;
+use tracing_subscriber::layer::SubscriberExt;
+
+use super::items::{self, Item};
+use super::*;
+
+const E2E: &str = "E12345678202611211000abcdef12345";
+
+/// Returns the items that can be parsed, and the number of the others.
+fn parsed(body: &serde_json::Value) -> (Vec<Item>, usize) {
+    let body = body.to_string();
+    let raw = items::parse(body.as_bytes()).unwrap();
+    let good: Vec<Item> = raw.iter().filter_map(|raw| Item::parse(raw)).collect();
+    let bad = raw.len() - good.len();
+    (good, bad)
+}
+
+fn refused(body: &[u8]) -> String {
+    let problem = items::parse(body).unwrap_err();
+    assert_eq!(problem.status(), StatusCode::BAD_REQUEST);
+    problem.message()
+}
+
+#[test]
+fn an_item_needs_only_an_end_to_end_id() {
+    let (items, bad) = parsed(&json!({"pix": [
+        {"endToEndId": E2E},
+        {"endToEndId": "E1", "txid": "7yae9dvt35gsbaah14xwynj30v", "valor": "1.00", "componentesValor": {}},
+        {"endToEndId": "E2", "txid": "not a txid", "devolucoes": "none"},
+        {"endToEndId": "E3", "txid": 7, "devolucoes": [
+            {"id": "D1", "status": "EM_PROCESSAMENTO"}, {"id": "D2", "status": "DEVOLVIDO", "valor": "1.00"},
+            {"id": "D3", "status": "NAO_REALIZADO"}, {"status": "DEVOLVIDO"}, {"id": "D-4", "status": "DEVOLVIDO"}, 5,
+        ]},
+    ]}));
+    assert_eq!(bad, 0);
+    insta::assert_debug_snapshot!(items, @r#"
+    [
+        Item {
+            end_to_end_id: E12345678202611211000abcdef12345,
+            txid: None,
+            final_returns: [],
+        },
+        Item {
+            end_to_end_id: E1,
+            txid: Some(
+                "7yae9dvt35gsbaah14xwynj30v",
+            ),
+            final_returns: [],
+        },
+        Item {
+            end_to_end_id: E2,
+            txid: None,
+            final_returns: [],
+        },
+        Item {
+            end_to_end_id: E3,
+            txid: None,
+            final_returns: [
+                (
+                    "D2",
+                    "DEVOLVIDO",
+                ),
+                (
+                    "D3",
+                    "NAO_REALIZADO",
+                ),
+            ],
+        },
+    ]
+    "#);
+}
+
+#[test]
+fn an_item_without_a_valid_end_to_end_id_is_bad_and_the_others_remain() {
+    let bad = [
+        json!(null),
+        json!("E1"),
+        json!([]),
+        json!({}),
+        json!({"endToEndId": ""}),
+        json!({"endToEndId": 5}),
+        json!({"endToEndId": "E 1"}),
+        json!({"endToEndId": "E".repeat(65)}),
+    ];
+    let mut all = bad.to_vec();
+    all.insert(3, json!({"endToEndId": "E1"}));
+    let (good, count) = parsed(&json!({ "pix": all }));
+    assert_eq!((good.len(), count), (1, bad.len()));
+    let repeated = RawValue::from_string(r#"{"endToEndId": "E1", "endToEndId": "E2"}"#.to_owned()).unwrap();
+    assert_eq!(Item::parse(&repeated), None);
+}
+
+#[test]
+fn a_body_without_pix_has_no_items() {
+    for body in ["", "{}", r#"{"evento": "teste_webhook"}"#, r#"{"pix": null}"#, r#"{"pix": []}"#] {
+        assert!(items::parse(body.as_bytes()).unwrap().is_empty(), "{body}");
+    }
+}
+
+#[test]
+fn a_body_that_is_no_list_of_pix_is_refused() {
+    let many = json!({"pix": vec![json!({}); 1_001]}).to_string();
+    let bodies: [&[u8]; 7] =
+        [b"[]", b"5", b"{", b"\xff", br#"{"pix": {}}"#, br#"{"pix": [], "pix": []}"#, many.as_bytes()];
+    insta::assert_debug_snapshot!(bodies.map(refused), @r#"
+    [
+        "The body must be a JSON object.",
+        "The body must be a JSON object.",
+        "The body is not valid JSON: EOF while parsing an object at line 1 column 1.",
+        "The body is not valid JSON: invalid utf-8 sequence of 1 bytes from index 0.",
+        "`pix` must be an array.",
+        "The body is not valid JSON: duplicate field `pix` at line 1 column 17.",
+        "`pix` must have at most 1000 elements.",
+    ]
+    "#);
+    assert_eq!(
+        items::parse(json!({"pix": vec![json!({}); 1_000]}).to_string().as_bytes()).unwrap().len(),
+        1_000
+    );
+}
+
+#[test]
+fn items_about_one_pix_are_merged() {
+    let (items, _) = parsed(&json!({"pix": [
+        {"endToEndId": "E1", "devolucoes": [{"id": "D1", "status": "DEVOLVIDO"}]},
+        {"endToEndId": "E1", "txid": "abc", "devolucoes": [{"id": "D2", "status": "DEVOLVIDO"}]},
+    ]}));
+    let [mut first, second] = <[Item; 2]>::try_from(items).unwrap();
+    first.merge(second);
+    assert_eq!((first.txid.as_deref(), first.final_returns.len()), (Some("abc"), 2));
+}
+
+#[derive(Clone, Default)]
+struct Output(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Sends requests that are refused before any table is read. Returns their statuses and the log.
+async fn log_of(requests: &[(Method, &str)]) -> (Vec<u16>, String) {
+    let var = |name: &str| match name {
+        "AWS_ENDPOINT_URL_DYNAMODB" => Some("http://127.0.0.1:1".to_owned()),
+        _ => Some("x".to_owned()),
+    };
+    let bank = BankNotifications::from_vars(&Aws::from_vars(&var).unwrap(), Clock::default(), &var).unwrap();
+    let router = router(bank);
+    let output = Output::default();
+    let writer = output.clone();
+    let lines = tracing_subscriber::fmt::layer().json().with_writer(move || writer.clone());
+    let _guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(lines));
+    let mut statuses = Vec::new();
+    for (method, path) in requests {
+        let request = Request::builder().method(method).uri(*path).body(Body::from("{}")).unwrap();
+        statuses.push(router.clone().oneshot(request).await.unwrap().status().as_u16());
+    }
+    let text = String::from_utf8(output.0.lock().unwrap().clone()).unwrap();
+    (statuses, text)
+}
+
+#[tokio::test]
+async fn the_log_contains_the_route_and_never_the_token() {
+    let token = "5ec2e7";
+    let account = format!("/v1/acquirer-events/not-an-account/{token}");
+    let (statuses, log) = log_of(&[
+        (Method::POST, &account),
+        (Method::POST, &format!("{account}/pix?hmac={token}")),
+        (Method::GET, &account),
+        (Method::POST, &format!("{account}/other")),
+    ])
+    .await;
+    assert_eq!(statuses, [401, 401, 404, 404]);
+    assert!(!log.contains(token), "{log}");
+    assert!(log.contains("POST /v1/acquirer-events/{account}/{token}/pix 401"), "{log}");
+    assert!(log.contains("GET /v1/acquirer-events/{account}/{token} 404"), "{log}");
+    assert!(log.contains("POST (no route) 404"), "{log}");
+}
+
+#[test]
+fn the_response_to_an_unknown_sender_does_not_name_the_failed_check() {
+    let problem = Problem::UnknownSender;
+    assert_eq!((problem.status().as_u16(), problem.code()), (401, "unauthorized"));
+}

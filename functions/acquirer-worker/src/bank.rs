@@ -1,0 +1,153 @@
+//! Work at banks for single rows: read a Pix back, expire a charge, return a payment.
+
+use std::time::Duration;
+
+use domain::acquirer::{ReportedPix, ReportedPixStatus};
+use domain::charge::StoredCharge;
+use domain::charge::transition::Command;
+use domain::ids::{AcquirerPaymentId, ChargeId, EndToEndId, Scope};
+use domain::refund::Refund;
+use domain::time::Timestamp;
+use shared::WorkError;
+use shared::acquirer::{Acquirer, AcquirerMessage, PixBank, Priority, Removal};
+
+use crate::AcquirerWorker;
+
+/// How long a notified Pix is read back, in milliseconds: 24 hours. Then only a sweep finds it.
+const READ_BACK_MS: i64 = 24 * 60 * 60 * 1_000;
+
+/// How long an overdue charge may wait for its bank before an alarm, in milliseconds: an hour.
+const OVERDUE_ALARM_MS: i64 = 60 * 60 * 1_000;
+
+impl AcquirerWorker {
+    /// Returns when the payment of a refund was received.
+    pub(crate) async fn paid_at(&self, refund: &Refund) -> Result<Timestamp, WorkError> {
+        let charge = self.charges.get_existing(refund.id.charge()).await?;
+        let applied = charge.as_stored().applied_payment.as_ref();
+        Ok(applied.map_or(refund.created_at, |applied| applied.paid_at))
+    }
+
+    /// Reads a reported Pix back from its bank and records it. If the bank does not have it yet, the scheduler
+    /// sends further messages, with growing pauses.
+    pub(crate) async fn read_back(&self, id: &EndToEndId) -> Result<(), WorkError> {
+        let Some(known) = self.store.get::<ReportedPix>(&ReportedPix::key_of(id)).await? else {
+            return Err(WorkError::Missing("a message names a Pix that was not reported"));
+        };
+        if known.read_back_at.is_none() {
+            return Ok(());
+        }
+        let now = self.clock.now();
+        let bank = self.acquirers.banks()?.at(known.account, Some(known.connection)).await?;
+        let since = known.reported_at.plus_millis(READ_BACK_MS.saturating_neg()).unwrap_or(Timestamp::MIN);
+        match bank.read_back(id, known.txid.as_deref(), (since, now)).await? {
+            Some(pix) if known.txid.is_none() || pix.txid == known.txid => {
+                if let Some(recorded) = self.payments.record(&bank, &pix, None, now).await? {
+                    return self.payments.settle_read_back(&recorded).await;
+                }
+                tracing::error!(pix = %id, "a notification names a Pix to a key of no account");
+                self.end_read_back(&known).await
+            }
+            Some(_) => {
+                tracing::error!(pix = %id, "a notification names another txid than the bank; it is not read back again");
+                self.end_read_back(&known).await
+            }
+            None if now.millis_since(known.reported_at) < READ_BACK_MS => Ok(()),
+            None => {
+                tracing::error!(pix = %id, "the bank did not confirm a Pix within 24 hours after its notification");
+                self.end_read_back(&known).await
+            }
+        }
+    }
+
+    async fn end_read_back(&self, known: &ReportedPix) -> Result<(), WorkError> {
+        let next = match known.status {
+            ReportedPixStatus::Recorded => known.read_back(),
+            ReportedPixStatus::Reported | ReportedPixStatus::Unconfirmed => known.unconfirmed(),
+        };
+        Ok(self.payments.replace_reported(&next, known).await?)
+    }
+
+    /// Removes an overdue charge at its bank. Only then is it expired.
+    pub(crate) async fn expire(&self, id: ChargeId, message: AcquirerMessage) -> Result<(), WorkError> {
+        let Some(stored) = self.charges.find(Some(id)).await? else {
+            return Err(WorkError::Missing("a message names a charge that does not exist"));
+        };
+        let now = self.clock.now();
+        let charge = stored.clone().read_at(now);
+        let expires_at = charge.expires_at();
+        if !charge.can_expire() || now <= expires_at {
+            return Ok(());
+        }
+        let Acquirer::Pix(bank) = self.acquirers.of_charge(&charge).await? else { return Ok(()) };
+        let grace = i64::from(bank.settings().expire_after_seconds);
+        let removable_at = expires_at.plus_seconds(grace).unwrap_or(Timestamp::MAX);
+        if now < removable_at {
+            return Ok(self.queue.send_later(&message, removable_at.saturating_duration_since(now)).await?);
+        }
+        match bank.remove(&charge, Priority::Background).await {
+            Ok(removal) => self.apply_removal(&bank, stored, removal, expires_at, now).await,
+            Err(error) => {
+                if now.millis_since(expires_at) > OVERDUE_ALARM_MS {
+                    tracing::error!(charge = %id, %error, "a charge is overdue for more than an hour, and its bank does not remove it");
+                } else {
+                    tracing::warn!(charge = %id, %error, "an overdue charge is not removed at its bank yet");
+                }
+                // The scheduler sends further messages, with growing pauses.
+                Ok(())
+            }
+        }
+    }
+
+    async fn apply_removal(
+        &self,
+        bank: &PixBank,
+        stored: StoredCharge,
+        removal: Removal,
+        expires_at: Timestamp,
+        now: Timestamp,
+    ) -> Result<(), WorkError> {
+        let id = stored.as_stored().id;
+        let (stored, command) = match removal {
+            Removal::Removed => (stored, Command::Expire { at: expires_at }),
+            Removal::RemovedByBank => (stored, PixBank::removed_by_bank()),
+            Removal::Paid(paid) => {
+                for pix in &paid {
+                    self.payments.record(bank, pix, Some(id), now).await?;
+                }
+                // If the payment was not applied, for example because of its amount, the charge is still open,
+                // but its cob can't be paid any more.
+                (self.charges.get_existing(id).await?, Command::Expire { at: expires_at })
+            }
+            Removal::Unknown => {
+                tracing::error!(charge = %id, "the bank does not know an overdue charge; an operator must check it");
+                return Ok(());
+            }
+        };
+        self.charges.apply(stored, &command, now).await?;
+        Ok(())
+    }
+
+    /// Requests the return of a payment from its bank, or asks for its progress.
+    pub(crate) async fn advance_return(
+        &self,
+        scope: &Scope,
+        payment: &AcquirerPaymentId,
+        message: &AcquirerMessage,
+    ) -> Result<(), WorkError> {
+        let Some(incoming) = self.returns.find(scope, payment).await? else {
+            return Err(WorkError::Missing("a message names a payment that does not exist"));
+        };
+        if incoming.open_return().is_none() {
+            return Ok(());
+        }
+        let bank = self.acquirers.banks()?.at(scope.account, incoming.connection).await?;
+        let now = self.clock.now();
+        match self.returns.advance(&bank, incoming, now).await? {
+            None => Ok(()),
+            Some(at) => {
+                let pause: Duration = at.saturating_duration_since(now);
+                Ok(self.queue.send_later(message, pause).await?)
+            }
+        }
+    }
+}

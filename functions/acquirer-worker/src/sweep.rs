@@ -1,0 +1,218 @@
+//! The sweep of a bank connection: reads the list of all Pix, so that a lost notification loses no payment.
+//!
+//! The sweep's row has a watermark: every Pix with an earlier `horario` is stored. A Pix may appear in the
+//! list later than its `horario` says, and a page may shift while it is read. So each sweep begins two hours
+//! before the watermark. The watermark moves only after the last page of a period was stored.
+
+use std::time::{Duration, Instant};
+
+use domain::acquirer::ConnectionSweep;
+use domain::ids::ConnectionId;
+use domain::time::Timestamp;
+use shared::WorkError;
+use shared::acquirer::configuration::certificate_warning;
+use shared::acquirer::{AcquirerError, AcquirerMessage, PixBank, PixQuery};
+use shared::store::{CommitOutcome, Write};
+
+use crate::AcquirerWorker;
+
+/// How long before the watermark a sweep begins, in seconds: two hours.
+const OVERLAP_SECONDS: i64 = 2 * 60 * 60;
+
+/// How long before now a sweep ends, in seconds. The bank's list may lack the newest Pix.
+const BEHIND_SECONDS: i64 = 5;
+
+/// The pause between two sweeps, in seconds: five minutes.
+const PAUSE_SECONDS: i64 = 5 * 60;
+
+/// How often the returned Pix of the last 90 days are read, in seconds: once a day.
+const RETURNS_PAUSE_SECONDS: i64 = 24 * 60 * 60;
+
+/// How long devoluções of a Pix are possible, in seconds: 90 days (API Pix).
+const RETURNS_SECONDS: i64 = 90 * 24 * 60 * 60;
+
+/// The longest period that one query asks for, in seconds: one day. A bank may allow less.
+const MAX_PERIOD_SECONDS: i64 = 24 * 60 * 60;
+
+/// The most pages of a period. A period with more is read in parts.
+const MAX_PAGES: u32 = 1_000;
+
+/// When a run of the function begins no further period. The rest is left to the next message. The function
+/// itself stops after 60 s.
+const RUN_TIME: Duration = Duration::from_secs(35);
+
+/// How long a bank may be unreachable before an alarm, in milliseconds: 15 minutes.
+const ALARM_AFTER_MS: i64 = 15 * 60 * 1_000;
+
+impl AcquirerWorker {
+    /// Sweeps a connection up to now, or as far as one run of the function comes. A failure is recorded in
+    /// the row, and the next sweep begins at the same watermark.
+    pub(crate) async fn sweep(&self, connection: ConnectionId) -> Result<(), WorkError> {
+        let Some(sweep) = self.store.get::<ConnectionSweep>(&ConnectionSweep::key_of(connection)).await?
+        else {
+            return Ok(());
+        };
+        let Some(bank) = self.bank_of(&sweep).await else { return Ok(()) };
+        match self.run_sweep(&bank, sweep.clone()).await {
+            Ok(()) => Ok(()),
+            Err(error) => self.note_failure(&sweep, &error).await,
+        }
+    }
+
+    async fn run_sweep(&self, bank: &PixBank, mut sweep: ConnectionSweep) -> Result<(), WorkError> {
+        let connection = sweep.connection;
+        let (started_at, now) = (Instant::now(), self.clock.now());
+        if now.millis_since(sweep.returns_swept_at) >= RETURNS_PAUSE_SECONDS.saturating_mul(1_000) {
+            if let Some(warning) = certificate_warning(bank.settings(), now) {
+                tracing::error!(%connection, "{warning}");
+            }
+            self.sweep_returns(bank, sweep.created_at, now).await?;
+            let next = ConnectionSweep { returns_swept_at: now, ..sweep.next_version() };
+            let Some(stored) = self.store_sweep(&sweep, next).await? else { return Ok(()) };
+            sweep = stored;
+        }
+        let longest = i64::from(bank.settings().max_period_seconds).min(MAX_PERIOD_SECONDS);
+        let end = plus(now, -BEHIND_SECONDS);
+        let mut from = plus(sweep.watermark, -OVERLAP_SECONDS).max(sweep.created_at);
+        loop {
+            let to = plus(from, longest).min(end);
+            self.store_period(bank, (from, to), None).await?;
+            let is_done = to >= end;
+            if is_done || to > sweep.watermark {
+                let watermark = to.max(sweep.watermark);
+                let next_at = if is_done { plus(now, PAUSE_SECONDS) } else { sweep.next_at };
+                let next =
+                    ConnectionSweep { watermark, next_at, failing_since: None, ..sweep.next_version() };
+                let Some(stored) = self.store_sweep(&sweep, next).await? else { return Ok(()) };
+                sweep = stored;
+            }
+            if is_done {
+                return Ok(());
+            }
+            if started_at.elapsed() > RUN_TIME {
+                return Ok(self
+                    .queue
+                    .send_later(&AcquirerMessage::Sweep(connection), Duration::ZERO)
+                    .await?);
+            }
+            from = to;
+        }
+    }
+
+    /// Returns the bank with the credentials of the first account that has any.
+    async fn bank_of(&self, sweep: &ConnectionSweep) -> Option<PixBank> {
+        let banks = self.acquirers.banks().ok()?;
+        for account in &sweep.accounts {
+            match banks.at(*account, Some(sweep.connection)).await {
+                Ok(bank) => return Some(bank),
+                Err(error) => {
+                    tracing::warn!(connection = %sweep.connection, %account, %error, "an account's credentials can't be used for a sweep");
+                }
+            }
+        }
+        tracing::error!(connection = %sweep.connection, "no account has credentials for the sweep of its bank");
+        None
+    }
+
+    /// Reads all returned Pix of the last 90 days, because a devolução may be much later than its Pix.
+    async fn sweep_returns(&self, bank: &PixBank, since: Timestamp, now: Timestamp) -> Result<(), WorkError> {
+        let longest = i64::from(bank.settings().max_period_seconds);
+        let mut from = plus(now, -RETURNS_SECONDS).max(since);
+        while from < now {
+            let to = plus(from, longest).min(now);
+            self.store_period(bank, (from, to), Some(true)).await?;
+            from = if to < now { to } else { break };
+        }
+        Ok(())
+    }
+
+    /// Reads all pages of a period and records their Pix. If the number of Pix changes meanwhile, a page may
+    /// have shifted, so the period is read again.
+    async fn store_period(
+        &self,
+        bank: &PixBank,
+        (from, to): (Timestamp, Timestamp),
+        with_return: Option<bool>,
+    ) -> Result<(), WorkError> {
+        let mut is_stable = false;
+        for _attempt in 0..MAX_RESTARTS {
+            if is_stable {
+                break;
+            }
+            is_stable = self.store_pages(bank, (from, to), with_return).await?;
+        }
+        if !is_stable {
+            // The next sweep reads the overlap again.
+            tracing::warn!("the list of Pix kept changing while it was read");
+        }
+        Ok(())
+    }
+
+    /// Returns whether the number of Pix stayed the same from the first to the last page.
+    async fn store_pages(
+        &self,
+        bank: &PixBank,
+        (from, to): (Timestamp, Timestamp),
+        with_return: Option<bool>,
+    ) -> Result<bool, WorkError> {
+        let (mut page_number, mut first_total, mut is_stable) = (0, None, true);
+        loop {
+            let query = PixQuery { with_return, page: page_number, ..PixQuery::period(from, to) };
+            let page = bank.list(&query).await?;
+            for item in &page.malformed {
+                tracing::error!(pix = item.end_to_end_id, reason = %item.reason, "the bank listed a Pix that can't be read");
+            }
+            self.payments.record_listed(bank, &page.pix, self.clock.now()).await?;
+            if page_number == 0 {
+                first_total = page.total;
+            }
+            is_stable = is_stable && page.total == first_total;
+            page_number = page_number.saturating_add(1);
+            if page_number >= page.pages {
+                return Ok(is_stable);
+            }
+            if page_number >= MAX_PAGES {
+                return Err(AcquirerError::Unavailable("the bank lists too many pages".to_owned()).into());
+            }
+        }
+    }
+
+    /// Replaces the sweep's row. `None`: another run or an operator has changed it, and this run ends.
+    async fn store_sweep(
+        &self,
+        sweep: &ConnectionSweep,
+        next: ConnectionSweep,
+    ) -> Result<Option<ConnectionSweep>, WorkError> {
+        match self.store.commit(vec![Write::replace(&next, sweep.version)?]).await? {
+            CommitOutcome::Done => Ok(Some(next)),
+            CommitOutcome::Conflict { .. } => Ok(None),
+        }
+    }
+
+    /// Records that the bank could not be read. The next sweep begins at the same watermark.
+    async fn note_failure(&self, sweep: &ConnectionSweep, error: &WorkError) -> Result<(), WorkError> {
+        let now = self.clock.now();
+        let since = sweep.failing_since.unwrap_or(now);
+        let connection = sweep.connection;
+        if now.millis_since(since) > ALARM_AFTER_MS {
+            tracing::error!(%connection, %error, "a bank has not been readable for more than 15 minutes");
+        } else {
+            tracing::warn!(%connection, %error, "a bank could not be read; the sweep is repeated");
+        }
+        let next_at = plus(now, RETRY_SECONDS);
+        let next = ConnectionSweep { failing_since: Some(since), next_at, ..sweep.next_version() };
+        // Parts of the period may be stored already, and the row newer. Then the newer row stays.
+        self.store_sweep(sweep, next).await.map(|_stored_or_superseded| ())
+    }
+}
+
+/// The pause after a failed sweep, in seconds.
+const RETRY_SECONDS: i64 = 60;
+
+/// How often a period is read again because its number of Pix changed.
+const MAX_RESTARTS: u32 = 3;
+
+fn plus(at: Timestamp, seconds: i64) -> Timestamp {
+    let limit = if seconds < 0 { Timestamp::MIN } else { Timestamp::MAX };
+    at.plus_seconds(seconds).unwrap_or(limit)
+}

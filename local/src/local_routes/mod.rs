@@ -1,0 +1,88 @@
+//! The routes under `/_local/`, which only the service on one machine has.
+
+mod bank_routes;
+mod fields;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use axum::extract::State as Shared;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use axum::{Json, Router};
+use bank::Bank;
+use serde_json::{Value, json};
+use shared::charge::Charges;
+use shared::clock::Clock;
+use tokio::sync::{Mutex, Notify};
+
+use crate::guard::{self, AllowedHost};
+use crate::seed::write_atomically;
+
+/// The maximum number of seconds by which one request advances the clock: ten years of 366 days.
+const MAX_ADVANCE_SECONDS: i64 = 10 * 366 * 24 * 60 * 60;
+
+/// The time that the clock can't reach: 2100-01-01T00:00:00Z, in milliseconds since 1970.
+const CLOCK_ENDS_MS: i64 = 4_102_444_800_000;
+
+/// The state of the routes under `/_local/`.
+#[derive(Clone)]
+pub(crate) struct LocalState {
+    pub(crate) clock: Clock,
+    pub(crate) clock_file: Option<PathBuf>,
+    pub(crate) run_schedules_now: Arc<Notify>,
+    pub(crate) advancing: Arc<Mutex<()>>,
+    pub(crate) bank: Arc<Bank>,
+    pub(crate) charges: Charges,
+}
+
+/// Returns the routes behind their guard.
+pub(crate) fn local_routes(state: LocalState, allowed_hosts: Vec<AllowedHost>) -> Router {
+    let guard = axum::middleware::from_fn_with_state(Arc::from(allowed_hosts), guard::guard);
+    Router::new()
+        .route("/_local/clock/advance", post(advance))
+        .merge(bank_routes::routes())
+        .fallback(async || Refusal(StatusCode::NOT_FOUND, "no such route".to_owned()))
+        .layer(guard)
+        .with_state(state)
+}
+
+/// `POST /_local/clock/advance {"seconds": 60}` moves the service's clock forward; 200 `{"now": …}`.
+async fn advance(Shared(state): Shared<LocalState>, body: String) -> Result<Json<Value>, Refusal> {
+    let body: Value = serde_json::from_str(&body).unwrap_or_default();
+    let seconds = body.get("seconds").and_then(Value::as_i64);
+    let Some(seconds) = seconds.filter(|seconds| (0..=MAX_ADVANCE_SECONDS).contains(seconds)) else {
+        let error = format!("seconds must be an integer from 0 to {MAX_ADVANCE_SECONDS}");
+        return Err(Refusal(StatusCode::BAD_REQUEST, error));
+    };
+    let _one_at_a_time = state.advancing.lock().await;
+    let milliseconds = seconds.saturating_mul(1000);
+    if !state.clock.now().plus_millis(milliseconds).is_ok_and(|then| then.millis() < CLOCK_ENDS_MS) {
+        // The limit leaves room for expiries, which can be years later and must be valid dates too.
+        let error = "the clock goes no further than the year 2100".to_owned();
+        return Err(Refusal(StatusCode::BAD_REQUEST, error));
+    }
+    if let Some(file) = &state.clock_file {
+        // Saves the offset before it takes effect. Otherwise, a crash could leave rows with times that are
+        // later than the time of the restarted clock.
+        let offset_ms = state.clock.offset_ms().saturating_add(milliseconds);
+        write_atomically(file, offset_ms.to_string().as_bytes()).map_err(|error| {
+            Refusal(StatusCode::INTERNAL_SERVER_ERROR, format!("the clock was not moved: {error}"))
+        })?;
+    }
+    state.clock.advance(milliseconds);
+    state.run_schedules_now.notify_one();
+    state.bank.wake();
+    Ok(Json(json!({"now": state.clock.now().to_iso()})))
+}
+
+/// An error response: its status and its text.
+struct Refusal(StatusCode, String);
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let Self(status, error) = self;
+        (status, Json(json!({ "error": error }))).into_response()
+    }
+}

@@ -1,0 +1,347 @@
+//! Tests of banks' notifications: authentication, the rows that they store, and their limits. `live_charges`
+//! tests what follows from a stored Pix.
+
+use axum::http::Method;
+use domain::acquirer::{ReportedPix, ReportedPixStatus, SeenReturn};
+use domain::ids::EndToEndId;
+use local::embedded::fault_proxy::{Fault, Report};
+use local::stack::Options;
+use serde_json::{Value, json};
+use shared::acquirer::configuration::{CallbackAuthentication, CallbackChoice};
+use shared::store::{CommitOutcome, Write};
+
+use crate::support::{Answer, Client, Service, id, operator};
+
+/// The largest body, in bytes.
+const MIB: usize = 1_048_576;
+
+/// A service without event sources, so that only notifications cause requests to DynamoDB.
+struct Fixture {
+    service: Service,
+    path: String,
+}
+
+impl Fixture {
+    async fn start() -> Self {
+        let options = Options { fault_proxy: true, event_sources: false, ..Options::in_memory() };
+        let service = Service::start_with(options).await;
+        let path = service.new_callback_path().await;
+        Self { service, path }
+    }
+
+    async fn post_to(&self, path: &str, body: impl Into<axum::body::Bytes>) -> Answer {
+        self.service.raw(Method::POST, path, &[("content-type", "application/json")], body).await
+    }
+
+    async fn notify(&self, pix: &Value) -> Answer {
+        self.post_to(&self.path, json!({ "pix": pix }).to_string()).await
+    }
+
+    /// Posts a notification that must be accepted. Returns the requests to DynamoDB that it caused.
+    async fn accepted(&self, pix: &Value) -> Report {
+        let proxy = self.service.stack.fault_proxy.as_ref().unwrap();
+        proxy.reset();
+        assert_eq!(self.notify(pix).await.expect(200), json!({}));
+        proxy.report()
+    }
+
+    async fn find(&self, end_to_end_id: &str) -> Option<ReportedPix> {
+        let id: EndToEndId = end_to_end_id.parse().unwrap();
+        self.service.store().get(&ReportedPix::key_of(&id)).await.unwrap()
+    }
+
+    async fn bad_items(
+        &self,
+    ) -> Vec<std::collections::HashMap<String, aws_sdk_dynamodb::types::AttributeValue>> {
+        self.service.rows(&format!("bad-notification#{}", self.service.scope().account), "").await
+    }
+
+    /// Replaces a row of a reported Pix, as the acquirer worker does.
+    async fn replace(&self, row: &ReportedPix) {
+        let write = Write::replace(row, row.version - 1).unwrap();
+        assert_eq!(self.service.store().commit(vec![write]).await.unwrap(), CommitOutcome::Done);
+    }
+
+    /// Changes how the sender is authenticated.
+    async fn authenticate_by(&self, subject: Option<&str>, source_addresses: &[&str]) {
+        let (acquirers, account) = (self.service.acquirers(), self.service.scope().account);
+        let settings = acquirers.find(&account).await.unwrap().unwrap().settings;
+        let current = acquirers.callback_settings(&account).await.unwrap().unwrap();
+        let choice = CallbackChoice {
+            authentication: match subject {
+                Some(_) => CallbackAuthentication::Mtls,
+                None => CallbackAuthentication::Token,
+            },
+            certificate_subject: subject.map(str::to_owned),
+            source_addresses: source_addresses.iter().map(|range| range.parse().unwrap()).collect(),
+            ..current.choice()
+        };
+        let now = self.service.stack.clock.now();
+        let set = acquirers.set(account, &settings, &choice, Some(&operator()), now).await.unwrap();
+        assert!(set.new_callback_url.is_none(), "the token remains valid");
+    }
+
+    /// Invokes the function with the event of a request whose client certificate API Gateway verified.
+    async fn notify_with_certificate(&self, subject: Option<&str>) -> i64 {
+        let function = self.service.stack.functions.get("BankNotificationsFunction").unwrap().clone();
+        let authentication = subject.map(|subject| json!({"clientCert": {
+            "clientCertPem": "-----BEGIN CERTIFICATE-----", "issuerDN": "CN=Banks", "serialNumber": "1",
+            "subjectDN": subject, "validity": {"notBefore": "May 28 12:30:02 2026 GMT", "notAfter": "Aug  5 09:36:04 2027 GMT"},
+        }}));
+        let event = json!({
+            "version": "2.0", "routeKey": "POST /v1/acquirer-events/{account}/{token}", "rawPath": self.path,
+            "rawQueryString": "", "headers": {"host": "localhost", "content-type": "application/json"},
+            "requestContext": {
+                "authentication": authentication,
+                "http": {"method": "POST", "path": self.path, "protocol": "HTTP/1.1", "sourceIp": "203.0.113.9", "userAgent": ""},
+                "requestId": "r", "stage": "$default", "time": "", "timeEpoch": 0,
+            },
+            "body": "{}", "isBase64Encoded": false,
+        });
+        function(event).await.unwrap()["statusCode"].as_i64().unwrap()
+    }
+}
+
+fn wrote(report: &Report) -> bool {
+    report.write_units > 0.0
+}
+
+/// The error of an answer, which must be the 401 of an unknown sender.
+fn refusal(answer: &Answer) -> Value {
+    assert_eq!(answer.problem(), (401, "authentication_error", "unauthorized"));
+    answer.body["error"].clone()
+}
+
+#[tokio::test]
+async fn a_sender_without_a_valid_token_is_refused_like_one_of_an_unknown_account() {
+    let fixture = Fixture::start().await;
+    let (prefix, token) = fixture.path.rsplit_once('/').unwrap();
+    let other = fixture.service.stack.seed.other.id;
+    let expected = refusal(&fixture.post_to(&format!("{prefix}/wrong"), "{}").await);
+    for path in [
+        format!("{prefix}/{token}x"),
+        format!("{prefix}/{}", token.to_uppercase()),
+        format!("{prefix}/wrong/pix"),
+        // This account has no acquirer.
+        format!("/v1/acquirer-events/{other}/{token}"),
+        format!("/v1/acquirer-events/acc_0123456789abcdef/{token}"),
+        format!("/v1/acquirer-events/acc_/{token}/pix"),
+    ] {
+        for body in ["{}", "not JSON"] {
+            assert_eq!(refusal(&fixture.post_to(&path, body).await), expected, "{path}");
+        }
+    }
+    let get = fixture.service.raw(Method::GET, &fixture.path, &[], "").await;
+    assert_eq!(get.problem(), (404, "not_found_error", "not_found"));
+}
+
+#[tokio::test]
+async fn a_replaced_token_is_valid_until_an_operator_drops_it() {
+    let fixture = Fixture::start().await;
+    let newer = fixture.service.new_callback_path().await;
+    assert_ne!(newer, fixture.path);
+    for path in [&fixture.path, &newer] {
+        fixture.post_to(path, "{}").await.expect(200);
+    }
+    let account = fixture.service.scope().account;
+    let now = fixture.service.stack.clock.now();
+    fixture.service.acquirers().drop_old_callback_tokens(account, &operator(), now).await.unwrap();
+    refusal(&fixture.post_to(&fixture.path, "{}").await);
+    fixture.post_to(&newer, "{}").await.expect(200);
+}
+
+#[tokio::test]
+async fn a_token_is_refused_from_an_address_that_is_not_configured() {
+    let fixture = Fixture::start().await;
+    fixture.authenticate_by(None, &["203.0.113.0/24", "2001:db8::/32"]).await;
+    let expected = refusal(&fixture.post_to(&fixture.path, "{}").await);
+    // A client can send any value of this header.
+    let headers = [("x-forwarded-for", "203.0.113.7")];
+    let forwarded = fixture.service.raw(Method::POST, &fixture.path, &headers, "{}").await;
+    assert_eq!(refusal(&forwarded), expected);
+    assert_eq!(fixture.notify_with_certificate(None).await, 200, "203.0.113.9 is in the first range");
+    fixture.authenticate_by(None, &["203.0.113.0/24", "127.0.0.1"]).await;
+    fixture.post_to(&fixture.path, "{}").await.expect(200);
+}
+
+#[tokio::test]
+async fn a_bank_with_mtls_is_authenticated_by_the_subject_of_its_certificate_too() {
+    let fixture = Fixture::start().await;
+    let subject = "CN=pix.bank.example,O=Bank,C=BR";
+    fixture.authenticate_by(Some(subject), &[]).await;
+    assert_eq!(fixture.notify_with_certificate(Some(subject)).await, 200);
+    for other in [None, Some(""), Some("CN=pix.bank.example,O=Bank"), Some("cn=pix.bank.example,O=Bank,C=BR")]
+    {
+        assert_eq!(fixture.notify_with_certificate(other).await, 401, "{other:?}");
+    }
+    refusal(&fixture.post_to(&fixture.path, "{}").await);
+}
+
+#[tokio::test]
+async fn both_paths_store_the_pix_and_an_object_without_pix_stores_nothing() {
+    let fixture = Fixture::start().await;
+    for (suffix, end_to_end_id) in [("", "E1"), ("/pix", "E2"), ("?ignorar=", "E3")] {
+        let body = json!({"pix": [{"endToEndId": end_to_end_id, "txid": "abc"}]}).to_string();
+        let answer = fixture.post_to(&format!("{}{suffix}", fixture.path), body).await;
+        assert_eq!(answer.expect(200), json!({}));
+        let row = fixture.find(end_to_end_id).await.unwrap();
+        assert_eq!(
+            (row.status, row.version, row.txid.as_deref()),
+            (ReportedPixStatus::Reported, 1, Some("abc"))
+        );
+        assert_eq!(row.account, fixture.service.scope().account);
+        assert!(row.read_back_at.is_some() && row.charge.is_none());
+    }
+    let proxy = fixture.service.stack.fault_proxy.as_ref().unwrap();
+    for body in ["", "{}", r#"{"evento": "teste_webhook", "pix": null}"#, r#"{"pix": []}"#] {
+        proxy.reset();
+        // Some banks send no content type.
+        let answer = fixture.service.raw(Method::POST, &fixture.path, &[], body).await;
+        assert_eq!(answer.expect(200), json!({}), "{body}");
+        assert_eq!(proxy.report().requests(), 1, "only the settings are read");
+    }
+}
+
+#[tokio::test]
+async fn a_body_has_at_most_1_mib_and_is_an_object_with_an_array() {
+    let fixture = Fixture::start().await;
+    let padded = |length: usize| {
+        let start = r#"{"pix": [{"endToEndId": "E1"}], "padding": ""#;
+        format!("{start}{}\"}}", "x".repeat(length - start.len() - 2))
+    };
+    fixture.post_to(&fixture.path, padded(MIB)).await.expect(200);
+    assert!(fixture.find("E1").await.is_some());
+    let many = json!({"pix": vec![json!({"endToEndId": "E2"}); 1_001]}).to_string();
+    for body in [padded(MIB + 1), "[]".to_owned(), "{".to_owned(), r#"{"pix": {}}"#.to_owned(), many] {
+        let answer = fixture.post_to(&fixture.path, body).await;
+        assert_eq!(answer.problem(), (400, "invalid_request_error", "invalid_request"));
+    }
+    assert!(fixture.find("E2").await.is_none());
+}
+
+#[tokio::test]
+async fn one_bad_item_is_set_aside_and_does_not_refuse_its_batch() {
+    let fixture = Fixture::start().await;
+    let bad = json!({"endToEndId": "E-?", "pagador": {"cpf": "29537995593", "nome": "Maria"}});
+    let batch = json!([{"endToEndId": "E1"}, bad, {"endToEndId": "E2", "devolucoes": "?"}]);
+    fixture.accepted(&batch).await;
+    assert!(fixture.find("E1").await.is_some() && fixture.find("E2").await.is_some());
+    let [row] = <[_; 1]>::try_from(fixture.bad_items().await).unwrap();
+    let item = row["item"].as_s().unwrap();
+    assert_eq!(item, r#"{"endToEndId":"E-?","pagador":{"cpf":"***","nome":"***"}}"#);
+    let days = (row["ttl"].as_n().unwrap().parse::<i64>().unwrap()
+        - fixture.service.stack.clock.now().seconds())
+        / 86_400;
+    assert!((89..=90).contains(&days), "{days}");
+    let repeated = fixture.accepted(&batch).await;
+    assert_eq!((wrote(&repeated), fixture.bad_items().await.len()), (false, 1));
+}
+
+#[tokio::test]
+async fn a_repeated_notification_writes_nothing() {
+    let fixture = Fixture::start().await;
+    let pix = json!([{"endToEndId": "E1"}, {"endToEndId": "E2", "txid": "abc"}, {"endToEndId": "E1"}]);
+    let first = fixture.accepted(&pix).await;
+    // The settings, the rows that exist, the number of unknown Pix, and two inserts.
+    assert_eq!(first.requests(), 5, "{first:?}");
+    let repeated = fixture.accepted(&pix).await;
+    assert_eq!((repeated.requests(), wrote(&repeated)), (2, false), "{repeated:?}");
+    assert_eq!(fixture.find("E1").await.unwrap().version, 1);
+}
+
+#[tokio::test]
+async fn concurrent_notifications_of_one_pix_store_it_once() {
+    let fixture = Fixture::start().await;
+    let pix = json!([{"endToEndId": "E1"}]);
+    let answers = futures(&fixture, &pix, 20).await;
+    assert!(answers.iter().all(|status| *status == 200), "{answers:?}");
+    assert_eq!(fixture.find("E1").await.unwrap().version, 1);
+}
+
+/// Posts the same notification several times at once. Returns the statuses.
+async fn futures(fixture: &Fixture, pix: &Value, count: usize) -> Vec<u16> {
+    let (base_url, path, body) =
+        (&fixture.service.stack.base_url, &fixture.path, json!({ "pix": pix }).to_string());
+    let posts: Vec<_> = (0..count)
+        .map(|_| {
+            let (client, path, body) = (Client::new(base_url, ""), path.clone(), body.clone());
+            tokio::spawn(async move { client.raw(Method::POST, &path, &[], body).await.status.as_u16() })
+        })
+        .collect();
+    let mut statuses = Vec::new();
+    for post in posts {
+        statuses.push(post.await.unwrap());
+    }
+    statuses
+}
+
+#[tokio::test]
+async fn the_end_of_a_devolucao_makes_a_recorded_pix_be_read_back_again() {
+    let fixture = Fixture::start().await;
+    let with = |status: &str| json!([{"endToEndId": "E1", "devolucoes": [{"id": "D1", "status": status}]}]);
+    fixture.accepted(&json!([{"endToEndId": "E1"}])).await;
+    let reported = fixture.find("E1").await.unwrap();
+    let recorded = reported.recorded(reported.account, None);
+    fixture.replace(&recorded).await;
+    assert!(!wrote(&fixture.accepted(&with("EM_PROCESSAMENTO")).await));
+    for (status, version) in [("DEVOLVIDO", 3), ("NAO_REALIZADO", 5)] {
+        assert!(wrote(&fixture.accepted(&with(status)).await));
+        let again = fixture.find("E1").await.unwrap();
+        assert_eq!((again.status, again.version), (ReportedPixStatus::Recorded, version));
+        assert!(again.read_back_at.is_some());
+        let seen = |status: &str| SeenReturn { id: "D1".to_owned(), status: status.to_owned() };
+        let returns = [again.returns.clone(), vec![seen(status)]].concat();
+        fixture.replace(&again.with_returns(returns)).await;
+        assert!(!wrote(&fixture.accepted(&with(status)).await), "it was processed");
+    }
+}
+
+#[tokio::test]
+async fn of_the_pix_that_name_no_charge_600_an_hour_are_stored() {
+    let fixture = Fixture::start().await;
+    let live = Client::new(&fixture.service.stack.base_url, &fixture.service.stack.seed.first.live_api_key);
+    let charge = live.new_charge("order-0001", &json!({"amount": 1000})).await;
+    let test_charge = fixture.service.charge().await;
+    let txid = |charge: &Value| charge["pix"]["txid"].as_str().unwrap().to_owned();
+    let unknown = |from: usize, to: usize| -> Value {
+        (from..to).map(|number| json!({"endToEndId": format!("E{number:04}")})).collect()
+    };
+    fixture.accepted(&unknown(0, 550)).await;
+    // The charge of a test key, a foreign txid and a bad item count too.
+    let others = json!([
+        {"endToEndId": "ETEST", "txid": txid(&test_charge)}, {"endToEndId": "EFOREIGN", "txid": "x1"}, {},
+    ]);
+    fixture.accepted(&others).await;
+    assert!(fixture.find("ETEST").await.is_some() && fixture.find("EFOREIGN").await.is_some());
+    fixture.accepted(&unknown(550, 650)).await;
+    let mut stored = 0;
+    for number in 0..650 {
+        stored += usize::from(fixture.find(&format!("E{number:04}")).await.is_some());
+    }
+    assert_eq!(stored, 597);
+    // A repeat of a stored Pix is not unknown, and neither is the Pix of a live charge.
+    let own = json!([{"endToEndId": "E0001"}, {"endToEndId": "EOWN", "txid": txid(&charge)}]);
+    let report = fixture.accepted(&own).await;
+    assert_eq!(report.requests(), 3, "the settings, the rows that exist, and one insert: {report:?}");
+    assert_eq!(fixture.find("EOWN").await.unwrap().txid, Some(txid(&charge)));
+    fixture.accepted(&json!([{"endToEndId": "ELATE"}])).await;
+    assert!(fixture.find("ELATE").await.is_none());
+    fixture.service.stack.clock.advance(3_600_000);
+    fixture.accepted(&json!([{"endToEndId": "ELATE"}])).await;
+    assert!(fixture.find("ELATE").await.is_some(), "{}", id(&charge));
+}
+
+#[tokio::test]
+async fn a_notification_whose_rows_cannot_be_stored_is_answered_503_and_can_be_repeated() {
+    let fixture = Fixture::start().await;
+    let proxy = fixture.service.stack.fault_proxy.as_ref().unwrap();
+    let pix: Value = (0..60).map(|number| json!({"endToEndId": format!("E{number}")})).collect();
+    proxy.inject_every("PutItem", 1, Fault::InternalError);
+    let failed = fixture.notify(&pix).await;
+    assert_eq!(failed.problem(), (503, "api_error", "service_unavailable"));
+    proxy.reset();
+    fixture.accepted(&pix).await;
+    for number in 0..60 {
+        assert!(fixture.find(&format!("E{number}")).await.is_some(), "{number}");
+    }
+}

@@ -1,0 +1,468 @@
+//! Tests of live charges at the local bank: creation, payment, expiry, cancellation, refunds and returns.
+
+use axum::http::Method;
+use bank::{Cents, FaultKind, PayRequest, Payer, ReportedTxid};
+use domain::acquirer::ConnectionSweep;
+use domain::ids::ConnectionId;
+use local::stack::Options;
+use serde_json::{Value, json};
+
+use crate::support::{Answer, Client, Listener, Service, eventually, id};
+
+const MARIA: &str = "29537995593";
+const JOAO: &str = "25524893033";
+
+/// A running service, and a client with the first account's live key.
+struct Live {
+    service: Service,
+    client: Client,
+}
+
+impl Live {
+    async fn start() -> Self {
+        Self::start_with(Options::in_memory()).await
+    }
+
+    async fn start_with(options: Options) -> Self {
+        let service = Service::start_with(options).await;
+        let client = Client::new(&service.stack.base_url, &service.stack.seed.first.live_api_key);
+        let live = Self { service, client };
+        // Otherwise, the first sweep could use up a fault that a test injects for another request.
+        eventually("the first sweep", async || {
+            let stack = &live.service.stack;
+            let connection = ConnectionId::derive(&stack.bank_url, &stack.seed.bank.client_id);
+            let key = ConnectionSweep::key_of(connection);
+            let sweep = live.service.store().get::<ConnectionSweep>(&key).await.unwrap();
+            sweep.filter(|sweep| sweep.next_at > stack.clock.now())
+        })
+        .await;
+        live
+    }
+
+    async fn create(&self, key: &str, body: &Value) -> Value {
+        self.client.new_charge(key, body).await
+    }
+
+    /// Pays a charge at the bank. Returns the end-to-end id.
+    fn pay(&self, charge: &Value, request: PayRequest) -> String {
+        let txid = charge["pix"]["txid"].as_str().unwrap().to_owned();
+        self.service.stack.bank.pay(&PayRequest { txid, ..request }).unwrap().end_to_end_id
+    }
+
+    fn fault(&self, kind: FaultKind, count: u32) {
+        self.service.stack.bank.inject_fault(kind, count);
+    }
+
+    async fn wait_for_status(&self, charge: &Value, status: &str) -> Value {
+        eventually(status, async || {
+            let read = self.client.get_charge(charge).await;
+            (read["status"] == status).then_some(read)
+        })
+        .await
+    }
+
+    async fn paid(&self, key: &str) -> Value {
+        let charge = self.create(key, &json!({"amount": 1000})).await;
+        self.pay(&charge, PayRequest::default());
+        self.wait_for_status(&charge, "paid").await
+    }
+
+    fn raw_id(charge: &Value) -> String {
+        id(charge).trim_start_matches("ch_").to_owned()
+    }
+
+    async fn refund(&self, charge: &Value, body: Value) -> Answer {
+        self.client.post(&format!("/v1/payments/{}/refund", Self::raw_id(charge)), &body).await
+    }
+
+    async fn cancel(&self, charge: &Value) -> Answer {
+        self.client.post(&format!("/v1/payments/{}/cancel", Self::raw_id(charge)), &json!({})).await
+    }
+
+    async fn wait_for_refund(&self, charge: &Value, status: &str) -> Value {
+        let path = format!("/v1/payments/{}/refunds", Self::raw_id(charge));
+        eventually(status, async || {
+            let listed = self.client.get(&path).await.expect(200);
+            let refund = listed["data"][0].clone();
+            (refund["status"] == status).then_some(refund)
+        })
+        .await
+    }
+
+    async fn balance(&self) -> i64 {
+        self.client.get("/v1/wallets/balance").await.expect(200)["available"].as_i64().unwrap()
+    }
+
+    fn cob(&self, charge: &Value) -> Value {
+        let books = self.service.stack.bank.snapshot();
+        let cobs = books["cobs"].as_array().unwrap();
+        cobs.iter().find(|cob| cob["txid"] == charge["pix"]["txid"]).cloned().unwrap_or_default()
+    }
+
+    fn pix(&self, end_to_end_id: &str) -> Value {
+        let books = self.service.stack.bank.snapshot();
+        let pix = books["pix"].as_array().unwrap();
+        pix.iter().find(|pix| pix["endToEndId"] == end_to_end_id).cloned().unwrap_or_default()
+    }
+}
+
+#[tokio::test]
+async fn a_live_charge_is_created_at_the_bank_and_paid_there() {
+    let live = Live::start().await;
+    let listener = Listener::start().await;
+    live.client.register_endpoint(&listener.url, &["charge.created", "charge.paid"]).await;
+    let charge = live.create("order-00001", &json!({"amount": 1990, "description": "Pedido 1"})).await;
+    assert_eq!(charge["status"], "pending");
+    let cob = live.cob(&charge);
+    assert_eq!((&cob["valor"]["original"], &cob["status"]), (&json!("19.90"), &json!("ATIVA")));
+    assert_eq!(charge["pix"]["br_code"], cob["pixCopiaECola"]);
+    listener.wait_for_event("charge.created").await;
+    let end_to_end_id = live.pay(&charge, PayRequest::default());
+    let paid = live.wait_for_status(&charge, "paid").await;
+    assert_eq!(paid["settlement"]["end_to_end_id"], end_to_end_id);
+    let event = listener.wait_for_event("charge.paid").await;
+    assert_eq!(event.header("x-service-mode"), "live");
+    assert_eq!(live.balance().await, 1990);
+    // A repeated request returns the charge in its present state.
+    let replay =
+        live.client.post_charge("order-00001", &json!({"amount": 1990, "description": "Pedido 1"})).await;
+    assert_eq!(replay.header("idempotent-replayed"), Some("true"));
+    assert_eq!(replay.expect(201)["status"], "paid");
+}
+
+#[tokio::test]
+async fn an_account_without_an_acquirer_and_other_methods_than_pix_are_refused() {
+    let live = Live::start().await;
+    let other = Client::new(&live.service.stack.base_url, &live.service.stack.seed.other.live_api_key);
+    let refused = other.post_charge("order-00001", &json!({"amount": 1000})).await;
+    assert_eq!(refused.problem(), (422, "invalid_request_error", "unprocessable_entity"));
+    let body = json!({"amount": 1000, "paymentMethods": ["PIX", "BOLETO"], "idempotencyKey": "order-00002"});
+    let refused = live.client.post("/v1/payments", &body).await;
+    assert_eq!(refused.problem(), (422, "invalid_request_error", "unprocessable_entity"));
+}
+
+#[tokio::test]
+async fn a_lost_answer_or_an_error_of_the_bank_leads_to_one_cob_after_a_retry() {
+    let live = Live::start().await;
+    for (order, kind) in
+        [FaultKind::Http500, FaultKind::Http429, FaultKind::Http400AfterStore].into_iter().enumerate()
+    {
+        live.fault(kind, 1);
+        let (key, body) = (format!("order-{order:05}"), json!({"amount": 1000}));
+        let first = live.client.post_charge(&key, &body).await;
+        if kind == FaultKind::Http400AfterStore {
+            assert_eq!(first.status, 201, "{kind:?}");
+        } else {
+            assert_eq!(first.problem(), (503, "api_error", "service_unavailable"), "{kind:?}");
+        }
+        let charge = live.client.new_charge(&key, &body).await;
+        assert_eq!(charge["status"], "pending", "{kind:?}");
+        assert!(charge["pix"]["br_code"].is_string(), "{kind:?}");
+    }
+    let books = live.service.stack.bank.snapshot();
+    assert_eq!(books["cobs"].as_array().unwrap().len(), 3);
+}
+
+#[tokio::test]
+async fn a_token_that_the_bank_no_longer_accepts_is_renewed() {
+    let live = Live::start().await;
+    live.create("order-00001", &json!({"amount": 1000})).await;
+    for (order, kind) in [FaultKind::TokenExpired, FaultKind::Http401].into_iter().enumerate() {
+        live.fault(kind, 1);
+        live.create(&format!("order-1000{order}"), &json!({"amount": 1000})).await;
+    }
+}
+
+#[tokio::test]
+async fn a_charge_without_a_code_of_the_bank_gets_one_from_its_location() {
+    let live = Live::start().await;
+    live.fault(FaultKind::NoCopiaECola, 1);
+    let charge = live.create("order-00001", &json!({"amount": 1000})).await;
+    let code = artefacts::brcode::BrCode::parse(charge["pix"]["br_code"].as_str().unwrap()).unwrap();
+    assert_eq!(code.location().unwrap(), live.cob(&charge)["location"]);
+    assert_eq!(code.amount_centavos(), Ok(Some(1000)));
+    assert_eq!(code.get("62"), Some("0503***"));
+}
+
+#[tokio::test]
+async fn concurrent_duplicates_of_a_live_charge_make_one_cob() {
+    let live = Live::start().await;
+    let body = json!({"amount": 1000});
+    let requests = (0..8).map(|_| live.client.post_charge("order-00001", &body));
+    let answers = futures_join(requests).await;
+    let ids: std::collections::BTreeSet<String> =
+        answers.into_iter().map(|answer| id(&answer.expect(201)).to_owned()).collect();
+    assert_eq!(ids.len(), 1);
+    assert_eq!(live.service.stack.bank.snapshot()["cobs"].as_array().unwrap().len(), 1);
+}
+
+/// Runs futures concurrently.
+async fn futures_join<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
+    let mut pending: Vec<_> = futures.into_iter().map(Box::pin).collect();
+    let mut done: Vec<Option<F::Output>> = pending.iter().map(|_| None).collect();
+    std::future::poll_fn(|context| {
+        for (future, slot) in pending.iter_mut().zip(&mut done) {
+            if slot.is_none()
+                && let std::task::Poll::Ready(output) = future.as_mut().poll(context)
+            {
+                *slot = Some(output);
+            }
+        }
+        if done.iter().all(Option::is_some) { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+    })
+    .await;
+    done.into_iter().flatten().collect()
+}
+
+#[tokio::test]
+async fn of_forty_concurrent_charges_of_a_customer_ten_are_created() {
+    let live = Live::start().await;
+    let body = json!({"amount": 1000, "customer": {"name": "Maria", "document": MARIA}});
+    let keys: Vec<String> = (0..40).map(|order| format!("order-{order:05}")).collect();
+    let answers = futures_join(keys.iter().map(|key| live.client.post_charge(key, &body))).await;
+    let mut counts = std::collections::BTreeMap::new();
+    for answer in answers {
+        *counts.entry(answer.status.as_u16()).or_insert(0) += 1;
+    }
+    assert_eq!(counts, std::collections::BTreeMap::from([(201, 10), (403, 30)]));
+}
+
+#[tokio::test]
+async fn an_unpaid_charge_expires_after_the_bank_removed_it() {
+    let live = Live::start().await;
+    let charge = live.create("order-00001", &json!({"amount": 1000, "expires_in": 60})).await;
+    live.service.advance_seconds(61).await;
+    assert_eq!(live.client.get_charge(&charge).await["status"], "pending", "the bank has not confirmed it");
+    live.service.advance_seconds(65).await;
+    live.wait_for_status(&charge, "expired").await;
+    assert_eq!(live.cob(&charge)["status"], "REMOVIDA_PELO_USUARIO_RECEBEDOR");
+}
+
+#[tokio::test]
+async fn a_charge_that_the_bank_removed_fails_when_it_is_overdue() {
+    let live = Live::start().await;
+    let charge = live.create("order-00001", &json!({"amount": 1000, "expires_in": 60})).await;
+    live.fault(FaultKind::RemovedByPsp, 1);
+    live.service.advance_seconds(125).await;
+    let failed = live.wait_for_status(&charge, "failed").await;
+    assert_eq!(failed["metadata"]["failure"]["providerErrorCode"], "REMOVIDA_PELO_PSP");
+}
+
+#[tokio::test]
+async fn a_payment_whose_notification_was_lost_is_found_by_the_sweep() {
+    let live = Live::start().await;
+    let charge = live.create("order-00001", &json!({"amount": 1000})).await;
+    live.fault(FaultKind::LostNotification, 1);
+    live.pay(&charge, PayRequest::default());
+    live.service.advance_seconds(400).await;
+    live.wait_for_status(&charge, "paid").await;
+    assert_eq!(live.balance().await, 1000);
+}
+
+#[tokio::test]
+async fn a_paid_charge_is_not_expired_even_if_its_notification_was_lost() {
+    let live = Live::start().await;
+    let charge = live.create("order-00001", &json!({"amount": 1000, "expires_in": 60})).await;
+    live.fault(FaultKind::LostNotification, 1);
+    live.pay(&charge, PayRequest::default());
+    live.service.advance_seconds(125).await;
+    live.wait_for_status(&charge, "paid").await;
+}
+
+#[tokio::test]
+async fn a_live_charge_is_cancelled_at_the_bank_first() {
+    let live = Live::start().await;
+    let charge = live.create("order-00001", &json!({"amount": 1000})).await;
+    live.fault(FaultKind::Http500, 1);
+    let unavailable = live.cancel(&charge).await;
+    assert_eq!(unavailable.problem(), (503, "api_error", "service_unavailable"));
+    assert_eq!(live.client.get_charge(&charge).await["status"], "pending");
+    live.cancel(&charge).await.expect(200);
+    assert_eq!(live.cob(&charge)["status"], "REMOVIDA_PELO_USUARIO_RECEBEDOR");
+    assert_eq!(live.client.get_charge(&charge).await["status"], "cancelled");
+}
+
+#[tokio::test]
+async fn a_charge_that_is_paid_meanwhile_is_not_cancelled() {
+    let live = Live::start().await;
+    let charge = live.create("order-00001", &json!({"amount": 1000})).await;
+    live.fault(FaultKind::LostNotification, 1);
+    live.pay(&charge, PayRequest::default());
+    let refused = live.cancel(&charge).await;
+    assert_eq!(refused.problem(), (422, "invalid_request_error", "payment_not_cancellable"));
+    assert_eq!(live.client.get_charge(&charge).await["status"], "paid");
+    assert_eq!(live.balance().await, 1000);
+}
+
+#[tokio::test]
+async fn a_refund_by_devolution_returns_the_pix() {
+    let live = Live::start().await;
+    let charge = live.paid("order-00001").await;
+    let body = json!({"amount": 400, "idempotencyKey": "refund-01", "strategy": "devolution"});
+    live.refund(&charge, body).await.expect(201);
+    live.wait_for_refund(&charge, "REFUNDED").await;
+    let pix = live.pix(charge["settlement"]["end_to_end_id"].as_str().unwrap());
+    assert_eq!(pix["devolucoes"][0]["valor"], "4.00");
+    assert_eq!(live.balance().await, 600);
+    live.refund(&charge, json!({"idempotencyKey": "refund-02", "strategy": "devolution"})).await.expect(201);
+    live.wait_for_status(&charge, "refunded").await;
+    assert_eq!(live.balance().await, 0);
+}
+
+#[tokio::test]
+async fn a_refund_that_the_bank_does_not_execute_fails_and_returns_the_money() {
+    let live = Live::start().await;
+    let charge = live.paid("order-00001").await;
+    live.fault(FaultKind::DevolucaoUnrealized, 1);
+    let body = json!({"idempotencyKey": "refund-01", "strategy": "devolution"});
+    live.refund(&charge, body).await.expect(201);
+    live.wait_for_refund(&charge, "FAILED").await;
+    assert_eq!(live.balance().await, 1000);
+}
+
+#[tokio::test]
+async fn a_lost_answer_to_a_refund_sends_the_money_once() {
+    let live = Live::start().await;
+    let charge = live.paid("order-00001").await;
+    live.fault(FaultKind::Http400AfterStore, 1);
+    let body = json!({"amount": 300, "idempotencyKey": "refund-01", "strategy": "devolution"});
+    live.refund(&charge, body).await.expect(201);
+    live.wait_for_refund(&charge, "REFUNDED").await;
+    let pix = live.pix(charge["settlement"]["end_to_end_id"].as_str().unwrap());
+    assert_eq!(pix["devolucoes"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_refund_by_cash_out_sends_a_pix_to_the_payer() {
+    let live = Live::start().await;
+    let body = json!({"amount": 1000, "customer": {"name": "Maria", "document": MARIA}});
+    let charge = live.create("order-00001", &body).await;
+    live.pay(&charge, PayRequest::default());
+    let charge = live.wait_for_status(&charge, "paid").await;
+    live.refund(&charge, json!({"amount": 250, "idempotencyKey": "refund-01"})).await.expect(201);
+    live.wait_for_refund(&charge, "REFUNDED").await;
+    let sent = &live.service.stack.bank.snapshot()["pixOut"][0];
+    assert_eq!((&sent["valor"], &sent["chave"]), (&json!("2.50"), &json!(MARIA)));
+}
+
+#[tokio::test]
+async fn a_cash_out_without_a_known_payer_needs_a_destination() {
+    let live = Live::start().await;
+    let charge = live.create("order-00001", &json!({"amount": 1000})).await;
+    live.pay(&charge, PayRequest { payer: Payer::Unreported, ..PayRequest::default() });
+    let charge = live.wait_for_status(&charge, "paid").await;
+    let refused = live.refund(&charge, json!({"idempotencyKey": "refund-01"})).await;
+    assert_eq!(refused.problem(), (422, "invalid_request_error", "unprocessable_entity"));
+}
+
+#[tokio::test]
+async fn a_payment_by_another_payer_goes_back() {
+    let live = Live::start().await;
+    let body = json!({"amount": 1000, "customer": {"name": "Maria"}, "expected_payer_tax_id": MARIA});
+    let charge = live.create("order-00001", &body).await;
+    let payer = Payer::Person { tax_id: JOAO.to_owned(), name: "Joao".to_owned() };
+    let end_to_end_id = live.pay(&charge, PayRequest { payer, ..PayRequest::default() });
+    live.wait_for_status(&charge, "refunded").await;
+    let returned = eventually("the Pix is returned", async || {
+        let pix = live.pix(&end_to_end_id);
+        (pix["devolucoes"][0]["status"] == "DEVOLVIDO").then_some(pix)
+    })
+    .await;
+    assert_eq!(returned["devolucoes"][0]["valor"], "10.00");
+    assert_eq!(live.balance().await, 0);
+}
+
+#[tokio::test]
+async fn a_payment_without_a_reported_payer_is_held_for_review() {
+    let live = Live::start().await;
+    let body = json!({"amount": 1000, "customer": {"name": "Maria"}, "expected_payer_tax_id": MARIA});
+    let charge = live.create("order-00001", &body).await;
+    live.fault(FaultKind::MaskedPayer, 1);
+    live.pay(&charge, PayRequest::default());
+    live.wait_for_status(&charge, "processing").await;
+    assert_eq!(live.balance().await, 0);
+}
+
+#[tokio::test]
+async fn a_wrong_amount_and_a_second_payment_go_back() {
+    let live = Live::start().await;
+    let charge = live.create("order-00001", &json!({"amount": 1000})).await;
+    let wrong = live.pay(&charge, PayRequest { amount: Cents::new(999), ..PayRequest::default() });
+    let second = live.pay(&charge, PayRequest { again: true, ..PayRequest::default() });
+    live.wait_for_status(&charge, "paid").await;
+    let third = live.pay(&charge, PayRequest { again: true, ..PayRequest::default() });
+    for returned in [&wrong, &third] {
+        eventually("the Pix is returned", async || {
+            (live.pix(returned)["devolucoes"][0]["status"] == "DEVOLVIDO").then_some(())
+        })
+        .await;
+    }
+    assert_eq!(live.pix(&second)["devolucoes"], json!([]));
+    assert_eq!(live.balance().await, 1000);
+}
+
+#[tokio::test]
+async fn a_pix_without_a_charge_is_recorded_and_not_returned() {
+    let live = Live::start().await;
+    let charge = live.create("order-00001", &json!({"amount": 1000})).await;
+    let request = PayRequest { reported_txid: ReportedTxid::Missing, ..PayRequest::default() };
+    let end_to_end_id = live.pay(&charge, request);
+    live.service.advance_seconds(400).await;
+    let scope = format!("{}:live", live.service.stack.seed.first.id);
+    eventually("the Pix is recorded", async || {
+        let rows = live.service.rows(&format!("receipts#{scope}"), &end_to_end_id).await;
+        (rows.len() == 1).then_some(())
+    })
+    .await;
+    assert_eq!(live.balance().await, 0);
+    assert_eq!(live.client.get_charge(&charge).await["status"], "pending");
+    assert_eq!(live.pix(&end_to_end_id)["devolucoes"], json!([]));
+}
+
+#[tokio::test]
+async fn a_refund_made_at_the_bank_debits_the_merchant() {
+    let live = Live::start().await;
+    let charge = live.paid("order-00001").await;
+    let end_to_end_id = charge["settlement"]["end_to_end_id"].as_str().unwrap().to_owned();
+    live.return_at_bank(&end_to_end_id, "4.00").await;
+    live.wait_for_refund(&charge, "REFUNDED").await;
+    assert_eq!(live.balance().await, 600);
+}
+
+impl Live {
+    /// Requests a devolução at the bank, as the merchant does in the bank's own app.
+    async fn return_at_bank(&self, end_to_end_id: &str, amount: &str) {
+        let seed = &self.service.stack.seed.bank;
+        let basic = {
+            use base64::Engine as _;
+            let pair = format!("{}:{}", seed.client_id, seed.client_secret);
+            format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(pair))
+        };
+        let headers =
+            [("authorization", basic.as_str()), ("content-type", "application/x-www-form-urlencoded")];
+        let url = self.service.stack.bank_token_url.clone();
+        let token = self.client.raw(Method::POST, &url, &headers, "grant_type=client_credentials").await;
+        let bearer = format!("Bearer {}", token.expect(200)["access_token"].as_str().unwrap());
+        let url = format!("{}/pix/{end_to_end_id}/devolucao/ownapp1", self.service.stack.bank_url);
+        let headers = [("authorization", bearer.as_str()), ("content-type", "application/json")];
+        let body = json!({"valor": amount}).to_string();
+        self.client.raw(Method::PUT, &url, &headers, body).await.expect(201);
+    }
+}
+
+#[tokio::test]
+async fn provider_status_shows_the_cob_without_documents() {
+    let live = Live::start().await;
+    let body = json!({"amount": 1000, "customer": {"name": "Maria", "document": MARIA}});
+    let charge = live.create("order-00001", &body).await;
+    live.pay(&charge, PayRequest::default());
+    live.wait_for_status(&charge, "paid").await;
+    let path = format!("/v1/payments/{}/provider-status", Live::raw_id(&charge));
+    let status = live.client.get(&path).await.expect(200);
+    assert_eq!((&status["provider"], &status["providerStatus"]), (&json!("pix"), &json!("CONCLUIDA")));
+    let text = status.to_string();
+    assert!(!text.contains(MARIA) && !text.contains("Maria"), "{text}");
+    assert_eq!(status["rawResponse"]["pix"][0]["valor"], "10.00");
+    live.fault(FaultKind::Http500, 1);
+    assert_eq!(live.client.get(&path).await.problem(), (503, "api_error", "service_unavailable"));
+}

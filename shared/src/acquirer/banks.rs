@@ -1,0 +1,126 @@
+//! The banks of the accounts that this function instance has called. An account's settings are cached for a
+//! minute. The client of a connection, with its token and its circuit breaker, lives as long as the instance.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use api_pix::Client;
+use sha2::{Digest, Sha256};
+
+use domain::ids::{AccountId, ConnectionId};
+use domain::time::Timestamp;
+
+use super::AcquirerError;
+use super::configuration::{AccountAcquirers, AcquirerSettings};
+use super::pix::PixBank;
+use crate::clock::Clock;
+
+/// How long an account's settings and credentials are cached, in milliseconds (design: Authentication).
+const CACHED_MS: i64 = 60_000;
+
+/// The most accounts and clients that one instance caches. Beyond, the cache is emptied.
+const MAX_CACHED: usize = 1_000;
+
+/// The banks of all accounts. Clones share the cache.
+#[derive(Clone, Debug)]
+pub struct Banks {
+    repository: AccountAcquirers,
+    clock: Clock,
+    cache: Arc<Mutex<Cache>>,
+}
+
+#[derive(Debug, Default)]
+struct Cache {
+    accounts: HashMap<AccountId, (Timestamp, PixBank)>,
+    clients: HashMap<Credentials, Client>,
+}
+
+/// The hash of everything that a client is made of.
+type Credentials = [u8; 32];
+
+impl Banks {
+    /// Creates the banks over the repository of settings.
+    pub fn new(repository: AccountAcquirers, clock: Clock) -> Self {
+        Self { repository, clock, cache: Arc::default() }
+    }
+
+    /// The repository of settings.
+    pub fn repository(&self) -> &AccountAcquirers {
+        &self.repository
+    }
+
+    /// Returns the bank of an account's new charges.
+    ///
+    /// # Errors
+    ///
+    /// [`AcquirerError::NotConfigured`] when the account has no acquirer.
+    pub async fn of(&self, account: AccountId) -> Result<PixBank, AcquirerError> {
+        let now = self.clock.now();
+        let cached = self.with_cache(|cache| cache.accounts.get(&account).cloned());
+        if let Some((_, bank)) = cached.filter(|(until, _)| now < *until) {
+            return Ok(bank);
+        }
+        let found = self.repository.find(&account).await?;
+        let settings = found.ok_or(AcquirerError::NotConfigured)?.settings;
+        let bank = PixBank::new(account, settings.clone(), self.client(&settings)?);
+        let until = now.plus_millis(CACHED_MS).unwrap_or(Timestamp::MAX);
+        self.with_cache(|cache| cache.accounts.insert(account, (until, bank.clone())));
+        Ok(bank)
+    }
+
+    /// Returns the bank at which a charge was created or a payment arrived.
+    ///
+    /// # Errors
+    ///
+    /// [`AcquirerError::Unavailable`] when the account uses another connection now. Then an operator must
+    /// configure the former one again to finish its charges.
+    pub async fn at(
+        &self,
+        account: AccountId,
+        connection: Option<ConnectionId>,
+    ) -> Result<PixBank, AcquirerError> {
+        let bank = match self.of(account).await {
+            Err(AcquirerError::NotConfigured) => Err(AcquirerError::Unavailable(format!(
+                "the account {account} has no credentials for its former bank"
+            ))),
+            other => other,
+        }?;
+        if connection.is_none_or(|connection| connection == bank.connection()) {
+            return Ok(bank);
+        }
+        tracing::error!(%account, "a charge or payment belongs to a bank connection that the account no longer uses");
+        Err(AcquirerError::Unavailable("the account uses another bank connection now".to_owned()))
+    }
+
+    /// Returns the client of a connection. Accounts with the same credentials share one.
+    fn client(&self, settings: &AcquirerSettings) -> Result<Client, AcquirerError> {
+        let credentials = credentials_of(settings)?;
+        if let Some(client) = self.with_cache(|cache| cache.clients.get(&credentials).cloned()) {
+            return Ok(client);
+        }
+        let clock = self.clock.clone();
+        let client = Client::new(&settings.connection_settings(), Arc::new(move || clock.now()))
+            .map_err(|error| AcquirerError::Unavailable(error.to_string()))?;
+        Ok(self.with_cache(|cache| cache.clients.entry(credentials).or_insert(client).clone()))
+    }
+
+    fn with_cache<T>(&self, use_cache: impl FnOnce(&mut Cache) -> T) -> T {
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        if cache.accounts.len().max(cache.clients.len()) > MAX_CACHED {
+            *cache = Cache::default();
+        }
+        use_cache(&mut cache)
+    }
+}
+
+/// Hashes the settings that a client depends on. The others belong to the account, not to the connection.
+fn credentials_of(settings: &AcquirerSettings) -> Result<Credentials, AcquirerError> {
+    let unreadable = |error: serde_json::Error| AcquirerError::InvalidArtefact(error.to_string());
+    let mut fields = serde_json::to_value(settings).map_err(unreadable)?;
+    if let Some(fields) = fields.as_object_mut() {
+        for name in ["pix_key", "send_pix", "filter_verified", "max_period_seconds", "expire_after_seconds"] {
+            fields.remove(name);
+        }
+    }
+    Ok(Sha256::digest(serde_json::to_vec(&fields).map_err(unreadable)?).into())
+}

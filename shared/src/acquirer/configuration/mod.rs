@@ -1,0 +1,32 @@
+//! The configuration of an account's acquirer for live payments: URLs, credentials, the merchant's Pix key,
+//! and how the bank's notifications are authenticated. An operator sets the configuration.
+//!
+//! The configuration is in the table of secrets, which has no stream and which only the functions that call a
+//! bank may read. The account's other settings are copied into the rows of its API keys, which every request
+//! reads. Credentials must not be in those rows.
+//!
+//! A *bank connection* is a base URL and a client id. Accounts with the same connection share its sweep. A
+//! Pix key belongs to one account.
+
+mod callback;
+mod certificate;
+mod repository;
+mod rows;
+mod settings;
+#[cfg(test)]
+mod tests;
+mod values;
+
+pub use callback::{
+    AddressRange, CallbackAuthentication, CallbackChoice, CallbackSettings, CallbackToken, CallbackView,
+    MedSecret,
+};
+pub use certificate::{ClientIdentity, MAX_PEM_BYTES, ServerAuthorities};
+pub use repository::{AccountAcquirers, ConfiguredAcquirer, Migrated, SettingsError};
+pub use rows::{AccountAcquirer, PixKeyClaim};
+pub use settings::{
+    AcquirerKind, AcquirerSettings, AcquirerView, CERTIFICATE_WARNING_DAYS, SendPix, TokenAuthentication,
+    certificate_warning, days_left, default_expire_after_seconds, default_max_period_seconds,
+    default_requests_per_second,
+};
+pub use values::{AcquirerUrl, ClientId, ClientSecret, InvalidSetting, MAX_EXTRAS, NamedSecret, TokenScope};

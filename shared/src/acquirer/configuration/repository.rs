@@ -1,0 +1,564 @@
+//! Reads and writes the configuration of the accounts' acquirers. Credentials and claims are in the table of
+//! secrets. The sweeps of bank connections and the audit rows are in the state table. A change writes all of
+//! them in one transaction.
+
+use secrecy::SecretString;
+use serde::Serialize;
+
+use domain::acquirer::ConnectionSweep;
+use domain::audit::{Audit, Operator};
+use domain::ids::{AccountId, ConnectionId};
+use domain::pix_key::PixKey;
+use domain::row::Row;
+use domain::time::Timestamp;
+
+use super::callback::{CallbackChoice, CallbackSettings, CallbackToken, CallbackView, MedSecret};
+use super::rows::{AccountAcquirer, FormerAcquirer, PixKeyClaim};
+use super::settings::{AcquirerSettings, AcquirerView};
+use crate::audit;
+use crate::random::RandomError;
+use crate::store::{Item, Store, StoreError, Write, from_item};
+
+/// The name of the updated object in errors.
+const SUBJECT: &str = "an account's acquirer";
+
+/// Why an account's acquirer can't be changed.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingsError {
+    /// The Pix key belongs to another account.
+    #[error("the Pix key is claimed by the account {0}; a Pix key belongs to one account")]
+    KeyTaken(AccountId),
+    /// The account has no acquirer.
+    #[error("the account {0} has no acquirer")]
+    NoAcquirer(AccountId),
+    /// The account's acquirer was migrated and has no callback settings yet.
+    #[error("the acquirer of the account {0} has no callback settings; set it again with set-acquirer")]
+    NoCallback(AccountId),
+    /// DynamoDB failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The operating system returned no random bytes.
+    #[error(transparent)]
+    Random(#[from] RandomError),
+    /// The details of the audit row can't be serialised.
+    #[error("an audit row can't be written: {0}")]
+    Audit(#[from] serde_json::Error),
+}
+
+/// An acquirer that was set.
+#[derive(Debug)]
+pub struct ConfiguredAcquirer {
+    /// The acquirer.
+    pub acquirer: AccountAcquirer,
+    /// The callback settings.
+    pub callback: CallbackSettings,
+    /// The URL for notifications with a new token, to be shown once and registered at the bank. `None`: the
+    /// earlier tokens are still valid for this connection, key and base URL.
+    pub new_callback_url: Option<SecretString>,
+}
+
+/// What a migration did with an account.
+#[derive(Debug)]
+pub enum Migrated {
+    /// The account has no row in the state table.
+    Nothing,
+    /// The row was moved to the table of secrets.
+    Moved {
+        /// The row in the table of secrets.
+        acquirer: Box<AccountAcquirer>,
+        /// Whether the former row said that the acquirer can send a Pix. It named no dialect, so the moved
+        /// row says that it can't.
+        lost_send_pix: bool,
+    },
+    /// The table of secrets has a newer row. The row of the state table was removed.
+    Superseded,
+}
+
+/// The rows of an account, as they were read.
+struct Stored {
+    acquirer: Option<AccountAcquirer>,
+    callback: Option<CallbackSettings>,
+    former: Option<FormerAcquirer>,
+    /// Whether the former row says that the acquirer can send a Pix.
+    former_could_send_pix: bool,
+}
+
+impl Stored {
+    /// Whether the bank of `acquirer` may have the URL of a token that remains valid: connection, Pix key and
+    /// base URL of notifications stay the same.
+    fn has_callback_url(&self, acquirer: &AccountAcquirer, choice: &CallbackChoice) -> bool {
+        let has_key =
+            self.acquirer.as_ref().is_some_and(|before| before.settings.pix_key == acquirer.settings.pix_key);
+        let has_url = self.callback.as_ref().is_some_and(|callback| {
+            callback.connection == acquirer.connection && callback.base_url == choice.base_url
+        });
+        has_key && has_url
+    }
+}
+
+/// What binds an account to a bank: its claim of a Pix key, and its place in the sweep of a connection.
+#[derive(Clone, Copy)]
+struct Binding<'a> {
+    connection: ConnectionId,
+    pix_key: &'a PixKey,
+}
+
+impl<'a> Binding<'a> {
+    fn of(acquirer: &'a AccountAcquirer) -> Self {
+        Self { connection: acquirer.connection, pix_key: &acquirer.settings.pix_key }
+    }
+}
+
+/// The repository of the accounts' acquirers.
+#[derive(Clone, Debug)]
+pub struct AccountAcquirers {
+    state: Store,
+    secrets: Store,
+}
+
+impl AccountAcquirers {
+    /// Creates the repository over the state table and the table of secrets.
+    pub fn new(state: Store, secrets: Store) -> Self {
+        Self { state, secrets }
+    }
+
+    /// Reads an account's acquirer. `None`: the account has none.
+    pub async fn find(&self, account: &AccountId) -> Result<Option<AccountAcquirer>, StoreError> {
+        self.secrets.get(&AccountAcquirer::key_of(account)).await
+    }
+
+    /// Reads the settings that authenticate a bank's notifications for an account. `None`: the account has
+    /// no acquirer, or one that was migrated and not set again.
+    pub async fn callback_settings(
+        &self,
+        account: &AccountId,
+    ) -> Result<Option<CallbackSettings>, StoreError> {
+        self.secrets.get(&CallbackSettings::key_of(account)).await
+    }
+
+    /// Reads the claim of a Pix key. `None`: no account has the key.
+    pub async fn claim_of_key(&self, key: &PixKey) -> Result<Option<PixKeyClaim>, StoreError> {
+        self.secrets.get(&PixKeyClaim::key_of(key)).await
+    }
+
+    /// Sets an account's acquirer and its callback settings, and writes an audit row, except for the seeded
+    /// account of a local stack, which no operator set. If nothing changes, nothing is written. The caller must check that the account exists.
+    ///
+    /// A new connection, Pix key or callback base URL gets a new callback token. The newest earlier token
+    /// remains valid, because the bank may still send notifications with it.
+    ///
+    /// # Errors
+    ///
+    /// [`SettingsError::KeyTaken`] when another account has the Pix key.
+    pub async fn set(
+        &self,
+        account: AccountId,
+        settings: &AcquirerSettings,
+        choice: &CallbackChoice,
+        by: Option<&Operator>,
+        now: Timestamp,
+    ) -> Result<ConfiguredAcquirer, SettingsError> {
+        let (token, stored_token) = CallbackToken::create(now)?;
+        let med_secret = MedSecret::create()?;
+        let mut update = self.state.start_update(SUBJECT);
+        loop {
+            update.next_attempt().await?;
+            let stored = self.read(&account).await?;
+            let acquirer = next_acquirer(&stored, account, settings, now);
+            let has_new_token = !stored.has_callback_url(&acquirer, choice);
+            let new_token = has_new_token.then_some(&stored_token);
+            let callback = next_callback(&stored, &acquirer, choice, new_token, &med_secret);
+            let new_callback_url = has_new_token.then(|| callback.url(&token));
+            let before = stored.acquirer.as_ref();
+            let callback_before = stored.callback.as_ref().map(|callback| callback.version);
+            let callback_changes = callback_before != Some(callback.version);
+            let settings_change = before.is_none_or(|before| before.settings != acquirer.settings);
+            if let (Some(found), None, false, false) =
+                (before, &stored.former, settings_change, callback_changes)
+            {
+                return Ok(ConfiguredAcquirer { acquirer: found.clone(), callback, new_callback_url });
+            }
+            let (from, to) = (before.map(Binding::of), Some(Binding::of(&acquirer)));
+            let mut writes = self.binding_writes(account, from, to, now).await?;
+            writes.push(self.put(&acquirer, before.map(|before| before.version))?);
+            if callback_changes {
+                writes.push(self.put(&callback, callback_before)?);
+            }
+            writes.extend(stored.former.as_ref().map(|former| remove_former(&account, former)));
+            if let Some(operator) = by {
+                let audit = audit_row(operator, account, "account.set-acquirer", now)?;
+                let details = change_details(&stored, &acquirer, &callback)?;
+                writes.push(Write::insert(&audit.with_details(details))?);
+            }
+            if update.commit(writes).await? {
+                return Ok(ConfiguredAcquirer { acquirer, callback, new_callback_url });
+            }
+        }
+    }
+
+    /// Removes an account's acquirer with its callback settings, its claim of the Pix key and its place in
+    /// the sweep, and writes an audit row. Returns the removed row; `None`: the account has none.
+    pub async fn remove(
+        &self,
+        account: AccountId,
+        operator: &Operator,
+        now: Timestamp,
+    ) -> Result<Option<AccountAcquirer>, SettingsError> {
+        let mut update = self.state.start_update(SUBJECT);
+        loop {
+            update.next_attempt().await?;
+            let stored = self.read(&account).await?;
+            let Some(acquirer) = stored.acquirer else { return Ok(None) };
+            let mut writes = self.binding_writes(account, Some(Binding::of(&acquirer)), None, now).await?;
+            writes.push(self.delete(&acquirer, acquirer.version));
+            if let Some(callback) = &stored.callback {
+                writes.push(self.delete(callback, callback.version));
+            }
+            writes.extend(stored.former.as_ref().map(|former| remove_former(&account, former)));
+            let before = AcquirerView::for_audit(&acquirer.settings);
+            let details = format!("was {}", serde_json::to_string(&before)?);
+            let audit = audit_row(operator, account, "account.remove-acquirer", now)?;
+            writes.push(Write::insert(&audit.with_details(details))?);
+            if update.commit(writes).await? {
+                return Ok(Some(acquirer));
+            }
+        }
+    }
+
+    /// Creates another callback token and writes an audit row. Returns the settings and the URL with the new
+    /// token. Of the earlier tokens, the one with the hash `in_use` remains valid, or else the newest.
+    ///
+    /// # Errors
+    ///
+    /// [`SettingsError::NoCallback`] when the account has no callback settings.
+    pub async fn rotate_callback_token(
+        &self,
+        account: AccountId,
+        in_use: Option<&str>,
+        operator: &Operator,
+        now: Timestamp,
+    ) -> Result<(CallbackSettings, SecretString), SettingsError> {
+        let (token, stored_token) = CallbackToken::create(now)?;
+        let next = |callback: &CallbackSettings| Some(callback.with_token(stored_token.clone(), in_use));
+        let action = "account.rotate-callback-token";
+        let callback = self.change_callback(account, next, action, operator, now).await?;
+        let url = callback.url(&token);
+        Ok((callback, url))
+    }
+
+    /// Removes all callback tokens but the newest, and writes an audit row if there were others.
+    ///
+    /// # Errors
+    ///
+    /// [`SettingsError::NoCallback`] when the account has no callback settings.
+    pub async fn drop_old_callback_tokens(
+        &self,
+        account: AccountId,
+        operator: &Operator,
+        now: Timestamp,
+    ) -> Result<CallbackSettings, SettingsError> {
+        let action = "account.drop-old-callback-tokens";
+        self.change_callback(account, CallbackSettings::with_newest_token, action, operator, now).await
+    }
+
+    /// Replaces the secret that signs MED notifications, and writes an audit row. Returns the new secret.
+    ///
+    /// # Errors
+    ///
+    /// [`SettingsError::NoCallback`] when the account has no callback settings.
+    pub async fn rotate_med_secret(
+        &self,
+        account: AccountId,
+        operator: &Operator,
+        now: Timestamp,
+    ) -> Result<MedSecret, SettingsError> {
+        let secret = MedSecret::create()?;
+        let next = |callback: &CallbackSettings| Some(callback.with_med_secret(secret.clone()));
+        self.change_callback(account, next, "account.rotate-med-secret", operator, now).await?;
+        Ok(secret)
+    }
+
+    /// Stores whether the bank's payer filter excludes other payers, and writes an audit row if that
+    /// changed. Nothing is written either if the account meanwhile has another connection than the one that
+    /// was checked.
+    ///
+    /// # Errors
+    ///
+    /// [`SettingsError::NoAcquirer`] when the account has no acquirer.
+    pub async fn set_filter_verified(
+        &self,
+        account: AccountId,
+        checked: ConnectionId,
+        filter_verified: bool,
+        operator: &Operator,
+        now: Timestamp,
+    ) -> Result<(), SettingsError> {
+        let mut update = self.state.start_update(SUBJECT);
+        loop {
+            update.next_attempt().await?;
+            let found = self.find(&account).await?.ok_or(SettingsError::NoAcquirer(account))?;
+            if found.connection != checked || found.settings.filter_verified == filter_verified {
+                return Ok(());
+            }
+            let version = found.version;
+            let next = AccountAcquirer {
+                settings: AcquirerSettings { filter_verified, ..found.settings },
+                updated_at: now,
+                version: version.saturating_add(1),
+                ..found
+            };
+            let audit = audit_row(operator, account, "account.check-acquirer", now)?;
+            let audit = audit.with_details(format!(r#"{{"filter_verified":{filter_verified}}}"#));
+            let writes = vec![self.put(&next, Some(version))?, Write::insert(&audit)?];
+            if update.commit(writes).await? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Moves an account's acquirer from the state table to the table of secrets, and writes an audit row.
+    /// Repeating it changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`SettingsError::KeyTaken`] when another account has the Pix key. The row stays in the state table.
+    pub async fn migrate(
+        &self,
+        account: AccountId,
+        operator: &Operator,
+        now: Timestamp,
+    ) -> Result<Migrated, SettingsError> {
+        let mut update = self.state.start_update(SUBJECT);
+        loop {
+            update.next_attempt().await?;
+            let stored = self.read(&account).await?;
+            let Some(former) = stored.former else { return Ok(Migrated::Nothing) };
+            let audit = audit_row(operator, account, "account.migrate-acquirer", now)?;
+            let mut writes = vec![remove_former(&account, &former)];
+            let (migrated, details) = if stored.acquirer.is_some() {
+                (Migrated::Superseded, "removed the former row; a newer one exists".to_owned())
+            } else {
+                let acquirer = AccountAcquirer {
+                    account,
+                    connection: former.settings.connection(),
+                    settings: former.settings.clone(),
+                    updated_at: former.updated_at,
+                    version: 1,
+                };
+                let binding = Some(Binding::of(&acquirer));
+                writes.extend(self.binding_writes(account, None, binding, now).await?);
+                writes.push(self.put(&acquirer, None)?);
+                let details = serde_json::to_string(&AcquirerView::for_audit(&acquirer.settings))?;
+                let lost_send_pix = stored.former_could_send_pix;
+                (Migrated::Moved { acquirer: Box::new(acquirer), lost_send_pix }, details)
+            };
+            writes.push(Write::insert(&audit.with_details(details))?);
+            if update.commit(writes).await? {
+                return Ok(migrated);
+            }
+        }
+    }
+
+    async fn read(&self, account: &AccountId) -> Result<Stored, StoreError> {
+        let acquirer = self.find(account).await?;
+        let callback = self.callback_settings(account).await?;
+        let former = self.state.get_item(&AccountAcquirer::key_of(account)).await?;
+        let former_could_send_pix = former.as_ref().is_some_and(could_send_pix);
+        let former = former.map(from_item).transpose()?;
+        Ok(Stored { acquirer, callback, former, former_could_send_pix })
+    }
+
+    /// Replaces a row of the table of secrets that has this version, or inserts it.
+    fn put<R: Row>(&self, row: &R, version: Option<u64>) -> Result<Write, StoreError> {
+        let write = match version {
+            Some(version) => Write::replace(row, version)?,
+            None => Write::insert(row)?,
+        };
+        Ok(write.in_table(self.secrets.table()))
+    }
+
+    /// Deletes a row of the table of secrets that has this version.
+    fn delete<R: Row>(&self, row: &R, version: u64) -> Write {
+        Write::remove(row.key(), "version", version_number(version)).in_table(self.secrets.table())
+    }
+
+    /// Returns the writes that move an account's claim of a Pix key, and its place in the sweep of a
+    /// connection, from one bank to another.
+    async fn binding_writes(
+        &self,
+        account: AccountId,
+        from: Option<Binding<'_>>,
+        to: Option<Binding<'_>>,
+        now: Timestamp,
+    ) -> Result<Vec<Write>, SettingsError> {
+        let mut writes = Vec::new();
+        if let Some(Binding { connection, pix_key }) = to {
+            let claim = |version| PixKeyClaim { key: pix_key.clone(), account, connection, version };
+            match self.claim_of_key(pix_key).await? {
+                Some(found) if found.account != account => {
+                    return Err(SettingsError::KeyTaken(found.account));
+                }
+                Some(found) if found.connection != connection => {
+                    let next = claim(found.version.saturating_add(1));
+                    writes.push(self.put(&next, Some(found.version))?);
+                }
+                Some(_) => {}
+                None => writes.push(self.put(&claim(1), None)?),
+            }
+            match self.sweep(connection).await? {
+                Some(sweep) => {
+                    let next = sweep.with_account(account);
+                    writes.extend(next.map(|next| Write::replace(&next, sweep.version)).transpose()?);
+                }
+                None => writes.push(Write::insert(&ConnectionSweep::new(connection, account, now))?),
+            }
+        }
+        if let Some(left) = from.filter(|from| to.is_none_or(|to| to.pix_key != from.pix_key)) {
+            let found = self.claim_of_key(left.pix_key).await?;
+            let own = found.filter(|claim| claim.account == account);
+            writes.extend(own.map(|claim| self.delete(&claim, claim.version)));
+        }
+        if let Some(left) = from.filter(|from| to.is_none_or(|to| to.connection != from.connection)) {
+            let found = self.sweep(left.connection).await?;
+            let next = found.and_then(|sweep| Some((sweep.without_account(account)?, sweep.version)));
+            writes.extend(next.map(|(next, version)| Write::replace(&next, version)).transpose()?);
+        }
+        Ok(writes)
+    }
+
+    async fn sweep(&self, connection: ConnectionId) -> Result<Option<ConnectionSweep>, StoreError> {
+        self.state.get(&ConnectionSweep::key_of(connection)).await
+    }
+
+    /// Replaces an account's callback settings by `next`, with an audit row. `next` returns `None` if
+    /// nothing changes.
+    async fn change_callback(
+        &self,
+        account: AccountId,
+        next: impl Fn(&CallbackSettings) -> Option<CallbackSettings>,
+        action: &str,
+        operator: &Operator,
+        now: Timestamp,
+    ) -> Result<CallbackSettings, SettingsError> {
+        let mut update = self.state.start_update(SUBJECT);
+        loop {
+            update.next_attempt().await?;
+            let found = self.callback_settings(&account).await?;
+            let found = match (found, self.find(&account).await?) {
+                (_, None) => return Err(SettingsError::NoAcquirer(account)),
+                (None, Some(_)) => return Err(SettingsError::NoCallback(account)),
+                (Some(found), Some(_)) => found,
+            };
+            let Some(next) = next(&found) else { return Ok(found) };
+            let details = serde_json::to_string(&CallbackView::new(&next))?;
+            let audit = audit_row(operator, account, action, now)?.with_details(details);
+            let writes = vec![self.put(&next, Some(found.version))?, Write::insert(&audit)?];
+            if update.commit(writes).await? {
+                return Ok(next);
+            }
+        }
+    }
+}
+
+/// Returns the next row of an account's acquirer. What was seen of the bank's payer filter remains known
+/// unless the connection changes.
+fn next_acquirer(
+    stored: &Stored,
+    account: AccountId,
+    settings: &AcquirerSettings,
+    now: Timestamp,
+) -> AccountAcquirer {
+    let connection = settings.connection();
+    let before = stored.acquirer.as_ref();
+    let filter_verified =
+        before.is_some_and(|before| before.connection == connection && before.settings.filter_verified);
+    AccountAcquirer {
+        account,
+        connection,
+        settings: AcquirerSettings { filter_verified, ..settings.clone() },
+        updated_at: now,
+        version: before.map_or(1, |before| before.version.saturating_add(1)),
+    }
+}
+
+/// Returns the next callback settings. If nothing changes, they have the stored version.
+fn next_callback(
+    stored: &Stored,
+    acquirer: &AccountAcquirer,
+    choice: &CallbackChoice,
+    new_token: Option<&CallbackToken>,
+    med_secret: &MedSecret,
+) -> CallbackSettings {
+    let Some(found) = &stored.callback else {
+        return CallbackSettings {
+            account: acquirer.account,
+            connection: acquirer.connection,
+            base_url: choice.base_url.clone(),
+            authentication: choice.authentication,
+            certificate_subject: choice.certificate_subject.clone(),
+            source_addresses: choice.source_addresses.clone(),
+            tokens: new_token.cloned().into_iter().collect(),
+            med_secret: med_secret.clone(),
+            version: 1,
+        };
+    };
+    let next = match new_token {
+        Some(token) => found.with_token(token.clone(), None),
+        None if found.choice() == *choice => return found.clone(),
+        None => found.next_version(),
+    };
+    CallbackSettings {
+        connection: acquirer.connection,
+        base_url: choice.base_url.clone(),
+        authentication: choice.authentication,
+        certificate_subject: choice.certificate_subject.clone(),
+        source_addresses: choice.source_addresses.clone(),
+        ..next
+    }
+}
+
+/// The configuration of an account in an audit row.
+#[derive(Serialize)]
+struct Details<'a> {
+    acquirer: AcquirerView<'a>,
+    callback: Option<CallbackView<'a>>,
+}
+
+fn change_details(
+    stored: &Stored,
+    acquirer: &AccountAcquirer,
+    callback: &CallbackSettings,
+) -> Result<String, serde_json::Error> {
+    let details = |acquirer: &AccountAcquirer, callback: Option<&CallbackSettings>| {
+        let acquirer = AcquirerView::for_audit(&acquirer.settings);
+        serde_json::to_string(&Details { acquirer, callback: callback.map(CallbackView::new) })
+    };
+    let after = details(acquirer, Some(callback))?;
+    Ok(match &stored.acquirer {
+        Some(before) => format!("{} became {after}", details(before, stored.callback.as_ref())?),
+        None => after,
+    })
+}
+
+fn could_send_pix(former: &Item) -> bool {
+    let settings = former.get("settings").and_then(|settings| settings.as_m().ok());
+    let send_pix = settings.and_then(|settings| settings.get("send_pix"));
+    send_pix.and_then(|send_pix| send_pix.as_bool().ok()).copied().unwrap_or_default()
+}
+
+fn remove_former(account: &AccountId, former: &FormerAcquirer) -> Write {
+    Write::remove(AccountAcquirer::key_of(account), "version", version_number(former.version))
+}
+
+fn version_number(version: u64) -> i64 {
+    i64::try_from(version).unwrap_or(i64::MAX)
+}
+
+fn audit_row(
+    operator: &Operator,
+    account: AccountId,
+    action: &str,
+    now: Timestamp,
+) -> Result<Audit, RandomError> {
+    audit::by_operator(operator, account, action, account.to_string(), now)
+}

@@ -1,0 +1,412 @@
+//! Tests of the configuration's values, certificates and rows.
+
+use std::collections::HashMap;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use domain::ids::AccountId;
+use domain::row::Row;
+use domain::time::Timestamp;
+use domain::url_policy::{AddressPolicy, LocalNames};
+use rcgen::{CertificateParams, KeyPair, date_time_ymd, generate_simple_self_signed};
+use secrecy::{ExposeSecret, SecretString};
+
+use super::*;
+use crate::store::{Item, from_item, to_item};
+
+fn pair() -> (String, String) {
+    let generated = generate_simple_self_signed(vec!["loja.example".to_owned()]).unwrap();
+    (generated.cert.pem(), generated.signing_key.serialize_pem())
+}
+
+fn settings() -> AcquirerSettings {
+    let (certificate, key) = pair();
+    AcquirerSettings {
+        kind: AcquirerKind::Pix,
+        base_url: AcquirerUrl::base("https://pix.example.com/api/v2/", &AddressPolicy::PublicOnly).unwrap(),
+        token_url: AcquirerUrl::token("https://pix.example.com/oauth?v=2", &AddressPolicy::PublicOnly)
+            .unwrap(),
+        client_id: "loja".parse().unwrap(),
+        client_secret: ClientSecret::new("not-to-be-seen".into()).unwrap(),
+        identity: Some(ClientIdentity::new(&certificate, key.into()).unwrap()),
+        pix_key: "pix@loja.example".parse().unwrap(),
+        token_authentication: TokenAuthentication::Body,
+        scope: Some("cob.write pix.read".parse().unwrap()),
+        additional_ca: Some(ServerAuthorities::new(&pair().0).unwrap()),
+        headers: vec![NamedSecret::header("X-Conta-Corrente", "1234567".into()).unwrap()],
+        query_parameters: vec![NamedSecret::query_parameter("app-key", "k3y".into()).unwrap()],
+        webhook_headers: vec![NamedSecret::header("x-skip", "true".into()).unwrap()],
+        max_period_seconds: default_max_period_seconds(),
+        requests_per_second: default_requests_per_second(),
+        expire_after_seconds: default_expire_after_seconds(),
+        send_pix: SendPix::None,
+        filter_verified: true,
+    }
+}
+
+fn now() -> Timestamp {
+    Timestamp::parse_floor("2026-11-22T12:00:00Z").unwrap()
+}
+
+#[test]
+fn a_url_must_be_https_to_a_public_host_except_in_a_local_stack() {
+    let base = |text: &str, policy| AcquirerUrl::base(text, policy).map(|url| url.as_str().to_owned());
+    assert_eq!(
+        base("https://PIX.example.com/api/v2/", &AddressPolicy::PublicOnly).unwrap(),
+        "https://pix.example.com/api/v2"
+    );
+    for (text, why) in [
+        ("http://pix.example.com/", "https"),
+        ("https://127.0.0.1/", "loopback"),
+        ("https://10.0.0.1/", "private"),
+        ("https://user:pass@pix.example.com/", "user name"),
+        ("https://pix.example.com/?a=b", "query"),
+        ("pix.example.com", "absolute"),
+    ] {
+        let refused = base(text, &AddressPolicy::PublicOnly).unwrap_err().to_string();
+        assert!(refused.contains(why), "{text}: {refused}");
+    }
+    let local = &AddressPolicy::PublicOrLocal(LocalNames::default());
+    assert_eq!(base("http://127.0.0.1:9/bank", local).unwrap(), "http://127.0.0.1:9/bank");
+    assert!(base("http://pix.example.com/", local).is_err());
+}
+
+#[test]
+fn credentials_must_be_visible_ascii() {
+    for text in ["", " ", "a b", "a\n", "ção", &"x".repeat(513)] {
+        assert!(text.parse::<ClientId>().is_err() && ClientSecret::new(text.into()).is_err(), "{text}");
+    }
+    assert!(ClientSecret::new("x".repeat(512).into()).is_ok());
+}
+
+#[test]
+fn only_a_certificate_with_its_own_key_is_accepted() {
+    let ((certificate, key), (another, _)) = (pair(), pair());
+    let new = |certificate: &str, key: &str| {
+        ClientIdentity::new(certificate, key.into()).map_err(|refused| refused.to_string())
+    };
+    let chain = format!("{certificate}{another}");
+    assert!(new(&chain, &key).is_ok(), "a chain with the issuer's certificate");
+    for (certificate, key, why) in [
+        ("", key.as_str(), "no certificate"),
+        ("hello", &key, "no certificate"),
+        ("-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n", &key, "no certificate"),
+        ("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", &key, "can't be read"),
+        (&certificate, "", "no private key"),
+        (&certificate, &certificate, "no private key"),
+        (&another, &key, "does not match the certificate"),
+        (&format!("{certificate}{key}"), &key, "holds a private key too"),
+        (&certificate, &format!("{key}{}", "x".repeat(MAX_PEM_BYTES)), "at most"),
+    ] {
+        let refused = new(certificate, key).unwrap_err();
+        assert!(refused.contains(why), "{refused}");
+        assert!(!refused.contains("BEGIN"), "{refused}");
+    }
+}
+
+#[test]
+fn secrets_are_never_shown_and_each_has_a_fingerprint() {
+    let settings = settings();
+    let key = settings.identity.as_ref().unwrap().private_key().expose_secret().to_owned();
+    let body = key.lines().nth(1).unwrap();
+    let for_audit =
+        |settings: &AcquirerSettings| serde_json::to_string(&AcquirerView::for_audit(settings)).unwrap();
+    let view = for_audit(&settings);
+    for printed in [format!("{settings:?}"), view.clone()] {
+        for secret in ["not-to-be-seen", body, "1234567", "k3y"] {
+            assert!(!printed.contains(secret), "{printed}");
+        }
+    }
+    assert!(view.contains(r#""pix_key":"…mple""#) && !view.contains("pix@loja"), "{view}");
+    let with_key = "https://bank.example/token?app-key=s3cret";
+    let token_url = AcquirerUrl::token(with_key, &AddressPolicy::PublicOnly).unwrap();
+    let shown = for_audit(&AcquirerSettings { token_url, ..settings.clone() });
+    assert!(shown.contains(r#""token_url":"https://bank.example/token?…""#), "{shown}");
+    // printf %s 1234567 | sha256sum
+    assert!(view.contains(r#""headers":["x-conta-corrente (8bb0…)"]"#), "{view}");
+    // printf %s not-to-be-seen | sha256sum
+    assert!(view.contains(r#""client_secret_fingerprint":"9228cce372c132c1""#), "{view}");
+    let other =
+        AcquirerSettings { client_secret: ClientSecret::new("another".into()).unwrap(), ..settings.clone() };
+    assert_ne!(for_audit(&other), view);
+    assert_ne!(other, settings);
+}
+
+#[test]
+fn a_row_can_be_read_back_unchanged() {
+    let row = AccountAcquirer {
+        account: AccountId::new([1; 10]),
+        connection: settings().connection(),
+        settings: settings(),
+        updated_at: Timestamp::MIN,
+        version: 1,
+    };
+    assert_eq!(row.key().pk, format!("acquirer#{}", row.account));
+    let read: AccountAcquirer = from_item(to_item(&row).unwrap()).unwrap();
+    assert_eq!(read, row);
+    assert_eq!(read.settings.client_secret.as_secret().expose_secret(), "not-to-be-seen");
+}
+
+/// The settings as the version of 2026-11-22 wrote them into the state table.
+fn former_settings(send_pix: bool) -> Item {
+    let text = |text: &str| AttributeValue::S(text.to_owned());
+    HashMap::from([
+        ("kind".to_owned(), text("pix")),
+        ("base_url".to_owned(), text("https://pix.example.com/api/v2")),
+        ("token_url".to_owned(), text("https://pix.example.com/oauth")),
+        ("client_id".to_owned(), text("loja")),
+        ("client_secret".to_owned(), text("not-to-be-seen")),
+        ("pix_key".to_owned(), text("pix@loja.example")),
+        ("send_pix".to_owned(), AttributeValue::Bool(send_pix)),
+    ])
+}
+
+#[test]
+fn settings_of_an_earlier_version_are_read_with_defaults() {
+    for could_send in [true, false] {
+        let settings: AcquirerSettings = from_item(former_settings(could_send)).unwrap();
+        assert_eq!(settings.send_pix, SendPix::None);
+        assert_eq!(settings.token_authentication, TokenAuthentication::Basic);
+        assert_eq!((settings.max_period_seconds, settings.expire_after_seconds), (31_622_400, 60));
+        assert!(settings.headers.is_empty() && settings.scope.is_none() && !settings.filter_verified);
+        settings.check().unwrap();
+    }
+    for dialect in [SendPix::None, SendPix::Local] {
+        let stored = to_item(&AccountAcquirer {
+            account: AccountId::new([1; 10]),
+            connection: settings().connection(),
+            settings: AcquirerSettings { send_pix: dialect, ..settings() },
+            updated_at: now(),
+            version: 1,
+        });
+        let read: AccountAcquirer = from_item(stored.unwrap()).unwrap();
+        assert_eq!(read.settings.send_pix, dialect);
+    }
+}
+
+#[test]
+fn a_connection_depends_on_base_url_and_client_id_alone() {
+    let first = settings();
+    let other_key =
+        AcquirerSettings { pix_key: "11222333000181".parse().unwrap(), identity: None, ..first.clone() };
+    assert_eq!(other_key.connection(), first.connection());
+    let other_client = AcquirerSettings { client_id: "loja-2".parse().unwrap(), ..first.clone() };
+    assert_ne!(other_client.connection(), first.connection());
+}
+
+#[test]
+fn settings_that_contradict_each_other_are_refused() {
+    let valid = settings();
+    valid.check().unwrap();
+    let header = |name: &str| NamedSecret::header(name, "v".into()).unwrap();
+    let local = AddressPolicy::PublicOrLocal(LocalNames::default());
+    for (refused, why) in [
+        (
+            AcquirerSettings { max_period_seconds: 3_599, ..valid.clone() },
+            "`max-period-seconds` must be 3600",
+        ),
+        (AcquirerSettings { requests_per_second: 0, ..valid.clone() }, "`requests-per-second` must be 1 to"),
+        (
+            AcquirerSettings { expire_after_seconds: 3_601, ..valid.clone() },
+            "`expire-after-seconds` must be 0",
+        ),
+        (AcquirerSettings { headers: vec![header("a"), header("A")], ..valid.clone() }, "`a` occurs twice"),
+        (
+            AcquirerSettings {
+                webhook_headers: (0..=MAX_EXTRAS).map(|index| header(&format!("h{index}"))).collect(),
+                ..valid.clone()
+            },
+            "at most 10",
+        ),
+        (AcquirerSettings { send_pix: SendPix::Local, ..valid.clone() }, "must be a loopback address"),
+    ] {
+        let message = refused.check().unwrap_err().to_string();
+        assert!(message.contains(why), "{message}");
+    }
+    for url in ["http://127.0.0.1:9/v2", "http://localhost:9/v2", "http://[::1]:9/v2"] {
+        let base_url = AcquirerUrl::base(url, &local).unwrap();
+        AcquirerSettings { send_pix: SendPix::Local, base_url, ..valid.clone() }.check().unwrap();
+    }
+}
+
+#[test]
+fn headers_and_parameters_that_the_client_sets_are_refused() {
+    for name in ["Authorization", "content-type", "HOST", "a b", "a:", "", &"x".repeat(65)] {
+        assert!(NamedSecret::header(name, "v".into()).is_err(), "{name}");
+    }
+    for name in ["cpf", "inicio", "paginacao.paginaAtual", "a b", "é", ""] {
+        assert!(NamedSecret::query_parameter(name, "v".into()).is_err(), "{name}");
+    }
+    for value in ["", "a\n", "a b", "é", &"x".repeat(513)] {
+        let refused = NamedSecret::header("x-key", value.into()).unwrap_err().to_string();
+        assert!(refused.starts_with("the value of `x-key` must be"), "{refused}");
+    }
+    for scope in ["", " ", "a  b", "a\"b", "ção", &"x".repeat(513)] {
+        assert!(scope.parse::<TokenScope>().is_err(), "{scope}");
+    }
+}
+
+fn identity_until(year: i32, month: u8, day: u8) -> ClientIdentity {
+    let key = KeyPair::generate().unwrap();
+    let mut params = CertificateParams::new(vec!["loja.example".to_owned()]).unwrap();
+    params.not_before = date_time_ymd(2020, 1, 1);
+    params.not_after = date_time_ymd(year, month, day);
+    let certificate = params.self_signed(&key).unwrap();
+    ClientIdentity::new(&certificate.pem(), key.serialize_pem().into()).unwrap()
+}
+
+#[test]
+fn a_certificate_is_warned_of_for_thirty_days_before_it_ends() {
+    // Until 2049 a certificate writes two digits of the year, and from 2050 on four.
+    for (year, ends_at) in [(2026, "2026-12-24T00:00:00.000Z"), (2055, "2055-12-24T00:00:00.000Z")] {
+        let settings = AcquirerSettings { identity: Some(identity_until(year, 12, 24)), ..settings() };
+        assert_eq!(settings.certificate_ends_at().unwrap().to_string(), ends_at);
+    }
+    let ending = |identity| AcquirerSettings { identity, ..settings() };
+    let until_christmas = ending(Some(identity_until(2026, 12, 24)));
+    let warned_at = |at: &str| certificate_warning(&until_christmas, Timestamp::parse_floor(at).unwrap());
+    assert_eq!(warned_at("2026-11-24T00:00:00Z"), None);
+    assert_eq!(
+        warned_at("2026-11-24T00:00:01Z").unwrap(),
+        "the client certificate ends on 2026-12-24T00:00:00.000Z, in 29 days"
+    );
+    let ended = warned_at("2026-12-24T00:00:00Z").unwrap();
+    assert_eq!(ended, "the client certificate ended on 2026-12-24T00:00:00.000Z");
+    assert_eq!(certificate_warning(&ending(None), now()), None);
+}
+
+#[test]
+fn the_file_of_an_authority_holds_certificates_and_nothing_else() {
+    let ((first, key), (second, _)) = (pair(), pair());
+    let both = ServerAuthorities::new(&format!("{first}{second}")).unwrap();
+    assert_eq!(both.fingerprints().len(), 2);
+    for (pem, why) in [
+        (String::new(), "no certificate"),
+        ("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n".to_owned(), "can't be read"),
+        (format!("{first}{key}"), "holds a private key"),
+        (format!("{first}{}", "x".repeat(MAX_PEM_BYTES)), "at most"),
+    ] {
+        let refused = ServerAuthorities::new(&pem).unwrap_err().to_string();
+        assert!(refused.contains(why), "{refused}");
+    }
+}
+
+fn callback(tokens: Vec<CallbackToken>) -> CallbackSettings {
+    CallbackSettings {
+        account: AccountId::new([1; 10]),
+        connection: settings().connection(),
+        base_url: AcquirerUrl::base("https://eventos.example.com", &AddressPolicy::PublicOnly).unwrap(),
+        authentication: CallbackAuthentication::Token,
+        certificate_subject: None,
+        source_addresses: Vec::new(),
+        tokens,
+        med_secret: MedSecret::create().unwrap(),
+        version: 1,
+    }
+}
+
+#[test]
+fn two_tokens_are_valid_until_the_old_one_is_dropped() {
+    let token = || CallbackToken::create(now()).unwrap();
+    let ((first, first_stored), (second, second_stored), (third, third_stored)) = (token(), token(), token());
+    let accepts = |callback: &CallbackSettings| {
+        [&first, &second, &third].map(|token| callback.accepts_token(token.expose_secret()))
+    };
+    let one = callback(vec![first_stored.clone()]);
+    assert_eq!(first.expose_secret().len(), 64);
+    assert_eq!(accepts(&one), [true, false, false]);
+    assert!(!one.accepts_token("") && !one.accepts_token(&first_stored.sha256));
+    assert_eq!(one.with_newest_token(), None);
+
+    let two = one.with_token(second_stored.clone(), None);
+    assert_eq!((accepts(&two), two.version), ([true, true, false], 2));
+    // The third token replaces the one that the bank does not use.
+    let in_use = Some(first_stored.sha256.as_str());
+    assert_eq!(accepts(&two.with_token(third_stored.clone(), in_use)), [true, false, true]);
+    assert_eq!(accepts(&two.with_token(third_stored, None)), [false, true, true]);
+    assert_eq!(accepts(&two.with_newest_token().unwrap()), [false, true, false]);
+
+    let url = two.url(&second).expose_secret().to_owned();
+    let path = format!("/v1/acquirer-events/{}/{}", two.account, second.expose_secret());
+    assert_eq!(url, format!("https://eventos.example.com{path}"));
+    assert_eq!(two.token_of_url(&url), Some(&second_stored));
+    for other in ["https://other.example.com", ""] {
+        assert_eq!(two.token_of_url(&format!("{other}{path}")), None);
+    }
+    assert_eq!(two.token_of_url(two.url(&third).expose_secret()), None);
+
+    let item = to_item(&two).unwrap();
+    assert!(!format!("{item:?} {two:?}").contains(second.expose_secret()));
+    assert_eq!(from_item::<CallbackSettings>(item).unwrap(), two);
+    let med_secret: &SecretString = two.med_secret.as_secret();
+    assert_eq!(med_secret.expose_secret().len(), 64);
+    let shown = serde_json::to_string(&CallbackView::new(&two)).unwrap();
+    assert!(!shown.contains(med_secret.expose_secret()) && !shown.contains(&second_stored.sha256), "{shown}");
+    assert!(!format!("{two:?}").contains(med_secret.expose_secret()));
+}
+
+#[test]
+fn notifications_are_accepted_from_the_configured_addresses_only() {
+    let any = callback(Vec::new());
+    let ranges = ["203.0.113.0/24", "198.51.100.7", "2001:db8::/32", "0.0.0.0/1"];
+    let some = CallbackSettings {
+        source_addresses: ranges.map(|range| range.parse().unwrap()).into(),
+        ..any.clone()
+    };
+    for (address, is_accepted) in [
+        ("203.0.113.0", true),
+        ("203.0.113.255", true),
+        ("::ffff:203.0.113.9", true),
+        ("198.51.100.7", true),
+        ("2001:db8:ffff::1", true),
+        ("127.0.0.1", true),
+        ("203.0.114.0", false),
+        ("198.51.100.8", false),
+        ("2001:db9::1", false),
+        ("::1", false),
+    ] {
+        let address = address.parse().unwrap();
+        assert_eq!(
+            (some.accepts_source(address), any.accepts_source(address)),
+            (is_accepted, true),
+            "{address}"
+        );
+    }
+    let written: Vec<String> = some.source_addresses.iter().map(ToString::to_string).collect();
+    assert_eq!(written, ranges);
+    for text in ["", "203.0.113.1/24", "203.0.113.0/33", "203.0.113.0/+24", "203.0.113.0/", "bank.example"] {
+        assert!(text.parse::<AddressRange>().is_err(), "{text}");
+    }
+}
+
+#[test]
+fn mtls_needs_a_subject_and_source_addresses_belong_to_a_token() {
+    let token = callback(Vec::new()).choice();
+    token.check().unwrap();
+    let subject = |subject: &str| Some(subject.to_owned());
+    let mtls = CallbackChoice {
+        authentication: CallbackAuthentication::Mtls,
+        certificate_subject: subject("CN=pix.banco.example,O=Banco"),
+        ..token.clone()
+    };
+    mtls.check().unwrap();
+    for (refused, why) in [
+        (CallbackChoice { certificate_subject: None, ..mtls.clone() }, "needs `certificate-subject`"),
+        (CallbackChoice { certificate_subject: subject(""), ..mtls.clone() }, "1 to 500"),
+        (CallbackChoice { certificate_subject: subject("CN=a\nb"), ..mtls.clone() }, "1 to 500"),
+        (
+            CallbackChoice { source_addresses: vec!["203.0.113.7".parse().unwrap()], ..mtls },
+            "`callback-auth token` only",
+        ),
+        (
+            CallbackChoice { certificate_subject: subject("CN=a"), ..token.clone() },
+            "`callback-auth mtls` only",
+        ),
+        (
+            CallbackChoice { source_addresses: vec!["203.0.113.7".parse().unwrap(); 51], ..token },
+            "at most 50",
+        ),
+    ] {
+        let message = refused.check().unwrap_err().to_string();
+        assert!(message.contains(why), "{message}");
+    }
+}

@@ -1,0 +1,392 @@
+//! The values of the configuration: URLs, ids and secrets. Each is checked when an operator sets it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use secrecy::{ExposeSecret, SecretString};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use sha2::{Digest, Sha256};
+use url::{Host, Url};
+
+use domain::hex;
+use domain::text::serde_as_text;
+use domain::url_policy::{AddressPolicy, LocalNames, check_url};
+
+/// The longest client id, client secret or scope, in characters.
+const MAX_CREDENTIAL_CHARS: usize = 512;
+
+/// The number of hex digits of a secret's hash that are shown as its fingerprint. These digits suffice to
+/// distinguish secrets. The whole hash is not shown, because a weak secret could be guessed from it.
+const FINGERPRINT_DIGITS: usize = 16;
+
+/// The number of hex digits that are shown of the hash of a header's or parameter's value. They suffice to
+/// notice a change. The value may be an account number, which more digits would reveal.
+const SHORT_FINGERPRINT_DIGITS: usize = 4;
+
+/// The longest name of a header or query parameter, in characters.
+const MAX_NAME_CHARS: usize = 64;
+
+/// The most extra headers, or extra query parameters, of a connection.
+pub const MAX_EXTRAS: usize = 10;
+
+/// A configured value is not valid. The message states the rule that the value breaks. It contains no part of
+/// a secret.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("{0}")]
+pub struct InvalidSetting(String);
+
+impl InvalidSetting {
+    pub(super) fn because(why: impl Into<String>) -> Self {
+        Self(why.into())
+    }
+}
+
+/// A valid and normalised URL of an acquirer.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct AcquirerUrl(String);
+
+impl AcquirerUrl {
+    /// Parses the base URL of the API, to which paths such as `/cob/{txid}` are appended.
+    ///
+    /// # Errors
+    ///
+    /// When the URL does not use https, its host is not public, or it has a query. A local stack also accepts
+    /// URLs of its own machine, with http or https.
+    pub fn base(text: &str, policy: &AddressPolicy) -> Result<Self, InvalidSetting> {
+        let url = checked(text, policy)?;
+        if url.query().is_some() {
+            return Err(InvalidSetting::because("a base URL must not have a query"));
+        }
+        Ok(Self(url.as_str().trim_end_matches('/').to_owned()))
+    }
+
+    /// Parses the URL that issues OAuth 2 tokens.
+    ///
+    /// # Errors
+    ///
+    /// The same as for [`AcquirerUrl::base`], but a query is allowed, because some banks expect the grant
+    /// type in the query.
+    pub fn token(text: &str, policy: &AddressPolicy) -> Result<Self, InvalidSetting> {
+        checked(text, policy).map(|url| Self(url.into()))
+    }
+
+    /// Returns the URL with `…` in place of its query, which may contain a credential.
+    pub(super) fn without_query(&self) -> String {
+        self.0.split_once('?').map_or_else(|| self.0.clone(), |(address, _)| format!("{address}?…"))
+    }
+
+    /// The normalised URL as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether the URL's host is this machine.
+    pub(super) fn is_loopback(&self) -> bool {
+        Url::parse(&self.0).is_ok_and(|url| match url.host() {
+            Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+            Some(Host::Ipv4(address)) => address.is_loopback(),
+            Some(Host::Ipv6(address)) => address.is_loopback(),
+            None => false,
+        })
+    }
+}
+
+fn checked(text: &str, policy: &AddressPolicy) -> Result<Url, InvalidSetting> {
+    check_url(text, policy).map_err(|refusal| InvalidSetting::because(refusal.to_string()))
+}
+
+impl fmt::Display for AcquirerUrl {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+/// Parses a stored URL with the most permissive policy. The deployment's policy was applied when an operator
+/// set the URL.
+impl FromStr for AcquirerUrl {
+    type Err = InvalidSetting;
+
+    fn from_str(text: &str) -> Result<Self, InvalidSetting> {
+        checked(text, &AddressPolicy::PublicOrLocal(LocalNames::default())).map(|_| Self(text.to_owned()))
+    }
+}
+
+serde_as_text!(AcquirerUrl);
+
+/// Checks an OAuth 2 client id or secret: only visible ASCII characters (RFC 6749, appendix A). Whitespace is
+/// refused, so that an operator notices a line break at the end of a file.
+fn check_credential(text: &str) -> Result<(), InvalidSetting> {
+    let has_valid_length = (1..=MAX_CREDENTIAL_CHARS).contains(&text.len());
+    if has_valid_length && text.bytes().all(|byte| byte.is_ascii_graphic()) {
+        Ok(())
+    } else {
+        Err(InvalidSetting::because(format!("must be 1 to {MAX_CREDENTIAL_CHARS} visible ASCII characters")))
+    }
+}
+
+/// An OAuth 2 client's id.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ClientId(String);
+
+impl ClientId {
+    /// The id as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for ClientId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl FromStr for ClientId {
+    type Err = InvalidSetting;
+
+    fn from_str(text: &str) -> Result<Self, InvalidSetting> {
+        check_credential(text).map(|()| Self(text.to_owned()))
+    }
+}
+
+serde_as_text!(ClientId);
+
+/// A secret that is stored in cleartext, because the service must send it or sign with it. It is never shown.
+#[derive(Clone)]
+pub(super) struct StoredSecret(SecretString);
+
+impl StoredSecret {
+    pub(super) fn new(text: SecretString) -> Self {
+        Self(text)
+    }
+
+    pub(super) fn as_secret(&self) -> &SecretString {
+        &self.0
+    }
+
+    fn text(&self) -> &str {
+        self.0.expose_secret()
+    }
+
+    pub(super) fn fingerprint(&self) -> String {
+        self.first_digits(FINGERPRINT_DIGITS)
+    }
+
+    fn first_digits(&self, digits: usize) -> String {
+        let mut hash = sha256(self.text().as_bytes());
+        hash.truncate(digits);
+        hash
+    }
+}
+
+impl fmt::Debug for StoredSecret {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("StoredSecret")
+    }
+}
+
+impl PartialEq for StoredSecret {
+    fn eq(&self, other: &Self) -> bool {
+        self.text() == other.text()
+    }
+}
+
+impl Serialize for StoredSecret {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.text())
+    }
+}
+
+impl<'de> Deserialize<'de> for StoredSecret {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer).map(|text| Self(text.into()))
+    }
+}
+
+/// Returns the SHA-256 hash of bytes, in hex.
+pub(super) fn sha256(bytes: &[u8]) -> String {
+    hex::encode(&Sha256::digest(bytes))
+}
+
+/// An OAuth 2 client's secret.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(transparent)]
+pub struct ClientSecret(StoredSecret);
+
+impl ClientSecret {
+    /// Parses a client secret.
+    ///
+    /// # Errors
+    ///
+    /// When it is empty, has more than 512 characters, or has a character that is not visible ASCII.
+    pub fn new(text: SecretString) -> Result<Self, InvalidSetting> {
+        check_credential(text.expose_secret()).map(|()| Self(StoredSecret(text)))
+    }
+
+    /// The secret in cleartext, for requests to the acquirer.
+    pub fn as_secret(&self) -> &SecretString {
+        self.0.as_secret()
+    }
+
+    pub(super) fn fingerprint(&self) -> String {
+        self.0.fingerprint()
+    }
+}
+
+/// The scope of the OAuth 2 token: words of visible ASCII characters, separated by single spaces (RFC 6749,
+/// section 3.3).
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct TokenScope(String);
+
+impl TokenScope {
+    /// The scope as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for TokenScope {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl FromStr for TokenScope {
+    type Err = InvalidSetting;
+
+    fn from_str(text: &str) -> Result<Self, InvalidSetting> {
+        let is_word = |word: &str| {
+            !word.is_empty()
+                && word.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\'))
+        };
+        if text.len() <= MAX_CREDENTIAL_CHARS && text.split(' ').all(is_word) {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(InvalidSetting::because(format!(
+                "must be words separated by single spaces, at most {MAX_CREDENTIAL_CHARS} visible ASCII characters"
+            )))
+        }
+    }
+}
+
+serde_as_text!(TokenScope);
+
+/// Headers that the client sets itself, so an operator can't.
+const RESERVED_HEADERS: [&str; 13] = [
+    "accept",
+    "accept-encoding",
+    "authorization",
+    "connection",
+    "content-encoding",
+    "content-length",
+    "content-type",
+    "expect",
+    "host",
+    "te",
+    "transfer-encoding",
+    "upgrade",
+    "user-agent",
+];
+
+/// Query parameters of API Pix that the client sets itself, besides those that begin with `paginacao.`.
+const RESERVED_PARAMETERS: [&str; 11] = [
+    "cnpj",
+    "cpf",
+    "devolucaoPresente",
+    "fim",
+    "grant_type",
+    "inicio",
+    "locationPresente",
+    "revisao",
+    "scope",
+    "status",
+    "txid",
+];
+
+/// An extra header or query parameter of requests to a bank, such as an application key. Its value is secret.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct NamedSecret {
+    name: String,
+    value: StoredSecret,
+}
+
+impl NamedSecret {
+    /// Creates a header. Its name becomes lower case.
+    ///
+    /// # Errors
+    ///
+    /// When the name is not that of a header or is one that the service sets itself, or the value is empty,
+    /// too long or has a character that is not visible ASCII.
+    pub fn header(name: &str, value: SecretString) -> Result<Self, InvalidSetting> {
+        let name = name.to_ascii_lowercase();
+        // The characters of a token (RFC 9110, section 5.6.2).
+        let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+        if !name.bytes().all(is_token) || RESERVED_HEADERS.contains(&name.as_str()) {
+            return Err(InvalidSetting::because(format!(
+                "`{name}` is not the name of a header, or is a header that the service sets itself"
+            )));
+        }
+        Self::new(name, value)
+    }
+
+    /// Creates a query parameter.
+    ///
+    /// # Errors
+    ///
+    /// When the name is one that API Pix defines, or name or value is empty, too long or has a character that
+    /// is not visible ASCII.
+    pub fn query_parameter(name: &str, value: SecretString) -> Result<Self, InvalidSetting> {
+        let is_reserved = name.starts_with("paginacao.") || RESERVED_PARAMETERS.contains(&name);
+        if is_reserved || !name.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(InvalidSetting::because(format!(
+                "`{}` is not visible ASCII, or is a parameter that API Pix defines",
+                name.escape_debug()
+            )));
+        }
+        Self::new(name.to_owned(), value)
+    }
+
+    fn new(name: String, value: SecretString) -> Result<Self, InvalidSetting> {
+        if !(1..=MAX_NAME_CHARS).contains(&name.len()) {
+            return Err(InvalidSetting::because(format!(
+                "a name must have 1 to {MAX_NAME_CHARS} characters"
+            )));
+        }
+        check_credential(value.expose_secret())
+            .map_err(|refused| InvalidSetting::because(format!("the value of `{name}` {refused}")))?;
+        Ok(Self { name, value: StoredSecret::new(value) })
+    }
+
+    /// The name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The value in cleartext, for requests to the acquirer.
+    pub fn value(&self) -> &SecretString {
+        self.value.as_secret()
+    }
+
+    /// Returns the name and the first digits of the value's hash.
+    pub(super) fn shown(&self) -> String {
+        format!("{} ({}…)", self.name, self.value.first_digits(SHORT_FINGERPRINT_DIGITS))
+    }
+}
+
+/// Checks the number of extra headers or parameters, and that no name occurs twice.
+///
+/// # Errors
+///
+/// When there are more than [`MAX_EXTRAS`], or two with the same name.
+pub(super) fn check_extras(extras: &[NamedSecret]) -> Result<(), InvalidSetting> {
+    if extras.len() > MAX_EXTRAS {
+        return Err(InvalidSetting::because(format!("there may be at most {MAX_EXTRAS} of them")));
+    }
+    let repeats = |(index, extra): (usize, &NamedSecret)| {
+        extras.iter().take(index).any(|earlier| earlier.name == extra.name)
+    };
+    match extras.iter().enumerate().find(|(index, extra)| repeats((*index, extra))) {
+        Some((_, extra)) => Err(InvalidSetting::because(format!("`{}` occurs twice", extra.name))),
+        None => Ok(()),
+    }
+}

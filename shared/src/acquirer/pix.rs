@@ -1,0 +1,570 @@
+//! A bank that serves API Pix, as the acquirer of an account's live charges. This module asks the bank and
+//! interprets its answers. It writes no rows.
+
+use api_pix::{
+    ApiError, Client, Cob, CobStatus, Debtor, Devolucao, DevolucaoStatus, NewCob, NewPixOut, Payer, Pix,
+    PixOutStatus, PixPage, PixQuery, Priority,
+};
+use artefacts::brcode::{BrCode, DynamicBrCode};
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::{Map, Value};
+
+use domain::account::AccountSettings;
+use domain::acquirer::RefundCapabilities;
+use domain::charge::transition::{Command, Finalised};
+use domain::charge::{Artefacts, Charge, IncomingPayment};
+use domain::ids::{AccountId, AcquirerPaymentId, ConnectionId, EndToEndId, Mode, Scope};
+use domain::payment_method::PaymentMethod;
+use domain::refund::{Refund, RefundOutcome};
+use domain::tax_id::TaxId;
+use domain::time::Timestamp;
+use domain::wallet::RefundStrategy;
+
+use super::configuration::{AcquirerSettings, SendPix};
+use super::{AcquirerError, ProviderStatus, RefundProgress};
+
+/// How long a Pix can be returned after the bank received it, in milliseconds: 90 days (API Pix: devolução).
+pub const RETURN_WINDOW_MS: i64 = 90 * 24 * 60 * 60 * 1_000;
+
+/// How long after [`RETURN_WINDOW_MS`] a devolução that the bank does not know counts as impossible, in
+/// milliseconds: a day, because clocks differ.
+const RETURN_WINDOW_MARGIN_MS: i64 = 24 * 60 * 60 * 1_000;
+
+/// How far `horario` may differ from the time by which a bank filters, in seconds, when a single Pix is
+/// looked up in the list.
+const LOOKUP_MARGIN_SECONDS: i64 = 60;
+
+/// The shortest and the longest pause between two polls of a refund at the bank, in seconds. The pause grows
+/// with the age of the refund.
+const POLL_SECONDS: (i64, i64) = (1, 15 * 60);
+
+/// The longest text of a bank's refusal that a merchant sees, in characters.
+const MAX_REASON_CHARS: usize = 500;
+
+/// The fields of a cob, and of its Pix, that `provider-status` shows. All others may contain documents or
+/// names.
+const SHOWN_COB_FIELDS: [&str; 5] = ["txid", "status", "revisao", "calendario", "valor"];
+const SHOWN_PIX_FIELDS: [&str; 4] = ["endToEndId", "valor", "horario", "devolucoes"];
+const SHOWN_RETURN_FIELDS: [&str; 6] = ["id", "rtrId", "valor", "natureza", "horario", "status"];
+
+/// A bank, with the credentials of one account. Clones share connections, token and circuit breaker.
+#[derive(Clone, Debug)]
+pub struct PixBank {
+    account: AccountId,
+    connection: ConnectionId,
+    settings: AcquirerSettings,
+    client: Client,
+}
+
+/// The result of the removal of a cob.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Removal {
+    /// The cob can't be paid any more.
+    Removed,
+    /// The bank removed the cob on its own.
+    RemovedByBank,
+    /// The cob was paid before, by these Pix.
+    Paid(Vec<Pix>),
+    /// The bank has no such cob.
+    Unknown,
+}
+
+/// The progress of an automatic return.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum ReturnProgress {
+    /// The bank executes it. Poll again at this time.
+    PollAgainAt(Timestamp),
+    /// The payer has the money. Contains the bank's id of the return.
+    Returned(Option<String>),
+    /// The bank did not execute this attempt, and another one is possible.
+    NotRealised,
+    /// No attempt is possible: the 90 days are over, or other returns have used up the payment.
+    Impossible,
+}
+
+impl PixBank {
+    /// Creates the acquirer from an account's settings and a client of its connection.
+    pub fn new(account: AccountId, settings: AcquirerSettings, client: Client) -> Self {
+        Self { account, connection: settings.connection(), settings, client }
+    }
+
+    /// The account whose credentials are used.
+    pub fn account(&self) -> AccountId {
+        self.account
+    }
+
+    /// The scope of the account's live charges.
+    pub fn scope(&self) -> Scope {
+        Scope { account: self.account, mode: Mode::Live }
+    }
+
+    /// The connection.
+    pub fn connection(&self) -> ConnectionId {
+        self.connection
+    }
+
+    /// The account's settings.
+    pub fn settings(&self) -> &AcquirerSettings {
+        &self.settings
+    }
+
+    /// Registers the URL at which the service receives the bank's notifications for the account's Pix key.
+    pub async fn register_webhook(&self, url: &SecretString) -> Result<(), AcquirerError> {
+        let client = self.client.at(Priority::Create);
+        Ok(client.put_webhook(&self.settings.pix_key, url.expose_secret()).await?)
+    }
+
+    /// The refunds that the bank supports.
+    pub fn refund_capabilities(&self) -> RefundCapabilities {
+        RefundCapabilities {
+            methods: &[PaymentMethod::Pix],
+            cashout: self.settings.send_pix != SendPix::None,
+        }
+    }
+
+    /// Creates the cob of a pending charge. `is_first`: no earlier attempt can have reached the bank, so the
+    /// cob is created without a look for it.
+    ///
+    /// # Errors
+    ///
+    /// [`AcquirerError::Unavailable`] when the outcome is unknown. The caller must retry with `is_first` false.
+    pub async fn create(
+        &self,
+        charge: &Charge,
+        settings: &AccountSettings,
+        is_first: bool,
+    ) -> Result<Finalised, AcquirerError> {
+        let (txid, client) = (charge.id.txid(), self.client.at(Priority::Create));
+        if !is_first && let Some(cob) = client.get_cob(&txid).await? {
+            return self.accept(charge, settings, &cob);
+        }
+        let refusal = match client.put_cob(&txid, &self.new_cob(charge, settings)?).await {
+            Ok(cob) => return self.accept(charge, settings, &cob),
+            Err(ApiError::Refused { status: 400, problem }) => problem,
+            Err(error) => return Err(error.into()),
+        };
+        // A 400 does not prove that the cob was not created: the answer to an earlier attempt may be lost.
+        match client.get_cob(&txid).await? {
+            Some(cob) => self.accept(charge, settings, &cob),
+            None if refusal.violations.iter().any(|violation| is_about_cob(&violation.property)) => {
+                let reasons: Vec<&str> =
+                    refusal.violations.iter().map(|violation| violation.reason.as_str()).collect();
+                let reason = reasons.join(" ").chars().take(MAX_REASON_CHARS).collect();
+                Ok(Finalised::Refused { reason, code: refusal.kind })
+            }
+            None => Err(AcquirerError::Unavailable("the bank refused the cob without a reason".to_owned())),
+        }
+    }
+
+    fn new_cob(&self, charge: &Charge, settings: &AccountSettings) -> Result<NewCob, AcquirerError> {
+        let expires_in_seconds = charge.pix_expires_in_seconds.unwrap_or(settings.charge_expires_in_seconds);
+        let debtor = charge.payer_tax_id().zip(charge.customer.name.clone());
+        Ok(NewCob {
+            amount: charge.amount,
+            expires_in_seconds: u32::try_from(expires_in_seconds)
+                .map_err(|error| AcquirerError::InvalidArtefact(error.to_string()))?,
+            key: self.settings.pix_key.clone(),
+            debtor: debtor.map(|(tax_id, name)| Debtor { tax_id, name }),
+            payer_request: charge.metadata.text("description"),
+        })
+    }
+
+    /// Makes the charge's artefacts from its cob.
+    fn accept(
+        &self,
+        charge: &Charge,
+        settings: &AccountSettings,
+        cob: &Cob,
+    ) -> Result<Finalised, AcquirerError> {
+        let is_ours = cob.txid == charge.id.txid()
+            && cob.amount == charge.amount
+            && cob.key.as_deref() == Some(self.settings.pix_key.as_str());
+        if !is_ours {
+            tracing::error!(charge = %charge.id, "the bank has a cob with this charge's txid and another amount or key");
+            return Err(AcquirerError::Unavailable("the bank's cob is not the charge's".to_owned()));
+        }
+        match cob.status {
+            CobStatus::RemovedByPsp | CobStatus::RemovedByReceiver => {
+                return Ok(Finalised::Refused {
+                    reason: "The bank removed the charge.".to_owned(),
+                    code: cob.status.as_str().to_owned(),
+                });
+            }
+            CobStatus::Active | CobStatus::Completed | CobStatus::Other(_) => {}
+        }
+        let pix = domain::charge::Pix {
+            br_code: br_code(cob, settings).inspect_err(|error| {
+                tracing::error!(charge = %charge.id, %error, "the bank's payment code is not usable");
+            })?,
+            expires_at: cob.expires_at(),
+            ttl_seconds: cob.expires_in_seconds,
+        };
+        Ok(Finalised::Made(Box::new(Artefacts { pix: Some(pix), ..Artefacts::default() })))
+    }
+
+    /// Removes a charge's cob, so that it can't be paid any more.
+    ///
+    /// # Errors
+    ///
+    /// [`AcquirerError::Unavailable`] when it is not known whether the cob can still be paid.
+    pub async fn remove(&self, charge: &Charge, priority: Priority) -> Result<Removal, AcquirerError> {
+        let txid = charge.id.txid();
+        match self.client.at(priority).remove_cob(&txid).await {
+            Ok(cob) if cob.status == CobStatus::RemovedByReceiver => return Ok(Removal::Removed),
+            Ok(_) | Err(ApiError::Refused { .. } | ApiError::NotFound) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let Some(cob) = self.client.at(Priority::Settle).get_cob(&txid).await? else {
+            return Ok(Removal::Unknown);
+        };
+        match cob.status {
+            CobStatus::RemovedByReceiver => Ok(Removal::Removed),
+            CobStatus::RemovedByPsp => Ok(Removal::RemovedByBank),
+            CobStatus::Completed if !cob.pix.is_empty() => Ok(Removal::Paid(cob.pix)),
+            CobStatus::Completed => {
+                Err(AcquirerError::Unavailable("the bank does not show the Pix of a paid cob yet".to_owned()))
+            }
+            CobStatus::Active | CobStatus::Other(_) => {
+                Err(AcquirerError::Unavailable("the bank refuses to remove an open cob".to_owned()))
+            }
+        }
+    }
+
+    /// Removes the cob of a charge that was never finalised, if the bank has it.
+    ///
+    /// # Errors
+    ///
+    /// [`AcquirerError::Unavailable`] when it is not known whether the cob can still be paid.
+    pub async fn remove_unfinished(&self, charge: &Charge) -> Result<(), AcquirerError> {
+        match self.remove(charge, Priority::Background).await? {
+            Removal::Removed | Removal::RemovedByBank | Removal::Unknown => Ok(()),
+            Removal::Paid(_) => {
+                Err(AcquirerError::Unavailable("the cob of a pending charge was paid".to_owned()))
+            }
+        }
+    }
+
+    /// Returns the command for a charge whose cob the bank removed on its own.
+    pub fn removed_by_bank() -> Command {
+        let reason = "The bank removed the charge.".to_owned();
+        Command::Decline { reason, code: CobStatus::RemovedByPsp.as_str().to_owned() }
+    }
+
+    /// Returns the status of a charge at the bank, without any document or name. `None`: the bank has no such
+    /// cob.
+    pub async fn status_of(&self, charge: &Charge) -> Result<Option<ProviderStatus>, AcquirerError> {
+        let txid = charge.id.txid();
+        let cob = self.client.at(Priority::Settle).get_cob(&txid).await?;
+        Ok(cob.map(|cob| ProviderStatus {
+            provider: "pix",
+            transaction_id: txid,
+            status: cob.status.as_str().to_owned(),
+            raw_response: shown_cob(cob.raw.as_map()),
+        }))
+    }
+
+    /// Reads a Pix back. If the bank does not find its end-to-end id, looks for it among the Pix with the
+    /// reported txid since `since`. `None`: the bank does not have it, or not yet.
+    ///
+    /// # Errors
+    ///
+    /// [`AcquirerError::Unavailable`] when the bank does not answer, or answers with another Pix.
+    pub async fn read_back(
+        &self,
+        end_to_end_id: &EndToEndId,
+        txid: Option<&str>,
+        (since, now): (Timestamp, Timestamp),
+    ) -> Result<Option<Pix>, AcquirerError> {
+        let client = self.client.at(Priority::Settle);
+        let found = match client.get_pix(end_to_end_id).await? {
+            Some(pix) => Some(pix),
+            None => match txid {
+                None => None,
+                Some(txid) => {
+                    let query = PixQuery {
+                        txid: Some(txid.to_owned()),
+                        ..PixQuery::period(
+                            earlier(since, LOOKUP_MARGIN_SECONDS),
+                            later(now, LOOKUP_MARGIN_SECONDS),
+                        )
+                    };
+                    let page = client.list_pix(&query).await?;
+                    page.pix.into_iter().find(|pix| pix.end_to_end_id == *end_to_end_id)
+                }
+            },
+        };
+        let Some(pix) = found else { return Ok(None) };
+        if pix.end_to_end_id != *end_to_end_id {
+            return Err(AcquirerError::Unavailable("the bank answered with another Pix".to_owned()));
+        }
+        Ok(Some(pix))
+    }
+
+    /// Reads a page of the list of Pix.
+    pub async fn list(&self, query: &PixQuery) -> Result<PixPage, AcquirerError> {
+        Ok(self.client.at(Priority::Background).list_pix(query).await?)
+    }
+
+    /// Returns the document of the payer of a Pix. If the bank does not report it, and the charge expects a
+    /// payer, asks the bank whether that payer paid it. The answer can confirm the expected payer, but never
+    /// prove another one. `None`: not known.
+    pub async fn payer_of(
+        &self,
+        pix: &Pix,
+        expected: Option<&TaxId>,
+    ) -> Result<Option<TaxId>, AcquirerError> {
+        if let Payer::Document(document) = pix.payer {
+            return Ok(Some(document));
+        }
+        let Some(expected) = expected.filter(|_| self.settings.filter_verified) else { return Ok(None) };
+        let period =
+            PixQuery::period(earlier(pix.at, LOOKUP_MARGIN_SECONDS), later(pix.at, LOOKUP_MARGIN_SECONDS));
+        let query = PixQuery { txid: pix.txid.clone(), payer: Some(*expected), ..period };
+        let page = self.client.at(Priority::Settle).list_pix(&query).await?;
+        let is_listed = page.pix.iter().any(|listed| listed.end_to_end_id == pix.end_to_end_id);
+        Ok(is_listed.then_some(*expected))
+    }
+
+    /// Requests a refund if the bank does not know it yet, and returns its progress and the bank's id. The
+    /// refund's id at the bank never changes, so a repetition can't send the money twice.
+    pub async fn refund_progress(
+        &self,
+        refund: &Refund,
+        paid_at: Timestamp,
+        now: Timestamp,
+    ) -> Result<(RefundProgress, Option<String>), AcquirerError> {
+        match refund.share.strategy {
+            RefundStrategy::Devolution => self.devolution_progress(refund, paid_at, now).await,
+            RefundStrategy::Cashout => self.cashout_progress(refund, now).await,
+        }
+    }
+
+    async fn devolution_progress(
+        &self,
+        refund: &Refund,
+        paid_at: Timestamp,
+        now: Timestamp,
+    ) -> Result<(RefundProgress, Option<String>), AcquirerError> {
+        let poll_again = RefundProgress::PollAgainAt(next_poll(refund.created_at, now));
+        let end_to_end_id = end_to_end_id(&refund.payment)?;
+        let id = refund.bank_id();
+        let client = self.client.at(Priority::Settle);
+        let known = client.get_devolucao(&end_to_end_id, &id).await?;
+        let devolucao = match known {
+            Some(devolucao) => devolucao,
+            None if refund.requested_at_bank.is_some() => return Ok((poll_again, None)),
+            None if now.millis_since(paid_at) > RETURN_WINDOW_MS.saturating_add(RETURN_WINDOW_MARGIN_MS) => {
+                tracing::error!(refund = %refund.id, "the bank did not accept a refund before the 90 days were over");
+                return Ok((RefundProgress::Ended(RefundOutcome::Failed), None));
+            }
+            None => {
+                match client
+                    .put_devolucao(&end_to_end_id, &id, refund.share.gross, refund.reason.as_deref())
+                    .await
+                {
+                    Ok(devolucao) => devolucao,
+                    Err(error) => return Ok((undecided(refund, now, &error, poll_again), None)),
+                }
+            }
+        };
+        let rtr_id = devolucao.rtr_id.as_ref().map(ToString::to_string);
+        let progress = match devolucao.status {
+            DevolucaoStatus::Returned => RefundProgress::Ended(RefundOutcome::Refunded),
+            DevolucaoStatus::NotRealised => RefundProgress::Ended(RefundOutcome::Failed),
+            DevolucaoStatus::InProgress | DevolucaoStatus::Other(_) => poll_again,
+        };
+        Ok((progress, rtr_id))
+    }
+
+    async fn cashout_progress(
+        &self,
+        refund: &Refund,
+        now: Timestamp,
+    ) -> Result<(RefundProgress, Option<String>), AcquirerError> {
+        let poll_again = RefundProgress::PollAgainAt(next_poll(refund.created_at, now));
+        let id = refund.bank_id();
+        let client = self.client.at(Priority::Settle);
+        let pix_out = if let Some(pix_out) = client.get_pix_out(&id).await? {
+            pix_out
+        } else {
+            let Some(key) = refund.destination.clone() else {
+                tracing::error!(refund = %refund.id, "a refund by cash-out has no Pix key");
+                return Ok((RefundProgress::Ended(RefundOutcome::Failed), None));
+            };
+            let request = NewPixOut { amount: refund.share.gross, key, description: refund.reason.clone() };
+            match client.put_pix_out(&id, &request).await {
+                Ok(pix_out) => pix_out,
+                Err(error) => return Ok((undecided(refund, now, &error, poll_again), None)),
+            }
+        };
+        let bank_id = pix_out.end_to_end_id.as_ref().map(ToString::to_string);
+        let progress = match pix_out.status {
+            PixOutStatus::Completed => RefundProgress::Ended(RefundOutcome::Refunded),
+            PixOutStatus::NotRealised => RefundProgress::Ended(RefundOutcome::Failed),
+            PixOutStatus::InProgress | PixOutStatus::Other(_) => poll_again,
+        };
+        Ok((progress, bank_id))
+    }
+
+    /// Requests the current attempt of a payment's return if the bank does not know it yet, and returns its
+    /// progress.
+    pub async fn return_progress(
+        &self,
+        payment: &IncomingPayment,
+        id: &str,
+        now: Timestamp,
+    ) -> Result<ReturnProgress, AcquirerError> {
+        let poll_again = ReturnProgress::PollAgainAt(next_poll(payment.recorded_at, now));
+        let end_to_end_id = end_to_end_id(&payment.payment_id)?;
+        let client = self.client.at(Priority::Settle);
+        let devolucao = match client.get_devolucao(&end_to_end_id, id).await? {
+            Some(devolucao) => devolucao,
+            None if now.millis_since(payment.paid_at) > RETURN_WINDOW_MS => {
+                return Ok(ReturnProgress::Impossible);
+            }
+            None => match client.put_devolucao(&end_to_end_id, id, payment.amount, None).await {
+                Ok(devolucao) => devolucao,
+                Err(error) => {
+                    note_operator_error(&error);
+                    tracing::warn!(%id, %error, "the bank did not accept the return of a payment yet");
+                    return self.room_for(payment, id, poll_again).await;
+                }
+            },
+        };
+        match devolucao.status {
+            DevolucaoStatus::Returned => {
+                Ok(ReturnProgress::Returned(devolucao.rtr_id.as_ref().map(ToString::to_string)))
+            }
+            DevolucaoStatus::NotRealised => self.room_for(payment, id, ReturnProgress::NotRealised).await,
+            DevolucaoStatus::InProgress | DevolucaoStatus::Other(_) => Ok(poll_again),
+        }
+    }
+
+    /// Returns `progress` if the payment's other returns leave room for the whole amount, else
+    /// [`ReturnProgress::Impossible`].
+    async fn room_for(
+        &self,
+        payment: &IncomingPayment,
+        id: &str,
+        progress: ReturnProgress,
+    ) -> Result<ReturnProgress, AcquirerError> {
+        let pix = self.client.at(Priority::Settle).get_pix(&end_to_end_id(&payment.payment_id)?).await?;
+        let has_other = pix
+            .is_some_and(|pix| pix.returns.iter().any(|other| other.id != id && counts_as_returned(other)));
+        Ok(if has_other { ReturnProgress::Impossible } else { progress })
+    }
+}
+
+/// Whether a devolução has returned money, or is about to.
+fn counts_as_returned(devolucao: &Devolucao) -> bool {
+    devolucao.status != DevolucaoStatus::NotRealised
+}
+
+/// Handles a request to refund whose outcome is not known: only a later read of the same id decides.
+fn undecided(
+    refund: &Refund,
+    now: Timestamp,
+    error: &ApiError,
+    poll_again: RefundProgress,
+) -> RefundProgress {
+    const ALARM_AFTER_MS: i64 = 60 * 60 * 1_000;
+    note_operator_error(error);
+    if now.millis_since(refund.created_at) > ALARM_AFTER_MS {
+        tracing::error!(refund = %refund.id, %error, "the bank has not accepted a refund for an hour");
+    } else {
+        tracing::warn!(refund = %refund.id, %error, "the bank did not accept a refund yet");
+    }
+    poll_again
+}
+
+/// Logs an error that only an operator can mend: the bank refuses the credentials or the permission.
+fn note_operator_error(error: &ApiError) {
+    if error.needs_operator() {
+        tracing::error!(%error, "an operator must check the bank's credentials");
+    }
+}
+
+impl From<ApiError> for AcquirerError {
+    fn from(error: ApiError) -> Self {
+        note_operator_error(&error);
+        Self::Unavailable(error.to_string())
+    }
+}
+
+fn is_about_cob(property: &str) -> bool {
+    property == "cob" || property.starts_with("cob.")
+}
+
+fn end_to_end_id(payment: &AcquirerPaymentId) -> Result<EndToEndId, AcquirerError> {
+    let parsed = payment.as_str().parse();
+    parsed.map_err(|_| AcquirerError::InvalidArtefact("a payment has no end-to-end id".to_owned()))
+}
+
+fn next_poll(since: Timestamp, now: Timestamp) -> Timestamp {
+    let (least, most) = POLL_SECONDS;
+    later(now, now.millis_since(since).div_euclid(1_000).clamp(least, most))
+}
+
+fn later(at: Timestamp, seconds: i64) -> Timestamp {
+    at.plus_seconds(seconds).unwrap_or(Timestamp::MAX)
+}
+
+fn earlier(at: Timestamp, seconds: i64) -> Timestamp {
+    at.plus_seconds(seconds.saturating_neg()).unwrap_or(Timestamp::MIN)
+}
+
+/// Returns the cob's BR Code. The bank's own code is checked before a payer sees it: it must parse, its CRC
+/// must be right, and it must name the cob's location and, if any, its amount. A bank may also report only
+/// the location; then the code is made here.
+fn br_code(cob: &Cob, settings: &AccountSettings) -> Result<String, AcquirerError> {
+    let unusable = |why: &str| AcquirerError::Unavailable(format!("the bank's payment code {why}"));
+    let Some(code) = &cob.copia_e_cola else {
+        let location = cob.location.as_deref().ok_or_else(|| unusable("and its location are missing"))?;
+        let code = DynamicBrCode {
+            location,
+            amount_centavos: Some(cob.amount.minor_unsigned()),
+            merchant_name: &settings.merchant_name,
+            merchant_city: &settings.merchant_city,
+        };
+        return code.encode().map_err(|error| unusable(&error.to_string()));
+    };
+    let parsed = BrCode::parse(code).map_err(|error| unusable(&format!("can't be parsed: {error}")))?;
+    let location = parsed.location().ok_or_else(|| unusable("has no location"))?;
+    if cob.location.as_deref().is_some_and(|expected| expected != location) {
+        return Err(unusable("has another location than the cob"));
+    }
+    match parsed.amount_centavos() {
+        Ok(None) => Ok(code.clone()),
+        Ok(Some(centavos)) if centavos == cob.amount.minor_unsigned() => Ok(code.clone()),
+        Ok(Some(_)) => Err(unusable("has another amount than the cob")),
+        Err(error) => Err(unusable(&error.to_string())),
+    }
+}
+
+/// Copies the fields of a cob that merchants see.
+fn shown_cob(cob: &Map<String, Value>) -> Map<String, Value> {
+    let mut shown = only(cob, &SHOWN_COB_FIELDS);
+    let pix = cob.get("pix").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let pix: Vec<Value> = pix.iter().filter_map(Value::as_object).map(shown_pix).collect();
+    if !pix.is_empty() {
+        shown.insert("pix".to_owned(), pix.into());
+    }
+    shown
+}
+
+fn shown_pix(pix: &Map<String, Value>) -> Value {
+    let mut shown = only(pix, &SHOWN_PIX_FIELDS);
+    if let Some(Value::Array(returns)) = shown.get_mut("devolucoes") {
+        *returns = returns
+            .iter()
+            .filter_map(Value::as_object)
+            .map(|item| only(item, &SHOWN_RETURN_FIELDS).into())
+            .collect();
+    }
+    shown.into()
+}
+
+fn only(fields: &Map<String, Value>, names: &[&str]) -> Map<String, Value> {
+    let shown = fields.iter().filter(|(name, _)| names.contains(&name.as_str()));
+    shown.map(|(name, value)| (name.clone(), value.clone())).collect()
+}

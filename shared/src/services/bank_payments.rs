@@ -1,0 +1,404 @@
+//! Records the Pix that a bank received, exactly once each. Notifications only name a Pix; this module gets
+//! what was read from the bank itself.
+//!
+//! The transaction that records the money also writes the row of the reported Pix ([`ReportedPix`]), whose
+//! key is the end-to-end id alone. So a Pix that is reported again, by a notification and by a sweep, or by
+//! two connections, is recorded once.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use api_pix::{Devolucao, DevolucaoStatus, Nature, Pix};
+
+use domain::account::Account;
+use domain::acquirer::{ReportedPix, ReportedPixStatus, SeenReturn};
+use domain::charge::transition::{self, Command, Outcome, Payment};
+use domain::charge::{Charge, StoredCharge, TransactionStatus};
+use domain::ids::{AcquirerPaymentId, ChargeId, EndToEndId, Mode, Scope};
+use domain::payment_method::PaymentMethod;
+use domain::refund::RefundOutcome;
+use domain::row::Key;
+use domain::tax_id::TaxId;
+use domain::time::Timestamp;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use crate::WorkError;
+use crate::acquirer::PixBank;
+use crate::acquirer::configuration::{AccountAcquirers, PixKeyClaim};
+use crate::charge::{Charges, WritePlan, recorded_payment_writes};
+use crate::med::{BankMedReturn, MedCases};
+use crate::refund::{RefundError, Refunds};
+use crate::services::bank_returns::Returns;
+use crate::services::receipts::{ReceiptError, Receipts};
+use crate::store::{Store, StoreError, Write};
+
+/// The most Pix of a page that are recorded concurrently.
+const CONCURRENT_PIX: usize = 8;
+
+/// Records payments that banks received.
+#[derive(Clone, Debug)]
+pub struct BankPayments {
+    store: Store,
+    charges: Charges,
+    refunds: Refunds,
+    cases: MedCases,
+    returns: Returns,
+    receipts: Receipts,
+    acquirers: AccountAcquirers,
+}
+
+/// Which charge a Pix was meant for.
+#[derive(Debug)]
+enum Match {
+    /// A charge of this bank connection.
+    Charge(Box<StoredCharge>),
+    /// No charge. The money belongs to the account that owns the Pix key.
+    None(Scope),
+}
+
+impl BankPayments {
+    /// Creates the service. `acquirers` finds the owner of a Pix key.
+    pub fn new(store: Store, acquirers: AccountAcquirers) -> Self {
+        Self {
+            charges: Charges::new(store.clone()),
+            refunds: Refunds::new(store.clone()),
+            cases: MedCases::new(store.clone()),
+            returns: Returns::new(store.clone()),
+            receipts: Receipts::new(store.clone()),
+            store,
+            acquirers,
+        }
+    }
+
+    /// Records a Pix that was read from the bank, and its devoluções. A Pix that is recorded already changes
+    /// nothing. `paid_charge`: the charge whose cob names the Pix; it is used when the Pix itself has no txid.
+    ///
+    /// `None`: the Pix concerns no charge, and no account has the Pix key that received it. A merchant's other
+    /// keys at the same bank are not this service's business.
+    ///
+    /// # Errors
+    ///
+    /// When the database or the bank does not answer. The caller must repeat the call.
+    pub async fn record(
+        &self,
+        bank: &PixBank,
+        pix: &Pix,
+        paid_charge: Option<ChargeId>,
+        now: Timestamp,
+    ) -> Result<Option<ReportedPix>, WorkError> {
+        match self.record_money(bank, pix, paid_charge, now).await? {
+            Some(recorded) => Ok(Some(self.record_returns(recorded, pix, now).await?)),
+            None => Ok(None),
+        }
+    }
+
+    /// Records the Pix of a page of the bank's list. Those that are recorded, with all their devoluções, cost
+    /// one read together.
+    ///
+    /// # Errors
+    ///
+    /// When the database does not answer. A Pix that can't be recorded for another reason is stored as if a
+    /// notification had named it, so that it is tried again and does not stop the sweep.
+    pub async fn record_listed(
+        &self,
+        bank: &PixBank,
+        listed: &[Pix],
+        now: Timestamp,
+    ) -> Result<(), WorkError> {
+        let keys: Vec<Key> = listed.iter().map(|pix| ReportedPix::key_of(&pix.end_to_end_id)).collect();
+        let known: Vec<ReportedPix> = self.store.get_in_order(&keys).await?;
+        let known: HashMap<&EndToEndId, &ReportedPix> =
+            known.iter().map(|known| (&known.end_to_end_id, known)).collect();
+        let is_new = |pix: &&Pix| {
+            known.get(&pix.end_to_end_id).is_none_or(|known| {
+                known.status != ReportedPixStatus::Recorded || !unseen_returns(known, pix).is_empty()
+            })
+        };
+        let slots = Arc::new(Semaphore::new(CONCURRENT_PIX));
+        let mut work = JoinSet::new();
+        for pix in listed.iter().filter(is_new) {
+            let (service, bank, pix, slots) = (self.clone(), bank.clone(), pix.clone(), Arc::clone(&slots));
+            work.spawn(async move {
+                let _slot = slots.acquire().await;
+                let Err(error) = service.record(&bank, &pix, None, now).await else { return Ok(()) };
+                tracing::error!(pix = %pix.end_to_end_id, %error, "a listed Pix can't be recorded yet; it is tried again");
+                service.remember(&bank, &pix, now).await
+            });
+        }
+        work.join_all().await.into_iter().collect()
+    }
+
+    /// Stores a Pix as if a notification had named it, unless it is stored already.
+    async fn remember(&self, bank: &PixBank, pix: &Pix, now: Timestamp) -> Result<(), WorkError> {
+        let at = (bank.connection(), bank.account());
+        let row = ReportedPix::notified(pix.end_to_end_id.clone(), at, pix.txid.clone(), now);
+        let _inserted_or_stored = self.store.commit(vec![Write::insert(&row)?]).await?;
+        Ok(())
+    }
+
+    /// Ends the read-back that a notification of a recorded Pix caused.
+    pub async fn settle_read_back(&self, recorded: &ReportedPix) -> Result<(), WorkError> {
+        match recorded.read_back_at {
+            None => Ok(()),
+            Some(_) => Ok(self.replace_reported(&recorded.read_back(), recorded).await?),
+        }
+    }
+
+    /// Replaces the row of a reported Pix. If another caller changed it meanwhile, nothing is written.
+    pub async fn replace_reported(&self, next: &ReportedPix, read: &ReportedPix) -> Result<(), StoreError> {
+        self.store.commit(vec![Write::replace(next, read.version)?]).await.map(|_conflict_or_done| ())
+    }
+
+    /// Returns the claim of the Pix key that a Pix was sent to, if its account uses this connection.
+    async fn claim_of(&self, bank: &PixBank, pix: &Pix) -> Result<Option<PixKeyClaim>, StoreError> {
+        let Some(key) = pix.key.as_deref().and_then(|key| key.parse().ok()) else { return Ok(None) };
+        let claim = self.acquirers.claim_of_key(&key).await?;
+        Ok(claim.filter(|claim| claim.connection == bank.connection()))
+    }
+
+    async fn record_money(
+        &self,
+        bank: &PixBank,
+        pix: &Pix,
+        paid_charge: Option<ChargeId>,
+        now: Timestamp,
+    ) -> Result<Option<ReportedPix>, WorkError> {
+        let key = ReportedPix::key_of(&pix.end_to_end_id);
+        let mut update = self.store.start_update("a Pix");
+        loop {
+            update.next_attempt().await?;
+            let known = self.store.get::<ReportedPix>(&key).await?;
+            if let Some(known) = known.clone().filter(|known| known.status == ReportedPixStatus::Recorded) {
+                return Ok(Some(match paid_charge.filter(|_| known.charge.is_none()) {
+                    Some(charge) => self.apply_unmatched(known, charge, now).await?,
+                    None => known,
+                }));
+            }
+            let Some(found) = self.match_charge(bank, pix, paid_charge).await? else { return Ok(None) };
+            let (account, charge, mut writes) = match found {
+                Match::Charge(stored) => {
+                    let charge = self.finalised(bank, stored.read_at(now), now).await?;
+                    let writes = self.payment_writes(bank, pix, &charge, now).await?;
+                    (charge.scope.account, Some(charge.id), writes)
+                }
+                Match::None(scope) => {
+                    let payment = payment(pix, pix.payer.document());
+                    let moved = transition::unmatched((scope, bank.connection()), &payment, now);
+                    tracing::warn!(pix = %pix.end_to_end_id, %scope, "a Pix matches no charge; an operator must apply or return it");
+                    (scope.account, None, recorded_payment_writes(&moved)?)
+                }
+            };
+            let at = (bank.connection(), bank.account());
+            let (recorded, claim) = if let Some(known) = &known {
+                let recorded = known.recorded(account, charge);
+                let claim = Write::replace(&recorded, known.version)?;
+                (recorded, claim)
+            } else {
+                let row = ReportedPix::notified(pix.end_to_end_id.clone(), at, pix.txid.clone(), now);
+                let recorded = ReportedPix { version: 1, ..row.recorded(account, charge) };
+                let claim = Write::insert(&recorded)?;
+                (recorded, claim)
+            };
+            writes.push(claim);
+            if update.commit(writes).await? {
+                return Ok(Some(recorded));
+            }
+        }
+    }
+
+    /// Finalises a charge that is still pending, because the bank's answer to its creation was lost. A pending
+    /// charge accepts no payment.
+    async fn finalised(&self, bank: &PixBank, charge: Charge, now: Timestamp) -> Result<Charge, WorkError> {
+        if charge.status != TransactionStatus::Pending {
+            return Ok(charge);
+        }
+        let account = self.account_of(&charge).await?;
+        let finalised = bank.create(&charge, &account.settings, false).await?;
+        Ok(self.charges.finalise(charge, finalised, now).await?)
+    }
+
+    async fn account_of(&self, charge: &Charge) -> Result<Account, WorkError> {
+        let account = self.store.get::<Account>(&Account::key_of(&charge.scope.account)).await?;
+        account.ok_or(WorkError::Missing("the account of a charge does not exist"))
+    }
+
+    /// Returns the charge that a Pix was meant for: the one that its txid encodes, if it was created at this
+    /// connection. Otherwise the Pix belongs to the account of its key. `None`: no account has the key.
+    async fn match_charge(
+        &self,
+        bank: &PixBank,
+        pix: &Pix,
+        paid_charge: Option<ChargeId>,
+    ) -> Result<Option<Match>, WorkError> {
+        let of_txid = pix.txid.as_deref().and_then(|txid| ChargeId::from_txid(txid).ok());
+        if let Some(stored) = self.charges.find(of_txid.or(paid_charge)).await? {
+            let charge = stored.as_stored();
+            if charge.scope.mode == Mode::Live && charge.connection == Some(bank.connection()) {
+                return Ok(Some(Match::Charge(Box::new(stored))));
+            }
+        }
+        let account = match &pix.key {
+            // The bank does not report keys, so the account that asked is the only one that can have it.
+            None => Some(bank.account()),
+            Some(key) if key == bank.settings().pix_key.as_str() => Some(bank.account()),
+            Some(_) => self.claim_of(bank, pix).await?.map(|claim| claim.account),
+        };
+        Ok(account.map(|account| Match::None(Scope { account, mode: Mode::Live })))
+    }
+
+    /// Returns the writes that apply a Pix to its charge, or that return it to its payer.
+    async fn payment_writes(
+        &self,
+        bank: &PixBank,
+        pix: &Pix,
+        charge: &Charge,
+        now: Timestamp,
+    ) -> Result<Vec<Write>, WorkError> {
+        let account = self.account_of(charge).await?;
+        let payer = bank.payer_of(pix, charge.expected_payer.as_ref()).await?;
+        let terms = account.settings.terms.for_method(PaymentMethod::Pix);
+        let command = Command::Pay { payment: payment(pix, payer), terms };
+        match transition::apply(charge, &command, now) {
+            Ok(Outcome::Unchanged) => Ok(Vec::new()),
+            Ok(outcome) => Ok(WritePlan::from_outcome(outcome, charge)?.writes),
+            Err(rejection) => {
+                tracing::error!(charge = %charge.id, %rejection, "a charge refuses a payment");
+                Err(WorkError::Missing("a charge refuses a payment"))
+            }
+        }
+    }
+
+    /// Applies a Pix that was recorded as unmatched to the charge whose paid cob names it.
+    async fn apply_unmatched(
+        &self,
+        known: ReportedPix,
+        charge: ChargeId,
+        now: Timestamp,
+    ) -> Result<ReportedPix, WorkError> {
+        let payment = AcquirerPaymentId::from(known.end_to_end_id.clone());
+        let scope = Scope { account: known.account, mode: Mode::Live };
+        match self.receipts.apply(&scope, &payment, charge, None, now).await {
+            Ok(applied) => Ok(applied.reported.unwrap_or(known)),
+            Err(ReceiptError::Refused(refused)) => {
+                tracing::error!(%charge, pix = %known.end_to_end_id, %refused, "an operator must decide about a Pix that paid a charge without naming it");
+                Ok(known)
+            }
+            Err(ReceiptError::Store(error)) => Err(error.into()),
+            Err(error) => {
+                tracing::error!(%charge, pix = %known.end_to_end_id, %error, "a Pix that paid a charge can't be applied");
+                Ok(known)
+            }
+        }
+    }
+
+    /// Processes the devoluções of a Pix whose final status is new: of refunds and returns of this service, of
+    /// the merchant at the bank itself, and by MED.
+    async fn record_returns(
+        &self,
+        known: ReportedPix,
+        pix: &Pix,
+        now: Timestamp,
+    ) -> Result<ReportedPix, WorkError> {
+        let final_returns: Vec<&Devolucao> = pix.returns.iter().filter(|item| is_final(item)).collect();
+        let unseen = unseen_returns(&known, pix);
+        if unseen.is_empty() {
+            return Ok(known);
+        }
+        if let Some(charge) = known.charge {
+            let med: Vec<BankMedReturn> = final_returns.iter().filter_map(|item| med_return(item)).collect();
+            if unseen.iter().any(|item| med_return(item).is_some()) {
+                self.cases.apply_bank_returns(charge, &med, now).await?;
+            }
+        }
+        for item in &unseen {
+            match item.nature {
+                Nature::MedOperational | Nature::MedFraud => {}
+                Nature::MedAutomaticPix | Nature::Other(_) => {
+                    tracing::error!(pix = %pix.end_to_end_id, nature = item.nature.as_str(), "the bank returned a Pix for a reason that an operator must handle");
+                }
+                Nature::Original | Nature::Withdrawal => {
+                    self.record_own_return(&known, item, now).await?;
+                }
+            }
+        }
+        let returns = final_returns
+            .iter()
+            .map(|item| SeenReturn { id: item.id.clone(), status: item.status.as_str().to_owned() });
+        let next = known.with_returns(returns.collect());
+        // If another caller changed the row, it processes the same devoluções again, which changes nothing.
+        let _conflict_or_done = self.store.commit(vec![Write::replace(&next, known.version)?]).await?;
+        Ok(next)
+    }
+
+    /// Ends the refund or return that a devolução belongs to. A devolução that this service did not request
+    /// becomes a refund that was made at the bank.
+    async fn record_own_return(
+        &self,
+        known: &ReportedPix,
+        item: &Devolucao,
+        now: Timestamp,
+    ) -> Result<(), WorkError> {
+        if self.returns.is_attempt(known, &item.id).await? {
+            // The return's own message asks the bank for its status.
+            return Ok(());
+        }
+        let Some(charge) = known.charge else {
+            tracing::error!(pix = %known.end_to_end_id, "the merchant returned a Pix at the bank that matches no charge; an operator must record it");
+            return Ok(());
+        };
+        let outcome = match item.status {
+            DevolucaoStatus::Returned => RefundOutcome::Refunded,
+            DevolucaoStatus::NotRealised => RefundOutcome::Failed,
+            DevolucaoStatus::InProgress | DevolucaoStatus::Other(_) => return Ok(()),
+        };
+        let rtr_id = item.rtr_id.as_ref().map(ToString::to_string);
+        let refunds = self.refunds.for_charge(Some(charge)).await?;
+        let refund = match refunds.into_iter().find(|refund| refund.bank_id() == item.id) {
+            Some(refund) => refund,
+            None if outcome == RefundOutcome::Failed => return Ok(()),
+            None => match self.refunds.record_made_at_bank(charge, item, now).await {
+                Ok(refund) => refund,
+                Err(RefundError::Refused { why, status }) => {
+                    tracing::error!(%charge, status = status.as_str(), %why, "a devolução at the bank can't be recorded; an operator must correct the ledger");
+                    return Ok(());
+                }
+                Err(error) => return Err(error.into()),
+            },
+        };
+        self.refunds.end_at_bank(refund, outcome, rtr_id, now).await?;
+        Ok(())
+    }
+}
+
+fn payment(pix: &Pix, payer_document: Option<TaxId>) -> Payment {
+    Payment {
+        id: pix.end_to_end_id.clone().into(),
+        method: PaymentMethod::Pix,
+        amount: pix.amount,
+        payer_document,
+        paid_at: pix.at,
+    }
+}
+
+/// Returns the devoluções with a final status that the row of the Pix lacks.
+fn unseen_returns<'a>(known: &ReportedPix, pix: &'a Pix) -> Vec<&'a Devolucao> {
+    let is_seen = |item: &Devolucao| {
+        known.returns.iter().any(|seen| seen.id == item.id && seen.status == item.status.as_str())
+    };
+    pix.returns.iter().filter(|item| is_final(item) && !is_seen(item)).collect()
+}
+
+fn is_final(item: &Devolucao) -> bool {
+    match item.status {
+        DevolucaoStatus::Returned | DevolucaoStatus::NotRealised => true,
+        DevolucaoStatus::InProgress | DevolucaoStatus::Other(_) => false,
+    }
+}
+
+/// Returns a devolução by MED that the bank has executed. Until then, the money is not gone.
+fn med_return(item: &Devolucao) -> Option<BankMedReturn> {
+    let is_med = matches!(item.nature, Nature::MedOperational | Nature::MedFraud);
+    (is_med && item.status == DevolucaoStatus::Returned)
+        .then(|| BankMedReturn { id: item.id.clone(), amount: item.amount })
+}

@@ -1,0 +1,106 @@
+//! Automatic returns: payments that were not credited and go back to their payers through the bank.
+
+use domain::acquirer::ReportedPix;
+use domain::charge::IncomingPayment;
+use domain::ids::{AcquirerPaymentId, Mode, Scope};
+use domain::time::Timestamp;
+use domain::wallet::Posting;
+
+use crate::WorkError;
+use crate::acquirer::PixBank;
+use crate::acquirer::pix::ReturnProgress;
+use crate::store::{Store, StoreError, Write};
+use crate::wallet::counters::{self, DebitCheck};
+
+/// The most attempts to return a payment. Then an operator must act.
+const MAX_ATTEMPTS: u32 = 5;
+
+/// The repository of the returns of all scopes.
+#[derive(Clone, Debug)]
+pub struct Returns {
+    store: Store,
+}
+
+impl Returns {
+    /// Creates the repository on a store.
+    pub fn new(store: Store) -> Self {
+        Self { store }
+    }
+
+    /// Reads an incoming payment.
+    pub async fn find(
+        &self,
+        scope: &Scope,
+        payment: &AcquirerPaymentId,
+    ) -> Result<Option<IncomingPayment>, StoreError> {
+        self.store.get(&IncomingPayment::key_of(scope, payment)).await
+    }
+
+    /// Whether a devolução of a recorded Pix is an attempt of its automatic return.
+    pub async fn is_attempt(&self, known: &ReportedPix, devolucao: &str) -> Result<bool, StoreError> {
+        let scope = Scope { account: known.account, mode: Mode::Live };
+        let payment = AcquirerPaymentId::from(known.end_to_end_id.clone());
+        let found = self.find(&scope, &payment).await?;
+        Ok(found.is_some_and(|incoming| incoming.has_return_attempt(devolucao)))
+    }
+
+    /// Requests the return of a payment from its bank, or asks for its progress. Returns when to do so again;
+    /// `None`: the return has ended.
+    ///
+    /// # Errors
+    ///
+    /// When the bank or the database does not answer.
+    pub async fn advance(
+        &self,
+        bank: &PixBank,
+        incoming: IncomingPayment,
+        now: Timestamp,
+    ) -> Result<Option<Timestamp>, WorkError> {
+        let Some(open) = incoming.open_return() else { return Ok(None) };
+        let (id, attempt) = (open.id.clone(), open.attempt);
+        match bank.return_progress(&incoming, id.as_str(), now).await? {
+            ReturnProgress::PollAgainAt(at) => Ok(Some(at)),
+            ReturnProgress::Returned(rtr_id) => {
+                self.complete(&incoming, rtr_id, now).await?;
+                Ok(None)
+            }
+            ReturnProgress::NotRealised if attempt < MAX_ATTEMPTS => {
+                tracing::warn!(payment = %incoming.payment_id, attempt, "the bank did not execute the return of a payment; it is requested again");
+                self.replace(&incoming, incoming.return_retried(now), None).await?;
+                Ok(None)
+            }
+            ReturnProgress::NotRealised | ReturnProgress::Impossible => {
+                tracing::error!(payment = %incoming.payment_id, attempt, "the bank can't return a payment; an operator must act");
+                self.replace(&incoming, incoming.return_stopped(now), None).await?;
+                Ok(None)
+            }
+        }
+    }
+
+    async fn complete(
+        &self,
+        incoming: &IncomingPayment,
+        rtr_id: Option<String>,
+        now: Timestamp,
+    ) -> Result<(), WorkError> {
+        let (next, posting) = incoming.return_completed(rtr_id, now).unzip();
+        self.replace(incoming, next, posting.as_ref()).await
+    }
+
+    /// Replaces an incoming payment's row. If another caller changed it meanwhile, that caller has seen the
+    /// same progress, and nothing is written.
+    async fn replace(
+        &self,
+        incoming: &IncomingPayment,
+        next: Option<IncomingPayment>,
+        posting: Option<&Posting>,
+    ) -> Result<(), WorkError> {
+        let Some(next) = next else { return Ok(()) };
+        let mut writes = vec![Write::replace(&next, incoming.version)?];
+        if let Some(posting) = posting {
+            writes.extend(counters::posting_writes(posting, DebitCheck::Unchecked)?);
+        }
+        let _conflict_or_done = self.store.commit(writes).await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,102 @@
+//! Cancels a charge at the merchant's request. A live charge is removed at its bank first, so that nobody can
+//! pay a cancelled charge. If the process dies after that, the repeated request finds the charge removed.
+
+use std::time::Duration;
+
+use api_pix::Priority;
+
+use domain::acquirer::AcquirerName;
+use domain::charge::transition::Rejection;
+use domain::charge::{Charge, StoredCharge};
+use domain::time::Timestamp;
+
+use crate::WorkError;
+use crate::acquirer::{Acquirer, AcquirerError, Acquirers, PixBank, Removal, within};
+use crate::auth::Caller;
+use crate::charge::{ChargeError, Charges};
+use crate::services::BankPayments;
+
+/// How long the removal at the bank may take in a request, with all its attempts.
+const REMOVE_TIME: Duration = Duration::from_secs(10);
+
+/// Why a charge was not cancelled.
+#[derive(Debug, thiserror::Error)]
+pub enum CancelError {
+    /// The charge is settled or has ended.
+    #[error(transparent)]
+    Charge(#[from] ChargeError),
+    /// The bank did not answer.
+    #[error(transparent)]
+    Acquirer(#[from] AcquirerError),
+    /// The payment of the charge, which the bank reported instead, could not be recorded.
+    #[error(transparent)]
+    Payment(#[from] WorkError),
+}
+
+/// The repositories that a cancellation uses.
+#[derive(Clone, Copy, Debug)]
+pub struct ChargeCancellation<'a> {
+    /// The charges.
+    pub charges: &'a Charges,
+    /// The acquirers.
+    pub acquirers: &'a Acquirers,
+    /// Records payments; `None` in a function that calls no bank.
+    pub payments: Option<&'a BankPayments>,
+}
+
+/// Cancels a charge that was just read.
+///
+/// # Errors
+///
+/// [`ChargeError::Rejected`] when the charge is paid or has ended; [`AcquirerError::Unavailable`] when the
+/// bank does not answer.
+pub async fn cancel_charge(
+    cancellation: ChargeCancellation<'_>,
+    stored: StoredCharge,
+    caller: &Caller,
+    now: Timestamp,
+) -> Result<Charge, CancelError> {
+    let charge = stored.clone().read_at(now);
+    if charge.acquirer == AcquirerName::Sandbox || !charge.is_open() {
+        return Ok(cancellation.charges.cancel(stored, caller, now).await?);
+    }
+    match cancellation.acquirers.of_charge(&charge).await? {
+        Acquirer::Sandbox => Ok(cancellation.charges.cancel(stored, caller, now).await?),
+        Acquirer::Pix(bank) => Box::pin(cancellation.cancel_at_bank(&bank, stored, caller, now)).await,
+    }
+}
+
+impl ChargeCancellation<'_> {
+    async fn cancel_at_bank(
+        &self,
+        bank: &PixBank,
+        stored: StoredCharge,
+        caller: &Caller,
+        now: Timestamp,
+    ) -> Result<Charge, CancelError> {
+        let charge = stored.clone().read_at(now);
+        if charge.is_leased(now) {
+            let message = "another request is creating this charge at the bank".to_owned();
+            return Err(AcquirerError::Unavailable(message).into());
+        }
+        let stored = match within(REMOVE_TIME, bank.remove(&charge, Priority::Create)).await? {
+            // A charge that was never finalised may be unknown to its bank.
+            Removal::Removed | Removal::Unknown => stored,
+            Removal::RemovedByBank => {
+                let failed = self.charges.apply(stored, &PixBank::removed_by_bank(), now).await?;
+                let rejection = Rejection::NotCancellable;
+                return Err(ChargeError::Rejected { rejection, status: failed.status }.into());
+            }
+            Removal::Paid(paid) => {
+                let missing = || AcquirerError::Unavailable("this function records no payments".to_owned());
+                let payments = self.payments.ok_or_else(missing)?;
+                for pix in &paid {
+                    payments.record(bank, pix, Some(charge.id), now).await?;
+                }
+                // If the payment settled the charge, the cancellation is refused now.
+                self.charges.get_existing(charge.id).await.map_err(ChargeError::from)?
+            }
+        };
+        Ok(self.charges.cancel(stored, caller, now).await?)
+    }
+}

@@ -1,0 +1,182 @@
+//! Payments that match no charge wait for an operator: *unapplied receipts*. An operator applies each to a
+//! charge, or returns it to its payer.
+
+use domain::account::Account;
+use domain::acquirer::ReportedPix;
+use domain::audit::Operator;
+use domain::charge::transition::{ReceiptRefused, apply_receipt};
+use domain::charge::{Charge, IncomingPayment};
+use domain::ids::{AcquirerPaymentId, ChargeId, EndToEndId, Scope, Scoped};
+use domain::payment_method::PaymentMethod;
+use domain::row::Key;
+use domain::time::Timestamp;
+
+use crate::audit;
+use crate::charge::{Charges, recorded_payment_writes};
+use crate::random::RandomError;
+use crate::store::{ListIndex, Order, Store, StoreError, Write};
+use crate::wallet::counters::{self, DebitCheck};
+
+/// The most receipts in one page of the operators' list.
+const PAGE: usize = 100;
+
+/// Why a receipt could not be applied or returned.
+#[derive(Debug, thiserror::Error)]
+pub enum ReceiptError {
+    /// The scope has no such payment.
+    #[error("the account has no such payment in this mode")]
+    NotFound,
+    /// The scope has no such charge.
+    #[error("the account has no such charge in this mode")]
+    NoCharge,
+    /// The charge can't accept the payment.
+    #[error(transparent)]
+    Refused(#[from] ReceiptRefused),
+    /// The payment does not wait for an operator.
+    #[error("the payment is applied, or its return is in progress or completed")]
+    NotWaiting,
+    /// DynamoDB failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The operating system returned no random bytes for the id of the audit row.
+    #[error(transparent)]
+    Random(#[from] RandomError),
+}
+
+/// A receipt that was applied.
+#[derive(Debug)]
+pub struct Applied {
+    /// The charge after the change.
+    pub charge: Charge,
+    /// The row of the reported Pix after the change. `None`: the payment is not a Pix of a bank.
+    pub reported: Option<ReportedPix>,
+}
+
+/// The repository of unapplied receipts.
+#[derive(Clone, Debug)]
+pub struct Receipts {
+    store: Store,
+    charges: Charges,
+}
+
+impl Receipts {
+    /// Creates the repository on a store.
+    pub fn new(store: Store) -> Self {
+        Self { charges: Charges::new(store.clone()), store }
+    }
+
+    /// Returns a page of the payments of a scope that wait for an operator, newest first, at most [`PAGE`]. The
+    /// page begins after `cursor`, the last payment of the previous page. Also returns whether more follow.
+    pub async fn waiting(
+        &self,
+        scope: &Scope,
+        cursor: Option<&IncomingPayment>,
+    ) -> Result<(Vec<IncomingPayment>, bool), StoreError> {
+        let partition = IncomingPayment::operators_partition(scope);
+        let cursor = cursor.map(IncomingPayment::operators_sort);
+        let to = cursor.clone().unwrap_or_else(|| "~".to_owned());
+        // Reads two extra entries: the cursor's own entry, and one that shows whether more follow.
+        let (range, limit) = (("0", to.as_str()), PAGE.saturating_add(2));
+        let mut entries =
+            self.store.list(ListIndex::All, &partition, range, Order::NewestFirst, limit).await?;
+        entries.retain(|entry| Some(&entry.sort) != cursor.as_ref());
+        let has_more = entries.len() > PAGE;
+        entries.truncate(PAGE);
+        let keys: Vec<Key> = entries.into_iter().map(|entry| entry.key).collect();
+        Ok((self.store.get_in_order(&keys).await?, has_more))
+    }
+
+    /// Reads an incoming payment of a scope.
+    pub async fn find(
+        &self,
+        scope: &Scope,
+        payment: &AcquirerPaymentId,
+    ) -> Result<Option<IncomingPayment>, StoreError> {
+        self.store.get(&IncomingPayment::key_of(scope, payment)).await
+    }
+
+    /// Applies a payment that matched no charge to a charge of the same scope. Without an operator, the bank
+    /// itself named the charge.
+    ///
+    /// # Errors
+    ///
+    /// See [`ReceiptError`].
+    pub async fn apply(
+        &self,
+        scope: &Scope,
+        payment: &AcquirerPaymentId,
+        charge: ChargeId,
+        by: Option<&Operator>,
+        now: Timestamp,
+    ) -> Result<Applied, ReceiptError> {
+        let account = self.store.get::<Account>(&Account::key_of(&scope.account)).await?;
+        let terms = account.map(|account| account.settings.terms.for_method(PaymentMethod::Pix));
+        let terms = terms.ok_or(ReceiptError::NoCharge)?;
+        let mut update = self.store.start_update("an unapplied receipt");
+        loop {
+            update.next_attempt().await?;
+            let incoming = self.find(scope, payment).await?.ok_or(ReceiptError::NotFound)?;
+            let stored = self.charges.find(Some(charge)).await?;
+            let stored = stored.filter(|stored| stored.scope() == *scope).ok_or(ReceiptError::NoCharge)?;
+            // An expiry that the bank has not confirmed yet does not prevent the payment.
+            let current = stored.read_at(now);
+            let reported = self.reported(payment).await?;
+            let Some((next, moved)) = apply_receipt(&current, &incoming, &terms, now)? else {
+                return Ok(Applied { charge: current, reported });
+            };
+            let mut writes = vec![Write::replace(&next, current.version)?];
+            writes.extend(recorded_payment_writes(&moved)?);
+            let next_reported = reported.as_ref().map(|known| known.recorded(scope.account, Some(charge)));
+            if let Some((known, next)) = reported.as_ref().zip(next_reported.as_ref()) {
+                writes.push(Write::replace(next, known.version)?);
+            }
+            if let Some(operator) = by {
+                let audit =
+                    audit::by_operator(operator, scope.account, "receipt.apply", payment.to_string(), now)?;
+                writes.push(Write::insert(&audit.with_details(next.id.to_string()))?);
+            }
+            if update.commit(writes).await? {
+                return Ok(Applied { charge: next, reported: next_reported });
+            }
+        }
+    }
+
+    /// Requests the return of a payment that matched no charge, or requests a stopped return again.
+    ///
+    /// # Errors
+    ///
+    /// [`ReceiptError::NotWaiting`] when the payment does not wait for an operator.
+    pub async fn give_back(
+        &self,
+        scope: &Scope,
+        payment: &AcquirerPaymentId,
+        by: &Operator,
+        now: Timestamp,
+    ) -> Result<IncomingPayment, ReceiptError> {
+        let mut update = self.store.start_update("an unapplied receipt");
+        loop {
+            update.next_attempt().await?;
+            let incoming = self.find(scope, payment).await?.ok_or(ReceiptError::NotFound)?;
+            let (next, posting) = match (incoming.return_unmatched(now), incoming.return_resumed(now)) {
+                (Some((next, posting)), _) => (next, Some(posting)),
+                (None, Some(next)) => (next, None),
+                (None, None) => return Err(ReceiptError::NotWaiting),
+            };
+            let audit = audit::by_operator(by, scope.account, "receipt.return", payment.to_string(), now)?;
+            let mut writes = vec![Write::replace(&next, incoming.version)?, Write::insert(&audit)?];
+            if let Some(posting) = &posting {
+                writes.extend(counters::posting_writes(posting, DebitCheck::Unchecked)?);
+            }
+            if update.commit(writes).await? {
+                return Ok(next);
+            }
+        }
+    }
+
+    async fn reported(&self, payment: &AcquirerPaymentId) -> Result<Option<ReportedPix>, StoreError> {
+        match payment.as_str().parse::<EndToEndId>() {
+            Ok(id) => self.store.get(&ReportedPix::key_of(&id)).await,
+            Err(_not_a_pix) => Ok(None),
+        }
+    }
+}

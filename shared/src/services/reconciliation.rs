@@ -1,0 +1,792 @@
+//! Reconciles a day: compares the Pix that a bank connection lists with the payments that are recorded for the
+//! accounts of that connection.
+//!
+//! A Pix belongs to the São Paulo day of its `horario`, and a devolução to the day of its
+//! `horario.liquidacao`. The returned Pix of the 91 days before are read too, because a devolução may be much
+//! later than its Pix.
+//!
+//! Records are found in two ways. Those of the Pix that the bank lists are read by their keys. Those that the
+//! bank does not list are found through the postings since the day began, because postings sort by time and
+//! incoming payments do not. So the costs do not grow with the age of an account, but with the number of days
+//! since the reconciled one. They are one query for 1,000 postings, one `BatchGetItem` for 100 rows (two rows
+//! for each Pix), and one query and one read for each Pix that was returned on that day.
+//!
+//! [`compare`] is pure. It gets both lists and needs no bank and no database.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api_pix::{Devolucao, DevolucaoStatus, MalformedItem, Nature, Pix, PixQuery};
+use serde::Serialize;
+
+use domain::acquirer::{ConnectionSweep, ReportedPix, ReportedPixStatus};
+use domain::calendar::Day;
+use domain::charge::{IncomingPayment, StoredCharge};
+use domain::ids::{AccountId, AcquirerPaymentId, ChargeId, ConnectionId, EndToEndId, Mode, PostingId, Scope};
+use domain::money::{Amount, Currency, MinorUnits};
+use domain::refund::RefundStatus;
+use domain::row::Key;
+use domain::time::Timestamp;
+use domain::wallet::{Posting, PostingKind, RefundStrategy, ReturnStatus};
+
+use crate::acquirer::{AcquirerError, Banks, PixBank};
+use crate::charge::Charges;
+use crate::refund::Refunds;
+use crate::store::{Order, Store, StoreError, from_item};
+
+/// The age below which a difference is only pending, in milliseconds: one hour. The sweep needs some minutes
+/// to find a Pix whose notification was lost, and a bank may list a Pix late.
+const PENDING_MS: i64 = 60 * 60 * 1_000;
+
+/// How many days before the reconciled day returned Pix are read. Devoluções are possible for 90 days
+/// (API Pix). One more day covers the time of day.
+const RETURNS_DAYS: u64 = 91;
+
+/// How far `horario` may differ from the time by which a bank filters its list, in seconds.
+const MARGIN_SECONDS: i64 = 60;
+
+/// How long before now the read period ends, in seconds. The bank's list may lack the newest Pix.
+const BEHIND_SECONDS: i64 = 5;
+
+/// How far the clock of this service may be behind the bank's, in seconds. A posting is found even if its time
+/// is that much earlier than the `horario` of its Pix.
+const CLOCK_SECONDS: i64 = 60 * 60;
+
+/// The most pages of one query to the bank.
+const MAX_PAGES: u32 = 1_000;
+
+/// How often one query is repeated because the number of its Pix changed while its pages were read.
+const MAX_RESTARTS: u32 = 3;
+
+/// The number of postings that one query reads.
+const POSTINGS_PER_READ: usize = 1_000;
+
+/// A Pix as its bank lists it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BankPix {
+    /// The id of the Pix.
+    pub end_to_end_id: EndToEndId,
+    /// The amount.
+    pub amount: Amount,
+    /// When it was settled (`horario`).
+    pub at: Timestamp,
+    /// All its devoluções.
+    pub returns: Vec<Devolucao>,
+}
+
+/// What a bank lists.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct BankRecords {
+    /// The Pix of the day, and the returned Pix of the days before. The key is the end-to-end id.
+    pub pix: BTreeMap<EndToEndId, BankPix>,
+    /// The end-to-end ids of items that can't be read. An item may have none.
+    pub unreadable: BTreeSet<Option<String>>,
+}
+
+/// A payment as this service recorded it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RecordedPix {
+    /// The id of the Pix.
+    pub end_to_end_id: EndToEndId,
+    /// The account that has the money.
+    pub account: AccountId,
+    /// The charge that the payment was meant for. `None`: it matches no charge.
+    pub charge: Option<ChargeId>,
+    /// The amount.
+    pub amount: Amount,
+    /// When the bank received it, as the bank reported it then.
+    pub paid_at: Timestamp,
+    /// Completed devoluções. They are read only for a Pix that was returned on the reconciled day.
+    pub returns: Vec<RecordedReturn>,
+    /// The sum that the charge lost to MED cases. It is read only for such a Pix, too.
+    pub med_lost: MinorUnits,
+}
+
+/// A refund or an automatic return that this service counts as completed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RecordedReturn {
+    /// The id of the devolução at the bank.
+    pub id: String,
+    /// The amount.
+    pub amount: Amount,
+    /// When it was completed.
+    pub completed_at: Timestamp,
+}
+
+/// How the bank and the records differ.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DifferenceKind {
+    /// The bank lists a Pix that is not recorded.
+    Missing,
+    /// A payment is recorded that the bank does not list.
+    Unknown,
+    /// Both have the Pix, with another amount or other returns.
+    Differing,
+}
+
+/// A difference between the bank and the records.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Difference {
+    /// The kind.
+    pub kind: DifferenceKind,
+    /// The id of the Pix. `None`: the bank lists an item that can't be read and has no id.
+    pub end_to_end_id: Option<String>,
+    /// The id of the devolução that differs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub return_id: Option<String>,
+    /// The account that has the money.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub account: Option<AccountId>,
+    /// The charge.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub charge: Option<ChargeId>,
+    /// When the Pix was received, or the devolução was executed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<Timestamp>,
+    /// The amount at the bank, in centavos. `None`: the bank has none.
+    pub bank_amount: Option<i64>,
+    /// The recorded amount, in centavos. `None`: none is recorded.
+    pub recorded_amount: Option<i64>,
+    /// The difference in words.
+    pub reason: &'static str,
+}
+
+/// The result of a comparison.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Comparison {
+    /// The number of Pix that the bank lists for the day.
+    pub pix: u64,
+    /// The sum of their amounts, in centavos.
+    pub amount: i64,
+    /// The number of devoluções that the bank executed on the day.
+    pub returns: u64,
+    /// The differences, in the order of their kinds and times.
+    pub differences: Vec<Difference>,
+    /// Differences that are younger than an hour. They may disappear without any action.
+    pub pending: Vec<Difference>,
+}
+
+/// The result of the reconciliation of a day.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reconciliation {
+    /// The bank connection.
+    pub connection: ConnectionId,
+    /// The result of the comparison.
+    pub comparison: Comparison,
+}
+
+/// Why a day could not be reconciled.
+#[derive(Debug, thiserror::Error)]
+pub enum ReconciliationError {
+    /// The day is in the future.
+    #[error("the day {0} has not begun in São Paulo")]
+    NotBegun(Day),
+    /// The account has no acquirer.
+    #[error("the account {0} has no acquirer")]
+    NoAcquirer(AccountId),
+    /// The bank can't be read.
+    #[error("the bank can't be read: {0}")]
+    Bank(AcquirerError),
+    /// The bank's list has more pages than are read.
+    #[error("the bank lists more than {MAX_PAGES} pages; set a shorter maximum period of the acquirer")]
+    TooManyPages,
+    /// The number of Pix changed while the list was read, so an item may have been skipped.
+    #[error("the bank's list kept changing while it was read; repeat the command")]
+    KeepsChanging,
+    /// DynamoDB failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl From<AcquirerError> for ReconciliationError {
+    fn from(error: AcquirerError) -> Self {
+        Self::Bank(error)
+    }
+}
+
+impl From<Pix> for BankPix {
+    fn from(pix: Pix) -> Self {
+        Self { end_to_end_id: pix.end_to_end_id, amount: pix.amount, at: pix.at, returns: pix.returns }
+    }
+}
+
+impl BankPix {
+    /// Returns the devoluções that the bank executed on a day.
+    fn returned_on(&self, day: Day) -> impl Iterator<Item = &Devolucao> {
+        self.returns.iter().filter(move |item| is_returned(item) && Day::of(self.settled_at(item)) == day)
+    }
+
+    /// Returns when a devolução was executed. A bank that does not report it may report the request.
+    fn settled_at(&self, item: &Devolucao) -> Timestamp {
+        item.settled_at.or(item.requested_at).unwrap_or(self.at)
+    }
+}
+
+impl RecordedPix {
+    fn difference(&self, kind: DifferenceKind, at: Timestamp, reason: &'static str) -> Difference {
+        Difference {
+            account: Some(self.account),
+            charge: self.charge,
+            ..Difference::new(kind, &self.end_to_end_id, at, reason)
+        }
+    }
+}
+
+impl Difference {
+    fn new(kind: DifferenceKind, id: &EndToEndId, at: Timestamp, reason: &'static str) -> Self {
+        Self {
+            kind,
+            end_to_end_id: Some(id.to_string()),
+            return_id: None,
+            account: None,
+            charge: None,
+            at: Some(at),
+            bank_amount: None,
+            recorded_amount: None,
+            reason,
+        }
+    }
+
+    fn amounts(self, bank: Option<Amount>, recorded: Option<Amount>) -> Self {
+        let (bank_amount, recorded_amount) = (bank.map(Amount::minor), recorded.map(Amount::minor));
+        Self { bank_amount, recorded_amount, ..self }
+    }
+
+    fn of_return(self, id: &str) -> Self {
+        Self { return_id: Some(id.to_owned()), ..self }
+    }
+
+    fn is_pending(&self, now: Timestamp) -> bool {
+        self.at.is_some_and(|at| now.millis_since(at) < PENDING_MS)
+    }
+}
+
+/// Compares what the bank lists with what is recorded.
+pub fn compare(day: Day, now: Timestamp, bank: &BankRecords, recorded: &[RecordedPix]) -> Comparison {
+    let by_id: BTreeMap<&EndToEndId, &RecordedPix> =
+        recorded.iter().map(|ours| (&ours.end_to_end_id, ours)).collect();
+    let (mut found, mut result) = (Vec::new(), Comparison::default());
+    for pix in bank.pix.values() {
+        let is_of_day = Day::of(pix.at) == day;
+        let returns = pix.returned_on(day).count();
+        result.returns = result.returns.saturating_add(u64::try_from(returns).unwrap_or(u64::MAX));
+        if is_of_day {
+            result.pix = result.pix.saturating_add(1);
+            result.amount = result.amount.saturating_add(pix.amount.minor());
+        }
+        match by_id.get(&pix.end_to_end_id) {
+            Some(ours) => found.extend(differences_of(day, pix, ours)),
+            None if is_of_day || returns > 0 => {
+                let reason = "the bank lists a Pix that is not recorded";
+                let missing = Difference::new(DifferenceKind::Missing, &pix.end_to_end_id, pix.at, reason);
+                found.push(missing.amounts(Some(pix.amount), None));
+            }
+            None => {}
+        }
+    }
+    found.extend(recorded.iter().flat_map(|ours| unconfirmed(day, bank, ours)));
+    let unreadable = bank.unreadable.iter().map(|id| Difference {
+        kind: DifferenceKind::Differing,
+        end_to_end_id: id.clone(),
+        return_id: None,
+        account: None,
+        charge: None,
+        at: None,
+        bank_amount: None,
+        recorded_amount: None,
+        reason: "the bank lists a Pix that can't be read",
+    });
+    found.extend(unreadable);
+    found.sort_by_key(|difference| (difference.kind, difference.at));
+    let (pending, differences) = found.into_iter().partition(|difference| difference.is_pending(now));
+    Comparison { differences, pending, ..result }
+}
+
+/// Returns the differences of a Pix that both sides have: of its amount, and of the devoluções that the bank
+/// executed on the day.
+fn differences_of(day: Day, pix: &BankPix, ours: &RecordedPix) -> Vec<Difference> {
+    let differing = |at, reason| ours.difference(DifferenceKind::Differing, at, reason);
+    let mut found = Vec::new();
+    if Day::of(pix.at) == day && pix.amount != ours.amount {
+        let other = differing(pix.at, "the bank reports another amount");
+        found.push(other.amounts(Some(pix.amount), Some(ours.amount)));
+    }
+    for item in pix.returned_on(day).filter(|item| !is_med(item)) {
+        let ours = ours.returns.iter().find(|completed| completed.id == item.id);
+        let reason = match ours {
+            Some(completed) if completed.amount == item.amount => continue,
+            Some(_) => "the bank returned another amount than the completed refund or return",
+            None => "the bank executed a devolução for which no refund or return is completed",
+        };
+        let other = differing(pix.settled_at(item), reason).of_return(&item.id);
+        found.push(other.amounts(Some(item.amount), ours.map(|completed| completed.amount)));
+    }
+    // One MED case may lose the amounts of several devoluções, so only the sums are comparable.
+    let latest = pix.returned_on(day).filter(|item| is_med(item)).max_by_key(|item| pix.settled_at(item));
+    if let Some(latest) = latest {
+        let executed = pix.returns.iter().filter(|item| is_med(item) && is_returned(item));
+        let sum = executed.fold(0_i64, |sum, item| sum.saturating_add(item.amount.minor()));
+        if sum > ours.med_lost.get() {
+            let reason = "the bank returned more by MED than the charge's cases lost";
+            let other = differing(pix.settled_at(latest), reason).of_return(&latest.id);
+            let (bank_amount, recorded_amount) = (Some(sum), Some(ours.med_lost.get()));
+            found.push(Difference { bank_amount, recorded_amount, ..other });
+        }
+    }
+    found
+}
+
+/// Returns what is recorded for the day and is not confirmed by the bank's list: the payment, or the refunds
+/// and returns that were completed on the day.
+fn unconfirmed(day: Day, bank: &BankRecords, ours: &RecordedPix) -> Vec<Difference> {
+    let is_unreadable = bank.unreadable.contains(&Some(ours.end_to_end_id.to_string()));
+    let listed = bank.pix.get(&ours.end_to_end_id);
+    if is_unreadable {
+        return Vec::new();
+    }
+    if listed.is_none() && Day::of(ours.paid_at) == day {
+        let reason = "a payment is recorded that the bank does not list";
+        let unknown = ours.difference(DifferenceKind::Unknown, ours.paid_at, reason);
+        return vec![unknown.amounts(None, Some(ours.amount))];
+    }
+    let is_executed = |completed: &RecordedReturn| {
+        listed.is_some_and(|pix| pix.returns.iter().any(|item| item.id == completed.id && is_returned(item)))
+    };
+    let of_day = ours.returns.iter().filter(|completed| Day::of(completed.completed_at) == day);
+    of_day
+        .filter(|completed| !is_executed(completed))
+        .map(|completed| {
+            let reason = "a refund or return is completed that the bank has not executed";
+            ours.difference(DifferenceKind::Differing, completed.completed_at, reason)
+                .of_return(&completed.id)
+                .amounts(None, Some(completed.amount))
+        })
+        .collect()
+}
+
+fn is_returned(item: &Devolucao) -> bool {
+    item.status == DevolucaoStatus::Returned
+}
+
+/// Whether a devolução belongs to a MED case. A bank's unknown reason is treated alike: an operator must
+/// decide about it.
+fn is_med(item: &Devolucao) -> bool {
+    match item.nature {
+        Nature::Original | Nature::Withdrawal => false,
+        Nature::MedOperational | Nature::MedFraud | Nature::MedAutomaticPix | Nature::Other(_) => true,
+    }
+}
+
+/// Reconciles a São Paulo day of the bank connection of an account. The records are those of all accounts of
+/// that connection.
+///
+/// # Errors
+///
+/// See [`ReconciliationError`]. Then nothing was compared.
+pub async fn reconcile(
+    store: &Store,
+    banks: &Banks,
+    account: AccountId,
+    day: Day,
+    now: Timestamp,
+) -> Result<Reconciliation, ReconciliationError> {
+    if now < day.starts_at() {
+        return Err(ReconciliationError::NotBegun(day));
+    }
+    let bank = banks.of(account).await.map_err(|error| match error {
+        AcquirerError::NotConfigured => ReconciliationError::NoAcquirer(account),
+        other => other.into(),
+    })?;
+    // The bank is read first: a Pix that is recorded meanwhile is then found in the records.
+    let listed = read_bank(&bank, day, now).await?;
+    let sweep = store.get::<ConnectionSweep>(&ConnectionSweep::key_of(bank.connection())).await?;
+    let accounts: BTreeSet<AccountId> =
+        sweep.map(|sweep| sweep.accounts).unwrap_or_default().into_iter().chain([account]).collect();
+    let records = Records { store, connection: bank.connection(), day };
+    let recorded = records.read(&accounts, &listed).await?;
+    let comparison = compare(day, now, &listed, &recorded);
+    Ok(Reconciliation { connection: bank.connection(), comparison })
+}
+
+/// Reads the Pix of the day, and then all returned Pix of the days before.
+async fn read_bank(bank: &PixBank, day: Day, now: Timestamp) -> Result<BankRecords, ReconciliationError> {
+    let end = plus(day.ends_at(), MARGIN_SECONDS).min(plus(now, -BEHIND_SECONDS));
+    let mut records = BankRecords::default();
+    let received_from = plus(day.starts_at(), -MARGIN_SECONDS);
+    let returned_from = day.minus_days(RETURNS_DAYS).starts_at();
+    for (from, with_return) in [(received_from, None), (returned_from, Some(true))] {
+        let length = i64::from(bank.settings().max_period_seconds.max(1));
+        let mut from = from;
+        loop {
+            let to = plus(from, length).min(end);
+            read_period(bank, PixQuery { with_return, ..PixQuery::period(from, to) }, &mut records).await?;
+            if to >= end {
+                break;
+            }
+            from = to;
+        }
+    }
+    Ok(records)
+}
+
+/// Reads all pages of a query. If the number of its Pix changes meanwhile, a page may have shifted, so all
+/// pages are read again.
+async fn read_period(
+    bank: &PixBank,
+    query: PixQuery,
+    records: &mut BankRecords,
+) -> Result<(), ReconciliationError> {
+    for _attempt in 0..MAX_RESTARTS {
+        let (mut page_number, mut first_total, mut is_stable) = (0, None, true);
+        loop {
+            let page = bank.list(&PixQuery { page: page_number, ..query.clone() }).await?;
+            if page_number == 0 {
+                first_total = page.total;
+            }
+            is_stable = is_stable && page.total == first_total;
+            for pix in page.pix {
+                records.pix.insert(pix.end_to_end_id.clone(), pix.into());
+            }
+            let id_of = |item: MalformedItem| item.end_to_end_id;
+            records.unreadable.extend(page.malformed.into_iter().map(id_of));
+            page_number = page_number.saturating_add(1);
+            if page_number >= page.pages {
+                break;
+            }
+            if page_number >= MAX_PAGES {
+                return Err(ReconciliationError::TooManyPages);
+            }
+        }
+        if is_stable {
+            return Ok(());
+        }
+    }
+    Err(ReconciliationError::KeepsChanging)
+}
+
+/// Reads the records of one day of a bank connection.
+#[derive(Clone, Copy)]
+struct Records<'a> {
+    store: &'a Store,
+    connection: ConnectionId,
+    day: Day,
+}
+
+/// The payments of a scope that postings name.
+#[derive(Default)]
+struct Posted {
+    /// Payments that were received since the day began.
+    received: BTreeSet<AcquirerPaymentId>,
+    /// Payments of which a refund or the return was completed on the day.
+    returned: BTreeSet<AcquirerPaymentId>,
+}
+
+impl Records<'_> {
+    async fn read(
+        self,
+        accounts: &BTreeSet<AccountId>,
+        listed: &BankRecords,
+    ) -> Result<Vec<RecordedPix>, StoreError> {
+        let day = self.day;
+        let returned_at_bank = |pix: &BankPix| pix.returned_on(day).next().is_some();
+        let compared = listed.pix.values().filter(|pix| Day::of(pix.at) == day || returned_at_bank(pix));
+        let keys: Vec<Key> = compared.map(|pix| ReportedPix::key_of(&pix.end_to_end_id)).collect();
+        let reported: Vec<ReportedPix> = self.store.get_in_order(&keys).await?;
+        let reported = reported.into_iter().filter(|pix| pix.status == ReportedPixStatus::Recorded);
+        let mut wanted: BTreeMap<AcquirerPaymentId, Scope> =
+            reported.map(|pix| (pix.end_to_end_id.into(), live(pix.account))).collect();
+        let of_bank: BTreeSet<AcquirerPaymentId> = wanted.keys().cloned().collect();
+        let mut returned = BTreeSet::new();
+        for account in accounts {
+            let posted = self.posted(&live(*account)).await?;
+            for payment in posted.received.iter().chain(&posted.returned) {
+                wanted.entry(payment.clone()).or_insert_with(|| live(*account));
+            }
+            returned.extend(posted.returned);
+        }
+        let keys: Vec<Key> =
+            wanted.iter().map(|(payment, scope)| IncomingPayment::key_of(scope, payment)).collect();
+        let rows: Vec<IncomingPayment> = self.store.get_in_order(&keys).await?;
+        let mut recorded = Vec::new();
+        for row in rows {
+            let is_returned = returned.contains(&row.payment_id);
+            let is_ours = row.connection == Some(self.connection);
+            let is_of_day = is_ours && (is_returned || Day::of(row.paid_at) == day);
+            let Ok(end_to_end_id) = row.payment_id.as_str().parse::<EndToEndId>() else { continue };
+            if !is_of_day && !of_bank.contains(&row.payment_id) {
+                continue;
+            }
+            let needs_returns = is_returned || listed.pix.get(&end_to_end_id).is_some_and(returned_at_bank);
+            let ours = RecordedPix {
+                end_to_end_id,
+                account: row.scope.account,
+                charge: row.charge_id(),
+                amount: row.amount,
+                paid_at: row.paid_at,
+                returns: Vec::new(),
+                med_lost: MinorUnits::ZERO,
+            };
+            recorded.push(if needs_returns { self.with_returns(ours, &row).await? } else { ours });
+        }
+        Ok(recorded)
+    }
+
+    /// Reads the completed devoluções of a payment, and what its charge lost to MED cases.
+    async fn with_returns(self, ours: RecordedPix, row: &IncomingPayment) -> Result<RecordedPix, StoreError> {
+        let returned = row.returned.as_ref().filter(|back| back.status == ReturnStatus::Returned);
+        let returned = returned.map(|back| RecordedReturn {
+            id: back.id.to_string(),
+            amount: row.amount,
+            completed_at: row.recorded_at,
+        });
+        let refunds = Refunds::new(self.store.clone()).for_charge(ours.charge).await?;
+        let completed = refunds.into_iter().filter(|refund| {
+            refund.payment == row.payment_id
+                && refund.status == RefundStatus::Refunded
+                && refund.share.strategy == RefundStrategy::Devolution
+        });
+        let completed = completed.map(|refund| RecordedReturn {
+            id: refund.bank_id(),
+            amount: refund.share.gross,
+            completed_at: refund.updated_at,
+        });
+        let returns = returned.into_iter().chain(completed).collect();
+        let charge = Charges::new(self.store.clone()).find(ours.charge).await?;
+        let has_payment = |payment: &AcquirerPaymentId| *payment == row.payment_id;
+        let charge = charge.as_ref().map(StoredCharge::as_stored).filter(|charge| {
+            charge.applied_payment.as_ref().is_some_and(|applied| has_payment(&applied.payment_id))
+        });
+        let med_lost = charge.map_or(MinorUnits::ZERO, |charge| charge.funds.med_lost);
+        Ok(RecordedPix { returns, med_lost, ..ours })
+    }
+
+    /// Reads the postings of a scope since the day began.
+    async fn posted(self, scope: &Scope) -> Result<Posted, StoreError> {
+        let mut posted = Posted::default();
+        let first = PostingId::first_at(plus(self.day.starts_at(), -CLOCK_SECONDS));
+        let last = PostingId::last_at(Timestamp::MAX);
+        for sort in [Posting::wallet_sort, Posting::other_sort] {
+            let (mut from, to) = (sort(Currency::BRL, first), sort(Currency::BRL, last));
+            loop {
+                let (partition, range) = (Posting::partition(scope), (from.as_str(), to.as_str()));
+                let page = self.store.range(&partition, range, Order::OldestFirst, POSTINGS_PER_READ).await?;
+                let is_last = page.len() < POSTINGS_PER_READ;
+                for item in page {
+                    let posting: Posting = from_item(item)?;
+                    from = sort(Currency::BRL, posting.id);
+                    posted.add(posting, self.day);
+                }
+                // The next page begins with the last posting of this one. Adding it again changes nothing.
+                if is_last {
+                    break;
+                }
+            }
+        }
+        Ok(posted)
+    }
+}
+
+impl Posted {
+    fn add(&mut self, posting: Posting, day: Day) {
+        let Some(payment) = posting.subject.payment else { return };
+        match posting.kind {
+            PostingKind::Settlement | PostingKind::ReviewHold | PostingKind::UnappliedReceipt => {
+                self.received.insert(payment);
+            }
+            PostingKind::RefundCompleted | PostingKind::RefundCredit | PostingKind::ReturnCompleted => {
+                if Day::of(posting.at) == day {
+                    self.returned.insert(payment);
+                }
+            }
+            PostingKind::ReviewReturn
+            | PostingKind::Release
+            | PostingKind::Refund
+            | PostingKind::RefundFailed
+            | PostingKind::CaseOpened
+            | PostingKind::CaseWon
+            | PostingKind::CaseLost
+            | PostingKind::Payout
+            | PostingKind::PayoutPaid
+            | PostingKind::PayoutFailed
+            | PostingKind::Adjustment => {}
+        }
+    }
+}
+
+fn live(account: AccountId) -> Scope {
+    Scope { account, mode: Mode::Live }
+}
+
+fn plus(at: Timestamp, seconds: i64) -> Timestamp {
+    let limit = if seconds < 0 { Timestamp::MIN } else { Timestamp::MAX };
+    at.plus_seconds(seconds).unwrap_or(limit)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const ID: &str = "E0000000020261121150000000000001";
+    const OTHER_ID: &str = "E0000000020261121150000000000002";
+
+    fn day() -> Day {
+        "2026-11-21".parse().unwrap()
+    }
+
+    fn at(text: &str) -> Timestamp {
+        Timestamp::parse_floor(text).unwrap()
+    }
+
+    fn noon() -> Timestamp {
+        at("2026-11-21T15:00:00Z")
+    }
+
+    fn next_day() -> Timestamp {
+        at("2026-11-22T15:00:00Z")
+    }
+
+    fn amount(minor: i64) -> Amount {
+        Amount::parse(minor).unwrap()
+    }
+
+    fn pix(id: &str, at: Timestamp, minor: i64) -> BankPix {
+        BankPix { end_to_end_id: id.parse().unwrap(), amount: amount(minor), at, returns: Vec::new() }
+    }
+
+    fn devolucao(id: &str, minor: i64, status: &str, nature: &str, settled_at: Timestamp) -> Devolucao {
+        let value = json!({
+            "id": id,
+            "valor": amount(minor).decimal(2),
+            "status": status,
+            "natureza": nature,
+            "horario": {"solicitacao": noon().to_iso(), "liquidacao": settled_at.to_iso()},
+        });
+        Devolucao::parse(&value).unwrap()
+    }
+
+    fn recorded(id: &str, paid_at: Timestamp, minor: i64) -> RecordedPix {
+        RecordedPix {
+            end_to_end_id: id.parse().unwrap(),
+            account: AccountId::new([1; 10]),
+            charge: None,
+            amount: amount(minor),
+            paid_at,
+            returns: Vec::new(),
+            med_lost: MinorUnits::ZERO,
+        }
+    }
+
+    fn completed(id: &str, minor: i64, completed_at: Timestamp) -> RecordedReturn {
+        RecordedReturn { id: id.to_owned(), amount: amount(minor), completed_at }
+    }
+
+    fn listed(pix: impl IntoIterator<Item = BankPix>) -> BankRecords {
+        let pix = pix.into_iter().map(|pix| (pix.end_to_end_id.clone(), pix)).collect();
+        BankRecords { pix, ..BankRecords::default() }
+    }
+
+    fn kinds(found: &[Difference]) -> Vec<(DifferenceKind, Option<i64>, Option<i64>)> {
+        found.iter().map(|each| (each.kind, each.bank_amount, each.recorded_amount)).collect()
+    }
+
+    #[test]
+    fn equal_lists_have_no_difference() {
+        // The last Pix belongs to the next day in São Paulo.
+        let later = at("2026-11-22T03:00:00Z");
+        let bank = listed([pix(ID, noon(), 1000), pix(OTHER_ID, later, 500)]);
+        let found = compare(day(), next_day(), &bank, &[recorded(ID, noon(), 1000)]);
+        assert_eq!(found, Comparison { pix: 1, amount: 1000, ..Comparison::default() });
+    }
+
+    #[test]
+    fn missing_unknown_and_differing_payments_are_found() {
+        let ours = [recorded(ID, noon(), 999), recorded("E3", noon(), 300)];
+        let bank = listed([pix(ID, noon(), 1000), pix(OTHER_ID, noon(), 500)]);
+        let found = compare(day(), next_day(), &bank, &ours);
+        assert_eq!(
+            kinds(&found.differences),
+            [
+                (DifferenceKind::Missing, Some(500), None),
+                (DifferenceKind::Unknown, None, Some(300)),
+                (DifferenceKind::Differing, Some(1000), Some(999)),
+            ]
+        );
+        assert!(found.pending.is_empty());
+    }
+
+    #[test]
+    fn a_difference_younger_than_an_hour_is_pending() {
+        let bank = listed([pix(ID, noon(), 1000)]);
+        let after = |seconds| compare(day(), noon().plus_seconds(seconds).unwrap(), &bank, &[]);
+        assert_eq!((after(3_599).differences.len(), after(3_599).pending.len()), (0, 1));
+        assert_eq!((after(3_600).differences.len(), after(3_600).pending.len()), (1, 0));
+    }
+
+    #[test]
+    fn each_executed_devolucao_needs_a_completed_refund_of_its_amount() {
+        let settled_at = at("2026-11-21T18:00:00Z");
+        let earlier = at("2026-10-01T15:00:00Z");
+        let returned = devolucao("d1", 400, "DEVOLVIDO", "ORIGINAL", settled_at);
+        let failed = devolucao("d2", 100, "NAO_REALIZADO", "ORIGINAL", settled_at);
+        // The Pix itself belongs to an earlier day.
+        let bank = listed([BankPix { returns: vec![returned, failed], ..pix(ID, earlier, 1000) }]);
+        let found = |returns: Vec<RecordedReturn>| {
+            let ours = RecordedPix { returns, ..recorded(ID, earlier, 1000) };
+            compare(day(), next_day(), &bank, &[ours])
+        };
+        let equal = found(vec![completed("d1", 400, settled_at)]);
+        assert_eq!((equal.differences, equal.pix, equal.returns), (Vec::new(), 0, 1));
+        let none = found(Vec::new()).differences;
+        assert_eq!(kinds(&none), [(DifferenceKind::Differing, Some(400), None)]);
+        assert_eq!(none[0].return_id.as_deref(), Some("d1"));
+        let other = found(vec![completed("d1", 300, settled_at)]).differences;
+        assert_eq!(kinds(&other), [(DifferenceKind::Differing, Some(400), Some(300))]);
+        let unrecorded = compare(day(), next_day(), &bank, &[]).differences;
+        assert_eq!(kinds(&unrecorded), [(DifferenceKind::Missing, Some(1000), None)]);
+        // Another day's reconciliation shows this devolução.
+        assert_eq!(compare(Day::of(next_day()), next_day(), &bank, &[]), Comparison::default());
+    }
+
+    #[test]
+    fn each_completed_refund_needs_an_executed_devolucao() {
+        let completed_at = at("2026-11-21T18:00:00Z");
+        let ours =
+            RecordedPix { returns: vec![completed("d1", 400, completed_at)], ..recorded(ID, noon(), 1000) };
+        for status in ["EM_PROCESSAMENTO", "NAO_REALIZADO"] {
+            let item = devolucao("d1", 400, status, "ORIGINAL", completed_at);
+            let bank = listed([BankPix { returns: vec![item], ..pix(ID, noon(), 1000) }]);
+            let found = compare(day(), next_day(), &bank, std::slice::from_ref(&ours)).differences;
+            assert_eq!(kinds(&found), [(DifferenceKind::Differing, None, Some(400))], "{status}");
+        }
+        // Both clocks need not agree on the day.
+        let midnight = at("2026-11-22T03:00:01Z");
+        let item = devolucao("d1", 400, "DEVOLVIDO", "ORIGINAL", midnight);
+        let bank = listed([BankPix { returns: vec![item], ..pix(ID, noon(), 1000) }]);
+        assert!(compare(day(), next_day(), &bank, &[ours]).differences.is_empty());
+    }
+
+    #[test]
+    fn devolucoes_by_med_are_compared_with_the_losses_of_the_cases() {
+        let items = || {
+            ["MED_FRAUDE", "MED_OPERACIONAL"]
+                .map(|nature| devolucao(nature, 300, "DEVOLVIDO", nature, noon()))
+        };
+        let bank = listed([BankPix { returns: items().to_vec(), ..pix(ID, noon(), 1000) }]);
+        let found = |lost| {
+            let ours = RecordedPix { med_lost: MinorUnits::new(lost), ..recorded(ID, noon(), 1000) };
+            compare(day(), next_day(), &bank, &[ours]).differences
+        };
+        assert!(found(600).is_empty() && found(1000).is_empty());
+        assert_eq!(kinds(&found(300)), [(DifferenceKind::Differing, Some(600), Some(300))]);
+    }
+
+    #[test]
+    fn an_unreadable_item_is_a_difference_and_its_record_is_not_unknown() {
+        let unreadable = [Some(ID.to_owned()), None].into_iter().collect();
+        let bank = BankRecords { unreadable, ..BankRecords::default() };
+        let found = compare(day(), next_day(), &bank, &[recorded(ID, noon(), 1000)]).differences;
+        assert_eq!(kinds(&found), [(DifferenceKind::Differing, None, None); 2]);
+    }
+}
