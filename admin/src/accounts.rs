@@ -14,7 +14,7 @@ use shared::services::change_account_settings;
 
 use crate::enum_parser::enum_parser;
 use crate::target::Stack;
-use crate::{OperatorArguments, acquirer, print_json, print_stack};
+use crate::{CommandOutcome, OperatorArguments, acquirer, print_json, print_stack};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
@@ -216,7 +216,7 @@ fn fee(text: &str) -> Result<Fee, String> {
     Fee::new(fixed, basis_points).map_err(str::to_owned)
 }
 
-pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn Error>> {
+pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcome, Box<dyn Error>> {
     let now = stack.clock.now();
     let change = |id: AccountId,
                   action: &'static str,
@@ -240,10 +240,10 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
             for account in stack.accounts.all().await? {
                 print(&account)?;
             }
-            return Ok(());
+            return Ok(CommandOutcome::Succeeded);
         }
         Command::Show { id } => stack.existing_account(&id).await?,
-        Command::Acquirer(command) => return acquirer::run(stack, command).await,
+        Command::Acquirer(command) => return Box::pin(acquirer::run(stack, command)).await,
         Command::SetFees { id, method, acquirer, platform, operator } => {
             let set = in_terms(method, move |terms| {
                 terms.acquirer_fee = acquirer;
@@ -297,7 +297,8 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
             change(id, "account.set-fees-on-refund", set, operator).await?
         }
     };
-    print(&account)
+    print(&account)?;
+    Ok(CommandOutcome::Succeeded)
 }
 
 type Change = Box<dyn Fn(&mut AccountSettings)>;

@@ -11,7 +11,11 @@ mod events;
 mod keys;
 mod ledger;
 mod med;
+mod migrate;
 mod payouts;
+mod receipts;
+mod reconcile;
+mod review;
 mod target;
 mod users;
 
@@ -67,9 +71,26 @@ enum Command {
     /// Manage MED cases and their evidence
     #[command(subcommand)]
     Med(med::Command),
+    /// Move rows that earlier versions wrote
+    #[command(subcommand)]
+    Migrate(migrate::Command),
     /// Manage payouts from wallets to merchants' banks
     #[command(subcommand)]
     Payouts(payouts::Command),
+    /// List, apply and return live payments that match no charge
+    #[command(subcommand)]
+    Receipts(receipts::Command),
+    /// Decide about payments that are held for a manual review
+    #[command(subcommand)]
+    Review(review::Command),
+    /// Compare a day at an account's bank with the records of all accounts of that bank connection
+    ///
+    /// Prints each difference, and then a summary. A Pix belongs to the day of its `horario`, and a devolução
+    /// to the day when the bank executed it. Differences younger than an hour are printed as pending.
+    ///
+    /// The exit code is 0 without differences and 1 with differences. It is 2 if nothing was compared, for
+    /// example because the bank can't be read.
+    Reconcile(reconcile::Arguments),
     /// Print an account's audit rows, newest first, 100 at a time
     ///
     /// There is a row for each change by an operator, for each change to API keys by a dashboard user, and
@@ -143,29 +164,59 @@ enum CommandOutcome {
 #[tokio::main]
 async fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    let failure = arguments.command.exit_code_of_failure();
     match run(arguments).await {
         Ok(CommandOutcome::Succeeded) => ExitCode::SUCCESS,
         Ok(CommandOutcome::FoundFaults) => ExitCode::FAILURE,
         Err(error) => {
             let _ = writeln!(std::io::stderr(), "error: {error}");
-            ExitCode::FAILURE
+            failure
         }
     }
 }
 
+impl Command {
+    /// Returns the exit code when the command can't run to its end. A reconciliation uses exit code 1 for
+    /// differences, so that a script can tell them from a bank that can't be read.
+    fn exit_code_of_failure(&self) -> ExitCode {
+        match self {
+            Self::Reconcile(_) => ExitCode::from(NOTHING_COMPARED),
+            Self::Accounts(_)
+            | Self::Deliveries(_)
+            | Self::Events(_)
+            | Self::Users(_)
+            | Self::Keys(_)
+            | Self::Ledger(_)
+            | Self::Migrate(_)
+            | Self::Med(_)
+            | Self::Payouts(_)
+            | Self::Receipts(_)
+            | Self::Review(_)
+            | Self::Audit { .. } => ExitCode::FAILURE,
+        }
+    }
+}
+
+/// The exit code of a reconciliation that compared nothing.
+const NOTHING_COMPARED: u8 = 2;
+
 async fn run(arguments: Arguments) -> Result<CommandOutcome, Box<dyn Error>> {
     let stack = arguments.target.open().await?;
     match arguments.command {
-        Command::Accounts(command) => {
-            accounts::run(&stack, command).await.map(|()| CommandOutcome::Succeeded)
-        }
+        Command::Accounts(command) => accounts::run(&stack, command).await,
         Command::Deliveries(command) => deliveries::run(&stack, command).await,
         Command::Events(command) => events::run(&stack, command).await,
         Command::Users(command) => users::run(&stack, command).await.map(|()| CommandOutcome::Succeeded),
         Command::Keys(command) => keys::run(&stack, command).await.map(|()| CommandOutcome::Succeeded),
         Command::Ledger(command) => ledger::run(&stack, command).await,
+        Command::Migrate(command) => migrate::run(&stack, command).await,
         Command::Med(command) => med::run(&stack, command).await.map(|()| CommandOutcome::Succeeded),
         Command::Payouts(command) => payouts::run(&stack, command).await.map(|()| CommandOutcome::Succeeded),
+        Command::Receipts(command) => {
+            receipts::run(&stack, command).await.map(|()| CommandOutcome::Succeeded)
+        }
+        Command::Review(command) => review::run(&stack, command).await.map(|()| CommandOutcome::Succeeded),
+        Command::Reconcile(arguments) => reconcile::run(&stack, arguments).await,
         Command::Audit { account, starting_after } => {
             let account = stack.existing_account(&account).await?.id;
             let (rows, has_more) = audit::page(&stack.store, &account, starting_after).await?;

@@ -19,6 +19,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use serde::Deserialize;
 use shared::account::{Accounts, Users};
+use shared::acquirer::configuration::AccountAcquirers;
 use shared::api_key::ApiKeys;
 use shared::charge::Charges;
 use shared::clock::Clock;
@@ -34,6 +35,9 @@ const READY_FILE: &str = ".local/ready.json";
 /// The name of the table of API keys on this machine. It equals the table's logical id in the template; the
 /// ready file does not contain it.
 const LOCAL_API_KEYS_TABLE: &str = "ApiKeysTable";
+
+/// The name of the table of secrets on this machine, if the ready file was written before it had one.
+const LOCAL_SECRETS_TABLE: &str = "SecretsTable";
 
 /// The names of the event dispatcher's queues on this machine, and the path of the checkout.
 const LOCAL_DELIVERY_QUEUE: &str = "DeliveryQueue";
@@ -59,6 +63,10 @@ pub(crate) struct Target {
     /// Table of API keys of a deployed stack (stack output `ApiKeysTableName`) [env: `API_KEYS_TABLE_NAME`]
     #[arg(long, global = true, requires = "table", help_heading = "Stack")]
     api_keys_table: Option<String>,
+    /// Table of secrets of a deployed stack (stack output `SecretsTableName`), for commands about acquirers
+    /// [env: `SECRETS_TABLE_NAME`]
+    #[arg(long, global = true, conflicts_with = "ready_file", help_heading = "Stack")]
+    secrets_table: Option<String>,
     /// Bucket of a deployed stack (stack output `DocumentsBucketName`), for evidence
     /// [env: `DOCUMENTS_BUCKET`]
     #[arg(long, global = true, conflicts_with = "ready_file", help_heading = "Stack")]
@@ -76,7 +84,13 @@ struct Ready {
     sqs_url: String,
     s3_url: String,
     table: String,
+    #[serde(default = "local_secrets_table")]
+    secrets_table: String,
     bucket: String,
+}
+
+fn local_secrets_table() -> String {
+    LOCAL_SECRETS_TABLE.to_owned()
 }
 
 /// An open stack.
@@ -94,6 +108,8 @@ pub(crate) struct Stack {
     pub(crate) cases: MedCases,
     /// `None` when no bucket was specified.
     evidence: Option<CaseEvidence>,
+    /// `None` when no table of secrets was specified.
+    acquirers: Option<AccountAcquirers>,
     /// The stack's time. A service on this machine may have advanced its clock.
     pub(crate) clock: Clock,
     aws: Aws,
@@ -129,29 +145,43 @@ impl Target {
         if let Some((table, keys)) = self.tables()? {
             let aws = Aws::from_vars(&|name| env::var(name).ok())?;
             let name = format!("the stack with the table {table}");
-            let bucket = self.bucket.clone().or_else(|| env::var("DOCUMENTS_BUCKET").ok());
-            return Ok(stack(aws, name, (table, keys, bucket), Clock::default(), None));
+            let named = |argument: &Option<String>, name| argument.clone().or_else(|| env::var(name).ok());
+            let resources = Resources {
+                table,
+                api_keys_table: keys,
+                secrets_table: named(&self.secrets_table, "SECRETS_TABLE_NAME"),
+                bucket: named(&self.bucket, "DOCUMENTS_BUCKET"),
+            };
+            return Ok(stack(aws, name, resources, Clock::default(), None));
         }
         let path = self.ready_file.clone().unwrap_or_else(|| PathBuf::from(READY_FILE));
         let ready = read_ready_file(&path)?;
         let clock = read_service_clock(&ready).await.map_err(|error| not_running(&path, &*error))?;
         let aws = Aws::from_vars(&|name| local_var(name, &ready))?;
         let name = format!("the service on {}", ready.base_url);
-        let resources = (ready.table.clone(), LOCAL_API_KEYS_TABLE.to_owned(), Some(ready.bucket.clone()));
+        let resources = Resources {
+            table: ready.table.clone(),
+            api_keys_table: LOCAL_API_KEYS_TABLE.to_owned(),
+            secrets_table: Some(ready.secrets_table.clone()),
+            bucket: Some(ready.bucket.clone()),
+        };
         Ok(stack(aws, name, resources, clock, Some(ready)))
     }
 }
 
-fn stack(
-    aws: Aws,
-    name: String,
-    (table, api_keys_table, bucket): (String, String, Option<String>),
-    clock: Clock,
-    local: Option<Ready>,
-) -> Stack {
-    let store = Store::new(aws.dynamodb(), table);
-    let api_keys = ApiKeys::new(store.clone(), api_keys_table);
-    let files = bucket.map(|bucket| EvidenceFiles::new(aws.s3(), bucket));
+/// The names of a stack's tables and bucket.
+struct Resources {
+    table: String,
+    api_keys_table: String,
+    secrets_table: Option<String>,
+    bucket: Option<String>,
+}
+
+fn stack(aws: Aws, name: String, resources: Resources, clock: Clock, local: Option<Ready>) -> Stack {
+    let store = Store::new(aws.dynamodb(), resources.table);
+    let api_keys = ApiKeys::new(store.clone(), resources.api_keys_table);
+    let secrets = resources.secrets_table.map(|table| Store::new(store.client().clone(), table));
+    let files = resources.bucket.map(|bucket| EvidenceFiles::new(aws.s3(), bucket));
     Stack {
         name,
         accounts: Accounts::new(store.clone()),
@@ -162,6 +192,7 @@ fn stack(
         payouts: Payouts::new(store.clone()),
         cases: MedCases::new(store.clone()),
         evidence: files.map(|files| CaseEvidence::new(store.clone(), files)),
+        acquirers: secrets.map(|secrets| AccountAcquirers::new(store.clone(), secrets)),
         store,
         clock,
         aws,
@@ -192,6 +223,18 @@ impl Stack {
             Some(_) => AddressPolicy::PublicOrLocal(LocalNames::default()),
             None => AddressPolicy::PublicOnly,
         }
+    }
+
+    /// Returns the acquirers, or an error when no table of secrets was specified.
+    pub(crate) fn acquirers(&self) -> Result<&AccountAcquirers, Box<dyn Error>> {
+        self.acquirers.as_ref().ok_or_else(|| {
+            "name the stack's table of secrets with --secrets-table or SECRETS_TABLE_NAME".into()
+        })
+    }
+
+    /// Returns the base URL of the service on this machine. `None`: the stack is a deployed one.
+    pub(crate) fn local_base_url(&self) -> Option<&str> {
+        self.local.as_ref().map(|ready| ready.base_url.as_str())
     }
 
     /// Returns the evidence files, or an error when no bucket was specified.

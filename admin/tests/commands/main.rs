@@ -7,6 +7,9 @@
     reason = "a test that fails may panic"
 )]
 
+mod acquirers;
+mod live_payments;
+
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
@@ -21,9 +24,7 @@ use hyper::body::Bytes;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use local::stack::{Options, Stack};
-use secrecy::ExposeSecret;
 use serde_json::{Value, json};
-use shared::acquirer::configuration::AccountAcquirers;
 use shared::store::Store;
 
 /// A local service and the ready file that points the commands to it.
@@ -76,6 +77,14 @@ impl AdminFixture {
         let output = self.run(arguments).await;
         assert!(output.status.success(), "{output:?}");
         text(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// Returns an account's audit rows, newest first, without those that `local` wrote when it set up the bank
+    /// on this machine.
+    async fn audit(&self, account: &str) -> Vec<Value> {
+        let mut rows = self.objects(&["audit", account]).await;
+        rows.retain(|row| row["actor"] != "local");
+        rows
     }
 
     async fn object(&self, arguments: &[&str]) -> Value {
@@ -261,7 +270,7 @@ async fn an_operator_sets_and_reads_an_accounts_terms() {
             "platform_fee": {"fixed": 0, "basis_points": 50}, "hold_days": 2, "fees_on_refund": "keep",
         }])
     );
-    let audit = service.objects(&["audit", &account]).await;
+    let audit = service.audit(&account).await;
     assert_eq!(audit.len(), 3);
     assert_eq!(
         (&audit[0]["action"], &audit[0]["actor"], &audit[0]["reason"]),
@@ -288,7 +297,7 @@ async fn an_audit_row_of_an_api_key_shows_the_key_and_the_source_address() {
         "requested by the merchant",
     ];
     service.object(&set).await;
-    let audit = service.objects(&["audit", &account]).await;
+    let audit = service.audit(&account).await;
     assert_eq!(audit.len(), 2, "{audit:?}");
     let (by_operator, by_key) = (&audit[0], &audit[1]);
     assert_eq!((&by_operator["actor"], &by_operator["source"]), (&json!("ana"), &json!(null)));
@@ -299,156 +308,6 @@ async fn an_audit_row_of_an_api_key_shows_the_key_and_the_source_address() {
     let keys = service.objects(&["keys", "list", &account]).await;
     assert!(keys.iter().any(|key| key["id"] == by_key["actor"]), "{keys:?} {by_key}");
     assert!(!format!("{audit:?}").contains(shown["secret"].as_str().unwrap()));
-}
-
-const BANK: &str = "https://pix.banco.example/api/v2/";
-const BANK_SECRET: &str = "s3cr3t-of-the-bank";
-
-/// PEM files with a client certificate, its private key and an unrelated private key. Their directory is
-/// removed on drop.
-struct PemFiles {
-    directory: PathBuf,
-    certificate: String,
-    key: String,
-    other_key: String,
-}
-
-impl PemFiles {
-    fn create(name: &str) -> Self {
-        let directory = std::env::temp_dir().join(format!("acquirer-{name}"));
-        std::fs::create_dir_all(&directory).unwrap();
-        let file = |name: &str, text: &str| {
-            let path = directory.join(name);
-            std::fs::write(&path, text).unwrap();
-            path.to_str().unwrap().to_owned()
-        };
-        let pair = || rcgen::generate_simple_self_signed(vec!["loja.example".to_owned()]).unwrap();
-        let client = pair();
-        let certificate = file("client.pem", &client.cert.pem());
-        let key = file("client.key", &client.signing_key.serialize_pem());
-        let other_key = file("other.key", &pair().signing_key.serialize_pem());
-        Self { directory, certificate, key, other_key }
-    }
-}
-
-impl Drop for PemFiles {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.directory);
-    }
-}
-
-impl AdminFixture {
-    /// Sets the first account's acquirer and passes the client secret on standard input.
-    async fn set_acquirer(&self, base_url: &str, more: &[&str], secret: &str) -> Output {
-        let account = self.account();
-        let command = ["accounts", "set-acquirer", &account, "pix", "--base-url", base_url];
-        let rest = ["--token-url", "https://pix.banco.example/oauth/token", "--client-id", "loja-1"];
-        let why = ["--reason", "contract of November"];
-        let key = if more.contains(&"--pix-key") { &[][..] } else { &["--pix-key", "pix@loja.example"] };
-        self.run_with(&[&command[..], &rest, key, &why, more].concat(), secret).await
-    }
-}
-
-#[tokio::test]
-async fn an_operator_sets_reads_and_removes_an_acquirer_and_never_sees_its_secrets() {
-    let service = AdminFixture::start().await;
-    let account = service.account();
-    let show = ["accounts", "show-acquirer", &account];
-    assert!(service.failure(&show).await.contains("has no acquirer"));
-    let files = PemFiles::create(&account);
-    let mutual_tls = ["--certificate", &files.certificate, "--private-key", &files.key, "--send-pix"];
-    let output = service.set_acquirer(BANK, &mutual_tls, &format!("{BANK_SECRET}\n")).await;
-    assert!(output.status.success(), "{output:?}");
-    let shown = service.object(&show).await;
-    assert_eq!(serde_json::from_slice::<Value>(&output.stdout).unwrap(), shown);
-    for (field, value) in [
-        ("account", account.as_str()),
-        ("kind", "pix"),
-        ("base_url", "https://pix.banco.example/api/v2"),
-        ("token_url", "https://pix.banco.example/oauth/token"),
-        ("client_id", "loja-1"),
-        ("pix_key", "pix@loja.example"),
-    ] {
-        assert_eq!(shown[field], value, "{field}");
-    }
-    assert_eq!(shown["send_pix"], true);
-    for (field, digits) in
-        [("client_secret_fingerprint", 16), ("certificate_fingerprint", 64), ("private_key_fingerprint", 16)]
-    {
-        assert_eq!(shown[field].as_str().unwrap().len(), digits, "{field}");
-    }
-    // Reads the stored settings with their secrets, as the acquirer client does.
-    let store = Store::new(local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url), "StateTable");
-    let acquirers = AccountAcquirers::new(store);
-    let stored = acquirers.find(&service.stack.seed.first.id).await.unwrap().unwrap().settings;
-    assert_eq!(stored.client_secret.as_secret().expose_secret(), BANK_SECRET);
-    let identity = stored.identity.unwrap();
-    assert_eq!(identity.certificate(), std::fs::read_to_string(&files.certificate).unwrap());
-    assert_eq!(identity.private_key().expose_secret(), std::fs::read_to_string(&files.key).unwrap());
-
-    // A bank on this machine needs no mutual TLS. Setting the same values twice changes nothing and adds no
-    // audit row.
-    for _ in 0..2 {
-        let output = service.set_acquirer("http://127.0.0.1:9/bank", &[], BANK_SECRET).await;
-        assert!(output.status.success(), "{output:?}");
-    }
-    let now = service.object(&show).await;
-    assert_eq!((&now["send_pix"], &now["certificate_fingerprint"]), (&json!(false), &json!(null)));
-    assert_eq!(now["client_secret_fingerprint"], shown["client_secret_fingerprint"]);
-    let remove = ["accounts", "remove-acquirer", &account, "--reason", "left the bank"];
-    assert_eq!(service.object(&remove).await["removed"], true);
-    assert!(service.failure(&remove).await.contains("has no acquirer"));
-    assert!(service.failure(&show).await.contains("has no acquirer"));
-
-    let audit = service.objects(&["audit", &account]).await;
-    let actions: Vec<&str> = audit.iter().map(|row| row["action"].as_str().unwrap()).collect();
-    assert_eq!(actions, ["account.remove-acquirer", "account.set-acquirer", "account.set-acquirer"]);
-    let fingerprint = shown["client_secret_fingerprint"].as_str().unwrap();
-    assert!(audit.iter().all(|row| row["details"].as_str().unwrap().contains(fingerprint)));
-    let printed = format!("{audit:?} {shown} {now}");
-    assert!(!printed.contains(BANK_SECRET) && !printed.contains("BEGIN"), "{printed}");
-}
-
-#[tokio::test]
-async fn an_invalid_acquirer_is_refused_and_live_charges_stay_unavailable() {
-    let service = AdminFixture::start().await;
-    let account = service.account();
-    let files = PemFiles::create(&account);
-    let (certificate, key) = (files.certificate.as_str(), files.key.as_str());
-    let both = |certificate, key| vec!["--certificate", certificate, "--private-key", key];
-    for (base_url, more, secret, says) in [
-        ("http://pix.banco.example/", vec![], BANK_SECRET, "--base-url: must use https"),
-        ("https://10.0.0.1/", vec![], BANK_SECRET, "private"),
-        ("https://pix.banco.example/?a=b", vec![], BANK_SECRET, "query"),
-        (BANK, vec!["--certificate", certificate], BANK_SECRET, "--private-key"),
-        (BANK, vec!["--private-key", key], BANK_SECRET, "--certificate"),
-        (BANK, both(certificate, &files.other_key), BANK_SECRET, "does not match the certificate"),
-        (BANK, both(key, key), BANK_SECRET, "holds a private key too"),
-        (BANK, both(certificate, "absent.key"), BANK_SECRET, "absent.key"),
-        (BANK, vec![], "", "the client secret must be"),
-        (BANK, vec![], "of two words", "the client secret must be"),
-        (BANK, vec![], "of\ntwo-lines", "more than one line"),
-        (BANK, vec!["--pix-key", "loja"], BANK_SECRET, "pix-key"),
-        (BANK, vec!["--client-secret", BANK_SECRET], "", "unexpected argument"),
-    ] {
-        let output = service.set_acquirer(base_url, &more, secret).await;
-        let message = text(&output.stderr);
-        assert!(!output.status.success() && message.contains(says), "{more:?}: {message}");
-        assert!(!message.contains("BEGIN"), "{message}");
-    }
-    assert!(service.failure(&["accounts", "show-acquirer", &account]).await.contains("has no acquirer"));
-    assert!(service.objects(&["audit", &account]).await.is_empty());
-    let unknown_account = ["accounts", "show-acquirer", "acc_0000000000000000"];
-    assert!(service.failure(&unknown_account).await.contains("there is no account"));
-
-    let live = Merchant { key: service.stack.seed.first.live_api_key.clone(), ..Merchant::of(&service) };
-    for _ in 0..2 {
-        let (status, refused) = live.answer("POST", "/v1/pix/charges", json!({"amount": 1000})).await;
-        assert_eq!((status, &refused["error"]["code"]), (422, &json!("unprocessable_entity")));
-        let said = refused["error"]["message"].as_str().unwrap();
-        assert_eq!(said, "Live payments are not available yet for this account. Use an ak_test_ key.");
-        assert!(service.set_acquirer(BANK, &[], BANK_SECRET).await.status.success());
-    }
 }
 
 #[tokio::test]
@@ -477,7 +336,7 @@ async fn an_operator_sets_an_accounts_contact_and_switches_its_mail_on_and_off()
         assert!(failure.contains("must be an e-mail address"), "{failure}");
     }
 
-    let audit = service.objects(&["audit", &account]).await;
+    let audit = service.audit(&account).await;
     let actions: Vec<&str> = audit.iter().rev().map(|row| row["action"].as_str().unwrap()).collect();
     assert_eq!(
         actions,
@@ -568,7 +427,7 @@ async fn an_operator_opens_an_account_adds_users_and_sets_its_limits() {
     let stranger = ["users", "remove", &other, "--email", "owner@outra.example"];
     assert!(service.failure(&[&stranger[..], &why].concat()).await.contains("no user of the account"));
 
-    let audit = service.objects(&["audit", &account]).await;
+    let audit = service.audit(&account).await;
     let actions: Vec<&str> = audit.iter().rev().map(|row| row["action"].as_str().unwrap()).collect();
     assert_eq!(
         actions,
@@ -823,7 +682,7 @@ async fn failed_deliveries_are_redriven_once() {
         "0 deliveries, 0 resent, 0 refused",
         "a second redrive finds nothing left to resend"
     );
-    let audit = service.objects(&["audit", &account]).await;
+    let audit = service.audit(&account).await;
     let redrive_rows: Vec<&Value> =
         audit.iter().filter(|row| row["action"] == "deliveries.redrive").collect();
     assert_eq!(redrive_rows.len(), 1);
@@ -1009,7 +868,7 @@ async fn an_operator_confirms_a_med_case_adds_evidence_and_decides_it() {
     let unknown_case = "med_0000000000000000000000000000000000000000000";
     assert!(!service.run(&["med", "show", unknown_case]).await.status.success());
 
-    let audit = service.objects(&["audit", &account]).await;
+    let audit = service.audit(&account).await;
     let actions: Vec<&str> = audit.iter().map(|row| row["action"].as_str().unwrap()).collect();
     assert_eq!(actions, ["med.decide", "med.add-evidence", "med.request-evidence", "med.confirm"]);
     assert!(audit.iter().all(|row| row["subject"] == id && row["actor"] == "ana"));

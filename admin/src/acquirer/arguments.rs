@@ -1,0 +1,194 @@
+//! The arguments of `admin accounts set-acquirer`, and the settings that they describe.
+
+use std::error::Error;
+use std::path::PathBuf;
+
+use domain::ids::AccountId;
+use domain::pix_key::PixKey;
+use secrecy::SecretString;
+use shared::acquirer::configuration::{
+    AcquirerKind, AcquirerSettings, AcquirerUrl, AddressRange, CallbackAuthentication, CallbackChoice,
+    CallbackSettings, ClientId, ClientIdentity, ClientSecret, InvalidSetting, NamedSecret, SendPix,
+    ServerAuthorities, TokenAuthentication, TokenScope, default_expire_after_seconds,
+    default_max_period_seconds, default_requests_per_second,
+};
+
+use super::secret_files::{NamedFile, named_file, read_pem_file, read_secret, read_secret_file};
+use crate::OperatorArguments;
+use crate::enum_parser::enum_parser;
+use crate::target::Stack;
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct SetAcquirer {
+    /// The account (acc_…)
+    pub(super) id: AccountId,
+    /// The kind of acquirer; pix: any bank that implements the Central Bank's API Pix
+    #[arg(value_parser = enum_parser::<AcquirerKind>())]
+    kind: AcquirerKind,
+    /// The base URL of the acquirer's API, to which paths such as /cob/{txid} are appended
+    #[arg(long, value_name = "URL")]
+    base_url: String,
+    /// The OAuth 2 token endpoint for the client credentials grant
+    #[arg(long, value_name = "URL")]
+    token_url: String,
+    /// The OAuth 2 client id that the acquirer issued
+    #[arg(long)]
+    client_id: ClientId,
+    /// File with the client secret, one line [default: a prompt, or standard input]
+    #[arg(long, value_name = "FILE")]
+    client_secret_file: Option<PathBuf>,
+    /// How the client authenticates to the token endpoint: the header Authorization, or the form
+    #[arg(long, value_name = "METHOD", default_value = "basic", value_parser = enum_parser::<TokenAuthentication>())]
+    token_authentication: TokenAuthentication,
+    /// The scope to request, words separated by spaces [default: none, so that the bank applies its own]
+    #[arg(long)]
+    scope: Option<TokenScope>,
+    /// The merchant's Pix key, which receives the payments
+    #[arg(long)]
+    pix_key: PixKey,
+    /// PEM file with the client certificate for mutual TLS, followed by its chain of issuers
+    #[arg(long, value_name = "FILE", requires = "private_key")]
+    certificate: Option<PathBuf>,
+    /// PEM file with the private key of the client certificate
+    #[arg(long, value_name = "FILE", requires = "certificate")]
+    private_key: Option<PathBuf>,
+    /// PEM file with authorities that may issue the bank's server certificate, besides the public ones
+    #[arg(long, value_name = "FILE")]
+    additional_ca: Option<PathBuf>,
+    /// An extra header of each request to the API, and a file with its value (repeatable)
+    #[arg(long, value_name = "NAME=FILE", value_parser = named_file)]
+    header_file: Vec<NamedFile>,
+    /// An extra query parameter of each request to the API, and a file with its value (repeatable)
+    #[arg(long, value_name = "NAME=FILE", value_parser = named_file)]
+    query_file: Vec<NamedFile>,
+    /// An extra header of the request that registers the webhook, and a file with its value (repeatable)
+    #[arg(long, value_name = "NAME=FILE", value_parser = named_file)]
+    webhook_header_file: Vec<NamedFile>,
+    /// The longest period that the bank's GET /pix accepts, in seconds: one hour to 366 days
+    #[arg(long, value_name = "SECONDS", default_value_t = default_max_period_seconds())]
+    max_period_seconds: u32,
+    /// The most requests a second that one function instance sends to the bank: 1 to 1000
+    #[arg(long, value_name = "REQUESTS", default_value_t = default_requests_per_second())]
+    requests_per_second: u32,
+    /// Seconds from the expiry of a charge until it is removed at the bank: 0 to 3600
+    #[arg(long, value_name = "SECONDS", default_value_t = default_expire_after_seconds())]
+    expire_after_seconds: u32,
+    /// The dialect in which the bank sends a Pix, which refunds by cash-out need; local: the bank for laptops
+    #[arg(long, value_name = "DIALECT", default_value = "none", value_parser = enum_parser::<SendPix>())]
+    send_pix: SendPix,
+    /// How the bank's notifications are authenticated, besides the token in their URL: by the bank's client
+    /// certificate, or by their source address
+    #[arg(long, value_name = "METHOD", value_parser = enum_parser::<CallbackAuthentication>())]
+    callback_auth: CallbackAuthentication,
+    /// The subject of the bank's client certificate, as API Gateway reports it; with --callback-auth mtls
+    #[arg(long, value_name = "SUBJECT")]
+    certificate_subject: Option<String>,
+    /// An address or range that notifications may come from (repeatable); with --callback-auth token
+    #[arg(long, value_name = "CIDR")]
+    source_address: Vec<AddressRange>,
+    /// The public base URL of the API for notifications [default: the one that was set before, or the service
+    /// on this machine]
+    #[arg(long, value_name = "URL")]
+    callback_base_url: Option<String>,
+    /// Do not try the credentials at the bank before they replace earlier ones
+    #[arg(long)]
+    pub(super) no_check: bool,
+    /// Do not register the URL for notifications at the bank
+    #[arg(long)]
+    pub(super) no_register_webhook: bool,
+    #[command(flatten)]
+    pub(super) operator: OperatorArguments,
+}
+
+fn named(argument: &'static str) -> impl Fn(InvalidSetting) -> String {
+    move |error| format!("--{argument}: {error}")
+}
+
+impl SetAcquirer {
+    /// Checks the arguments, and reads the client secret last, so that invalid arguments fail before the
+    /// prompt.
+    pub(super) fn settings(&self, stack: &Stack) -> Result<AcquirerSettings, Box<dyn Error>> {
+        let policy = stack.address_policy();
+        let identity = match self.certificate.as_deref().zip(self.private_key.as_deref()) {
+            Some((certificate, key)) => {
+                Some(ClientIdentity::new(&read_pem_file(certificate)?, read_pem_file(key)?.into())?)
+            }
+            None => None,
+        };
+        let additional_ca = match &self.additional_ca {
+            Some(file) => {
+                Some(ServerAuthorities::new(&read_pem_file(file)?).map_err(named("additional-ca"))?)
+            }
+            None => None,
+        };
+        let settings = AcquirerSettings {
+            kind: self.kind,
+            base_url: AcquirerUrl::base(&self.base_url, &policy).map_err(named("base-url"))?,
+            token_url: AcquirerUrl::token(&self.token_url, &policy).map_err(named("token-url"))?,
+            client_id: self.client_id.clone(),
+            token_authentication: self.token_authentication,
+            scope: self.scope.clone(),
+            identity,
+            additional_ca,
+            headers: read_extras(&self.header_file, NamedSecret::header, "header-file")?,
+            query_parameters: read_extras(&self.query_file, NamedSecret::query_parameter, "query-file")?,
+            webhook_headers: read_extras(
+                &self.webhook_header_file,
+                NamedSecret::header,
+                "webhook-header-file",
+            )?,
+            max_period_seconds: self.max_period_seconds,
+            requests_per_second: self.requests_per_second,
+            expire_after_seconds: self.expire_after_seconds,
+            pix_key: self.pix_key.clone(),
+            send_pix: self.send_pix,
+            filter_verified: false,
+            client_secret: self.client_secret()?,
+        };
+        settings.check()?;
+        Ok(settings)
+    }
+
+    fn client_secret(&self) -> Result<ClientSecret, Box<dyn Error>> {
+        let secret = match &self.client_secret_file {
+            Some(file) => read_secret_file(file)?,
+            None => read_secret("client secret")?,
+        };
+        Ok(ClientSecret::new(secret).map_err(|error| format!("the client secret {error}"))?)
+    }
+
+    /// Returns the settings of notifications. Without `--callback-base-url`, the base URL is that of `before`
+    /// or of the service on this machine.
+    pub(super) fn callback_choice(
+        &self,
+        stack: &Stack,
+        before: Option<&CallbackSettings>,
+    ) -> Result<CallbackChoice, Box<dyn Error>> {
+        let base_url = match (self.callback_base_url.as_deref(), before, stack.local_base_url()) {
+            (Some(text), _, _) | (None, None, Some(text)) => {
+                AcquirerUrl::base(text, &stack.address_policy()).map_err(named("callback-base-url"))?
+            }
+            (None, Some(before), _) => before.base_url.clone(),
+            (None, None, None) => return Err("--callback-base-url is required for a deployed stack".into()),
+        };
+        let choice = CallbackChoice {
+            base_url,
+            authentication: self.callback_auth,
+            certificate_subject: self.certificate_subject.clone(),
+            source_addresses: self.source_address.clone(),
+        };
+        choice.check()?;
+        Ok(choice)
+    }
+}
+
+fn read_extras(
+    files: &[NamedFile],
+    parse: impl Fn(&str, SecretString) -> Result<NamedSecret, InvalidSetting>,
+    argument: &'static str,
+) -> Result<Vec<NamedSecret>, Box<dyn Error>> {
+    let read = |extra: &NamedFile| -> Result<NamedSecret, Box<dyn Error>> {
+        Ok(parse(&extra.name, read_secret_file(&extra.file)?).map_err(named(argument))?)
+    };
+    files.iter().map(read).collect()
+}

@@ -1,0 +1,191 @@
+//! `admin accounts set-acquirer` and the other commands about the acquirer of an account's live payments.
+//! Secrets are read from a file, a terminal or standard input, and are never printed. Only the URL for the
+//! bank's notifications and the MED secret, which the service creates, are printed once.
+
+mod arguments;
+mod bank;
+mod check;
+mod secret_files;
+
+use std::error::Error;
+use std::io::Write;
+
+use clap::Subcommand;
+use domain::ids::AccountId;
+use secrecy::ExposeSecret;
+use serde_json::{Value, json};
+use shared::acquirer::configuration::{
+    AccountAcquirer, AcquirerView, CallbackSettings, CallbackView, SettingsError,
+};
+
+use self::arguments::SetAcquirer;
+use self::bank::{Registered, connect};
+use self::check::CheckAcquirer;
+use crate::target::Stack;
+use crate::{CommandOutcome, OperatorArguments, print_json, print_once, print_stack};
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    /// Set the acquirer of an account's live payments, and register the URL for notifications at the bank
+    ///
+    /// Without --client-secret-file, the command prompts for the client secret on a terminal. Otherwise it
+    /// reads the secret from standard input. The credentials are tried before they replace earlier ones. A
+    /// URL with a new token is printed once.
+    #[command(name = "set-acquirer")]
+    Set(Box<SetAcquirer>),
+    /// Show an account's acquirer, with fingerprints instead of its secrets
+    #[command(name = "show-acquirer")]
+    Show {
+        /// The account (acc_…)
+        id: AccountId,
+    },
+    /// Check what works at an account's bank; exit code 1 if something fails
+    #[command(name = "check-acquirer")]
+    Check(Box<CheckAcquirer>),
+    /// Remove an account's acquirer
+    #[command(name = "remove-acquirer")]
+    Remove {
+        /// The account (acc_…)
+        id: AccountId,
+        #[command(flatten)]
+        operator: OperatorArguments,
+    },
+    /// Create another token for the URL of notifications, and register that URL at the bank
+    ///
+    /// The URL is printed once. The earlier token remains valid until --drop-old.
+    RotateCallbackToken(Rotate),
+    /// Replace the secret that signs MED notifications; it is printed once
+    RotateMedSecret {
+        /// The account (acc_…)
+        id: AccountId,
+        #[command(flatten)]
+        operator: OperatorArguments,
+    },
+}
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct Rotate {
+    /// The account (acc_…)
+    id: AccountId,
+    /// Create no token; remove all tokens but the newest, if the bank uses that one
+    #[arg(long)]
+    drop_old: bool,
+    /// Do not call the bank: neither read which URL is registered there, nor register one
+    #[arg(long)]
+    no_register_webhook: bool,
+    #[command(flatten)]
+    operator: OperatorArguments,
+}
+
+pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcome, Box<dyn Error>> {
+    let acquirers = stack.acquirers()?;
+    let now = stack.clock.now();
+    match command {
+        Command::Set(arguments) => Box::pin(set(stack, &arguments)).await?,
+        Command::Show { id } => {
+            let account = stack.existing_account(&id).await?.id;
+            let found = acquirers.find(&account).await?.ok_or(SettingsError::NoAcquirer(account))?;
+            print_json(&view(&found, acquirers.callback_settings(&account).await?.as_ref())?)?;
+        }
+        Command::Check(arguments) => return Box::pin(check::run(stack, &arguments)).await,
+        Command::Remove { id, operator } => {
+            let account = stack.existing_account(&id).await?.id;
+            print_stack(stack);
+            let removed = Box::pin(acquirers.remove(account, &operator.operator(), now)).await?;
+            let mut removed = view(&removed.ok_or(SettingsError::NoAcquirer(account))?, None)?;
+            if let Some(fields) = removed.as_object_mut() {
+                fields.insert("removed".to_owned(), true.into());
+            }
+            print_json(&removed)?;
+        }
+        Command::RotateCallbackToken(rotate) => Box::pin(rotate_callback_token(stack, rotate)).await?,
+        Command::RotateMedSecret { id, operator } => {
+            let account = stack.existing_account(&id).await?.id;
+            print_stack(stack);
+            let secret = Box::pin(acquirers.rotate_med_secret(account, &operator.operator(), now)).await?;
+            print_once(&json!({"account": account, "med_secret": secret.as_secret().expose_secret()}))?;
+        }
+    }
+    Ok(CommandOutcome::Succeeded)
+}
+
+async fn set(stack: &Stack, arguments: &SetAcquirer) -> Result<(), Box<dyn Error>> {
+    let acquirers = stack.acquirers()?;
+    let now = stack.clock.now();
+    let account = stack.existing_account(&arguments.id).await?.id;
+    let operator = arguments.operator.clone().operator();
+    let before = acquirers.callback_settings(&account).await?;
+    let choice = arguments.callback_choice(stack, before.as_ref())?;
+    let settings = arguments.settings(stack)?;
+    let client = connect(stack, &settings)?;
+    print_stack(stack);
+    if arguments.no_check {
+        writeln!(std::io::stderr(), "the credentials were not tried")?;
+    } else {
+        Box::pin(bank::try_credentials(&client, now)).await?;
+    }
+    let set = Box::pin(acquirers.set(account, &settings, &choice, Some(&operator), now)).await?;
+    print_json(&view(&set.acquirer, Some(&set.callback))?)?;
+    if let Some(url) = &set.new_callback_url {
+        print_once(&json!({"callback_url": url.expose_secret()}))?;
+    }
+    if arguments.no_register_webhook {
+        writeln!(std::io::stderr(), "the URL was not registered at the bank")?;
+        return Ok(());
+    }
+    match &set.new_callback_url {
+        Some(url) => bank::register(&client, &settings.pix_key, url).await,
+        // The earlier token can't be registered again, because only its hash is stored.
+        None => match bank::registered(&client, &settings.pix_key, &set.callback).await {
+            Ok(Registered::Ours(_)) => Ok(()),
+            Ok(Registered::Nothing | Registered::Other) => Err(bank::not_ours(account).into()),
+            Err(error) => {
+                Err(format!("the acquirer is set, but the registered URL can't be read: {error}").into())
+            }
+        },
+    }
+}
+
+async fn rotate_callback_token(stack: &Stack, rotate: Rotate) -> Result<(), Box<dyn Error>> {
+    let acquirers = stack.acquirers()?;
+    let now = stack.clock.now();
+    let account = stack.existing_account(&rotate.id).await?.id;
+    let operator = rotate.operator.operator();
+    let found = acquirers.find(&account).await?.ok_or(SettingsError::NoAcquirer(account))?;
+    let callback = acquirers.callback_settings(&account).await?.ok_or(SettingsError::NoCallback(account))?;
+    let client = connect(stack, &found.settings)?;
+    let key = &found.settings.pix_key;
+    print_stack(stack);
+    let in_use = if rotate.no_register_webhook {
+        None
+    } else {
+        Box::pin(bank::token_in_use(&client, key, &callback)).await?
+    };
+    if rotate.drop_old {
+        let newest = callback.tokens.last().map(|token| &token.sha256);
+        if !rotate.no_register_webhook && in_use.as_ref() != newest {
+            return Err("nothing was changed, because the bank does not use the newest token".into());
+        }
+        let callback = Box::pin(acquirers.drop_old_callback_tokens(account, &operator, now)).await?;
+        return print_json(&json!({"account": account, "callback": CallbackView::new(&callback)}));
+    }
+    let rotated = acquirers.rotate_callback_token(account, in_use.as_deref(), &operator, now);
+    let (callback, url) = Box::pin(rotated).await?;
+    print_json(&json!({"account": account, "callback": CallbackView::new(&callback)}))?;
+    print_once(&json!({"callback_url": url.expose_secret()}))?;
+    if rotate.no_register_webhook {
+        writeln!(std::io::stderr(), "the URL was not registered at the bank")?;
+        return Ok(());
+    }
+    bank::register(&client, key, &url).await
+}
+
+fn view(acquirer: &AccountAcquirer, callback: Option<&CallbackSettings>) -> Result<Value, serde_json::Error> {
+    let mut shown = serde_json::to_value(AcquirerView::new(&acquirer.settings))?;
+    if let Some(fields) = shown.as_object_mut() {
+        fields.insert("account".to_owned(), json!(acquirer.account));
+        fields.insert("updated_at".to_owned(), json!(acquirer.updated_at));
+        fields.insert("callback".to_owned(), serde_json::to_value(callback.map(CallbackView::new))?);
+    }
+    Ok(shown)
+}

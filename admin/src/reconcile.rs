@@ -1,0 +1,79 @@
+//! `admin reconcile`: compares a day at the bank with the records of the service. The comparison itself is in
+//! [`shared::services::reconciliation`].
+
+use std::error::Error;
+
+use clap::Args;
+use domain::calendar::Day;
+use domain::ids::{AccountId, ConnectionId};
+use serde::Serialize;
+use shared::acquirer::Banks;
+use shared::services::reconciliation::{Difference, reconcile};
+
+use crate::target::Stack;
+use crate::{CommandOutcome, print_json, print_stack};
+
+#[derive(Args, Debug)]
+pub(crate) struct Arguments {
+    /// An account that uses the bank connection (acc_…)
+    #[arg(long)]
+    account: AccountId,
+    /// The day in São Paulo, such as 2026-11-21
+    #[arg(long)]
+    date: Day,
+}
+
+/// The state of a printed difference.
+#[derive(Clone, Copy, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum State {
+    /// It is a difference.
+    Difference,
+    /// It is younger than an hour, so it may disappear without any action.
+    Pending,
+}
+
+/// The printed form of a difference.
+#[derive(Serialize)]
+struct PrintedDifference<'a> {
+    state: State,
+    #[serde(flatten)]
+    difference: &'a Difference,
+}
+
+/// The last line of the result.
+#[derive(Serialize)]
+struct Summary {
+    date: Day,
+    connection: ConnectionId,
+    pix: u64,
+    amount: i64,
+    returns: u64,
+    differences: usize,
+    pending: usize,
+}
+
+pub(crate) async fn run(stack: &Stack, arguments: Arguments) -> Result<CommandOutcome, Box<dyn Error>> {
+    let account = stack.existing_account(&arguments.account).await?.id;
+    let banks = Banks::new(stack.acquirers()?.clone(), stack.clock.clone());
+    print_stack(stack);
+    let day = arguments.date;
+    let reconciled = reconcile(&stack.store, &banks, account, day, stack.clock.now()).await?;
+    let found = &reconciled.comparison;
+    for (state, differences) in [(State::Difference, &found.differences), (State::Pending, &found.pending)] {
+        for difference in differences {
+            print_json(&PrintedDifference { state, difference })?;
+        }
+    }
+    print_json(&Summary {
+        date: day,
+        connection: reconciled.connection,
+        pix: found.pix,
+        amount: found.amount,
+        returns: found.returns,
+        differences: found.differences.len(),
+        pending: found.pending.len(),
+    })?;
+    let has_none = found.differences.is_empty();
+    Ok(if has_none { CommandOutcome::Succeeded } else { CommandOutcome::FoundFaults })
+}

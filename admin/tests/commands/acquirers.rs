@@ -1,0 +1,833 @@
+//! Tests of the commands about the acquirer of an account's live payments. A bank of the crate `bank` runs in
+//! the process of the test.
+
+use std::ops::Range;
+use std::path::PathBuf;
+use std::process::Output;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use api_pix::{Client, NewCob};
+use aws_sdk_dynamodb::types::AttributeValue;
+use bank::{Bank, Client as Receiver, FaultKind, PayRequest, Payer, Profile};
+use domain::acquirer::ConnectionSweep;
+use domain::ids::AccountId;
+use domain::money::Amount;
+use rcgen::{CertificateParams, KeyPair, date_time_ymd};
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::{Value, json};
+use shared::acquirer::configuration::{
+    AccountAcquirer, AccountAcquirers, CallbackSettings, PixKeyClaim, SendPix,
+};
+use shared::store::{Item, Store};
+
+use crate::{AdminFixture, Merchant, MerchantServer, eventually, text};
+
+const UNREACHABLE_BANK: &str = "https://pix.banco.example/api/v2/";
+const BANK_SECRET: &str = "s3cr3t-of-the-bank";
+const KEY: &str = "7d9f0335-8dcc-4054-9bf9-0dbd61d36906";
+const OTHER_KEY: &str = "pix@loja.example";
+
+/// The values of the extra header and parameter that profiles of the bank require.
+const ACCOUNT_HEADER: &str = "1234567";
+const APP_KEY: &str = "d27b67790cffab50136be17db0050c56b9d1a5b1";
+
+const WHY: [&str; 2] = ["--reason", "contract of November"];
+
+/// Files with secrets, in a directory that is removed on drop.
+struct SecretFiles {
+    directory: PathBuf,
+}
+
+impl SecretFiles {
+    fn create(name: &str) -> Self {
+        let directory = std::env::temp_dir().join(format!("acquirer-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        Self { directory }
+    }
+
+    fn file(&self, name: &str, text: &str) -> String {
+        let path = self.directory.join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+
+    /// Writes a client certificate that is valid until a date, and its private key.
+    fn identity(&self, name: &str, until: (i32, u8, u8)) -> (String, String) {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(vec!["loja.example".to_owned()]).unwrap();
+        params.not_before = date_time_ymd(2020, 1, 1);
+        params.not_after = date_time_ymd(until.0, until.1, until.2);
+        let certificate = params.self_signed(&key).unwrap().pem();
+        (
+            self.file(&format!("{name}.pem"), &certificate),
+            self.file(&format!("{name}.key"), &key.serialize_pem()),
+        )
+    }
+}
+
+impl Drop for SecretFiles {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// A service with an account that has no acquirer, and a bank at which the account has two keys.
+struct BankFixture {
+    service: AdminFixture,
+    bank: Bank,
+    account: String,
+    files: SecretFiles,
+    /// The file with the client secret.
+    secret: String,
+}
+
+impl BankFixture {
+    async fn start(profile: Profile) -> Self {
+        let service = AdminFixture::start().await;
+        let account = service.open_account().await;
+        let clock = service.stack.clock.clone();
+        let receiver = Receiver {
+            client_id: "loja-1".to_owned(),
+            client_secret: BANK_SECRET.to_owned(),
+            keys: vec![KEY.to_owned(), OTHER_KEY.to_owned()],
+            name: "Loja".to_owned(),
+            city: "Recife".to_owned(),
+            cnpj: "11222333000181".to_owned(),
+        };
+        let options = bank::Options::new(Arc::new(move || clock.now().millis()));
+        let bank = Bank::start(bank::Options { profile, clients: vec![receiver], ..options }).await.unwrap();
+        let files = SecretFiles::create(&account);
+        let secret = files.file("secret", &format!("{BANK_SECRET}\n"));
+        Self { service, bank, account, files, secret }
+    }
+
+    /// Runs `set-acquirer` for an account with a key at the bank.
+    async fn set(&self, account: &str, key: &str, more: &[&str]) -> Output {
+        let (base_url, token_url) = (self.bank.url(), self.bank.token_url());
+        let secret = if more.contains(&"--client-secret-file") {
+            vec![]
+        } else {
+            vec!["--client-secret-file", &self.secret]
+        };
+        let arguments = [
+            &["accounts", "set-acquirer", account, "pix", "--base-url", &base_url, "--token-url", &token_url]
+                [..],
+            &["--client-id", "loja-1", "--pix-key", key, "--callback-auth", "token"],
+            &secret,
+            &WHY,
+            more,
+        ];
+        self.service.run(&arguments.concat()).await
+    }
+
+    /// Runs `set-acquirer`, which must succeed. Returns the printed objects.
+    async fn set_objects(&self, account: &str, key: &str, more: &[&str]) -> Vec<Value> {
+        let output = self.set(account, key, more).await;
+        assert!(output.status.success(), "{output:?}");
+        objects(&output)
+    }
+
+    /// Sets the account's acquirer. Returns the URL for notifications.
+    async fn set_up(&self) -> String {
+        callback_url(&self.set_objects(&self.account, KEY, &[]).await)
+    }
+
+    async fn callback(&self) -> CallbackSettings {
+        self.service.acquirers().callback_settings(&id(&self.account)).await.unwrap().unwrap()
+    }
+
+    /// A client of the bank with the account's credentials, as the functions use it.
+    async fn client(&self) -> Client {
+        let acquirer = self.service.acquirers().find(&id(&self.account)).await.unwrap().unwrap();
+        let clock = self.service.stack.clock.clone();
+        Client::new(&acquirer.settings.connection_settings(), Arc::new(move || clock.now())).unwrap()
+    }
+
+    /// The URL that is registered at the bank.
+    async fn registered_url(&self) -> Option<String> {
+        let registered = self.client().await.get_webhook(&KEY.parse().unwrap()).await.unwrap();
+        registered.map(|webhook| webhook.url)
+    }
+
+    /// Runs `check-acquirer`. Returns the results by check, and the exit code.
+    async fn check(&self, more: &[&str]) -> (Value, Option<i32>) {
+        let output = self.service.run(&[&["accounts", "check-acquirer", &self.account], more].concat()).await;
+        let lines = objects(&output);
+        assert!(!lines.is_empty(), "{output:?}");
+        let results =
+            lines.iter().map(|line| (line["check"].as_str().unwrap().to_owned(), line["result"].clone()));
+        (Value::Object(results.collect()), output.status.code())
+    }
+
+    /// Creates a cob and pays it. Returns the end-to-end id.
+    async fn pay(&self, payer: Payer) -> String {
+        let client = self.client().await;
+        let txid = format!("txid{:028}", shared::random::below(1_000_000_000));
+        let cob = NewCob {
+            amount: Amount::parse(1_000).unwrap(),
+            expires_in_seconds: 3_600,
+            key: KEY.parse().unwrap(),
+            debtor: None,
+            payer_request: None,
+        };
+        client.put_cob(&txid, &cob).await.unwrap();
+        let paid = self.bank.pay(&PayRequest { txid, payer, ..PayRequest::default() }).unwrap();
+        let end_to_end_id = paid.end_to_end_id.parse().unwrap();
+        eventually("the Pix can be read", async || client.get_pix(&end_to_end_id).await.unwrap()).await;
+        paid.end_to_end_id
+    }
+
+    /// Returns the audit rows of the account as text, with their actions.
+    async fn audit(&self) -> (Vec<String>, String) {
+        let rows = self.service.objects(&["audit", &self.account]).await;
+        let actions = rows.iter().map(|row| row["action"].as_str().unwrap().to_owned()).collect();
+        (actions, format!("{rows:?}"))
+    }
+}
+
+impl AdminFixture {
+    fn table(&self, name: &str) -> Store {
+        Store::new(local::sdk::dynamodb(&self.stack.endpoints.dynamodb_url), name)
+    }
+
+    fn acquirers(&self) -> AccountAcquirers {
+        AccountAcquirers::new(self.table("StateTable"), self.table("SecretsTable"))
+    }
+
+    async fn open_account(&self) -> String {
+        let open = ["accounts", "open", "--merchant-name", "Padaria", "--merchant-city", "Recife"];
+        let account = self.object(&[&open[..], &WHY].concat()).await;
+        account["id"].as_str().unwrap().to_owned()
+    }
+
+    /// The accounts in the sweep of the connection of an account's acquirer. `None`: there is no sweep.
+    async fn swept_accounts(&self, connection: &str) -> Option<Vec<String>> {
+        let key = ConnectionSweep::key_of(connection.parse().unwrap());
+        let sweep: Option<ConnectionSweep> = self.table("StateTable").get(&key).await.unwrap();
+        sweep.map(|sweep| sweep.accounts.iter().map(ToString::to_string).collect())
+    }
+
+    async fn claim(&self, key: &str) -> Option<PixKeyClaim> {
+        self.acquirers().claim_of_key(&key.parse().unwrap()).await.unwrap()
+    }
+
+    /// Sets an account's acquirer at a bank that is not called, and passes the client secret on standard
+    /// input.
+    async fn set_unreachable(&self, account: &str, base_url: &str, more: &[&str], secret: &str) -> Output {
+        let command = ["accounts", "set-acquirer", account, "pix", "--base-url", base_url];
+        let rest = ["--token-url", "https://pix.banco.example/oauth/token", "--client-id", "loja-1"];
+        let offline = ["--no-check", "--no-register-webhook"];
+        let key = if more.contains(&"--pix-key") { &[][..] } else { &["--pix-key", OTHER_KEY] };
+        let auth = if more.contains(&"--callback-auth") { &[][..] } else { &["--callback-auth", "token"] };
+        self.run_with(&[&command[..], &rest, &offline, key, auth, &WHY, more].concat(), secret).await
+    }
+}
+
+fn id(account: &str) -> AccountId {
+    account.parse().unwrap()
+}
+
+fn objects(output: &Output) -> Vec<Value> {
+    text(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn callback_url(printed: &[Value]) -> String {
+    printed.iter().find_map(|line| line["callback_url"].as_str()).unwrap().to_owned()
+}
+
+fn token_of(url: &str) -> &str {
+    url.rsplit('/').next().unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    text(&output.stderr)
+}
+
+#[tokio::test]
+async fn an_operator_sets_reads_and_removes_an_acquirer_and_never_sees_its_secrets() {
+    let service = AdminFixture::start().await;
+    let account = service.open_account().await;
+    let show = ["accounts", "show-acquirer", &account];
+    assert!(service.failure(&show).await.contains("has no acquirer"));
+    let files = SecretFiles::create(&account);
+    let (certificate, key) = files.identity("client", (2055, 12, 24));
+    let header = format!("x-conta-corrente={}", files.file("header", "1234567\n"));
+    let query = format!("app-key={}", files.file("query", "k3y-of-the-app"));
+    let webhook_header = format!("x-skip={}", files.file("webhook", "true"));
+    let more = [
+        &["--certificate", &certificate, "--private-key", &key, "--additional-ca", &certificate][..],
+        &["--header-file", &header, "--query-file", &query, "--webhook-header-file", &webhook_header],
+        &["--scope", "cob.write pix.read", "--token-authentication", "body"],
+        &["--max-period-seconds", "432000", "--requests-per-second", "5", "--expire-after-seconds", "90"],
+        &["--callback-base-url", "https://eventos.example.com/"],
+        &["--callback-auth", "mtls", "--certificate-subject", "CN=pix.banco.example"],
+    ];
+    let set = service
+        .set_unreachable(&account, UNREACHABLE_BANK, &more.concat(), &format!("{BANK_SECRET}\n"))
+        .await;
+    assert!(set.status.success(), "{set:?}");
+    let shown = service.object(&show).await;
+    let printed = objects(&set);
+    assert_eq!(printed[0], shown);
+    let url = callback_url(&printed);
+    let ours = format!("https://eventos.example.com/v1/acquirer-events/{account}/");
+    assert_eq!(url.strip_prefix(&ours).unwrap().len(), 64);
+    for (field, value) in [
+        ("account", json!(account)),
+        ("kind", json!("pix")),
+        ("base_url", json!("https://pix.banco.example/api/v2")),
+        ("token_url", json!("https://pix.banco.example/oauth/token")),
+        ("token_authentication", json!("body")),
+        ("scope", json!("cob.write pix.read")),
+        ("client_id", json!("loja-1")),
+        ("certificate_ends_at", json!("2055-12-24T00:00:00.000Z")),
+        // printf %s 1234567 | sha256sum
+        ("headers", json!(["x-conta-corrente (8bb0…)"])),
+        ("max_period_seconds", json!(432_000)),
+        ("requests_per_second", json!(5)),
+        ("expire_after_seconds", json!(90)),
+        ("pix_key", json!(OTHER_KEY)),
+        ("send_pix", json!("none")),
+        ("filter_verified", json!(false)),
+    ] {
+        assert_eq!(shown[field], value, "{field}");
+    }
+    let callback = &shown["callback"];
+    assert_eq!(callback["authentication"], "mtls");
+    assert_eq!(callback["certificate_subject"], "CN=pix.banco.example");
+    assert_eq!(callback["tokens"].as_array().unwrap().len(), 1);
+    for (field, digits) in
+        [("client_secret_fingerprint", 16), ("certificate_fingerprint", 64), ("private_key_fingerprint", 16)]
+    {
+        assert_eq!(shown[field].as_str().unwrap().len(), digits, "{field}");
+    }
+    // Reads the stored settings with their secrets, as the functions do.
+    let stored = service.acquirers().find(&id(&account)).await.unwrap().unwrap();
+    assert_eq!(shown["connection"], stored.connection.to_string());
+    let settings = stored.settings.connection_settings();
+    assert_eq!(settings.client_secret.expose_secret(), BANK_SECRET);
+    let identity = settings.identity.unwrap();
+    assert_eq!(identity.certificate_pem, std::fs::read_to_string(&certificate).unwrap());
+    assert_eq!(identity.private_key_pem.expose_secret(), std::fs::read_to_string(&key).unwrap());
+    for (extras, name, value) in [
+        (&settings.headers, "x-conta-corrente", "1234567"),
+        (&settings.query_parameters, "app-key", "k3y-of-the-app"),
+        (&settings.webhook_headers, "x-skip", "true"),
+    ] {
+        assert_eq!((extras[0].0.as_str(), extras[0].1.expose_secret()), (name, value));
+    }
+
+    // Setting the same values twice changes nothing, adds no audit row and prints no URL.
+    for is_first in [true, false] {
+        let local = ["--send-pix", "local"];
+        let output = service.set_unreachable(&account, "http://127.0.0.1:9/bank", &local, BANK_SECRET).await;
+        assert!(output.status.success(), "{output:?}");
+        assert_eq!(objects(&output).len(), if is_first { 2 } else { 1 });
+    }
+    let now = service.object(&show).await;
+    assert_eq!((&now["send_pix"], &now["certificate_fingerprint"]), (&json!("local"), &json!(null)));
+    assert_eq!(now["client_secret_fingerprint"], shown["client_secret_fingerprint"]);
+    let remove = ["accounts", "remove-acquirer", &account, "--reason", "left the bank"];
+    assert_eq!(service.object(&remove).await["removed"], true);
+    assert!(service.failure(&remove).await.contains("has no acquirer"));
+    assert!(service.failure(&show).await.contains("has no acquirer"));
+    assert_eq!(service.claim(OTHER_KEY).await, None);
+    assert_eq!(service.acquirers().callback_settings(&id(&account)).await.unwrap(), None);
+
+    let audit = service.objects(&["audit", &account]).await;
+    let actions: Vec<&str> = audit.iter().map(|row| row["action"].as_str().unwrap()).collect();
+    let expected =
+        ["account.remove-acquirer", "account.set-acquirer", "account.set-acquirer", "account.open"];
+    assert_eq!(actions, expected);
+    let fingerprint = shown["client_secret_fingerprint"].as_str().unwrap();
+    assert!(audit.iter().take(3).all(|row| row["details"].as_str().unwrap().contains(fingerprint)));
+    let printed = format!("{audit:?} {shown} {now}");
+    for secret in [BANK_SECRET, "BEGIN", "k3y-of-the-app", "1234567", token_of(&url)] {
+        assert!(!printed.contains(secret), "{secret}: {printed}");
+    }
+}
+
+#[tokio::test]
+async fn an_invalid_acquirer_is_refused_and_live_charges_stay_unavailable() {
+    let service = AdminFixture::start().await;
+    let account = service.stack.seed.other.id.to_string();
+    let files = SecretFiles::create(&account);
+    let (certificate, key) = files.identity("client", (2055, 12, 24));
+    let (_, other_key) = files.identity("other", (2055, 12, 24));
+    let both = |certificate, key| vec!["--certificate", certificate, "--private-key", key];
+    let two_words = format!("x-key={}", files.file("words", "of two words"));
+    let reserved = format!("authorization={}", files.file("value", "v"));
+    let parameter = format!("cpf={}", files.file("value", "v"));
+    let bank = UNREACHABLE_BANK;
+    for (base_url, more, secret, says) in [
+        ("http://pix.banco.example/", vec![], BANK_SECRET, "--base-url: must use https"),
+        ("https://10.0.0.1/", vec![], BANK_SECRET, "private"),
+        ("https://pix.banco.example/?a=b", vec![], BANK_SECRET, "query"),
+        (bank, vec!["--certificate", &certificate], BANK_SECRET, "--private-key"),
+        (bank, vec!["--private-key", &key], BANK_SECRET, "--certificate"),
+        (bank, both(&certificate, &other_key), BANK_SECRET, "does not match the certificate"),
+        (bank, both(&key, &key), BANK_SECRET, "holds a private key too"),
+        (bank, both(&certificate, "absent.key"), BANK_SECRET, "absent.key"),
+        (bank, vec!["--additional-ca", &key], BANK_SECRET, "holds a private key"),
+        (bank, vec![], "", "the client secret must be"),
+        (bank, vec![], "of two words", "the client secret must be"),
+        (bank, vec![], "of\ntwo-lines", "more than one line"),
+        (bank, vec!["--client-secret-file", "absent.txt"], "", "absent.txt"),
+        (bank, vec!["--pix-key", "loja"], BANK_SECRET, "pix-key"),
+        (bank, vec!["--client-secret", BANK_SECRET], "", "unexpected argument"),
+        (bank, vec!["--header-file", &two_words], BANK_SECRET, "the value of `x-key` must be"),
+        (bank, vec!["--header-file", "x-key"], BANK_SECRET, "must be NAME=FILE"),
+        (bank, vec!["--webhook-header-file", &reserved], BANK_SECRET, "the service sets itself"),
+        (bank, vec!["--query-file", &parameter], BANK_SECRET, "API Pix defines"),
+        (bank, vec!["--send-pix", "local"], BANK_SECRET, "must be a loopback address"),
+        (bank, vec!["--requests-per-second", "0"], BANK_SECRET, "`requests-per-second` must be 1 to"),
+        (bank, vec!["--callback-auth", "mtls"], BANK_SECRET, "needs `certificate-subject`"),
+        (bank, vec!["--source-address", "203.0.113.1/24"], BANK_SECRET, "IP address or a range"),
+        (bank, vec!["--callback-base-url", "http://eventos.example.com"], BANK_SECRET, "must use https"),
+    ] {
+        let output = service.set_unreachable(&account, base_url, &more, secret).await;
+        let message = stderr(&output);
+        assert!(!output.status.success() && message.contains(says), "{more:?}: {message}");
+        assert!(!message.contains("BEGIN") && !message.contains(BANK_SECRET), "{message}");
+    }
+    assert!(service.failure(&["accounts", "show-acquirer", &account]).await.contains("has no acquirer"));
+    assert!(service.objects(&["audit", &account]).await.is_empty());
+    let unknown_account = ["accounts", "show-acquirer", "acc_0000000000000000"];
+    assert!(service.failure(&unknown_account).await.contains("there is no account"));
+
+    let live = Merchant { key: service.stack.seed.other.live_api_key.clone(), ..Merchant::of(&service) };
+    let (status, refused) = live.answer("POST", "/v1/pix/charges", json!({"amount": 1000})).await;
+    assert_eq!((status, &refused["error"]["code"]), (422, &json!("unprocessable_entity")));
+}
+
+#[tokio::test]
+async fn new_credentials_are_tried_before_they_replace_the_old_ones() {
+    let fixture = BankFixture::start(Profile::Complete).await;
+    let url = fixture.set_up().await;
+    assert_eq!(fixture.registered_url().await, Some(url));
+    let show = ["accounts", "show-acquirer", &fixture.account];
+    let before = fixture.service.object(&show).await;
+
+    let wrong = fixture.files.file("wrong", "an-expired-secret");
+    let refused = fixture.set(&fixture.account, KEY, &["--client-secret-file", &wrong]).await;
+    assert_eq!(refused.status.code(), Some(1));
+    let message = stderr(&refused);
+    assert!(message.contains("nothing was changed") && message.contains("credentials"), "{message}");
+    assert!(refused.stdout.is_empty());
+    assert_eq!(fixture.service.object(&show).await, before);
+
+    let untried = ["--client-secret-file", &wrong, "--no-check", "--no-register-webhook"];
+    let output = fixture.set(&fixture.account, KEY, &untried).await;
+    assert!(output.status.success(), "{output:?}");
+    assert!(stderr(&output).contains("the credentials were not tried"));
+    let after = fixture.service.object(&show).await;
+    assert_ne!(after["client_secret_fingerprint"], before["client_secret_fingerprint"]);
+    assert_eq!(after["callback"], before["callback"]);
+}
+
+#[tokio::test]
+async fn a_failed_registration_is_an_error_and_is_repeated_by_a_rotation() {
+    let fixture = BankFixture::start(Profile::Complete).await;
+    let untried = ["--no-check", "--no-register-webhook"];
+    fixture.set_objects(&fixture.account, KEY, &untried).await;
+    let again = fixture.set(&fixture.account, KEY, &[]).await;
+    assert_eq!(again.status.code(), Some(1));
+    assert!(stderr(&again).contains("rotate-callback-token"), "{again:?}");
+    assert_eq!(fixture.registered_url().await, None);
+
+    fixture.bank.inject_fault(FaultKind::Http500, 1);
+    let changed = ["--callback-base-url", "http://127.0.0.1:9", "--no-check"];
+    let failed = fixture.set(&fixture.account, KEY, &changed).await;
+    assert_eq!(failed.status.code(), Some(1));
+    assert!(stderr(&failed).contains("the bank did not register the URL"), "{failed:?}");
+    assert!(callback_url(&objects(&failed)).starts_with("http://127.0.0.1:9/v1/acquirer-events/"));
+
+    let rotate = [&["accounts", "rotate-callback-token", &fixture.account][..], &WHY].concat();
+    let url = callback_url(&fixture.service.objects(&rotate).await);
+    assert_eq!(fixture.registered_url().await, Some(url));
+}
+
+#[tokio::test]
+async fn a_pix_key_belongs_to_one_account() {
+    let fixture = BankFixture::start(Profile::Complete).await;
+    let (service, first) = (&fixture.service, fixture.account.as_str());
+    let second = service.open_account().await;
+    let shown = fixture.set_objects(first, KEY, &[]).await;
+    let connection = shown[0]["connection"].as_str().unwrap().to_owned();
+    let refused = fixture.set(&second, KEY, &[]).await;
+    assert_eq!(refused.status.code(), Some(1));
+    let message = stderr(&refused);
+    assert!(message.contains(&format!("the Pix key is claimed by the account {first}")), "{message}");
+    assert!(service.failure(&["accounts", "show-acquirer", &second]).await.contains("has no acquirer"));
+    assert_eq!(service.swept_accounts(&connection).await.unwrap(), [first]);
+
+    // When the first account changes its key, the second can have the old one. Both share the connection.
+    fixture.set_objects(first, OTHER_KEY, &[]).await;
+    assert_eq!(service.claim(KEY).await, None);
+    fixture.set_objects(&second, KEY, &[]).await;
+    let claim = service.claim(KEY).await.unwrap();
+    assert_eq!((claim.account, claim.connection.to_string()), (id(&second), connection.clone()));
+    assert_eq!(service.claim(OTHER_KEY).await.unwrap().account, id(first));
+    assert_eq!(service.swept_accounts(&connection).await.unwrap(), [first, &second]);
+
+    // Another client id is another connection.
+    let moved =
+        service.set_unreachable(first, UNREACHABLE_BANK, &["--pix-key", OTHER_KEY], BANK_SECRET).await;
+    let moved_to = objects(&moved)[0]["connection"].as_str().unwrap().to_owned();
+    assert_ne!(moved_to, connection);
+    assert_eq!(service.swept_accounts(&connection).await.unwrap(), [second.as_str()]);
+    assert_eq!(service.swept_accounts(&moved_to).await.unwrap(), [first]);
+    assert_eq!(service.claim(OTHER_KEY).await.unwrap().connection.to_string(), moved_to);
+
+    for account in [first, &second] {
+        let remove = [&["accounts", "remove-acquirer", account][..], &WHY].concat();
+        service.object(&remove).await;
+    }
+    assert!(service.claim(KEY).await.is_none() && service.claim(OTHER_KEY).await.is_none());
+    for connection in [&connection, &moved_to] {
+        assert!(service.swept_accounts(connection).await.unwrap().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn one_of_two_accounts_that_claim_a_key_at_the_same_time_gets_it() {
+    let fixture = BankFixture::start(Profile::Complete).await;
+    let (service, first) = (&fixture.service, fixture.account.as_str());
+    let second = service.open_account().await;
+    let offline = ["--no-check", "--no-register-webhook"];
+    let (one, other) = tokio::join!(fixture.set(first, KEY, &offline), fixture.set(&second, KEY, &offline));
+    assert_ne!(one.status.success(), other.status.success(), "{one:?} {other:?}");
+    let (owner, won, lost) = if one.status.success() { (first, one, other) } else { (&*second, other, one) };
+    assert!(stderr(&lost).contains(&format!("claimed by the account {owner}")), "{lost:?}");
+    assert_eq!(service.claim(KEY).await.unwrap().account, id(owner));
+    let connection = objects(&won)[0]["connection"].as_str().unwrap().to_owned();
+    assert_eq!(service.swept_accounts(&connection).await.unwrap(), [owner]);
+}
+
+#[tokio::test]
+async fn two_callback_tokens_are_valid_until_the_old_one_is_dropped() {
+    let fixture = BankFixture::start(Profile::Complete).await;
+    let account = fixture.account.as_str();
+    let rotate = [&["accounts", "rotate-callback-token", account][..], &WHY].concat();
+    let drop_old = [&rotate[..], &["--drop-old"]].concat();
+    assert!(fixture.service.failure(&rotate).await.contains("has no acquirer"));
+    let first = fixture.set_up().await;
+    let second = callback_url(&fixture.service.objects(&rotate).await);
+    assert_eq!(fixture.registered_url().await.as_ref(), Some(&second));
+    let callback = fixture.callback().await;
+    assert!([&first, &second].iter().all(|url| callback.accepts_token(token_of(url))));
+
+    // The bank goes back to the first URL. The rotation then keeps its token, and --drop-old refuses.
+    let key = KEY.parse().unwrap();
+    fixture.client().await.put_webhook(&key, &first).await.unwrap();
+    assert!(fixture.service.failure(&drop_old).await.contains("does not use the newest token"));
+    let unregistered = [&rotate[..], &["--no-register-webhook"]].concat();
+    fixture.bank.inject_fault(FaultKind::Http500, 1);
+    assert!(fixture.service.failure(&rotate).await.contains("nothing was changed"));
+    assert_eq!(fixture.callback().await, callback);
+    let third = callback_url(&fixture.service.objects(&rotate).await);
+    let callback = fixture.callback().await;
+    let accepted = [&first, &second, &third].map(|url| callback.accepts_token(token_of(url)));
+    assert_eq!(accepted, [true, false, true]);
+
+    let dropped = fixture.service.object(&drop_old).await;
+    assert_eq!(dropped["callback"]["tokens"].as_array().unwrap().len(), 1);
+    let callback = fixture.callback().await;
+    let accepted = [&first, &third].map(|url| callback.accepts_token(token_of(url)));
+    assert_eq!(accepted, [false, true]);
+    let fourth = callback_url(&fixture.service.objects(&unregistered).await);
+    assert_eq!(fixture.registered_url().await, Some(third.clone()));
+
+    let (actions, audit) = fixture.audit().await;
+    let rotated = "account.rotate-callback-token";
+    let dropped = "account.drop-old-callback-tokens";
+    let expected = [rotated, dropped, rotated, rotated, "account.set-acquirer", "account.open"];
+    assert_eq!(actions, expected);
+    for url in [&first, &second, &third, &fourth] {
+        assert!(!audit.contains(token_of(url)), "{audit}");
+    }
+}
+
+#[tokio::test]
+async fn the_med_secret_is_shown_once() {
+    let fixture = BankFixture::start(Profile::Complete).await;
+    fixture.set_up().await;
+    let before = fixture.callback().await.med_secret;
+    let rotate = [&["accounts", "rotate-med-secret", &fixture.account][..], &WHY].concat();
+    let printed = fixture.service.object(&rotate).await;
+    let secret: SecretString = printed["med_secret"].as_str().unwrap().into();
+    let stored = fixture.callback().await.med_secret;
+    assert_eq!(stored.as_secret().expose_secret(), secret.expose_secret());
+    assert_ne!(stored, before);
+    assert_eq!(secret.expose_secret().len(), 64);
+    let show = fixture.service.object(&["accounts", "show-acquirer", &fixture.account]).await;
+    let (actions, audit) = fixture.audit().await;
+    assert_eq!(actions[0], "account.rotate-med-secret");
+    assert!(!format!("{audit} {show}").contains(secret.expose_secret()));
+}
+
+#[tokio::test]
+async fn check_acquirer_says_what_works() {
+    let fixture = BankFixture::start(Profile::Complete).await;
+    let (certificate, key) = fixture.files.identity("client", (2055, 12, 24));
+    let identity = ["--certificate", &certificate, "--private-key", &key];
+    let url = callback_url(&fixture.set_objects(&fixture.account, KEY, &identity).await);
+    let all_well = |filter: &str| {
+        json!({
+            "client certificate": "ok", "token": "ok", "GET /cob/{txid}": "ok", "GET /pix": "ok",
+            "GET /webhook/{chave}": "ok", "payer filter": filter,
+        })
+    };
+    assert_eq!(fixture.check(&[]).await, (all_well("not_verified"), Some(0)));
+
+    // The bank knows another URL.
+    let (client, pix_key) = (fixture.client().await, KEY.parse().unwrap());
+    client.put_webhook(&pix_key, "http://127.0.0.1:9/v1/other/secret-of-another-service").await.unwrap();
+    let output = fixture.service.run(&["accounts", "check-acquirer", &fixture.account]).await;
+    assert_eq!(output.status.code(), Some(1));
+    let printed = format!("{output:?}");
+    assert!(
+        printed.contains("is not that of the account") && !printed.contains("another-service"),
+        "{printed}"
+    );
+    client.put_webhook(&pix_key, &url).await.unwrap();
+
+    // A certificate that ends in less than 30 days. The clock moves on to that time.
+    let ends_at = shared::clock::Clock::default().now().plus_seconds(40 * 86_400).unwrap().to_iso();
+    let part = |range: Range<usize>| ends_at.get(range).unwrap().parse::<u16>().unwrap();
+    let date = (i32::from(part(0..4)), u8::try_from(part(5..7)).unwrap(), u8::try_from(part(8..10)).unwrap());
+    let (certificate, key) = fixture.files.identity("short", date);
+    let identity = ["--certificate", &certificate, "--private-key", &key];
+    fixture.set_objects(&fixture.account, KEY, &identity).await;
+    assert_eq!(fixture.check(&[]).await, (all_well("not_verified"), Some(0)));
+    fixture.service.stack.clock.advance(12 * 86_400_000);
+    let (results, code) = fixture.check(&[]).await;
+    assert_eq!(
+        (&results["client certificate"], &results["token"], code),
+        (&json!("failed"), &json!("ok"), Some(1))
+    );
+
+    // Credentials that the bank does not accept.
+    let wrong = fixture.files.file("wrong", "an-expired-secret");
+    let untried = ["--client-secret-file", &wrong, "--no-check", "--no-register-webhook"];
+    fixture.set_objects(&fixture.account, KEY, &untried).await;
+    let expected = json!({
+        "client certificate": "ok", "token": "failed", "GET /cob/{txid}": "skipped", "GET /pix": "skipped",
+        "GET /webhook/{chave}": "skipped", "payer filter": "skipped",
+    });
+    assert_eq!(fixture.check(&[]).await, (expected, Some(1)));
+}
+
+#[tokio::test]
+async fn the_payer_filter_is_verified_by_a_known_payment() {
+    let fixture = BankFixture::start(Profile::Complete).await;
+    fixture.set_up().await;
+    let verified = async || {
+        let show = ["accounts", "show-acquirer", &fixture.account];
+        fixture.service.object(&show).await["filter_verified"].as_bool().unwrap()
+    };
+    // Nobody knows the payer of this Pix.
+    fixture.pay(Payer::Unreported).await;
+    assert_eq!(fixture.check(&[]).await.0["payer filter"], "not_verified");
+    // The payer has the first document that the check tries, so it must try another one.
+    let payer = "29537995593";
+    let person = |tax_id: &str| Payer::Person { tax_id: tax_id.to_owned(), name: "Maria".to_owned() };
+    fixture.pay(person(payer)).await;
+    let (results, code) = fixture.check(&[]).await;
+    assert_eq!((&results["payer filter"], code, verified().await), (&json!("ok"), Some(0), true));
+    // The outcome survives a change of other settings, but not a change of the connection.
+    fixture.set_objects(&fixture.account, KEY, &["--requests-per-second", "9"]).await;
+    assert!(verified().await);
+
+    // The check lists the Pix of two documents.
+    fixture.bank.inject_fault(FaultKind::FilterIgnored, 2);
+    let (results, code) = fixture.check(&[]).await;
+    assert_eq!((&results["payer filter"], code, verified().await), (&json!("failed"), Some(1), false));
+    fixture.check(&[]).await;
+    assert!(verified().await);
+    let (actions, audit) = fixture.audit().await;
+    assert_eq!(actions.iter().filter(|action| *action == "account.check-acquirer").count(), 3);
+    assert!(!audit.contains(payer), "{audit}");
+
+    let moved =
+        fixture.service.set_unreachable(&fixture.account, "http://127.0.0.1:9/v2", &[], BANK_SECRET).await;
+    assert!(moved.status.success(), "{moved:?}");
+    assert!(!verified().await);
+}
+
+#[tokio::test]
+async fn a_payment_that_the_operator_knows_verifies_the_filter_of_a_bank_without_payers() {
+    let fixture = BankFixture::start(Profile::AppKey).await;
+    let app_key = format!("app-key={}", fixture.files.file("app-key", APP_KEY));
+    let more = ["--query-file", &app_key, "--max-period-seconds", "432000"];
+    fixture.set_objects(&fixture.account, KEY, &more).await;
+    let payer = "11222333000181";
+    let end_to_end_id =
+        fixture.pay(Payer::Person { tax_id: payer.to_owned(), name: "Maria Ltda".to_owned() }).await;
+    assert_eq!(fixture.check(&[]).await.0["payer filter"], "not_verified");
+    for (known_payer, outcome) in [("12ABC34501DE35", "failed"), (payer, "ok")] {
+        let known = ["--known-payment", &end_to_end_id, "--known-payer", known_payer];
+        assert_eq!(fixture.check(&known).await.0["payer filter"], outcome);
+    }
+    let unknown = ["--known-payment", "E0000000000000000000000000000000", "--known-payer", payer];
+    assert_eq!(fixture.check(&unknown).await.0["payer filter"], "failed");
+}
+
+#[tokio::test]
+async fn banks_with_other_habits_can_be_set_up() {
+    for profile in [Profile::AccountHeader, Profile::Minimal] {
+        let fixture = BankFixture::start(profile).await;
+        let server = MerchantServer::start().await;
+        server.up.store(true, Ordering::SeqCst);
+        let file = |name: &str, value: &str| format!("{name}={}", fixture.files.file(name, value));
+        let (header, skip) = (file("x-conta-corrente", ACCOUNT_HEADER), file("x-skip-mtls-checking", "true"));
+        let more = match profile {
+            Profile::AccountHeader => vec!["--header-file", &header, "--token-authentication", "body"],
+            // This bank tests the URL before it registers it.
+            _ => vec!["--webhook-header-file", &skip, "--callback-base-url", &server.url],
+        };
+        let url = callback_url(&fixture.set_objects(&fixture.account, KEY, &more).await);
+        assert_eq!(fixture.registered_url().await, Some(url));
+        let (results, code) = fixture.check(&[]).await;
+        assert_eq!(code, Some(0), "{results}");
+    }
+}
+
+/// Converts DynamoDB's JSON.
+fn attribute(value: &Value) -> AttributeValue {
+    let (kind, value) = value.as_object().unwrap().iter().next().unwrap();
+    let text = || value.as_str().unwrap().to_owned();
+    match kind.as_str() {
+        "S" => AttributeValue::S(text()),
+        "N" => AttributeValue::N(text()),
+        "BOOL" => AttributeValue::Bool(value.as_bool().unwrap()),
+        "M" => AttributeValue::M(item(value)),
+        other => panic!("{other}"),
+    }
+}
+
+fn item(value: &Value) -> Item {
+    value.as_object().unwrap().iter().map(|(name, value)| (name.clone(), attribute(value))).collect()
+}
+
+/// Writes an acquirer for an account into the state table, as the version of 2026-11-22 did. `row` is the
+/// index of the row in the file: the first has a client certificate and can send a Pix.
+async fn write_former_acquirer(service: &AdminFixture, account: &str, row: usize, key: &str) {
+    let mut rows: Vec<Value> =
+        serde_json::from_str(include_str!("../../../shared/tests/rows/2026-11-22.acquirers.json")).unwrap();
+    let row = &mut rows[row];
+    row["account"]["S"] = account.into();
+    row["pk"]["S"] = format!("acquirer#{account}").into();
+    row["settings"]["M"]["pix_key"]["S"] = key.into();
+    let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
+    client.put_item().table_name("StateTable").set_item(Some(item(row))).send().await.unwrap();
+}
+
+#[tokio::test]
+async fn acquirers_of_an_earlier_version_are_moved_to_the_table_of_secrets() {
+    let service = AdminFixture::start().await;
+    let (moved, without_key, superseded) =
+        (service.open_account().await, service.open_account().await, service.open_account().await);
+    let output =
+        service.set_unreachable(&superseded, UNREACHABLE_BANK, &["--pix-key", KEY], BANK_SECRET).await;
+    assert!(output.status.success(), "{output:?}");
+    write_former_acquirer(&service, &moved, 0, OTHER_KEY).await;
+    write_former_acquirer(&service, &without_key, 1, KEY).await;
+    write_former_acquirer(&service, &superseded, 1, OTHER_KEY).await;
+    // An account with an acquirer in the state table only has none.
+    assert!(service.failure(&["accounts", "show-acquirer", &moved]).await.contains("has no acquirer"));
+
+    let migrate = [&["migrate", "acquirers"][..], &WHY].concat();
+    let output = service.run(&migrate).await;
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let lines = objects(&output);
+    let line = |account: &str| lines.iter().find(|line| line["account"] == account).unwrap();
+    assert_eq!(line(&moved)["outcome"], "moved");
+    assert!(line(&moved)["warning"].as_str().unwrap().contains("send_pix"));
+    assert_eq!(line(&superseded)["outcome"], "superseded");
+    assert_eq!(line(&without_key)["outcome"], "failed");
+    assert!(line(&without_key)["detail"].as_str().unwrap().contains(&superseded));
+    let summary = lines.last().unwrap();
+    assert_eq!(
+        (&summary["moved"], &summary["superseded"], &summary["failed"]),
+        (&json!(1), &json!(1), &json!(1))
+    );
+
+    let state = service.table("StateTable");
+    let former =
+        async |account: &str| state.get_item(&AccountAcquirer::key_of(&id(account))).await.unwrap().is_some();
+    assert_eq!(
+        (former(&moved).await, former(&superseded).await, former(&without_key).await),
+        (false, false, true)
+    );
+    let acquirer = service.acquirers().find(&id(&moved)).await.unwrap().unwrap();
+    assert_eq!(acquirer.settings.client_secret.as_secret().expose_secret(), "s3cr3t-of-2026-11-22");
+    assert_eq!(acquirer.settings.send_pix, SendPix::None);
+    assert_eq!(service.claim(OTHER_KEY).await.unwrap().account, id(&moved));
+    let connection = acquirer.connection.to_string();
+    assert_eq!(service.swept_accounts(&connection).await.unwrap(), [superseded.as_str(), &moved]);
+    assert!(acquirer.settings.identity.is_some());
+    // Notifications need settings that the former row did not have.
+    let rotate = [&["accounts", "rotate-callback-token", &moved][..], &WHY].concat();
+    assert!(service.failure(&rotate).await.contains("set it again with set-acquirer"));
+
+    // The operator removes the acquirer that has the key. The second run then moves the last row.
+    let remove = [&["accounts", "remove-acquirer", &superseded][..], &WHY].concat();
+    service.object(&remove).await;
+    let summary = service.objects(&migrate).await.pop().unwrap();
+    assert_eq!((&summary["moved"], &summary["failed"]), (&json!(1), &json!(0)));
+    let unchanged = service.objects(&migrate).await;
+    assert_eq!((unchanged.len(), &unchanged[0]["moved"]), (1, &json!(0)));
+
+    let mut printed = text(&output.stdout);
+    for account in [&moved, &superseded, &without_key] {
+        let audit = service.objects(&["audit", account]).await;
+        printed.extend(audit.iter().map(Value::to_string));
+    }
+    assert!(printed.contains("account.migrate-acquirer"));
+    assert!(!printed.contains("s3cr3t-of-2026-11-22") && !printed.contains(BANK_SECRET), "{printed}");
+}
+
+#[tokio::test]
+async fn setting_an_acquirer_removes_the_row_of_an_earlier_version() {
+    let service = AdminFixture::start().await;
+    let account = service.open_account().await;
+    write_former_acquirer(&service, &account, 1, OTHER_KEY).await;
+    let output = service.set_unreachable(&account, UNREACHABLE_BANK, &[], BANK_SECRET).await;
+    assert!(output.status.success(), "{output:?}");
+    let key = AccountAcquirer::key_of(&id(&account));
+    assert_eq!(service.table("StateTable").get_item(&key).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn only_commands_about_acquirers_need_the_table_of_secrets() {
+    let service = AdminFixture::start().await;
+    let account = service.open_account().await;
+    let run = async |arguments: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_admin"));
+        command.args(["--table", "StateTable", "--api-keys-table", "ApiKeysTable"]).args(arguments);
+        command.env("AWS_REGION", "sa-east-1").env("USER", "ana").env_remove("SECRETS_TABLE_NAME");
+        command.env("AWS_ACCESS_KEY_ID", "local").env("AWS_SECRET_ACCESS_KEY", "local-secret");
+        command.env("AWS_ENDPOINT_URL_DYNAMODB", &service.stack.endpoints.dynamodb_url);
+        tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap()
+    };
+    assert!(run(&["accounts", "list"]).await.status.success());
+    let show = ["accounts", "show-acquirer", &account];
+    let refused = run(&show).await;
+    assert!(stderr(&refused).contains("--secrets-table or SECRETS_TABLE_NAME"), "{refused:?}");
+    let refused = run(&[&["--secrets-table", "SecretsTable"], &show[..]].concat()).await;
+    assert!(stderr(&refused).contains("has no acquirer"), "{refused:?}");
+
+    // A deployed stack has no default for the URL of notifications.
+    let files = SecretFiles::create(&account);
+    let secret = files.file("secret", BANK_SECRET);
+    let set = [
+        &["--secrets-table", "SecretsTable", "accounts", "set-acquirer", &account, "pix"][..],
+        &["--base-url", UNREACHABLE_BANK, "--token-url", UNREACHABLE_BANK, "--client-id", "loja-1"],
+        &["--client-secret-file", &secret, "--pix-key", KEY, "--callback-auth", "token", "--no-check"],
+        &WHY,
+    ];
+    let refused = run(&set.concat()).await;
+    assert!(stderr(&refused).contains("--callback-base-url is required"), "{refused:?}");
+}

@@ -1,0 +1,355 @@
+//! Tests of the commands about payments at a bank. The first account's acquirer is the local bank.
+
+use bank::{Cents, FaultKind, Paid, PayRequest, ReportedTxid};
+use domain::acquirer::ConnectionSweep;
+use domain::calendar::Day;
+use domain::charge::IncomingPayment;
+use domain::ids::{ConnectionId, Mode, PostingId, Scope};
+use domain::time::Timestamp;
+use domain::wallet::Posting;
+use serde_json::{Value, json};
+use shared::store::{CommitOutcome, Order, Store, Write, from_item};
+
+use crate::{AdminFixture, Merchant, eventually, text};
+
+const MARIA: &str = "29537995593";
+
+/// Twelve hours, in seconds.
+const HALF_A_DAY_SECONDS: i64 = 12 * 60 * 60;
+
+/// A local service at noon of a São Paulo day, and a client with the first account's live key.
+struct Live {
+    service: AdminFixture,
+    merchant: Merchant,
+    account: String,
+    day: Day,
+}
+
+impl Live {
+    async fn start() -> Self {
+        let service = AdminFixture::start().await;
+        let key = service.stack.seed.first.live_api_key.clone();
+        let merchant = Merchant { base_url: service.stack.base_url.clone(), key };
+        let (account, now) = (service.account(), service.stack.clock.now());
+        let day = Day::of(now).plus_days(1);
+        let live = Self { service, merchant, account, day };
+        // Otherwise, a test that runs at midnight would pay and refund on different days.
+        let noon = day.starts_at().plus_seconds(HALF_A_DAY_SECONDS).unwrap();
+        live.advance(noon.millis_since(now) / 1_000).await;
+        // The sweep after the advance could use up a fault that a test injects for a command.
+        live.wait_for_sweep(noon).await;
+        live
+    }
+
+    async fn advance(&self, seconds: i64) {
+        self.merchant.send("POST", "/_local/clock/advance", json!({"seconds": seconds})).await;
+    }
+
+    fn store(&self) -> Store {
+        Store::new(local::sdk::dynamodb(&self.service.stack.endpoints.dynamodb_url), "StateTable")
+    }
+
+    fn scope(&self) -> Scope {
+        Scope { account: self.service.stack.seed.first.id, mode: Mode::Live }
+    }
+
+    async fn sweep(&self) -> ConnectionSweep {
+        let stack = &self.service.stack;
+        let connection = ConnectionId::derive(&stack.bank_url, &stack.seed.bank.client_id);
+        self.store().get(&ConnectionSweep::key_of(connection)).await.unwrap().unwrap()
+    }
+
+    /// Waits until a sweep that began after `time` has ended.
+    async fn wait_for_sweep(&self, time: Timestamp) {
+        eventually("a sweep", async || {
+            let sweep = self.sweep().await;
+            (sweep.next_at > self.service.stack.clock.now()
+                && sweep.watermark.plus_seconds(60).unwrap() > time)
+                .then_some(())
+        })
+        .await;
+    }
+
+    /// Ends all further sweeps, so that a lost notification stays lost.
+    async fn stop_sweeps(&self) {
+        eventually("the sweeps are stopped", async || {
+            let sweep = self.sweep().await;
+            let next = ConnectionSweep { next_at: Timestamp::MAX, ..sweep.next_version() };
+            let stored =
+                self.store().commit(vec![Write::replace(&next, sweep.version).unwrap()]).await.unwrap();
+            (stored == CommitOutcome::Done).then_some(())
+        })
+        .await;
+    }
+
+    /// Creates a charge of this amount that is open for a day.
+    async fn charge(&self, amount: i64) -> Value {
+        let body = json!({"amount": amount, "expires_in": 86_400});
+        self.merchant.send("POST", "/v1/pix/charges", body).await
+    }
+
+    /// Creates a charge that only Maria may pay.
+    async fn charge_for_maria(&self) -> Value {
+        let customer = json!({"name": "Maria"});
+        let body = json!({"amount": 1000, "customer": customer, "expected_payer_tax_id": MARIA});
+        self.merchant.send("POST", "/v1/pix/charges", body).await
+    }
+
+    /// Pays a charge at the bank, which does not notify the service.
+    fn pay(&self, charge: &Value, request: PayRequest) -> Paid {
+        let bank = &self.service.stack.bank;
+        bank.inject_fault(FaultKind::LostNotification, 1);
+        let txid = charge["pix"]["txid"].as_str().unwrap().to_owned();
+        bank.pay(&PayRequest { txid, ..request }).unwrap()
+    }
+
+    /// Pays a charge by a Pix without its txid, and waits until the service has recorded the Pix.
+    async fn pay_unmatched(&self, charge: &Value) -> String {
+        let request = PayRequest { reported_txid: ReportedTxid::Missing, ..PayRequest::default() };
+        let id = self.pay(charge, request).end_to_end_id;
+        self.advance(400).await;
+        eventually("the Pix waits for an operator", async || {
+            let listed = self.receipts().await;
+            listed.iter().any(|payment| payment["end_to_end_id"] == id).then_some(())
+        })
+        .await;
+        id
+    }
+
+    async fn receipts(&self) -> Vec<Value> {
+        self.service.objects(&["receipts", "list", "--account", &self.account]).await
+    }
+
+    async fn wait_for_status(&self, charge: &Value, status: &str) -> Value {
+        let path = format!("/v1/charges/{}", charge["id"].as_str().unwrap());
+        eventually(status, async || {
+            let read = self.merchant.send("GET", &path, json!(null)).await;
+            (read["status"] == status).then_some(read)
+        })
+        .await
+    }
+
+    async fn paid(&self, amount: i64) -> Value {
+        let charge = self.charge(amount).await;
+        self.pay(&charge, PayRequest::default());
+        self.advance(400).await;
+        self.wait_for_status(&charge, "paid").await
+    }
+
+    async fn wait_for_return(&self, end_to_end_id: &str) {
+        eventually("the bank has returned the Pix", async || {
+            let books = self.service.stack.bank.snapshot();
+            let pix = books["pix"].as_array().unwrap().iter().find(|pix| pix["endToEndId"] == end_to_end_id);
+            (pix.unwrap()["devolucoes"][0]["status"] == "DEVOLVIDO").then_some(())
+        })
+        .await;
+    }
+
+    /// Reconciles the day. Returns the exit code, the differences and the summary.
+    async fn reconcile(&self) -> (Option<i32>, Vec<Value>, Value) {
+        let date = self.day.to_string();
+        let output = self.service.run(&["reconcile", "--account", &self.account, "--date", &date]).await;
+        let stdout = text(&output.stdout);
+        let mut lines: Vec<Value> = stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let summary = lines.pop().unwrap_or_else(|| panic!("{output:?}"));
+        (output.status.code(), lines, summary)
+    }
+
+    /// Returns the actions of the account's audit rows about a subject, oldest first.
+    async fn actions(&self, subject: &str) -> Vec<String> {
+        let rows = self.service.objects(&["audit", &self.account]).await;
+        let about = rows.iter().rev().filter(|row| row["subject"] == subject);
+        about.map(|row| row["action"].as_str().unwrap().to_owned()).collect()
+    }
+}
+
+#[tokio::test]
+async fn an_operator_applies_a_payment_that_matches_no_charge() {
+    let live = Live::start().await;
+    let (charge, other) = (live.charge(1000).await, live.charge(500).await);
+    let id = live.pay_unmatched(&charge).await;
+    let listed = live.receipts().await;
+    let [waiting] = listed.as_slice() else { panic!("{listed:?}") };
+    assert_eq!((&waiting["amount"], &waiting["state"]), (&json!(1000), &json!("unmatched")));
+    assert!(waiting["payer_document"].as_str().unwrap().starts_with("***."), "{waiting}");
+    assert_eq!(waiting["reason"], json!(null));
+
+    let (account, reason) = (live.account.as_str(), "the payer sent the proof of payment");
+    let apply = |id: &str, charge: &Value| {
+        let charge = charge["id"].as_str().unwrap();
+        ["receipts", "apply", id, charge, "--account", account, "--reason", reason].map(str::to_owned)
+    };
+    for (id, charge, refusal) in [
+        (id.as_str(), &other, "amount differs"),
+        ("E0000000020261121150000000000009", &charge, "no such payment"),
+    ] {
+        let refused = apply(id, charge);
+        let refused = live.service.run(&refused.each_ref().map(String::as_str)).await;
+        assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+        assert!(text(&refused.stderr).contains(refusal), "{refused:?}");
+    }
+    let applied = apply(&id, &charge);
+    // Repeating the command changes nothing.
+    for _time in 0..2 {
+        let printed = live.service.object(&applied.each_ref().map(String::as_str)).await;
+        assert_eq!((&printed["state"], &printed["status"]), (&json!("applied"), &json!("PAID")));
+    }
+    assert_eq!(live.wait_for_status(&charge, "paid").await["settlement"]["end_to_end_id"], id);
+    assert!(live.receipts().await.is_empty());
+    assert_eq!(live.actions(&id).await, ["receipt.apply"]);
+}
+
+#[tokio::test]
+async fn an_operator_returns_a_payment_that_matches_no_charge() {
+    let live = Live::start().await;
+    let id = live.pay_unmatched(&live.charge(1000).await).await;
+    let give_back = ["receipts", "return", &id, "--account", &live.account, "--reason", "not a customer"];
+    let returned = live.service.object(&give_back).await;
+    assert_eq!((&returned["state"], &returned["reason"]), (&json!("return_requested"), &json!("unmatched")));
+    live.wait_for_return(&id).await;
+    assert!(live.receipts().await.is_empty());
+    let refused = live.service.run(&give_back).await;
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    assert_eq!(live.actions(&id).await, ["receipt.return"]);
+}
+
+#[tokio::test]
+async fn an_operator_approves_or_returns_a_payment_that_is_held_for_review() {
+    let live = Live::start().await;
+    let (first, second) = (live.charge_for_maria().await, live.charge_for_maria().await);
+    let mut ids = Vec::new();
+    for charge in [&first, &second] {
+        live.service.stack.bank.inject_fault(FaultKind::MaskedPayer, 1);
+        ids.push(live.pay(charge, PayRequest::default()).end_to_end_id);
+    }
+    live.advance(400).await;
+    for charge in [&first, &second] {
+        live.wait_for_status(charge, "processing").await;
+    }
+    let list = ["review", "list", "--account", &live.account, "--mode", "live"];
+    let mut listed = live.service.objects(&list).await;
+    listed.sort_by_key(|charge| charge["charge"] != first["id"]);
+    let payments: Vec<&Value> = listed.iter().map(|charge| &charge["payment"]).collect();
+    assert_eq!(payments, [&json!(ids[0]), &json!(ids[1])]);
+    assert_eq!(listed[0]["expected_payer"], "***.379.955-**");
+
+    let decide = |decision, charge: &Value| {
+        let id = charge["id"].as_str().unwrap().to_owned();
+        ["review".to_owned(), decision, id, "--reason".to_owned(), "proof of payment".to_owned()]
+    };
+    let approve = decide("approve".to_owned(), &first);
+    let give_back = decide("return".to_owned(), &second);
+    // Repeating the same decision changes nothing.
+    for _time in 0..2 {
+        let approved = live.service.object(&approve.each_ref().map(String::as_str)).await;
+        assert_eq!((&approved["status"], &approved["reviewed"]), (&json!("PAID"), &json!("approve")));
+        let returned = live.service.object(&give_back.each_ref().map(String::as_str)).await;
+        assert_eq!((&returned["status"], &returned["reviewed"]), (&json!("REFUNDED"), &json!("return")));
+    }
+    let other = decide("return".to_owned(), &first);
+    let refused = live.service.failure(&other.each_ref().map(String::as_str)).await;
+    assert!(refused.contains("held for review"), "{refused}");
+    live.wait_for_return(&ids[1]).await;
+    assert!(live.service.objects(&list).await.is_empty());
+    assert_eq!(live.actions(first["id"].as_str().unwrap()).await, ["review.approve"]);
+    assert_eq!(live.actions(second["id"].as_str().unwrap()).await, ["review.return"]);
+}
+
+#[tokio::test]
+async fn a_review_of_a_test_charge_ends_by_the_same_commands() {
+    let service = AdminFixture::start().await;
+    let merchant = Merchant::of(&service);
+    let customer = json!({"name": "Maria"});
+    let body = json!({"amount": 1000, "customer": customer, "expected_payer_tax_id": MARIA});
+    let charge = merchant.send("POST", "/v1/pix/charges", body).await;
+    let id = charge["id"].as_str().unwrap();
+    merchant.send("POST", &format!("/v1/sandbox/charges/{id}/pay"), json!({"payer_tax_id": null})).await;
+    let account = service.account();
+    let listed = service.objects(&["review", "list", "--account", &account, "--mode", "test"]).await;
+    assert_eq!((listed.len(), &listed[0]["charge"]), (1, &json!(id)));
+    let live = service.objects(&["review", "list", "--account", &account, "--mode", "live"]).await;
+    assert!(live.is_empty());
+    let approved = service.object(&["review", "approve", id, "--reason", "proof of payment"]).await;
+    assert_eq!(approved["status"], "PAID");
+}
+
+#[tokio::test]
+async fn a_day_with_a_payment_and_its_refund_has_no_differences() {
+    let live = Live::start().await;
+    let charge = live.paid(1000).await;
+    let raw = charge["id"].as_str().unwrap().trim_start_matches("ch_").to_owned();
+    let body = json!({"amount": 400, "idempotencyKey": "refund-01", "strategy": "devolution"});
+    live.merchant.send("POST", &format!("/v1/payments/{raw}/refund"), body).await;
+    let path = format!("/v1/payments/{raw}/refunds");
+    eventually("the refund is completed", async || {
+        let listed = live.merchant.send("GET", &path, json!(null)).await;
+        (listed["data"][0]["status"] == "REFUNDED").then_some(())
+    })
+    .await;
+    // Older than an hour, a difference would not be pending.
+    live.advance(4_000).await;
+    let (code, differences, summary) = live.reconcile().await;
+    assert_eq!((code, differences), (Some(0), Vec::new()), "{summary}");
+    let counts = ["pix", "amount", "returns", "differences", "pending"].map(|name| &summary[name]);
+    assert_eq!(counts, [&json!(1), &json!(1000), &json!(1), &json!(0), &json!(0)]);
+    assert_eq!(summary["date"], live.day.to_string());
+}
+
+#[tokio::test]
+async fn a_pix_that_is_not_recorded_is_pending_for_an_hour_and_then_a_difference() {
+    let live = Live::start().await;
+    let charge = live.paid(1000).await;
+    live.stop_sweeps().await;
+    let unseen =
+        live.pay(&live.charge(500).await, PayRequest { amount: Cents::new(500), ..PayRequest::default() });
+    live.advance(60).await;
+    let (code, pending, summary) = live.reconcile().await;
+    assert_eq!((code, pending.len(), &pending[0]["state"]), (Some(0), 1, &json!("pending")), "{summary}");
+    live.advance(4_000).await;
+    let (code, differences, summary) = live.reconcile().await;
+    assert_eq!((code, &summary["differences"], &summary["pix"]), (Some(1), &json!(1), &json!(2)));
+    let [missing] = differences.as_slice() else { panic!("{differences:?}") };
+    let shown = ["state", "kind", "end_to_end_id", "bank_amount"].map(|name| missing[name].clone());
+    assert_eq!(shown, [json!("difference"), json!("missing"), json!(unseen.end_to_end_id), json!(500)]);
+
+    // A copy of the payment's rows under another id is a record that the bank does not list.
+    let (store, scope) = (live.store(), live.scope());
+    let paid = charge["settlement"]["end_to_end_id"].as_str().unwrap();
+    let key = IncomingPayment::key_of(&scope, &paid.parse().unwrap());
+    let incoming = store.get::<IncomingPayment>(&key).await.unwrap().unwrap();
+    let copy = IncomingPayment { payment_id: "E0copy".parse().unwrap(), ..incoming.clone() };
+    let wrong = IncomingPayment { amount: domain::money::Amount::MIN, version: 9, ..incoming.clone() };
+    let posted =
+        store.range(&Posting::partition(&scope), ("wallet#", "wallet#~"), Order::OldestFirst, 9).await;
+    let mut posting: Posting = from_item(posted.unwrap().remove(0)).unwrap();
+    posting.id = PostingId::new(posting.at, [7; 10]);
+    posting.subject.payment = Some(copy.payment_id.clone());
+    let writes = vec![
+        Write::insert(&copy).unwrap(),
+        Write::insert(&posting).unwrap(),
+        Write::replace(&wrong, incoming.version).unwrap(),
+    ];
+    assert_eq!(store.commit(writes).await.unwrap(), CommitOutcome::Done);
+    let (code, differences, _) = live.reconcile().await;
+    let kinds: Vec<&Value> = differences.iter().map(|difference| &difference["kind"]).collect();
+    assert_eq!((code, kinds), (Some(1), vec![&json!("missing"), &json!("unknown"), &json!("differing")]));
+    assert_eq!(differences[1]["end_to_end_id"], "E0copy");
+}
+
+#[tokio::test]
+async fn a_bank_that_cannot_be_read_is_never_without_differences() {
+    let live = Live::start().await;
+    live.service.stack.bank.inject_fault(FaultKind::Http500, 100);
+    let today = live.day.to_string();
+    let tomorrow = live.day.plus_days(1).to_string();
+    let without_bank = live.service.stack.seed.other.id.to_string();
+    for (account, date, reason) in [
+        (&live.account, &today, "the bank can't be read"),
+        (&live.account, &tomorrow, "has not begun"),
+        (&without_bank, &today, "has no acquirer"),
+    ] {
+        let output = live.service.run(&["reconcile", "--account", account, "--date", date]).await;
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        assert!(output.stdout.is_empty() && text(&output.stderr).contains(reason), "{output:?}");
+    }
+}
