@@ -1,7 +1,7 @@
 //! Tests of live charges at the local bank: creation, payment, expiry, cancellation, refunds and returns.
 
 use axum::http::Method;
-use bank::{Cents, FaultKind, PayRequest, Payer, ReportedTxid};
+use bank::{Cents, FaultKind, MedNature, PayRequest, Payer, ReportedTxid};
 use domain::acquirer::ConnectionSweep;
 use domain::ids::ConnectionId;
 use local::stack::Options;
@@ -465,4 +465,19 @@ async fn provider_status_shows_the_cob_without_documents() {
     assert_eq!(status["rawResponse"]["pix"][0]["valor"], "10.00");
     live.fault(FaultKind::Http500, 1);
     assert_eq!(live.client.get(&path).await.problem(), (503, "api_error", "service_unavailable"));
+}
+
+#[tokio::test]
+async fn a_refund_fails_when_a_devolucao_by_med_has_used_up_the_payment() {
+    let live = Live::start().await;
+    let charge = live.paid("order-00001").await;
+    let end_to_end_id = charge["settlement"]["end_to_end_id"].as_str().unwrap();
+    // The refund is accepted while the bank does not answer, and the bank returns the whole Pix by MED.
+    live.fault(FaultKind::Http500, 1);
+    let body = json!({"amount": 300, "idempotencyKey": "refund-01", "strategy": "devolution"});
+    live.refund(&charge, body).await.expect(201);
+    live.service.stack.bank.open_med_devolucao(end_to_end_id, None, MedNature::Fraud).unwrap();
+    live.service.advance_seconds(130).await;
+    live.wait_for_refund(&charge, "FAILED").await;
+    eventually("the whole amount is lost", async || (live.balance().await == 0).then_some(())).await;
 }

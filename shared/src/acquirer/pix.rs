@@ -363,7 +363,14 @@ impl PixBank {
                     .await
                 {
                     Ok(devolucao) => devolucao,
-                    Err(error) => return Ok((undecided(refund, now, &error, poll_again), None)),
+                    Err(error) => {
+                        let is_refused = matches!(error, ApiError::Refused { .. });
+                        if is_refused && self.is_used_up(refund, &end_to_end_id, &id).await? {
+                            tracing::error!(refund = %refund.id, "other devoluções have used up a payment, so its refund fails");
+                            return Ok((RefundProgress::Ended(RefundOutcome::Failed), None));
+                        }
+                        return Ok((undecided(refund, now, &error, poll_again), None));
+                    }
                 }
             }
         };
@@ -374,6 +381,24 @@ impl PixBank {
             DevolucaoStatus::InProgress | DevolucaoStatus::Other(_) => poll_again,
         };
         Ok((progress, rtr_id))
+    }
+
+    /// Whether other devoluções, which the bank has executed, leave no room for a refund that the bank does
+    /// not know. Then the bank can never execute it. A MED devolução is the usual cause.
+    async fn is_used_up(
+        &self,
+        refund: &Refund,
+        end_to_end_id: &EndToEndId,
+        id: &str,
+    ) -> Result<bool, AcquirerError> {
+        let Some(pix) = self.client.at(Priority::Settle).get_pix(end_to_end_id).await? else {
+            return Ok(false);
+        };
+        let executed = |item: &&Devolucao| item.status == DevolucaoStatus::Returned;
+        let returned = pix.returns.iter().filter(executed).map(|item| i128::from(item.amount.minor())).sum();
+        let room = i128::from(pix.amount.minor()).saturating_sub(returned);
+        let is_known = pix.returns.iter().any(|item| item.id == id);
+        Ok(!is_known && room < i128::from(refund.share.gross.minor()))
     }
 
     async fn cashout_progress(

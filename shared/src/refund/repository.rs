@@ -265,7 +265,15 @@ impl Refunds {
             let refund = reuse_or_read(&mut just_read, self.get_existing(id)).await?;
             let refund = self.claim(refund, now).await?.with_rtr_id(rtr_id.clone());
             let charge = self.charge(id).await?.read_at(now);
-            let Some(step) = refund.ended(&charge, end, now)? else { return Ok(refund) };
+            let step = match refund.ended(&charge, end, now) {
+                Ok(Some(step)) => step,
+                Ok(None) => return Ok(refund),
+                // Another caller may have ended the refund after it was read here, but before its charge was.
+                Err(error) => {
+                    let current = self.get_existing(id).await?;
+                    return if current.is_done() { Ok(current) } else { Err(error.into()) };
+                }
+            };
             let mut writes = vec![
                 Write::replace(&step.refund, refund.version)?,
                 Write::replace(&step.charge, charge.version)?,

@@ -65,7 +65,7 @@ impl Receipts {
         Self { charges: Charges::new(store.clone()), store }
     }
 
-    /// Returns a page of the payments of a scope that wait for an operator, newest first, at most [`PAGE`]. The
+    /// Returns a page of the payments of a scope that wait for an operator, newest first, at most 100. The
     /// page begins after `cursor`, the last payment of the previous page. Also returns whether more follow.
     pub async fn waiting(
         &self,
