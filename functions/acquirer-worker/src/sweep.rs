@@ -72,8 +72,9 @@ impl AcquirerWorker {
             sweep = stored;
         }
         let longest = i64::from(bank.settings().max_period_seconds).min(MAX_PERIOD_SECONDS);
-        let end = plus(now, -BEHIND_SECONDS);
         let mut from = plus(sweep.watermark, -OVERLAP_SECONDS).max(sweep.created_at);
+        // In its first seconds, a connection has an empty period.
+        let end = plus(now, -BEHIND_SECONDS).max(from);
         loop {
             let to = plus(from, longest).min(end);
             self.store_period(bank, (from, to), None).await?;
