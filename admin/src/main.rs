@@ -177,7 +177,7 @@ async fn main() -> ExitCode {
 
 impl Command {
     /// Returns the exit code when the command can't run to its end. A reconciliation uses exit code 1 for
-    /// differences, so that a script can tell them from a bank that can't be read.
+    /// differences, so that a script can distinguish them from a bank that can't be read.
     fn exit_code_of_failure(&self) -> ExitCode {
         match self {
             Self::Reconcile(_) => ExitCode::from(NOTHING_COMPARED),

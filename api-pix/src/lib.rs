@@ -7,7 +7,7 @@
 //! Banks differ in what the Central Bank's document leaves open. So answers are parsed tolerantly: unknown
 //! fields are ignored, and unknown values of a status are kept. Amounts are never floating-point numbers.
 //!
-//! The crate knows no charge and no database. Whoever calls it decides what an error means for a charge; see
+//! The crate knows no charge and no database. The caller decides what an error means for a charge; see
 //! [`ApiError`].
 //!
 //! Logs have the level `debug` and contain no body, no token and no query string.

@@ -52,7 +52,7 @@ impl Client {
         body.map(|body| cob_of(&body, txid)).transpose()
     }
 
-    /// Removes a cob, so that nobody can pay it: `PATCH /cob/{txid}`. The bank refuses it if the cob is not
+    /// Removes a cob, so that it can't be paid: `PATCH /cob/{txid}`. The bank refuses it if the cob is not
     /// active.
     pub async fn remove_cob(&self, txid: &str) -> Result<Cob, ApiError> {
         check_id(txid, TXID_CHARS, TXID_RULE)?;

@@ -80,6 +80,12 @@ impl Timestamp {
             .and_then(|m| self.plus_millis(m))
     }
 
+    /// Adds seconds, which may be negative. The result stays within the years 1970 to 9999.
+    #[must_use]
+    pub fn saturating_plus_seconds(self, seconds: i64) -> Self {
+        self.plus_seconds(seconds).unwrap_or(if seconds < 0 { Self::MIN } else { Self::MAX })
+    }
+
     /// Adds milliseconds, which may be negative. Fails outside the years 1970 to 9999.
     pub fn plus_millis(self, millis: i64) -> Result<Self, TimestampError> {
         self.0.checked_add(millis).ok_or(TimestampError::OutOfRange).and_then(Self::from_millis)

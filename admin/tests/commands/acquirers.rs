@@ -627,7 +627,7 @@ async fn the_payer_filter_is_verified_by_a_known_payment() {
         let show = ["accounts", "show-acquirer", &fixture.account];
         fixture.service.object(&show).await["filter_verified"].as_bool().unwrap()
     };
-    // Nobody knows the payer of this Pix.
+    // The bank does not report who paid this Pix.
     fixture.pay(Payer::Unreported).await;
     assert_eq!(fixture.check(&[]).await.0["payer filter"], "not_verified");
     // The payer has the first document that the check tries, so it must try another one.

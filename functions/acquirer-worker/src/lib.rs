@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use aws_lambda_events::sqs::SqsEvent;
 use aws_lambda_events::streams::SqsEventResponse;
-use domain::account::Account;
 use domain::acquirer::AcquirerName;
 use domain::charge::transition::Finalised;
 use domain::charge::{Charge, TransactionStatus};
@@ -123,7 +122,7 @@ impl AcquirerWorker {
         if charge.status != TransactionStatus::Pending || charge.is_leased(now) {
             return Ok(());
         }
-        let account = self.account_of(&charge).await?;
+        let account = self.payments.account_of(&charge).await?;
         let acquirer = self.acquirers.of_charge(&charge).await?;
         let charge = match charge.acquirer {
             AcquirerName::Sandbox => charge,
@@ -178,11 +177,6 @@ impl AcquirerWorker {
         }
         let reason = "The acquirer did not answer in time.".to_owned();
         Ok(Finalised::Refused { reason, code: "acquirer_unavailable".to_owned() })
-    }
-
-    async fn account_of(&self, charge: &Charge) -> Result<Account, WorkError> {
-        let account = self.store.get::<Account>(&Account::key_of(&charge.scope.account)).await?;
-        account.ok_or(WorkError::Missing("the account of a charge does not exist"))
     }
 
     /// Claims a pending refund and polls the acquirer for its progress. If the refund has not ended, a later

@@ -72,16 +72,17 @@ impl AcquirerWorker {
             sweep = stored;
         }
         let longest = i64::from(bank.settings().max_period_seconds).min(MAX_PERIOD_SECONDS);
-        let mut from = plus(sweep.watermark, -OVERLAP_SECONDS).max(sweep.created_at);
+        let mut from = sweep.watermark.saturating_plus_seconds(-OVERLAP_SECONDS).max(sweep.created_at);
         // In its first seconds, a connection has an empty period.
-        let end = plus(now, -BEHIND_SECONDS).max(from);
+        let end = now.saturating_plus_seconds(-BEHIND_SECONDS).max(from);
         loop {
-            let to = plus(from, longest).min(end);
+            let to = from.saturating_plus_seconds(longest).min(end);
             self.store_period(bank, (from, to), None).await?;
             let is_done = to >= end;
             if is_done || to > sweep.watermark {
                 let watermark = to.max(sweep.watermark);
-                let next_at = if is_done { plus(now, PAUSE_SECONDS) } else { sweep.next_at };
+                let next_at =
+                    if is_done { now.saturating_plus_seconds(PAUSE_SECONDS) } else { sweep.next_at };
                 let next =
                     ConnectionSweep { watermark, next_at, failing_since: None, ..sweep.next_version() };
                 let Some(stored) = self.store_sweep(&sweep, next).await? else { return Ok(()) };
@@ -118,9 +119,9 @@ impl AcquirerWorker {
     /// Reads all returned Pix of the last 90 days, because a devolução may be much later than its Pix.
     async fn sweep_returns(&self, bank: &PixBank, since: Timestamp, now: Timestamp) -> Result<(), WorkError> {
         let longest = i64::from(bank.settings().max_period_seconds);
-        let mut from = plus(now, -RETURNS_SECONDS).max(since);
+        let mut from = now.saturating_plus_seconds(-RETURNS_SECONDS).max(since);
         while from < now {
-            let to = plus(from, longest).min(now);
+            let to = from.saturating_plus_seconds(longest).min(now);
             self.store_period(bank, (from, to), Some(true)).await?;
             from = if to < now { to } else { break };
         }
@@ -200,7 +201,7 @@ impl AcquirerWorker {
         } else {
             tracing::warn!(%connection, %error, "a bank could not be read; the sweep is repeated");
         }
-        let next_at = plus(now, RETRY_SECONDS);
+        let next_at = now.saturating_plus_seconds(RETRY_SECONDS);
         let next = ConnectionSweep { failing_since: Some(since), next_at, ..sweep.next_version() };
         // Parts of the period may be stored already, and the row newer. Then the newer row stays.
         self.store_sweep(sweep, next).await.map(|_stored_or_superseded| ())
@@ -212,8 +213,3 @@ const RETRY_SECONDS: i64 = 60;
 
 /// How often a period is read again because its number of Pix changed.
 const MAX_RESTARTS: u32 = 3;
-
-fn plus(at: Timestamp, seconds: i64) -> Timestamp {
-    let limit = if seconds < 0 { Timestamp::MIN } else { Timestamp::MAX };
-    at.plus_seconds(seconds).unwrap_or(limit)
-}

@@ -220,14 +220,14 @@ impl Scheduler {
             Ok(action) => Ok(action),
             Err(error) => {
                 tracing::error!(pk = due.key.pk, sk = due.key.sk, %error, "a due row can't be processed; it is postponed");
-                self.store.postpone(due, later(now, RETRY_FAILED_SECONDS)).await?;
+                self.store.postpone(due, now.saturating_plus_seconds(RETRY_FAILED_SECONDS)).await?;
                 Ok(DueAction::Nothing)
             }
         }
     }
 
     async fn start_delivery(&self, due: &DueRow, now: Timestamp) -> Result<DueAction, WorkError> {
-        let next = later(now, NEXT_LOOK_SECONDS);
+        let next = now.saturating_plus_seconds(NEXT_LOOK_SECONDS);
         let Some(item) = self.store.postpone(due, next).await? else { return Ok(DueAction::Nothing) };
         let delivery: Delivery = from_item(item)?;
         if !delivery.listed {
@@ -269,7 +269,7 @@ impl Scheduler {
     }
 
     async fn sweep(&self, due: &DueRow, now: Timestamp) -> Result<DueAction, WorkError> {
-        let postponed = self.store.postpone(due, later(now, NEXT_SWEEP_SECONDS)).await?;
+        let postponed = self.store.postpone(due, now.saturating_plus_seconds(NEXT_SWEEP_SECONDS)).await?;
         let Some(item) = postponed else { return Ok(DueAction::Nothing) };
         let sweep: ConnectionSweep = from_item(item)?;
         Ok(DueAction::Acquirer(AcquirerMessage::Sweep(sweep.connection)))
@@ -335,11 +335,7 @@ impl Scheduler {
 /// so each pause is about twice as long as the previous one.
 fn next_poll_at(since: Timestamp, now: Timestamp) -> Timestamp {
     let age_seconds = now.millis_since(since).div_euclid(1_000);
-    later(now, age_seconds.clamp(NEXT_LOOK_SECONDS, MAX_POLL_SECONDS))
-}
-
-fn later(now: Timestamp, seconds: i64) -> Timestamp {
-    now.plus_seconds(seconds).unwrap_or(Timestamp::MAX)
+    now.saturating_plus_seconds(age_seconds.clamp(NEXT_LOOK_SECONDS, MAX_POLL_SECONDS))
 }
 
 #[cfg(test)]
@@ -370,7 +366,10 @@ mod tests {
         2026-11-22T14:32:00.000Z
         ");
         // The clock of the machine that created the row may be ahead of this machine's.
-        assert_eq!(next_poll_at(later(since, 60), since), later(since, NEXT_LOOK_SECONDS));
+        assert_eq!(
+            next_poll_at(since.saturating_plus_seconds(60), since),
+            since.saturating_plus_seconds(NEXT_LOOK_SECONDS)
+        );
         assert_eq!(next_poll_at(Timestamp::MIN, Timestamp::MAX), Timestamp::MAX);
     }
 }

@@ -284,8 +284,8 @@ impl PixBank {
                     let query = PixQuery {
                         txid: Some(txid.to_owned()),
                         ..PixQuery::period(
-                            earlier(since, LOOKUP_MARGIN_SECONDS),
-                            later(now, LOOKUP_MARGIN_SECONDS),
+                            since.saturating_plus_seconds(-LOOKUP_MARGIN_SECONDS),
+                            now.saturating_plus_seconds(LOOKUP_MARGIN_SECONDS),
                         )
                     };
                     let page = client.list_pix(&query).await?;
@@ -317,8 +317,10 @@ impl PixBank {
             return Ok(Some(document));
         }
         let Some(expected) = expected.filter(|_| self.settings.filter_verified) else { return Ok(None) };
-        let period =
-            PixQuery::period(earlier(pix.at, LOOKUP_MARGIN_SECONDS), later(pix.at, LOOKUP_MARGIN_SECONDS));
+        let period = PixQuery::period(
+            pix.at.saturating_plus_seconds(-LOOKUP_MARGIN_SECONDS),
+            pix.at.saturating_plus_seconds(LOOKUP_MARGIN_SECONDS),
+        );
         let query = PixQuery { txid: pix.txid.clone(), payer: Some(*expected), ..period };
         let page = self.client.at(Priority::Settle).list_pix(&query).await?;
         let is_listed = page.pix.iter().any(|listed| listed.end_to_end_id == pix.end_to_end_id);
@@ -527,15 +529,7 @@ fn end_to_end_id(payment: &AcquirerPaymentId) -> Result<EndToEndId, AcquirerErro
 
 fn next_poll(since: Timestamp, now: Timestamp) -> Timestamp {
     let (least, most) = POLL_SECONDS;
-    later(now, now.millis_since(since).div_euclid(1_000).clamp(least, most))
-}
-
-fn later(at: Timestamp, seconds: i64) -> Timestamp {
-    at.plus_seconds(seconds).unwrap_or(Timestamp::MAX)
-}
-
-fn earlier(at: Timestamp, seconds: i64) -> Timestamp {
-    at.plus_seconds(seconds.saturating_neg()).unwrap_or(Timestamp::MIN)
+    now.saturating_plus_seconds(now.millis_since(since).div_euclid(1_000).clamp(least, most))
 }
 
 /// Returns the cob's BR Code. The bank's own code is checked before a payer sees it: it must parse, its CRC

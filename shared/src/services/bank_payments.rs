@@ -218,7 +218,8 @@ impl BankPayments {
         Ok(self.charges.finalise(charge, finalised, now).await?)
     }
 
-    async fn account_of(&self, charge: &Charge) -> Result<Account, WorkError> {
+    /// Reads the account of a charge.
+    pub async fn account_of(&self, charge: &Charge) -> Result<Account, WorkError> {
         let account = self.store.get::<Account>(&Account::key_of(&charge.scope.account)).await?;
         account.ok_or(WorkError::Missing("the account of a charge does not exist"))
     }

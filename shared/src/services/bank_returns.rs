@@ -9,6 +9,7 @@ use domain::wallet::Posting;
 use crate::WorkError;
 use crate::acquirer::PixBank;
 use crate::acquirer::pix::ReturnProgress;
+use crate::services::receipts::Receipts;
 use crate::store::{Store, StoreError, Write};
 use crate::wallet::counters::{self, DebitCheck};
 
@@ -19,12 +20,13 @@ const MAX_ATTEMPTS: u32 = 5;
 #[derive(Clone, Debug)]
 pub struct Returns {
     store: Store,
+    receipts: Receipts,
 }
 
 impl Returns {
     /// Creates the repository on a store.
     pub fn new(store: Store) -> Self {
-        Self { store }
+        Self { receipts: Receipts::new(store.clone()), store }
     }
 
     /// Reads an incoming payment.
@@ -33,7 +35,7 @@ impl Returns {
         scope: &Scope,
         payment: &AcquirerPaymentId,
     ) -> Result<Option<IncomingPayment>, StoreError> {
-        self.store.get(&IncomingPayment::key_of(scope, payment)).await
+        self.receipts.find(scope, payment).await
     }
 
     /// Whether a devolução of a recorded Pix is an attempt of its automatic return.

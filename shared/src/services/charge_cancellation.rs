@@ -1,5 +1,5 @@
-//! Cancels a charge at the merchant's request. A live charge is removed at its bank first, so that nobody can
-//! pay a cancelled charge. If the process dies after that, the repeated request finds the charge removed.
+//! Cancels a charge at the merchant's request. A live charge is removed at its bank first, so that a
+//! cancelled charge can't be paid. If the process dies after that, the repeated request finds the charge removed.
 
 use std::time::Duration;
 

@@ -410,15 +410,18 @@ pub async fn reconcile(
 
 /// Reads the Pix of the day, and then all returned Pix of the days before.
 async fn read_bank(bank: &PixBank, day: Day, now: Timestamp) -> Result<BankRecords, ReconciliationError> {
-    let end = plus(day.ends_at(), MARGIN_SECONDS).min(plus(now, -BEHIND_SECONDS));
+    let end = day
+        .ends_at()
+        .saturating_plus_seconds(MARGIN_SECONDS)
+        .min(now.saturating_plus_seconds(-BEHIND_SECONDS));
     let mut records = BankRecords::default();
-    let received_from = plus(day.starts_at(), -MARGIN_SECONDS);
+    let received_from = day.starts_at().saturating_plus_seconds(-MARGIN_SECONDS);
     let returned_from = day.minus_days(RETURNS_DAYS).starts_at();
     for (from, with_return) in [(received_from, None), (returned_from, Some(true))] {
         let length = i64::from(bank.settings().max_period_seconds.max(1));
         let mut from = from;
         loop {
-            let to = plus(from, length).min(end);
+            let to = from.saturating_plus_seconds(length).min(end);
             read_period(bank, PixQuery { with_return, ..PixQuery::period(from, to) }, &mut records).await?;
             if to >= end {
                 break;
@@ -563,7 +566,7 @@ impl Records<'_> {
     /// Reads the postings of a scope since the day began.
     async fn posted(self, scope: &Scope) -> Result<Posted, StoreError> {
         let mut posted = Posted::default();
-        let first = PostingId::first_at(plus(self.day.starts_at(), -CLOCK_SECONDS));
+        let first = PostingId::first_at(self.day.starts_at().saturating_plus_seconds(-CLOCK_SECONDS));
         let last = PostingId::last_at(Timestamp::MAX);
         for sort in [Posting::wallet_sort, Posting::other_sort] {
             let (mut from, to) = (sort(Currency::BRL, first), sort(Currency::BRL, last));
@@ -615,11 +618,6 @@ impl Posted {
 
 fn live(account: AccountId) -> Scope {
     Scope { account, mode: Mode::Live }
-}
-
-fn plus(at: Timestamp, seconds: i64) -> Timestamp {
-    let limit = if seconds < 0 { Timestamp::MIN } else { Timestamp::MAX };
-    at.plus_seconds(seconds).unwrap_or(limit)
 }
 
 #[cfg(test)]

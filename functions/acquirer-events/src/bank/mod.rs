@@ -67,8 +67,8 @@ impl BankNotifications {
     }
 }
 
-/// Builds the routes of banks' notifications and of MED notices. Some banks append `/pix` to the registered URL, so both paths
-/// exist.
+/// Builds the routes of banks' notifications and of MED notices. Some banks append `/pix` to the registered
+/// URL, so both paths exist.
 pub fn router(bank: BankNotifications) -> Router {
     let routes = Router::new()
         .route("/v1/acquirer-events/{account}/{token}", post(pix::receive))

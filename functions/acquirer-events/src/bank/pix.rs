@@ -111,7 +111,7 @@ async fn stored_items(
     Ok(found.into_iter().filter_map(|item| Some((key_of_item(&item)?, item))).collect())
 }
 
-/// The attributes of a charge that tell whether the account created it at this bank.
+/// The attributes of a charge that show whether the account created it at this bank.
 #[derive(Deserialize)]
 struct ChargeOwner {
     scope: Scope,
