@@ -18,6 +18,10 @@ pub(crate) struct Arguments {
     /// An account that uses the bank connection (acc_…)
     #[arg(long)]
     account: AccountId,
+    /// A connection that the account used before, as `accounts show-acquirer` lists it in `retired` [default:
+    /// the current connection]
+    #[arg(long)]
+    connection: Option<ConnectionId>,
     /// The day in São Paulo, such as 2026-11-21
     #[arg(long)]
     date: Day,
@@ -58,7 +62,8 @@ pub(crate) async fn run(stack: &Stack, arguments: Arguments) -> Result<CommandOu
     let banks = Banks::new(stack.acquirers()?.clone(), stack.clock.clone());
     print_stack(stack);
     let day = arguments.date;
-    let reconciled = reconcile(&stack.store, &banks, account, day, stack.clock.now()).await?;
+    let reconciled =
+        reconcile(&stack.store, &banks, (account, arguments.connection), day, stack.clock.now()).await?;
     let found = &reconciled.comparison;
     for (state, differences) in [(State::Difference, &found.differences), (State::Pending, &found.pending)] {
         for difference in differences {

@@ -140,6 +140,12 @@ impl Client {
         parse(&body, url).map(|url| Some(Webhook { url }))
     }
 
+    /// Removes the registered URL of a Pix key: `DELETE /webhook/{chave}`. It also succeeds if there is none.
+    pub async fn delete_webhook(&self, key: &PixKey) -> Result<(), ApiError> {
+        let request = ApiRequest::new("delete_webhook", Method::DELETE, &["webhook", key.as_str()]);
+        found(self.call(request).await).map(drop)
+    }
+
     /// Sends a Pix, in the dialect `local`: `PUT /pix-out/{id}`. The same request again returns the same Pix.
     pub async fn put_pix_out(&self, id: &str, pix_out: &NewPixOut) -> Result<PixOut, ApiError> {
         check_id(id, ID_CHARS, PIX_OUT_ID_RULE)?;

@@ -81,6 +81,26 @@ pub(super) async fn registered<'a>(
     })
 }
 
+/// Removes the URL for notifications of a Pix key at the bank, if it is ours. The URL of another service
+/// remains.
+pub(super) async fn unregister(
+    client: &Client,
+    key: &PixKey,
+    callback: Option<&CallbackSettings>,
+) -> Result<(), Box<dyn Error>> {
+    let Some(callback) = callback else { return Ok(()) };
+    let removed = match registered(client, key, callback).await {
+        Ok(Registered::Ours(_)) => client.delete_webhook(key).await,
+        Ok(Registered::Nothing | Registered::Other) => Ok(()),
+        Err(error) => Err(error),
+    };
+    Ok(removed.map_err(|error| {
+        format!(
+            "nothing was changed, because the URL can't be removed at the bank: {error}. --no-remove-webhook skips it"
+        )
+    })?)
+}
+
 /// Returns the hash of the token that the bank uses. `None`: it uses none of ours.
 pub(super) async fn token_in_use(
     client: &Client,

@@ -11,7 +11,7 @@ use std::error::Error;
 use std::io::Write;
 
 use clap::Subcommand;
-use domain::ids::AccountId;
+use domain::ids::{AccountId, ConnectionId};
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 use shared::acquirer::configuration::{
@@ -42,7 +42,10 @@ pub(crate) enum Command {
     /// Check what works at an account's bank; exit code 1 if something fails
     #[command(name = "check-acquirer")]
     Check(Box<CheckAcquirer>),
-    /// Remove an account's acquirer
+    /// Remove an account's acquirer, so that the account can create no live charges
+    ///
+    /// The credentials and the URL at the bank remain, so that open charges, refunds and returns end.
+    /// `forget-acquirer` removes them.
     #[command(name = "remove-acquirer")]
     Remove {
         /// The account (acc_…)
@@ -50,6 +53,11 @@ pub(crate) enum Command {
         #[command(flatten)]
         operator: OperatorArguments,
     },
+    /// Remove the credentials of an acquirer that the account replaced or removed, and its URL at the bank
+    ///
+    /// Afterwards the account's charges, refunds and returns at this bank can't end.
+    #[command(name = "forget-acquirer")]
+    Forget(Forget),
     /// Create another token for the URL of notifications, and register that URL at the bank
     ///
     /// The URL is printed once. The earlier token remains valid until --drop-old.
@@ -77,6 +85,19 @@ pub(crate) struct Rotate {
     operator: OperatorArguments,
 }
 
+#[derive(clap::Args, Debug)]
+pub(crate) struct Forget {
+    /// The account (acc_…)
+    id: AccountId,
+    /// The bank connection, as `show-acquirer` lists it in `retired`
+    connection: ConnectionId,
+    /// Do not call the bank: the URL for notifications remains registered there
+    #[arg(long)]
+    no_remove_webhook: bool,
+    #[command(flatten)]
+    operator: OperatorArguments,
+}
+
 pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcome, Box<dyn Error>> {
     let acquirers = stack.acquirers()?;
     let now = stack.clock.now();
@@ -84,20 +105,31 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
         Command::Set(arguments) => Box::pin(set(stack, &arguments)).await?,
         Command::Show { id } => {
             let account = stack.existing_account(&id).await?.id;
-            let found = acquirers.find(&account).await?.ok_or(SettingsError::NoAcquirer(account))?;
-            print_json(&view(&found, acquirers.callback_settings(&account).await?.as_ref())?)?;
+            let retired = acquirers.retired(&account).await?;
+            let callback = acquirers.callback_settings(&account).await?;
+            let mut shown = match acquirers.find(&account).await? {
+                Some(found) => view(&found, callback.as_ref())?,
+                None if retired.is_empty() => return Err(SettingsError::NoAcquirer(account).into()),
+                None => json!({"account": account, "callback": callback.as_ref().map(CallbackView::new)}),
+            };
+            if let Some(fields) = shown.as_object_mut().filter(|_| !retired.is_empty()) {
+                let views: Result<Vec<Value>, _> = retired.iter().map(acquirer_view).collect();
+                fields.insert("retired".to_owned(), views?.into());
+            }
+            print_json(&shown)?;
         }
         Command::Check(arguments) => return Box::pin(check::run(stack, &arguments)).await,
         Command::Remove { id, operator } => {
             let account = stack.existing_account(&id).await?.id;
             print_stack(stack);
             let removed = Box::pin(acquirers.remove(account, &operator.operator(), now)).await?;
-            let mut removed = view(&removed.ok_or(SettingsError::NoAcquirer(account))?, None)?;
+            let mut removed = acquirer_view(&removed.ok_or(SettingsError::NoAcquirer(account))?)?;
             if let Some(fields) = removed.as_object_mut() {
                 fields.insert("removed".to_owned(), true.into());
             }
             print_json(&removed)?;
         }
+        Command::Forget(arguments) => Box::pin(forget(stack, arguments)).await?,
         Command::RotateCallbackToken(rotate) => Box::pin(rotate_callback_token(stack, rotate)).await?,
         Command::RotateMedSecret { id, operator } => {
             let account = stack.existing_account(&id).await?.id;
@@ -180,12 +212,44 @@ async fn rotate_callback_token(stack: &Stack, rotate: Rotate) -> Result<(), Box<
     bank::register(&client, key, &url).await
 }
 
+/// Forgets a retired acquirer. The URL is removed at the bank first, because that needs the credentials.
+async fn forget(stack: &Stack, arguments: Forget) -> Result<(), Box<dyn Error>> {
+    let acquirers = stack.acquirers()?;
+    let now = stack.clock.now();
+    let account = stack.existing_account(&arguments.id).await?.id;
+    let connection = arguments.connection;
+    let found = acquirers.find_retired(&account, connection).await?;
+    let settings = found.ok_or(SettingsError::NotRetired(account, connection))?.settings;
+    print_stack(stack);
+    if arguments.no_remove_webhook {
+        writeln!(std::io::stderr(), "the URL was not removed at the bank")?;
+    } else {
+        let callback = acquirers.callback_settings(&account).await?;
+        let callback = callback.as_ref().and_then(|callback| callback.of_connection(connection));
+        Box::pin(bank::unregister(&connect(stack, &settings)?, &settings.pix_key, callback)).await?;
+    }
+    let forgotten =
+        Box::pin(acquirers.forget(account, connection, &arguments.operator.operator(), now)).await?;
+    let mut shown = acquirer_view(&forgotten)?;
+    if let Some(fields) = shown.as_object_mut() {
+        fields.insert("forgotten".to_owned(), true.into());
+    }
+    print_json(&shown)
+}
+
 fn view(acquirer: &AccountAcquirer, callback: Option<&CallbackSettings>) -> Result<Value, serde_json::Error> {
+    let mut shown = acquirer_view(acquirer)?;
+    if let Some(fields) = shown.as_object_mut() {
+        fields.insert("callback".to_owned(), serde_json::to_value(callback.map(CallbackView::new))?);
+    }
+    Ok(shown)
+}
+
+fn acquirer_view(acquirer: &AccountAcquirer) -> Result<Value, serde_json::Error> {
     let mut shown = serde_json::to_value(AcquirerView::new(&acquirer.settings))?;
     if let Some(fields) = shown.as_object_mut() {
         fields.insert("account".to_owned(), json!(acquirer.account));
         fields.insert("updated_at".to_owned(), json!(acquirer.updated_at));
-        fields.insert("callback".to_owned(), serde_json::to_value(callback.map(CallbackView::new))?);
     }
     Ok(shown)
 }

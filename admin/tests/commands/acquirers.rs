@@ -240,8 +240,31 @@ fn token_of(url: &str) -> &str {
     url.rsplit('/').next().unwrap()
 }
 
+/// The arguments of `forget-acquirer` without a call of the bank.
+fn forget_offline<'a>(account: &'a str, connection: &'a str) -> [&'a str; 7] {
+    ["accounts", "forget-acquirer", account, connection, "--no-remove-webhook", "--reason", "all is refunded"]
+}
+
 fn stderr(output: &Output) -> String {
     text(&output.stderr)
+}
+
+/// Removes an account's acquirer, and forgets it and the one that it replaced.
+async fn remove_and_forget(service: &AdminFixture, account: &str, [replaced, current]: [&str; 2]) {
+    let show = ["accounts", "show-acquirer", account];
+    let remove = ["accounts", "remove-acquirer", account, "--reason", "left the bank"];
+    let forget_current = forget_offline(account, current);
+    assert!(service.failure(&forget_current).await.contains("has no retired acquirer"));
+    assert_eq!(service.object(&remove).await["removed"], true);
+    assert!(service.failure(&remove).await.contains("has no acquirer"));
+    assert_eq!(service.object(&show).await["retired"].as_array().unwrap().len(), 2);
+    for forget in [forget_offline(account, replaced), forget_current] {
+        assert_eq!(service.object(&forget).await["forgotten"], true);
+        assert!(service.failure(&forget).await.contains("has no retired acquirer"));
+    }
+    assert!(service.failure(&show).await.contains("has no acquirer"));
+    assert_eq!(service.claim(OTHER_KEY).await, None);
+    assert_eq!(service.acquirers().callback_settings(&id(account)).await.unwrap(), None);
 }
 
 #[tokio::test]
@@ -328,20 +351,16 @@ async fn an_operator_sets_reads_and_removes_an_acquirer_and_never_sees_its_secre
     let now = service.object(&show).await;
     assert_eq!((&now["send_pix"], &now["certificate_fingerprint"]), (&json!("local"), &json!(null)));
     assert_eq!(now["client_secret_fingerprint"], shown["client_secret_fingerprint"]);
-    let remove = ["accounts", "remove-acquirer", &account, "--reason", "left the bank"];
-    assert_eq!(service.object(&remove).await["removed"], true);
-    assert!(service.failure(&remove).await.contains("has no acquirer"));
-    assert!(service.failure(&show).await.contains("has no acquirer"));
-    assert_eq!(service.claim(OTHER_KEY).await, None);
-    assert_eq!(service.acquirers().callback_settings(&id(&account)).await.unwrap(), None);
+    let connections = [&shown, &now].map(|shown| shown["connection"].as_str().unwrap());
+    remove_and_forget(&service, &account, connections).await;
 
     let audit = service.objects(&["audit", &account]).await;
     let actions: Vec<&str> = audit.iter().map(|row| row["action"].as_str().unwrap()).collect();
     let expected =
-        ["account.remove-acquirer", "account.set-acquirer", "account.set-acquirer", "account.open"];
-    assert_eq!(actions, expected);
+        ["forget-acquirer", "forget-acquirer", "remove-acquirer", "set-acquirer", "set-acquirer", "open"];
+    assert_eq!(actions, expected.map(|action| format!("account.{action}")));
     let fingerprint = shown["client_secret_fingerprint"].as_str().unwrap();
-    assert!(audit.iter().take(3).all(|row| row["details"].as_str().unwrap().contains(fingerprint)));
+    assert!(audit.iter().take(5).all(|row| row["details"].as_str().unwrap().contains(fingerprint)));
     let printed = format!("{audit:?} {shown} {now}");
     for secret in [BANK_SECRET, "BEGIN", "k3y-of-the-app", "1234567", token_of(&url)] {
         assert!(!printed.contains(secret), "{secret}: {printed}");
@@ -476,14 +495,21 @@ async fn a_pix_key_belongs_to_one_account() {
         service.set_unreachable(first, UNREACHABLE_BANK, &["--pix-key", OTHER_KEY], BANK_SECRET).await;
     let moved_to = objects(&moved)[0]["connection"].as_str().unwrap().to_owned();
     assert_ne!(moved_to, connection);
-    assert_eq!(service.swept_accounts(&connection).await.unwrap(), [second.as_str()]);
+    // The first account's charges of the former connection are still open.
+    assert_eq!(service.swept_accounts(&connection).await.unwrap(), [first, &second]);
     assert_eq!(service.swept_accounts(&moved_to).await.unwrap(), [first]);
     assert_eq!(service.claim(OTHER_KEY).await.unwrap().connection.to_string(), moved_to);
 
+    service.object(&forget_offline(first, &connection)).await;
+    assert_eq!(service.claim(OTHER_KEY).await.unwrap().connection.to_string(), moved_to);
+    assert_eq!(service.swept_accounts(&connection).await.unwrap(), [second.as_str()]);
     for account in [first, &second] {
         let remove = [&["accounts", "remove-acquirer", account][..], &WHY].concat();
         service.object(&remove).await;
     }
+    assert!(service.claim(KEY).await.is_some() && service.claim(OTHER_KEY).await.is_some());
+    service.object(&forget_offline(first, &moved_to)).await;
+    service.object(&forget_offline(&second, &connection)).await;
     assert!(service.claim(KEY).await.is_none() && service.claim(OTHER_KEY).await.is_none());
     for connection in [&connection, &moved_to] {
         assert!(service.swept_accounts(connection).await.unwrap().is_empty());
@@ -516,7 +542,7 @@ async fn two_callback_tokens_are_valid_until_the_old_one_is_dropped() {
     let second = callback_url(&fixture.service.objects(&rotate).await);
     assert_eq!(fixture.registered_url().await.as_ref(), Some(&second));
     let callback = fixture.callback().await;
-    assert!([&first, &second].iter().all(|url| callback.accepts_token(token_of(url))));
+    assert!([&first, &second].iter().all(|url| callback.of_token(token_of(url)).is_some()));
 
     // The bank goes back to the first URL. The rotation then keeps its token, and --drop-old refuses.
     let key = KEY.parse().unwrap();
@@ -528,13 +554,13 @@ async fn two_callback_tokens_are_valid_until_the_old_one_is_dropped() {
     assert_eq!(fixture.callback().await, callback);
     let third = callback_url(&fixture.service.objects(&rotate).await);
     let callback = fixture.callback().await;
-    let accepted = [&first, &second, &third].map(|url| callback.accepts_token(token_of(url)));
+    let accepted = [&first, &second, &third].map(|url| callback.of_token(token_of(url)).is_some());
     assert_eq!(accepted, [true, false, true]);
 
     let dropped = fixture.service.object(&drop_old).await;
     assert_eq!(dropped["callback"]["tokens"].as_array().unwrap().len(), 1);
     let callback = fixture.callback().await;
-    let accepted = [&first, &third].map(|url| callback.accepts_token(token_of(url)));
+    let accepted = [&first, &third].map(|url| callback.of_token(token_of(url)).is_some());
     assert_eq!(accepted, [false, true]);
     let fourth = callback_url(&fixture.service.objects(&unregistered).await);
     assert_eq!(fixture.registered_url().await, Some(third.clone()));
@@ -772,9 +798,11 @@ async fn acquirers_of_an_earlier_version_are_moved_to_the_table_of_secrets() {
     let rotate = [&["accounts", "rotate-callback-token", &moved][..], &WHY].concat();
     assert!(service.failure(&rotate).await.contains("set it again with set-acquirer"));
 
-    // The operator removes the acquirer that has the key. The second run then moves the last row.
+    // The operator removes the acquirer that has the key, with its claim. The second run then moves the last
+    // row.
     let remove = [&["accounts", "remove-acquirer", &superseded][..], &WHY].concat();
-    service.object(&remove).await;
+    let removed = service.object(&remove).await;
+    service.object(&forget_offline(&superseded, removed["connection"].as_str().unwrap())).await;
     let summary = service.objects(&migrate).await.pop().unwrap();
     assert_eq!((&summary["moved"], &summary["failed"]), (&json!(1), &json!(0)));
     let unchanged = service.objects(&migrate).await;

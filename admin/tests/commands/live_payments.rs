@@ -1,6 +1,9 @@
 //! Tests of the commands about payments at a bank. The first account's acquirer is the local bank.
 
-use bank::{Cents, FaultKind, Paid, PayRequest, ReportedTxid};
+use std::sync::Arc;
+
+use api_pix::Client;
+use bank::{Bank, Cents, FaultKind, Paid, PayRequest, ReportedTxid};
 use domain::acquirer::ConnectionSweep;
 use domain::calendar::Day;
 use domain::charge::IncomingPayment;
@@ -8,6 +11,7 @@ use domain::ids::{ConnectionId, Mode, PostingId, Scope};
 use domain::time::Timestamp;
 use domain::wallet::Posting;
 use serde_json::{Value, json};
+use shared::acquirer::configuration::{AccountAcquirers, AcquirerSettings};
 use shared::store::{CommitOutcome, Order, Store, Write, from_item};
 
 use crate::{AdminFixture, Merchant, eventually, text};
@@ -352,4 +356,120 @@ async fn a_bank_that_cannot_be_read_is_never_without_differences() {
         assert_eq!(output.status.code(), Some(2), "{output:?}");
         assert!(output.stdout.is_empty() && text(&output.stderr).contains(reason), "{output:?}");
     }
+}
+
+/// A second bank, at which the merchant has a key.
+async fn second_bank(live: &Live) -> Bank {
+    let clock = live.service.stack.clock.clone();
+    let receiver = bank::Client {
+        client_id: "padaria-2".to_owned(),
+        client_secret: SECOND_SECRET.to_owned(),
+        keys: vec![SECOND_KEY.to_owned()],
+        name: "Padaria".to_owned(),
+        city: "Recife".to_owned(),
+        cnpj: "11222333000181".to_owned(),
+    };
+    let options = bank::Options::new(Arc::new(move || clock.now().millis()));
+    Bank::start(bank::Options { clients: vec![receiver], seed: 2, ..options }).await.unwrap()
+}
+
+const SECOND_SECRET: &str = "s3cr3t-of-the-second-bank";
+const SECOND_KEY: &str = "pix@padaria.example";
+
+/// How long functions cache the settings of an account, in seconds, and a second more.
+const CACHED_SECONDS: i64 = 61;
+
+impl Live {
+    /// Makes the second bank the acquirer of the account.
+    async fn move_to(&self, bank: &Bank) -> String {
+        let (base_url, token_url) = (bank.url(), bank.token_url());
+        let set = ["accounts", "set-acquirer", &self.account, "pix", "--base-url", &base_url];
+        let rest = ["--token-url", &token_url, "--client-id", "padaria-2", "--pix-key", SECOND_KEY];
+        let auth = ["--callback-auth", "token", "--reason", "another bank"];
+        let output = self.service.run_with(&[&set[..], &rest, &auth].concat(), SECOND_SECRET).await;
+        assert!(output.status.success(), "{output:?}");
+        self.advance(CACHED_SECONDS).await;
+        let shown = self.service.object(&["accounts", "show-acquirer", &self.account]).await;
+        let retired = shown["retired"].as_array().unwrap();
+        assert_eq!(retired.len(), 1);
+        retired[0]["connection"].as_str().unwrap().to_owned()
+    }
+
+    /// The settings of a retired acquirer.
+    async fn settings_of(&self, connection: &str) -> AcquirerSettings {
+        let secrets = Store::new(self.store().client().clone(), "SecretsTable");
+        let acquirers = AccountAcquirers::new(self.store(), secrets);
+        let account = self.service.stack.seed.first.id;
+        acquirers.find_retired(&account, connection.parse().unwrap()).await.unwrap().unwrap().settings
+    }
+
+    async fn refund(&self, charge: &Value) -> (u16, Value) {
+        let path =
+            format!("/v1/payments/{}/refund", charge["id"].as_str().unwrap().trim_start_matches("ch_"));
+        let body = json!({"strategy": "devolution", "idempotencyKey": "refund-0001"});
+        self.merchant.answer("POST", &path, body).await
+    }
+}
+
+#[tokio::test]
+async fn an_account_that_changes_its_bank_finishes_the_charges_of_the_former_one() {
+    let live = Live::start().await;
+    let second = second_bank(&live).await;
+    let paid = live.paid(1000).await;
+    let (notified, swept, cancelled) =
+        (live.charge(700).await, live.charge(800).await, live.charge(900).await);
+    let former = live.move_to(&second).await;
+
+    // New charges are created at the second bank, and those of the former one end there.
+    let moved = live.charge(500).await;
+    let txid = |charge: &Value| charge["pix"]["txid"].as_str().unwrap().to_owned();
+    second.pay(&PayRequest { txid: txid(&moved), ..PayRequest::default() }).unwrap();
+    live.wait_for_status(&moved, "paid").await;
+    let request = PayRequest { txid: txid(&notified), ..PayRequest::default() };
+    live.service.stack.bank.pay(&request).unwrap();
+    live.wait_for_status(&notified, "paid").await;
+    live.pay(&swept, PayRequest::default());
+    live.advance(400).await;
+    live.wait_for_status(&swept, "paid").await;
+    let cancel =
+        format!("/v1/payments/{}/cancel", cancelled["id"].as_str().unwrap().trim_start_matches("ch_"));
+    live.merchant.send("POST", &cancel, json!({})).await;
+    for charge in [&paid, &moved] {
+        assert_eq!(live.refund(charge).await.0, 201);
+        live.wait_for_status(charge, "refunded").await;
+    }
+    let date = live.day.to_string();
+    let reconcile = ["reconcile", "--account", &live.account, "--date", &date];
+    let of_former = [&reconcile[..], &["--connection", &former]].concat();
+    for (arguments, pix) in [(&reconcile[..], 1), (&of_former, 3)] {
+        let summary = live.service.object(arguments).await;
+        assert_eq!((&summary["pix"], &summary["differences"]), (&json!(pix), &json!(0)), "{summary}");
+    }
+
+    // Without an acquirer, charges still end, but none is created.
+    let remove = ["accounts", "remove-acquirer", &live.account, "--reason", "the shop closes"];
+    let current = live.service.object(&remove).await["connection"].as_str().unwrap().to_owned();
+    live.advance(CACHED_SECONDS).await;
+    let refused = live.merchant.answer("POST", "/v1/pix/charges", json!({"amount": 1000})).await;
+    assert_eq!(refused.0, 422, "{refused:?}");
+    assert_eq!(live.refund(&swept).await.0, 201);
+    live.wait_for_status(&swept, "refunded").await;
+
+    // The credentials are removed together with the URL at the bank.
+    let settings = live.settings_of(&current).await;
+    let clock = live.service.stack.clock.clone();
+    let client = Client::new(&settings.connection_settings(), Arc::new(move || clock.now())).unwrap();
+    assert!(client.get_webhook(&settings.pix_key).await.unwrap().is_some());
+    let forget = |connection| ["accounts", "forget-acquirer", &live.account, connection, "--reason", "left"];
+    second.inject_fault(FaultKind::Http500, 1);
+    let failure = live.service.failure(&forget(&current)).await;
+    assert!(failure.contains("nothing was changed"), "{failure}");
+    for connection in [&current, &former] {
+        live.service.object(&forget(connection)).await;
+    }
+    assert!(client.get_webhook(&settings.pix_key).await.unwrap().is_none());
+    live.advance(CACHED_SECONDS).await;
+    assert_eq!(live.refund(&notified).await.0, 503);
+    let message = live.service.failure(&of_former).await;
+    assert!(message.contains("no credentials"), "{message}");
 }

@@ -180,6 +180,11 @@ async fn a_callback_url_is_registered_for_keys_of_all_forms() {
         }
         let foreign = world.client.put_webhook(&key("outra@example.com"), &url).await.unwrap_err();
         assert!(matches!(foreign, api_pix::ApiError::Refused { status: 400, .. }), "{foreign}");
+        for text in [KEY, PHONE_KEY, KEY] {
+            world.client.delete_webhook(&key(text)).await.unwrap();
+            assert_eq!(world.client.get_webhook(&key(text)).await, Ok(None));
+        }
+        assert!(world.client.get_webhook(&key(MAIL_KEY)).await.unwrap().is_some());
         // Only the registration has the additional headers.
         for request in world.proxy.api_requests() {
             if let Some((name, value)) = world.bank.behaviour().webhook_header {

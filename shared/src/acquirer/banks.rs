@@ -11,7 +11,7 @@ use domain::ids::{AccountId, ConnectionId};
 use domain::time::Timestamp;
 
 use super::AcquirerError;
-use super::configuration::{AccountAcquirers, AcquirerSettings};
+use super::configuration::{AccountAcquirer, AccountAcquirers, AcquirerSettings};
 use super::pix::PixBank;
 use crate::clock::Clock;
 
@@ -31,7 +31,8 @@ pub struct Banks {
 
 #[derive(Debug, Default)]
 struct Cache {
-    accounts: HashMap<AccountId, (Timestamp, PixBank)>,
+    /// The key has the connection of a retired acquirer, and none for the account's current one.
+    accounts: HashMap<(AccountId, Option<ConnectionId>), (Timestamp, PixBank)>,
     clients: HashMap<Credentials, Client>,
 }
 
@@ -55,41 +56,55 @@ impl Banks {
     ///
     /// [`AcquirerError::NotConfigured`] when the account has no acquirer.
     pub async fn of(&self, account: AccountId) -> Result<PixBank, AcquirerError> {
-        let now = self.clock.now();
-        let cached = self.with_cache(|cache| cache.accounts.get(&account).cloned());
-        if let Some((_, bank)) = cached.filter(|(until, _)| now < *until) {
-            return Ok(bank);
-        }
-        let found = self.repository.find(&account).await?;
-        let settings = found.ok_or(AcquirerError::NotConfigured)?.settings;
-        let bank = PixBank::new(account, settings.clone(), self.client(&settings)?);
-        let until = now.plus_millis(CACHED_MS).unwrap_or(Timestamp::MAX);
-        self.with_cache(|cache| cache.accounts.insert(account, (until, bank.clone())));
-        Ok(bank)
+        self.cached(account, None).await?.ok_or(AcquirerError::NotConfigured)
     }
 
     /// Returns the bank at which a charge was created or a payment arrived.
     ///
     /// # Errors
     ///
-    /// [`AcquirerError::Unavailable`] when the account uses another connection now. Then an operator must
-    /// configure the former one again to finish its charges.
+    /// [`AcquirerError::Unavailable`] when an operator removed the credentials of this connection. It must be
+    /// configured again to finish its charges.
     pub async fn at(
         &self,
         account: AccountId,
         connection: Option<ConnectionId>,
     ) -> Result<PixBank, AcquirerError> {
-        let bank = match self.of(account).await {
-            Err(AcquirerError::NotConfigured) => Err(AcquirerError::Unavailable(format!(
-                "the account {account} has no credentials for its former bank"
-            ))),
-            other => other,
-        }?;
-        if connection.is_none_or(|connection| connection == bank.connection()) {
-            return Ok(bank);
+        let current = self.cached(account, None).await?;
+        let is_meant = |bank: &PixBank| connection.is_none_or(|connection| connection == bank.connection());
+        let found = match (current.filter(is_meant), connection) {
+            (None, Some(_)) => self.cached(account, connection).await?,
+            (current, _) => current,
+        };
+        found.ok_or_else(|| {
+            tracing::error!(%account, "a charge or payment belongs to a bank connection without credentials");
+            AcquirerError::Unavailable("the account has no credentials for this bank connection".to_owned())
+        })
+    }
+
+    /// Returns the bank of the account's current acquirer, or of a retired one. `None`: the account has no such
+    /// acquirer.
+    async fn cached(
+        &self,
+        account: AccountId,
+        retired: Option<ConnectionId>,
+    ) -> Result<Option<PixBank>, AcquirerError> {
+        let now = self.clock.now();
+        let key = (account, retired);
+        let cached = self.with_cache(|cache| cache.accounts.get(&key).cloned());
+        if let Some((_, bank)) = cached.filter(|(until, _)| now < *until) {
+            return Ok(Some(bank));
         }
-        tracing::error!(%account, "a charge or payment belongs to a bank connection that the account no longer uses");
-        Err(AcquirerError::Unavailable("the account uses another bank connection now".to_owned()))
+        let found = match retired {
+            None => self.repository.find(&account).await?,
+            Some(connection) => self.repository.find_retired(&account, connection).await?,
+        };
+        let Some(AccountAcquirer { settings, .. }) = found else { return Ok(None) };
+        let client = self.client(&settings)?;
+        let bank = PixBank::new(account, settings, client);
+        let until = now.plus_millis(CACHED_MS).unwrap_or(Timestamp::MAX);
+        self.with_cache(|cache| cache.accounts.insert(key, (until, bank.clone())));
+        Ok(Some(bank))
     }
 
     /// Returns the client of a connection. Accounts with the same credentials share one.

@@ -386,14 +386,18 @@ fn is_med(item: &Devolucao) -> bool {
 pub async fn reconcile(
     store: &Store,
     banks: &Banks,
-    account: AccountId,
+    (account, connection): (AccountId, Option<ConnectionId>),
     day: Day,
     now: Timestamp,
 ) -> Result<Reconciliation, ReconciliationError> {
     if now < day.starts_at() {
         return Err(ReconciliationError::NotBegun(day));
     }
-    let bank = banks.of(account).await.map_err(|error| match error {
+    let bank = match connection {
+        None => banks.of(account).await,
+        Some(_) => banks.at(account, connection).await,
+    };
+    let bank = bank.map_err(|error| match error {
         AcquirerError::NotConfigured => ReconciliationError::NoAcquirer(account),
         other => other.into(),
     })?;

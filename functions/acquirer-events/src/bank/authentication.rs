@@ -15,13 +15,14 @@ use shared::http::{IdPair, Problem, RequestContext};
 
 use super::BankNotifications;
 
-/// The authenticated sender of a notification: the bank of an account.
+/// The authenticated sender of a notification: the bank of an account, or one that the account used before.
 ///
 /// The settings are read for each request, so that a revoked token is refused at once. Every failure is
 /// answered with the same 401, also if the account does not exist.
 #[derive(Debug)]
 pub(super) struct Sender {
     pub(super) bank: BankNotifications,
+    /// The settings of the sender's connection.
     pub(super) callback: CallbackSettings,
     /// The time of the request.
     pub(super) now: Timestamp,
@@ -35,24 +36,25 @@ impl FromRequestParts<BankNotifications> for Sender {
         let Ok(IdPair(account, token)) =
             IdPair::<AccountId, PathToken>::from_request_parts(parts, bank).await;
         let (account, token) = account.zip(token).ok_or(Problem::UnknownSender)?;
-        let callback = bank.acquirers.callback_settings(&account).await?.ok_or(Problem::UnknownSender)?;
-        let is_authentic = callback.accepts_token(token.0.expose_secret())
-            && match callback.authentication {
-                CallbackAuthentication::Mtls => {
-                    let expected = callback.certificate_subject.as_deref();
-                    expected.is_some() && certificate_subject(&parts.extensions) == expected
-                }
-                CallbackAuthentication::Token => {
-                    // With an unknown address, only settings without ranges accept the notification.
-                    context.source.ip().map_or(callback.source_addresses.is_empty(), |address| {
-                        callback.accepts_source(address)
-                    })
-                }
-            };
+        let stored = bank.acquirers.callback_settings(&account).await?.ok_or(Problem::UnknownSender)?;
+        let callback = stored.of_token(token.0.expose_secret()).ok_or(Problem::UnknownSender)?;
+        let is_authentic = match callback.authentication {
+            CallbackAuthentication::Mtls => {
+                let expected = callback.certificate_subject.as_deref();
+                expected.is_some() && certificate_subject(&parts.extensions) == expected
+            }
+            CallbackAuthentication::Token => {
+                // With an unknown address, only settings without ranges accept the notification.
+                context
+                    .source
+                    .ip()
+                    .map_or(callback.source_addresses.is_empty(), |address| callback.accepts_source(address))
+            }
+        };
         if !is_authentic {
             return Err(Problem::UnknownSender);
         }
-        Ok(Self { bank: bank.clone(), callback, now: bank.clock.now() })
+        Ok(Self { bank: bank.clone(), callback: callback.clone(), now: bank.clock.now() })
     }
 }
 

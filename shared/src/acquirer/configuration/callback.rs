@@ -228,6 +228,10 @@ pub struct CallbackSettings {
     pub tokens: Vec<CallbackToken>,
     /// The secret that signs MED notifications.
     pub med_secret: MedSecret,
+    /// The settings of the connections that the account used before, the latest last. Their banks still send
+    /// notifications about the charges of those connections.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub retired: Vec<Self>,
     /// The version of the row, from 1.
     pub version: u64,
 }
@@ -248,11 +252,21 @@ impl CallbackSettings {
         }
     }
 
-    /// Checks a token that a notification presents. The comparison takes the same time for each token.
-    pub fn accepts_token(&self, presented: &str) -> bool {
+    /// Returns the settings of the connection whose token a notification presents. `None`: the token is not
+    /// valid. The comparison takes the same time for each token.
+    pub fn of_token(&self, presented: &str) -> Option<&Self> {
         let presented = sha256(presented.as_bytes());
+        let accepts = |each: &Self| {
+            each.tokens.iter().fold(false, |accepted, token| accepted | same(&token.sha256, &presented))
+        };
         // All tokens are compared, without an early exit.
-        self.tokens.iter().fold(false, |accepted, token| accepted | same(&token.sha256, &presented))
+        let all = std::iter::once(self).chain(&self.retired);
+        all.fold(None, |found, each| if accepts(each) { Some(each) } else { found })
+    }
+
+    /// Returns the settings of a connection that the account uses or used before.
+    pub fn of_connection(&self, connection: ConnectionId) -> Option<&Self> {
+        std::iter::once(self).chain(&self.retired).find(|each| each.connection == connection)
     }
 
     /// Checks the address that a notification came from.
@@ -297,6 +311,32 @@ impl CallbackSettings {
         Self { med_secret, ..self.next_version() }
     }
 
+    /// Returns the settings with another current connection. Those of the current one become retired. If the
+    /// account used the other connection before, its tokens remain valid.
+    pub(super) fn with_connection(&self, connection: ConnectionId) -> Self {
+        let left = Self { retired: Vec::new(), ..self.clone() };
+        let others = self.retired.iter().filter(|each| each.connection != connection).cloned();
+        let earlier = self.retired.iter().find(|each| each.connection == connection);
+        Self {
+            connection,
+            tokens: earlier.map(|earlier| earlier.tokens.clone()).unwrap_or_default(),
+            retired: others.chain([left]).collect(),
+            ..self.clone()
+        }
+    }
+
+    /// Returns the next version without a connection. Without the current one, the latest retired one takes
+    /// its place. `None`: there is no other connection.
+    pub(super) fn without_connection(&self, connection: ConnectionId) -> Option<Self> {
+        let version = self.next_version().version;
+        let mut retired = self.retired.clone();
+        retired.retain(|each| each.connection != connection);
+        if self.connection != connection {
+            return Some(Self { retired, version, ..self.clone() });
+        }
+        retired.pop().map(|latest| Self { retired, version, ..latest })
+    }
+
     pub(super) fn next_version(&self) -> Self {
         Self { version: self.version.saturating_add(1), ..self.clone() }
     }
@@ -317,11 +357,14 @@ fn same(left: &str, right: &str) -> bool {
 /// Callback settings for operators and audit rows, with fingerprints instead of secrets.
 #[derive(Debug, Serialize)]
 pub struct CallbackView<'a> {
+    connection: ConnectionId,
     base_url: &'a AcquirerUrl,
     authentication: CallbackAuthentication,
     certificate_subject: Option<&'a str>,
     source_addresses: &'a [AddressRange],
     tokens: Vec<TokenView<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    retired: Vec<Self>,
 }
 
 #[derive(Debug, Serialize)]
@@ -338,11 +381,13 @@ impl<'a> CallbackView<'a> {
             created_at: token.created_at,
         };
         Self {
+            connection: callback.connection,
             base_url: &callback.base_url,
             authentication: callback.authentication,
             certificate_subject: callback.certificate_subject.as_deref(),
             source_addresses: &callback.source_addresses,
             tokens: callback.tokens.iter().map(token).collect(),
+            retired: callback.retired.iter().map(Self::new).collect(),
         }
     }
 }

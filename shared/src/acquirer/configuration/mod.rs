@@ -23,7 +23,7 @@ pub use callback::{
 };
 pub use certificate::{ClientIdentity, MAX_PEM_BYTES, ServerAuthorities};
 pub use repository::{AccountAcquirers, ConfiguredAcquirer, Migrated, SettingsError};
-pub use rows::{AccountAcquirer, PixKeyClaim};
+pub use rows::{AccountAcquirer, PixKeyClaim, RetiredAcquirer};
 pub use settings::{
     AcquirerKind, AcquirerSettings, AcquirerView, CERTIFICATE_WARNING_DAYS, SendPix, TokenAuthentication,
     certificate_warning, days_left, default_expire_after_seconds, default_max_period_seconds,

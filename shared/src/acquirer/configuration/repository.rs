@@ -13,7 +13,7 @@ use domain::row::Row;
 use domain::time::Timestamp;
 
 use super::callback::{CallbackChoice, CallbackSettings, CallbackToken, CallbackView, MedSecret};
-use super::rows::{AccountAcquirer, FormerAcquirer, PixKeyClaim};
+use super::rows::{AccountAcquirer, FormerAcquirer, PixKeyClaim, RETIRED_PREFIX, RetiredAcquirer};
 use super::settings::{AcquirerSettings, AcquirerView};
 use crate::audit;
 use crate::random::RandomError;
@@ -31,6 +31,9 @@ pub enum SettingsError {
     /// The account has no acquirer.
     #[error("the account {0} has no acquirer")]
     NoAcquirer(AccountId),
+    /// The account never used the connection, still uses it, or has forgotten it.
+    #[error("the account {0} has no retired acquirer with the connection {1}")]
+    NotRetired(AccountId, ConnectionId),
     /// The account's acquirer was migrated and has no callback settings yet.
     #[error("the acquirer of the account {0} has no callback settings; set it again with set-acquirer")]
     NoCallback(AccountId),
@@ -127,6 +130,22 @@ impl AccountAcquirers {
         self.secrets.get(&AccountAcquirer::key_of(account)).await
     }
 
+    /// Reads an acquirer that the account replaced or removed. `None`: the account has none with this
+    /// connection.
+    pub async fn find_retired(
+        &self,
+        account: &AccountId,
+        connection: ConnectionId,
+    ) -> Result<Option<AccountAcquirer>, StoreError> {
+        let found = self.secrets.get(&RetiredAcquirer::key_of(account, connection)).await?;
+        Ok(found.map(|RetiredAcquirer(acquirer)| acquirer))
+    }
+
+    /// Reads all acquirers that the account replaced or removed, in the order of their connections.
+    pub async fn retired(&self, account: &AccountId) -> Result<Vec<AccountAcquirer>, StoreError> {
+        self.secrets.rows_of_prefix(&AccountAcquirer::key_of(account).pk, RETIRED_PREFIX).await
+    }
+
     /// Reads the settings that authenticate a bank's notifications for an account. `None`: the account has
     /// no acquirer, or one that was migrated and not set again.
     pub async fn callback_settings(
@@ -145,7 +164,8 @@ impl AccountAcquirers {
     /// account of a local stack, which no operator set. If nothing changes, nothing is written. The caller must check that the account exists.
     ///
     /// A new connection, Pix key or callback base URL gets a new callback token. The newest earlier token
-    /// remains valid, because the bank may still send notifications with it.
+    /// remains valid, because the bank may still send notifications with it. When the connection changes, the
+    /// former acquirer is retired, see [`Self::remove`].
     ///
     /// # Errors
     ///
@@ -178,8 +198,17 @@ impl AccountAcquirers {
             {
                 return Ok(ConfiguredAcquirer { acquirer: found.clone(), callback, new_callback_url });
             }
-            let (from, to) = (before.map(Binding::of), Some(Binding::of(&acquirer)));
+            let (same, left) = match before {
+                Some(before) if before.connection == acquirer.connection => (Some(before), None),
+                before => (None, before),
+            };
+            let (from, to) = (same.map(Binding::of), Some(Binding::of(&acquirer)));
             let mut writes = self.binding_writes(account, from, to, now).await?;
+            writes.extend(left.map(|left| self.put(&RetiredAcquirer(left.clone()), None)).transpose()?);
+            if let Some(earlier) = self.find_retired(&account, acquirer.connection).await? {
+                let version = earlier.version;
+                writes.push(self.delete(&RetiredAcquirer(earlier), version));
+            }
             writes.push(self.put(&acquirer, before.map(|before| before.version))?);
             if callback_changes {
                 writes.push(self.put(&callback, callback_before)?);
@@ -196,8 +225,12 @@ impl AccountAcquirers {
         }
     }
 
-    /// Removes an account's acquirer with its callback settings, its claim of the Pix key and its place in
-    /// the sweep, and writes an audit row. Returns the removed row; `None`: the account has none.
+    /// Removes an account's acquirer, so that the account can create no live charges, and writes an audit row.
+    /// Returns the removed row; `None`: the account has none.
+    ///
+    /// The acquirer becomes a retired one: its credentials, its claim of the Pix key, its place in the sweep and
+    /// its callback settings remain, so that its charges, refunds and returns end. [`Self::forget`] removes
+    /// them.
     pub async fn remove(
         &self,
         account: AccountId,
@@ -209,11 +242,10 @@ impl AccountAcquirers {
             update.next_attempt().await?;
             let stored = self.read(&account).await?;
             let Some(acquirer) = stored.acquirer else { return Ok(None) };
-            let mut writes = self.binding_writes(account, Some(Binding::of(&acquirer)), None, now).await?;
-            writes.push(self.delete(&acquirer, acquirer.version));
-            if let Some(callback) = &stored.callback {
-                writes.push(self.delete(callback, callback.version));
-            }
+            let mut writes = vec![
+                self.delete(&acquirer, acquirer.version),
+                self.put(&RetiredAcquirer(acquirer.clone()), None)?,
+            ];
             writes.extend(stored.former.as_ref().map(|former| remove_former(&account, former)));
             let before = AcquirerView::for_audit(&acquirer.settings);
             let details = format!("was {}", serde_json::to_string(&before)?);
@@ -221,6 +253,43 @@ impl AccountAcquirers {
             writes.push(Write::insert(&audit.with_details(details))?);
             if update.commit(writes).await? {
                 return Ok(Some(acquirer));
+            }
+        }
+    }
+
+    /// Removes a retired acquirer with its callback settings, its claim of the Pix key and its place in the
+    /// sweep, and writes an audit row. Returns the removed row. Afterwards the account's charges, refunds and
+    /// returns at this bank can't end.
+    ///
+    /// # Errors
+    ///
+    /// [`SettingsError::NotRetired`] when the account has no retired acquirer with this connection.
+    pub async fn forget(
+        &self,
+        account: AccountId,
+        connection: ConnectionId,
+        operator: &Operator,
+        now: Timestamp,
+    ) -> Result<AccountAcquirer, SettingsError> {
+        let mut update = self.state.start_update(SUBJECT);
+        loop {
+            update.next_attempt().await?;
+            let found = self.find_retired(&account, connection).await?;
+            let retired = found.ok_or(SettingsError::NotRetired(account, connection))?;
+            let mut writes = self.binding_writes(account, Some(Binding::of(&retired)), None, now).await?;
+            writes.push(self.delete(&RetiredAcquirer(retired.clone()), retired.version));
+            let callback = self.callback_settings(&account).await?;
+            if let Some(found) = callback.filter(|found| found.of_connection(connection).is_some()) {
+                writes.push(match found.without_connection(connection) {
+                    Some(next) => self.put(&next, Some(found.version))?,
+                    None => self.delete(&found, found.version),
+                });
+            }
+            let was = serde_json::to_string(&AcquirerView::for_audit(&retired.settings))?;
+            let audit = audit_row(operator, account, "account.forget-acquirer", now)?;
+            writes.push(Write::insert(&audit.with_details(format!("was {was}")))?);
+            if update.commit(writes).await? {
+                return Ok(retired);
             }
         }
     }
@@ -415,7 +484,9 @@ impl AccountAcquirers {
         }
         if let Some(left) = from.filter(|from| to.is_none_or(|to| to.pix_key != from.pix_key)) {
             let found = self.claim_of_key(left.pix_key).await?;
-            let own = found.filter(|claim| claim.account == account);
+            let is_own =
+                |claim: &PixKeyClaim| claim.account == account && claim.connection == left.connection;
+            let own = found.filter(is_own);
             writes.extend(own.map(|claim| self.delete(&claim, claim.version)));
         }
         if let Some(left) = from.filter(|from| to.is_none_or(|to| to.connection != from.connection)) {
@@ -499,16 +570,17 @@ fn next_callback(
             source_addresses: choice.source_addresses.clone(),
             tokens: new_token.cloned().into_iter().collect(),
             med_secret: med_secret.clone(),
+            retired: Vec::new(),
             version: 1,
         };
     };
     let next = match new_token {
-        Some(token) => found.with_token(token.clone(), None),
+        Some(token) if found.connection == acquirer.connection => found.with_token(token.clone(), None),
+        Some(token) => found.with_connection(acquirer.connection).with_token(token.clone(), None),
         None if found.choice() == *choice => return found.clone(),
         None => found.next_version(),
     };
     CallbackSettings {
-        connection: acquirer.connection,
         base_url: choice.base_url.clone(),
         authentication: choice.authentication,
         certificate_subject: choice.certificate_subject.clone(),

@@ -39,6 +39,28 @@ impl Row for AccountAcquirer {
     }
 }
 
+/// The row of an acquirer that an account has replaced or removed. Its credentials are needed to finish the
+/// charges, refunds and returns of that bank, until an operator forgets the acquirer.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(transparent)]
+pub struct RetiredAcquirer(pub AccountAcquirer);
+
+/// The start of the sort key of a retired acquirer.
+pub(super) const RETIRED_PREFIX: &str = "retired#";
+
+impl RetiredAcquirer {
+    /// The primary key of the row of an account's retired acquirer.
+    pub fn key_of(account: &AccountId, connection: ConnectionId) -> Key {
+        Key { sk: format!("{RETIRED_PREFIX}{connection}"), ..AccountAcquirer::key_of(account) }
+    }
+}
+
+impl Row for RetiredAcquirer {
+    fn key(&self) -> Key {
+        Self::key_of(&self.0.account, self.0.connection)
+    }
+}
+
 /// The row of an account's acquirer in the state table, where earlier versions stored it. It has the key of
 /// [`AccountAcquirer`].
 #[derive(Clone, Debug, Deserialize)]

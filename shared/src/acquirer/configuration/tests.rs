@@ -300,8 +300,37 @@ fn callback(tokens: Vec<CallbackToken>) -> CallbackSettings {
         source_addresses: Vec::new(),
         tokens,
         med_secret: MedSecret::create().unwrap(),
+        retired: Vec::new(),
         version: 1,
     }
+}
+
+#[test]
+fn a_token_leads_to_the_settings_of_its_connection() {
+    let token = || CallbackToken::create(now()).unwrap();
+    let ((first, first_stored), (second, second_stored), (third, third_stored)) = (token(), token(), token());
+    let [bank_1, bank_2] = ["loja-1", "loja-2"]
+        .map(|client| AcquirerSettings { client_id: client.parse().unwrap(), ..settings() }.connection());
+    let connections = |callback: &CallbackSettings| {
+        [&first, &second, &third]
+            .map(|token| callback.of_token(token.expose_secret()).map(|found| found.connection))
+    };
+    let one = CallbackSettings { connection: bank_1, ..callback(vec![first_stored]) };
+    let two = one.with_connection(bank_2).with_token(second_stored, None);
+    assert_eq!(connections(&two), [Some(bank_1), Some(bank_2), None]);
+    assert_eq!((two.version, two.retired.len()), (2, 1));
+    assert_eq!(from_item::<CallbackSettings>(to_item(&two).unwrap()).unwrap(), two);
+    // The account returns to its first bank, whose token is still registered there.
+    let back = two.with_connection(bank_1).with_token(third_stored, None);
+    assert_eq!(connections(&back), [Some(bank_1), Some(bank_2), Some(bank_1)]);
+    assert_eq!((back.connection, back.retired.len()), (bank_1, 1));
+
+    let without_second = back.without_connection(bank_2).unwrap();
+    assert_eq!(connections(&without_second), [Some(bank_1), None, Some(bank_1)]);
+    let without_first = back.without_connection(bank_1).unwrap();
+    assert_eq!(connections(&without_first), [None, Some(bank_2), None]);
+    assert_eq!((without_first.connection, without_first.version), (bank_2, back.version + 1));
+    assert_eq!(without_first.without_connection(bank_2), None);
 }
 
 #[test]
@@ -309,12 +338,12 @@ fn two_tokens_are_valid_until_the_old_one_is_dropped() {
     let token = || CallbackToken::create(now()).unwrap();
     let ((first, first_stored), (second, second_stored), (third, third_stored)) = (token(), token(), token());
     let accepts = |callback: &CallbackSettings| {
-        [&first, &second, &third].map(|token| callback.accepts_token(token.expose_secret()))
+        [&first, &second, &third].map(|token| callback.of_token(token.expose_secret()).is_some())
     };
     let one = callback(vec![first_stored.clone()]);
     assert_eq!(first.expose_secret().len(), 64);
     assert_eq!(accepts(&one), [true, false, false]);
-    assert!(!one.accepts_token("") && !one.accepts_token(&first_stored.sha256));
+    assert_eq!([one.of_token(""), one.of_token(&first_stored.sha256)], [None, None]);
     assert_eq!(one.with_newest_token(), None);
 
     let two = one.with_token(second_stored.clone(), None);
