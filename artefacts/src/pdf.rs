@@ -72,8 +72,23 @@ pub struct ReceiptDocument<'a> {
     pub transaction_id: &'a str,
     /// The payer's name; `None` omits the row.
     pub payer: Option<&'a str>,
+    /// What was returned to the payer, the latest first; the first [`RETURNS_MAX`] are printed.
+    pub returns: &'a [ReceiptReturn],
+    /// The sum of all returns, formatted; `None` if nothing was returned.
+    pub returned_total: Option<&'a str>,
     /// Whether the payment was simulated; the page then states that no money moved.
     pub is_test: bool,
+}
+
+/// A return of the payment, or of a part of it, on a receipt.
+#[derive(Debug, Clone)]
+pub struct ReceiptReturn {
+    /// The amount, formatted: `R$ 1.234,56`.
+    pub amount: String,
+    /// The time, formatted as that of the payment. `None`: it is not known, as for a loss in a MED dispute.
+    pub at: Option<String>,
+    /// The bank's id of the return; `None` omits it.
+    pub id: Option<String>,
 }
 
 /// Returns the PDF of a sandbox boleto, which states that it can't be paid. The file is smaller than 20 kB.
@@ -157,6 +172,9 @@ fn compensation_slip(page: &mut Page, document: &BoletoDocument<'_>) {
 /// The number of instructions that fit on the slip, one line each.
 const INSTRUCTIONS_MAX: usize = 7;
 
+/// The number of returns that fit on a receipt.
+pub const RETURNS_MAX: usize = 8;
+
 /// Returns the PDF of a payment's receipt. The file is smaller than 20 kB.
 pub fn receipt_pdf(document: &ReceiptDocument<'_>) -> Vec<u8> {
     let mut page = Page::new();
@@ -181,6 +199,15 @@ pub fn receipt_pdf(document: &ReceiptDocument<'_>) -> Vec<u8> {
     rows.extend(document.payer.map(|payer| ("Pagador", payer.to_owned())));
     rows.extend(document.end_to_end_id.map(|id| ("ID fim a fim (EndToEndId)", id.to_owned())));
     rows.push(("ID da transação", document.transaction_id.to_owned()));
+    rows.extend(document.returned_total.map(|total| ("Total devolvido", total.to_owned())));
+    for returned in document.returns.iter().take(RETURNS_MAX) {
+        let (amount, at) = (&returned.amount, returned.at.as_ref());
+        rows.push(("Devolução", at.map_or_else(|| amount.clone(), |at| format!("{amount} em {at}"))));
+        rows.extend(returned.id.clone().map(|id| ("ID da devolução", id)));
+    }
+    if let Some(more) = document.returns.len().checked_sub(RETURNS_MAX).filter(|more| *more > 0) {
+        rows.push(("Outras devoluções", more.to_string()));
+    }
     let y = list(&mut page, 70.0, &rows);
     page.rule((LEFT, y), (RIGHT, y), 0.5, false);
     page.finish(if document.is_test {
@@ -253,6 +280,8 @@ mod tests {
             end_to_end_id: Some("E12345678202611210102abcdef12345"),
             transaction_id: "0e7a5a1c-6f0e-8a43-9d1c-1b2f3c4d5e6f",
             payer: Some("José da Conceição"),
+            returns: &[],
+            returned_total: None,
             is_test: true,
         }
     }
@@ -387,6 +416,37 @@ mod tests {
           "0e7a5a1c-6f0e-8a43-9d1c-1b2f3c4d5e6f"
         ]
         "#);
+    }
+
+    #[test]
+    fn a_receipt_shows_the_latest_returns_and_their_sum() {
+        let returned = |number: usize| ReceiptReturn {
+            amount: format!("R$ {number},00"),
+            at: (number > 0).then(|| "21/11/2026 10:00:00 (horário de São Paulo)".to_owned()),
+            id: (number > 0).then(|| format!("D12345678202611210102abcdef{number:05}")),
+        };
+        let print = |returns: &[ReceiptReturn]| {
+            let total = Some("R$ 66,00");
+            let file = receipt_pdf(&ReceiptDocument { returns, returned_total: total, ..receipt_document() });
+            assert_sound(&file);
+            texts(&file).split_off(18)
+        };
+        insta::assert_json_snapshot!(print(&[returned(1), returned(0)]), @r#"
+        [
+          "Total devolvido",
+          "R$ 66,00",
+          "Devolução",
+          "R$ 1,00 em 21/11/2026 10:00:00 (horário de São Paulo)",
+          "ID da devolução",
+          "D12345678202611210102abcdef00001",
+          "Devolução",
+          "R$ 0,00"
+        ]
+        "#);
+        let many: Vec<ReceiptReturn> = (1..=11).map(returned).collect();
+        let printed = print(&many);
+        assert_eq!(printed.iter().filter(|text| *text == "Devolução").count(), RETURNS_MAX);
+        assert!(printed.ends_with(&["Outras devoluções".to_owned(), "3".to_owned()]), "{printed:?}");
     }
 
     #[test]

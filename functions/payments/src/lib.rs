@@ -5,14 +5,17 @@ mod refunds;
 mod resend;
 mod stats;
 
-use artefacts::pdf::{ReceiptDocument, receipt_pdf};
+use artefacts::pdf::{ReceiptDocument, ReceiptReturn, receipt_pdf};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use domain::charge::StoredCharge;
+use domain::charge::{Charge, StoredCharge};
 use domain::ids::{Mode, Scope, Scoped};
+use domain::money::Amount;
 use domain::payment_method::PaymentMethod;
 use domain::pt_br;
+use domain::refund::{Refund, RefundStatus};
+use domain::time::Timestamp;
 use shared::acquirer::ProviderStatusView;
 use shared::app::App;
 use shared::charge::ChargePath;
@@ -92,22 +95,51 @@ async fn provider_status(
 }
 
 async fn receipt(
-    CallerOwned { caller, found: Payment(charge), now, .. }: CallerOwned<Payment>,
+    CallerOwned { app, caller, found: Payment(charge), now }: CallerOwned<Payment>,
 ) -> Result<Response, Problem> {
     let charge = charge.read_at(now);
     let Some(paid) = charge.applied_payment.as_ref().filter(|_| charge.settlement.is_some()) else {
         let text = "Only a settled payment has a receipt. Request it after the payment is paid.".to_owned();
         return Err(Problem::Unprocessable(text));
     };
+    let refunds = app.refunds.for_charge(Some(charge.id)).await?;
+    let returns = receipt_returns(&charge, &refunds);
+    let format = |amount| pt_br::format_amount(amount, charge.currency);
+    let returned = returns.iter().fold(0_i64, |sum, (amount, _)| sum.saturating_add(amount.minor()));
+    let returned_total = Amount::parse(returned).ok().map(format);
+    let returns: Vec<ReceiptReturn> = returns
+        .into_iter()
+        .map(|(amount, refund)| ReceiptReturn {
+            amount: format(amount),
+            at: refund.map(|refund| format_time(refund.updated_at)),
+            id: refund.and_then(|refund| refund.rtr_id.clone()),
+        })
+        .collect();
     let pdf = receipt_pdf(&ReceiptDocument {
         merchant: &caller.settings.merchant_name,
-        amount: &pt_br::format_amount(charge.amount, charge.currency),
+        amount: &format(charge.amount),
         method: paid.method.facts().name,
-        paid_at: &format!("{} (horário de São Paulo)", pt_br::format_second(paid.paid_at)),
+        paid_at: &format_time(paid.paid_at),
         end_to_end_id: (paid.method == PaymentMethod::Pix).then(|| paid.payment_id.as_str()),
         transaction_id: &charge.id.raw(),
         payer: charge.customer.name.as_deref(),
+        returns: &returns,
+        returned_total: returned_total.as_deref(),
         is_test: charge.scope.mode == Mode::Test,
     });
     Ok(Json(DocumentView::pdf(&pdf)).into_response())
+}
+
+/// Returns what went back to the payer, the latest first: the completed refunds, and what the charge lost in
+/// MED disputes, which has no single time and id.
+fn receipt_returns<'a>(charge: &Charge, refunds: &'a [Refund]) -> Vec<(Amount, Option<&'a Refund>)> {
+    let mut completed: Vec<&Refund> =
+        refunds.iter().filter(|refund| refund.status == RefundStatus::Refunded).collect();
+    completed.sort_by_key(|refund| std::cmp::Reverse(refund.updated_at));
+    let by_med = Amount::parse(charge.funds.med_lost.get()).ok().map(|amount| (amount, None));
+    completed.into_iter().map(|refund| (refund.share.gross, Some(refund))).chain(by_med).collect()
+}
+
+fn format_time(at: Timestamp) -> String {
+    format!("{} (horário de São Paulo)", pt_br::format_second(at))
 }

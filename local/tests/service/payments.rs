@@ -431,6 +431,17 @@ async fn a_settled_payment_has_a_receipt_without_the_payers_document() {
     let text = String::from_utf8_lossy(&pdf).into_owned();
     assert!(text.starts_with("%PDF-") && text.contains(id(&payment)), "{text}");
     assert!(!text.contains("29537995593") && !text.contains("295.379"));
+    assert!(!text.contains("Total devolvido"));
+    let refund = json!({"idempotencyKey": "refund-0001", "amount": 300});
+    service.post(&format!("/v1/payments/{}/refund", id(&payment)), &refund).await.expect(201);
+    let receipt = eventually("the refund is on the receipt", async || {
+        let receipt = service.get(&path).await.expect(200);
+        let pdf = STANDARD.decode(receipt["base64"].as_str().unwrap()).unwrap();
+        let text = String::from_utf8_lossy(&pdf).into_owned();
+        text.contains("Total devolvido").then_some(text)
+    })
+    .await;
+    assert!(receipt.contains("R$ 3,00"), "{receipt}");
     let seed = &service.stack.seed;
     assert_eq!(service.get_as(&seed.other.test_api_key, &path).await.code(), "not_found");
 }
