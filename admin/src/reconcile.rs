@@ -53,6 +53,7 @@ struct Summary {
     pix: u64,
     amount: i64,
     returns: u64,
+    pix_out: u64,
     differences: usize,
     pending: usize,
 }
@@ -76,6 +77,7 @@ pub(crate) async fn run(stack: &Stack, arguments: Arguments) -> Result<CommandOu
         pix: found.pix,
         amount: found.amount,
         returns: found.returns,
+        pix_out: found.pix_out,
         differences: found.differences.len(),
         pending: found.pending.len(),
     })?;

@@ -473,3 +473,25 @@ async fn an_account_that_changes_its_bank_finishes_the_charges_of_the_former_one
     let message = live.service.failure(&of_former).await;
     assert!(message.contains("no credentials"), "{message}");
 }
+
+#[tokio::test]
+async fn a_refund_by_cash_out_is_reconciled_with_the_pix_that_the_bank_sent() {
+    let live = Live::start().await;
+    let paid = live.paid(1000).await;
+    let path = format!("/v1/payments/{}/refund", paid["id"].as_str().unwrap().trim_start_matches("ch_"));
+    for (number, fault) in [(1, None), (2, Some(FaultKind::DevolucaoUnrealized))] {
+        live.service.stack.bank.inject_fault(FaultKind::DevolucaoUnrealized, u32::from(fault.is_some()));
+        let key = format!("refund-{number:04}");
+        let body = json!({"strategy": "cashout", "amount": 300, "idempotencyKey": key});
+        live.merchant.send("POST", &path, body).await;
+        let status = if fault.is_some() { "FAILED" } else { "REFUNDED" };
+        eventually("the refund ends", async || {
+            let listed = live.merchant.send("GET", &format!("{path}s"), json!(null)).await;
+            (listed["data"][0]["status"] == status).then_some(())
+        })
+        .await;
+    }
+    let (code, differences, summary) = live.reconcile().await;
+    assert_eq!((code, differences), (Some(0), Vec::new()));
+    assert_eq!((&summary["pix_out"], &summary["returns"]), (&json!(1), &json!(0)));
+}

@@ -3,7 +3,7 @@
 
 use api_pix::{
     ApiError, Client, Cob, CobStatus, Debtor, Devolucao, DevolucaoStatus, NewCob, NewPixOut, Payer, Pix,
-    PixOutStatus, PixPage, PixQuery, Priority,
+    PixOut, PixOutStatus, PixPage, PixQuery, Priority,
 };
 use artefacts::brcode::{BrCode, DynamicBrCode};
 use secrecy::{ExposeSecret, SecretString};
@@ -298,6 +298,11 @@ impl PixBank {
             return Err(AcquirerError::Unavailable("the bank answered with another Pix".to_owned()));
         }
         Ok(Some(pix))
+    }
+
+    /// Reads a Pix that was sent for a refund, by the refund's id at the bank. `None`: the bank does not know it.
+    pub async fn pix_out(&self, id: &str) -> Result<Option<PixOut>, AcquirerError> {
+        Ok(self.client.at(Priority::Background).get_pix_out(id).await?)
     }
 
     /// Reads a page of the list of Pix.

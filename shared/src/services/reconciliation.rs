@@ -5,17 +5,21 @@
 //! `horario.liquidacao`. The returned Pix of the 91 days before are read too, because a devolução may be much
 //! later than its Pix.
 //!
+//! A bank has no list of the Pix that it sent. So the Pix of the refunds by cash-out that ended on the day are
+//! read one by one, after the records. A Pix out that no refund requested is not found.
+//!
 //! Records are found in two ways. Those of the Pix that the bank lists are read by their keys. Those that the
 //! bank does not list are found through the postings since the day began, because postings sort by time and
 //! incoming payments do not. So the costs do not grow with the age of an account, but with the number of days
 //! since the reconciled one. They are one query for 1,000 postings, one `BatchGetItem` for 100 rows (two rows
-//! for each Pix), and one query and one read for each Pix that was returned on that day.
+//! for each Pix), one query and one read for each Pix of which a refund ended on that day, and one request to
+//! the bank for each refund by cash-out.
 //!
 //! [`compare`] is pure. It gets both lists and needs no bank and no database.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use api_pix::{Devolucao, DevolucaoStatus, MalformedItem, Nature, Pix, PixQuery};
+use api_pix::{Devolucao, DevolucaoStatus, MalformedItem, Nature, Pix, PixOut, PixOutStatus, PixQuery};
 use serde::Serialize;
 
 use domain::acquirer::{ConnectionSweep, ReportedPix, ReportedPixStatus};
@@ -78,6 +82,8 @@ pub struct BankPix {
 pub struct BankRecords {
     /// The Pix of the day, and the returned Pix of the days before. The key is the end-to-end id.
     pub pix: BTreeMap<EndToEndId, BankPix>,
+    /// The Pix that the bank sent for refunds that ended on the day. The key is the id of the Pix out.
+    pub pix_out: BTreeMap<String, PixOut>,
     /// The end-to-end ids of items that can't be read. An item may have none.
     pub unreadable: BTreeSet<Option<String>>,
 }
@@ -97,6 +103,8 @@ pub struct RecordedPix {
     pub paid_at: Timestamp,
     /// Completed devoluções. They are read only for a Pix that was returned on the reconciled day.
     pub returns: Vec<RecordedReturn>,
+    /// Refunds by cash-out that have ended. They are read only for such a Pix, too.
+    pub cash_outs: Vec<RecordedCashOut>,
     /// The sum that the charge lost to MED cases. It is read only for such a Pix, too.
     pub med_lost: MinorUnits,
 }
@@ -110,6 +118,19 @@ pub struct RecordedReturn {
     pub amount: Amount,
     /// When it was completed.
     pub completed_at: Timestamp,
+}
+
+/// A refund by cash-out that has ended.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RecordedCashOut {
+    /// The id of the Pix out at the bank.
+    pub id: String,
+    /// The amount.
+    pub amount: Amount,
+    /// When the refund ended.
+    pub ended_at: Timestamp,
+    /// Whether the refund is completed. Otherwise it failed.
+    pub is_completed: bool,
 }
 
 /// How the bank and the records differ.
@@ -131,7 +152,7 @@ pub struct Difference {
     pub kind: DifferenceKind,
     /// The id of the Pix. `None`: the bank lists an item that can't be read and has no id.
     pub end_to_end_id: Option<String>,
-    /// The id of the devolução that differs.
+    /// The id of the devolução or Pix out that differs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub return_id: Option<String>,
     /// The account that has the money.
@@ -160,6 +181,8 @@ pub struct Comparison {
     pub amount: i64,
     /// The number of devoluções that the bank executed on the day.
     pub returns: u64,
+    /// The number of Pix that the bank sent for refunds that ended on the day.
+    pub pix_out: u64,
     /// The differences, in the order of their kinds and times.
     pub differences: Vec<Difference>,
     /// Differences that are younger than an hour. They may disappear without any action.
@@ -285,6 +308,9 @@ pub fn compare(day: Day, now: Timestamp, bank: &BankRecords, recorded: &[Recorde
         }
     }
     found.extend(recorded.iter().flat_map(|ours| unconfirmed(day, bank, ours)));
+    found.extend(recorded.iter().flat_map(|ours| cash_out_differences(day, bank, ours)));
+    let sent = bank.pix_out.values().filter(|sent| sent.status == PixOutStatus::Completed).count();
+    result.pix_out = u64::try_from(sent).unwrap_or(u64::MAX);
     let unreadable = bank.unreadable.iter().map(|id| Difference {
         kind: DifferenceKind::Differing,
         end_to_end_id: id.clone(),
@@ -364,6 +390,26 @@ fn unconfirmed(day: Day, bank: &BankRecords, ours: &RecordedPix) -> Vec<Differen
         .collect()
 }
 
+/// Returns the refunds by cash-out that ended on the day in another way than their Pix out at the bank.
+fn cash_out_differences(day: Day, bank: &BankRecords, ours: &RecordedPix) -> Vec<Difference> {
+    let of_day = ours.cash_outs.iter().filter(|ended| Day::of(ended.ended_at) == day);
+    of_day
+        .filter_map(|ended| {
+            let sent = bank.pix_out.get(&ended.id).filter(|sent| sent.status == PixOutStatus::Completed);
+            let reason = match (sent, ended.is_completed) {
+                (Some(sent), true) if sent.amount == ended.amount => return None,
+                (None, false) => return None,
+                (Some(_), true) => "the bank sent another amount than that of the completed refund",
+                (None, true) => "a refund by cash-out is completed that the bank has not executed",
+                (Some(_), false) => "the bank sent the Pix of a refund by cash-out that failed",
+            };
+            let other = ours.difference(DifferenceKind::Differing, ended.ended_at, reason);
+            let recorded = ended.is_completed.then_some(ended.amount);
+            Some(other.of_return(&ended.id).amounts(sent.map(|sent| sent.amount), recorded))
+        })
+        .collect()
+}
+
 fn is_returned(item: &Devolucao) -> bool {
     item.status == DevolucaoStatus::Returned
 }
@@ -402,12 +448,17 @@ pub async fn reconcile(
         other => other.into(),
     })?;
     // The bank is read first: a Pix that is recorded meanwhile is then found in the records.
-    let listed = read_bank(&bank, day, now).await?;
+    let mut listed = read_bank(&bank, day, now).await?;
     let sweep = store.get::<ConnectionSweep>(&ConnectionSweep::key_of(bank.connection())).await?;
     let accounts: BTreeSet<AccountId> =
         sweep.map(|sweep| sweep.accounts).unwrap_or_default().into_iter().chain([account]).collect();
     let records = Records { store, connection: bank.connection(), day };
     let recorded = records.read(&accounts, &listed).await?;
+    for ended in
+        recorded.iter().flat_map(|ours| &ours.cash_outs).filter(|ended| Day::of(ended.ended_at) == day)
+    {
+        listed.pix_out.extend(bank.pix_out(&ended.id).await?.map(|sent| (ended.id.clone(), sent)));
+    }
     let comparison = compare(day, now, &listed, &recorded);
     Ok(Reconciliation { connection: bank.connection(), comparison })
 }
@@ -484,7 +535,7 @@ struct Records<'a> {
 struct Posted {
     /// Payments that were received since the day began.
     received: BTreeSet<AcquirerPaymentId>,
-    /// Payments of which a refund or the return was completed on the day.
+    /// Payments of which a refund or the return ended on the day.
     returned: BTreeSet<AcquirerPaymentId>,
 }
 
@@ -531,6 +582,7 @@ impl Records<'_> {
                 amount: row.amount,
                 paid_at: row.paid_at,
                 returns: Vec::new(),
+                cash_outs: Vec::new(),
                 med_lost: MinorUnits::ZERO,
             };
             recorded.push(if needs_returns { self.with_returns(ours, &row).await? } else { ours });
@@ -538,7 +590,8 @@ impl Records<'_> {
         Ok(recorded)
     }
 
-    /// Reads the completed devoluções of a payment, and what its charge lost to MED cases.
+    /// Reads the completed devoluções and the ended cash-outs of a payment, and what its charge lost to MED
+    /// cases.
     async fn with_returns(self, ours: RecordedPix, row: &IncomingPayment) -> Result<RecordedPix, StoreError> {
         let returned = row.returned.as_ref().filter(|back| back.status == ReturnStatus::Returned);
         let returned = returned.map(|back| RecordedReturn {
@@ -547,24 +600,28 @@ impl Records<'_> {
             completed_at: row.recorded_at,
         });
         let refunds = Refunds::new(self.store.clone()).for_charge(ours.charge).await?;
-        let completed = refunds.into_iter().filter(|refund| {
-            refund.payment == row.payment_id
-                && refund.status == RefundStatus::Refunded
-                && refund.share.strategy == RefundStrategy::Devolution
-        });
-        let completed = completed.map(|refund| RecordedReturn {
-            id: refund.bank_id(),
-            amount: refund.share.gross,
-            completed_at: refund.updated_at,
-        });
-        let returns = returned.into_iter().chain(completed).collect();
+        let mut returns: Vec<RecordedReturn> = returned.into_iter().collect();
+        let mut cash_outs = Vec::new();
+        for refund in refunds.into_iter().filter(|refund| refund.payment == row.payment_id) {
+            let (id, amount, ended_at) = (refund.bank_id(), refund.share.gross, refund.updated_at);
+            let is_completed = refund.status == RefundStatus::Refunded;
+            match refund.share.strategy {
+                RefundStrategy::Devolution if is_completed => {
+                    returns.push(RecordedReturn { id, amount, completed_at: ended_at });
+                }
+                RefundStrategy::Cashout if refund.is_done() => {
+                    cash_outs.push(RecordedCashOut { id, amount, ended_at, is_completed });
+                }
+                RefundStrategy::Devolution | RefundStrategy::Cashout => {}
+            }
+        }
         let charge = Charges::new(self.store.clone()).find(ours.charge).await?;
         let has_payment = |payment: &AcquirerPaymentId| *payment == row.payment_id;
         let charge = charge.as_ref().map(StoredCharge::as_stored).filter(|charge| {
             charge.applied_payment.as_ref().is_some_and(|applied| has_payment(&applied.payment_id))
         });
         let med_lost = charge.map_or(MinorUnits::ZERO, |charge| charge.funds.med_lost);
-        Ok(RecordedPix { returns, med_lost, ..ours })
+        Ok(RecordedPix { returns, cash_outs, med_lost, ..ours })
     }
 
     /// Reads the postings of a scope since the day began.
@@ -600,7 +657,10 @@ impl Posted {
             PostingKind::Settlement | PostingKind::ReviewHold | PostingKind::UnappliedReceipt => {
                 self.received.insert(payment);
             }
-            PostingKind::RefundCompleted | PostingKind::RefundCredit | PostingKind::ReturnCompleted => {
+            PostingKind::RefundCompleted
+            | PostingKind::RefundCredit
+            | PostingKind::RefundFailed
+            | PostingKind::ReturnCompleted => {
                 if Day::of(posting.at) == day {
                     self.returned.insert(payment);
                 }
@@ -608,7 +668,6 @@ impl Posted {
             PostingKind::ReviewReturn
             | PostingKind::Release
             | PostingKind::Refund
-            | PostingKind::RefundFailed
             | PostingKind::CaseOpened
             | PostingKind::CaseWon
             | PostingKind::CaseLost
@@ -676,6 +735,7 @@ mod tests {
             amount: amount(minor),
             paid_at,
             returns: Vec::new(),
+            cash_outs: Vec::new(),
             med_lost: MinorUnits::ZERO,
         }
     }
@@ -767,6 +827,50 @@ mod tests {
         let item = devolucao("d1", 400, "DEVOLVIDO", "ORIGINAL", midnight);
         let bank = listed([BankPix { returns: vec![item], ..pix(ID, noon(), 1000) }]);
         assert!(compare(day(), next_day(), &bank, &[ours]).differences.is_empty());
+    }
+
+    #[test]
+    fn each_ended_cash_out_is_compared_with_its_pix_out() {
+        let ended = |id: &str, is_completed| RecordedCashOut {
+            id: id.to_owned(),
+            amount: amount(300),
+            ended_at: noon(),
+            is_completed,
+        };
+        let pix_out = |id: &str, valor: &str, status: &str| {
+            let value = json!({"id": id, "endToEndId": OTHER_ID, "valor": valor, "status": status});
+            (id.to_owned(), PixOut::parse(&value).unwrap())
+        };
+        let found = |day: Day, sent: Option<(&str, &str)>, is_completed| {
+            let sent = sent.map(|(valor, status)| pix_out("o1", valor, status));
+            let bank = BankRecords { pix_out: sent.into_iter().collect(), ..listed([pix(ID, noon(), 1000)]) };
+            let ours =
+                RecordedPix { cash_outs: vec![ended("o1", is_completed)], ..recorded(ID, noon(), 1000) };
+            compare(day, next_day(), &bank, &[ours])
+        };
+        let equal = found(day(), Some(("3.00", "REALIZADO")), true);
+        assert_eq!((equal.differences, equal.pix_out), (Vec::new(), 1));
+        for (sent, is_completed, amounts) in [
+            (Some(("2.00", "REALIZADO")), true, (Some(200), Some(300))),
+            (Some(("3.00", "NAO_REALIZADO")), true, (None, Some(300))),
+            (Some(("3.00", "EM_PROCESSAMENTO")), true, (None, Some(300))),
+            (None, true, (None, Some(300))),
+            (Some(("3.00", "REALIZADO")), false, (Some(300), None)),
+        ] {
+            let differences = found(day(), sent, is_completed).differences;
+            assert_eq!(kinds(&differences), [(DifferenceKind::Differing, amounts.0, amounts.1)], "{sent:?}");
+            assert_eq!(differences[0].return_id.as_deref(), Some("o1"));
+        }
+        assert!(found(day(), Some(("3.00", "NAO_REALIZADO")), false).differences.is_empty());
+        // Another day's reconciliation shows this refund.
+        assert!(
+            cash_out_differences(
+                Day::of(next_day()),
+                &listed([]),
+                &RecordedPix { cash_outs: vec![ended("o1", true)], ..recorded(ID, noon(), 1000) }
+            )
+            .is_empty()
+        );
     }
 
     #[test]
