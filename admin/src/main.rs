@@ -12,6 +12,7 @@ mod keys;
 mod ledger;
 mod med;
 mod migrate;
+mod notifications;
 mod payouts;
 mod receipts;
 mod reconcile;
@@ -74,6 +75,9 @@ enum Command {
     /// Move rows that earlier versions wrote
     #[command(subcommand)]
     Migrate(migrate::Command),
+    /// List and resolve items of banks' notifications that can't be parsed
+    #[command(subcommand)]
+    Notifications(notifications::Command),
     /// Manage payouts from wallets to merchants' banks
     #[command(subcommand)]
     Payouts(payouts::Command),
@@ -189,6 +193,7 @@ impl Command {
             | Self::Ledger(_)
             | Self::Migrate(_)
             | Self::Med(_)
+            | Self::Notifications(_)
             | Self::Payouts(_)
             | Self::Receipts(_)
             | Self::Review(_)
@@ -211,6 +216,9 @@ async fn run(arguments: Arguments) -> Result<CommandOutcome, Box<dyn Error>> {
         Command::Ledger(command) => ledger::run(&stack, command).await,
         Command::Migrate(command) => migrate::run(&stack, command).await,
         Command::Med(command) => med::run(&stack, command).await.map(|()| CommandOutcome::Succeeded),
+        Command::Notifications(command) => {
+            notifications::run(&stack, command).await.map(|()| CommandOutcome::Succeeded)
+        }
         Command::Payouts(command) => payouts::run(&stack, command).await.map(|()| CommandOutcome::Succeeded),
         Command::Receipts(command) => {
             receipts::run(&stack, command).await.map(|()| CommandOutcome::Succeeded)

@@ -187,11 +187,11 @@ impl BankFixture {
 }
 
 impl AdminFixture {
-    fn table(&self, name: &str) -> Store {
+    pub(crate) fn table(&self, name: &str) -> Store {
         Store::new(local::sdk::dynamodb(&self.stack.endpoints.dynamodb_url), name)
     }
 
-    fn acquirers(&self) -> AccountAcquirers {
+    pub(crate) fn acquirers(&self) -> AccountAcquirers {
         AccountAcquirers::new(self.table("StateTable"), self.table("SecretsTable"))
     }
 

@@ -22,15 +22,15 @@ const MARIA: &str = "29537995593";
 const HALF_A_DAY_SECONDS: i64 = 12 * 60 * 60;
 
 /// A local service at noon of a São Paulo day, and a client with the first account's live key.
-struct Live {
-    service: AdminFixture,
-    merchant: Merchant,
-    account: String,
+pub(crate) struct Live {
+    pub(crate) service: AdminFixture,
+    pub(crate) merchant: Merchant,
+    pub(crate) account: String,
     day: Day,
 }
 
 impl Live {
-    async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         let service = AdminFixture::start().await;
         let key = service.stack.seed.first.live_api_key.clone();
         let merchant = Merchant { base_url: service.stack.base_url.clone(), key };
@@ -45,11 +45,11 @@ impl Live {
         live
     }
 
-    async fn advance(&self, seconds: i64) {
+    pub(crate) async fn advance(&self, seconds: i64) {
         self.merchant.send("POST", "/_local/clock/advance", json!({"seconds": seconds})).await;
     }
 
-    fn store(&self) -> Store {
+    pub(crate) fn store(&self) -> Store {
         Store::new(local::sdk::dynamodb(&self.service.stack.endpoints.dynamodb_url), "StateTable")
     }
 
@@ -75,7 +75,7 @@ impl Live {
     }
 
     /// Ends all further sweeps, so that a lost notification stays lost.
-    async fn stop_sweeps(&self) {
+    pub(crate) async fn stop_sweeps(&self) {
         eventually("the sweeps are stopped", async || {
             let sweep = self.sweep().await;
             let next = ConnectionSweep { next_at: Timestamp::MAX, ..sweep.next_version() };
@@ -87,20 +87,20 @@ impl Live {
     }
 
     /// Creates a charge of this amount that is open for a day.
-    async fn charge(&self, amount: i64) -> Value {
+    pub(crate) async fn charge(&self, amount: i64) -> Value {
         let body = json!({"amount": amount, "expires_in": 86_400});
         self.merchant.send("POST", "/v1/pix/charges", body).await
     }
 
     /// Creates a charge that only Maria may pay.
-    async fn charge_for_maria(&self) -> Value {
+    pub(crate) async fn charge_for_maria(&self) -> Value {
         let customer = json!({"name": "Maria"});
         let body = json!({"amount": 1000, "customer": customer, "expected_payer_tax_id": MARIA});
         self.merchant.send("POST", "/v1/pix/charges", body).await
     }
 
     /// Pays a charge at the bank, which does not notify the service.
-    fn pay(&self, charge: &Value, request: PayRequest) -> Paid {
+    pub(crate) fn pay(&self, charge: &Value, request: PayRequest) -> Paid {
         let bank = &self.service.stack.bank;
         bank.inject_fault(FaultKind::LostNotification, 1);
         let txid = charge["pix"]["txid"].as_str().unwrap().to_owned();
@@ -108,7 +108,7 @@ impl Live {
     }
 
     /// Pays a charge by a Pix without its txid, and waits until the service has recorded the Pix.
-    async fn pay_unmatched(&self, charge: &Value) -> String {
+    pub(crate) async fn pay_unmatched(&self, charge: &Value) -> String {
         let request = PayRequest { reported_txid: ReportedTxid::Missing, ..PayRequest::default() };
         let id = self.pay(charge, request).end_to_end_id;
         self.advance(400).await;
@@ -124,7 +124,7 @@ impl Live {
         self.service.objects(&["receipts", "list", "--account", &self.account]).await
     }
 
-    async fn wait_for_status(&self, charge: &Value, status: &str) -> Value {
+    pub(crate) async fn wait_for_status(&self, charge: &Value, status: &str) -> Value {
         let path = format!("/v1/charges/{}", charge["id"].as_str().unwrap());
         eventually(status, async || {
             let read = self.merchant.send("GET", &path, json!(null)).await;
@@ -160,7 +160,7 @@ impl Live {
     }
 
     /// Returns the actions of the account's audit rows about a subject, oldest first.
-    async fn actions(&self, subject: &str) -> Vec<String> {
+    pub(crate) async fn actions(&self, subject: &str) -> Vec<String> {
         let rows = self.service.objects(&["audit", &self.account]).await;
         let about = rows.iter().rev().filter(|row| row["subject"] == subject);
         about.map(|row| row["action"].as_str().unwrap().to_owned()).collect()

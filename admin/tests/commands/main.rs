@@ -9,6 +9,7 @@
 
 mod acquirers;
 mod live_payments;
+mod notifications;
 
 use std::io::Write;
 use std::path::PathBuf;

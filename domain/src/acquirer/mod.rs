@@ -2,10 +2,12 @@
 //! name of the acquirer that created it, so that acquirer's rules always apply to it.
 
 mod reported_pix;
+mod set_aside_item;
 mod sweep;
 
 pub use reported_pix::{ReportedPix, ReportedPixStatus, SeenReturn};
 use serde::{Deserialize, Serialize};
+pub use set_aside_item::SetAsideItem;
 use strum::{IntoStaticStr, VariantArray};
 pub use sweep::ConnectionSweep;
 

@@ -10,6 +10,7 @@ mod ledger_verification;
 mod payment_list;
 mod receipts;
 pub mod reconciliation;
+mod set_aside_items;
 
 pub use account_settings::change_account_settings;
 pub use bank_payments::BankPayments;
@@ -21,3 +22,4 @@ pub use charge_creation::{
 pub use ledger_verification::verify_ledger;
 pub use payment_list::{PaymentFilter, PaymentList, PaymentListError, PaymentListView, PaymentPage};
 pub use receipts::{Applied, ReceiptError, Receipts};
+pub use set_aside_items::{SetAsideError, SetAsideItems};

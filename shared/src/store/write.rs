@@ -103,6 +103,11 @@ impl Write {
         Change::Remove { key, counter: counter.to_owned(), expected }.into()
     }
 
+    /// Removes a row that never changes. Condition: the row exists.
+    pub fn remove_existing(key: &Key) -> Self {
+        Change::RemoveExisting { key: key_attributes(key) }.into()
+    }
+
     /// Moves a row's entry of the list index from the partition `from` to the partition and sort key `to`.
     /// `None`: the row leaves the list index. Condition: the entry is still in `from`, at the sort key of
     /// `entry`.

@@ -3,17 +3,13 @@
 
 use std::borrow::Cow;
 
+use domain::acquirer::SetAsideItem;
 use domain::hex;
 use domain::ids::{AccountId, ConnectionId};
-use domain::row::{Key, Row};
 use domain::time::Timestamp;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
-
-/// How long a row is kept, in seconds: 90 days.
-const KEPT_SECONDS: i64 = 90 * 86_400;
 
 /// The most bytes of an item that a row contains: 4 KiB. A whole item could have 1 MiB, and a row may have at
 /// most 400 KB.
@@ -25,39 +21,14 @@ const MASK: &str = "***";
 /// Fields with personal data other than documents: the payer's name, and the payer's message.
 const PERSONAL_FIELDS: [&str; 2] = ["nome", "infoPagador"];
 
-/// The row of an item that was set aside.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-pub(super) struct BadItem {
-    account: AccountId,
-    connection: ConnectionId,
-    /// The SHA-256 hash of the item as the bank sent it, in hex. So a repeated item is one row.
-    sha256: String,
-    /// The item without personal data, cut to [`MAX_ITEM_BYTES`].
-    item: String,
-    #[serde(with = "domain::time::millis")]
+/// Returns the row of an item that an account's bank sent.
+pub(super) fn bad_item(
+    (connection, account): (ConnectionId, AccountId),
+    item: &RawValue,
     received_at: Timestamp,
-}
-
-impl BadItem {
-    pub(super) fn new(
-        account: AccountId,
-        connection: ConnectionId,
-        item: &RawValue,
-        received_at: Timestamp,
-    ) -> Self {
-        let sha256 = hex::encode(&Sha256::digest(item.get()));
-        Self { account, connection, sha256, item: storable(item), received_at }
-    }
-}
-
-impl Row for BadItem {
-    fn key(&self) -> Key {
-        Key { pk: format!("bad-notification#{}", self.account), sk: self.sha256.clone() }
-    }
-
-    fn removable_at(&self) -> Option<Timestamp> {
-        self.received_at.plus_seconds(KEPT_SECONDS).ok()
-    }
+) -> SetAsideItem {
+    let sha256 = hex::encode(&Sha256::digest(item.get()));
+    SetAsideItem { account, connection, sha256, item: storable(item), received_at }
 }
 
 fn storable(item: &RawValue) -> String {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};
-use domain::acquirer::{ReportedPix, ReportedPixStatus};
+use domain::acquirer::{ReportedPix, ReportedPixStatus, SetAsideItem};
 use domain::charge::Charge;
 use domain::ids::{ConnectionId, EndToEndId, Mode, Scope};
 use domain::row::{Key, Row};
@@ -18,7 +18,7 @@ use shared::store::{Inserted, Item as StoredItem, Plan, Store, StoreError, Write
 use tokio::task::JoinSet;
 
 use super::authentication::Sender;
-use super::bad_item::BadItem;
+use super::bad_item::bad_item;
 use super::items::{self, Item};
 use super::{MAX_BODY_BYTES, limit};
 
@@ -38,12 +38,12 @@ pub(super) async fn receive(
 }
 
 /// Parses the items. Several items about one Pix become one.
-fn sort(sender: &Sender, items: &[&RawValue]) -> (BTreeMap<EndToEndId, Item>, HashMap<Key, BadItem>) {
+fn sort(sender: &Sender, items: &[&RawValue]) -> (BTreeMap<EndToEndId, Item>, HashMap<Key, SetAsideItem>) {
     let (mut pix, mut bad_items) = (BTreeMap::<EndToEndId, Item>::new(), HashMap::new());
     let callback = &sender.callback;
     for raw in items {
         let Some(item) = Item::parse(raw) else {
-            let bad = BadItem::new(callback.account, callback.connection, raw, sender.now);
+            let bad = bad_item((callback.connection, callback.account), raw, sender.now);
             bad_items.insert(bad.key(), bad);
             continue;
         };
@@ -62,13 +62,13 @@ enum Task {
     Insert(ReportedPix, Item),
     /// The row exists and lacks a devolução of the item.
     ReportAgain(Item),
-    SetAside(BadItem),
+    SetAside(SetAsideItem),
 }
 
 async fn store_all(
     sender: &Sender,
     items: BTreeMap<EndToEndId, Item>,
-    bad_items: HashMap<Key, BadItem>,
+    bad_items: HashMap<Key, SetAsideItem>,
 ) -> Result<(), Problem> {
     let (store, callback) = (&sender.bank.store, &sender.callback);
     let mut stored = stored_items(store, items.values(), &bad_items).await?;
@@ -99,7 +99,7 @@ async fn store_all(
 async fn stored_items(
     store: &Store,
     items: impl Iterator<Item = &Item>,
-    bad_items: &HashMap<Key, BadItem>,
+    bad_items: &HashMap<Key, SetAsideItem>,
 ) -> Result<HashMap<Key, StoredItem>, StoreError> {
     let mut keys: HashSet<Key> = bad_items.keys().cloned().collect();
     for item in items {
@@ -194,7 +194,7 @@ async fn report_again(
     store.update("a reported Pix", &key, plan).await
 }
 
-async fn set_aside(store: &Store, bad: &BadItem) -> Result<(), StoreError> {
+async fn set_aside(store: &Store, bad: &SetAsideItem) -> Result<(), StoreError> {
     if let Inserted::New = store.insert(bad).await? {
         let Key { pk, sk } = bad.key();
         tracing::error!(pk, sk, "an item of a bank's notification can't be parsed and was set aside");

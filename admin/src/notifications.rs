@@ -1,0 +1,145 @@
+//! `admin notifications`: lists the items of banks' notifications that can't be parsed and were set aside, and
+//! removes each after an operator has examined it.
+
+use std::error::Error;
+use std::io::Write;
+
+use clap::Subcommand;
+use domain::acquirer::{ReportedPix, ReportedPixStatus, SetAsideItem};
+use domain::ids::{AccountId, ChargeId, ConnectionId, EndToEndId};
+use domain::time::Timestamp;
+use serde::Serialize;
+use shared::services::SetAsideItems;
+
+use crate::target::Stack;
+use crate::{OperatorArguments, print_json, print_stack};
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    /// List the items that were set aside, 100 at a time
+    ///
+    /// Without an account, prints the latest items of all accounts, newest first. With an account, prints its
+    /// items by ascending id.
+    List {
+        /// The account (acc_…)
+        #[arg(long)]
+        account: Option<AccountId>,
+        /// Continue after this item, the last one of the previous page (64 hex digits)
+        #[arg(long, requires = "account", value_parser = item_id)]
+        starting_after: Option<String>,
+    },
+    /// Show one item
+    Show {
+        /// The item (64 hex digits)
+        #[arg(value_parser = item_id)]
+        id: String,
+        /// The account (acc_…)
+        #[arg(long)]
+        account: AccountId,
+    },
+    /// Remove an item that was examined
+    Resolve {
+        /// The item (64 hex digits)
+        #[arg(value_parser = item_id)]
+        id: String,
+        /// The account (acc_…)
+        #[arg(long)]
+        account: AccountId,
+        /// Also read this Pix back from the account's bank, as if the notification had named it (end-to-end
+        /// id)
+        #[arg(long, value_name = "END_TO_END_ID")]
+        read_back: Option<EndToEndId>,
+        #[command(flatten)]
+        operator: OperatorArguments,
+    },
+}
+
+/// Parses the id of an item: a SHA-256 hash in lower-case hex.
+fn item_id(text: &str) -> Result<String, &'static str> {
+    let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    if text.len() == 64 && text.bytes().all(is_digit) {
+        Ok(text.to_owned())
+    } else {
+        Err("must be 64 hex digits in lower case")
+    }
+}
+
+/// The printed form of an item.
+#[derive(Serialize)]
+struct PrintedItem<'a> {
+    id: &'a str,
+    account: AccountId,
+    connection: ConnectionId,
+    received_at: Timestamp,
+    item: &'a str,
+}
+
+impl<'a> PrintedItem<'a> {
+    fn new(item: &'a SetAsideItem) -> Self {
+        let SetAsideItem { account, connection, sha256, item, received_at } = item;
+        Self { id: sha256, account: *account, connection: *connection, received_at: *received_at, item }
+    }
+}
+
+/// The printed form of an item that was removed, and of the Pix that is read back.
+#[derive(Serialize)]
+struct PrintedResolution<'a> {
+    #[serde(flatten)]
+    item: PrintedItem<'a>,
+    read_back: Option<PrintedPix<'a>>,
+}
+
+/// The printed form of a Pix that is read back, as it was known before.
+#[derive(Serialize)]
+struct PrintedPix<'a> {
+    end_to_end_id: &'a EndToEndId,
+    account: AccountId,
+    status: ReportedPixStatus,
+    charge: Option<ChargeId>,
+}
+
+impl<'a> PrintedPix<'a> {
+    fn new(pix: &'a ReportedPix) -> Self {
+        let ReportedPix { end_to_end_id, account, status, charge, .. } = pix;
+        Self { end_to_end_id, account: *account, status: *status, charge: *charge }
+    }
+}
+
+pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn Error>> {
+    let items = SetAsideItems::new(stack.store.clone());
+    match command {
+        Command::List { account: None, .. } => {
+            let (latest, has_more) = items.latest().await?;
+            print_all(&latest)?;
+            if has_more {
+                writeln!(std::io::stderr(), "older items follow: name an account with --account")?;
+            }
+            Ok(())
+        }
+        Command::List { account: Some(account), starting_after } => {
+            let account = stack.existing_account(&account).await?.id;
+            let (page, has_more) = items.of_account(&account, starting_after.as_deref()).await?;
+            print_all(&page)?;
+            if let Some(last) = page.last().filter(|_| has_more) {
+                writeln!(std::io::stderr(), "more items follow: --starting-after {}", last.sha256)?;
+            }
+            Ok(())
+        }
+        Command::Show { id, account } => {
+            let account = stack.existing_account(&account).await?.id;
+            print_json(&PrintedItem::new(&items.get(&account, &id).await?))
+        }
+        Command::Resolve { id, account, read_back, operator } => {
+            let account = stack.existing_account(&account).await?.id;
+            print_stack(stack);
+            let (operator, now) = (operator.operator(), stack.clock.now());
+            let (item, pix) = items.resolve(&account, &id, read_back.as_ref(), &operator, now).await?;
+            let read_back = pix.as_ref().map(PrintedPix::new);
+            print_json(&PrintedResolution { item: PrintedItem::new(&item), read_back })
+        }
+    }
+}
+
+fn print_all(items: &[SetAsideItem]) -> Result<(), Box<dyn Error>> {
+    items.iter().try_for_each(|item| print_json(&PrintedItem::new(item)))
+}

@@ -1,0 +1,143 @@
+//! Items of banks' notifications that were set aside: lists them for operators, and removes each after an
+//! operator has examined it.
+
+use domain::acquirer::{ReportedPix, SetAsideItem};
+use domain::audit::Operator;
+use domain::ids::{AccountId, EndToEndId};
+use domain::row::Key;
+use domain::time::Timestamp;
+
+use crate::audit;
+use crate::random::RandomError;
+use crate::store::{ListIndex, Order, Store, StoreError, Write, from_item};
+
+/// The most items in one page.
+const PAGE: usize = 100;
+
+/// Why an item was not removed.
+#[derive(Debug, thiserror::Error)]
+pub enum SetAsideError {
+    /// The account has no such item.
+    #[error("the account has no such item: it was resolved already, or it expired after 90 days")]
+    NotFound,
+    /// DynamoDB failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The operating system returned no random bytes for the id of the audit row.
+    #[error(transparent)]
+    Random(#[from] RandomError),
+}
+
+/// The repository of items that were set aside.
+#[derive(Clone, Debug)]
+pub struct SetAsideItems {
+    store: Store,
+}
+
+impl SetAsideItems {
+    /// Creates the repository on a store.
+    pub fn new(store: Store) -> Self {
+        Self { store }
+    }
+
+    /// Returns the latest items of all accounts, newest first, at most 100. Also returns whether there are
+    /// more. The index is eventually consistent, and lacks items that an earlier version set aside.
+    pub async fn latest(&self) -> Result<(Vec<SetAsideItem>, bool), StoreError> {
+        let (partition, limit) = (SetAsideItem::ALL_ACCOUNTS_PARTITION, PAGE.saturating_add(1));
+        let range = ("0", "~");
+        let mut entries =
+            self.store.list(ListIndex::All, partition, range, Order::NewestFirst, limit).await?;
+        let has_more = entries.len() > PAGE;
+        entries.truncate(PAGE);
+        let keys: Vec<Key> = entries.into_iter().map(|entry| entry.key).collect();
+        Ok((self.store.get_in_order(&keys).await?, has_more))
+    }
+
+    /// Returns a page of an account's items by ascending hash, at most 100. The page begins after the hash
+    /// `after`. Also returns whether more follow.
+    pub async fn of_account(
+        &self,
+        account: &AccountId,
+        after: Option<&str>,
+    ) -> Result<(Vec<SetAsideItem>, bool), StoreError> {
+        // Reads two extra items: the one with the hash `after`, and one that shows whether more follow.
+        let (range, limit) = ((after.unwrap_or("0"), "~"), PAGE.saturating_add(2));
+        let partition = SetAsideItem::partition_of(account);
+        let found = self.store.range(&partition, range, Order::OldestFirst, limit).await?;
+        let rows: Result<Vec<SetAsideItem>, StoreError> = found.into_iter().map(from_item).collect();
+        let mut rows = rows?;
+        rows.retain(|row| Some(row.sha256.as_str()) != after);
+        let has_more = rows.len() > PAGE;
+        rows.truncate(PAGE);
+        Ok((rows, has_more))
+    }
+
+    /// Reads an item of an account.
+    ///
+    /// # Errors
+    ///
+    /// [`SetAsideError::NotFound`] when there is no such item.
+    pub async fn get(&self, account: &AccountId, sha256: &str) -> Result<SetAsideItem, SetAsideError> {
+        let found = self.store.get(&SetAsideItem::key_of(account, sha256)).await?;
+        found.ok_or(SetAsideError::NotFound)
+    }
+
+    /// Removes an item that an operator has examined. With `read_back`, the Pix that the item names, also
+    /// stores that Pix as if a notification had named it, so that it is read back from its bank. Returns the
+    /// item, and the row of the Pix.
+    ///
+    /// # Errors
+    ///
+    /// [`SetAsideError::NotFound`] when there is no such item.
+    pub async fn resolve(
+        &self,
+        account: &AccountId,
+        sha256: &str,
+        read_back: Option<&EndToEndId>,
+        by: &Operator,
+        now: Timestamp,
+    ) -> Result<(SetAsideItem, Option<ReportedPix>), SetAsideError> {
+        let mut update = self.store.start_update("an item of a notification");
+        loop {
+            update.next_attempt().await?;
+            let item = self.get(account, sha256).await?;
+            let audit = audit::by_operator(by, *account, "notification.resolve", sha256, now)?;
+            let audit = match read_back {
+                Some(id) => audit.with_details(id.to_string()),
+                None => audit,
+            };
+            let key = SetAsideItem::key_of(account, sha256);
+            let mut writes = vec![Write::remove_existing(&key), Write::insert(&audit)?];
+            let reported = match read_back {
+                Some(id) => {
+                    let (reported, write) = self.reported(&item, id, now).await?;
+                    writes.push(write);
+                    Some(reported)
+                }
+                None => None,
+            };
+            if update.commit(writes).await? {
+                return Ok((item, reported));
+            }
+        }
+    }
+
+    /// Returns the next row of a Pix that must be read back, and its write.
+    async fn reported(
+        &self,
+        item: &SetAsideItem,
+        id: &EndToEndId,
+        now: Timestamp,
+    ) -> Result<(ReportedPix, Write), StoreError> {
+        let known = self.store.get::<ReportedPix>(&ReportedPix::key_of(id)).await?;
+        Ok(if let Some(known) = known {
+            let next = known.reported_again(now);
+            let write = Write::replace(&next, known.version)?;
+            (next, write)
+        } else {
+            let new = ReportedPix::notified(id.clone(), (item.connection, item.account), None, now);
+            let write = Write::insert(&new)?;
+            (new, write)
+        })
+    }
+}
