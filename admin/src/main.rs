@@ -12,6 +12,7 @@ mod keys;
 mod ledger;
 mod med;
 mod migrate;
+mod notices;
 mod notifications;
 mod payouts;
 mod receipts;
@@ -69,7 +70,7 @@ enum Command {
     /// Verify, show and adjust the ledgers behind the wallets
     #[command(subcommand)]
     Ledger(ledger::Command),
-    /// Manage MED cases and their evidence
+    /// Manage MED cases, their evidence, and notices of infractions
     #[command(subcommand)]
     Med(med::Command),
     /// Move rows that earlier versions wrote

@@ -1,4 +1,5 @@
-//! `admin med`: lists, confirms and decides MED cases, and manages their evidence.
+//! `admin med`: lists, confirms and decides MED cases, and manages their evidence. The module `notices` has
+//! `admin med notices`.
 //!
 //! Commands print a case as the merchant's API shows it, plus three fields for operators: `scope`, `moved`
 //! and `unconfirmed`.
@@ -16,7 +17,7 @@ use shared::med::{CaseFilter, CaseView};
 
 use crate::enum_parser::{enum_parser, enum_parser_with_help};
 use crate::target::Stack;
-use crate::{OperatorArguments, ScopeArguments, print_json, print_stack};
+use crate::{OperatorArguments, ScopeArguments, notices, print_json, print_stack};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
@@ -67,6 +68,9 @@ pub(crate) enum Command {
     /// List and add evidence files of a case
     #[command(subcommand)]
     Evidence(EvidenceCommand),
+    /// List, retry and dismiss notices of infractions whose Pix was not credited
+    #[command(subcommand)]
+    Notices(notices::Command),
 }
 
 #[derive(Subcommand, Debug)]
@@ -109,7 +113,7 @@ struct PrintedCase<'a> {
     unconfirmed: bool,
 }
 
-fn print(case: &MedCase) -> Result<(), Box<dyn Error>> {
+pub(crate) fn print(case: &MedCase) -> Result<(), Box<dyn Error>> {
     let (scope, moved, unconfirmed) = (case.scope, case.moved.get(), case.unconfirmed);
     print_json(&PrintedCase { case: CaseView::new(case), scope, moved, unconfirmed })
 }
@@ -149,6 +153,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
             stack.cases.request_evidence(case, Some(&operator.operator()), now).await?
         }
         Command::Evidence(command) => return evidence(stack, command).await,
+        Command::Notices(command) => return notices::run(stack, command).await,
     };
     print(&case)
 }
@@ -202,7 +207,7 @@ fn read(path: &Path) -> Result<(String, Vec<u8>), Box<dyn Error>> {
     Ok((name.to_owned(), bytes))
 }
 
-async fn find(stack: &Stack, id: MedCaseId) -> Result<MedCase, Box<dyn Error>> {
+pub(crate) async fn find(stack: &Stack, id: MedCaseId) -> Result<MedCase, Box<dyn Error>> {
     stack.cases.find(Some(id)).await?.ok_or_else(|| format!("there is no case {id}").into())
 }
 

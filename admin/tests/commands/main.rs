@@ -9,6 +9,7 @@
 
 mod acquirers;
 mod live_payments;
+mod med_notices;
 mod notifications;
 
 use std::io::Write;

@@ -93,7 +93,8 @@ pub enum NoticeStatus {
     Waiting,
     /// Processed.
     Processed,
-    /// The Pix was not credited within 24 hours. An operator must act. The adapter can repeat the notice.
+    /// The Pix was not credited within 24 hours. An operator must act. The adapter can repeat the notice. Or
+    /// an operator dismissed the notice ([`MedNotice::dismissed_at`]).
     Unmatched,
 }
 
@@ -135,6 +136,10 @@ pub struct MedNotice {
     /// The case, once the notice is processed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub case: Option<MedCaseId>,
+    /// When an operator dismissed the notice, which ends it: it is never processed. The status is then
+    /// [`NoticeStatus::Unmatched`], because functions of an earlier version know no other status for it.
+    #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
+    pub dismissed_at: Option<Timestamp>,
     /// When the scheduler processes the notice next. `None`: it need not be processed.
     #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
     pub next_at: Option<Timestamp>,
@@ -187,6 +192,7 @@ impl MedNotice {
             received_at: now,
             status: NoticeStatus::Waiting,
             case: None,
+            dismissed_at: None,
             next_at: now.plus_seconds(FIRST_DUE_SECONDS).ok(),
             version: 1,
         }
@@ -232,13 +238,30 @@ impl MedNotice {
         Self { status: NoticeStatus::Waiting, next_at, ..self.next_version() }
     }
 
+    /// Returns the next version, after an operator dismissed the notice.
+    #[must_use]
+    pub fn dismissed(&self, now: Timestamp) -> Self {
+        let status = NoticeStatus::Unmatched;
+        Self { status, dismissed_at: Some(now), next_at: None, ..self.next_version() }
+    }
+
+    /// Checks whether the notice waits for an operator.
+    pub fn waits_for_operator(&self) -> bool {
+        self.status == NoticeStatus::Unmatched && self.dismissed_at.is_none()
+    }
+
     fn next_version(&self) -> Self {
         Self { version: self.version.saturating_add(1), ..self.clone() }
     }
 
     /// Returns the primary key of an account's notice.
     pub fn key_of(account: &AccountId, notice_id: &str) -> Key {
-        Key { pk: format!("{PARTITION}{account}"), sk: notice_id.to_owned() }
+        Key { pk: Self::partition_of(account), sk: notice_id.to_owned() }
+    }
+
+    /// Returns the partition of an account's notices.
+    pub fn partition_of(account: &AccountId) -> String {
+        format!("{PARTITION}{account}")
     }
 
     /// Checks whether a key of the state table is that of a notice.
@@ -246,8 +269,13 @@ impl MedNotice {
         key.pk.starts_with(PARTITION)
     }
 
-    /// Returns the partition of the unmatched notices of all accounts in the `list` index.
+    /// Returns the partition of the notices of all accounts that wait for an operator, in the `list` index.
     pub const UNMATCHED_PARTITION: &str = "unmatched-med-notices";
+
+    /// Returns the sort key in [`MedNotice::UNMATCHED_PARTITION`].
+    pub fn unmatched_sort(&self) -> String {
+        format!("{}#{}#{}", sortable(self.received_at), self.account, self.notice_id)
+    }
 }
 
 impl Row for MedNotice {
@@ -256,9 +284,8 @@ impl Row for MedNotice {
     }
 
     fn indexes(&self) -> Indexes {
-        let is_unmatched = self.status == NoticeStatus::Unmatched;
-        let sort = || format!("{}#{}#{}", sortable(self.received_at), self.account, self.notice_id);
-        let list = is_unmatched.then(|| (Self::UNMATCHED_PARTITION.to_owned(), sort()));
+        let list =
+            self.waits_for_operator().then(|| (Self::UNMATCHED_PARTITION.to_owned(), self.unmatched_sort()));
         Indexes { list, due: self.next_at, ..Indexes::default() }
     }
 }
@@ -302,5 +329,20 @@ mod tests {
             (NoticeStatus::Processed, Some(case), 4)
         );
         assert!(processed.indexes().list.is_none() && processed.indexes().due.is_none());
+    }
+
+    #[test]
+    fn a_dismissed_notice_is_neither_retried_nor_listed() {
+        let waiting = notice();
+        let unmatched = waiting.not_matched(at(100 + 86_400));
+        for notice in [waiting, unmatched] {
+            let dismissed = notice.dismissed(at(90_000));
+            assert_eq!(
+                (dismissed.status, dismissed.dismissed_at),
+                (NoticeStatus::Unmatched, Some(at(90_000)))
+            );
+            assert!(dismissed.indexes().list.is_none() && dismissed.indexes().due.is_none());
+            assert_eq!(dismissed.version, notice.version + 1);
+        }
     }
 }

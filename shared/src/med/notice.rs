@@ -1,9 +1,9 @@
 //! Processes notices of MED infractions. The row of a notice is inserted first. So if the request dies, the
 //! scheduler processes the notice, and a repeated notice changes nothing.
 
-use domain::acquirer::ReportedPix;
+use domain::acquirer::{ReportedPix, ReportedPixStatus};
 use domain::charge::{Charge, StoredCharge};
-use domain::ids::{AccountId, MedCaseId, Mode, Scope};
+use domain::ids::{AccountId, ChargeId, MedCaseId, Mode, Scope};
 use domain::med::{CASE_SORT, CaseStep, Decision, MedCase, MedNotice, MoneyOutcome, NoticeStatus};
 use domain::money::MinorUnits;
 use domain::time::Timestamp;
@@ -19,6 +19,27 @@ pub enum NoticeOutcome {
     Processed(MedCaseId),
     /// The Pix is not credited to a charge of the account yet. The notice will be processed later.
     Waiting,
+    /// An operator dismissed the notice. It is never processed.
+    Dismissed,
+}
+
+/// Where the Pix of a notice is.
+#[derive(Clone, Debug)]
+pub enum ContestedPix {
+    /// No bank reported it.
+    Unknown,
+    /// A notification named it, and its bank has not confirmed it.
+    Unconfirmed,
+    /// Its money belongs to another account than the notice.
+    OtherAccount(AccountId),
+    /// It matches no charge.
+    Unmatched,
+    /// It is held for a manual review of this charge.
+    HeldForReview(ChargeId),
+    /// It was meant for this charge, and was not credited to it. Its payer gets it back.
+    Returned(ChargeId),
+    /// It is credited to this charge.
+    Credited(Box<StoredCharge>),
 }
 
 impl MedCases {
@@ -58,7 +79,7 @@ impl MedCases {
             return Ok(());
         }
         match self.process(&notice, now).await? {
-            NoticeOutcome::Processed(_) => Ok(()),
+            NoticeOutcome::Processed(_) | NoticeOutcome::Dismissed => Ok(()),
             NoticeOutcome::Waiting => {
                 let next = notice.not_matched(now);
                 let is_replaced = self.replace_notice(&next, &notice).await?;
@@ -77,8 +98,13 @@ impl MedCases {
         if let Some(case) = notice.case {
             return Ok(NoticeOutcome::Processed(case));
         }
-        let Some(charge) = self.contested_charge(notice).await? else { return Ok(NoticeOutcome::Waiting) };
-        let case = self.apply_notice(notice, charge, now).await?;
+        if notice.dismissed_at.is_some() {
+            return Ok(NoticeOutcome::Dismissed);
+        }
+        let ContestedPix::Credited(charge) = self.contested_pix(notice).await? else {
+            return Ok(NoticeOutcome::Waiting);
+        };
+        let case = self.apply_notice(notice, *charge, now).await?;
         // If another caller processed the notice meanwhile, it found the same case.
         let _is_replaced = self.replace_notice(&notice.processed(case), notice).await?;
         Ok(NoticeOutcome::Processed(case))
@@ -89,25 +115,42 @@ impl MedCases {
         Ok(self.store.commit(vec![write]).await? == CommitOutcome::Done)
     }
 
-    /// Returns the live charge of the notice's account for which the contested Pix was credited.
-    async fn contested_charge(&self, notice: &MedNotice) -> Result<Option<StoredCharge>, StoreError> {
+    /// Returns where the Pix of a notice is. Only one that is credited to a live charge of the notice's account
+    /// can be contested.
+    pub async fn contested_pix(&self, notice: &MedNotice) -> Result<ContestedPix, StoreError> {
         let key = ReportedPix::key_of(&notice.end_to_end_id);
-        let reported = self.store.get::<ReportedPix>(&key).await?;
-        let Some(id) = reported.and_then(|reported| reported.charge) else { return Ok(None) };
-        let charge = self.get_charge(id).await?;
-        let is_credited = {
-            let charge = charge.as_stored();
-            let scope = Scope { account: notice.account, mode: Mode::Live };
-            let credited = charge.applied_payment.as_ref().filter(|_| charge.settlement.is_some());
-            charge.scope == scope
-                && credited
-                    .is_some_and(|payment| payment.payment_id.as_str() == notice.end_to_end_id.as_str())
+        let Some(reported) = self.store.get::<ReportedPix>(&key).await? else {
+            return Ok(ContestedPix::Unknown);
         };
-        Ok(Some(charge).filter(|_| is_credited))
+        let Some(id) = reported.charge else {
+            return Ok(match reported.status {
+                ReportedPixStatus::Reported | ReportedPixStatus::Unconfirmed => ContestedPix::Unconfirmed,
+                ReportedPixStatus::Recorded if reported.account != notice.account => {
+                    ContestedPix::OtherAccount(reported.account)
+                }
+                ReportedPixStatus::Recorded => ContestedPix::Unmatched,
+            });
+        };
+        let stored = self.get_charge(id).await?;
+        let charge = stored.as_stored();
+        if charge.scope != (Scope { account: notice.account, mode: Mode::Live }) {
+            return Ok(ContestedPix::OtherAccount(charge.scope.account));
+        }
+        let is_applied = charge
+            .applied_payment
+            .as_ref()
+            .is_some_and(|payment| payment.payment_id.as_str() == notice.end_to_end_id.as_str());
+        Ok(if is_applied && charge.settlement.is_some() {
+            ContestedPix::Credited(Box::new(stored))
+        } else if is_applied && charge.is_held_for_review() {
+            ContestedPix::HeldForReview(id)
+        } else {
+            ContestedPix::Returned(id)
+        })
     }
 
     /// Opens, changes or ends the case of a notice's infraction. Returns the case.
-    async fn apply_notice(
+    pub(super) async fn apply_notice(
         &self,
         notice: &MedNotice,
         charge: StoredCharge,

@@ -14,7 +14,8 @@ use shared::med::request::notice_content;
 use super::authentication::Sender;
 use super::{MAX_BODY_BYTES, signature};
 
-/// Handles a notice. The response is `{"case": "med_…"}`, or 202 `{}` if the Pix is not known yet.
+/// Handles a notice. The response is `{"case": "med_…"}`, or 202 `{}` if the Pix is not credited yet, or if an
+/// operator dismissed the notice.
 pub(super) async fn receive(
     sender: Sender,
     headers: HeaderMap,
@@ -29,6 +30,8 @@ pub(super) async fn receive(
     let notice = MedNotice::received((callback.connection, callback.account), content, now);
     Ok(match bank.cases.receive_notice(notice, now).await? {
         NoticeOutcome::Processed(case) => Json(json!({ "case": case })).into_response(),
-        NoticeOutcome::Waiting => (StatusCode::ACCEPTED, Json(json!({}))).into_response(),
+        NoticeOutcome::Waiting | NoticeOutcome::Dismissed => {
+            (StatusCode::ACCEPTED, Json(json!({}))).into_response()
+        }
     })
 }

@@ -1,0 +1,241 @@
+//! `admin med notices`: lists the notices of MED infractions whose Pix was not credited within 24 hours,
+//! processes one once its Pix is credited, or dismisses it.
+
+use std::error::Error;
+use std::io::Write;
+
+use clap::Subcommand;
+use domain::ids::{AccountId, ChargeId, ConnectionId, EndToEndId, MedCaseId};
+use domain::med::{InfractionStatus, MedNotice, NoticeStatus, Situation};
+use domain::money::Amount;
+use domain::time::Timestamp;
+use serde::Serialize;
+use shared::med::ContestedPix;
+
+use crate::target::Stack;
+use crate::{OperatorArguments, med, print_json, print_stack};
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    /// List the notices that wait for an operator, newest first, 100 at a time
+    ///
+    /// A notice waits for an operator when its Pix was not credited to a charge of its account within 24
+    /// hours.
+    List {
+        /// List only the notices of this account (acc_…)
+        #[arg(long)]
+        account: Option<AccountId>,
+        /// Continue after this notice of the account, the last one of the previous page (`notice_id`)
+        #[arg(long, requires = "account", value_parser = notice_id)]
+        starting_after: Option<String>,
+    },
+    /// Show one notice, and where its Pix is
+    Show {
+        /// The notice (`notice_id`)
+        #[arg(value_parser = notice_id)]
+        id: String,
+        /// The account (acc_…)
+        #[arg(long)]
+        account: AccountId,
+    },
+    /// Process a notice whose Pix is credited meanwhile, and print its case
+    ///
+    /// Repeating the command changes nothing.
+    Retry {
+        /// The notice (`notice_id`)
+        #[arg(value_parser = notice_id)]
+        id: String,
+        /// The account (acc_…)
+        #[arg(long)]
+        account: AccountId,
+        #[command(flatten)]
+        operator: OperatorArguments,
+    },
+    /// Dismiss a notice whose Pix is not credited, so that it is never processed
+    ///
+    /// Repeating the command changes nothing.
+    Dismiss {
+        /// The notice (`notice_id`)
+        #[arg(value_parser = notice_id)]
+        id: String,
+        /// The account (acc_…)
+        #[arg(long)]
+        account: AccountId,
+        #[command(flatten)]
+        operator: OperatorArguments,
+    },
+}
+
+/// The longest `notice_id`, in characters.
+const MAX_NOTICE_ID_CHARS: usize = 64;
+
+/// Parses the id of a notice. The adapter chose it, so its characters are not checked.
+fn notice_id(text: &str) -> Result<String, String> {
+    if (1..=MAX_NOTICE_ID_CHARS).contains(&text.chars().count()) {
+        Ok(text.to_owned())
+    } else {
+        Err(format!("must be 1 to {MAX_NOTICE_ID_CHARS} characters"))
+    }
+}
+
+/// The state of a notice, as printed.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum State {
+    /// The service still retries it.
+    Waiting,
+    /// It waits for an operator.
+    Unmatched,
+    /// It was applied to a case.
+    Processed,
+    /// An operator dismissed it.
+    Dismissed,
+}
+
+impl State {
+    fn of(notice: &MedNotice) -> Self {
+        match notice.status {
+            NoticeStatus::Waiting => Self::Waiting,
+            NoticeStatus::Unmatched if notice.dismissed_at.is_some() => Self::Dismissed,
+            NoticeStatus::Unmatched => Self::Unmatched,
+            NoticeStatus::Processed => Self::Processed,
+        }
+    }
+}
+
+/// The printed form of a notice.
+#[derive(Serialize)]
+struct PrintedNotice<'a> {
+    notice_id: &'a str,
+    account: AccountId,
+    connection: ConnectionId,
+    state: State,
+    infraction_id: &'a str,
+    infraction_status: InfractionStatus,
+    end_to_end_id: &'a EndToEndId,
+    amount: Option<Amount>,
+    situation: Option<Situation>,
+    reason: Option<&'a str>,
+    response_deadline: Option<Timestamp>,
+    reported_at: Timestamp,
+    received_at: Timestamp,
+    dismissed_at: Option<Timestamp>,
+    case: Option<MedCaseId>,
+}
+
+impl<'a> PrintedNotice<'a> {
+    fn new(notice: &'a MedNotice) -> Self {
+        Self {
+            notice_id: &notice.notice_id,
+            account: notice.account,
+            connection: notice.connection,
+            state: State::of(notice),
+            infraction_id: &notice.infraction_id,
+            infraction_status: notice.infraction_status,
+            end_to_end_id: &notice.end_to_end_id,
+            amount: notice.amount,
+            situation: notice.situation,
+            reason: notice.reason.as_deref(),
+            response_deadline: notice.response_deadline,
+            reported_at: notice.reported_at,
+            received_at: notice.received_at,
+            dismissed_at: notice.dismissed_at,
+            case: notice.case,
+        }
+    }
+}
+
+/// The printed form of a notice, and where its Pix is.
+#[derive(Serialize)]
+struct PrintedNoticeAndPix<'a> {
+    #[serde(flatten)]
+    notice: PrintedNotice<'a>,
+    pix: PrintedPix,
+}
+
+/// Where the Pix of a notice is, as printed.
+#[derive(Serialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+enum PrintedPix {
+    Unknown,
+    Unconfirmed,
+    OtherAccount { account: AccountId },
+    Unmatched,
+    HeldForReview { charge: ChargeId },
+    Returned { charge: ChargeId },
+    Credited { charge: ChargeId },
+}
+
+impl From<ContestedPix> for PrintedPix {
+    fn from(pix: ContestedPix) -> Self {
+        match pix {
+            ContestedPix::Unknown => Self::Unknown,
+            ContestedPix::Unconfirmed => Self::Unconfirmed,
+            ContestedPix::OtherAccount(account) => Self::OtherAccount { account },
+            ContestedPix::Unmatched => Self::Unmatched,
+            ContestedPix::HeldForReview(charge) => Self::HeldForReview { charge },
+            ContestedPix::Returned(charge) => Self::Returned { charge },
+            ContestedPix::Credited(charge) => Self::Credited { charge: charge.as_stored().id },
+        }
+    }
+}
+
+pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn Error>> {
+    let (cases, now) = (&stack.cases, stack.clock.now());
+    match command {
+        Command::List { account, starting_after } => list(stack, account, starting_after).await,
+        Command::Show { id, account } => {
+            let account = stack.existing_account(&account).await?.id;
+            let notice = cases.get_notice(&account, &id).await?;
+            let pix = cases.contested_pix(&notice).await?.into();
+            print_json(&PrintedNoticeAndPix { notice: PrintedNotice::new(&notice), pix })
+        }
+        Command::Retry { id, account, operator } => {
+            let account = stack.existing_account(&account).await?.id;
+            print_stack(stack);
+            let case = cases.retry_notice(&account, &id, &operator.operator(), now).await?;
+            med::print(&med::find(stack, case).await?)
+        }
+        Command::Dismiss { id, account, operator } => {
+            let account = stack.existing_account(&account).await?.id;
+            print_stack(stack);
+            let dismissed = cases.dismiss_notice(&account, &id, &operator.operator(), now).await?;
+            print_json(&PrintedNotice::new(&dismissed))
+        }
+    }
+}
+
+async fn list(
+    stack: &Stack,
+    account: Option<AccountId>,
+    starting_after: Option<String>,
+) -> Result<(), Box<dyn Error>> {
+    let account = match account {
+        Some(account) => Some(stack.existing_account(&account).await?.id),
+        None => None,
+    };
+    let cursor = match account.zip(starting_after) {
+        Some((account, id)) => Some(stack.cases.get_notice(&account, &id).await?),
+        None => None,
+    };
+    let (notices, has_more) = stack.cases.unmatched_notices(account.as_ref(), cursor.as_ref()).await?;
+    // The index may still list a notice that was just processed or dismissed.
+    for notice in notices.iter().filter(|notice| notice.waits_for_operator()) {
+        print_json(&PrintedNotice::new(notice))?;
+    }
+    match (account, notices.last().filter(|_| has_more)) {
+        (Some(_), Some(last)) => {
+            // An adapter chooses the id, so it may contain characters that a shell interprets.
+            writeln!(
+                std::io::stderr(),
+                "more notices follow: --starting-after with the `notice_id` {:?}",
+                last.notice_id
+            )?;
+        }
+        (None, Some(_)) => {
+            writeln!(std::io::stderr(), "older notices follow: name an account with --account")?;
+        }
+        (_, None) => {}
+    }
+    Ok(())
+}

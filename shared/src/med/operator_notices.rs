@@ -1,0 +1,188 @@
+//! MED notices whose Pix was not credited: lists them for operators, who process each once its Pix is
+//! credited, or dismiss it.
+
+use domain::audit::Operator;
+use domain::charge::StoredCharge;
+use domain::ids::{AccountId, ChargeId, MedCaseId};
+use domain::med::MedNotice;
+use domain::row::Key;
+use domain::time::Timestamp;
+
+use super::{CaseError, ContestedPix, MedCases};
+use crate::audit;
+use crate::random::RandomError;
+use crate::store::{ListIndex, Order, StoreError, Write};
+
+/// The most notices in one page.
+const PAGE: usize = 100;
+
+/// The most index entries that are read for a page of one account. The index has the notices of all accounts,
+/// and its entries are about 200 bytes.
+const MAX_ENTRIES: usize = 10_000;
+
+/// Why an operator can't process or dismiss a notice.
+#[derive(Debug, thiserror::Error)]
+pub enum NoticeError {
+    /// The account has no such notice.
+    #[error("the account has no such notice")]
+    NotFound,
+    /// The notice was applied to a case.
+    #[error("the notice was processed already: it belongs to the case {0}")]
+    Processed(MedCaseId),
+    /// An operator has dismissed the notice.
+    #[error("the notice was dismissed already; the adapter can report the infraction with a new `notice_id`")]
+    Dismissed,
+    /// The Pix is credited to this charge, so the notice must be processed.
+    #[error("the Pix is credited to the charge {0}; retry the notice instead")]
+    Credited(ChargeId),
+    /// The Pix is not credited to a charge of the account, so the notice can't be processed.
+    #[error("{}", not_credited(.0))]
+    NotCredited(ContestedPix),
+    /// The case can't be opened or changed.
+    #[error(transparent)]
+    Case(#[from] CaseError),
+    /// A read or write of DynamoDB failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// No random id could be generated for the audit row.
+    #[error(transparent)]
+    Random(#[from] RandomError),
+}
+
+/// Says where a Pix is that is not credited, and what an operator can do.
+fn not_credited(pix: &ContestedPix) -> String {
+    match pix {
+        ContestedPix::Unknown => "no bank reported the Pix".to_owned(),
+        ContestedPix::Unconfirmed => {
+            "a notification named the Pix, but its bank has not confirmed it".to_owned()
+        }
+        ContestedPix::OtherAccount(account) => {
+            format!("the Pix belongs to the account {account}; the adapter must send the notice to its URL")
+        }
+        ContestedPix::Unmatched => {
+            "the Pix matches no charge; if `receipts list` shows it, use `receipts apply` first".to_owned()
+        }
+        ContestedPix::HeldForReview(charge) => {
+            format!("the Pix is held for a review of the charge {charge}; end it with `review approve` first")
+        }
+        ContestedPix::Returned(charge) => {
+            format!("the Pix was not credited to its charge {charge}; its payer gets it back")
+        }
+        ContestedPix::Credited(charge) => {
+            format!("the Pix is credited to the charge {}", charge.as_stored().id)
+        }
+    }
+}
+
+impl MedCases {
+    /// Returns a page of the notices that wait for an operator, newest first, at most 100. With `account`, only
+    /// that account's. The page begins after `cursor`, the last notice of the previous page. Also returns
+    /// whether more follow. The index is eventually consistent.
+    pub async fn unmatched_notices(
+        &self,
+        account: Option<&AccountId>,
+        cursor: Option<&MedNotice>,
+    ) -> Result<(Vec<MedNotice>, bool), StoreError> {
+        let cursor = cursor.map(MedNotice::unmatched_sort);
+        let range = ("0", cursor.as_deref().unwrap_or("~"));
+        // A page needs two extra entries: the cursor's own, and one that shows whether more follow.
+        let limit = if account.is_some() { MAX_ENTRIES } else { PAGE.saturating_add(2) };
+        let partition = MedNotice::UNMATCHED_PARTITION;
+        let mut entries =
+            self.store.list(ListIndex::All, partition, range, Order::NewestFirst, limit).await?;
+        let is_cut = entries.len() == limit;
+        let wanted = account.map(MedNotice::partition_of);
+        entries.retain(|entry| {
+            Some(&entry.sort) != cursor.as_ref() && wanted.as_ref().is_none_or(|pk| entry.key.pk == *pk)
+        });
+        let has_more = is_cut || entries.len() > PAGE;
+        entries.truncate(PAGE);
+        let keys: Vec<Key> = entries.into_iter().map(|entry| entry.key).collect();
+        Ok((self.store.get_in_order(&keys).await?, has_more))
+    }
+
+    /// Reads a notice of an account.
+    ///
+    /// # Errors
+    ///
+    /// [`NoticeError::NotFound`] when there is no such notice.
+    pub async fn get_notice(&self, account: &AccountId, notice_id: &str) -> Result<MedNotice, NoticeError> {
+        let found = self.store.get(&MedNotice::key_of(account, notice_id)).await?;
+        found.ok_or(NoticeError::NotFound)
+    }
+
+    /// Processes a notice whose Pix is credited meanwhile, and writes an audit row. Returns the case. A notice
+    /// that was processed before is not changed.
+    ///
+    /// # Errors
+    ///
+    /// See [`NoticeError`].
+    pub async fn retry_notice(
+        &self,
+        account: &AccountId,
+        notice_id: &str,
+        by: &Operator,
+        now: Timestamp,
+    ) -> Result<MedCaseId, NoticeError> {
+        let mut update = self.store.start_update("a MED notice");
+        loop {
+            update.next_attempt().await?;
+            let notice = self.get_notice(account, notice_id).await?;
+            if let Some(case) = notice.case {
+                return Ok(case);
+            }
+            if notice.dismissed_at.is_some() {
+                return Err(NoticeError::Dismissed);
+            }
+            let charge: StoredCharge = match self.contested_pix(&notice).await? {
+                ContestedPix::Credited(charge) => *charge,
+                elsewhere => return Err(NoticeError::NotCredited(elsewhere)),
+            };
+            // A crash after this step leaves the notice as it was. The next call finds the same case.
+            let case = Box::pin(self.apply_notice(&notice, charge, now)).await?;
+            let audit = audit::by_operator(by, *account, "med.retry-notice", notice_id, now)?;
+            let audit = audit.with_details(case.to_string());
+            let writes =
+                vec![Write::replace(&notice.processed(case), notice.version)?, Write::insert(&audit)?];
+            if update.commit(writes).await? {
+                return Ok(case);
+            }
+        }
+    }
+
+    /// Dismisses a notice, so that it is never processed, and writes an audit row. A notice that was dismissed
+    /// before is not changed.
+    ///
+    /// # Errors
+    ///
+    /// [`NoticeError::Processed`] and [`NoticeError::Credited`] when the notice concerns a charge, so that no
+    /// case is lost.
+    pub async fn dismiss_notice(
+        &self,
+        account: &AccountId,
+        notice_id: &str,
+        by: &Operator,
+        now: Timestamp,
+    ) -> Result<MedNotice, NoticeError> {
+        let mut update = self.store.start_update("a MED notice");
+        loop {
+            update.next_attempt().await?;
+            let notice = self.get_notice(account, notice_id).await?;
+            if let Some(case) = notice.case {
+                return Err(NoticeError::Processed(case));
+            }
+            if notice.dismissed_at.is_some() {
+                return Ok(notice);
+            }
+            if let ContestedPix::Credited(charge) = self.contested_pix(&notice).await? {
+                return Err(NoticeError::Credited(charge.as_stored().id));
+            }
+            let next = notice.dismissed(now);
+            let audit = audit::by_operator(by, *account, "med.dismiss-notice", notice_id, now)?;
+            let audit = audit.with_details(notice.end_to_end_id.to_string());
+            if update.commit(vec![Write::replace(&next, notice.version)?, Write::insert(&audit)?]).await? {
+                return Ok(next);
+            }
+        }
+    }
+}
