@@ -11,7 +11,7 @@ use domain::ids::ConnectionId;
 use domain::time::Timestamp;
 use shared::WorkError;
 use shared::acquirer::configuration::certificate_warning;
-use shared::acquirer::{AcquirerError, AcquirerMessage, PixBank, PixQuery};
+use shared::acquirer::{AcquirerMessage, PixBank, PixQuery};
 use shared::store::{CommitOutcome, Write};
 
 use crate::AcquirerWorker;
@@ -33,9 +33,6 @@ const RETURNS_SECONDS: i64 = 90 * 24 * 60 * 60;
 
 /// The longest period that one query asks for, in seconds: one day. A bank may allow less.
 const MAX_PERIOD_SECONDS: i64 = 24 * 60 * 60;
-
-/// The most pages of a period. A period with more is read in parts.
-const MAX_PAGES: u32 = 1_000;
 
 /// When a run of the function begins no further period. The rest is left to the next message. The function
 /// itself stops after 60 s.
@@ -128,55 +125,25 @@ impl AcquirerWorker {
         Ok(())
     }
 
-    /// Reads all pages of a period and records their Pix. If the number of Pix changes meanwhile, a page may
-    /// have shifted, so the period is read again.
+    /// Reads all pages of a period and records their Pix.
     async fn store_period(
         &self,
         bank: &PixBank,
         (from, to): (Timestamp, Timestamp),
         with_return: Option<bool>,
     ) -> Result<(), WorkError> {
-        let mut is_stable = false;
-        for _attempt in 0..MAX_RESTARTS {
-            if is_stable {
-                break;
-            }
-            is_stable = self.store_pages(bank, (from, to), with_return).await?;
-        }
-        if !is_stable {
-            // The next sweep reads the overlap again.
-            tracing::warn!("the list of Pix kept changing while it was read");
-        }
-        Ok(())
-    }
-
-    /// Returns whether the number of Pix stayed the same from the first to the last page.
-    async fn store_pages(
-        &self,
-        bank: &PixBank,
-        (from, to): (Timestamp, Timestamp),
-        with_return: Option<bool>,
-    ) -> Result<bool, WorkError> {
-        let (mut page_number, mut first_total, mut is_stable) = (0, None, true);
-        loop {
-            let query = PixQuery { with_return, page: page_number, ..PixQuery::period(from, to) };
-            let page = bank.list(&query).await?;
+        let mut pages = bank.pages(PixQuery { with_return, ..PixQuery::period(from, to) });
+        while let Some(page) = pages.next().await? {
             for item in &page.malformed {
                 tracing::error!(pix = item.end_to_end_id, reason = %item.reason, "the bank listed a Pix that can't be read");
             }
             self.payments.record_listed(bank, &page.pix, self.clock.now()).await?;
-            if page_number == 0 {
-                first_total = page.total;
-            }
-            is_stable = is_stable && page.total == first_total;
-            page_number = page_number.saturating_add(1);
-            if page_number >= page.pages {
-                return Ok(is_stable);
-            }
-            if page_number >= MAX_PAGES {
-                return Err(AcquirerError::Unavailable("the bank lists too many pages".to_owned()).into());
-            }
         }
+        if pages.kept_changing() {
+            // The next sweep reads the overlap again.
+            tracing::warn!("the list of Pix kept changing while it was read");
+        }
+        Ok(())
     }
 
     /// Replaces the sweep's row. `None`: another run or an operator has changed it, and this run ends.
@@ -210,6 +177,3 @@ impl AcquirerWorker {
 
 /// The pause after a failed sweep, in seconds.
 const RETRY_SECONDS: i64 = 60;
-
-/// How often a period is read again because its number of Pix changed.
-const MAX_RESTARTS: u32 = 3;

@@ -6,6 +6,7 @@
 mod banks;
 pub mod configuration;
 pub mod pix;
+mod pix_pages;
 mod queue;
 mod sandbox;
 mod view;
@@ -15,7 +16,7 @@ use std::time::Duration;
 pub use api_pix::{PixQuery, Priority};
 pub use banks::Banks;
 pub use pix::{PixBank, Removal};
-
+pub use pix_pages::PixPages;
 pub use queue::{AcquirerMessage, AcquirerQueue};
 use serde_json::{Map, Value};
 pub use view::ProviderStatusView;

@@ -21,6 +21,7 @@ use domain::time::Timestamp;
 use domain::wallet::RefundStrategy;
 
 use super::configuration::{AcquirerSettings, SendPix};
+use super::pix_pages::PixPages;
 use super::{AcquirerError, ProviderStatus, RefundProgress};
 
 /// How long a Pix can be returned after the bank received it, in milliseconds: 90 days (API Pix: devolução).
@@ -305,8 +306,13 @@ impl PixBank {
         Ok(self.client.at(Priority::Background).get_pix_out(id).await?)
     }
 
+    /// Returns all pages of a query, from its first page. Sends nothing yet.
+    pub fn pages(&self, query: PixQuery) -> PixPages<'_> {
+        PixPages::new(self, query)
+    }
+
     /// Reads a page of the list of Pix.
-    pub async fn list(&self, query: &PixQuery) -> Result<PixPage, AcquirerError> {
+    pub(super) async fn list(&self, query: &PixQuery) -> Result<PixPage, AcquirerError> {
         Ok(self.client.at(Priority::Background).list_pix(query).await?)
     }
 

@@ -55,12 +55,6 @@ const BEHIND_SECONDS: i64 = 5;
 /// is that much earlier than the `horario` of its Pix.
 const CLOCK_SECONDS: i64 = 60 * 60;
 
-/// The most pages of one query to the bank.
-const MAX_PAGES: u32 = 1_000;
-
-/// How often one query is repeated because the number of its Pix changed while its pages were read.
-const MAX_RESTARTS: u32 = 3;
-
 /// The number of postings that one query reads.
 const POSTINGS_PER_READ: usize = 1_000;
 
@@ -210,9 +204,6 @@ pub enum ReconciliationError {
     /// The bank can't be read.
     #[error("the bank can't be read: {0}")]
     Bank(AcquirerError),
-    /// The bank's list has more pages than are read.
-    #[error("the bank lists more than {MAX_PAGES} pages; set a shorter maximum period of the acquirer")]
-    TooManyPages,
     /// The number of Pix changed while the list was read, so an item may have been skipped.
     #[error("the bank's list kept changing while it was read; repeat the command")]
     KeepsChanging,
@@ -487,39 +478,21 @@ async fn read_bank(bank: &PixBank, day: Day, now: Timestamp) -> Result<BankRecor
     Ok(records)
 }
 
-/// Reads all pages of a query. If the number of its Pix changes meanwhile, a page may have shifted, so all
-/// pages are read again.
+/// Reads all pages of a query.
 async fn read_period(
     bank: &PixBank,
     query: PixQuery,
     records: &mut BankRecords,
 ) -> Result<(), ReconciliationError> {
-    for _attempt in 0..MAX_RESTARTS {
-        let (mut page_number, mut first_total, mut is_stable) = (0, None, true);
-        loop {
-            let page = bank.list(&PixQuery { page: page_number, ..query.clone() }).await?;
-            if page_number == 0 {
-                first_total = page.total;
-            }
-            is_stable = is_stable && page.total == first_total;
-            for pix in page.pix {
-                records.pix.insert(pix.end_to_end_id.clone(), pix.into());
-            }
-            let id_of = |item: MalformedItem| item.end_to_end_id;
-            records.unreadable.extend(page.malformed.into_iter().map(id_of));
-            page_number = page_number.saturating_add(1);
-            if page_number >= page.pages {
-                break;
-            }
-            if page_number >= MAX_PAGES {
-                return Err(ReconciliationError::TooManyPages);
-            }
+    let mut pages = bank.pages(query);
+    while let Some(page) = pages.next().await? {
+        for pix in page.pix {
+            records.pix.insert(pix.end_to_end_id.clone(), pix.into());
         }
-        if is_stable {
-            return Ok(());
-        }
+        let id_of = |item: MalformedItem| item.end_to_end_id;
+        records.unreadable.extend(page.malformed.into_iter().map(id_of));
     }
-    Err(ReconciliationError::KeepsChanging)
+    if pages.kept_changing() { Err(ReconciliationError::KeepsChanging) } else { Ok(()) }
 }
 
 /// Reads the records of one day of a bank connection.
