@@ -25,6 +25,10 @@ const BEHIND_SECONDS: i64 = 5;
 /// The pause between two sweeps, in seconds: five minutes.
 const PAUSE_SECONDS: i64 = 5 * 60;
 
+/// How far the bank's clock may be behind ours, in seconds: five minutes. A connection's first Pix may have a
+/// `horario` that is that much earlier than the connection.
+const CLOCK_SECONDS: i64 = 5 * 60;
+
 /// How often the returned Pix of the last 90 days are read, in seconds: once a day.
 const RETURNS_PAUSE_SECONDS: i64 = 24 * 60 * 60;
 
@@ -63,14 +67,14 @@ impl AcquirerWorker {
             if let Some(warning) = certificate_warning(bank.settings(), now) {
                 tracing::error!(%connection, "{warning}");
             }
-            self.sweep_returns(bank, sweep.created_at, now).await?;
+            self.sweep_returns(bank, first_time(&sweep), now).await?;
             let next = ConnectionSweep { returns_swept_at: now, ..sweep.next_version() };
             let Some(stored) = self.store_sweep(&sweep, next).await? else { return Ok(()) };
             sweep = stored;
         }
         let longest = i64::from(bank.settings().max_period_seconds).min(MAX_PERIOD_SECONDS);
-        let mut from = sweep.watermark.saturating_plus_seconds(-OVERLAP_SECONDS).max(sweep.created_at);
-        // In its first seconds, a connection has an empty period.
+        let mut from = sweep.watermark.saturating_plus_seconds(-OVERLAP_SECONDS).max(first_time(&sweep));
+        // If the clock was set back, the period is empty.
         let end = now.saturating_plus_seconds(-BEHIND_SECONDS).max(from);
         loop {
             let to = from.saturating_plus_seconds(longest).min(end);
@@ -173,6 +177,11 @@ impl AcquirerWorker {
         // Parts of the period may be stored already, and the row newer. Then the newer row stays.
         self.store_sweep(sweep, next).await.map(|_stored_or_superseded| ())
     }
+}
+
+/// Returns the earliest `horario` of a Pix that the sweep reads.
+fn first_time(sweep: &ConnectionSweep) -> Timestamp {
+    sweep.created_at.saturating_plus_seconds(-CLOCK_SECONDS)
 }
 
 /// The pause after a failed sweep, in seconds.
