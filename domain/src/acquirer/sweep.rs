@@ -22,7 +22,7 @@ pub struct ConnectionSweep {
     #[serde(with = "domain::time::millis")]
     pub watermark: Timestamp,
     /// Every returned Pix that the bank listed before this time is stored. The sweep for returns asks for the
-    /// last 90 days once a day.
+    /// last 92 days once a day.
     #[serde(with = "domain::time::millis")]
     pub returns_swept_at: Timestamp,
     /// When the sweep runs next.

@@ -29,11 +29,12 @@ const PAUSE_SECONDS: i64 = 5 * 60;
 /// `horario` that is that much earlier than the connection.
 const CLOCK_SECONDS: i64 = 5 * 60;
 
-/// How often the returned Pix of the last 90 days are read, in seconds: once a day.
+/// How often the returned Pix of the last days are read, in seconds: once a day.
 const RETURNS_PAUSE_SECONDS: i64 = 24 * 60 * 60;
 
-/// How long devoluções of a Pix are possible, in seconds: 90 days (API Pix).
-const RETURNS_SECONDS: i64 = 90 * 24 * 60 * 60;
+/// How old the Pix are whose devoluções are read, in seconds: 92 days. A devolução can be requested for 90
+/// days (API Pix). The other days cover the pause between two reads, and the time until it is final.
+const RETURNS_SECONDS: i64 = 92 * 24 * 60 * 60;
 
 /// The longest period that one query asks for, in seconds: one day. A bank may allow less.
 const MAX_PERIOD_SECONDS: i64 = 24 * 60 * 60;
@@ -117,7 +118,8 @@ impl AcquirerWorker {
         None
     }
 
-    /// Reads all returned Pix of the last 90 days, because a devolução may be much later than its Pix.
+    /// Reads all returned Pix of the last [`RETURNS_SECONDS`], because a devolução may be much later than its
+    /// Pix.
     async fn sweep_returns(&self, bank: &PixBank, since: Timestamp, now: Timestamp) -> Result<(), WorkError> {
         let longest = i64::from(bank.settings().max_period_seconds);
         let mut from = now.saturating_plus_seconds(-RETURNS_SECONDS).max(since);
