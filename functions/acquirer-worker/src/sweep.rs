@@ -50,31 +50,35 @@ impl AcquirerWorker {
     /// Sweeps a connection up to now, or as far as one run of the function comes. A failure is recorded in
     /// the row, and the next sweep begins at the same watermark.
     pub(crate) async fn sweep(&self, connection: ConnectionId) -> Result<(), WorkError> {
-        let Some(sweep) = self.store.get::<ConnectionSweep>(&ConnectionSweep::key_of(connection)).await?
+        let Some(mut sweep) = self.store.get::<ConnectionSweep>(&ConnectionSweep::key_of(connection)).await?
         else {
             return Ok(());
         };
         let Some(bank) = self.bank_of(&sweep).await else { return Ok(()) };
-        match self.run_sweep(&bank, sweep.clone()).await {
+        match self.run_sweep(&bank, &mut sweep).await {
             Ok(()) => Ok(()),
             Err(error) => self.note_failure(&sweep, &error).await,
         }
     }
 
-    async fn run_sweep(&self, bank: &PixBank, mut sweep: ConnectionSweep) -> Result<(), WorkError> {
+    /// Runs a sweep. `sweep` is the row as this run stored it last.
+    async fn run_sweep(&self, bank: &PixBank, sweep: &mut ConnectionSweep) -> Result<(), WorkError> {
         let connection = sweep.connection;
         let (started_at, now) = (Instant::now(), self.clock.now());
+        // Each stored part of the work moves this time on. Otherwise the row would be due during the sweep, and
+        // the scheduler would start a second one.
+        let next_at = now.saturating_plus_seconds(PAUSE_SECONDS);
         if now.millis_since(sweep.returns_swept_at) >= RETURNS_PAUSE_SECONDS.saturating_mul(1_000) {
             if let Some(warning) = certificate_warning(bank.settings(), now) {
                 tracing::error!(%connection, "{warning}");
             }
-            self.sweep_returns(bank, first_time(&sweep), now).await?;
-            let next = ConnectionSweep { returns_swept_at: now, ..sweep.next_version() };
-            let Some(stored) = self.store_sweep(&sweep, next).await? else { return Ok(()) };
-            sweep = stored;
+            self.sweep_returns(bank, first_time(sweep), now).await?;
+            let next = ConnectionSweep { returns_swept_at: now, next_at, ..sweep.next_version() };
+            let Some(stored) = self.store_sweep(sweep, next).await? else { return Ok(()) };
+            *sweep = stored;
         }
         let longest = i64::from(bank.settings().max_period_seconds).min(MAX_PERIOD_SECONDS);
-        let mut from = sweep.watermark.saturating_plus_seconds(-OVERLAP_SECONDS).max(first_time(&sweep));
+        let mut from = sweep.watermark.saturating_plus_seconds(-OVERLAP_SECONDS).max(first_time(sweep));
         // If the clock was set back, the period is empty.
         let end = now.saturating_plus_seconds(-BEHIND_SECONDS).max(from);
         loop {
@@ -83,12 +87,10 @@ impl AcquirerWorker {
             let is_done = to >= end;
             if is_done || to > sweep.watermark {
                 let watermark = to.max(sweep.watermark);
-                let next_at =
-                    if is_done { now.saturating_plus_seconds(PAUSE_SECONDS) } else { sweep.next_at };
                 let next =
                     ConnectionSweep { watermark, next_at, failing_since: None, ..sweep.next_version() };
-                let Some(stored) = self.store_sweep(&sweep, next).await? else { return Ok(()) };
-                sweep = stored;
+                let Some(stored) = self.store_sweep(sweep, next).await? else { return Ok(()) };
+                *sweep = stored;
             }
             if is_done {
                 return Ok(());
@@ -176,7 +178,7 @@ impl AcquirerWorker {
         }
         let next_at = now.saturating_plus_seconds(RETRY_SECONDS);
         let next = ConnectionSweep { failing_since: Some(since), next_at, ..sweep.next_version() };
-        // Parts of the period may be stored already, and the row newer. Then the newer row stays.
+        // If another run changed the row meanwhile, its row stays.
         self.store_sweep(sweep, next).await.map(|_stored_or_superseded| ())
     }
 }
