@@ -16,7 +16,6 @@ use secrecy::SecretString;
 use serde_json::{Value, json};
 use shared::charge::Charges;
 use shared::med::{BankMedReturn, MedCases};
-use shared::services::verify_ledger;
 use shared::store::{CommitOutcome, Write};
 
 use crate::support::{Answer, Client, Service, id, operator};
@@ -131,9 +130,7 @@ impl Fixture {
 
     /// Verifies the live ledger, and returns the wallet's available and retained balances.
     async fn balances(&self) -> (i64, i64) {
-        let read = (&self.service.wallets(), &Charges::new(self.service.store()));
-        let found = verify_ledger(read, &self.scope, self.now(), &|_count| {}).await.unwrap();
-        assert_eq!((&found.differences, found.is_moving), (&Vec::new(), false));
+        self.service.check_ledger_of(&self.scope).await;
         let balance = self.live.get("/v1/wallets/balance").await.expect(200);
         (balance["available"].as_i64().unwrap(), balance["retained"].as_i64().unwrap())
     }

@@ -42,8 +42,13 @@ pub(crate) async fn run_webhook_worker(stack: &Stack, delivery: &Value) {
 
 /// Invokes the acquirer worker with a refund's message, as the event source does.
 pub(crate) async fn run_acquirer_worker(stack: &Stack, refund: &Value) {
+    run_acquirer_worker_with(stack, &json!({ "refund": refund["id"] })).await;
+}
+
+/// Invokes the acquirer worker with a message, as the event source does.
+pub(crate) async fn run_acquirer_worker_with(stack: &Stack, message: &Value) {
     let worker = stack.functions.get("AcquirerWorkerFunction").unwrap().clone();
-    let body = json!({ "refund": refund["id"] }).to_string();
+    let body = message.to_string();
     let answer = worker(json!({"Records": [{"messageId": "m", "body": body, "eventSource": "aws:sqs"}]}))
         .await
         .unwrap();

@@ -3,57 +3,74 @@
 use axum::http::Method;
 use bank::{Cents, FaultKind, MedNature, PayRequest, Payer, ReportedTxid};
 use domain::acquirer::ConnectionSweep;
-use domain::ids::ConnectionId;
 use local::stack::Options;
 use serde_json::{Value, json};
 
 use crate::support::{Answer, Client, Listener, Service, eventually, id};
 
-const MARIA: &str = "29537995593";
-const JOAO: &str = "25524893033";
+pub(crate) const MARIA: &str = "29537995593";
+pub(crate) const JOAO: &str = "25524893033";
 
 /// A running service, and a client with the first account's live key.
-struct Live {
-    service: Service,
-    client: Client,
+pub(crate) struct Live {
+    pub(crate) service: Service,
+    pub(crate) client: Client,
 }
 
 impl Live {
-    async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         Self::start_with(Options::in_memory()).await
     }
 
-    async fn start_with(options: Options) -> Self {
-        let service = Service::start_with(options).await;
-        let client = Client::new(&service.stack.base_url, &service.stack.seed.first.live_api_key);
-        let live = Self { service, client };
+    pub(crate) async fn start_with(options: Options) -> Self {
+        let live = Self::of(Service::start_with(options).await);
         // Otherwise, the first sweep could use up a fault that a test injects for another request.
-        eventually("the first sweep", async || {
-            let stack = &live.service.stack;
-            let connection = ConnectionId::derive(&stack.bank_url, &stack.seed.bank.client_id);
-            let key = ConnectionSweep::key_of(connection);
-            let sweep = live.service.store().get::<ConnectionSweep>(&key).await.unwrap();
-            sweep.filter(|sweep| sweep.next_at > stack.clock.now())
-        })
-        .await;
+        live.wait_for_first_sweep().await;
         live
     }
 
-    async fn create(&self, key: &str, body: &Value) -> Value {
+    pub(crate) fn of(service: Service) -> Self {
+        let client = Client::new(&service.stack.base_url, &service.stack.seed.first.live_api_key);
+        Self { service, client }
+    }
+
+    /// Returns the row of the sweep of the first account's bank connection.
+    pub(crate) async fn sweep_row(&self) -> ConnectionSweep {
+        let acquirer = self.service.acquirers().find(&self.service.scope().account).await.unwrap().unwrap();
+        let key = ConnectionSweep::key_of(acquirer.connection);
+        self.service.store().get(&key).await.unwrap().unwrap()
+    }
+
+    pub(crate) async fn wait_for_first_sweep(&self) {
+        eventually("the first sweep", async || {
+            let sweep = self.sweep_row().await;
+            (sweep.next_at > self.service.stack.clock.now()).then_some(())
+        })
+        .await;
+    }
+
+    /// Moves the clock, and waits for a sweep that ends at the new time.
+    pub(crate) async fn sweep_after(&self, seconds: i64) {
+        self.service.advance_seconds(seconds).await;
+        let end = self.service.stack.clock.now().plus_seconds(-10).unwrap();
+        eventually("the sweep", async || (self.sweep_row().await.watermark >= end).then_some(())).await;
+    }
+
+    pub(crate) async fn create(&self, key: &str, body: &Value) -> Value {
         self.client.new_charge(key, body).await
     }
 
     /// Pays a charge at the bank. Returns the end-to-end id.
-    fn pay(&self, charge: &Value, request: PayRequest) -> String {
+    pub(crate) fn pay(&self, charge: &Value, request: PayRequest) -> String {
         let txid = charge["pix"]["txid"].as_str().unwrap().to_owned();
         self.service.stack.bank.pay(&PayRequest { txid, ..request }).unwrap().end_to_end_id
     }
 
-    fn fault(&self, kind: FaultKind, count: u32) {
+    pub(crate) fn fault(&self, kind: FaultKind, count: u32) {
         self.service.stack.bank.inject_fault(kind, count);
     }
 
-    async fn wait_for_status(&self, charge: &Value, status: &str) -> Value {
+    pub(crate) async fn wait_for_status(&self, charge: &Value, status: &str) -> Value {
         eventually(status, async || {
             let read = self.client.get_charge(charge).await;
             (read["status"] == status).then_some(read)
@@ -61,25 +78,25 @@ impl Live {
         .await
     }
 
-    async fn paid(&self, key: &str) -> Value {
+    pub(crate) async fn paid(&self, key: &str) -> Value {
         let charge = self.create(key, &json!({"amount": 1000})).await;
         self.pay(&charge, PayRequest::default());
         self.wait_for_status(&charge, "paid").await
     }
 
-    fn raw_id(charge: &Value) -> String {
+    pub(crate) fn raw_id(charge: &Value) -> String {
         id(charge).trim_start_matches("ch_").to_owned()
     }
 
-    async fn refund(&self, charge: &Value, body: Value) -> Answer {
+    pub(crate) async fn refund(&self, charge: &Value, body: Value) -> Answer {
         self.client.post(&format!("/v1/payments/{}/refund", Self::raw_id(charge)), &body).await
     }
 
-    async fn cancel(&self, charge: &Value) -> Answer {
+    pub(crate) async fn cancel(&self, charge: &Value) -> Answer {
         self.client.post(&format!("/v1/payments/{}/cancel", Self::raw_id(charge)), &json!({})).await
     }
 
-    async fn wait_for_refund(&self, charge: &Value, status: &str) -> Value {
+    pub(crate) async fn wait_for_refund(&self, charge: &Value, status: &str) -> Value {
         let path = format!("/v1/payments/{}/refunds", Self::raw_id(charge));
         eventually(status, async || {
             let listed = self.client.get(&path).await.expect(200);
@@ -89,17 +106,17 @@ impl Live {
         .await
     }
 
-    async fn balance(&self) -> i64 {
+    pub(crate) async fn balance(&self) -> i64 {
         self.client.get("/v1/wallets/balance").await.expect(200)["available"].as_i64().unwrap()
     }
 
-    fn cob(&self, charge: &Value) -> Value {
+    pub(crate) fn cob(&self, charge: &Value) -> Value {
         let books = self.service.stack.bank.snapshot();
         let cobs = books["cobs"].as_array().unwrap();
         cobs.iter().find(|cob| cob["txid"] == charge["pix"]["txid"]).cloned().unwrap_or_default()
     }
 
-    fn pix(&self, end_to_end_id: &str) -> Value {
+    pub(crate) fn pix(&self, end_to_end_id: &str) -> Value {
         let books = self.service.stack.bank.snapshot();
         let pix = books["pix"].as_array().unwrap();
         pix.iter().find(|pix| pix["endToEndId"] == end_to_end_id).cloned().unwrap_or_default()
@@ -197,7 +214,7 @@ async fn concurrent_duplicates_of_a_live_charge_make_one_cob() {
 }
 
 /// Runs futures concurrently.
-async fn futures_join<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
+pub(crate) async fn futures_join<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
     let mut pending: Vec<_> = futures.into_iter().map(Box::pin).collect();
     let mut done: Vec<Option<F::Output>> = pending.iter().map(|_| None).collect();
     std::future::poll_fn(|context| {
@@ -431,20 +448,25 @@ async fn a_refund_made_at_the_bank_debits_the_merchant() {
 
 impl Live {
     /// Requests a devolução at the bank, as the merchant does in the bank's own app.
-    async fn return_at_bank(&self, end_to_end_id: &str, amount: &str) {
-        let seed = &self.service.stack.seed.bank;
+    pub(crate) async fn return_at_bank(&self, end_to_end_id: &str, amount: &str) {
+        let stack = &self.service.stack;
+        let (seed, behaviour) = (&stack.seed.bank, stack.bank.behaviour());
+        let (id, secret) = (seed.client_id.as_str(), seed.client_secret.as_str());
         let basic = {
             use base64::Engine as _;
-            let pair = format!("{}:{}", seed.client_id, seed.client_secret);
-            format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(pair))
+            format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(format!("{id}:{secret}")))
         };
         let headers =
             [("authorization", basic.as_str()), ("content-type", "application/x-www-form-urlencoded")];
-        let url = self.service.stack.bank_token_url.clone();
-        let token = self.client.raw(Method::POST, &url, &headers, "grant_type=client_credentials").await;
+        let form = format!("grant_type=client_credentials&client_id={id}&client_secret={secret}");
+        let token = self.client.raw(Method::POST, &stack.bank_token_url, &headers, form).await;
         let bearer = format!("Bearer {}", token.expect(200)["access_token"].as_str().unwrap());
-        let url = format!("{}/pix/{end_to_end_id}/devolucao/ownapp1", self.service.stack.bank_url);
+        let mut url = format!("{}/pix/{end_to_end_id}/devolucao/ownapp1", stack.bank_url);
+        if let Some((name, value)) = behaviour.required_parameter {
+            url = format!("{url}?{name}={value}");
+        }
         let headers = [("authorization", bearer.as_str()), ("content-type", "application/json")];
+        let headers = [headers.as_slice(), behaviour.required_header.as_slice()].concat();
         let body = json!({"valor": amount}).to_string();
         self.client.raw(Method::PUT, &url, &headers, body).await.expect(201);
     }

@@ -282,12 +282,17 @@ impl Service {
         Wallets::new(self.store())
     }
 
-    /// Verifies the first account's test ledger. Fails if the postings and a balance differ, or if the ledger
-    /// changed during the check.
+    /// Verifies the first account's test ledger, as [`Self::check_ledger_of`] does.
     pub(crate) async fn check_ledger(&self) -> Verification {
+        self.check_ledger_of(&self.scope()).await
+    }
+
+    /// Verifies a ledger. Fails if the postings and a balance differ, or if the ledger changed during the
+    /// check.
+    pub(crate) async fn check_ledger_of(&self, scope: &Scope) -> Verification {
         let charges = Charges::new(self.store());
         let read = (&self.wallets(), &charges);
-        let found = verify_ledger(read, &self.scope(), self.stack.clock.now(), &|_count| {}).await.unwrap();
+        let found = verify_ledger(read, scope, self.stack.clock.now(), &|_count| {}).await.unwrap();
         assert_eq!((&found.differences, found.is_moving), (&Vec::new(), false));
         found
     }

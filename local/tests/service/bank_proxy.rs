@@ -1,0 +1,192 @@
+//! A proxy between the service and its bank. It records the requests, edits the list of Pix, and can be
+//! unavailable.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::extract::{Request, State as Shared};
+use axum::http::header::{CONTENT_LENGTH, HOST};
+use axum::http::{Method, StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+use domain::url_policy::{AddressPolicy, LocalNames};
+use http_body_util::BodyExt;
+use serde_json::{Value, json};
+use shared::acquirer::Banks;
+use shared::acquirer::configuration::{AcquirerSettings, AcquirerUrl};
+use url::form_urlencoded;
+
+use crate::support::{Answer, Client, Service, operator};
+
+/// Changes the list of Pix. Its first argument is the number of earlier requests for the list.
+type Edit = Box<dyn Fn(usize, &mut Vec<Value>) + Send + Sync>;
+
+/// A running proxy.
+pub(crate) struct BankProxy {
+    state: Arc<State>,
+    _server: tokio::task::JoinHandle<()>,
+}
+
+struct State {
+    /// The bank's URL without a path.
+    origin: String,
+    http: Client,
+    requests: Mutex<Vec<(Method, Uri)>>,
+    is_away: Mutex<bool>,
+    list: Mutex<Option<EditedList>>,
+}
+
+struct EditedList {
+    page_size: usize,
+    requests: usize,
+    edit: Edit,
+}
+
+impl BankProxy {
+    /// Starts a proxy and configures it as the first account's bank, as the operator's command does. `change`
+    /// changes further settings. A function that has called the bank knows the proxy only a minute later.
+    ///
+    /// The direct connection to the bank is forgotten. Otherwise its sweep would find each Pix too.
+    pub(crate) async fn start(service: &Service, change: impl FnOnce(&mut AcquirerSettings)) -> Self {
+        let (acquirers, account) = (service.acquirers(), service.scope().account);
+        let direct = acquirers.find(&account).await.unwrap().unwrap().connection;
+        let proxy = Self::start_beside_bank(service, change).await;
+        let now = service.stack.clock.now();
+        acquirers.forget(account, direct, &operator(), now).await.unwrap();
+        proxy
+    }
+
+    /// Like [`Self::start`], but the direct connection to the bank remains as a retired one.
+    pub(crate) async fn start_beside_bank(
+        service: &Service,
+        change: impl FnOnce(&mut AcquirerSettings),
+    ) -> Self {
+        let bank_url = url::Url::parse(&service.stack.bank_url).unwrap();
+        let origin = bank_url.origin().ascii_serialization();
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let state = Arc::new(State {
+            http: Client::new(&origin, ""),
+            origin,
+            requests: Mutex::default(),
+            is_away: Mutex::new(false),
+            list: Mutex::default(),
+        });
+        let router = Router::new().fallback(answer).with_state(Arc::clone(&state));
+        let server = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+
+        let (acquirers, account) = (service.acquirers(), service.scope().account);
+        let mut settings = acquirers.find(&account).await.unwrap().unwrap().settings;
+        let policy = AddressPolicy::PublicOrLocal(LocalNames::default());
+        let moved = |bank_url: &str| bank_url.replace(&state.origin, &url);
+        settings.base_url = AcquirerUrl::base(&moved(&service.stack.bank_url), &policy).unwrap();
+        settings.token_url = AcquirerUrl::token(&moved(&service.stack.bank_token_url), &policy).unwrap();
+        change(&mut settings);
+        let choice = acquirers.callback_settings(&account).await.unwrap().unwrap().choice();
+        let (now, operator) = (service.stack.clock.now(), operator());
+        let set = acquirers.set(account, &settings, &choice, Some(&operator), now).await.unwrap();
+        if let Some(url) = set.new_callback_url {
+            let bank = Banks::new(acquirers, service.stack.clock.clone()).of(account).await.unwrap();
+            bank.register_webhook(&url).await.unwrap();
+        }
+        let proxy = Self { state, _server: server };
+        proxy.take_requests();
+        proxy
+    }
+
+    /// Returns the requests since the last call.
+    pub(crate) fn take_requests(&self) -> Vec<(Method, Uri)> {
+        std::mem::take(&mut *self.state.requests.lock().unwrap())
+    }
+
+    /// Returns the parameters of the requests for the list of Pix since the last call.
+    pub(crate) fn take_lists(&self) -> Vec<HashMap<String, String>> {
+        let requests = self.take_requests();
+        requests.iter().filter(|(method, uri)| is_list(method, uri)).map(|(_, uri)| parameters(uri)).collect()
+    }
+
+    /// Sets whether each request is answered 503 and does not reach the bank.
+    pub(crate) fn set_away(&self, is_away: bool) {
+        *self.state.is_away.lock().unwrap() = is_away;
+    }
+
+    /// Serves the list of Pix in pages of this size, after `edit` changed the bank's list.
+    pub(crate) fn edit_list(
+        &self,
+        page_size: usize,
+        edit: impl Fn(usize, &mut Vec<Value>) + Send + Sync + 'static,
+    ) {
+        let list = EditedList { page_size, requests: 0, edit: Box::new(edit) };
+        *self.state.list.lock().unwrap() = Some(list);
+    }
+}
+
+impl State {
+    async fn forward(&self, method: Method, target: &str, request: Request) -> Answer {
+        let (head, body) = request.into_parts();
+        let body = body.collect().await.unwrap().to_bytes();
+        let headers: Vec<(&str, &[u8])> = head
+            .headers
+            .iter()
+            .filter(|(name, _)| **name != HOST && **name != CONTENT_LENGTH)
+            .map(|(name, value)| (name.as_str(), value.as_bytes()))
+            .collect();
+        let url = format!("{}{target}", self.origin);
+        self.http.send_with_byte_headers(method, &url, &headers, body).await
+    }
+
+    /// Returns the requested page of the edited list. `whole` is the bank's answer with the whole list.
+    fn page(&self, requested: usize, mut whole: Value) -> Value {
+        let mut list = self.list.lock().unwrap();
+        let list = list.as_mut().unwrap();
+        let mut items = whole["pix"].as_array().unwrap().clone();
+        (list.edit)(list.requests, &mut items);
+        list.requests += 1;
+        whole["parametros"]["paginacao"] = json!({
+            "paginaAtual": requested,
+            "itensPorPagina": list.page_size,
+            "quantidadeDePaginas": items.len().div_ceil(list.page_size).max(1),
+            "quantidadeTotalDeItens": items.len(),
+        });
+        whole["pix"] = items
+            .into_iter()
+            .skip(requested * list.page_size)
+            .take(list.page_size)
+            .collect::<Vec<_>>()
+            .into();
+        whole
+    }
+}
+
+async fn answer(Shared(state): Shared<Arc<State>>, request: Request) -> Response {
+    let (method, uri) = (request.method().clone(), request.uri().clone());
+    state.requests.lock().unwrap().push((method.clone(), uri.clone()));
+    if *state.is_away.lock().unwrap() {
+        return StatusCode::SERVICE_UNAVAILABLE.into_response();
+    }
+    let is_edited = is_list(&method, &uri) && state.list.lock().unwrap().is_some();
+    if !is_edited {
+        let answer = state.forward(method, &uri.to_string(), request).await;
+        let mut headers = answer.headers;
+        headers.remove(CONTENT_LENGTH);
+        return (answer.status, headers, answer.bytes).into_response();
+    }
+    let mut parameters = parameters(&uri);
+    let page = parameters.insert("paginacao.paginaAtual".to_owned(), "0".to_owned()).unwrap();
+    let whole: String = form_urlencoded::Serializer::new(String::new()).extend_pairs(&parameters).finish();
+    let answer = state.forward(method, &format!("{}?{whole}", uri.path()), request).await;
+    let body = answer.expect(200);
+    assert_eq!(
+        body["parametros"]["paginacao"]["quantidadeDePaginas"], 1,
+        "the list has too many Pix to edit"
+    );
+    axum::Json(state.page(page.parse().unwrap(), body)).into_response()
+}
+
+fn is_list(method: &Method, uri: &Uri) -> bool {
+    *method == Method::GET && uri.path().ends_with("/pix")
+}
+
+fn parameters(uri: &Uri) -> HashMap<String, String> {
+    form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes()).into_owned().collect()
+}

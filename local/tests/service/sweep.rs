@@ -1,0 +1,237 @@
+//! Tests of the sweep of a bank connection through the whole service. In each of them the notification is
+//! lost, so only the sweep can find the Pix or the devolução.
+
+use std::collections::{BTreeSet, HashMap};
+
+use bank::{Cents, FaultKind, PayRequest, Profile, ReportedTxid};
+use domain::time::Timestamp;
+use local::stack::Options;
+use serde_json::{Value, json};
+
+use crate::bank_books::Fates;
+use crate::bank_proxy::BankProxy;
+use crate::invocations::run_acquirer_worker_with;
+use crate::live_charges::Live;
+use crate::support::{Service, eventually};
+
+const HOUR: i64 = 3_600;
+const DAY: i64 = 24 * HOUR;
+
+/// Starts a service whose bank is behind a proxy.
+async fn start_with_proxy(max_period_seconds: Option<u32>) -> (Live, BankProxy) {
+    let live = Live::start().await;
+    let proxy = BankProxy::start(&live.service, |settings| {
+        settings.max_period_seconds = max_period_seconds.unwrap_or(settings.max_period_seconds);
+    })
+    .await;
+    // The functions cache the former settings for a minute.
+    live.service.advance_seconds(61).await;
+    live.wait_for_first_sweep().await;
+    (live, proxy)
+}
+
+/// Returns the numbers of the requested pages.
+fn pages(lists: &[HashMap<String, String>]) -> Vec<String> {
+    lists.iter().map(|list| list["paginacao.paginaAtual"].clone()).collect()
+}
+
+/// Pays a charge without a notification. Returns the end-to-end id.
+fn pay_unnoticed(live: &Live, charge: &Value, request: PayRequest) -> String {
+    live.fault(FaultKind::LostNotification, 1);
+    live.pay(charge, request)
+}
+
+#[tokio::test]
+async fn a_pix_that_appears_30_minutes_late_is_found() {
+    let live = Live::start().await;
+    let charge = live.create("order-00001", &json!({"amount": 1000, "expires_in": 2 * HOUR})).await;
+    pay_unnoticed(&live, &charge, PayRequest { visible_after_ms: 30 * 60_000, ..PayRequest::default() });
+    let paid_at = live.service.stack.clock.now();
+    for _ in 0..2 {
+        live.sweep_after(10 * 60).await;
+    }
+    assert!(live.sweep_row().await.watermark > paid_at.plus_seconds(15 * 60).unwrap());
+    assert_eq!(live.client.get_charge(&charge).await["status"], "pending");
+    live.sweep_after(15 * 60).await;
+    assert_eq!(live.client.get_charge(&charge).await["status"], "paid");
+    assert_eq!(live.balance().await, 1000);
+    assert_eq!(live.check_books().await, Fates { credited: 1, ..Fates::default() });
+}
+
+/// Without event sources, because they would read the rows of all these payments too.
+#[tokio::test]
+async fn all_of_2500_pix_in_one_window_are_recorded_once() {
+    const PAID_CHARGES: usize = 20;
+    let service = Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await;
+    let live = Live::of(service);
+    let proxy = BankProxy::start(&live.service, |_settings| {}).await;
+    let mut charges = Vec::new();
+    for order in 0..PAID_CHARGES {
+        charges.push(live.create(&format!("order-{order:05}"), &json!({"amount": 1000})).await);
+    }
+    for charge in &charges {
+        pay_unnoticed(&live, charge, PayRequest::default());
+    }
+    for _ in PAID_CHARGES..2_500 {
+        let amount = Cents::new(7);
+        let request = PayRequest { reported_txid: ReportedTxid::Missing, amount, ..PayRequest::default() };
+        live.pay(&charges[0], request);
+    }
+    // The second sweep lists the same Pix again, and changes nothing.
+    for _ in 0..2 {
+        proxy.take_requests();
+        live.service.advance_seconds(301).await;
+        let message = json!({ "sweep": live.sweep_row().await.connection });
+        run_acquirer_worker_with(&live.service.stack, &message).await;
+        assert_eq!(pages(&proxy.take_lists()), ["0", "1", "2"]);
+        assert_eq!(live.balance().await, 20_000);
+    }
+    for charge in &charges {
+        assert_eq!(live.client.get_charge(charge).await["status"], "paid");
+    }
+    let unapplied = 2_500 - PAID_CHARGES;
+    let expected = Fates { credited: PAID_CHARGES, unapplied, ..Fates::default() };
+    assert_eq!(live.check_books().await, expected);
+}
+
+/// Lists five Pix in pages of two while the list changes. Returns the requested pages of the sweep.
+async fn sweep_while_the_list_changes(
+    edit: impl Fn(usize, &mut Vec<Value>) + Send + Sync + 'static,
+) -> Vec<String> {
+    let (live, proxy) = start_with_proxy(None).await;
+    let mut charges = Vec::new();
+    for order in 0..5 {
+        let charge = live.create(&format!("order-{order:05}"), &json!({"amount": 1000})).await;
+        pay_unnoticed(&live, &charge, PayRequest::default());
+        charges.push(charge);
+        // The bank sorts the list by time.
+        live.service.stack.clock.advance(1_000);
+    }
+    proxy.edit_list(2, edit);
+    proxy.take_requests();
+    live.sweep_after(301).await;
+    let lists = proxy.take_lists();
+    let periods: BTreeSet<(&String, &String)> =
+        lists.iter().map(|list| (&list["inicio"], &list["fim"])).collect();
+    assert_eq!(periods.len(), 1, "one sweep found them: {periods:?}");
+    for charge in &charges {
+        assert_eq!(live.client.get_charge(charge).await["status"], "paid");
+    }
+    assert_eq!(live.balance().await, 5_000);
+    assert_eq!(live.check_books().await, Fates { credited: 5, ..Fates::default() });
+    pages(&lists)
+}
+
+#[tokio::test]
+async fn a_pix_that_appears_on_a_page_that_was_read_is_found() {
+    let pages = Box::pin(sweep_while_the_list_changes(|request, items| {
+        if request == 0 {
+            items.remove(0);
+        }
+    }))
+    .await;
+    assert_eq!(pages, ["0", "1", "2", "0", "1", "2"]);
+}
+
+#[tokio::test]
+async fn a_pix_that_shifts_to_a_page_that_was_read_is_found() {
+    // After the first page, its first item disappears for a while. So the third Pix is on neither page.
+    let pages = Box::pin(sweep_while_the_list_changes(|request, items| {
+        if request == 1 {
+            items.remove(0);
+        }
+    }))
+    .await;
+    assert_eq!(pages, ["0", "1", "0", "1", "2"]);
+}
+
+#[tokio::test]
+async fn a_sweep_resumes_at_its_watermark_after_the_bank_was_away_for_a_day() {
+    const LONGEST: i64 = 6 * HOUR;
+    let (live, proxy) = start_with_proxy(Some(u32::try_from(LONGEST).unwrap())).await;
+    live.sweep_after(3 * HOUR).await;
+    let mut charges = Vec::new();
+    for order in 0..4 {
+        let body = json!({"amount": 1000, "expires_in": 2 * DAY});
+        charges.push(live.create(&format!("order-{order:05}"), &body).await);
+    }
+    proxy.set_away(true);
+    let before = live.sweep_row().await;
+    for charge in &charges {
+        pay_unnoticed(&live, charge, PayRequest::default());
+        let version = live.sweep_row().await.version;
+        live.service.advance_seconds(DAY / 4).await;
+        eventually("a sweep fails", async || {
+            let row = live.sweep_row().await;
+            (row.version > version && row.failing_since.is_some()).then_some(())
+        })
+        .await;
+        assert_eq!(live.client.get_charge(charge).await["status"], "pending");
+    }
+    assert_eq!(live.sweep_row().await.watermark, before.watermark);
+
+    proxy.take_requests();
+    proxy.set_away(false);
+    live.sweep_after(301).await;
+    assert_eq!(live.sweep_row().await.failing_since, None);
+    let lists = proxy.take_lists();
+    let time = |text: &String| Timestamp::parse_floor(text).unwrap();
+    let periods: Vec<(Timestamp, Timestamp)> = lists
+        .iter()
+        .filter(|list| !list.contains_key("devolucaoPresente"))
+        .map(|list| (time(&list["inicio"]), time(&list["fim"])))
+        .collect();
+    assert_eq!(periods[0].0, before.watermark.plus_seconds(-2 * HOUR).unwrap());
+    assert!(periods.windows(2).all(|pair| pair[0].1 == pair[1].0), "{periods:?}");
+    let mut all_lengths = lists.iter().map(|list| time(&list["fim"]).millis_since(time(&list["inicio"])));
+    assert!(all_lengths.all(|length| length <= LONGEST * 1_000), "{lists:?}");
+    for charge in &charges {
+        assert_eq!(live.client.get_charge(charge).await["status"], "paid");
+    }
+    assert_eq!(live.balance().await, 4_000);
+    assert_eq!(live.check_books().await, Fates { credited: 4, ..Fates::default() });
+}
+
+/// The bank of this profile lists at most five days at once.
+async fn start_with_short_periods() -> Live {
+    Live::start_with(Options { bank_profile: Some(Profile::AppKey), ..Options::in_memory() }).await
+}
+
+/// Moves the clock, makes a devolução at the bank, and moves the clock to the next sweep of returns.
+async fn devolucao_after(seconds: i64) {
+    let live = start_with_short_periods().await;
+    let charge = live.paid("order-00001").await;
+    live.sweep_after(seconds).await;
+    live.fault(FaultKind::LostNotification, 1);
+    live.return_at_bank(charge["settlement"]["end_to_end_id"].as_str().unwrap(), "4.00").await;
+    live.sweep_after(600).await;
+    assert_eq!(live.balance().await, 1000, "only the daily sweep reads Pix as old as this");
+    live.sweep_after(DAY).await;
+    let refund = live.wait_for_refund(&charge, "REFUNDED").await;
+    assert_eq!(refund["amount"], 400);
+    assert_eq!(live.balance().await, 600);
+    assert_eq!(live.check_books().await, Fates { credited: 1, ..Fates::default() });
+    live.sweep_after(DAY).await;
+    assert_eq!(live.balance().await, 600);
+}
+
+#[tokio::test]
+async fn a_devolucao_60_days_after_its_pix_is_found() {
+    devolucao_after(60 * DAY).await;
+}
+
+#[tokio::test]
+async fn a_devolucao_in_the_last_hour_of_90_days_is_found() {
+    devolucao_after(90 * DAY - HOUR).await;
+}
+
+#[tokio::test]
+async fn the_first_pix_of_a_connection_is_found_even_if_the_banks_clock_is_behind() {
+    for bank_skew_seconds in [-90, 90] {
+        let live = Live::start_with(Options { bank_skew_seconds, ..Options::in_memory() }).await;
+        let charge = live.create("order-00001", &json!({"amount": 1000})).await;
+        pay_unnoticed(&live, &charge, PayRequest::default());
+        live.sweep_after(301).await;
+        assert_eq!(live.client.get_charge(&charge).await["status"], "paid", "{bank_skew_seconds}");
+    }
+}
