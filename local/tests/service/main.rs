@@ -20,6 +20,7 @@ mod audit;
 mod auth;
 mod bank;
 mod bank_books;
+mod bank_faults;
 mod bank_med;
 mod bank_notifications;
 mod bank_proxy;
