@@ -23,6 +23,7 @@ mod bank_books;
 mod bank_faults;
 mod bank_med;
 mod bank_notifications;
+mod bank_profiles;
 mod bank_proxy;
 mod budgets;
 mod charge_list;
