@@ -12,6 +12,7 @@ use local::embedded::fault_proxy::Report;
 use local::stack::Options;
 use serde_json::{Value, json};
 
+use crate::bank_proxy::BankProxy;
 use crate::invocations::{
     dispatch, dispatch_each_after, run_acquirer_worker, run_webhook_worker, stream_records,
 };
@@ -63,24 +64,31 @@ async fn a_new_or_replayed_charge_takes_two_requests_and_a_new_one_five_write_un
     assert!(full.write_units <= 8.0, "{full:?}");
 }
 
-/// Every live charge is rejected, because the service has no acquirer for live mode. The function must not
-/// look for one in the table: the policy `NoAcquirerCredentials` denies it the rows with acquirers'
-/// credentials.
+/// The charge has a document, so both velocity guards count it.
 #[tokio::test]
 async fn a_live_charge_costs_six_requests_and_one_to_the_bank() {
     let service = service_with_counted_requests().await;
+    let bank = BankProxy::start(&service, |_settings| {}).await;
     let key = service.stack.seed.first.live_api_key.clone();
     let body = json!({"amount": 1000, "customer": {"name": "Maria", "document": "29537995593"}});
     // The first request reads the account's settings and fetches a token. The next ones use the cache.
-    for (order, most) in [("order-0001", 6), ("order-0002", 5)] {
+    for (order, most, at_bank) in [
+        ("order-0001", 6, ["POST", "PUT"].as_slice()),
+        ("order-0002", 5, ["PUT"].as_slice()),
+        ("order-0003", 5, ["PUT"].as_slice()),
+    ] {
         let headers = [("idempotency-key", order)];
         let live = service.post_as(&key, "/v1/pix/charges", &body, &headers);
         let (created, report) = cost(&service, live).await;
         created.expect(201);
         assert!(report.requests() <= most, "{order}: {report:?}");
+        let requests = bank.take_requests();
+        let methods: Vec<&str> = requests.iter().map(|(method, _)| method.as_str()).collect();
+        assert_eq!(methods, at_bank, "{order}: {requests:?}");
     }
 }
 
+/// The function reads the account's settings once, and finds no acquirer.
 #[tokio::test]
 async fn a_live_charge_of_an_account_without_an_acquirer_is_refused_after_two_reads() {
     let service = service_with_counted_requests().await;
