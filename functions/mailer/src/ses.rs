@@ -7,7 +7,7 @@ use aws_sdk_ses::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
 use aws_sdk_ses::operation::send_raw_email::SendRawEmailError;
 use aws_sdk_ses::primitives::Blob;
 use aws_sdk_ses::types::RawMessage;
-use shared::store::{Aws, timeouts};
+use shared::store::{Aws, endpoint_url, timeouts};
 
 use crate::message::EmailMessage;
 
@@ -16,7 +16,7 @@ use crate::message::EmailMessage;
 pub struct Ses(aws_sdk_ses::Client);
 
 impl Ses {
-    /// Creates a client. `AWS_ENDPOINT_URL_SES` replaces the regional endpoint when it is set.
+    /// Creates a client. The variables of [`endpoint_url`] replace the regional endpoint.
     pub fn from_vars(aws: &Aws, var: &dyn Fn(&str) -> Option<String>) -> Self {
         let mut config = Config::builder()
             .behavior_version(BehaviorVersion::latest())
@@ -27,7 +27,7 @@ impl Ses {
             // When a response is lost, the email may have been sent. So the client does not retry. The queue
             // retries later and less often.
             .retry_config(RetryConfig::disabled());
-        config.set_endpoint_url(var("AWS_ENDPOINT_URL_SES").filter(|url| !url.is_empty()));
+        config.set_endpoint_url(endpoint_url(var, "SES"));
         Self(aws_sdk_ses::Client::from_conf(config.build()))
     }
 

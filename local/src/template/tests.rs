@@ -48,11 +48,17 @@ fn the_environment_of_each_function_resolves_to_names_on_this_machine() {
     let worker = template.environment("WebhookWorkerFunction", &template_values()).unwrap();
     let expected = [
         ("API_KEYS_TABLE_NAME", "ApiKeysTable"),
+        ("AWS_ENDPOINT_URL", ""),
+        ("AWS_ENDPOINT_URL_DYNAMODB", ""),
+        ("AWS_ENDPOINT_URL_S3", ""),
+        ("AWS_ENDPOINT_URL_SQS", ""),
         ("CHECKOUT_BASE_URL", "http://127.0.0.1:3000/checkout"),
         ("DELIVERY_DEAD_LETTER_QUEUE_URL", "http://127.0.0.1:9324/123456789012/DeliveryDeadLetterQueue"),
         ("DELIVERY_QUEUE_URL", "http://127.0.0.1:9324/123456789012/DeliveryQueue"),
         ("RUST_LOG", "info"),
         ("TABLE_NAME", "StateTable"),
+        ("WEBHOOK_ADDRESSES", ""),
+        ("WEBHOOK_LOCAL_NAMES", ""),
     ];
     assert_eq!(worker, expected.map(|(name, value)| (name.to_owned(), value.to_owned())).into());
     for function in &template.functions {

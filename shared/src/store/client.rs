@@ -41,12 +41,14 @@ pub struct AwsError(String);
 
 impl Aws {
     /// Reads the required variables `AWS_REGION`, `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`. Also reads
-    /// the optional variables `AWS_SESSION_TOKEN`, `AWS_ENDPOINT_URL_DYNAMODB`, `AWS_ENDPOINT_URL_SQS` and
-    /// `AWS_ENDPOINT_URL_S3`. If the DynamoDB endpoint begins with `http://`, all clients use plain HTTP.
+    /// the optional variable `AWS_SESSION_TOKEN` and the variables of [`endpoint_url`]. If the DynamoDB
+    /// endpoint begins with `http://`, all clients use plain HTTP.
     ///
     /// # Errors
     ///
-    /// When a required variable is not set, or the TLS roots can't be read.
+    /// When a required variable is not set, when `WEBHOOK_ADDRESSES` is set without an endpoint, or when the
+    /// TLS roots can't be read. `WEBHOOK_ADDRESSES` is for a developer's machine. There, a missing endpoint
+    /// would lead to the real account of the credentials in the shell.
     pub fn from_vars(var: &dyn Fn(&str) -> Option<String>) -> Result<Self, AwsError> {
         let required = |name: &str| var(name).ok_or_else(|| AwsError(format!("{name} is not set")));
         let credentials = Credentials::new(
@@ -56,15 +58,21 @@ impl Aws {
             None,
             "environment",
         );
-        let endpoint = |name: &str| var(name).filter(|url| !url.is_empty());
-        let dynamodb_endpoint = endpoint("AWS_ENDPOINT_URL_DYNAMODB");
+        let is_local = var("WEBHOOK_ADDRESSES").is_some_and(|addresses| !addresses.is_empty());
+        let endpoint = |service: &str| match endpoint_url(var, service) {
+            None if is_local => Err(AwsError(format!(
+                "AWS_ENDPOINT_URL or AWS_ENDPOINT_URL_{service} must be set, because WEBHOOK_ADDRESSES is set"
+            ))),
+            url => Ok(url),
+        };
+        let dynamodb_endpoint = endpoint("DYNAMODB")?;
         let plain = dynamodb_endpoint.as_deref().is_some_and(|url| url.starts_with("http://"));
         Ok(Self {
             region: Region::new(required("AWS_REGION")?),
             credentials,
             dynamodb_endpoint,
-            sqs_endpoint: endpoint("AWS_ENDPOINT_URL_SQS"),
-            s3_endpoint: endpoint("AWS_ENDPOINT_URL_S3"),
+            sqs_endpoint: endpoint("SQS")?,
+            s3_endpoint: endpoint("S3")?,
             http: if plain { Builder::new().build_http() } else { https()? },
         })
     }
@@ -128,6 +136,13 @@ impl Aws {
     }
 }
 
+/// Reads the endpoint of an AWS service: `AWS_ENDPOINT_URL_<service>`, else `AWS_ENDPOINT_URL`. `None`: the
+/// regional endpoint. These are the standard variables of the AWS SDKs. SAM passes unset ones as empty texts.
+pub fn endpoint_url(var: &dyn Fn(&str) -> Option<String>, service: &str) -> Option<String> {
+    let set = |name: &str| var(name).filter(|url| !url.is_empty());
+    set(&format!("AWS_ENDPOINT_URL_{service}")).or_else(|| set("AWS_ENDPOINT_URL"))
+}
+
 /// The timeouts of the AWS clients: 3 s for one attempt, 6 s for a call with its retries. A connection can
 /// die while Lambda freezes the function. Without these timeouts, a call on the dead connection would wait
 /// until Lambda stops the function. The client's response would then lack our error body.
@@ -144,4 +159,46 @@ fn https() -> Result<SharedHttpClient, AwsError> {
     let context = context.map_err(|error| AwsError(format!("the TLS roots can't be read: {error}")))?;
     let provider = Provider::Rustls(CryptoMode::Ring);
     Ok(Builder::new().tls_provider(provider).tls_context(context).build_https())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn aws(variables: &[(&str, &str)]) -> Result<Aws, String> {
+        let credentials =
+            [("AWS_REGION", "sa-east-1"), ("AWS_ACCESS_KEY_ID", "a"), ("AWS_SECRET_ACCESS_KEY", "s")];
+        let variables = [&credentials, variables].concat();
+        let var = |name: &str| {
+            let found = variables.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| (*value).to_owned())
+        };
+        Aws::from_vars(&var).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_endpoint_of_a_service_comes_before_the_common_one() {
+        let aws = aws(&[
+            ("AWS_ENDPOINT_URL", "http://127.0.0.1:1"),
+            ("AWS_ENDPOINT_URL_SQS", "http://127.0.0.1:2"),
+            ("AWS_ENDPOINT_URL_S3", ""),
+        ]);
+        let aws = aws.unwrap();
+        let endpoints = [aws.dynamodb_endpoint, aws.sqs_endpoint, aws.s3_endpoint];
+        let expected = ["http://127.0.0.1:1", "http://127.0.0.1:2", "http://127.0.0.1:1"];
+        assert_eq!(endpoints, expected.map(|url| Some(url.to_owned())));
+    }
+
+    #[test]
+    fn local_addresses_without_endpoints_are_refused() {
+        let local = ("WEBHOOK_ADDRESSES", "loopback");
+        let dynamodb = ("AWS_ENDPOINT_URL_DYNAMODB", "http://127.0.0.1:1");
+        for (variables, service) in [(&[local][..], "DYNAMODB"), (&[local, dynamodb], "SQS")] {
+            let refused = aws(variables).unwrap_err();
+            assert!(refused.contains(&format!("AWS_ENDPOINT_URL_{service} must be set")), "{refused}");
+        }
+        aws(&[local, ("AWS_ENDPOINT_URL", "http://127.0.0.1:1")]).unwrap();
+        // SAM passes variables that are not set as empty texts.
+        aws(&[("WEBHOOK_ADDRESSES", ""), ("AWS_ENDPOINT_URL", "")]).unwrap();
+    }
 }

@@ -24,7 +24,7 @@ use aws_sdk_dynamodb::error::{DisplayErrorContext, SdkError};
 use aws_sdk_dynamodb::types::KeysAndAttributes;
 use serde::de::DeserializeOwned;
 
-pub use client::{Aws, AwsError, timeouts};
+pub use client::{Aws, AwsError, endpoint_url, timeouts};
 pub(crate) use counter::{UpdateOutcome, conditional_update, conditional_update_or_stored_row};
 pub use due::{DUE_SHARDS, DueRow, due_attributes};
 pub use item::{Item, from_item, key_attributes, key_of_item, text, to_item, ttl};
