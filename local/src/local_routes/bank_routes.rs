@@ -27,7 +27,7 @@ pub(super) fn routes() -> Router<LocalState> {
     Router::new()
         .route("/_local/bank", get(books))
         .route("/_local/bank/pay", post(pay))
-        .route("/_local/bank/faults", post(inject_fault).delete(clear_faults))
+        .route("/_local/bank/faults", get(pending_faults).post(inject_fault).delete(clear_faults))
         .route("/_local/bank/med-devolucao", post(return_by_med))
 }
 
@@ -139,6 +139,12 @@ async fn inject_fault(Shared(state): Shared<LocalState>, body: String) -> Answer
     let kind = fields.end(kind)?;
     state.bank.inject_fault(kind, count.unwrap_or(1));
     Ok(Json(json!({"kind": kind.name(), "pending": state.bank.pending_faults(kind)})))
+}
+
+/// `GET /_local/bank/faults` returns how often each kind of fault will still occur.
+async fn pending_faults(Shared(state): Shared<LocalState>) -> Json<Value> {
+    let pending = |kind: &FaultKind| (kind.name().to_owned(), state.bank.pending_faults(*kind).into());
+    Json(Value::Object(FaultKind::ALL.iter().map(pending).collect()))
 }
 
 /// `DELETE /_local/bank/faults` removes all faults that have not occurred.

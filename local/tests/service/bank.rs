@@ -291,6 +291,9 @@ async fn faults_are_counted_listed_and_cleared() {
         let more = json!({"kind": kind.name(), "count": 1_000_000});
         assert_eq!(local_post(&service, PATH, &more).await.expect(200)["pending"], 1_000_001);
     }
+    let pending = service.raw(Method::GET, PATH, &[], "").await.expect(200);
+    let all: Vec<(&str, u64)> = FaultKind::ALL.iter().map(|kind| (kind.name(), 1_000_001)).collect();
+    assert_eq!(pending, json!(all.into_iter().collect::<std::collections::BTreeMap<_, _>>()));
     service.raw(Method::DELETE, PATH, &[], "").await.expect(204);
     local_post(&service, PATH, &json!({"kind": "http_500", "count": 2})).await.expect(200);
     let cob = format!("/cob/{}", charge_id("order-1").txid());
