@@ -155,7 +155,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
         Command::Return { id, account, operator } => {
             let scope = live(stack, account).await?;
             print_stack(stack);
-            let returned = receipts.give_back(&scope, &id.into(), &operator.operator(), now).await?;
+            let returned = receipts.give_back(&scope, &id.into(), Some(&operator.operator()), now).await?;
             print_json(&PrintedPayment::new(&returned))
         }
     }

@@ -55,6 +55,9 @@ pub struct Return {
     /// The bank's id of the return (`rtrId`), once the bank reported it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtr_id: Option<String>,
+    /// Whether the bank returned the payment by devoluções that this service did not request, such as by MED.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_bank: bool,
 }
 
 fn first_attempt() -> u32 {
@@ -203,12 +206,21 @@ impl IncomingPayment {
     /// Returns the payment after its acquirer executed the return, and the posting. `None`: no return is in
     /// progress.
     pub fn return_completed(&self, rtr_id: Option<String>, now: Timestamp) -> Option<(Self, Posting)> {
-        let returned = self.open_return()?.clone();
+        Some(self.completed(Return { rtr_id, ..self.open_return()?.clone() }, now))
+    }
+
+    /// Returns the payment after the bank returned all of it without a request, and the posting. `None`: no
+    /// return is in progress.
+    pub fn returned_by_bank(&self, now: Timestamp) -> Option<(Self, Posting)> {
+        Some(self.completed(Return { by_bank: true, ..self.open_return()?.clone() }, now))
+    }
+
+    fn completed(&self, returned: Return, now: Timestamp) -> (Self, Posting) {
         let next = self.next_version(now);
-        let returned = Return { status: ReturnStatus::Returned, rtr_id, ..returned };
+        let returned = Return { status: ReturnStatus::Returned, ..returned };
         let next = Self { returned: Some(returned), ..next };
         let posting = rules::return_completed(next.cause(now), self.amount);
-        Some((next, posting))
+        (next, posting)
     }
 
     /// Returns the payment with the next attempt of its return, because the bank did not execute the last
@@ -328,6 +340,7 @@ impl Return {
             status: ReturnStatus::initial_at(acquirer),
             attempt: first_attempt(),
             rtr_id: None,
+            by_bank: false,
         }
     }
 }

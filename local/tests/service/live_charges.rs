@@ -3,6 +3,8 @@
 use axum::http::Method;
 use bank::{Cents, FaultKind, MedNature, PayRequest, Payer, ReportedTxid};
 use domain::acquirer::ConnectionSweep;
+use domain::charge::IncomingPayment;
+use domain::wallet::ReturnStatus;
 use local::stack::Options;
 use serde_json::{Value, json};
 
@@ -502,4 +504,46 @@ async fn a_refund_fails_when_a_devolucao_by_med_has_used_up_the_payment() {
     live.service.advance_seconds(130).await;
     live.wait_for_refund(&charge, "FAILED").await;
     eventually("the whole amount is lost", async || (live.balance().await == 0).then_some(())).await;
+}
+
+#[tokio::test]
+async fn a_pix_that_was_not_credited_counts_as_returned_when_the_bank_returns_it_by_med() {
+    let live = Live::start().await;
+    let stack = &live.service.stack;
+    let scope = live.scope();
+    let incoming = async |end_to_end_id: &str| {
+        let key = IncomingPayment::key_of(&scope, &end_to_end_id.parse().unwrap());
+        live.service.store().get::<IncomingPayment>(&key).await.unwrap()
+    };
+    // One Pix matches no charge, one is held for review, and one is the second payment of a charge.
+    let unpaid = live.create("order-00001", &json!({"amount": 1000})).await;
+    let unmatched =
+        live.pay(&unpaid, PayRequest { reported_txid: ReportedTxid::Missing, ..PayRequest::default() });
+    let body = json!({"amount": 2000, "customer": {"name": "Maria"}, "expected_payer_tax_id": MARIA});
+    let locked = live.create("order-00002", &body).await;
+    live.fault(FaultKind::MaskedPayer, 1);
+    let held = live.pay(&locked, PayRequest::default());
+    live.wait_for_status(&locked, "processing").await;
+    let paid = live.paid("order-00003").await;
+    live.service.advance_seconds(400).await;
+    eventually("the Pix without a charge is recorded", async || incoming(&unmatched).await).await;
+    live.fault(FaultKind::LostNotification, 1);
+    let second = live.pay(&paid, PayRequest { again: true, ..PayRequest::default() });
+    for pix in [&unmatched, &held, &second] {
+        stack.bank.open_med_devolucao(pix, None, MedNature::Fraud).unwrap();
+    }
+    live.service.advance_seconds(400).await;
+    for pix in [&unmatched, &held, &second] {
+        eventually("the Pix counts as returned by the bank", async || {
+            let returned = incoming(pix).await?.returned?;
+            (returned.status == ReturnStatus::Returned && returned.by_bank).then_some(())
+        })
+        .await;
+    }
+    live.wait_for_status(&locked, "refunded").await;
+    assert_eq!(live.client.get_charge(&paid).await["status"], "paid");
+    assert_eq!(live.balance().await, 1000);
+    assert!(live.unapplied().await.is_empty());
+    live.service.advance_seconds(3_700).await;
+    live.check_books().await;
 }

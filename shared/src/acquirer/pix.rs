@@ -77,6 +77,8 @@ pub enum ReturnProgress {
     PollAgainAt(Timestamp),
     /// The payer has the money. Contains the bank's id of the return.
     Returned(Option<String>),
+    /// The payer has the money by other devoluções, which this service did not request, such as by MED.
+    ReturnedByBank,
     /// The bank did not execute this attempt, and another one is possible.
     NotRealised,
     /// No attempt is possible: the 90 days are over, or other returns have used up the payment.
@@ -465,7 +467,7 @@ impl PixBank {
                 Err(error) => {
                     note_operator_error(&error);
                     tracing::warn!(%id, %error, "the bank did not accept the return of a payment yet");
-                    return self.room_for(payment, id, poll_again).await;
+                    return self.room_for(payment, id, (poll_again.clone(), poll_again)).await;
                 }
             },
         };
@@ -473,23 +475,36 @@ impl PixBank {
             DevolucaoStatus::Returned => {
                 Ok(ReturnProgress::Returned(devolucao.rtr_id.as_ref().map(ToString::to_string)))
             }
-            DevolucaoStatus::NotRealised => self.room_for(payment, id, ReturnProgress::NotRealised).await,
+            DevolucaoStatus::NotRealised => {
+                self.room_for(payment, id, (ReturnProgress::NotRealised, poll_again)).await
+            }
             DevolucaoStatus::InProgress | DevolucaoStatus::Other(_) => Ok(poll_again),
         }
     }
 
-    /// Returns `progress` if the payment's other returns leave room for the whole amount, else
-    /// [`ReturnProgress::Impossible`].
+    /// Returns `progress` if the payment has no other devoluções that returned money or are about to.
+    /// Otherwise they decide, because the bank can't return the whole payment a second time.
     async fn room_for(
         &self,
         payment: &IncomingPayment,
         id: &str,
-        progress: ReturnProgress,
+        (progress, poll_again): (ReturnProgress, ReturnProgress),
     ) -> Result<ReturnProgress, AcquirerError> {
         let pix = self.client.at(Priority::Settle).get_pix(&end_to_end_id(&payment.payment_id)?).await?;
-        let has_other = pix
-            .is_some_and(|pix| pix.returns.iter().any(|other| other.id != id && counts_as_returned(other)));
-        Ok(if has_other { ReturnProgress::Impossible } else { progress })
+        let others = pix.map(|pix| pix.returns).unwrap_or_default();
+        let others = others.iter().filter(|other| other.id != id && counts_as_returned(other));
+        let (executed, open): (Vec<&Devolucao>, Vec<&Devolucao>) =
+            others.partition(|other| other.status == DevolucaoStatus::Returned);
+        let returned: i128 = executed.iter().map(|other| i128::from(other.amount.minor())).sum();
+        Ok(if executed.is_empty() && open.is_empty() {
+            progress
+        } else if returned >= i128::from(payment.amount.minor()) {
+            ReturnProgress::ReturnedByBank
+        } else if open.is_empty() {
+            ReturnProgress::Impossible
+        } else {
+            poll_again
+        })
     }
 }
 

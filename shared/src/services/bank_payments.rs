@@ -13,7 +13,7 @@ use api_pix::{Devolucao, DevolucaoStatus, Nature, Pix};
 use domain::account::Account;
 use domain::acquirer::{ReportedPix, ReportedPixStatus, SeenReturn};
 use domain::charge::transition::{self, Command, Outcome, Payment};
-use domain::charge::{Charge, StoredCharge, TransactionStatus};
+use domain::charge::{Charge, Decision, StoredCharge, TransactionStatus};
 use domain::ids::{AcquirerPaymentId, ChargeId, EndToEndId, Mode, Scope};
 use domain::payment_method::PaymentMethod;
 use domain::refund::RefundOutcome;
@@ -26,7 +26,7 @@ use tokio::task::JoinSet;
 use crate::WorkError;
 use crate::acquirer::PixBank;
 use crate::acquirer::configuration::{AccountAcquirers, PixKeyClaim};
-use crate::charge::{Charges, WritePlan, recorded_payment_writes};
+use crate::charge::{ChargeError, Charges, WritePlan, recorded_payment_writes};
 use crate::med::{BankMedReturn, MedCases};
 use crate::refund::{RefundError, Refunds};
 use crate::services::bank_returns::Returns;
@@ -306,11 +306,12 @@ impl BankPayments {
         if unseen.is_empty() {
             return Ok(known);
         }
-        if let Some(charge) = known.charge {
-            let med: Vec<BankMedReturn> = final_returns.iter().filter_map(|item| med_return(item)).collect();
-            if unseen.iter().any(|item| med_return(item).is_some()) {
-                self.cases.apply_bank_returns(charge, &med, now).await?;
-            }
+        let Some(charge) = self.credited_charge(&known).await? else {
+            return self.record_returns_of_uncredited(known, pix, now).await;
+        };
+        let med: Vec<BankMedReturn> = final_returns.iter().filter_map(|item| med_return(item)).collect();
+        if unseen.iter().any(|item| med_return(item).is_some()) {
+            self.cases.apply_bank_returns(charge, &med, now).await?;
         }
         for item in &unseen {
             match item.nature {
@@ -319,35 +320,118 @@ impl BankPayments {
                     tracing::error!(pix = %pix.end_to_end_id, nature = item.nature.as_str(), "the bank returned a Pix for a reason that an operator must handle");
                 }
                 Nature::Original | Nature::Withdrawal => {
-                    self.record_own_return(&known, item, now).await?;
+                    self.record_own_return(charge, item, now).await?;
                 }
             }
         }
-        let returns = final_returns
+        self.remember_returns(known, &final_returns).await
+    }
+
+    /// Returns the charge to which a Pix was credited. `None`: the Pix matches no charge, is held for review,
+    /// or goes back to its payer.
+    async fn credited_charge(&self, known: &ReportedPix) -> Result<Option<ChargeId>, StoreError> {
+        let payment = AcquirerPaymentId::from(known.end_to_end_id.clone());
+        let stored = self.charges.find(known.charge).await?;
+        let charge = stored.as_ref().map(StoredCharge::as_stored).filter(|charge| {
+            let applied = charge.applied_payment.as_ref();
+            charge.settlement.is_some() && applied.is_some_and(|applied| applied.payment_id == payment)
+        });
+        Ok(charge.map(|charge| charge.id))
+    }
+
+    /// Processes the devoluções of a Pix that was not credited: of its automatic return, and those that this
+    /// service did not request. If the latter returned the whole Pix, it counts as returned. If they returned a
+    /// part, they are not remembered, so that they are processed again if the Pix is credited.
+    async fn record_returns_of_uncredited(
+        &self,
+        known: ReportedPix,
+        pix: &Pix,
+        now: Timestamp,
+    ) -> Result<ReportedPix, WorkError> {
+        let (mut seen, mut by_bank): (Vec<&Devolucao>, Vec<&Devolucao>) = (Vec::new(), Vec::new());
+        for item in pix.returns.iter().filter(|item| is_final(item)) {
+            if item.status == DevolucaoStatus::NotRealised {
+                // The message of an automatic return asks the bank for this status itself.
+                seen.push(item);
+            } else if self.returns.is_attempt(&known, &item.id).await? {
+                self.returns.complete_attempt(&known, item, now).await?;
+                seen.push(item);
+            } else {
+                by_bank.push(item);
+            }
+        }
+        let sum: i128 = by_bank.iter().map(|item| i128::from(item.amount.minor())).sum();
+        if sum >= i128::from(pix.amount.minor()) {
+            tracing::warn!(pix = %pix.end_to_end_id, "the bank returned a Pix that was not credited");
+            if self.return_without_credit(&known, now).await? {
+                seen.extend(by_bank);
+            }
+        } else if !by_bank.is_empty() {
+            tracing::error!(pix = %pix.end_to_end_id, "the bank returned a part of a Pix that is not credited; an operator must decide about it");
+        }
+        self.remember_returns(known, &seen).await
+    }
+
+    /// Ends the wait of a Pix whose money the bank has returned: its return is requested, and then finds that
+    /// the bank has executed it. Returns false if the Pix was credited meanwhile.
+    async fn return_without_credit(&self, known: &ReportedPix, now: Timestamp) -> Result<bool, WorkError> {
+        let scope = Scope { account: known.account, mode: Mode::Live };
+        let payment = AcquirerPaymentId::from(known.end_to_end_id.clone());
+        let stored = self.charges.find(known.charge).await?;
+        let held = stored.filter(|stored| {
+            let charge = stored.as_stored();
+            let applied = charge.applied_payment.as_ref();
+            charge.is_held_for_review() && applied.is_some_and(|applied| applied.payment_id == payment)
+        });
+        if let Some(held) = held {
+            let account = self.account_of(held.as_stored()).await?;
+            let terms = account.settings.terms.for_method(PaymentMethod::Pix);
+            let command = Command::Review { decision: Decision::Return, terms };
+            match self.charges.apply(held, &command, now).await {
+                Ok(_) | Err(ChargeError::Rejected { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        } else {
+            match self.receipts.give_back(&scope, &payment, None, now).await {
+                Ok(_) | Err(ReceiptError::NotWaiting | ReceiptError::NotFound) => {}
+                Err(ReceiptError::Store(error)) => return Err(error.into()),
+                Err(error) => {
+                    tracing::error!(pix = %known.end_to_end_id, %error, "a Pix that the bank returned is not recorded as returned");
+                    return Ok(false);
+                }
+            }
+        }
+        let incoming = self.returns.find(&scope, &payment).await?;
+        Ok(incoming.is_some_and(|incoming| incoming.returned.is_some()))
+    }
+
+    /// Stores the devoluções of a Pix that are processed.
+    async fn remember_returns(
+        &self,
+        known: ReportedPix,
+        processed: &[&Devolucao],
+    ) -> Result<ReportedPix, WorkError> {
+        let seen: Vec<SeenReturn> = processed
             .iter()
-            .map(|item| SeenReturn { id: item.id.clone(), status: item.status.as_str().to_owned() });
-        let next = known.with_returns(returns.collect());
+            .map(|item| SeenReturn { id: item.id.clone(), status: item.status.as_str().to_owned() })
+            .collect();
+        if seen == known.returns {
+            return Ok(known);
+        }
+        let next = known.with_returns(seen);
         // If another caller changed the row, it processes the same devoluções again, which changes nothing.
         let _conflict_or_done = self.store.commit(vec![Write::replace(&next, known.version)?]).await?;
         Ok(next)
     }
 
-    /// Ends the refund or return that a devolução belongs to. A devolução that this service did not request
+    /// Ends the refund that a devolução belongs to. A devolução that this service did not request
     /// becomes a refund that was made at the bank.
     async fn record_own_return(
         &self,
-        known: &ReportedPix,
+        charge: ChargeId,
         item: &Devolucao,
         now: Timestamp,
     ) -> Result<(), WorkError> {
-        if self.returns.is_attempt(known, &item.id).await? {
-            // The return's own message asks the bank for its status.
-            return Ok(());
-        }
-        let Some(charge) = known.charge else {
-            tracing::error!(pix = %known.end_to_end_id, "the merchant returned a Pix at the bank that matches no charge; an operator must record it");
-            return Ok(());
-        };
         let outcome = match item.status {
             DevolucaoStatus::Returned => RefundOutcome::Refunded,
             DevolucaoStatus::NotRealised => RefundOutcome::Failed,

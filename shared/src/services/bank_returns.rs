@@ -1,5 +1,6 @@
 //! Automatic returns: payments that were not credited and go back to their payers through the bank.
 
+use api_pix::Devolucao;
 use domain::acquirer::ReportedPix;
 use domain::charge::IncomingPayment;
 use domain::ids::{AcquirerPaymentId, Mode, Scope};
@@ -46,6 +47,23 @@ impl Returns {
         Ok(found.is_some_and(|incoming| incoming.has_return_attempt(devolucao)))
     }
 
+    /// Completes the return of a recorded Pix, if the bank executed its current attempt.
+    pub async fn complete_attempt(
+        &self,
+        known: &ReportedPix,
+        devolucao: &Devolucao,
+        now: Timestamp,
+    ) -> Result<(), WorkError> {
+        let scope = Scope { account: known.account, mode: Mode::Live };
+        let Some(incoming) = self.find(&scope, &known.end_to_end_id.clone().into()).await? else {
+            return Ok(());
+        };
+        if incoming.open_return().is_none_or(|open| open.id.as_str() != devolucao.id) {
+            return Ok(());
+        }
+        self.complete(&incoming, devolucao.rtr_id.as_ref().map(ToString::to_string), now).await
+    }
+
     /// Requests the return of a payment from its bank, or asks for its progress. Returns when to do so again;
     /// `None`: the return has ended.
     ///
@@ -64,6 +82,11 @@ impl Returns {
             ReturnProgress::PollAgainAt(at) => Ok(Some(at)),
             ReturnProgress::Returned(rtr_id) => {
                 self.complete(&incoming, rtr_id, now).await?;
+                Ok(None)
+            }
+            ReturnProgress::ReturnedByBank => {
+                let (next, posting) = incoming.returned_by_bank(now).unzip();
+                self.replace(&incoming, next, posting.as_ref()).await?;
                 Ok(None)
             }
             ReturnProgress::NotRealised if attempt < MAX_ATTEMPTS => {

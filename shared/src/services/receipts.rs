@@ -141,7 +141,8 @@ impl Receipts {
         }
     }
 
-    /// Requests the return of a payment that matched no charge, or requests a stopped return again.
+    /// Requests the return of a payment that matched no charge, or requests a stopped return again. Without an
+    /// operator, the bank has returned the payment already, and the request only finds that out.
     ///
     /// # Errors
     ///
@@ -150,7 +151,7 @@ impl Receipts {
         &self,
         scope: &Scope,
         payment: &AcquirerPaymentId,
-        by: &Operator,
+        by: Option<&Operator>,
         now: Timestamp,
     ) -> Result<IncomingPayment, ReceiptError> {
         let mut update = self.store.start_update("an unapplied receipt");
@@ -162,8 +163,12 @@ impl Receipts {
                 (None, Some(next)) => (next, None),
                 (None, None) => return Err(ReceiptError::NotWaiting),
             };
-            let audit = audit::by_operator(by, scope.account, "receipt.return", payment.to_string(), now)?;
-            let mut writes = vec![Write::replace(&next, incoming.version)?, Write::insert(&audit)?];
+            let mut writes = vec![Write::replace(&next, incoming.version)?];
+            if let Some(operator) = by {
+                let audit =
+                    audit::by_operator(operator, scope.account, "receipt.return", payment.to_string(), now)?;
+                writes.push(Write::insert(&audit)?);
+            }
             if let Some(posting) = &posting {
                 writes.extend(counters::posting_writes(posting, DebitCheck::Unchecked)?);
             }

@@ -101,6 +101,9 @@ pub struct RecordedPix {
     pub cash_outs: Vec<RecordedCashOut>,
     /// The sum that the charge lost to MED cases. It is read only for such a Pix, too.
     pub med_lost: MinorUnits,
+    /// Whether the bank returned the whole Pix without a request of this service. It is read only for such a
+    /// Pix, too.
+    pub is_returned_by_bank: bool,
 }
 
 /// A refund or an automatic return that this service counts as completed.
@@ -327,6 +330,17 @@ fn differences_of(day: Day, pix: &BankPix, ours: &RecordedPix) -> Vec<Difference
     if Day::of(pix.at) == day && pix.amount != ours.amount {
         let other = differing(pix.at, "the bank reports another amount");
         found.push(other.amounts(Some(pix.amount), Some(ours.amount)));
+    }
+    if ours.is_returned_by_bank {
+        let executed = pix.returns.iter().filter(|item| is_returned(item));
+        let sum = executed.fold(0_i64, |sum, item| sum.saturating_add(item.amount.minor()));
+        if sum != ours.amount.minor() {
+            let reason = "a payment counts as returned by the bank, which returned another amount";
+            let other = differing(pix.at, reason);
+            let (bank_amount, recorded_amount) = (Some(sum), Some(ours.amount.minor()));
+            found.push(Difference { bank_amount, recorded_amount, ..other });
+        }
+        return found;
     }
     for item in pix.returned_on(day).filter(|item| !is_med(item)) {
         let ours = ours.returns.iter().find(|completed| completed.id == item.id);
@@ -557,6 +571,7 @@ impl Records<'_> {
                 returns: Vec::new(),
                 cash_outs: Vec::new(),
                 med_lost: MinorUnits::ZERO,
+                is_returned_by_bank: false,
             };
             recorded.push(if needs_returns { self.with_returns(ours, &row).await? } else { ours });
         }
@@ -567,7 +582,8 @@ impl Records<'_> {
     /// cases.
     async fn with_returns(self, ours: RecordedPix, row: &IncomingPayment) -> Result<RecordedPix, StoreError> {
         let returned = row.returned.as_ref().filter(|back| back.status == ReturnStatus::Returned);
-        let returned = returned.map(|back| RecordedReturn {
+        let is_returned_by_bank = returned.is_some_and(|back| back.by_bank);
+        let returned = returned.filter(|back| !back.by_bank).map(|back| RecordedReturn {
             id: back.id.to_string(),
             amount: row.amount,
             completed_at: row.recorded_at,
@@ -594,7 +610,7 @@ impl Records<'_> {
             charge.applied_payment.as_ref().is_some_and(|applied| has_payment(&applied.payment_id))
         });
         let med_lost = charge.map_or(MinorUnits::ZERO, |charge| charge.funds.med_lost);
-        Ok(RecordedPix { returns, cash_outs, med_lost, ..ours })
+        Ok(RecordedPix { returns, cash_outs, med_lost, is_returned_by_bank, ..ours })
     }
 
     /// Reads the postings of a scope since the day began.
@@ -710,6 +726,7 @@ mod tests {
             returns: Vec::new(),
             cash_outs: Vec::new(),
             med_lost: MinorUnits::ZERO,
+            is_returned_by_bank: false,
         }
     }
 
