@@ -1,0 +1,142 @@
+//! An HTTP client, and requests that are repeated until their outcome is known.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full};
+use hyper::{Method, Request};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use serde_json::Value;
+
+/// How long a client waits for an answer: longer than the service takes for a bank that does not answer.
+const TIMEOUT: Duration = Duration::from_secs(45);
+
+/// How long a client repeats a request.
+const PATIENCE: Duration = Duration::from_secs(150);
+
+/// The pauses between repetitions, in milliseconds.
+const FIRST_PAUSE_MS: u64 = 100;
+const LAST_PAUSE_MS: u64 = 2_000;
+
+/// A response.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// The status.
+    pub status: u16,
+    /// The JSON body, or null.
+    pub body: Value,
+}
+
+/// No response arrived. The request may have had its effect.
+#[derive(Clone, Debug)]
+pub struct Lost(pub String);
+
+/// A client of the service.
+pub struct Api {
+    http: Client<HttpConnector, Full<Bytes>>,
+    base_url: String,
+    key: Mutex<String>,
+    /// How many requests ended in each way that leads to a repetition, such as `503` or `no answer`.
+    pub repetitions: Mutex<BTreeMap<String, u64>>,
+}
+
+/// A request, which can be repeated.
+#[derive(Clone, Debug)]
+pub struct Call {
+    method: Method,
+    path: String,
+    idempotency_key: Option<String>,
+    body: Option<Value>,
+}
+
+impl Call {
+    /// A read.
+    pub fn get(path: impl Into<String>) -> Self {
+        Self { method: Method::GET, path: path.into(), idempotency_key: None, body: None }
+    }
+
+    /// A deletion.
+    pub fn delete(path: impl Into<String>) -> Self {
+        Self { method: Method::DELETE, ..Self::get(path) }
+    }
+
+    /// A write.
+    pub fn post(path: impl Into<String>, body: Value) -> Self {
+        Self { method: Method::POST, body: Some(body), ..Self::get(path) }
+    }
+
+    /// Adds the header `Idempotency-Key`.
+    #[must_use]
+    pub fn with_key(self, key: impl Into<String>) -> Self {
+        Self { idempotency_key: Some(key.into()), ..self }
+    }
+}
+
+impl Api {
+    /// Creates a client of the service at a base URL.
+    pub fn new(base_url: String) -> Self {
+        let http = Client::builder(TokioExecutor::new()).build_http();
+        Self { http, base_url, key: Mutex::default(), repetitions: Mutex::default() }
+    }
+
+    /// Sets the API key of all further requests.
+    pub fn set_key(&self, key: &str) {
+        key.clone_into(&mut self.key.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Sends a request once.
+    ///
+    /// # Errors
+    ///
+    /// When no response arrived.
+    pub async fn send(&self, call: &Call) -> Result<Answer, Lost> {
+        let key = self.key.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut request = Request::builder()
+            .method(&call.method)
+            .uri(format!("{}{}", self.base_url, call.path))
+            .header("content-type", "application/json")
+            .header("apikey", key);
+        if let Some(key) = &call.idempotency_key {
+            request = request.header("idempotency-key", key);
+        }
+        let body = call.body.as_ref().map(Value::to_string).unwrap_or_default();
+        let request = request.body(Full::new(Bytes::from(body))).map_err(|error| Lost(error.to_string()))?;
+        let exchange = async {
+            let response = self.http.request(request).await.map_err(|error| Lost(error.to_string()))?;
+            let status = response.status().as_u16();
+            let body = response.into_body().collect().await.map_err(|error| Lost(error.to_string()))?;
+            let body = serde_json::from_slice(&body.to_bytes()).unwrap_or_default();
+            Ok(Answer { status, body })
+        };
+        tokio::time::timeout(TIMEOUT, exchange)
+            .await
+            .unwrap_or_else(|_| Err(Lost("no answer in time".to_owned())))
+    }
+
+    /// Sends a request until its outcome is known: any answer but 429 and 5xx. `None`: it is not known in time.
+    pub async fn settle(&self, call: &Call) -> Option<Answer> {
+        let started = Instant::now();
+        let mut pause_ms = FIRST_PAUSE_MS;
+        while started.elapsed() < PATIENCE {
+            let why = match self.send(call).await {
+                Ok(answer) if answer.status != 429 && answer.status < 500 => return Some(answer),
+                Ok(answer) => answer.status.to_string(),
+                Err(Lost(_)) => "no answer".to_owned(),
+            };
+            self.note_repetition(why);
+            tokio::time::sleep(Duration::from_millis(pause_ms)).await;
+            pause_ms = pause_ms.saturating_mul(2).min(LAST_PAUSE_MS);
+        }
+        None
+    }
+
+    fn note_repetition(&self, why: String) {
+        let mut repetitions = self.repetitions.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = repetitions.entry(why).or_default();
+        *count = count.saturating_add(1);
+    }
+}

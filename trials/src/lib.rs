@@ -1,0 +1,52 @@
+//! Trials of the whole service: programs that use it from outside, as merchants, payers, banks and operators,
+//! while it is disturbed, and that compare the results with their own logic. `docs/live-trial.md` describes
+//! them.
+//!
+//! This crate shares no code with the service, so that it can't share its mistakes.
+
+pub mod admin;
+pub mod dice;
+pub mod http;
+pub mod listener;
+pub mod plan;
+pub mod run;
+pub mod service;
+pub mod verify;
+pub mod world;
+
+use std::fmt;
+use std::io::Write;
+
+/// Why a trial could not be carried out. It says nothing about the service's correctness.
+#[derive(Debug)]
+pub struct Error(String);
+
+impl Error {
+    /// Creates an error.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// Returns a function that names what failed.
+    pub fn of<E: fmt::Display>(what: &str) -> impl FnOnce(E) -> Self {
+        move |error| Self(format!("{what}: {error}"))
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// The result of a part of a trial.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Prints a line. Ignores the error of a closed terminal.
+pub fn say(line: impl fmt::Display) {
+    let mut out = std::io::stdout().lock();
+    let _ = writeln!(out, "{line}");
+    let _ = out.flush();
+}
