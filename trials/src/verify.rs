@@ -301,12 +301,14 @@ fn sent(world: &World, findings: &mut Findings) {
     }
     let payers: BTreeMap<&str, Option<&String>> =
         world.books.pix.iter().map(|pix| (pix.id.as_str(), pix.payer.as_ref())).collect();
-    let credited: BTreeMap<&str, &str> = world
-        .charges
-        .iter()
-        .filter_map(|charge| Some((charge.id.as_str(), charge.credited.as_deref()?)))
-        .collect();
-    let payer_of = |charge: &str| payers.get(*credited.get(charge)?).copied().flatten().cloned();
+    let charges: BTreeMap<&str, &Charge> =
+        world.charges.iter().map(|charge| (charge.id.as_str(), charge)).collect();
+    // A payment by another payer than the expected one is credited only if the bank confirmed the expected one.
+    let payer_of = |charge: &str| {
+        let charge = charges.get(charge)?;
+        let reported = || payers.get(charge.credited.as_deref()?).copied().flatten().cloned();
+        charge.expected_payer.clone().or_else(reported)
+    };
     for refund in world.refunds.iter().filter(|refund| !refund.is_devolution && refund.status == "REFUNDED") {
         let named = world.requested.get(&refund.id).and_then(|request| request.destination.clone());
         let Some(key) = named.or_else(|| payer_of(&refund.charge)) else {
