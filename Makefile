@@ -8,7 +8,7 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 # stores the binaries of `--profile lambda` there, under the same names.
 OUT := $(TARGET_DIR)/functions
 BUILT := $(OUT)/.built-$(ARCHITECTURE)
-SOURCES := Cargo.toml Cargo.lock $(shell find artefacts domain functions shared -type f)
+SOURCES := Cargo.toml Cargo.lock $(shell find api-pix artefacts domain functions shared -type f)
 
 ARCHITECTURE_FLAG_arm64 := --arm64
 ARCHITECTURE_FLAG_x86_64 := --x86-64
