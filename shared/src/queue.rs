@@ -115,12 +115,22 @@ impl<M: Message> Queue<M> {
     }
 }
 
+/// Why a message could not be processed.
+pub trait MessageFailure: fmt::Display + From<QueueError> {
+    /// Whether the cause is outside the service, such as a bank that does not answer. SQS delivers the message
+    /// again, so one failure needs no operator. A message that keeps failing raises the alarm of the
+    /// dead-letter queue.
+    fn is_external(&self) -> bool {
+        false
+    }
+}
+
 /// Processes the messages of a batch concurrently. Returns the ids of the messages that failed. SQS delivers
 /// these again and deletes the others.
 pub async fn process_batch<M, E, F, W>(batch: SqsEvent, work: W) -> SqsEventResponse
 where
     M: Message + 'static,
-    E: fmt::Display + From<QueueError> + Send + 'static,
+    E: MessageFailure + Send + 'static,
     F: Future<Output = Result<(), E>> + Send + 'static,
     W: Fn(M) -> F + Clone + Send + 'static,
 {
@@ -138,15 +148,19 @@ where
     }
     let mut response = SqsEventResponse::default();
     while let Some(joined) = attempts.join_next_with_id().await {
-        let (id, error) = match joined {
+        let (id, error, is_external) = match joined {
             Ok((_, Ok(()))) => continue,
-            Ok((id, Err(error))) => (id, error.to_string()),
+            Ok((id, Err(error))) => (id, error.to_string(), error.is_external()),
             // The task panicked. SQS delivers the message again, and finally moves it to the dead-letter
             // queue.
-            Err(error) => (error.id(), error.to_string()),
+            Err(error) => (error.id(), error.to_string(), false),
         };
         let message_id = messages.remove(&id).flatten();
-        tracing::error!(message_id, error, "a message could not be processed");
+        if is_external {
+            tracing::warn!(message_id, error, "a message could not be processed yet");
+        } else {
+            tracing::error!(message_id, error, "a message could not be processed");
+        }
         let mut failure = SqsBatchItemFailure::default();
         failure.item_identifier = message_id;
         response.batch_item_failures.push(failure);

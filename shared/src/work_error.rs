@@ -4,7 +4,7 @@ use crate::acquirer::AcquirerError;
 use crate::charge::ChargeError;
 use crate::med::CaseError;
 use crate::object_store::ObjectStoreError;
-use crate::queue::QueueError;
+use crate::queue::{MessageFailure, QueueError};
 use crate::random::RandomError;
 use crate::refund::RefundError;
 use crate::store::StoreError;
@@ -50,4 +50,10 @@ pub enum WorkError {
     /// A value can't be serialised as JSON.
     #[error("a value can't be written as JSON: {0}")]
     Json(#[from] serde_json::Error),
+}
+
+impl MessageFailure for WorkError {
+    fn is_external(&self) -> bool {
+        matches!(self, Self::Acquirer(AcquirerError::Unavailable(_)))
+    }
 }

@@ -21,7 +21,7 @@ use shared::WorkError;
 use shared::clock::Clock;
 use shared::config::{ConfigError, required};
 use shared::email::{Claim, Email, EmailQueue, EmailRecord, EmailTopic, Emails};
-use shared::queue::{self, QueueError};
+use shared::queue::{self, MessageFailure, QueueError};
 use shared::random::{self, RandomError};
 use shared::refund::third_party;
 use shared::store::{Aws, Store, StoreError};
@@ -66,6 +66,8 @@ impl From<QueueError> for MailerError {
         Self::Work(error.into())
     }
 }
+
+impl MessageFailure for MailerError {}
 
 impl From<RandomError> for MailerError {
     fn from(error: RandomError) -> Self {
