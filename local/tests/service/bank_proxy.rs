@@ -1,8 +1,9 @@
-//! A proxy between the service and its bank. It records the requests, edits the list of Pix, and can be
+//! A proxy between the service and its bank. It records the requests, edits the list of Pix, and can be slow or
 //! unavailable.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{Request, State as Shared};
@@ -33,6 +34,7 @@ struct State {
     http: Client,
     requests: Mutex<Vec<(Method, Uri)>>,
     is_away: Mutex<bool>,
+    cob_delay: Mutex<Duration>,
     list: Mutex<Option<EditedList>>,
 }
 
@@ -70,6 +72,7 @@ impl BankProxy {
             origin,
             requests: Mutex::default(),
             is_away: Mutex::new(false),
+            cob_delay: Mutex::default(),
             list: Mutex::default(),
         });
         let router = Router::new().fallback(answer).with_state(Arc::clone(&state));
@@ -108,6 +111,11 @@ impl BankProxy {
     /// Sets whether each request is answered 503 and does not reach the bank.
     pub(crate) fn set_away(&self, is_away: bool) {
         *self.state.is_away.lock().unwrap() = is_away;
+    }
+
+    /// Delays each new cob, as a slow bank does.
+    pub(crate) fn delay_cobs(&self, delay: Duration) {
+        *self.state.cob_delay.lock().unwrap() = delay;
     }
 
     /// Serves the list of Pix in pages of this size, after `edit` changed the bank's list.
@@ -163,6 +171,10 @@ async fn answer(Shared(state): Shared<Arc<State>>, request: Request) -> Response
     state.requests.lock().unwrap().push((method.clone(), uri.clone()));
     if *state.is_away.lock().unwrap() {
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
+    }
+    if method == Method::PUT && uri.path().contains("/cob/") {
+        let delay = *state.cob_delay.lock().unwrap();
+        tokio::time::sleep(delay).await;
     }
     let is_edited = is_list(&method, &uri) && state.list.lock().unwrap().is_some();
     if !is_edited {
