@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::error::Error as StdError;
 use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::pin;
 use std::time::Duration;
 
@@ -53,7 +53,7 @@ impl Server {
 
     /// Returns the base URL, without a trailing slash.
     pub fn url(&self) -> String {
-        format!("http://{}", self.address)
+        url_of(self.address)
     }
 
     /// Stops accepting connections and waits up to five seconds for running requests. Returns when all
@@ -87,6 +87,15 @@ where
         let response = handle(request);
         async move { Ok(response.await) }
     })
+}
+
+/// Returns the URL by which this machine reaches a server. A server that listens on all addresses is reached by
+/// loopback.
+pub fn url_of(mut address: SocketAddr) -> String {
+    if address.ip().is_unspecified() {
+        address.set_ip(Ipv4Addr::LOCALHOST.into());
+    }
+    format!("http://{address}")
 }
 
 /// Listens on a free port of the loopback interface.

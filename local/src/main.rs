@@ -3,6 +3,7 @@
 
 use std::fs::{File, TryLockError};
 use std::io::{IsTerminal, Write};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use domain::money::Amount;
 use domain::webhook::event_type::EventType;
 use local::commands::listen::Print;
 use local::commands::{Running, bank_commands, listen, trigger};
-use local::embedded::State;
+use local::embedded::{ACCESS_KEY, Endpoints, Listen, REGION, SECRET_KEY, State};
 use local::guard::AllowedHost;
 use local::seed::write_atomically;
 use local::stack::{Options, Stack};
@@ -72,6 +73,10 @@ enum Command {
         #[arg(long, value_name = "PATH")]
         ready_file: Option<PathBuf>,
     },
+    /// Run the AWS services and the event sources, for functions that `sam local` or another program runs
+    ///
+    /// The API is not served. The environment variables of the functions are written to a file.
+    Emulators(Emulators),
     /// Act at the local bank: pay a live charge, or make the bank fail
     #[command(subcommand)]
     Bank(BankCommand),
@@ -162,6 +167,34 @@ struct Serve {
     bank_skew: i64,
 }
 
+/// The options of the command `emulators`.
+#[derive(Args)]
+struct Emulators {
+    /// Address and port of DynamoDB; SQS and S3 use the next two ports. Who reaches it can read and change
+    /// everything
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:4566")]
+    listen: SocketAddr,
+    /// Write the variables of each function to this file, for `sam local start-api --env-vars`; it contains the
+    /// token secret
+    #[arg(long, value_name = "PATH", default_value = "env.json")]
+    env_file: PathBuf,
+    /// The name or address by which the functions reach this machine
+    #[arg(long, value_name = "HOST", default_value = "127.0.0.1")]
+    host: String,
+    /// The base URL of the API that the other program serves
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:3000")]
+    base_url: String,
+    /// Write the URLs and API keys to this file, as JSON
+    #[arg(long, value_name = "PATH")]
+    ready_file: Option<PathBuf>,
+    /// Start with empty state and delete it at the end, instead of using .local/
+    #[arg(long)]
+    in_memory: bool,
+    /// Send webhooks also to these hosts, as to loopback, by plain http and to any port
+    #[arg(long, env = "WEBHOOK_LOCAL_NAMES", value_name = "NAME,…", default_value = "")]
+    webhook_local_names: String,
+}
+
 #[tokio::main]
 async fn main() -> ExitCode {
     let arguments = Arguments::parse();
@@ -185,6 +218,7 @@ async fn run(arguments: Arguments) -> Result<()> {
     });
     match arguments.command {
         None => serve(arguments.serve).await,
+        Some(Command::Emulators(arguments)) => emulate(arguments).await,
         Some(Command::Listen { forward_to, events, print_json, ready_file }) => {
             let events = events.into_iter().map(|event| event.as_str().to_owned()).collect();
             let options = listen::Options { events, forward_to, print_json };
@@ -215,44 +249,74 @@ async fn at_bank(command: BankCommand, print: &Print) -> Result<()> {
 }
 
 async fn serve(arguments: Serve) -> Result<()> {
-    let directory = Path::new(STATE_DIRECTORY);
-    let (state, _lock) = if arguments.in_memory {
-        (State::InMemory, None)
-    } else {
-        (State::Directory(directory.to_owned()), Some(lock(directory)?))
-    };
-    let location =
-        if arguments.in_memory { "in memory".to_owned() } else { format!("in {STATE_DIRECTORY}/") };
-    // `admin`, `listen`, `trigger` and `bank` find the service by the ready file in its state directory.
-    let default_ready_file = (!arguments.in_memory).then(|| directory.join("ready.json"));
-    let ready_files: Vec<PathBuf> = arguments.ready_file.into_iter().chain(default_ready_file).collect();
-    for path in &ready_files {
-        // Removes the file of an earlier run. A program that waits for the new file must not read the old
-        // one.
-        let _ = std::fs::remove_file(path);
-    }
-    let mails = (!arguments.in_memory).then(|| directory.join("mail"));
     let options = Options {
-        state,
         port: arguments.port,
-        mail_directory: mails,
         webhook_local_names: arguments.webhook_local_names,
         allowed_hosts: arguments.allow_host,
         bank_profile: arguments.bank_profile,
         bank_skew_seconds: arguments.bank_skew,
         ..Options::in_memory()
     };
-    let stack = Stack::start(options).await?;
+    run_stack(options, arguments.in_memory, arguments.ready_file, |stack, location| {
+        Ok(startup_message(stack, location))
+    })
+    .await
+}
+
+async fn emulate(arguments: Emulators) -> Result<()> {
+    let Emulators { listen, env_file, host, base_url, webhook_local_names, .. } = arguments;
+    let options = Options {
+        listen: Listen::Fixed(listen),
+        api_elsewhere: Some(base_url.trim_end_matches('/').to_owned()),
+        webhook_local_names: webhook_local_names.clone(),
+        ..Options::in_memory()
+    };
+    run_stack(options, arguments.in_memory, arguments.ready_file, |stack, location| {
+        let variables = stack.environment_file(&host, &webhook_local_names)?;
+        let text = serde_json::to_vec_pretty(&variables)
+            .map_err(|e| Error::because("encoding the variables of the functions", &e))?;
+        write_atomically(&env_file, &text)?;
+        Ok(emulators_message(stack, location, &env_file))
+    })
+    .await
+}
+
+/// Runs the service until it is stopped. Prints the text that `message` returns for the running service and
+/// the location of its state.
+async fn run_stack(
+    options: Options,
+    in_memory: bool,
+    ready_file: Option<PathBuf>,
+    message: impl FnOnce(&Stack, &str) -> Result<String>,
+) -> Result<()> {
+    let directory = Path::new(STATE_DIRECTORY);
+    let (state, _lock) = if in_memory {
+        (State::InMemory, None)
+    } else {
+        (State::Directory(directory.to_owned()), Some(lock(directory)?))
+    };
+    let location = if in_memory { "in memory".to_owned() } else { format!("in {STATE_DIRECTORY}/") };
+    // `admin`, `listen`, `trigger` and `bank` find the service by the ready file in its state directory.
+    let default_ready_file = (!in_memory).then(|| directory.join("ready.json"));
+    let ready_files: Vec<PathBuf> = ready_file.into_iter().chain(default_ready_file).collect();
+    for path in &ready_files {
+        // Removes the file of an earlier run. A program that waits for the new file must not read the old
+        // one.
+        let _ = std::fs::remove_file(path);
+    }
+    let mail_directory = (!in_memory).then(|| directory.join("mail"));
+    let stack = Stack::start(Options { state, mail_directory, ..options }).await?;
+    let message = message(&stack, &location)?;
     let text = serde_json::to_vec_pretty(&stack.ready()?)
         .map_err(|e| Error::because("encoding the ready file", &e))?;
     for path in ready_files.iter().rev() {
         write_atomically(path, &text)?;
     }
     // Ignores the error of a closed terminal: the service continues.
-    let _ = writeln!(std::io::stdout(), "{}", startup_message(&stack, &location));
+    let _ = writeln!(std::io::stdout(), "{message}");
     stopped().await;
     stack.stop().await;
-    if !arguments.in_memory {
+    if !in_memory {
         let _ = std::fs::remove_file(directory.join("ready.json"));
     }
     Ok(())
@@ -304,6 +368,25 @@ Create a Pix charge of R$ 19,90:
         bank = stack.bank_url,
         email = seed.owner_email,
         password = seed.password,
+    )
+}
+
+fn emulators_message(stack: &Stack, location: &str, env_file: &Path) -> String {
+    let Endpoints { dynamodb_url, sqs_url, s3_url } = &stack.endpoints;
+    format!(
+        "DynamoDB is on {dynamodb_url}, SQS on {sqs_url} and S3 on {s3_url} (state {location}; Ctrl-C stops them).
+The API is expected on {base_url}.
+
+  test key    {key}
+  variables   {env_file}
+
+Serve the API by SAM, from the built template (see docs/sam-local.md):
+
+  AWS_ACCESS_KEY_ID={ACCESS_KEY} AWS_SECRET_ACCESS_KEY={SECRET_KEY} AWS_REGION={REGION} sam local start-api --env-vars {env_file}
+",
+        base_url = stack.base_url,
+        key = stack.seed.first.test_api_key,
+        env_file = env_file.display(),
     )
 }
 

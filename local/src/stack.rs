@@ -8,6 +8,7 @@ use std::sync::Arc;
 use bank::{Bank, Profile};
 use secrecy::ExposeSecret;
 use serde::Serialize;
+use serde_json::{Map, Value, json};
 use shared::acquirer::configuration::AccountAcquirers;
 use shared::api_key::ApiKeys;
 use shared::charge::Charges;
@@ -18,7 +19,7 @@ use tokio::sync::Notify;
 
 use crate::acquirer_seed;
 use crate::embedded::fault_proxy::FaultProxy;
-use crate::embedded::{ACCESS_KEY, Embedded, Endpoints, REGION, SECRET_KEY, State};
+use crate::embedded::{ACCESS_KEY, Embedded, Endpoints, Listen, REGION, SECRET_KEY, State};
 use crate::error::{Error, Result};
 use crate::event_sources::{Dependencies, EventSources};
 use crate::functions::{MAIL_DIRECTORY, create_functions};
@@ -45,8 +46,13 @@ const MAIL_FROM: &str = "avisos@pagamentos.example";
 pub struct Options {
     /// The location of the state.
     pub state: State,
-    /// The port on the loopback interface. 0: any free port.
+    /// The port of the API on the loopback interface. 0: any free port.
     pub port: u16,
+    /// The base URL of the API, if another program serves it, such as `sam local`. Then this service only runs
+    /// the embedded AWS services and the event sources, and `port` is not used.
+    pub api_elsewhere: Option<String>,
+    /// The address of the embedded AWS services.
+    pub listen: Listen,
     /// Puts a [`FaultProxy`] between the functions and DynamoDB.
     pub fault_proxy: bool,
     /// Runs the event sources (streams, queues, schedules). Without them, only HTTP requests invoke
@@ -74,6 +80,8 @@ impl Options {
         Self {
             state: State::InMemory,
             port: 0,
+            api_elsewhere: None,
+            listen: Listen::AnyPort,
             fault_proxy: false,
             event_sources: true,
             mail_directory: None,
@@ -107,7 +115,8 @@ pub struct Stack {
     pub functions: Functions,
     /// The proxy in front of DynamoDB. `None` unless [`Options::fault_proxy`] is set.
     pub fault_proxy: Option<FaultProxy>,
-    gateway: Gateway,
+    /// `None`: another program serves the API.
+    gateway: Option<Gateway>,
     event_sources: Option<EventSources>,
     embedded: Embedded,
 }
@@ -152,15 +161,23 @@ impl Stack {
     /// When the port is in use, the state can't be read, or the template uses an unsupported feature.
     pub async fn start(options: Options) -> Result<Self> {
         // Binds the port first, because a service that already runs is the most likely error.
-        let listener =
-            TcpListener::bind(("127.0.0.1", options.port)).await.map_err(|e| port_taken(options.port, &e))?;
-        let address = listener.local_addr().map_err(|e| Error::because("listening", &e))?;
-        let base_url = format!("http://{address}");
+        let (listener, base_url) = if let Some(base_url) = options.api_elsewhere {
+            (None, base_url)
+        } else {
+            let listener = TcpListener::bind(("127.0.0.1", options.port)).await;
+            let listener = listener.map_err(|e| port_taken(options.port, &e))?;
+            let address = listener.local_addr().map_err(|e| Error::because("listening", &e))?;
+            (Some(listener), format!("http://{address}"))
+        };
         let template = Template::deployed()?;
         let directory = options.state.directory();
         let clock_file = directory.map(|directory| directory.join("clock.json"));
         let clock = restored_clock(clock_file.as_ref())?;
-        let embedded = Embedded::start(&options.state, &clock).await?;
+        if listener.is_none() && clock.offset_ms() != 0 {
+            let text = "the clock of this state was advanced, which functions in other programs can't follow; start with --in-memory, or remove .local/";
+            return Err(Error::new(text));
+        }
+        let embedded = Embedded::start(&options.state, options.listen, &clock).await?;
         let endpoints = embedded.endpoints();
         provision(&template, &endpoints).await?;
 
@@ -177,19 +194,7 @@ impl Stack {
             if options.fault_proxy { Some(FaultProxy::start(&endpoints.dynamodb_url).await?) } else { None };
         let dynamodb_url =
             fault_proxy.as_ref().map_or_else(|| endpoints.dynamodb_url.clone(), FaultProxy::url);
-        let mut parameters = BTreeMap::from([
-            ("CheckoutBaseUrl".to_owned(), format!("{base_url}/checkout")),
-            ("MailFrom".to_owned(), MAIL_FROM.to_owned()),
-        ]);
-        parameters.extend(options.parameters);
-        let values = TemplateValues {
-            parameters,
-            secrets: BTreeMap::from([(
-                "DashboardTokenSecret".to_owned(),
-                seed.token_secret().expose_secret().to_owned(),
-            )]),
-            sqs_url: endpoints.sqs_url.clone(),
-        };
+        let values = template_values(&base_url, &seed, endpoints.sqs_url.clone(), options.parameters);
         let mut environment = lambda_environment(&endpoints, dynamodb_url);
         environment.insert("WEBHOOK_LOCAL_NAMES".to_owned(), options.webhook_local_names);
         if let Some(mails) = options.mail_directory {
@@ -206,7 +211,8 @@ impl Stack {
             charges: Charges::new(store.clone()),
         };
         let local = local_routes(local, options.allowed_hosts);
-        let gateway = Gateway::start(listener, &template, &functions, local)?;
+        let gateway = listener.map(|listener| Gateway::start(listener, &template, &functions, local));
+        let gateway = gateway.transpose()?;
         let dependencies = Dependencies {
             template: &template,
             functions: &functions,
@@ -267,6 +273,23 @@ impl Stack {
         })
     }
 
+    /// Returns the environment variables of each function, in the format of `sam local --env-vars`. `host` is the
+    /// name or address by which the functions reach this machine. The variables contain the token secret.
+    pub fn environment_file(&self, host: &str, webhook_local_names: &str) -> Result<Value> {
+        let template = Template::deployed()?;
+        let endpoints = self.endpoints.at_host(host)?;
+        let values = template_values(&self.base_url, &self.seed, endpoints.sqs_url.clone(), BTreeMap::new());
+        let mut common = lambda_environment(&endpoints, endpoints.dynamodb_url.clone());
+        common.insert("WEBHOOK_LOCAL_NAMES".to_owned(), webhook_local_names.to_owned());
+        let mut functions = Map::new();
+        for function in &template.functions {
+            let mut variables = template.environment(&function.logical_id, &values)?;
+            variables.extend(common.clone());
+            functions.insert(function.logical_id.clone(), json!(variables));
+        }
+        Ok(Value::Object(functions))
+    }
+
     /// Stops polling the queues. Returns when the received messages are processed, or after a few seconds.
     pub async fn stop_queues(&self) {
         if let Some(event_sources) = &self.event_sources {
@@ -277,7 +300,9 @@ impl Stack {
     /// Stops the service: first the gateway, then the event sources, then the bank and the embedded services.
     /// Running requests and events have a few seconds to finish.
     pub async fn stop(self) {
-        self.gateway.stop().await;
+        if let Some(gateway) = self.gateway {
+            gateway.stop().await;
+        }
         if let Some(event_sources) = self.event_sources {
             event_sources.stop().await;
         }
@@ -293,6 +318,23 @@ fn port_taken(port: u16, error: &std::io::Error) -> Error {
         )),
         _ => Error::because(&format!("listening on port {port}"), error),
     }
+}
+
+/// Returns the values of the template's parameters and secrets.
+fn template_values(
+    base_url: &str,
+    seed: &Seed,
+    sqs_url: String,
+    more: BTreeMap<String, String>,
+) -> TemplateValues {
+    let mut parameters = BTreeMap::from([
+        ("CheckoutBaseUrl".to_owned(), format!("{base_url}/checkout")),
+        ("MailFrom".to_owned(), MAIL_FROM.to_owned()),
+    ]);
+    parameters.extend(more);
+    let secret = seed.token_secret().expose_secret().to_owned();
+    let secrets = BTreeMap::from([("DashboardTokenSecret".to_owned(), secret)]);
+    TemplateValues { parameters, secrets, sqs_url }
 }
 
 /// Returns the environment variables that Lambda sets, and those that exist only on this machine.

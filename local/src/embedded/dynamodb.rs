@@ -7,15 +7,16 @@
 //! never throttled, and a stream has one shard. Tests inject conflicts and throttling with
 //! [`super::fault_proxy`].
 
-use std::net::TcpListener;
 use std::path::Path;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use dynoxide::Database;
+use tokio::net::TcpListener;
 
 use super::State;
 use crate::error::{Error, Result};
+use crate::http;
 use crate::shutdown::{self, Shutdown, Trigger};
 
 /// The interval between two deletions of expired rows. It is short so that code that wrongly depends on an
@@ -34,8 +35,8 @@ pub struct DynamoDb {
 }
 
 impl DynamoDb {
-    /// Starts the server on a free loopback port.
-    pub fn start(state: &State) -> Result<Self> {
+    /// Starts the server on this listener.
+    pub fn start(state: &State, listener: TcpListener) -> Result<Self> {
         let failed = |e: &dyn std::fmt::Display| Error::new(format!("opening the database: {e}"));
         let database = match state {
             State::InMemory => Database::memory().map_err(|e| failed(&e))?,
@@ -47,9 +48,9 @@ impl DynamoDb {
             }
         };
         let io = |e: std::io::Error| Error::because("starting DynamoDB", &e);
-        let listener = TcpListener::bind(("127.0.0.1", 0)).map_err(io)?;
-        listener.set_nonblocking(true).map_err(io)?;
-        let url = format!("http://{}", listener.local_addr().map_err(io)?);
+        let url = http::url_of(listener.local_addr().map_err(io)?);
+        // The server's own runtime uses the listener.
+        let listener = listener.into_std().map_err(io)?;
         let (trigger, shutdown) = shutdown::channel();
         let thread = std::thread::Builder::new()
             .name("dynamodb".to_owned())
@@ -83,13 +84,13 @@ fn create_stream_index(file: &Path) -> rusqlite::Result<()> {
     )
 }
 
-fn run(listener: TcpListener, database: Database, mut shutdown: Shutdown) {
+fn run(listener: std::net::TcpListener, database: Database, mut shutdown: Shutdown) {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return tracing::error!(%error, "DynamoDB did not start"),
     };
     runtime.block_on(async move {
-        let listener = match tokio::net::TcpListener::from_std(listener) {
+        let listener = match TcpListener::from_std(listener) {
             Ok(listener) => listener,
             Err(error) => return tracing::error!(%error, "DynamoDB did not start"),
         };

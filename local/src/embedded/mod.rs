@@ -9,9 +9,11 @@ pub mod fault_proxy;
 pub mod s3;
 pub mod sqs;
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use shared::clock::Clock;
+use tokio::net::TcpListener;
 
 use self::dynamodb::DynamoDb;
 use self::s3::S3;
@@ -57,6 +59,46 @@ pub struct Endpoints {
     pub s3_url: String,
 }
 
+impl Endpoints {
+    /// Returns the URLs with another host name or address, by which a container reaches this machine.
+    pub fn at_host(&self, host: &str) -> Result<Self> {
+        let moved = |url: &str| match url.rsplit_once(':') {
+            Some((_, port)) => Ok(format!("http://{host}:{port}")),
+            None => Err(Error::new(format!("the URL {url} has no port"))),
+        };
+        Ok(Self {
+            dynamodb_url: moved(&self.dynamodb_url)?,
+            sqs_url: moved(&self.sqs_url)?,
+            s3_url: moved(&self.s3_url)?,
+        })
+    }
+}
+
+/// The address that the servers listen on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Listen {
+    /// Free ports of the loopback interface.
+    #[default]
+    AnyPort,
+    /// This address and port, and the next two ports.
+    Fixed(SocketAddr),
+}
+
+impl Listen {
+    /// Listens on the port with this number: 0 for DynamoDB, 1 for SQS, 2 for S3.
+    async fn bind(self, number: u16) -> Result<TcpListener> {
+        let address = match self {
+            Self::AnyPort => SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            Self::Fixed(first) => {
+                let port = first.port().checked_add(number).filter(|port| *port >= number);
+                let port = port.ok_or_else(|| Error::new("the last port must be at most 65535"))?;
+                SocketAddr::new(first.ip(), port)
+            }
+        };
+        TcpListener::bind(address).await.map_err(|e| Error::because(&format!("listening on {address}"), &e))
+    }
+}
+
 /// The three servers. Dropping this stops them.
 #[derive(Debug)]
 pub struct Embedded {
@@ -66,15 +108,16 @@ pub struct Embedded {
 }
 
 impl Embedded {
-    /// Starts the servers on free ports of the loopback interface. `clock` decides when presigned URLs of S3
-    /// expire.
-    pub async fn start(state: &State, clock: &Clock) -> Result<Self> {
+    /// Starts the servers. `clock` decides when presigned URLs of S3 expire.
+    pub async fn start(state: &State, listen: Listen, clock: &Clock) -> Result<Self> {
         if let Some(directory) = state.directory() {
             let text = format!("creating the directory {}", directory.display());
             std::fs::create_dir_all(directory).map_err(|e| Error::because(&text, &e))?;
         }
-        let s3 = S3::start(state, clock).await?;
-        Ok(Self { dynamodb: DynamoDb::start(state)?, sqs: Sqs::start().await?, s3 })
+        let dynamodb = DynamoDb::start(state, listen.bind(0).await?)?;
+        let sqs = Sqs::start(listen.bind(1).await?)?;
+        let s3 = S3::start(state, listen.bind(2).await?, clock)?;
+        Ok(Self { dynamodb, sqs, s3 })
     }
 
     /// Returns the base URLs of the servers.

@@ -17,11 +17,12 @@ use s3s::service::S3ServiceBuilder;
 use s3s::{S3Result, s3_error};
 use s3s_fs::FileSystem;
 use shared::clock::Clock;
+use tokio::net::TcpListener;
 use url::form_urlencoded;
 
 use super::{ACCESS_KEY, SECRET_KEY, State};
 use crate::error::{Error, Result};
-use crate::http::{self, Server};
+use crate::http::Server;
 
 /// A running embedded S3.
 #[derive(Debug)]
@@ -93,8 +94,8 @@ fn expiry(date: &str, expires: &str) -> Option<Timestamp> {
 }
 
 impl S3 {
-    /// Starts the server on a free loopback port. `clock` decides when presigned URLs expire.
-    pub async fn start(state: &State, clock: &Clock) -> Result<Self> {
+    /// Starts the server on this listener. `clock` decides when presigned URLs expire.
+    pub fn start(state: &State, listener: TcpListener, clock: &Clock) -> Result<Self> {
         let (root, temporary) = match state {
             State::Directory(directory) => (directory.join("s3"), None),
             State::InMemory => {
@@ -114,7 +115,6 @@ impl S3 {
         config.presigned_url_max_skew_time_secs = u32::MAX;
         builder.set_config(Arc::new(StaticConfigProvider::new(Arc::new(config))));
         let service = builder.build();
-        let listener = http::bind_loopback().await.map_err(io)?;
         let server = Server::start(listener, move |_| service.clone()).map_err(io)?;
         Ok(Self { server, _temporary: temporary })
     }

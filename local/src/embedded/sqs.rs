@@ -21,6 +21,7 @@ use hyper::body::{Bytes, Incoming};
 use hyper::header::{CONTENT_TYPE, HeaderMap};
 use hyper::{Request, Response, StatusCode};
 use serde_json::{Map, Value, json};
+use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use winterbaume_core::{MockRequest, MockService};
@@ -90,15 +91,14 @@ const MAX_STORED_GROUPS: usize = 100_000;
 pub struct Sqs(Server);
 
 impl Sqs {
-    /// Starts the server on a free loopback port, without queues.
-    pub async fn start() -> Result<Self> {
+    /// Starts the server on this listener, without queues.
+    pub fn start(listener: TcpListener) -> Result<Self> {
         let io = |e: std::io::Error| Error::because("starting SQS", &e);
-        let listener = http::bind_loopback().await.map_err(io)?;
         let front = Arc::new(Front {
             queues: SqsService::new(),
             sent: Notify::new(),
             groups: Mutex::default(),
-            url: format!("http://{}", listener.local_addr().map_err(io)?),
+            url: http::url_of(listener.local_addr().map_err(io)?),
         });
         let server = Server::start(listener, move |_| {
             let front = Arc::clone(&front);
@@ -539,7 +539,7 @@ mod tests {
     use crate::sdk;
 
     async fn queue() -> (Sqs, Client, String) {
-        let sqs = Sqs::start().await.unwrap();
+        let sqs = Sqs::start(http::bind_loopback().await.unwrap()).unwrap();
         let client = sdk::sqs(&sqs.url());
         let url = client.create_queue().queue_name("Jobs").send().await.unwrap().queue_url.unwrap();
         (sqs, client, url)

@@ -39,6 +39,7 @@ mod evidence;
 mod failing_endpoints;
 mod failures;
 mod invocations;
+mod lambda_processes;
 mod list_costs;
 mod list_dates;
 mod live_charges;

@@ -8,13 +8,13 @@ use shared::clock::Clock;
 
 use super::report::longest_chain;
 use super::*;
-use crate::embedded::{Embedded, State};
+use crate::embedded::{Embedded, Listen, State};
 use crate::provision::provision;
 use crate::sdk;
 use crate::template::Template;
 
 async fn start() -> (Embedded, FaultProxy, aws_sdk_dynamodb::Client) {
-    let embedded = Embedded::start(&State::InMemory, &Clock::default()).await.unwrap();
+    let embedded = Embedded::start(&State::InMemory, Listen::AnyPort, &Clock::default()).await.unwrap();
     provision(&Template::deployed().unwrap(), &embedded.endpoints()).await.unwrap();
     let proxy = FaultProxy::start(&embedded.endpoints().dynamodb_url).await.unwrap();
     let client = sdk::dynamodb(&proxy.url());

@@ -14,7 +14,7 @@ use shared::clock::Clock;
 use tokio::sync::Notify;
 
 use super::{Dependencies, EventSources};
-use crate::embedded::{Embedded, State};
+use crate::embedded::{Embedded, Listen, State};
 use crate::lambda::{Functions, Invoke, event_function};
 use crate::provision::provision;
 use crate::sdk;
@@ -54,7 +54,7 @@ impl Fixture {
     async fn start(state: State) -> Self {
         let text = TEMPLATE.replace("MaximumRetryAttempts: -1", "MaximumRetryAttempts: 2");
         let template = Template::parse(&text).unwrap();
-        let embedded = Embedded::start(&state, &Clock::default()).await.unwrap();
+        let embedded = Embedded::start(&state, Listen::AnyPort, &Clock::default()).await.unwrap();
         provision(&template, &embedded.endpoints()).await.unwrap();
         let directory = state.directory().cloned();
         Self { embedded, directory, template, run_schedules_now: Arc::new(Notify::new()) }

@@ -1,0 +1,255 @@
+//! Tests of functions as Lambda runs them: as processes that fetch their events from the Lambda Runtime API. One
+//! function of each kind runs so (HTTP, stream, queue, schedule), with the variables that `emulators` writes
+//! for `sam local`.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::{Path as UrlPath, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use local::event_sources::{Dependencies, EventSources};
+use local::lambda::Invoke;
+use local::stack::Options;
+use local::template::Template;
+use serde_json::{Value, json};
+use tokio::process::{Child, Command};
+use tokio::sync::{Notify, mpsc, oneshot};
+
+use crate::support::{Listener, Service};
+
+/// The functions that run as processes: the logical id in the template, and the binary.
+const PROCESSES: [(&str, &str); 4] = [
+    ("ChargesFunction", "charges"),
+    ("EventDispatcherFunction", "event-dispatcher"),
+    ("WebhookWorkerFunction", "webhook-worker"),
+    ("SchedulerFunction", "scheduler"),
+];
+
+/// Prefixes of the variables that cargo sets for a test. With them, cargo would build some libraries again.
+const SET_BY_CARGO: [&str; 3] = ["CARGO_MANIFEST_", "CARGO_PKG_", "CARGO_BIN_"];
+
+/// How long an invocation may take.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// An event, and where its result goes.
+type Invocation = (Value, oneshot::Sender<Result<Value, String>>);
+
+/// The Runtime API of one function.
+struct RuntimeApi {
+    invocations: tokio::sync::Mutex<mpsc::UnboundedReceiver<Invocation>>,
+    results: Mutex<HashMap<String, oneshot::Sender<Result<Value, String>>>>,
+    count: AtomicU64,
+}
+
+/// A function that runs as a process, with its Runtime API.
+struct LambdaProcess {
+    invocations: mpsc::UnboundedSender<Invocation>,
+    api: Arc<RuntimeApi>,
+    _process: Child,
+}
+
+impl LambdaProcess {
+    async fn start(binary: &Path, variables: &Value) -> Self {
+        let (invocations, received) = mpsc::unbounded_channel();
+        let api = Arc::new(RuntimeApi {
+            invocations: tokio::sync::Mutex::new(received),
+            results: Mutex::default(),
+            count: AtomicU64::new(0),
+        });
+        let router = Router::new()
+            .route("/2018-06-01/runtime/invocation/next", get(next))
+            .route("/2018-06-01/runtime/invocation/{id}/response", post(response))
+            .route("/2018-06-01/runtime/invocation/{id}/error", post(error))
+            .with_state(Arc::clone(&api));
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+        let process = command(binary, variables)
+            .env("AWS_LAMBDA_RUNTIME_API", address.to_string())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        Self { invocations, api, _process: process }
+    }
+
+    fn invoke(&self) -> Invoke {
+        let invocations = self.invocations.clone();
+        Arc::new(move |event| {
+            let invocations = invocations.clone();
+            Box::pin(async move {
+                let (result, received) = oneshot::channel();
+                invocations.send((event, result)).map_err(|error| error.to_string())?;
+                let result = tokio::time::timeout(LIMIT, received).await;
+                result.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?
+            })
+        })
+    }
+
+    fn count(&self) -> u64 {
+        self.api.count.load(Ordering::SeqCst)
+    }
+}
+
+/// Returns a command that runs a function with exactly these variables and those that Lambda sets.
+fn command(binary: &Path, variables: &Value) -> Command {
+    let mut command = Command::new(binary);
+    command.env_clear().stderr(Stdio::inherit());
+    for (name, value) in variables.as_object().unwrap() {
+        command.env(name, value.as_str().unwrap());
+    }
+    for (name, value) in
+        [("NAME", "function"), ("MEMORY_SIZE", "512"), ("VERSION", "1"), ("HANDLER", "bootstrap")]
+    {
+        command.env(format!("AWS_LAMBDA_FUNCTION_{name}"), value);
+    }
+    command
+}
+
+async fn next(State(api): State<Arc<RuntimeApi>>) -> Response {
+    let Some((event, result)) = api.invocations.lock().await.recv().await else {
+        return StatusCode::GONE.into_response();
+    };
+    let id = uuid::Uuid::new_v4().to_string();
+    api.results.lock().unwrap().insert(id.clone(), result);
+    api.count.fetch_add(1, Ordering::SeqCst);
+    let deadline = chrono::Utc::now().timestamp_millis() + 20_000;
+    let headers = [
+        ("lambda-runtime-aws-request-id", id),
+        ("lambda-runtime-deadline-ms", deadline.to_string()),
+        (
+            "lambda-runtime-invoked-function-arn",
+            "arn:aws:lambda:sa-east-1:123456789012:function:f".to_owned(),
+        ),
+    ];
+    (headers, axum::Json(event)).into_response()
+}
+
+async fn response(
+    State(api): State<Arc<RuntimeApi>>,
+    UrlPath(id): UrlPath<String>,
+    body: Bytes,
+) -> StatusCode {
+    let result = serde_json::from_slice(&body).map_err(|error| error.to_string());
+    let _ = api.results.lock().unwrap().remove(&id).unwrap().send(result);
+    StatusCode::ACCEPTED
+}
+
+async fn error(State(api): State<Arc<RuntimeApi>>, UrlPath(id): UrlPath<String>, body: String) -> StatusCode {
+    let _ = api.results.lock().unwrap().remove(&id).unwrap().send(Err(body));
+    StatusCode::ACCEPTED
+}
+
+/// Builds the binaries of [`PROCESSES`]. Returns their directory. The libraries are those of the tests, so only
+/// the binaries are linked.
+async fn build() -> PathBuf {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["build", "--locked", "--quiet", "--workspace"]).current_dir(env!("CARGO_MANIFEST_DIR"));
+    cargo.args(PROCESSES.iter().flat_map(|(_, binary)| ["--bin", binary]));
+    for (variable, _) in std::env::vars_os() {
+        if SET_BY_CARGO.iter().any(|prefix| variable.to_string_lossy().starts_with(prefix)) {
+            cargo.env_remove(variable);
+        }
+    }
+    assert!(cargo.status().await.unwrap().success(), "the functions were not built");
+    Path::new(env!("CARGO_BIN_EXE_local")).parent().unwrap().to_owned()
+}
+
+/// The event of an HTTP API for `POST /v1/pix/charges`.
+fn create_charge(key: &str, idempotency_key: &str) -> Value {
+    let route = "POST /v1/pix/charges";
+    let path = "/v1/pix/charges";
+    let http = json!({
+        "method": "POST",
+        "path": path,
+        "protocol": "HTTP/1.1",
+        "sourceIp": "127.0.0.1",
+        "userAgent": "test",
+    });
+    json!({
+        "version": "2.0",
+        "routeKey": route,
+        "rawPath": path,
+        "rawQueryString": "",
+        "headers": {
+            "apikey": key,
+            "content-type": "application/json",
+            "idempotency-key": idempotency_key,
+        },
+        "requestContext": {
+            "accountId": "123456789012",
+            "apiId": "local",
+            "domainName": "localhost",
+            "http": http,
+            "requestId": "request-1",
+            "routeKey": route,
+            "stage": "$default",
+            "time": "22/Nov/2026:12:00:00 +0000",
+            "timeEpoch": 1_795_348_800_000_u64,
+        },
+        "body": r#"{"amount": 1990}"#,
+        "isBase64Encoded": false,
+    })
+}
+
+#[tokio::test]
+async fn a_function_of_each_kind_runs_as_a_process_with_the_variables_for_sam_local() {
+    let service = Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await;
+    let listener = Listener::start().await;
+    service.register_endpoint(&listener.url, &["charge.created"]).await;
+    let variables = service.stack.environment_file("127.0.0.1", "").unwrap();
+    let binaries = build().await;
+    let mut functions = service.stack.functions.clone();
+    let mut processes = Vec::new();
+    for (logical_id, binary) in PROCESSES {
+        let process = LambdaProcess::start(&binaries.join(binary), &variables[logical_id]).await;
+        functions = functions.with(logical_id, process.invoke());
+        processes.push(process);
+    }
+
+    let charges = functions.get("ChargesFunction").unwrap().clone();
+    let mut ids = Vec::new();
+    for _ in 0..2 {
+        let answer = charges(create_charge(&service.key(), "order-0001")).await.unwrap();
+        assert_eq!(answer["statusCode"], 201, "{answer}");
+        let charge: Value = serde_json::from_str(answer["body"].as_str().unwrap()).unwrap();
+        ids.push(charge["id"].as_str().unwrap().to_owned());
+    }
+    assert_eq!(ids[0], ids[1]);
+
+    let template = Template::deployed().unwrap();
+    let _event_sources = EventSources::start(Dependencies {
+        template: &template,
+        functions: &functions,
+        endpoints: &service.stack.endpoints,
+        directory: None,
+        clock: &service.stack.clock,
+        run_schedules_now: &Arc::new(Notify::new()),
+    })
+    .unwrap();
+    let webhook = listener.wait_for_event("charge.created").await.json();
+    assert_eq!(webhook["data"]["object"]["id"], ids[0].as_str());
+    for ((logical_id, _), process) in PROCESSES.iter().zip(&processes) {
+        crate::support::eventually(logical_id, async || (process.count() > 0).then_some(())).await;
+    }
+
+    // With local addresses and without endpoints, the function would reach the account of the shell.
+    let mut half_local = variables["ChargesFunction"].clone();
+    for (name, value) in half_local.as_object_mut().unwrap() {
+        if name.starts_with("AWS_ENDPOINT_URL") {
+            *value = "".into();
+        }
+    }
+    let mut refused = command(&binaries.join("charges"), &half_local);
+    let refused = refused.env("AWS_LAMBDA_RUNTIME_API", "127.0.0.1:9").stderr(Stdio::piped()).output();
+    let refused = refused.await.unwrap();
+    let message = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && message.contains("AWS_ENDPOINT_URL"), "{message}");
+}
