@@ -15,6 +15,7 @@
 )]
 
 mod abandonment;
+mod alarms;
 mod api_keys;
 mod audit;
 mod auth;
