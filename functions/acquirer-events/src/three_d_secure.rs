@@ -229,11 +229,10 @@ fn framed(status: StatusCode, title: &str, leave_for: Option<&str>, content: &Ma
             }
         }
     };
-    let headers: [(HeaderName, &str); 4] = [
+    let headers: [(HeaderName, &str); 3] = [
         (header::CONTENT_TYPE, "text/html; charset=utf-8"),
         (header::CONTENT_SECURITY_POLICY, &CONTENT_SECURITY_POLICY),
         (header::REFERRER_POLICY, "no-referrer"),
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     ];
     (status, headers, body.into_string()).into_response()
 }

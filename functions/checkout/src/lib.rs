@@ -111,10 +111,9 @@ fn boleto_of(found: Result<Option<StoredCharge>, StoreError>, now: Timestamp) ->
         document_number: &charge.id.raw(),
         instructions: &["Não receber após o vencimento."],
     });
-    let headers: [(HeaderName, &str); 3] = [
+    let headers: [(HeaderName, &str); 2] = [
         (header::CONTENT_TYPE, "application/pdf"),
         (header::CONTENT_DISPOSITION, "inline; filename=\"boleto.pdf\""),
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     ];
     Ok((headers, pdf).into_response())
 }
@@ -129,11 +128,10 @@ fn page_of(found: Result<Option<StoredCharge>, StoreError>, now: Timestamp) -> R
 }
 
 fn html(status: StatusCode, body: String) -> Response {
-    let headers: [(HeaderName, &str); 4] = [
+    let headers: [(HeaderName, &str); 3] = [
         (header::CONTENT_TYPE, "text/html; charset=utf-8"),
         (header::CONTENT_SECURITY_POLICY, page::content_security_policy()),
         (header::REFERRER_POLICY, "no-referrer"),
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     ];
     (status, headers, body).into_response()
 }
@@ -147,11 +145,8 @@ fn qr_of(found: Result<Option<StoredCharge>, StoreError>) -> Result<Response, Pr
     let png = qr::png(&pix.br_code).map_err(|error| {
         Problem::Internal(format!("the QR image of {} can't be made: {error}", charge.id))
     })?;
-    let headers: [(HeaderName, &str); 3] = [
-        (header::CONTENT_TYPE, "image/png"),
-        (header::CACHE_CONTROL, QR_CACHE_CONTROL),
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-    ];
+    let headers: [(HeaderName, &str); 2] =
+        [(header::CONTENT_TYPE, "image/png"), (header::CACHE_CONTROL, QR_CACHE_CONTROL)];
     Ok((headers, png).into_response())
 }
 

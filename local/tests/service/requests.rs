@@ -38,6 +38,20 @@ async fn every_response_has_a_request_id_and_echoes_a_valid_one_from_the_client(
 }
 
 #[tokio::test]
+async fn every_response_forbids_plain_http_and_the_guessing_of_types() {
+    let service = Service::start().await;
+    let charge = service.charge().await;
+    let qr = charge["pix"]["qr_code_url"].as_str().unwrap();
+    let checkout = charge["checkout_url"].as_str().unwrap();
+    for (path, status) in [("/v1/charges", 401), ("/nowhere", 404), (qr, 200), (checkout, 200)] {
+        let answer = service.raw(Method::GET, path, &[], "").await;
+        assert_eq!(answer.status.as_u16(), status, "{path}");
+        assert_eq!(answer.header("strict-transport-security"), Some("max-age=31536000"), "{path}");
+        assert_eq!(answer.header("x-content-type-options"), Some("nosniff"), "{path}");
+    }
+}
+
+#[tokio::test]
 async fn unknown_routes_and_wrong_methods_get_404_with_the_contracts_error_body() {
     let service = Service::start().await;
     let routes = [

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use axum::extract::{FromRequestParts, MatchedPath, Request};
-use axum::http::header::{CACHE_CONTROL, HeaderMap};
+use axum::http::header::{CACHE_CONTROL, HeaderMap, STRICT_TRANSPORT_SECURITY, X_CONTENT_TYPE_OPTIONS};
 use axum::http::request::Parts;
 use axum::http::{Extensions, HeaderValue, Uri};
 use axum::middleware::Next;
@@ -201,6 +201,10 @@ pub(super) async fn wrap_request(mut request: Request, next: Next) -> Response {
     // Responses contain amounts, keys and tokens, so no cache may store them. Only the route of the QR image
     // sets a header of its own.
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    // A browser uses https for later requests. It ignores this header in a response by plain http.
+    headers.insert(STRICT_TRANSPORT_SECURITY, HeaderValue::from_static("max-age=31536000"));
+    // A browser never guesses another type than the stated one.
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     context.id.set_header(&mut response);
     let key = caller.and_then(|caller| caller.fingerprint.as_deref());
     let status = response.status().as_u16();
