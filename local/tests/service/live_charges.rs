@@ -561,3 +561,28 @@ async fn a_pix_that_was_not_credited_counts_as_returned_when_the_bank_returns_it
     live.service.advance_seconds(3_700).await;
     live.check_books().await;
 }
+
+#[tokio::test]
+async fn two_connections_of_an_account_to_one_bank_credit_each_payment_once() {
+    let live = Live::start().await;
+    let [notified, swept] = [
+        live.create("order-00001", &json!({"amount": 1000})).await,
+        live.create("order-00002", &json!({"amount": 2000})).await,
+    ];
+    let _proxy = BankProxy::start_beside_bank(&live.service, |_settings| {}).await;
+    live.service.advance_seconds(61).await;
+    // The bank notifies the new connection of a payment that belongs to the former one.
+    live.pay(&notified, PayRequest::default());
+    live.wait_for_status(&notified, "paid").await;
+    let new = live.create("order-00003", &json!({"amount": 4000})).await;
+    for charge in [&swept, &new] {
+        live.fault(FaultKind::LostNotification, 1);
+        live.pay(charge, PayRequest::default());
+    }
+    live.service.advance_seconds(400).await;
+    for charge in [&swept, &new] {
+        live.wait_for_status(charge, "paid").await;
+    }
+    assert_eq!(live.balance().await, 7_000);
+    assert!(live.unapplied().await.is_empty());
+}

@@ -14,7 +14,7 @@ use domain::account::Account;
 use domain::acquirer::{ReportedPix, ReportedPixStatus, SeenReturn};
 use domain::charge::transition::{self, Command, Outcome, Payment};
 use domain::charge::{Charge, Decision, StoredCharge, TransactionStatus};
-use domain::ids::{AcquirerPaymentId, ChargeId, EndToEndId, Mode, Scope};
+use domain::ids::{AccountId, AcquirerPaymentId, ChargeId, EndToEndId, Mode, Scope};
 use domain::payment_method::PaymentMethod;
 use domain::refund::RefundOutcome;
 use domain::row::Key;
@@ -51,7 +51,7 @@ pub struct BankPayments {
 /// Which charge a Pix was meant for.
 #[derive(Debug)]
 enum Match {
-    /// A charge of this bank connection.
+    /// A charge of this bank connection, or of another one of the same account.
     Charge(Box<StoredCharge>),
     /// No charge. The money belongs to the account that owns the Pix key.
     None(Scope),
@@ -225,7 +225,7 @@ impl BankPayments {
     }
 
     /// Returns the charge that a Pix was meant for: the one that its txid encodes, if it was created at this
-    /// connection. Otherwise the Pix belongs to the account of its key. `None`: no account has the key.
+    /// connection, or at another connection of the same account. Otherwise the Pix belongs to the account of its key. `None`: no account has the key.
     async fn match_charge(
         &self,
         bank: &PixBank,
@@ -235,17 +235,45 @@ impl BankPayments {
         let of_txid = pix.txid.as_deref().and_then(|txid| ChargeId::from_txid(txid).ok());
         if let Some(stored) = self.charges.find(of_txid.or(paid_charge)).await? {
             let charge = stored.as_stored();
-            if charge.scope.mode == Mode::Live && charge.connection == Some(bank.connection()) {
+            let is_live = charge.scope.mode == Mode::Live;
+            if is_live
+                && (charge.connection == Some(bank.connection())
+                    || self.is_of_same_account(bank, pix, charge).await?)
+            {
                 return Ok(Some(Match::Charge(Box::new(stored))));
             }
         }
-        let account = match &pix.key {
+        let account = self.owner_of(bank, pix).await?;
+        Ok(account.map(|account| Match::None(Scope { account, mode: Mode::Live })))
+    }
+
+    /// Returns the account that owns the key of a Pix. `None`: no account has the key.
+    async fn owner_of(&self, bank: &PixBank, pix: &Pix) -> Result<Option<AccountId>, StoreError> {
+        Ok(match &pix.key {
             // The bank does not report keys, so the account that asked is the only one that can have it.
             None => Some(bank.account()),
             Some(key) if key == bank.settings().pix_key.as_str() => Some(bank.account()),
             Some(_) => self.claim_of(bank, pix).await?.map(|claim| claim.account),
-        };
-        Ok(account.map(|account| Match::None(Scope { account, mode: Mode::Live })))
+        })
+    }
+
+    /// Checks whether a charge of another connection belongs to the account that owns the Pix, and that
+    /// connection is still known. An account may have two connections to one bank, as after a change of its
+    /// client id. Both then list each Pix.
+    async fn is_of_same_account(
+        &self,
+        bank: &PixBank,
+        pix: &Pix,
+        charge: &Charge,
+    ) -> Result<bool, StoreError> {
+        let account = charge.scope.account;
+        let Some(connection) = charge.connection else { return Ok(false) };
+        if self.owner_of(bank, pix).await? != Some(account) {
+            return Ok(false);
+        }
+        let current = self.acquirers.find(&account).await?;
+        Ok(current.is_some_and(|current| current.connection == connection)
+            || self.acquirers.find_retired(&account, connection).await?.is_some())
     }
 
     /// Returns the writes that apply a Pix to its charge, or that return it to its payer.
