@@ -3,8 +3,9 @@
 //! It uses no other crate of the workspace. The service and the bank therefore can't share a mistake: the
 //! bank has its own BR Code, CRC, amounts and ids.
 //!
-//! The books are in memory, and optionally also in a file, which a restart reads. The clock is an argument, and all delays of the bank follow it, so that moving
-//! the clock moves the bank too. Ids and tokens follow from the seed, the clock and the order of requests.
+//! The books are in memory, and optionally also in a file, which a restart reads. The clock is an argument, and
+//! all delays of the bank follow it, so that moving the clock moves the bank too. Ids and
+//! tokens follow from the seed, the clock and the order of requests.
 
 mod books;
 mod brcode;

@@ -57,9 +57,9 @@ const STILL: Duration = Duration::from_millis(1_500);
 const SETTLED: Duration = Duration::from_millis(500);
 const MAX_WAIT: Duration = Duration::from_mins(2);
 
-/// How the clock advances before the comparison, in seconds. An automatic return that took long is asked for
-/// again after at most six hours, which nobody sees from outside. After that, an hour passes, so that the
-/// reconciliation counts each difference.
+/// How the clock advances before the comparison, in seconds. The service polls a long automatic return again
+/// within six hours, and neither merchant nor operator can see when. Afterwards more than an hour passes,
+/// because the reconciliation does not count a younger difference.
 const BEFORE_COMPARISON_S: [i64; 3] = [7_200, 15_000, 4_000];
 
 /// The most decisions of each kind that the operator makes near the end.

@@ -161,7 +161,8 @@ impl AccountAcquirers {
     }
 
     /// Sets an account's acquirer and its callback settings, and writes an audit row, except for the seeded
-    /// account of a local stack, which no operator set. If nothing changes, nothing is written. The caller must check that the account exists.
+    /// account of a local stack, which no operator set. If nothing changes, nothing is written. The caller must
+    /// check that the account exists.
     ///
     /// A new connection, Pix key or callback base URL gets a new callback token. The newest earlier token
     /// remains valid, because the bank may still send notifications with it. When the connection changes, the
