@@ -2,8 +2,22 @@
 //! module does no I/O; the store in `shared` writes the rows.
 
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::time::Timestamp;
+
+/// The newest format of rows that this version of the service reads.
+///
+/// A change of the rows that an earlier version can't read is a new format. It takes two releases: the first
+/// reads the new format, and the second writes it. `admin doctor` checks that all functions read the format
+/// that the second release writes.
+pub const READ_FORMAT: u64 = 1;
+
+/// The format of the rows that this version of the service writes.
+pub const WRITTEN_FORMAT: u64 = 1;
+
+/// The attribute with a row's format. A row without it has the format 1.
+pub const FORMAT: &str = "format";
 
 /// The state table's primary key.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
@@ -51,6 +65,16 @@ pub trait Row: Serialize + Send + Sync {
     fn removable_at(&self) -> Option<Timestamp> {
         None
     }
+}
+
+/// A row that can be replaced by a later version of itself.
+pub trait Replaceable: Row {
+    /// The type that reads the row. Its fields are the attributes that this version of the service knows.
+    type Stored: DeserializeOwned;
+}
+
+impl<R: Row + DeserializeOwned> Replaceable for R {
+    type Stored = Self;
 }
 
 /// Formats a time as 15 digits of milliseconds, which are enough for the year 9999. Such texts sort by time.

@@ -30,7 +30,7 @@ use crate::calendar::Day;
 use crate::ids::{AcquirerPaymentId, ChargeId, ConnectionId, Scope, Scoped};
 use crate::money::{Amount, Currency};
 use crate::payment_method::PaymentMethod;
-use crate::row::{Indexes, Key, Row, sortable};
+use crate::row::{Indexes, Key, Replaceable, Row, sortable};
 use crate::tax_id::{Document, TaxId};
 use crate::time::Timestamp;
 use crate::wallet::Settlement;
@@ -410,6 +410,10 @@ impl Scoped for Charge {
     fn scope(&self) -> Scope {
         self.scope
     }
+}
+
+impl Replaceable for Charge {
+    type Stored = StoredCharge;
 }
 
 impl Row for Charge {

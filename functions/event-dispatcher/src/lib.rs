@@ -42,7 +42,7 @@ use shared::config::{ConfigError, PublicUrls, required};
 use shared::email::{Email, EmailQueue};
 use shared::object_store::ObjectStoreError;
 use shared::queue::{Message, Queue};
-use shared::store::{Aws, Store, StoreError, Write};
+use shared::store::{Aws, Store, StoreError, Write, from_item};
 use shared::webhook::delivery::{Abandonment, Deliveries, Delivery, DeliveryStatus};
 use shared::webhook::endpoint::{Endpoint, Endpoints};
 use shared::webhook::event::Event;
@@ -165,7 +165,8 @@ impl Dispatcher {
     async fn work_on(&self, records: Vec<EventRecord>) -> BatchOutcome {
         let (mut changes, mut counts) = (Vec::new(), Vec::new());
         let (mut deliveries, mut acquirers, mut emails) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut audits, mut abandonments, mut unreadable) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut audits, mut abandonments) = (Vec::new(), Vec::new());
+        let (mut unreadable, mut too_new) = (Vec::new(), Vec::new());
         for record in records {
             let sequence_number = sequence_number(&record);
             let number = || sequence_number.clone();
@@ -190,6 +191,11 @@ impl Dispatcher {
                     audits.extend(audit.map(|audit| (number(), *audit)));
                     abandonments.extend(abandonment.map(|abandonment| *abandonment));
                 }
+                // A newer version wrote the row. Its functions will process the record.
+                Err(WorkError::Store(StoreError::Unavailable(error))) => {
+                    tracing::warn!(sequence_number, error, "a stream record waits for a newer version");
+                    too_new.push(sequence_number);
+                }
                 Err(error) => {
                     tracing::error!(sequence_number, %error, "can't read a stream record");
                     unreadable.push(record);
@@ -207,7 +213,7 @@ impl Dispatcher {
             Box::pin(self.abandon(&abandonments))
         );
         let not_done = [not_done.0, not_done.1, not_done.2, not_done.3, not_done.4, not_done.5];
-        let failed = not_done.into_iter().flatten().collect();
+        let failed = not_done.into_iter().flatten().chain(too_new).collect();
         BatchOutcome { unreadable, failed }
     }
 
@@ -446,7 +452,7 @@ fn before_and_after<T: serde::de::DeserializeOwned>(
 }
 
 fn row<T: serde::de::DeserializeOwned>(image: &serde_dynamo::Item) -> Result<T, StoreError> {
-    serde_dynamo::from_item(image.clone()).map_err(|error| StoreError::Corrupt(error.to_string()))
+    from_item(image.clone().into())
 }
 
 /// The endpoints of the scopes of a batch. The endpoints of each scope are read once a batch.

@@ -11,7 +11,7 @@ use domain::med::{AppealReason, CaseKind, CaseNotification, CaseStep, Decision};
 use domain::money::{Amount, MinorUnits};
 use domain::payout::PayoutOutcome;
 use domain::refund::{RefundOutcome, RefundPlan, RefundStep};
-use domain::row::Row;
+use domain::row::{READ_FORMAT, Row};
 use domain::wallet::RefundStrategy;
 use domain::webhook::event_type::EventType;
 use domain::webhook::signature::EndpointSecret;
@@ -410,6 +410,16 @@ fn a_removed_row_leads_to_nothing_whatever_it_was() {
     ] {
         assert_eq!(actions(&record("REMOVE", &old, &Value::Null)), "nothing", "{}", old["pk"]);
     }
+}
+
+#[tokio::test]
+async fn a_record_in_the_format_of_a_newer_version_is_retried_and_not_quarantined() {
+    let mut newer = image(&waiting());
+    newer["format"] = json!({"N": (READ_FORMAT + 1).to_string()});
+    let record = record("INSERT", &Value::Null, &newer);
+    assert!(matches!(dispatcher().read(&record), Err(WorkError::Store(StoreError::Unavailable(_)))));
+    let outcome = dispatcher().work_on(vec![record]).await;
+    assert_eq!((outcome.unreadable.len(), outcome.failed.len()), (0, 1));
 }
 
 #[test]

@@ -55,6 +55,7 @@ mod refunds;
 mod requests;
 mod restart;
 mod rollups;
+mod row_compatibility;
 mod seeding;
 mod settlement;
 mod statistics;

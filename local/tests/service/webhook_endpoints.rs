@@ -406,7 +406,7 @@ async fn a_success_is_recorded_in_the_endpoint_before_its_delivery_is_marked_del
     endpoints.record_attempt(&worker_view, (&OutcomeFixture::failed(), now), now).await.unwrap();
     // The write to the endpoint fails, so the delivery stays undelivered and its message is retried.
     let proxy = service.stack.fault_proxy.as_ref().unwrap();
-    proxy.inject_every("PutItem", 1, Fault::InternalError);
+    proxy.inject_every("UpdateItem endpoints#", 1, Fault::InternalError);
     let worker = service.stack.functions.get("WebhookWorkerFunction").unwrap().clone();
     let scope = service.scope().to_string();
     let body = json!({"scope": scope, "delivery": delivery["id"], "endpoint": delivery["endpointId"]});
@@ -414,7 +414,7 @@ async fn a_success_is_recorded_in_the_endpoint_before_its_delivery_is_marked_del
     let answer = worker(json!({ "Records": [record] })).await.unwrap();
     assert_eq!(answer["batchItemFailures"].as_array().unwrap().len(), 1);
     assert_eq!(service.deliveries("").await[0]["status"], "PROCESSING");
-    proxy.inject_every("PutItem", usize::MAX, Fault::InternalError);
+    proxy.reset();
     service.stack.clock.advance(61_000);
     run_webhook_worker(&service.stack, &delivery).await;
     assert_eq!(service.deliveries("").await[0]["status"], "DELIVERED");

@@ -3,8 +3,9 @@
 
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
+use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::{
-    AttributeValue, CancellationReason, Put, ReturnValuesOnConditionCheckFailure, TransactWriteItem,
+    AttributeValue, CancellationReason, Put, ReturnValuesOnConditionCheckFailure, TransactWriteItem, Update,
 };
 
 use serde::de::DeserializeOwned;
@@ -13,15 +14,9 @@ use domain::hex;
 use domain::row::Row;
 
 use super::contention::{MAX_WRITE_RETRIES, pause_before_retry};
-use super::write::{Change, put};
+use super::write::{Change, PUT_ID, insert};
 use super::{CommitOutcome, Inserted, Item, Store, StoreError, Write, from_item, unavailable};
 use crate::random;
-
-/// The attribute with a random id that each single put adds to its row. If the response to a put is lost, the
-/// SDK retries it, and the retry finds an existing row. By this id the caller knows whether the row is its
-/// own or an equal row of another caller. Rows written by a transaction have no such id, because DynamoDB
-/// recognises a repeated transaction by its client token.
-const PUT_ID: &str = "put_id";
 
 impl Store {
     /// Inserts a row. If a row with this key exists, returns that row instead. Sends one request.
@@ -43,8 +38,8 @@ impl Store {
     }
 
     /// Executes all writes of a state change, or none. There can be at most 100 writes, DynamoDB's limit for
-    /// a transaction. A single insert or replacement is sent as a conditional put, which costs half the write
-    /// units of a transaction.
+    /// a transaction. A single insert or replacement is sent as a conditional put or update, which costs half
+    /// the write units of a transaction.
     pub async fn commit(&self, writes: Vec<Write>) -> Result<CommitOutcome, StoreError> {
         match self.write(writes).await? {
             WriteOutcome::Done => Ok(CommitOutcome::Done),
@@ -56,9 +51,15 @@ impl Store {
     /// [`MAX_WRITE_RETRIES`] times.
     async fn write(&self, writes: Vec<Write>) -> Result<WriteOutcome, StoreError> {
         let mut request = match <[Write; 1]>::try_from(writes) {
-            Ok([Write { change: Change::Put { mut item, expected }, table }]) => {
+            Ok([Write { change: Change::Insert { mut item }, table }]) => {
                 item.insert(PUT_ID.to_owned(), new_put_id()?);
-                Request::Put(put(table.as_deref().unwrap_or(&self.table), item, &expected)?)
+                Request::Put(insert(table.as_deref().unwrap_or(&self.table), item)?)
+            }
+            Ok([Write { change: Change::Replace(mut replacement), table }]) => {
+                let id = new_put_id()?;
+                replacement.set_put_id(id.clone());
+                let update = replacement.update(table.as_deref().unwrap_or(&self.table));
+                Request::Update(update.map_err(|error| StoreError::Corrupt(error.to_string()))?, id)
             }
             Ok([only]) => Request::transaction(vec![only.into_transact_item(&self.table)?]),
             Err(many) => {
@@ -70,6 +71,7 @@ impl Store {
         loop {
             let attempted = match &request {
                 Request::Put(put) => self.put(put).await,
+                Request::Update(update, id) => self.update_row(update, id).await,
                 Request::Transaction { items, token } => self.transact(items.clone(), token).await,
             };
             match attempted {
@@ -125,6 +127,35 @@ impl Store {
         }
     }
 
+    async fn update_row(&self, update: &Update, id: &AttributeValue) -> Result<WriteOutcome, AttemptError> {
+        let answer = self
+            .client
+            .update_item()
+            .table_name(update.table_name())
+            .set_key(Some(update.key().clone()))
+            .update_expression(update.update_expression())
+            .set_condition_expression(update.condition_expression().map(str::to_owned))
+            .set_expression_attribute_names(update.expression_attribute_names().cloned())
+            .set_expression_attribute_values(update.expression_attribute_values().cloned())
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
+            .send()
+            .await;
+        let Err(error) = answer else { return Ok(WriteOutcome::Done) };
+        match error.as_service_error() {
+            // The SDK retried because a response was lost, and the retry found this update's own row.
+            Some(UpdateItemError::ConditionalCheckFailedException(failed))
+                if failed.item().and_then(|found| found.get(PUT_ID)) == Some(id) =>
+            {
+                Ok(WriteOutcome::Done)
+            }
+            Some(UpdateItemError::ConditionalCheckFailedException(failed)) => {
+                Ok(WriteOutcome::ConditionFailed { at: vec![0], found: failed.item().cloned() })
+            }
+            Some(UpdateItemError::TransactionConflictException(_)) => Err(AttemptError::Contended),
+            _ => Err(AttemptError::Store(unavailable(error))),
+        }
+    }
+
     async fn transact(
         &self,
         items: Vec<TransactWriteItem>,
@@ -163,6 +194,8 @@ impl Store {
 /// The request to DynamoDB for the writes of a commit.
 enum Request {
     Put(Put),
+    /// A replacement, and the random id that it writes.
+    Update(Update, AttributeValue),
     /// DynamoDB executes the transaction only once, even if it is sent again with the same token.
     Transaction {
         items: Vec<TransactWriteItem>,

@@ -5,13 +5,20 @@ use std::collections::HashMap;
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde::de::DeserializeOwned;
 
-use domain::row::{Key, Row};
+use domain::row::{FORMAT, Key, READ_FORMAT, Row, WRITTEN_FORMAT};
 
 use super::StoreError;
 use super::due::due_attributes;
 
 /// A row as a map of DynamoDB attributes.
 pub type Item = HashMap<String, AttributeValue>;
+
+/// The attributes of the primary key.
+pub(super) const KEY_ATTRIBUTES: [&str; 2] = ["pk", "sk"];
+
+/// The attributes that [`to_item`] adds to a row, apart from its primary key.
+pub(super) const ADDED_ATTRIBUTES: [&str; 8] =
+    ["list_pk", "list_sk", "status_pk", "customer_pk", "due_pk", "due_sk", "ttl", FORMAT];
 
 /// Returns a row's primary key as attributes.
 pub fn key_attributes(key: &Key) -> Item {
@@ -47,6 +54,9 @@ pub fn to_item<R: Row>(row: &R) -> Result<Item, StoreError> {
     if let Some(partition) = indexes.customer {
         item.insert("customer_pk".to_owned(), AttributeValue::S(partition));
     }
+    if WRITTEN_FORMAT > 1 {
+        item.insert(FORMAT.to_owned(), AttributeValue::N(WRITTEN_FORMAT.to_string()));
+    }
     if let Some(at) = row.removable_at() {
         item.insert("ttl".to_owned(), AttributeValue::N(at.seconds().to_string()));
     }
@@ -57,8 +67,15 @@ pub fn to_item<R: Row>(row: &R) -> Result<Item, StoreError> {
 ///
 /// # Errors
 ///
-/// [`StoreError::Corrupt`] when the attributes are not those of the row's type.
+/// - [`StoreError::Unavailable`] when a newer version of the service wrote the row in a format that this
+///   version can't read.
+/// - [`StoreError::Corrupt`] when the attributes are not those of the row's type.
 pub fn from_item<R: DeserializeOwned>(item: Item) -> Result<R, StoreError> {
+    if let Some(AttributeValue::N(format)) = item.get(FORMAT)
+        && format.parse::<u64>().is_ok_and(|format| format > READ_FORMAT)
+    {
+        return Err(StoreError::Unavailable(format!("a row has the format {format} of a newer version")));
+    }
     serde_dynamo::from_item(item).map_err(|error| StoreError::Corrupt(error.to_string()))
 }
 

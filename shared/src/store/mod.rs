@@ -7,6 +7,7 @@
 //! therefore never overwrites another caller's change: the commit conflicts, and the caller reads the row
 //! again.
 
+mod attributes;
 mod client;
 mod commit;
 mod contention;

@@ -6,10 +6,17 @@ use aws_sdk_dynamodb::error::BuildError;
 use aws_sdk_dynamodb::types::builders::UpdateBuilder;
 use aws_sdk_dynamodb::types::{AttributeValue, ConditionCheck, Delete, Put, TransactWriteItem, Update};
 
-use domain::row::{Key, Row};
+use domain::row::{Key, Replaceable, Row};
 
-use super::item::number;
+use super::attributes::names_of;
+use super::item::{ADDED_ATTRIBUTES, KEY_ATTRIBUTES, number};
 use super::{Item, ListEntry, StoreError, key_attributes, to_item};
+
+/// The attribute with a random id that each single insert and replacement adds to its row. If the response to
+/// a write is lost, the SDK retries it, and the retry finds an existing or newer row. By this id the caller
+/// knows whether the row is its own or an equal row of another caller. Rows written by a transaction have no
+/// such id, because DynamoDB recognises a repeated transaction by its client token.
+pub(super) const PUT_ID: &str = "put_id";
 
 /// The outcome of an insert.
 #[derive(Debug)]
@@ -34,7 +41,8 @@ pub struct Write {
 
 #[derive(Debug)]
 pub(super) enum Change {
-    Put { item: Item, expected: Expected },
+    Insert { item: Item },
+    Replace(Replacement),
     Add { key: Key, counters: Vec<(String, i64)>, set: Item, bound: Option<Bound> },
     Remove { key: Key, counter: String, expected: i64 },
     Check { key: Key, version: u64 },
@@ -43,10 +51,15 @@ pub(super) enum Change {
     RemoveExisting { key: Item },
 }
 
+/// The replacement of a row.
 #[derive(Debug)]
-pub(super) enum Expected {
-    Absent,
-    Version(u64),
+pub(super) struct Replacement {
+    /// The attributes of the new row, with its primary key.
+    pub(super) item: Item,
+    /// The attributes that this version of the service knows and the new row lacks.
+    absent: Vec<&'static str>,
+    /// The version that the stored row must have.
+    version: u64,
 }
 
 /// The condition of an addition: a bound on a counter's value before the addition.
@@ -83,12 +96,21 @@ impl Write {
 
     /// Inserts a row. Condition: no row has this key.
     pub fn insert<R: Row>(row: &R) -> Result<Self, StoreError> {
-        Ok(Change::Put { item: to_item(row)?, expected: Expected::Absent }.into())
+        Ok(Change::Insert { item: to_item(row)? }.into())
     }
 
     /// Replaces a row. Condition: the stored row's `version` attribute is `version`.
-    pub fn replace<R: Row>(row: &R, version: u64) -> Result<Self, StoreError> {
-        Ok(Change::Put { item: to_item(row)?, expected: Expected::Version(version) }.into())
+    ///
+    /// Attributes of the stored row that its type does not know are kept, because a newer version of the
+    /// service may have written them.
+    pub fn replace<R: Replaceable>(row: &R, version: u64) -> Result<Self, StoreError> {
+        let item = to_item(row)?;
+        let known = names_of::<R::Stored>().ok_or_else(|| {
+            StoreError::Corrupt("a row without named attributes can't be replaced".to_owned())
+        })?;
+        let known = known.iter().chain(&ADDED_ATTRIBUTES).chain(&[PUT_ID]).copied();
+        let absent = known.filter(|name| !item.contains_key(*name)).collect();
+        Ok(Change::Replace(Replacement { item, absent, version }).into())
     }
 
     /// Adds to counters of a row and sets the attributes `set`. If the row does not exist, it is created. An
@@ -130,7 +152,7 @@ impl Write {
     /// Inserts a row into another table, whose only key is the partition key `pk`. Condition: no row has this
     /// key.
     pub fn insert_into(table: &str, item: Item) -> Self {
-        Self::from(Change::Put { item, expected: Expected::Absent }).in_table(table)
+        Self::from(Change::Insert { item }).in_table(table)
     }
 
     /// Removes a row of another table, whose only key is the partition key `pk`. Condition: the row exists.
@@ -143,7 +165,10 @@ impl Write {
         let table = self.table.as_deref().unwrap_or(table);
         let item = TransactWriteItem::builder();
         Ok(match self.change {
-            Change::Put { item: row, expected } => item.put(put(table, row, &expected)?),
+            Change::Insert { item: row } => item.put(insert(table, row)?),
+            Change::Replace(replacement) => {
+                item.update(replacement.update(table).map_err(|error| malformed(&error))?)
+            }
             Change::Add { key, counters, set, bound } => {
                 item.update(add(table, &key, counters, set, bound).map_err(|error| malformed(&error))?)
             }
@@ -159,7 +184,7 @@ impl Write {
                 let check = ConditionCheck::builder().table_name(table).set_key(Some(key_attributes(&key)));
                 let check = check
                     .condition_expression("version = :expected")
-                    .expression_attribute_values(":expected", AttributeValue::N(version.to_string()));
+                    .expression_attribute_values(":expected", version_number(version));
                 item.condition_check(check.build().map_err(|error| malformed(&error))?)
             }
             Change::MoveListEntry { entry, from, to } => {
@@ -190,15 +215,51 @@ impl Write {
     }
 }
 
-pub(super) fn put(table: &str, item: Item, expected: &Expected) -> Result<Put, StoreError> {
+pub(super) fn insert(table: &str, item: Item) -> Result<Put, StoreError> {
     let put = Put::builder().table_name(table).set_item(Some(item));
-    let put = match expected {
-        Expected::Absent => put.condition_expression("attribute_not_exists(pk)"),
-        Expected::Version(version) => put
-            .condition_expression("version = :expected")
-            .expression_attribute_values(":expected", AttributeValue::N(version.to_string())),
-    };
+    let put = put.condition_expression("attribute_not_exists(pk)");
     put.build().map_err(|error| StoreError::Corrupt(error.to_string()))
+}
+
+fn version_number(version: u64) -> AttributeValue {
+    AttributeValue::N(version.to_string())
+}
+
+impl Replacement {
+    /// Sets the random id of a single write (see [`PUT_ID`]).
+    pub(super) fn set_put_id(&mut self, id: AttributeValue) {
+        self.absent.retain(|name| *name != PUT_ID);
+        self.item.insert(PUT_ID.to_owned(), id);
+    }
+
+    /// Builds the update that replaces the row. The expression uses a placeholder for each attribute, because
+    /// an attribute's name may be a reserved word.
+    pub(super) fn update(self, table: &str) -> Result<Update, BuildError> {
+        let Self { item, absent, version } = self;
+        let (key, attributes): (Item, Item) =
+            item.into_iter().partition(|(name, _)| KEY_ATTRIBUTES.contains(&name.as_str()));
+        let mut update = Update::builder()
+            .table_name(table)
+            .set_key(Some(key))
+            .condition_expression("version = :expected")
+            .expression_attribute_values(":expected", version_number(version));
+        let (mut sets, mut removes) = (Vec::new(), Vec::new());
+        for (index, (name, value)) in attributes.into_iter().enumerate() {
+            sets.push(format!("#s{index} = :s{index}"));
+            update = update
+                .expression_attribute_names(format!("#s{index}"), name)
+                .expression_attribute_values(format!(":s{index}"), value);
+        }
+        for (index, name) in absent.into_iter().enumerate() {
+            removes.push(format!("#r{index}"));
+            update = update.expression_attribute_names(format!("#r{index}"), name);
+        }
+        let mut expression = format!("SET {}", sets.join(", "));
+        if !removes.is_empty() {
+            expression.push_str(&format!(" REMOVE {}", removes.join(", ")));
+        }
+        update.update_expression(expression).build()
+    }
 }
 
 /// Builds an update that adds to counters. The expression uses a placeholder for each attribute, because an

@@ -71,6 +71,9 @@ impl FaultProxy {
 
     /// Makes the next request of `operation` fail. If several faults are injected for the same operation,
     /// each makes one request fail, in the order of injection.
+    ///
+    /// `operation` is the name of an operation, such as `PutItem`. If a space and a text follow, such as in
+    /// `UpdateItem endpoints#`, only requests that contain the text fail.
     pub fn inject(&self, operation: &str, fault: Fault) {
         self.lock().faults.push(operation, fault);
     }
@@ -139,7 +142,7 @@ async fn handle(
     let operation = target.rsplit('.').next().unwrap_or_default().to_owned();
     let (fault, min_latency) = {
         let mut state = lock(state);
-        (state.faults.next_for(&operation), state.min_latency)
+        (state.faults.next_for(&operation, &body), state.min_latency)
     };
     if is_rejected_by_aws(&operation, &body) {
         let message = "a key condition must not contain an empty text";

@@ -9,7 +9,7 @@ use domain::acquirer::ConnectionSweep;
 use domain::audit::{Audit, Operator};
 use domain::ids::{AccountId, ConnectionId};
 use domain::pix_key::PixKey;
-use domain::row::Row;
+use domain::row::{Replaceable, Row};
 use domain::time::Timestamp;
 
 use super::callback::{CallbackChoice, CallbackSettings, CallbackToken, CallbackView, MedSecret};
@@ -439,7 +439,7 @@ impl AccountAcquirers {
     }
 
     /// Replaces a row of the table of secrets that has this version, or inserts it.
-    fn put<R: Row>(&self, row: &R, version: Option<u64>) -> Result<Write, StoreError> {
+    fn put<R: Replaceable>(&self, row: &R, version: Option<u64>) -> Result<Write, StoreError> {
         let write = match version {
             Some(version) => Write::replace(row, version)?,
             None => Write::insert(row)?,

@@ -1,0 +1,118 @@
+//! Tests that functions of this version and of a newer version can use the same tables. Functions are deployed
+//! one after another, so a row may have attributes or a format that this version does not know.
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use domain::row::{FORMAT, Key, READ_FORMAT, WRITTEN_FORMAT};
+use local::stack::Options;
+use serde_json::{Value, json};
+use shared::store::key_attributes;
+
+use crate::support::{Service, id};
+
+/// An attribute that no type of this version has.
+const UNKNOWN: &str = "written_by_a_newer_version";
+
+async fn service() -> Service {
+    Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await
+}
+
+fn text(value: &str) -> AttributeValue {
+    AttributeValue::S(value.to_owned())
+}
+
+/// Sets an attribute of a row, or removes it.
+async fn set(service: &Service, row: &Key, name: &str, value: Option<AttributeValue>) {
+    let store = service.store();
+    let update = store.client().update_item().table_name(store.table()).set_key(Some(key_attributes(row)));
+    let update = update.expression_attribute_names("#name", name);
+    let update = match value {
+        Some(value) => {
+            update.update_expression("SET #name = :value").expression_attribute_values(":value", value)
+        }
+        None => update.update_expression("REMOVE #name"),
+    };
+    update.send().await.unwrap();
+}
+
+/// Returns an attribute of a row.
+async fn attribute(service: &Service, row: &Key, name: &str) -> Option<AttributeValue> {
+    service.store().get_item(row).await.unwrap().unwrap().remove(name)
+}
+
+/// Returns the keys of the rows of a partition whose sort keys begin with `sort`.
+async fn keys(service: &Service, partition: &str, sort: &str) -> Vec<Key> {
+    let rows = service.rows(partition, sort).await;
+    rows.iter().map(|row| shared::store::key_of_item(row).unwrap()).collect()
+}
+
+fn charge_partition(charge: &Value) -> String {
+    format!("charge#{}", id(charge).trim_start_matches("ch_"))
+}
+
+#[tokio::test]
+async fn a_replacement_keeps_the_attributes_of_a_newer_version() {
+    let service = service().await;
+    let endpoint = service.register_endpoint("http://127.0.0.1:9/hook", &["charge.paid"]).await;
+    let charge = service.charge().await;
+    let partition = charge_partition(&charge);
+    let charge_row = keys(&service, &partition, "charge").await.remove(0);
+    let endpoint_row = keys(&service, &format!("endpoints#{}", service.scope()), "").await.remove(0);
+    for row in [&charge_row, &endpoint_row] {
+        set(&service, row, UNKNOWN, Some(text("kept"))).await;
+    }
+
+    // The payment replaces the charge in a transaction, and the change of the endpoint is a single update.
+    service.sandbox(&charge, "pay", &json!({})).await;
+    let path = format!("/v1/webhooks/endpoints/{}", id(&endpoint));
+    service.patch(&path, &json!({"url": "http://127.0.0.1:9/other"})).await.expect(200);
+    for row in [&charge_row, &endpoint_row] {
+        assert_eq!(attribute(&service, row, UNKNOWN).await, Some(text("kept")), "{}", row.pk);
+    }
+    assert_eq!(attribute(&service, &charge_row, "status").await, Some(text("PAID")));
+    assert_eq!(attribute(&service, &endpoint_row, "url").await, Some(text("http://127.0.0.1:9/other")));
+
+    let path = format!("/v1/payments/{}/refund", id(&charge).trim_start_matches("ch_"));
+    service.post(&path, &json!({"idempotencyKey": "refund-01"})).await.expect(201);
+    assert_eq!(attribute(&service, &charge_row, UNKNOWN).await, Some(text("kept")));
+}
+
+#[tokio::test]
+async fn a_replacement_removes_what_this_version_knows_and_the_new_row_lacks() {
+    let service = service().await;
+    let charge = service.charge().await;
+    let row = keys(&service, &charge_partition(&charge), "charge").await.remove(0);
+    for name in ["due_pk", "due_sk", "put_id"] {
+        assert!(attribute(&service, &row, name).await.is_some(), "{name}");
+    }
+    service.sandbox(&charge, "pay", &json!({})).await;
+    for name in ["due_pk", "due_sk", "put_id"] {
+        assert_eq!(attribute(&service, &row, name).await, None, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_row_in_a_newer_format_is_neither_shown_nor_changed() {
+    let service = service().await;
+    let charge = service.charge().await;
+    let row = keys(&service, &charge_partition(&charge), "charge").await.remove(0);
+    let newer = AttributeValue::N(READ_FORMAT.saturating_add(1).to_string());
+    set(&service, &row, FORMAT, Some(newer)).await;
+    let before = service.store().get_item(&row).await.unwrap();
+
+    let read = service.get(&format!("/v1/charges/{}", id(&charge))).await;
+    assert_eq!(read.problem(), (503, "api_error", "service_unavailable"));
+    let paid = service.sandbox_answer(&charge, "pay", &json!({})).await;
+    assert_eq!(paid.problem(), (503, "api_error", "service_unavailable"));
+    assert_eq!(service.store().get_item(&row).await.unwrap(), before);
+
+    set(&service, &row, FORMAT, None).await;
+    assert_eq!(service.sandbox(&charge, "pay", &json!({})).await["status"], "paid");
+}
+
+#[test]
+fn the_template_names_the_format_that_the_functions_read() {
+    let template: serde_yaml_ng::Value = serde_yaml_ng::from_str(local::template::TEMPLATE).unwrap();
+    let variables = &template["Globals"]["Function"]["Environment"]["Variables"];
+    assert_eq!(variables["READ_ROW_FORMAT"].as_str(), Some(READ_FORMAT.to_string().as_str()));
+    assert!((READ_FORMAT.saturating_sub(1)..=READ_FORMAT).contains(&WRITTEN_FORMAT));
+}
