@@ -5,7 +5,7 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-/// Number of attempts after which a delivery goes to the dead-letter queue. Contract: `maxAttempts` defaults
+/// Number of attempts after which a delivery goes to the queue of exhausted deliveries. Contract: `maxAttempts` defaults
 /// to 15.
 pub const MAX_ATTEMPTS: u32 = 15;
 

@@ -43,13 +43,13 @@ pub struct Worker {
     endpoints: Endpoints,
     override_secrets: OverrideSecrets,
     queue: DeliveryQueue,
-    dead_letters: DeliveryQueue,
+    exhausted: DeliveryQueue,
     sender: Arc<Sender>,
     clock: Clock,
 }
 
 impl Worker {
-    /// Reads `TABLE_NAME`, `DELIVERY_QUEUE_URL`, `DELIVERY_DEAD_LETTER_QUEUE_URL` and `WEBHOOK_ADDRESSES`.
+    /// Reads `TABLE_NAME`, `DELIVERY_QUEUE_URL`, `EXHAUSTED_DELIVERIES_QUEUE_URL` and `WEBHOOK_ADDRESSES`.
     pub fn from_vars(
         aws: &Aws,
         clock: Clock,
@@ -63,7 +63,7 @@ impl Worker {
             endpoints: Endpoints::new(store.clone()),
             override_secrets: OverrideSecrets::new(store),
             queue: DeliveryQueue::new(sqs.clone(), required(var, "DELIVERY_QUEUE_URL")?),
-            dead_letters: DeliveryQueue::new(sqs, required(var, "DELIVERY_DEAD_LETTER_QUEUE_URL")?),
+            exhausted: DeliveryQueue::new(sqs, required(var, "EXHAUSTED_DELIVERIES_QUEUE_URL")?),
             sender: Arc::new(sender),
             clock,
         })
@@ -100,11 +100,12 @@ impl Worker {
         if matches!(outcome, AttemptOutcome::Exhausted { .. }) {
             // Sent before the row becomes FAILED. So after a crash in between, the message is sent twice
             // instead of never.
-            let refused = self.dead_letters.send(std::slice::from_ref(message)).await?;
+            let refused = self.exhausted.send(std::slice::from_ref(message)).await?;
             if !refused.is_empty() {
-                return Err(
-                    QueueError::Unavailable("the dead-letter queue refused a message".to_owned()).into()
-                );
+                return Err(QueueError::Unavailable(
+                    "the queue of exhausted deliveries refused a message".to_owned(),
+                )
+                .into());
             }
         }
         let record_on_endpoint = async || match &endpoint {

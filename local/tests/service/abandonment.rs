@@ -321,7 +321,7 @@ async fn an_attempt_in_flight_during_abandonment_ends_as_delivered_or_cancelled(
 
 async fn count_dead_letters(service: &Service) -> usize {
     let sqs = local::sdk::sqs(&service.stack.endpoints.sqs_url);
-    let url = local::template::queue_url(&service.stack.endpoints.sqs_url, "DeliveryDeadLetterQueue");
+    let url = local::template::queue_url(&service.stack.endpoints.sqs_url, "ExhaustedDeliveriesQueue");
     let received = sqs.receive_message().queue_url(url).max_number_of_messages(10).send().await.unwrap();
     received.messages().len()
 }

@@ -202,7 +202,7 @@ async fn an_endpoint_that_fails_every_attempt_for_five_days_is_disabled_with_the
     assert_eq!((audit[0].subject.as_str(), audit[0].reason.as_str()), (id(&registered), reason));
 
     // A delivery created before the endpoint was disabled gets all its attempts and then goes to the
-    // dead-letter queue.
+    // queue of exhausted deliveries.
     let arrived = listener.hooks().len();
     assert_eq!(another_attempt(&service, &fourth).await["status"], "PENDING");
     assert_eq!(listener.hooks().len(), arrived + 1);
@@ -212,7 +212,7 @@ async fn an_endpoint_that_fails_every_attempt_for_five_days_is_disabled_with_the
     let ended = service.deliveries("&status=FAILED").await.remove(0);
     assert_eq!((&ended["id"], &ended["attempts"]), (&fourth["id"], &json!(15)));
     let sqs = local::sdk::sqs(&service.stack.endpoints.sqs_url);
-    let url = local::template::queue_url(&service.stack.endpoints.sqs_url, "DeliveryDeadLetterQueue");
+    let url = local::template::queue_url(&service.stack.endpoints.sqs_url, "ExhaustedDeliveriesQueue");
     let dead = sqs.receive_message().queue_url(url).max_number_of_messages(10).send().await.unwrap();
     let names_it = |message: &Message| message.body().unwrap().contains(id(&fourth));
     assert_eq!(dead.messages().iter().filter(|message| names_it(message)).count(), 1);

@@ -442,7 +442,7 @@ async fn a_429_with_retry_after_postpones_the_next_attempt() {
 }
 
 #[tokio::test]
-async fn after_its_last_attempt_a_delivery_is_failed_and_goes_to_the_dead_letter_queue() {
+async fn after_its_last_attempt_a_delivery_is_failed_and_goes_to_the_queue_of_exhausted_deliveries() {
     let service = Service::start().await;
     // Nothing listens on this port.
     service.register_endpoint("http://127.0.0.1:9/hook", &["charge.created"]).await;
@@ -463,7 +463,7 @@ async fn after_its_last_attempt_a_delivery_is_failed_and_goes_to_the_dead_letter
     );
     assert!(failed["lastError"].as_str().unwrap().contains("refused"), "{failed}");
     let sqs = local::sdk::sqs(&service.stack.endpoints.sqs_url);
-    let url = local::template::queue_url(&service.stack.endpoints.sqs_url, "DeliveryDeadLetterQueue");
+    let url = local::template::queue_url(&service.stack.endpoints.sqs_url, "ExhaustedDeliveriesQueue");
     let dead = sqs.receive_message().queue_url(url).send().await.unwrap();
     let message: Value = serde_json::from_str(dead.messages()[0].body().unwrap()).unwrap();
     assert_eq!(message["delivery"], failed["id"]);
