@@ -1,6 +1,7 @@
 //! Commits: write all rows of a state change, or none. A commit that meets a concurrent transaction is
 //! retried a limited number of times.
 
+use aws_sdk_dynamodb::error::DisplayErrorContext;
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
@@ -15,7 +16,7 @@ use domain::row::Row;
 
 use super::contention::{MAX_WRITE_RETRIES, pause_before_retry};
 use super::write::{Change, PUT_ID, insert};
-use super::{CommitOutcome, Inserted, Item, Store, StoreError, Write, from_item, unavailable};
+use super::{CommitOutcome, Inserted, Item, Store, StoreError, Write, from_item, unavailable, write_error};
 use crate::random;
 
 impl Store {
@@ -123,7 +124,7 @@ impl Store {
                 Ok(WriteOutcome::ConditionFailed { at: vec![0], found: failed.item().cloned() })
             }
             Some(PutItemError::TransactionConflictException(_)) => Err(AttemptError::Contended),
-            _ => Err(AttemptError::Store(unavailable(error))),
+            _ => Err(AttemptError::Store(write_error(error))),
         }
     }
 
@@ -152,7 +153,7 @@ impl Store {
                 Ok(WriteOutcome::ConditionFailed { at: vec![0], found: failed.item().cloned() })
             }
             Some(UpdateItemError::TransactionConflictException(_)) => Err(AttemptError::Contended),
-            _ => Err(AttemptError::Store(unavailable(error))),
+            _ => Err(AttemptError::Store(write_error(error))),
         }
     }
 
@@ -171,7 +172,7 @@ impl Store {
             Some(TransactWriteItemsError::TransactionInProgressException(_)) => {
                 return Err(AttemptError::InProgress);
             }
-            _ => return Err(AttemptError::Store(unavailable(error))),
+            _ => return Err(AttemptError::Store(write_error(error))),
         };
         let indexes_of = |codes: &[&str]| -> Vec<usize> {
             let is_one =
@@ -186,6 +187,9 @@ impl Store {
             .is_empty()
         {
             return Err(AttemptError::Contended);
+        }
+        if !indexes_of(&["ValidationError"]).is_empty() {
+            return Err(AttemptError::Store(StoreError::Corrupt(DisplayErrorContext(error).to_string())));
         }
         Err(AttemptError::Store(unavailable(error)))
     }

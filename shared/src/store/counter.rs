@@ -11,7 +11,7 @@ use domain::time::Timestamp;
 use super::contention::{MAX_WRITE_RETRIES, pause_before_retry};
 use super::item::number;
 use super::write::add;
-use super::{Bound, Item, Store, StoreError, key_attributes, unavailable};
+use super::{Bound, Item, Store, StoreError, key_attributes, write_error};
 
 impl Store {
     /// Adds to a counter of a row and writes the attributes `set`. The row is created if it does not exist.
@@ -108,7 +108,7 @@ pub(crate) async fn conditional_update_or_stored_row(
                 tokio::time::sleep(pause_before_retry(attempt)).await;
                 attempt = attempt.saturating_add(1);
             }
-            _ => return Err(unavailable(error)),
+            _ => return Err(write_error(error)),
         }
     }
 }

@@ -21,7 +21,7 @@ mod write;
 use std::collections::HashMap;
 use std::fmt;
 
-use aws_sdk_dynamodb::error::{DisplayErrorContext, SdkError};
+use aws_sdk_dynamodb::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
 use aws_sdk_dynamodb::types::KeysAndAttributes;
 use serde::de::DeserializeOwned;
 
@@ -46,13 +46,14 @@ const BATCH_GET_KEYS: usize = 100;
 const MAX_BATCH_GET_ROUNDS: u32 = 5;
 
 /// Why a read or write of DynamoDB failed.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum StoreError {
     /// DynamoDB did not answer, could not execute the request now, or refused all retries. A later attempt
     /// may succeed.
     #[error("the database is unavailable: {0}")]
     Unavailable(String),
-    /// A row can't be serialised or deserialised, or a row that must exist is missing.
+    /// A row can't be serialised or deserialised, a row that must exist is missing, or DynamoDB refused a write
+    /// as invalid, for example because a counter is not a number. A later attempt fails too.
     #[error("a row can't be read or written: {0}")]
     Corrupt(String),
 }
@@ -71,6 +72,19 @@ where
     R: fmt::Debug + Send + Sync + 'static,
 {
     StoreError::Unavailable(DisplayErrorContext(error).to_string())
+}
+
+/// Wraps the error of a write: as [`StoreError::Corrupt`] if DynamoDB refused the write as invalid, else as
+/// [`StoreError::Unavailable`].
+fn write_error<E, R>(error: SdkError<E, R>) -> StoreError
+where
+    E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
+    R: fmt::Debug + Send + Sync + 'static,
+{
+    if error.code() == Some("ValidationException") {
+        return StoreError::Corrupt(DisplayErrorContext(error).to_string());
+    }
+    unavailable(error)
 }
 
 /// Access to the state table. Clones share one DynamoDB client.
