@@ -76,6 +76,8 @@ pub(super) struct Faults {
     /// Faults with the operation that each one affects, oldest first. Each fault affects one request.
     queue: VecDeque<(String, Fault)>,
     periodic: Option<PeriodicFault>,
+    /// The fault of every request whose body contains the text.
+    matching: Option<(String, Fault)>,
 }
 
 #[derive(Debug)]
@@ -99,13 +101,18 @@ impl Faults {
         self.periodic = Some(PeriodicFault { operation, period, fault, requests: 0 });
     }
 
+    /// Replaces the fault of requests that contain a text, if there is one.
+    pub(super) fn set_matching(&mut self, text: &str, fault: Fault) {
+        self.matching = Some((text.to_owned(), fault));
+    }
+
     /// Returns the length of the queue. The periodic fault does not count.
     pub(super) fn queued_faults(&self) -> usize {
         self.queue.len()
     }
 
-    /// Returns the fault of the next request of `operation` with this body, which the caller is about to handle. Counts the
-    /// request for the periodic fault. A queued fault takes precedence over the periodic one, and is removed
+    /// Returns the fault of a request of `operation` with this body, which the caller is about to handle. Counts
+    /// the request for the periodic fault. A queued fault takes precedence over the others, and is removed
     /// from the queue.
     pub(super) fn next_for(&mut self, operation: &str, body: &[u8]) -> Option<Fault> {
         let index = self.queue.iter().position(|(queued, _)| selects(queued, operation, body));
@@ -116,6 +123,8 @@ impl Faults {
             periodic.requests = periodic.requests.saturating_add(1);
             periodic.requests.is_multiple_of(periodic.period).then_some(periodic.fault)
         });
-        queued.or(periodic)
+        let contains = |text: &str| String::from_utf8_lossy(body).contains(text);
+        let matching = self.matching.as_ref().filter(|(text, _)| contains(text));
+        queued.or(periodic).or(matching.map(|(_, fault)| *fault))
     }
 }

@@ -83,6 +83,12 @@ impl FaultProxy {
         self.lock().faults.set_periodic(operation, period, fault);
     }
 
+    /// Makes every request fail whose body contains `text`, until the next reset. An empty text makes all
+    /// requests fail.
+    pub fn inject_where(&self, text: &str, fault: Fault) {
+        self.lock().faults.set_matching(text, fault);
+    }
+
     /// Returns the number of faults of [`Self::inject`] that have not affected a request yet.
     pub fn pending_faults(&self) -> usize {
         self.lock().faults.queued_faults()

@@ -171,3 +171,17 @@ async fn an_injected_fault_applies_to_one_request_of_its_operation() {
     };
     assert_eq!(cancelled.cancellation_reasons()[0].code(), Some("TransactionConflict"));
 }
+
+#[tokio::test]
+async fn a_fault_of_requests_that_contain_a_text_lasts_until_the_reset() {
+    let (_embedded, proxy, client) = start().await;
+    proxy.inject_where("doomed", Fault::TransactionConflict);
+    for _ in 0..2 {
+        put(&client, "doomed").send().await.unwrap_err();
+    }
+    put(&client, "other").send().await.unwrap();
+    proxy.inject_where("", Fault::TransactionConflict);
+    put(&client, "other").send().await.unwrap_err();
+    proxy.reset();
+    put(&client, "doomed").send().await.unwrap();
+}
