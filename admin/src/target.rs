@@ -45,6 +45,9 @@ const LOCAL_ACQUIRER_QUEUE: &str = "AcquirerQueue";
 const LOCAL_MAIL_QUEUE: &str = "MailQueue";
 const LOCAL_CHECKOUT: &str = "checkout";
 
+/// The name of the bucket of failed stream records on this machine. The ready file does not contain it.
+const LOCAL_FAILED_RECORDS_BUCKET: &str = "failed-records-bucket";
+
 /// The AWS account id in the URLs of the queues on this machine.
 const LOCAL_QUEUE_ACCOUNT: &str = "123456789012";
 
@@ -275,7 +278,7 @@ fn dispatcher_var(name: &str, ready: &Ready) -> Option<String> {
         "DELIVERY_QUEUE_URL" => Some(queue(LOCAL_DELIVERY_QUEUE)),
         "ACQUIRER_QUEUE_URL" => Some(queue(LOCAL_ACQUIRER_QUEUE)),
         "MAIL_QUEUE_URL" => Some(queue(LOCAL_MAIL_QUEUE)),
-        "DOCUMENTS_BUCKET" => Some(ready.bucket.clone()),
+        "FAILED_RECORDS_BUCKET" => Some(LOCAL_FAILED_RECORDS_BUCKET.to_owned()),
         "CHECKOUT_BASE_URL" => Some(format!("{}/{LOCAL_CHECKOUT}", ready.base_url)),
         "MED_OUTCOME_NOTICES" => Some("on".to_owned()),
         _ => None,

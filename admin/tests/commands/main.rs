@@ -749,8 +749,11 @@ async fn quarantined_records_are_replayed_and_removed_and_unreadable_records_sta
     });
     let s3 = local::sdk::s3(&service.stack.endpoints.s3_url);
     let put = async |key: &str, body: &Value| {
-        let put =
-            s3.put_object().bucket("documents-bucket").key(key).body(body.to_string().into_bytes().into());
+        let put = s3
+            .put_object()
+            .bucket("failed-records-bucket")
+            .key(key)
+            .body(body.to_string().into_bytes().into());
         put.send().await.unwrap();
     };
     let failed_invocation_key =
@@ -758,9 +761,9 @@ async fn quarantined_records_are_replayed_and_removed_and_unreadable_records_sta
     put(failed_invocation_key, &failed_invocation).await;
     put("failed-stream-records/999.json", &poison).await;
     put("failed-stream-records/1000.json", &record).await;
-    put("evidence/not-ours.json", &record).await;
+    put("other/not-ours.json", &record).await;
     let keys = async || {
-        let listed = s3.list_objects_v2().bucket("documents-bucket").send().await.unwrap();
+        let listed = s3.list_objects_v2().bucket("failed-records-bucket").send().await.unwrap();
         let mut keys: Vec<String> =
             listed.contents().iter().map(|object| object.key().unwrap().to_owned()).collect();
         keys.sort();
@@ -789,7 +792,7 @@ async fn quarantined_records_are_replayed_and_removed_and_unreadable_records_sta
     let message = text(&output.stdout);
     assert!(message.ends_with("3 objects, 2 records replayed, 1 objects left\n"), "{message}");
     assert!(message.contains("still can't be read: 999"), "{message}");
-    assert_eq!(keys().await, ["evidence/not-ours.json", "failed-stream-records/999.json"]);
+    assert_eq!(keys().await, ["failed-stream-records/999.json", "other/not-ours.json"]);
     let delivery = eventually("the event is delivered after the replay", async || {
         merchant.deliveries("&status=DELIVERED").await.into_iter().next()
     })

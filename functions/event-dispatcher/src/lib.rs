@@ -115,9 +115,9 @@ struct StreamActions {
 }
 
 impl Dispatcher {
-    /// Reads `TABLE_NAME`, `DELIVERY_QUEUE_URL`, `ACQUIRER_QUEUE_URL`, `MAIL_QUEUE_URL`, `DOCUMENTS_BUCKET`,
-    /// `CHECKOUT_BASE_URL` and `MED_OUTCOME_NOTICES` (`off`: the outcome of MED cases is neither published
-    /// nor mailed).
+    /// Reads `TABLE_NAME`, `DELIVERY_QUEUE_URL`, `ACQUIRER_QUEUE_URL`, `MAIL_QUEUE_URL`,
+    /// `FAILED_RECORDS_BUCKET`, `CHECKOUT_BASE_URL` and `MED_OUTCOME_NOTICES` (`off`: the outcome of MED cases
+    /// is neither published nor mailed).
     pub fn from_vars(
         aws: &Aws,
         clock: Clock,
@@ -129,7 +129,7 @@ impl Dispatcher {
             acquirers: AcquirerQueue::new(aws.sqs(), required(var, "ACQUIRER_QUEUE_URL")?),
             emails: EmailQueue::new(aws.sqs(), required(var, "MAIL_QUEUE_URL")?),
             s3: aws.s3(),
-            bucket: required(var, "DOCUMENTS_BUCKET")?,
+            bucket: required(var, "FAILED_RECORDS_BUCKET")?,
             clock,
             public_urls: PublicUrls::new(&required(var, "CHECKOUT_BASE_URL")?)?,
             med_outcome_notices: required(var, "MED_OUTCOME_NOTICES")? != "off",

@@ -21,7 +21,7 @@ fn the_deployed_template_declares_the_expected_resources_and_event_sources() {
     assert_eq!(state.create["StreamSpecification"]["StreamEnabled"], true);
     assert_eq!(state.create["GlobalSecondaryIndexes"].as_array().unwrap().len(), 4);
     let buckets: Vec<String> = template.buckets.iter().map(Bucket::name).collect();
-    assert_eq!(buckets, ["documents-bucket"]);
+    assert_eq!(buckets, ["documents-bucket", "failed-records-bucket"]);
 
     let queue = template.queues.iter().find(|queue| queue.logical_id == "DeliveryQueue").unwrap();
     assert_eq!(queue.redrive.as_ref().unwrap().dead_letter_queue, "DeliveryDeadLetterQueue");
@@ -37,7 +37,7 @@ fn the_deployed_template_declares_the_expected_resources_and_event_sources() {
     let stream = &template.function("EventDispatcherFunction").unwrap().streams[0];
     assert_eq!((stream.table.as_str(), stream.batch_size, stream.max_retries), ("StateTable", 100, None));
     assert!(stream.bisect && stream.reports_failures);
-    assert_eq!(stream.quarantine_bucket.as_deref(), Some("DocumentsBucket"));
+    assert_eq!(stream.quarantine_bucket.as_deref(), Some("FailedRecordsBucket"));
     assert_eq!(template.function("SchedulerFunction").unwrap().schedules, ["rate(1 minute)"]);
     assert!(template.function("CheckoutFunction").unwrap().routes.contains(&Route::Default));
 }

@@ -208,9 +208,9 @@ async fn an_unreadable_record_is_quarantined_and_the_other_records_are_dispatche
     listener.received(2).await;
     let s3 = local::sdk::s3(&service.stack.endpoints.s3_url);
     let record = eventually("the record is quarantined", async || {
-        let listed = s3.list_objects_v2().bucket("documents-bucket").send().await.unwrap();
+        let listed = s3.list_objects_v2().bucket("failed-records-bucket").send().await.unwrap();
         let key = listed.contents().first()?.key()?.to_owned();
-        let object = s3.get_object().bucket("documents-bucket").key(key).send().await.unwrap();
+        let object = s3.get_object().bucket("failed-records-bucket").key(key).send().await.unwrap();
         Some(String::from_utf8(object.body.collect().await.unwrap().to_vec()).unwrap())
     })
     .await;
@@ -231,7 +231,7 @@ async fn an_incoming_payment_whose_id_equals_a_row_type_is_dispatched_as_a_payme
         listener.received(number + 1).await;
     }
     let s3 = local::sdk::s3(&service.stack.endpoints.s3_url);
-    let listed = s3.list_objects_v2().bucket("documents-bucket").send().await.unwrap();
+    let listed = s3.list_objects_v2().bucket("failed-records-bucket").send().await.unwrap();
     assert!(listed.contents().is_empty(), "{listed:?}");
 }
 

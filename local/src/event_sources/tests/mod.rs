@@ -101,7 +101,7 @@ impl Fixture {
     /// Returns the charge ids in each quarantined object.
     async fn quarantined(&self) -> Vec<Vec<String>> {
         let s3 = sdk::s3(&self.embedded.endpoints().s3_url);
-        let bucket = bucket_name("DocumentsBucket");
+        let bucket = bucket_name("FailedRecordsBucket");
         let listed =
             s3.list_objects_v2().bucket(&bucket).prefix("failed-stream-records/").send().await.unwrap();
         let mut all = Vec::new();
