@@ -27,6 +27,7 @@ pub mod config;
 pub mod email;
 pub mod errors;
 pub mod extract;
+pub mod failed_record;
 pub mod http;
 pub mod log;
 pub mod med;

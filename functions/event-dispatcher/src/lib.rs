@@ -11,10 +11,12 @@
 //! Both hops may be repeated. The ids of events and deliveries are derived from the change or request, so a
 //! repeated record inserts nothing twice. A duplicate message finds the delivery claimed or done.
 //!
-//! If the process dies, Lambda splits the batch and passes both parts on again.
+//! If the process dies, Lambda splits the batch and passes both parts on again. Each action of a batch is
+//! attempted, whichever others fail. The module `quarantine` decides which failed records are retried.
 //!
 //! The removal of a row leads to no action.
 
+mod quarantine;
 pub mod replay;
 mod rollups;
 #[cfg(test)]
@@ -40,19 +42,18 @@ use shared::audit_trail;
 use shared::clock::Clock;
 use shared::config::{ConfigError, PublicUrls, required};
 use shared::email::{Email, EmailQueue};
-use shared::object_store::ObjectStoreError;
-use shared::queue::{Message, Queue};
+use shared::failed_record::FailedRecord;
+use shared::queue::{Message, Queue, QueueError};
 use shared::store::{Aws, Store, StoreError, Write, from_item};
 use shared::webhook::delivery::{Abandonment, Deliveries, Delivery, DeliveryStatus};
 use shared::webhook::endpoint::{Endpoint, Endpoints};
 use shared::webhook::event::Event;
 use shared::webhook::queue::{DeliveryMessage, DeliveryQueue};
 use shared::webhook::resend::Resend;
-use tokio::sync::{Mutex, Semaphore};
+use tokio::sync::{Mutex, OnceCell, Semaphore};
 use tokio::task::JoinSet;
 
-/// The prefix of quarantined records in the bucket. The template allows writes under it.
-const QUARANTINE: &str = "failed-stream-records";
+use self::quarantine::Cause;
 
 /// The most changes of a batch that are published concurrently, and the most audit rows that are written
 /// concurrently.
@@ -73,9 +74,9 @@ pub struct Dispatcher {
     pub acquirers: AcquirerQueue,
     /// The queue of the mailer.
     pub emails: EmailQueue,
-    /// Stores quarantined records.
+    /// Stores records that are set aside.
     pub s3: aws_sdk_s3::Client,
-    /// The bucket of quarantined records.
+    /// The bucket of records that are set aside.
     pub bucket: String,
     /// The time source.
     pub clock: Clock,
@@ -85,12 +86,15 @@ pub struct Dispatcher {
     pub med_outcome_notices: bool,
 }
 
-/// The records of a batch that were not processed.
+/// An action that failed: the sequence number of its record, and the cause.
+type Failure = (String, Cause);
+
+/// The outcome of the actions of a batch.
 struct BatchOutcome {
-    /// Records that can't be parsed.
-    unreadable: Vec<EventRecord>,
-    /// Sequence numbers of the records whose actions failed and must be retried.
-    failed: Vec<String>,
+    /// The records whose actions failed, by sequence number.
+    failures: HashMap<String, Cause>,
+    /// Records that were set aside, and that the scheduler wants to be replayed now.
+    replays: Vec<FailedRecord>,
 }
 
 /// The actions that follow from one record.
@@ -112,6 +116,8 @@ struct StreamActions {
     audit: Option<Box<Audit>>,
     /// The abandonment whose next step must run.
     abandonment: Option<Box<Abandonment>>,
+    /// The record that was set aside and must be replayed.
+    replay: Option<FailedRecord>,
 }
 
 impl Dispatcher {
@@ -139,17 +145,14 @@ impl Dispatcher {
     /// Processes the records of a batch concurrently. Their order does not matter, because the keys of all
     /// rows are derived from the changes.
     ///
-    /// A record that can't be parsed is quarantined whole and counts as done. Returns the first record whose
-    /// actions failed. Lambda then passes on the batch again from that record.
+    /// A record that is set aside counts as done. Returns the first record that must be retried. Lambda then
+    /// passes on the batch again from that record.
     pub async fn handle(&self, batch: StreamEvent) -> DynamoDbEventResponse {
-        let BatchOutcome { unreadable, mut failed } = self.work_on(batch.records).await;
-        for record in unreadable {
-            let sequence_number = sequence_number(&record);
-            if let Err(error) = self.quarantine(&record, &sequence_number).await {
-                tracing::error!(sequence_number, %error, "can't quarantine a stream record");
-                failed.push(sequence_number);
-            }
-        }
+        let BatchOutcome { failures, replays } = self.work_on(&batch.records).await;
+        let cause_of = |record| failures.get(&sequence_number(record)).map(|cause| (record, *cause));
+        let failed: Vec<(&EventRecord, Cause)> = batch.records.iter().filter_map(cause_of).collect();
+        let mut failed = self.set_aside_failed(&failed).await;
+        self.replay_due(replays).await;
         let mut response = DynamoDbEventResponse::default();
         // Sequence numbers are decimal numbers of different lengths, so a longer one is greater.
         failed.sort_by_key(|number| (number.len(), number.clone()));
@@ -162,15 +165,15 @@ impl Dispatcher {
     }
 
     /// Carries out the actions of records.
-    async fn work_on(&self, records: Vec<EventRecord>) -> BatchOutcome {
+    async fn work_on(&self, records: &[EventRecord]) -> BatchOutcome {
         let (mut changes, mut counts) = (Vec::new(), Vec::new());
         let (mut deliveries, mut acquirers, mut emails) = (Vec::new(), Vec::new(), Vec::new());
         let (mut audits, mut abandonments) = (Vec::new(), Vec::new());
-        let (mut unreadable, mut too_new) = (Vec::new(), Vec::new());
+        let (mut replays, mut failures) = (Vec::new(), Vec::new());
         for record in records {
-            let sequence_number = sequence_number(&record);
+            let sequence_number = sequence_number(record);
             let number = || sequence_number.clone();
-            match self.read(&record) {
+            match self.read(record) {
                 Ok(StreamActions {
                     events,
                     resend,
@@ -180,6 +183,7 @@ impl Dispatcher {
                     email,
                     audit,
                     abandonment,
+                    replay,
                 }) => {
                     if !events.is_empty() {
                         changes.push((number(), events, resend));
@@ -190,19 +194,21 @@ impl Dispatcher {
                     emails.extend(email.map(|message| (number(), message)));
                     audits.extend(audit.map(|audit| (number(), *audit)));
                     abandonments.extend(abandonment.map(|abandonment| *abandonment));
+                    replays.extend(replay);
                 }
                 // A newer version wrote the row. Its functions will process the record.
                 Err(WorkError::Store(StoreError::Unavailable(error))) => {
                     tracing::warn!(sequence_number, error, "a stream record waits for a newer version");
-                    too_new.push(sequence_number);
+                    failures.push((sequence_number, Cause::Unavailable));
                 }
                 Err(error) => {
                     tracing::error!(sequence_number, %error, "can't read a stream record");
-                    unreadable.push(record);
+                    failures.push((sequence_number, Cause::Permanent));
                 }
             }
         }
-        let not_done = tokio::join!(
+        let sent = deliveries.len().saturating_add(acquirers.len()).saturating_add(emails.len());
+        let (to_workers, to_acquirers, mailed, published, counted, audited, (), ()) = tokio::join!(
             send(&self.queue, &deliveries),
             send(&self.acquirers, &acquirers),
             send(&self.emails, &emails),
@@ -212,9 +218,13 @@ impl Dispatcher {
             Box::pin(self.schedule_counting(&deliveries)),
             Box::pin(self.abandon(&abandonments))
         );
-        let not_done = [not_done.0, not_done.1, not_done.2, not_done.3, not_done.4, not_done.5];
-        let failed = not_done.into_iter().flatten().chain(too_new).collect();
-        BatchOutcome { unreadable, failed }
+        let mut refused = [to_workers, to_acquirers, mailed].concat();
+        if refused.len() < sent {
+            // SQS accepted a message, so it is not down.
+            refused.iter_mut().for_each(|(_, cause)| *cause = Cause::Temporary.min(*cause));
+        }
+        failures.extend([refused, published, counted, audited].concat());
+        BatchOutcome { failures: worst_causes(failures), replays }
     }
 
     /// Schedules the count of a scope's deliveries for one new delivery in 64. A failure is only logged,
@@ -242,17 +252,8 @@ impl Dispatcher {
         }
     }
 
-    /// Stores the whole record, which can't be parsed, in the bucket, so that an operator can replay it.
-    async fn quarantine(&self, record: &EventRecord, sequence_number: &str) -> Result<(), WorkError> {
-        let body = serde_json::to_vec(record)?;
-        let key = format!("{QUARANTINE}/{sequence_number}.json");
-        let put = self.s3.put_object().bucket(&self.bucket).key(key).body(body.into());
-        put.send().await.map_err(ObjectStoreError::from)?;
-        Ok(())
-    }
-
-    /// Publishes changes, some of them concurrently. Returns the sequence numbers of those that failed.
-    async fn publish_all(&self, changes: Vec<(String, Vec<Event>, Option<ResendId>)>) -> Vec<String> {
+    /// Publishes changes, some of them concurrently. Returns those that failed.
+    async fn publish_all(&self, changes: Vec<(String, Vec<Event>, Option<ResendId>)>) -> Vec<Failure> {
         let endpoints = EndpointsOfBatch::new(self.store.clone());
         let slots = Arc::new(Semaphore::new(CONCURRENT_CHANGES));
         let mut work = JoinSet::new();
@@ -268,7 +269,7 @@ impl Dispatcher {
         for (sequence_number, done) in work.join_all().await {
             if let Err(error) = done {
                 tracing::error!(sequence_number, %error, "can't publish the events of a change");
-                failed.push(sequence_number);
+                failed.push((sequence_number, Cause::from(&error)));
             }
         }
         failed
@@ -301,9 +302,8 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// Inserts audit rows, unless they exist, some of them concurrently. Returns the sequence numbers of
-    /// those that failed.
-    async fn record_all(&self, audits: Vec<(String, Audit)>) -> Vec<String> {
+    /// Inserts audit rows, unless they exist, some of them concurrently. Returns those that failed.
+    async fn record_all(&self, audits: Vec<(String, Audit)>) -> Vec<Failure> {
         let slots = Arc::new(Semaphore::new(CONCURRENT_CHANGES));
         let mut work = JoinSet::new();
         for (sequence_number, audit) in audits {
@@ -317,7 +317,7 @@ impl Dispatcher {
         for (sequence_number, written) in work.join_all().await {
             if let Err(error) = written {
                 tracing::error!(sequence_number, %error, "can't write an audit row");
-                failed.push(sequence_number);
+                failed.push((sequence_number, Cause::from(&error)));
             }
         }
         failed
@@ -413,6 +413,9 @@ impl Dispatcher {
             let abandonment = abandonment.is_running().then(|| Box::new(abandonment));
             return Ok(StreamActions { abandonment, ..StreamActions::default() });
         }
+        if FailedRecord::is_at(&key) {
+            return Ok(StreamActions { replay: started_replay(record)?, ..StreamActions::default() });
+        }
         if Delivery::is_at(&key) && is_new {
             let delivery: Delivery = row(image)?;
             let starts = delivery.status == DeliveryStatus::Pending;
@@ -423,20 +426,34 @@ impl Dispatcher {
     }
 }
 
-/// Sends messages. Returns the sequence numbers of those that were not sent.
-async fn send<M: Message + Clone>(queue: &Queue<M>, messages: &[(String, M)]) -> Vec<String> {
+/// Sends messages. Returns those that were not sent.
+async fn send<M: Message + Clone>(queue: &Queue<M>, messages: &[(String, M)]) -> Vec<Failure> {
     let bodies: Vec<M> = messages.iter().map(|(_, message)| message.clone()).collect();
     // Boxed, because the future of a request takes kilobytes, and three run concurrently.
     match Box::pin(queue.send(&bodies)).await {
         Ok(refused) => {
             let refused = refused.into_iter().filter_map(|index| messages.get(index));
-            refused.map(|(number, _)| number.clone()).collect()
+            refused.map(|(number, _)| (number.clone(), Cause::Unavailable)).collect()
         }
         Err(error) => {
             tracing::error!(%error, "can't send messages to a queue");
-            messages.iter().map(|(number, _)| number.clone()).collect()
+            let cause_of = |message: &M| match &error {
+                QueueError::Malformed(_) if message.body().is_ok() => Cause::Temporary,
+                error => Cause::from(error),
+            };
+            messages.iter().map(|(number, message)| (number.clone(), cause_of(message))).collect()
         }
     }
+}
+
+/// Returns the greatest cause of each record's failures.
+fn worst_causes(failures: Vec<Failure>) -> HashMap<String, Cause> {
+    let mut worst = HashMap::new();
+    for (number, cause) in failures {
+        let known = worst.entry(number).or_insert(cause);
+        *known = cause.max(*known);
+    }
+    worst
 }
 
 fn sequence_number(record: &EventRecord) -> String {
@@ -451,16 +468,28 @@ fn before_and_after<T: serde::de::DeserializeOwned>(
     Ok((old, row(&record.change.new_image)?))
 }
 
+/// Returns the record that was set aside, if the scheduler starts its replay. Only the scheduler changes a due
+/// time that is set already.
+fn started_replay(record: &EventRecord) -> Result<Option<FailedRecord>, StoreError> {
+    let due = |image: &serde_dynamo::Item| image.inner().get("due_sk").cloned();
+    let (before, now) = (due(&record.change.old_image), due(&record.change.new_image));
+    let is_started = before.is_some() && now.is_some() && before != now;
+    is_started.then(|| row(&record.change.new_image)).transpose()
+}
+
 fn row<T: serde::de::DeserializeOwned>(image: &serde_dynamo::Item) -> Result<T, StoreError> {
     from_item(image.clone().into())
 }
 
-/// The endpoints of the scopes of a batch. The endpoints of each scope are read once a batch.
+/// The endpoints of the scopes of a batch. The endpoints of each scope are read once a batch, also if the read
+/// fails. Scopes do not wait for each other.
 #[derive(Clone)]
 struct EndpointsOfBatch {
     endpoints: Endpoints,
-    read: Arc<Mutex<HashMap<Scope, Arc<Vec<Endpoint>>>>>,
+    read: Arc<Mutex<HashMap<Scope, EndpointsOfScope>>>,
 }
+
+type EndpointsOfScope = Arc<OnceCell<Result<Arc<Vec<Endpoint>>, StoreError>>>;
 
 impl EndpointsOfBatch {
     fn new(store: Store) -> Self {
@@ -468,13 +497,7 @@ impl EndpointsOfBatch {
     }
 
     async fn of(&self, scope: Scope) -> Result<Arc<Vec<Endpoint>>, StoreError> {
-        // The lock is held during the read, so that no scope is read twice.
-        let mut read = self.read.lock().await;
-        if let Some(endpoints) = read.get(&scope) {
-            return Ok(Arc::clone(endpoints));
-        }
-        let endpoints = Arc::new(self.endpoints.list(&scope).await?);
-        read.insert(scope, Arc::clone(&endpoints));
-        Ok(endpoints)
+        let read = Arc::clone(self.read.lock().await.entry(scope).or_default());
+        read.get_or_init(async || self.endpoints.list(&scope).await.map(Arc::new)).await.clone()
     }
 }

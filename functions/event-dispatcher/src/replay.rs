@@ -1,4 +1,4 @@
-//! Replays quarantined stream records from the bucket: records that the dispatcher could not read, under
+//! Replays stream records from the bucket: records that the dispatcher set aside, under
 //! `failed-stream-records/`, and batches that Lambda discarded when it stopped retrying, under `aws/lambda/`.
 //! An operator starts a replay after the cause is fixed.
 //!
@@ -9,13 +9,15 @@
 use std::collections::BTreeSet;
 
 use aws_lambda_events::dynamodb::{Event as StreamEvent, EventRecord};
-use aws_sdk_s3::error::DisplayErrorContext;
+use aws_sdk_s3::error::{DisplayErrorContext, ProvideErrorMetadata as _};
 use domain::ids::{AccountId, Scope};
 use domain::time::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
+use shared::WorkError;
 
-use crate::{BatchOutcome, Dispatcher, QUARANTINE, sequence_number};
+use crate::quarantine::{Cause, QUARANTINE};
+use crate::{BatchOutcome, Dispatcher, sequence_number};
 
 /// The prefix of batches that Lambda discarded: `aws/lambda/<mapping>/<shard>/<time>-<random>` (Lambda:
 /// Retain discarded records for a DynamoDB event source).
@@ -58,14 +60,22 @@ pub enum ReplayError {
     /// The object is so old that its changes might be published and counted twice.
     #[error("the object is older than {OLDEST_DAYS} days; its changes might be published and counted twice")]
     TooOld,
-    /// The records with these sequence numbers still can't be read. If this was a replay, the others were
-    /// processed.
+    /// The object is not in the bucket any more.
+    #[error("the object was removed meanwhile")]
+    Removed,
+    /// The records with these sequence numbers still can't be read.
     #[error("records still can't be read: {}", .0.join(", "))]
     Unreadable(Vec<String>),
+    /// The records with these sequence numbers still fail for a permanent cause. The others were processed.
+    #[error("records, or rows that they change, still can't be read: {}", .0.join(", "))]
+    Permanent(Vec<String>),
     /// The actions of the records with these sequence numbers failed; a later replay may succeed. The other
     /// readable records were processed.
     #[error("records could not be processed now, try again: {}", .0.join(", "))]
     Failed(Vec<String>),
+    /// The outcome of a replay could not be stored.
+    #[error(transparent)]
+    Work(#[from] WorkError),
 }
 
 /// An object that Lambda writes for a discarded batch. Only `payload` is used: the event, as JSON text.
@@ -74,12 +84,16 @@ struct DiscardedBatch {
     payload: Value,
 }
 
-/// Parses the records of an object: one record of the dispatcher, or a batch of Lambda.
+/// Parses the records of an object: one record or a group of records of the dispatcher, or a batch of Lambda.
 fn records(body: &[u8]) -> Result<Vec<EventRecord>, ReplayError> {
     let malformed = |error: serde_json::Error| ReplayError::Malformed(error.to_string());
     let object: Value = serde_json::from_slice(body).map_err(malformed)?;
     if object.get("dynamodb").is_some() {
         return Ok(vec![serde_json::from_value(object).map_err(malformed)?]);
+    }
+    if object.get("Records").is_some() {
+        let event: StreamEvent = serde_json::from_value(object).map_err(malformed)?;
+        return Ok(event.records);
     }
     let DiscardedBatch { payload } = serde_json::from_value(object).map_err(malformed)?;
     let event: StreamEvent = match payload {
@@ -121,7 +135,7 @@ impl Dispatcher {
 
     /// Parses an object's records without processing them.
     pub async fn inspect(&self, object: &QuarantinedObject) -> Result<ReplaySummary, ReplayError> {
-        let records = self.fetch(object).await?;
+        let records = self.fetch(object).await?.ok_or(ReplayError::Removed)?;
         let unreadable = records.iter().filter(|record| self.read(record).is_err());
         let unreadable: Vec<String> = unreadable.map(sequence_number).collect();
         if unreadable.is_empty() { Ok(summary(&records)) } else { Err(ReplayError::Unreadable(unreadable)) }
@@ -130,16 +144,19 @@ impl Dispatcher {
     /// Processes an object's records. The object stays, so that the caller can write an audit entry before it
     /// removes the object.
     pub async fn replay(&self, object: &QuarantinedObject) -> Result<ReplaySummary, ReplayError> {
-        let records = self.fetch(object).await?;
-        let summary = summary(&records);
-        let BatchOutcome { unreadable, failed } = self.work_on(records).await;
-        if !failed.is_empty() {
-            return Err(ReplayError::Failed(failed));
+        let records = self.fetch(object).await?.ok_or(ReplayError::Removed)?;
+        let BatchOutcome { failures, .. } = self.work_on(&records).await;
+        let (permanent, temporary): (Vec<_>, Vec<_>) =
+            failures.into_iter().partition(|(_, cause)| *cause == Cause::Permanent);
+        let numbers =
+            |failures: Vec<(String, Cause)>| failures.into_iter().map(|(number, _)| number).collect();
+        if !temporary.is_empty() {
+            return Err(ReplayError::Failed(numbers(temporary)));
         }
-        if !unreadable.is_empty() {
-            return Err(ReplayError::Unreadable(unreadable.iter().map(sequence_number).collect()));
+        if !permanent.is_empty() {
+            return Err(ReplayError::Permanent(numbers(permanent)));
         }
-        Ok(summary)
+        Ok(summary(&records))
     }
 
     /// Removes an object that was replayed.
@@ -149,15 +166,22 @@ impl Dispatcher {
         Ok(())
     }
 
-    async fn fetch(&self, object: &QuarantinedObject) -> Result<Vec<EventRecord>, ReplayError> {
+    /// Reads an object's records. `None`: the object is not in the bucket.
+    pub(crate) async fn fetch(
+        &self,
+        object: &QuarantinedObject,
+    ) -> Result<Option<Vec<EventRecord>>, ReplayError> {
         if self.clock.now().millis_since(object.since) > OLDEST_DAYS.saturating_mul(DAY_MS) {
             return Err(ReplayError::TooOld);
         }
         let got = self.s3.get_object().bucket(&self.bucket).key(&object.key).send().await;
-        let got = got.map_err(|error| ReplayError::Bucket(DisplayErrorContext(error).to_string()))?;
+        let got = match got {
+            Err(error) if error.code() == Some("NoSuchKey") => return Ok(None),
+            got => got.map_err(|error| ReplayError::Bucket(DisplayErrorContext(error).to_string()))?,
+        };
         let body = got.body.collect().await;
         let body = body.map_err(|error| ReplayError::Bucket(DisplayErrorContext(error).to_string()))?;
-        records(&body.into_bytes())
+        records(&body.into_bytes()).map(Some)
     }
 }
 
@@ -172,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_records_of_a_discarded_batch_are_parsed_from_its_payload() {
+    fn the_records_of_each_kind_of_object_are_parsed() {
         let record = json!({
             "eventID": "1", "eventName": "INSERT", "eventSource": "aws:dynamodb", "awsRegion": "sa-east-1",
             "dynamodb": {
@@ -203,6 +227,8 @@ mod tests {
         nested["payload"] = event;
         assert_eq!(records(nested.to_string().as_bytes()).unwrap(), whole);
         assert_eq!(records(record.to_string().as_bytes()).unwrap(), whole[..1]);
+        let group = json!({ "Records": [record, record] });
+        assert_eq!(records(group.to_string().as_bytes()).unwrap(), whole);
         for other in ["{}", "[]", "no JSON", r#"{"payload": "{"}"#, r#"{"payload": null}"#] {
             assert!(matches!(records(other.as_bytes()), Err(ReplayError::Malformed(_))), "{other}");
         }

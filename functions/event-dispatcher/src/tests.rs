@@ -74,7 +74,7 @@ fn actions(record: &EventRecord) -> String {
 }
 
 fn actions_of(dispatcher: &Dispatcher, record: &EventRecord) -> String {
-    let StreamActions { events, resend, counted, delivery, acquirer, email, audit, abandonment } =
+    let StreamActions { events, resend, counted, delivery, acquirer, email, audit, abandonment, replay } =
         dispatcher.read(record).unwrap();
     let mut lines = Vec::new();
     for event in events {
@@ -96,6 +96,7 @@ fn actions_of(dispatcher: &Dispatcher, record: &EventRecord) -> String {
     lines.extend(email.map(|message| format!("mail {}", message.body().unwrap())));
     lines.extend(audit.map(|audit| format!("audit {} {}", audit.action, audit.subject)));
     lines.extend(abandonment.map(|row| format!("cancel deliveries of {}", row.endpoint)));
+    lines.extend(replay.map(|record| format!("replay {}", record.sequence_number)));
     if lines.is_empty() { "nothing".to_owned() } else { lines.join("\n") }
 }
 
@@ -382,6 +383,50 @@ fn an_abandonment_is_continued_while_a_pass_runs() {
 }
 
 #[test]
+fn a_record_that_was_set_aside_is_replayed_when_the_scheduler_changes_its_due_time() {
+    let failed = FailedRecord::new("111", at(0));
+    assert_eq!(actions(&insert(&failed)), "nothing");
+    let set_aside = failed.set_aside(at(900));
+    assert_eq!(actions(&modify(&failed, &set_aside)), "nothing");
+    let mut postponed = image(&set_aside);
+    postponed["due_sk"] = json!({"S": "000001795266000000#failed-records#111#record"});
+    assert_eq!(actions(&record("MODIFY", &image(&set_aside), &postponed)), "replay 111");
+    assert_eq!(actions(&modify(&set_aside, &set_aside.replayed())), "nothing");
+}
+
+#[test]
+fn the_greatest_cause_of_a_records_failures_counts() {
+    let number = |cause| ("1".to_owned(), cause);
+    let in_order = [Cause::Statistics, Cause::Permanent, Cause::Temporary, Cause::Unavailable];
+    for (index, greater) in in_order.into_iter().enumerate() {
+        for lesser in &in_order[..=index] {
+            let worst = HashMap::from([number(greater)]);
+            assert_eq!(worst_causes(vec![number(greater), number(*lesser)]), worst);
+            assert_eq!(worst_causes(vec![number(*lesser), number(greater)]), worst);
+        }
+    }
+    let (outage, corrupt) = (StoreError::Unavailable(String::new()), StoreError::Corrupt(String::new()));
+    assert_eq!((Cause::from(&outage), Cause::of_count(&outage)), (Cause::Temporary, Cause::Statistics));
+    assert_eq!((Cause::from(&corrupt), Cause::of_count(&corrupt)), (Cause::Permanent, Cause::Permanent));
+}
+
+#[tokio::test]
+async fn a_batch_is_retried_from_the_first_record_that_can_not_be_set_aside() {
+    let unreadable = |number: &str| {
+        let mut unreadable = insert(&waiting());
+        unreadable.change.sequence_number = Some(number.to_owned());
+        unreadable.change.new_image = serde_json::from_value(json!({
+            "pk": {"S": waiting().key().pk}, "sk": {"S": "charge"},
+        }))
+        .unwrap();
+        unreadable
+    };
+    let batch = json!({"Records": [unreadable("99"), unreadable("100")]});
+    let response = dispatcher().handle(serde_json::from_value(batch).unwrap()).await;
+    insta::assert_snapshot!(serde_json::to_string(&response).unwrap(), @r#"{"batchItemFailures":[{"itemIdentifier":"99"}]}"#);
+}
+
+#[test]
 fn rows_of_other_kinds_lead_to_nothing() {
     let event = paid_events(None).remove(0);
     assert_eq!(actions(&insert(&event)), "nothing");
@@ -413,13 +458,13 @@ fn a_removed_row_leads_to_nothing_whatever_it_was() {
 }
 
 #[tokio::test]
-async fn a_record_in_the_format_of_a_newer_version_is_retried_and_not_quarantined() {
+async fn a_record_in_the_format_of_a_newer_version_is_retried_and_not_set_aside() {
     let mut newer = image(&waiting());
     newer["format"] = json!({"N": (READ_FORMAT + 1).to_string()});
     let record = record("INSERT", &Value::Null, &newer);
     assert!(matches!(dispatcher().read(&record), Err(WorkError::Store(StoreError::Unavailable(_)))));
-    let outcome = dispatcher().work_on(vec![record]).await;
-    assert_eq!((outcome.unreadable.len(), outcome.failed.len()), (0, 1));
+    let outcome = dispatcher().work_on(&[record]).await;
+    assert_eq!(outcome.failures, HashMap::from([("111".to_owned(), Cause::Unavailable)]));
 }
 
 #[test]

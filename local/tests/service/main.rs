@@ -57,6 +57,7 @@ mod restart;
 mod rollups;
 mod row_compatibility;
 mod seeding;
+mod set_aside;
 mod settlement;
 mod statistics;
 mod stream_filter;

@@ -1,0 +1,269 @@
+//! Tests that a stream record that fails delays no other record and is not lost: corrupt statistics, a record
+//! that fails alone, and an outage of the database.
+
+use std::time::{Duration, Instant};
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use domain::charge::transition::Command;
+use domain::rollup::Counter;
+use event_dispatcher::Dispatcher;
+use local::embedded::fault_proxy::{Fault, FaultProxy};
+use local::stack::Options;
+use serde_json::{Value, json};
+use shared::charge::Charges;
+use shared::rollup::Rollups;
+use shared::store::{Aws, Item, text};
+
+use crate::support::{Client, Listener, Service, eventually, id};
+
+const BUCKET: &str = "failed-records-bucket";
+
+async fn service_with_fault_proxy() -> Service {
+    Service::start_with(Options { fault_proxy: true, ..Options::in_memory() }).await
+}
+
+fn proxy(service: &Service) -> &FaultProxy {
+    service.stack.fault_proxy.as_ref().unwrap()
+}
+
+fn other_account(service: &Service) -> Client {
+    Client::new(&service.stack.base_url, &service.stack.seed.other.test_api_key)
+}
+
+/// Returns the keys of the objects that were set aside.
+pub(crate) async fn set_aside_objects(service: &Service) -> Vec<String> {
+    let s3 = local::sdk::s3(&service.stack.endpoints.s3_url);
+    let listed = s3.list_objects_v2().bucket(BUCKET).send().await.unwrap();
+    listed.contents().iter().map(|object| object.key().unwrap().to_owned()).collect()
+}
+
+/// Moves the clock until the scheduler has replayed all records that were set aside.
+async fn wait_for_replays(service: &Service) {
+    eventually("the scheduler replays the records", async || {
+        service.stack.clock.advance(60_000);
+        set_aside_objects(service).await.is_empty().then_some(())
+    })
+    .await;
+}
+
+/// Returns a dispatcher with the environment that the operator's command has.
+fn operators_dispatcher(service: &Service) -> Dispatcher {
+    let endpoints = &service.stack.endpoints;
+    let queue = |name: &str| local::template::queue_url(&endpoints.sqs_url, name);
+    let var = |name: &str| {
+        Some(match name {
+            "AWS_REGION" => "sa-east-1".to_owned(),
+            "AWS_ACCESS_KEY_ID" => "local".to_owned(),
+            "AWS_SECRET_ACCESS_KEY" => "local-secret".to_owned(),
+            "AWS_ENDPOINT_URL_DYNAMODB" => endpoints.dynamodb_url.clone(),
+            "AWS_ENDPOINT_URL_SQS" => endpoints.sqs_url.clone(),
+            "AWS_ENDPOINT_URL_S3" => endpoints.s3_url.clone(),
+            "TABLE_NAME" => "StateTable".to_owned(),
+            "DELIVERY_QUEUE_URL" => queue("DeliveryQueue"),
+            "ACQUIRER_QUEUE_URL" => queue("AcquirerQueue"),
+            "MAIL_QUEUE_URL" => queue("MailQueue"),
+            "FAILED_RECORDS_BUCKET" => BUCKET.to_owned(),
+            "CHECKOUT_BASE_URL" => format!("{}/checkout", service.base_url),
+            "MED_OUTCOME_NOTICES" => "on".to_owned(),
+            _ => return None,
+        })
+    };
+    Dispatcher::from_vars(&Aws::from_vars(&var).unwrap(), service.stack.clock.clone(), &var).unwrap()
+}
+
+/// Sets the number of created charges in the first account's statistics of all time.
+async fn set_created_count(service: &Service, value: AttributeValue) {
+    let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
+    let update = client.update_item().table_name("StateTable");
+    update
+        .key("pk", AttributeValue::S(format!("rollup#{}", service.scope())))
+        .key("sk", AttributeValue::S("total".to_owned()))
+        .update_expression("SET made = :made")
+        .expression_attribute_values(":made", value)
+        .send()
+        .await
+        .unwrap();
+}
+
+async fn wait_for_created_count(service: &Service, expected: i64) {
+    let rollups = Rollups::new(service.store());
+    eventually("the charges are counted", async || {
+        let sums = rollups.all_time(&service.scope()).await.unwrap();
+        (sums.get(Counter::Created) == expected).then_some(())
+    })
+    .await;
+}
+
+/// Returns the row of a record that failed, if there is one.
+async fn failed_record_row(service: &Service) -> Option<Item> {
+    let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
+    let scan = client.scan().table_name("StateTable").send().await.unwrap();
+    let is_failed = |item: &Item| text(item, "pk").unwrap().starts_with("failed-records#");
+    scan.items.unwrap().into_iter().find(is_failed)
+}
+
+/// Cancels a charge without the fault proxy.
+async fn cancel_directly(service: &Service, charge: &Value) {
+    let charges = Charges::new(service.store());
+    let stored = charges.find(id(charge).parse().ok()).await.unwrap().unwrap();
+    charges.apply(stored, &Command::Cancel, service.stack.clock.now()).await.unwrap();
+}
+
+/// Waits until a webhook about a charge has arrived that has this event type.
+async fn wait_for_webhook(listener: &Listener, event_type: &str, charge: &Value) {
+    eventually("the webhook arrives", async || {
+        let is_about_it = |hook: &crate::support::ReceivedWebhook| {
+            hook.header("x-service-event-type") == event_type
+                && hook.json()["data"]["object"]["id"] == charge["id"]
+        };
+        listener.hooks().iter().any(is_about_it).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn corrupt_statistics_of_an_account_delay_no_webhook_and_are_counted_once_after_their_repair() {
+    let service = Service::start().await;
+    let other = other_account(&service);
+    let (listener, others_listener) = (Listener::start().await, Listener::start().await);
+    let events = ["charge.created", "charge.paid"];
+    service.register_endpoint(&listener.url, &events).await;
+    other.register_endpoint(&others_listener.url, &events).await;
+    service.charge().await;
+    wait_for_created_count(&service, 1).await;
+
+    set_created_count(&service, AttributeValue::S("not a number".to_owned())).await;
+    for number in 0..5 {
+        let charge = service.charge().await;
+        service.sandbox(&charge, "pay", &json!({})).await;
+        let charge = other.new_charge(&format!("order-{number:04}"), &json!({"amount": 1000})).await;
+        let path = format!("/v1/sandbox/charges/{}/pay", id(&charge));
+        other.post(&path, &json!({})).await.expect(200);
+        let paid = Instant::now();
+        wait_for_webhook(&others_listener, "charge.paid", &charge).await;
+        assert!(paid.elapsed() < Duration::from_secs(2), "the webhook took {:?}", paid.elapsed());
+    }
+    others_listener.received(10).await;
+    listener.received(11).await;
+    // A payment does not change the corrupt number.
+    eventually("each creation of a charge is set aside", async || {
+        (set_aside_objects(&service).await.len() == 5).then_some(())
+    })
+    .await;
+
+    let dispatcher = operators_dispatcher(&service);
+    let objects = dispatcher.list_quarantined().await.unwrap();
+    let refused = dispatcher.replay(&objects[0]).await.unwrap_err();
+    assert!(refused.to_string().contains("still can't be read"), "{refused}");
+    set_created_count(&service, AttributeValue::N("1".to_owned())).await;
+    for object in &objects {
+        for _ in 0..2 {
+            dispatcher.replay(object).await.unwrap();
+        }
+        dispatcher.remove(object).await.unwrap();
+    }
+    wait_for_created_count(&service, 6).await;
+    let stats = service.get("/v1/payments/stats").await.expect(200);
+    assert_eq!(stats["totalTransactions"], 6, "{stats}");
+    assert_eq!(service.deliveries("").await.len(), 11, "a replay sends no webhook again");
+    assert_eq!(set_aside_objects(&service).await, [""; 0]);
+}
+
+#[tokio::test]
+async fn statistics_that_can_not_be_written_now_delay_no_webhook_and_are_counted_later() {
+    let service = service_with_fault_proxy().await;
+    let other = other_account(&service);
+    let (listener, others_listener) = (Listener::start().await, Listener::start().await);
+    service.register_endpoint(&listener.url, &["charge.created"]).await;
+    other.register_endpoint(&others_listener.url, &["charge.created"]).await;
+    proxy(&service).inject_where(&format!("rollup#{}", service.scope()), Fault::InternalError);
+    service.charge().await;
+    service.charge().await;
+    other.new_charge("order-0001", &json!({"amount": 1000})).await;
+    listener.received(2).await;
+    others_listener.received(1).await;
+    eventually("the changes are set aside", async || {
+        let objects = set_aside_objects(&service).await;
+        objects.iter().any(|key| key.starts_with("failed-stream-records/temporary/")).then_some(())
+    })
+    .await;
+    assert_eq!(listener.hooks().len(), 2);
+    proxy(&service).reset();
+    wait_for_replays(&service).await;
+    wait_for_created_count(&service, 2).await;
+}
+
+#[tokio::test]
+async fn a_record_that_fails_alone_for_15_minutes_is_set_aside_and_the_scheduler_replays_it() {
+    let service = service_with_fault_proxy().await;
+    let other = other_account(&service);
+    let (listener, others_listener) = (Listener::start().await, Listener::start().await);
+    service.register_endpoint(&listener.url, &["charge.created", "charge.failed"]).await;
+    other.register_endpoint(&others_listener.url, &["charge.created"]).await;
+    let charge = service.charge().await;
+    wait_for_webhook(&listener, "charge.created", &charge).await;
+    wait_for_created_count(&service, 1).await;
+
+    let raw = id(&charge).trim_start_matches("ch_");
+    proxy(&service).inject_where(raw, Fault::InternalError);
+    cancel_directly(&service, &charge).await;
+    let others = other.new_charge("order-0001", &json!({"amount": 1000})).await;
+    eventually("the record's first failure is stored", async || failed_record_row(&service).await).await;
+    assert_eq!(set_aside_objects(&service).await, [""; 0], "it has not failed for 15 minutes");
+
+    service.stack.clock.advance(15 * 60_000);
+    eventually("the record is set aside", async || {
+        let objects = set_aside_objects(&service).await;
+        objects.iter().any(|key| key.starts_with("failed-stream-records/temporary/")).then_some(())
+    })
+    .await;
+    wait_for_webhook(&others_listener, "charge.created", &others).await;
+    assert_eq!(listener.hooks().len(), 1, "the event of the failing record is not published");
+
+    proxy(&service).reset();
+    wait_for_replays(&service).await;
+    wait_for_webhook(&listener, "charge.failed", &charge).await;
+    eventually("the row needs no more replays", async || {
+        let row = failed_record_row(&service).await.unwrap();
+        (!row.contains_key("due_sk")).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_hour_without_the_database_sets_nothing_aside_and_every_event_is_published() {
+    let service = service_with_fault_proxy().await;
+    let listener = Listener::start().await;
+    service.register_endpoint(&listener.url, &["charge.created", "charge.failed"]).await;
+    let mut charges = Vec::new();
+    for _ in 0..5 {
+        charges.push(service.charge().await);
+    }
+    listener.received(5).await;
+    wait_for_created_count(&service, 5).await;
+
+    proxy(&service).reset();
+    proxy(&service).inject_where("", Fault::InternalError);
+    for charge in &charges {
+        cancel_directly(&service, charge).await;
+    }
+    for _ in 0..2 {
+        // The dispatcher's puts: five records, each tried three times by the client of DynamoDB.
+        let puts = || proxy(&service).report().operations.get("PutItem").copied().unwrap_or_default();
+        let before = puts();
+        eventually("the dispatcher fails again", async || (puts() > before + 30).then_some(())).await;
+        service.stack.clock.advance(30 * 60_000);
+    }
+    assert_eq!(set_aside_objects(&service).await, [""; 0], "during the outage");
+    proxy(&service).reset();
+    for charge in &charges {
+        wait_for_webhook(&listener, "charge.failed", charge).await;
+    }
+    wait_for_replays(&service).await;
+    let rollups = Rollups::new(service.store());
+    eventually("the cancelled charges are counted", async || {
+        let sums = rollups.all_time(&service.scope()).await.unwrap();
+        (sums.iter().find(|(name, _)| *name == "s_ca").map(|(_, count)| count) == Some(5)).then_some(())
+    })
+    .await;
+}
