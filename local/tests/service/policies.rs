@@ -407,6 +407,8 @@ fn the_table_of_secrets_has_no_stream_and_a_key_of_its_own() {
     assert!(table["StreamSpecification"].is_null());
     assert_eq!(table["SSESpecification"]["SSEType"], "KMS");
     assert_eq!(table["PointInTimeRecoverySpecification"]["PointInTimeRecoveryEnabled"], true);
-    assert_eq!(table["DeletionProtectionEnabled"], true);
+    let parameter: Value = serde_yaml_ng::from_str("!Ref DeletionProtection").unwrap();
+    assert_eq!(table["DeletionProtectionEnabled"], parameter);
+    assert_eq!(template["Parameters"]["DeletionProtection"]["Default"], "true");
     assert_eq!(template["Resources"]["SecretsKey"]["Properties"]["EnableKeyRotation"], true);
 }
