@@ -4,8 +4,8 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use serde::{Deserialize, Serialize};
 
-/// The address that a request came from, as API Gateway reported it. Headers such as `X-Forwarded-For` are
-/// ignored, because a client can send any value.
+/// The address that a request came from, as API Gateway or the CDN in front of it reported it. Headers such as
+/// `X-Forwarded-For` are ignored, because a client can send any value.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct SourceAddress(Option<IpAddr>);

@@ -140,6 +140,7 @@ mod tests {
     use axum::http::{HeaderMap, Method, Uri};
     use axum::routing::any;
     use serde_json::json;
+    use shared::http::OriginSecrets;
 
     use super::*;
 
@@ -178,7 +179,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_request_id_in_any_script_is_returned_unchanged_in_header_and_body() {
-        let router = shared::http::with_middleware(Router::new());
+        let router = shared::http::with_middleware(Router::new(), OriginSecrets::default());
         let invoke = http_function(router);
         for (sent, is_echoed) in [("pedido nº 7 – 注文", true), ("plain-1", true), ("a\u{85}b", false)] {
             let mut event = event("", false);

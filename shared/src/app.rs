@@ -11,6 +11,7 @@ use crate::api_key::ApiKeys;
 use crate::charge::Charges;
 use crate::clock::Clock;
 use crate::config::{ConfigError, PublicUrls, required};
+use crate::http::OriginSecrets;
 use crate::med::MedCases;
 use crate::refund::Refunds;
 use crate::rollup::Rollups;
@@ -64,16 +65,18 @@ pub struct App {
     pub address_policy: AddressPolicy,
     /// Whether `GET /v1/charges` is served.
     pub charge_list_enabled: bool,
+    /// The secrets of the CDN in front of the API.
+    pub origin: OriginSecrets,
 }
 
 impl App {
     /// Reads `TABLE_NAME`, `API_KEYS_TABLE_NAME`, `CHECKOUT_BASE_URL`, `CHARGE_LIST` (`off` disables the
-    /// list), `SECRETS_TABLE_NAME` (only functions that call banks have it) and the variables of
-    /// [`address_policy`].
+    /// list), `SECRETS_TABLE_NAME` (only functions that call banks have it), and the variables of
+    /// [`address_policy`] and [`OriginSecrets::from_vars`].
     ///
     /// # Errors
     ///
-    /// When one of the first three is not set, or `CHECKOUT_BASE_URL` is not valid.
+    /// When one of the first three is not set, or `CHECKOUT_BASE_URL` or a secret of the CDN is not valid.
     pub fn from_vars(
         aws: &Aws,
         clock: Clock,
@@ -107,6 +110,7 @@ impl App {
             public_urls: PublicUrls::new(&required(var, "CHECKOUT_BASE_URL")?)?,
             address_policy: address_policy(var),
             charge_list_enabled: var("CHARGE_LIST").as_deref() != Some("off"),
+            origin: OriginSecrets::from_vars(var)?,
         })
     }
 

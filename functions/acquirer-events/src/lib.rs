@@ -46,6 +46,7 @@ const MAX_AHEAD_MS: i64 = 60_000;
 
 /// Builds the function's routes.
 pub fn router(app: App) -> Router {
+    let origin = app.origin.clone();
     let routes = Router::new()
         .route("/v1/sandbox/charges/{id}/pay", post(pay))
         .route("/v1/sandbox/charges/{id}/fail", post(fail))
@@ -57,7 +58,7 @@ pub fn router(app: App) -> Router {
         .route("/v1/sandbox/med/cases/{id}/resolve", post(med::resolve))
         .route("/checkout/{raw_id}/card", get(three_d_secure::show).post(three_d_secure::decide))
         .with_state(app);
-    with_middleware(routes)
+    with_middleware(routes, origin)
 }
 
 async fn pay(

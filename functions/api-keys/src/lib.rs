@@ -13,7 +13,7 @@ use shared::api_key::ApiKeys;
 use shared::auth::dashboard::{Dashboard, Member};
 use shared::clock::Clock;
 use shared::config::{ConfigError, required};
-use shared::http::{Problem, RequestContext, with_middleware};
+use shared::http::{OriginSecrets, Problem, RequestContext, with_middleware};
 use shared::store::{Aws, Store};
 
 /// The state of the function. Clones share the AWS clients and the clock.
@@ -25,14 +25,16 @@ pub struct ApiKeysApp {
     pub dashboard: Dashboard,
     /// The clock.
     pub clock: Clock,
+    /// The secrets of the CDN in front of the API.
+    pub origin: OriginSecrets,
 }
 
 impl ApiKeysApp {
-    /// Reads `TABLE_NAME`, `API_KEYS_TABLE_NAME` and `DASHBOARD_TOKEN_SECRET`.
+    /// Reads `TABLE_NAME`, `API_KEYS_TABLE_NAME`, `DASHBOARD_TOKEN_SECRET` and `ORIGIN_SECRETS`.
     ///
     /// # Errors
     ///
-    /// When a variable is not set or the secret is too short.
+    /// When one of the first three is not set, or a secret is too short.
     pub fn from_vars(
         aws: &Aws,
         clock: Clock,
@@ -43,6 +45,7 @@ impl ApiKeysApp {
             api_keys: ApiKeys::new(store.clone(), required(var, "API_KEYS_TABLE_NAME")?),
             dashboard: Dashboard::from_vars(store, var)?,
             clock,
+            origin: OriginSecrets::from_vars(var)?,
         })
     }
 }
@@ -80,6 +83,7 @@ impl FromRequestParts<ApiKeysApp> for KeyManager {
 
 /// Builds the router of the function.
 pub fn router(app: ApiKeysApp) -> Router {
+    let origin = app.origin.clone();
     let routes = Router::new()
         .route("/v1/api-keys", get(keys::list).post(keys::issue))
         .route("/v1/api-keys/{id}", axum::routing::delete(keys::revoke))
@@ -87,5 +91,5 @@ pub fn router(app: ApiKeysApp) -> Router {
         .route("/v1/auth/login", post(auth::log_in))
         .route("/v1/auth/logout", post(auth::log_out))
         .with_state(app);
-    with_middleware(routes)
+    with_middleware(routes, origin)
 }

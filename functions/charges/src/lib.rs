@@ -19,13 +19,14 @@ const IDEMPOTENCY_KEY_CHARS: std::ops::RangeInclusive<usize> = 8..=128;
 
 /// Builds the function's routes. With `CHARGE_LIST=off`, `GET /v1/charges` answers 404.
 pub fn router(app: App) -> Router {
+    let origin = app.origin.clone();
     let charges = if app.charge_list_enabled { post(create).get(list) } else { post(create) };
     let routes = Router::new()
         .route("/v1/charges", charges)
         .route("/v1/pix/charges", post(create_pix))
         .route("/v1/charges/{id}", get(read))
         .with_state(app);
-    with_middleware(routes)
+    with_middleware(routes, origin)
 }
 
 async fn create(

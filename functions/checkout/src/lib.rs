@@ -23,7 +23,7 @@ use domain::time::Timestamp;
 use shared::charge::Charges;
 use shared::clock::Clock;
 use shared::config::{ConfigError, required};
-use shared::http::{Problem, RequestContext, with_middleware};
+use shared::http::{OriginSecrets, Problem, RequestContext, with_middleware};
 use shared::store::{Aws, Store, StoreError};
 
 /// The QR image may be cached, because a charge's code never changes. The lifetime of an hour lets caches
@@ -40,21 +40,23 @@ pub struct Checkout {
     pub charges: Charges,
     /// The time source.
     pub clock: Clock,
+    /// The secrets of the CDN in front of the API.
+    pub origin: OriginSecrets,
 }
 
 impl Checkout {
-    /// Creates the state. Reads the variable `TABLE_NAME`.
+    /// Creates the state. Reads the variables `TABLE_NAME` and `ORIGIN_SECRETS`.
     ///
     /// # Errors
     ///
-    /// When the variable is missing.
+    /// When the first is missing, or a secret of the second is too short.
     pub fn from_vars(
         aws: &Aws,
         clock: Clock,
         var: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, ConfigError> {
         let store = Store::new(aws.dynamodb(), required(var, "TABLE_NAME")?);
-        Ok(Self { charges: Charges::new(store), clock })
+        Ok(Self { charges: Charges::new(store), clock, origin: OriginSecrets::from_vars(var)? })
     }
 
     /// Reads the charge with the raw id in the path: a lower-case UUID with hyphens and without a prefix. Any
@@ -67,12 +69,13 @@ impl Checkout {
 
 /// Builds the function's routes.
 pub fn router(checkout: Checkout) -> Router {
+    let origin = checkout.origin.clone();
     let routes = Router::new()
         .route("/checkout/{raw_id}", get(show))
         .route("/checkout/{raw_id}/qr.png", get(show_qr))
         .route("/checkout/{raw_id}/boleto.pdf", get(show_boleto))
         .with_state(checkout);
-    with_middleware(routes)
+    with_middleware(routes, origin)
 }
 
 async fn show(State(checkout): State<Checkout>, context: RequestContext, raw_id: RawId) -> Response {

@@ -62,6 +62,7 @@ impl FromRef<Med> for CaseEvidence {
 
 /// Builds the function's routes.
 pub fn router(med: Med) -> Router {
+    let origin = med.app.origin.clone();
     let mut routes = Router::new();
     for path in PATHS {
         routes = routes
@@ -72,7 +73,7 @@ pub fn router(med: Med) -> Router {
             .route(&format!("{path}/{{id}}/evidence"), get(list_evidence).post(announce_evidence))
             .route(&format!("{path}/{{id}}/evidence/{{evidence_id}}/complete"), post(complete_evidence));
     }
-    with_middleware(routes.with_state(med))
+    with_middleware(routes.with_state(med), origin)
 }
 
 async fn list(

@@ -28,6 +28,7 @@ use shared::store::StoreError;
 
 /// Builds the function's routes.
 pub fn router(app: App) -> Router {
+    let origin = app.origin.clone();
     let routes = Router::new()
         .route("/v1/payments", post(create).get(list::list))
         .route("/v1/payments/stats", get(stats::stats))
@@ -40,7 +41,7 @@ pub fn router(app: App) -> Router {
         .route("/v1/payments/{id}/refunds", get(refunds::list))
         .route("/v1/payments/{id}/resend-webhook", post(resend::resend_webhook))
         .with_state(app);
-    with_middleware(routes)
+    with_middleware(routes, origin)
 }
 
 /// A charge, shown as a payment. The type exists only so that the text of a 404 says payment instead of

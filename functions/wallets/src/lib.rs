@@ -23,12 +23,13 @@ const NEXT_CURSOR: HeaderName = HeaderName::from_static("x-next-cursor");
 
 /// Builds the function's routes.
 pub fn router(app: App) -> Router {
+    let origin = app.origin.clone();
     let routes = Router::new()
         .route("/v1/wallets", get(list))
         .route("/v1/wallets/balance", get(balance))
         .route("/v1/wallets/transactions", get(statement))
         .with_state(app);
-    with_middleware(routes)
+    with_middleware(routes, origin)
 }
 
 async fn list(Authenticated { app, caller, .. }: Authenticated) -> Result<Response, Problem> {

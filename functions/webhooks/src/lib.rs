@@ -12,6 +12,7 @@ use shared::http::{Problem, RequestContext, with_middleware};
 
 /// Returns the function's routes.
 pub fn router(app: App) -> Router {
+    let origin = app.origin.clone();
     let routes = Router::new()
         .route("/v1/webhooks/endpoints", post(endpoints::register).get(endpoints::list))
         .route(
@@ -29,7 +30,7 @@ pub fn router(app: App) -> Router {
         .route("/v1/events", get(events::list))
         .route("/v1/events/{id}", get(events::read))
         .with_state(app);
-    with_middleware(routes)
+    with_middleware(routes, origin)
 }
 
 /// Needs no authentication: the catalog is the same for every caller.

@@ -86,6 +86,7 @@ fn is_listed(problem: &Problem) -> bool {
         | Problem::CustomerVelocityExceeded
         | Problem::AccountVelocityExceeded
         | Problem::LiveKeyNotAllowed
+        | Problem::CdnBypassed
         | Problem::NotFound { .. }
         | Problem::NoSuchRoute { .. }
         | Problem::IdempotencyKeyReused
@@ -119,6 +120,7 @@ fn constructed(messages: &mut Messages) {
         Problem::UnknownSender,
         Problem::ApiKeyRoleRequired,
         Problem::LiveKeyNotAllowed,
+        Problem::CdnBypassed,
         Problem::NotFound { what: "charge" },
         Problem::NoSuchRoute { method: "GET".to_owned(), path: "/v2".to_owned() },
         Problem::IdempotencyKeyReused,
@@ -436,6 +438,7 @@ async fn every_error_message_reads_as_listed() {
       401 unauthorized: The notification could not be authenticated. Check the registered URL, the client certificate and the source address, and for a MED notice its `X-Signature`.
       403 API_KEY_ROLE_REQUIRED: Only an OWNER or ADMIN of the account can issue, rotate or revoke API keys.
       403 live_key_not_allowed: Sandbox routes simulate the acquirer of test charges. Use an ak_test_ key.
+      403 cdn_required: This host is not open to clients. Send requests to the public host of the API.
       404 not_found: There is no such charge in this account and mode (test or live). Check the id and the key.
       404 not_found: There is no route GET /v2. Check the method and the path.
       409 idempotency_key_reused: This idempotency key was used with a different body. Use a new key for a new request.

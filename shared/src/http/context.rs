@@ -5,12 +5,12 @@ use std::convert::Infallible;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use axum::extract::{FromRequestParts, MatchedPath, Request};
+use axum::extract::{FromRequestParts, MatchedPath, Request, State};
 use axum::http::header::{CACHE_CONTROL, HeaderMap, STRICT_TRANSPORT_SECURITY, X_CONTENT_TYPE_OPTIONS};
 use axum::http::request::Parts;
 use axum::http::{Extensions, HeaderValue, Uri};
 use axum::middleware::Next;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use lambda_http::request::RequestContext as ApiGateway;
 use secrecy::SecretString;
 use uuid::Uuid;
@@ -19,6 +19,7 @@ use domain::source_address::SourceAddress;
 
 use super::accept::Accept;
 use super::intake::Query;
+use super::origin::OriginSecrets;
 use super::problem::Problem;
 
 const X_REQUEST_ID: &str = "x-request-id";
@@ -136,12 +137,12 @@ struct KnownCaller {
 }
 
 impl RequestContext {
-    fn of(headers: &HeaderMap, uri: &Uri, extensions: &Extensions) -> Self {
+    fn of(headers: &HeaderMap, uri: &Uri, extensions: &Extensions, origin: &OriginSecrets) -> Self {
         Self {
             id: RequestId::of(headers),
             headers: ClientHeaders::of(headers),
             query: Query::parse(uri.query()),
-            source: source_of(extensions),
+            source: origin.source_of(headers, peer_of(extensions)),
             caller: Arc::new(OnceLock::new()),
         }
     }
@@ -153,9 +154,9 @@ impl RequestContext {
     }
 }
 
-/// Returns the address of the client as API Gateway reports it. Headers such as `X-Forwarded-For` are
-/// ignored, because a client can send any value.
-fn source_of(extensions: &Extensions) -> SourceAddress {
+/// Returns the address that connected to API Gateway. Headers such as `X-Forwarded-For` are ignored, because a
+/// client can send any value.
+fn peer_of(extensions: &Extensions) -> SourceAddress {
     match extensions.get() {
         Some(ApiGateway::ApiGatewayV2(context)) => SourceAddress::parse(context.http.source_ip.as_deref()),
         _ => SourceAddress::default(),
@@ -166,7 +167,8 @@ impl<S: Sync> FromRequestParts<S> for RequestContext {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Infallible> {
-        let new = || Self::of(&parts.headers, &parts.uri, &parts.extensions);
+        let origin = OriginSecrets::default();
+        let new = || Self::of(&parts.headers, &parts.uri, &parts.extensions, &origin);
         Ok(parts.extensions.get().cloned().unwrap_or_else(new))
     }
 }
@@ -183,12 +185,17 @@ pub fn problem_response(headers: &HeaderMap, problem: &Problem) -> Response {
 /// The middleware of all functions. It builds the request's context, renders errors, sets the headers that
 /// every response has, and logs the request. The log contains the route, such as `/v1/charges/{id}`. It never
 /// contains the path, because the path of a bank's notification contains a token.
-pub(super) async fn wrap_request(mut request: Request, next: Next) -> Response {
-    let context = RequestContext::of(request.headers(), request.uri(), request.extensions());
+pub(super) async fn wrap_request(
+    State(origin): State<OriginSecrets>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let context = RequestContext::of(request.headers(), request.uri(), request.extensions(), &origin);
+    let admitted = origin.admit(request.headers());
     let method = request.method().clone();
     let route = request.extensions().get::<MatchedPath>().cloned();
     request.extensions_mut().insert(context.clone());
-    let mut response = next.run(request).await;
+    let mut response = if admitted { next.run(request).await } else { Problem::CdnBypassed.into_response() };
     if let Some(problem) = response.extensions_mut().remove::<Problem>() {
         response = problem.respond(&context.id);
     }

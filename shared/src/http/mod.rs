@@ -7,6 +7,7 @@ mod context;
 mod created;
 mod intake;
 pub mod json;
+mod origin;
 mod path;
 mod problem;
 
@@ -15,6 +16,7 @@ pub use context::{ClientHeaders, RateLimit, RequestContext, RequestId, problem_r
 pub use created::Created;
 pub use intake::{Fields, JsonBody, Object, Query, RawBody};
 pub use json::{JsonObject, JsonValue};
+pub use origin::OriginSecrets;
 pub use path::{IdPair, IdPath};
 pub use problem::{Detail, Problem};
 
@@ -33,15 +35,16 @@ pub fn csp_source(text: &str) -> String {
 
 /// Adds the middleware that all functions share to a router. Every response gets `X-Request-Id`. Every
 /// [`Problem`] is sent as the JSON error body (contract: Errors), also for an unknown route, a wrong method
-/// or a panic. Responses to authenticated requests get the rate-limit headers.
-pub fn with_middleware(routes: Router) -> Router {
+/// or a panic. Responses to authenticated requests get the rate-limit headers. Requests that `origin` does not
+/// admit get a 403 on every path.
+pub fn with_middleware(routes: Router, origin: OriginSecrets) -> Router {
     routes
         .fallback(no_such_route)
         .method_not_allowed_fallback(no_such_route)
         .layer(CatchPanicLayer::custom(|_panic| {
             Problem::Internal("a handler panicked".to_owned()).into_response()
         }))
-        .layer(axum::middleware::from_fn(context::wrap_request))
+        .layer(axum::middleware::from_fn_with_state(origin, context::wrap_request))
 }
 
 async fn no_such_route(method: axum::http::Method, uri: axum::http::Uri) -> Problem {

@@ -64,6 +64,8 @@ pub enum Problem {
     /// 403 `live_key_not_allowed`: a live key was sent to a sandbox route. The caller of such a route acts as
     /// the acquirer.
     LiveKeyNotAllowed,
+    /// 403 `cdn_required`: the request did not pass the CDN in front of the API.
+    CdnBypassed,
     /// 404 `not_found`: no such resource in the caller's account and mode.
     NotFound {
         /// The kind of resource, such as `charge` or `webhook endpoint`.
@@ -173,7 +175,8 @@ impl Problem {
             Self::ApiKeyRoleRequired
             | Self::CustomerVelocityExceeded
             | Self::AccountVelocityExceeded
-            | Self::LiveKeyNotAllowed => StatusCode::FORBIDDEN,
+            | Self::LiveKeyNotAllowed
+            | Self::CdnBypassed => StatusCode::FORBIDDEN,
             Self::NotFound { .. } | Self::NoSuchRoute { .. } => StatusCode::NOT_FOUND,
             Self::IdempotencyKeyReused | Self::EvidenceNotUploaded | Self::EvidenceSizeMismatch { .. } => {
                 StatusCode::CONFLICT
@@ -216,7 +219,8 @@ impl Problem {
             Self::ApiKeyRoleRequired
             | Self::CustomerVelocityExceeded
             | Self::AccountVelocityExceeded
-            | Self::LiveKeyNotAllowed => "permission_error",
+            | Self::LiveKeyNotAllowed
+            | Self::CdnBypassed => "permission_error",
             Self::NotFound { .. } | Self::NoSuchRoute { .. } => "not_found_error",
             Self::IdempotencyKeyReused | Self::EvidenceNotUploaded | Self::EvidenceSizeMismatch { .. } => {
                 "conflict_error"
@@ -240,6 +244,7 @@ impl Problem {
             Self::CustomerVelocityExceeded => "fraud.customer_velocity_exceeded",
             Self::AccountVelocityExceeded => "fraud.account_velocity_exceeded",
             Self::LiveKeyNotAllowed => "live_key_not_allowed",
+            Self::CdnBypassed => "cdn_required",
             Self::NotFound { .. } | Self::NoSuchRoute { .. } => "not_found",
             Self::IdempotencyKeyReused => "idempotency_key_reused",
             Self::EvidenceNotUploaded => "EVIDENCE_NOT_UPLOADED",
@@ -295,6 +300,9 @@ impl Problem {
             }
             Self::LiveKeyNotAllowed => {
                 "Sandbox routes simulate the acquirer of test charges. Use an ak_test_ key.".to_owned()
+            }
+            Self::CdnBypassed => {
+                "This host is not open to clients. Send requests to the public host of the API.".to_owned()
             }
             Self::NotFound { what } => format!("There is no such {what} in this account and mode (test or live). Check the id and the key."),
             Self::NoSuchRoute { method, path } => format!("There is no route {method} {path}. Check the method and the path."),
@@ -353,6 +361,7 @@ impl Problem {
             | Self::CustomerVelocityExceeded
             | Self::AccountVelocityExceeded
             | Self::LiveKeyNotAllowed
+            | Self::CdnBypassed
             | Self::NotFound { .. }
             | Self::NoSuchRoute { .. }
             | Self::IdempotencyKeyReused

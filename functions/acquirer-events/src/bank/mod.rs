@@ -23,7 +23,7 @@ use axum::routing::post;
 use shared::acquirer::configuration::AccountAcquirers;
 use shared::clock::Clock;
 use shared::config::{ConfigError, required};
-use shared::http::with_middleware;
+use shared::http::{OriginSecrets, with_middleware};
 use shared::med::MedCases;
 use shared::store::{Aws, Store};
 
@@ -75,5 +75,6 @@ pub fn router(bank: BankNotifications) -> Router {
         .route("/v1/acquirer-events/{account}/{token}/pix", post(pix::receive))
         .route("/v1/acquirer-events/{account}/{token}/med", post(med::receive))
         .with_state(bank);
-    with_middleware(routes)
+    // Banks connect to hosts of their own, which no CDN serves.
+    with_middleware(routes, OriginSecrets::default())
 }
