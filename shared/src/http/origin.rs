@@ -21,7 +21,7 @@ const VIEWER_ADDRESS: &str = "x-viewer-address";
 /// The environment variable with the valid secrets.
 const ORIGIN_SECRETS: &str = "ORIGIN_SECRETS";
 
-/// The shortest secret, in bytes. A secret that CloudFormation left unresolved or empty is refused.
+/// The shortest secret, in bytes. An empty secret would admit requests without the header.
 const MIN_SECRET_BYTES: usize = 32;
 
 /// The secrets by which a CDN shows that a request passed it. During a rotation two are valid. Without secrets
