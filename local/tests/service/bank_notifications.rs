@@ -345,3 +345,26 @@ async fn a_notification_whose_rows_cannot_be_stored_is_answered_503_and_can_be_r
         assert!(fixture.find(&format!("E{number}")).await.is_some(), "{number}");
     }
 }
+
+#[tokio::test]
+async fn the_api_of_merchants_refuses_notifications() {
+    let service = Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await;
+    // The route `$default` of that API invokes this function. The service on this machine has one port for all
+    // APIs, so the test invokes the function itself.
+    let default = service.stack.functions.get("CheckoutFunction").unwrap().clone();
+    for suffix in ["", "/pix", "/med"] {
+        let path = format!("/v1/acquirer-events/{}/token{suffix}", service.scope().account);
+        let event = json!({
+            "version": "2.0", "routeKey": "$default", "rawPath": path, "rawQueryString": "",
+            "headers": {"host": "localhost", "content-type": "application/json"},
+            "requestContext": {
+                "http": {"method": "POST", "path": path, "protocol": "HTTP/1.1", "sourceIp": "192.0.2.1", "userAgent": ""},
+                "requestId": "r", "stage": "$default", "time": "", "timeEpoch": 0
+            },
+            "body": "{}",
+            "isBase64Encoded": false,
+        });
+        let answer = default(event).await.unwrap();
+        assert_eq!(answer["statusCode"], 404, "{answer}");
+    }
+}
