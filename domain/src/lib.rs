@@ -30,6 +30,7 @@ pub mod payout;
 pub mod pix_key;
 pub mod pt_br;
 pub mod refund;
+pub mod request_id;
 pub mod retention;
 pub mod rollup;
 pub mod row;

@@ -341,8 +341,14 @@ async fn lists_among(payments: usize) {
         })
         .await;
     }
-    let origin =
-        Origin { scope: template.scope, row: "charge#1".to_owned(), version: 1, at: stack.clock.now() };
+    let origin = Origin {
+        scope: template.scope,
+        row: "charge#1".to_owned(),
+        version: 1,
+        at: stack.clock.now(),
+        request_id: None,
+        charge: None,
+    };
     let event = Event::canonical(EventType::ChargePaid, &origin, json!({})).unwrap();
     let began = Instant::now();
     let failed = [1, payments / 2, payments - 2];

@@ -156,6 +156,7 @@ mod tests {
     use domain::ids::{Fingerprint, MedCaseId};
     use domain::med::Decision;
     use domain::refund::RefundOutcome;
+    use domain::request_id::StoredRequestId;
     use domain::source_address::SourceAddress;
     use domain::webhook::signature::EndpointSecret;
 
@@ -166,6 +167,7 @@ mod tests {
             settings: AccountSettings::new("Loja", "Recife"),
             fingerprint: Fingerprint::of(&SecretString::from("ak_test_1")),
             source: SourceAddress::parse(Some("203.0.113.9")),
+            request_id: StoredRequestId::new("order-17"),
         }
     }
 

@@ -1,9 +1,16 @@
 //! Configures logging. `RUST_LOG` selects the log lines. A deployed function writes them to standard output
 //! as JSON.
 
-use tracing::{Level, Subscriber};
+use std::process::ExitCode;
+
+use lambda_http::{Context, Error};
+use tracing::instrument::Instrumented;
+use tracing::{Event, Instrument, Level, Subscriber};
 use tracing_subscriber::filter::{FilterExt, filter_fn};
+use tracing_subscriber::fmt::format::{JsonFields, Writer};
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields, MakeWriter};
 use tracing_subscriber::layer::{Filter, SubscriberExt};
+use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, fmt};
 
@@ -45,11 +52,70 @@ fn without_library_details<S: Subscriber>(requested: EnvFilter) -> impl Filter<S
     }))
 }
 
-/// Starts logging. Two rules apply to all log lines. A failure is logged once, where it is handled. Bodies,
-/// API keys, tokens and whole documents are never logged.
-pub fn start() {
-    let lines = fmt::layer().json().with_current_span(false).without_time();
-    tracing_subscriber::registry().with(lines.with_filter(filter("info"))).init();
+/// Starts logging, then runs a deployed function. If the function can't start, for example because a variable
+/// is missing, this logs why, and the process exits with an error.
+///
+/// Two rules apply to all log lines. A failure is logged once, where it is handled. Bodies, API keys, tokens,
+/// e-mail addresses and whole documents are never logged.
+pub async fn run(function: impl Future<Output = Result<(), Error>>) -> ExitCode {
+    tracing_subscriber::registry().with(json_lines(std::io::stdout).with_filter(filter("info"))).init();
+    match function.await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!(%error, "the function can't start");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Adds the id of an invocation to all log lines of `work`.
+pub fn in_invocation<F: Future>(context: &Context, work: F) -> Instrumented<F> {
+    // Enabled at every log level, so that error lines have the id too.
+    work.instrument(tracing::error_span!("invocation", aws_request_id = context.request_id))
+}
+
+/// Returns the layer that writes log lines as JSON.
+fn json_lines<S, W>(writer: W) -> fmt::Layer<S, JsonFields, JsonLine, W>
+where
+    S: Subscriber + for<'span> LookupSpan<'span>,
+    W: for<'writer> MakeWriter<'writer> + 'static,
+{
+    fmt::layer().fmt_fields(JsonFields::new()).event_format(JsonLine).with_writer(writer)
+}
+
+/// Formats a log line as one flat JSON object: level, target, the fields of the spans around the event, such as
+/// `request_id`, and the fields of the event. The format of the library nests them, so that a query would need
+/// another name for the same field of a span and of an event.
+struct JsonLine;
+
+impl<S> FormatEvent<S, JsonFields> for JsonLine
+where
+    S: Subscriber + for<'span> LookupSpan<'span>,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, JsonFields>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> std::fmt::Result {
+        let metadata = event.metadata();
+        write!(writer, r#"{{"level":"{}","target":"{}""#, metadata.level(), metadata.target())?;
+        for span in context.event_scope().into_iter().flatten() {
+            if let Some(fields) = span.extensions().get::<FormattedFields<JsonFields>>() {
+                write_members(&mut writer, &fields.fields)?;
+            }
+        }
+        let mut fields = String::new();
+        context.field_format().format_fields(Writer::new(&mut fields), event)?;
+        write_members(&mut writer, &fields)?;
+        writer.write_str("}\n")
+    }
+}
+
+/// Writes the members of a JSON object, each after a comma.
+fn write_members(writer: &mut Writer<'_>, object: &str) -> std::fmt::Result {
+    let members = object.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).unwrap_or_default();
+    if members.is_empty() { Ok(()) } else { write!(writer, ",{members}") }
 }
 
 #[cfg(test)]
@@ -90,5 +156,24 @@ mod tests {
         let text = String::from_utf8(output.0.lock().unwrap().clone()).unwrap();
         assert!(!text.contains("secret"), "{text}");
         assert!(text.contains("a warning") && text.contains("a line of ours"), "{text}");
+    }
+
+    #[test]
+    fn a_line_is_one_flat_json_object_with_the_fields_of_its_spans() {
+        let output = Output::default();
+        let writer = output.clone();
+        let log = tracing_subscriber::registry().with(json_lines(move || writer.clone()));
+        tracing::subscriber::with_default(log, || {
+            let span = tracing::error_span!("request", request_id = "a\"b", aws_request_id = None::<&str>);
+            let _entered = span.enter();
+            tracing::error!(charge = "ch_1", status = 201, "it's \"done\"");
+            tracing::info_span!("empty").in_scope(|| tracing::info!("no fields"));
+        });
+        let text = String::from_utf8(output.0.lock().unwrap().clone()).unwrap();
+        let lines = [
+            r#"{"level":"ERROR","target":"shared::log::tests","request_id":"a\"b","charge":"ch_1","message":"it's \"done\"","status":201}"#,
+            r#"{"level":"INFO","target":"shared::log::tests","request_id":"a\"b","message":"no fields"}"#,
+        ];
+        assert_eq!(text.lines().collect::<Vec<_>>(), lines);
     }
 }

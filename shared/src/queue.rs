@@ -16,6 +16,7 @@ use aws_sdk_sqs::types::SendMessageBatchRequestEntry;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
+use tracing::Instrument;
 
 /// The most messages that one `SendMessageBatch` accepts.
 const BATCH: usize = 10;
@@ -138,12 +139,13 @@ where
     let mut messages = HashMap::new();
     for message in batch.records {
         let (work, message_id) = (work.clone(), message.message_id.clone());
-        let attempt = attempts.spawn(async move {
+        let attempt = async move {
             match read(&message) {
                 Ok(read) => work(read).await,
                 Err(error) => Err(E::from(error)),
             }
-        });
+        };
+        let attempt = attempts.spawn(attempt.in_current_span());
         messages.insert(attempt.id(), message_id);
     }
     let mut response = SqsEventResponse::default();

@@ -436,6 +436,7 @@ async fn an_operator_opens_an_account_adds_users_and_sets_its_limits() {
         [
             "account.open",
             "user.add",
+            "user.log-in",
             "api-key.issue",
             "account.set-rate-limit",
             "account.set-charge-expiry",
@@ -446,6 +447,7 @@ async fn an_operator_opens_an_account_adds_users_and_sets_its_limits() {
             "api-key.revoke",
             "user.set-role",
             "user.reset-password",
+            "user.log-in",
             "user.remove",
         ]
     );

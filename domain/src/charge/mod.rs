@@ -30,6 +30,7 @@ use crate::calendar::Day;
 use crate::ids::{AcquirerPaymentId, ChargeId, ConnectionId, Scope, Scoped};
 use crate::money::{Amount, Currency};
 use crate::payment_method::PaymentMethod;
+use crate::request_id::StoredRequestId;
 use crate::row::{Indexes, Key, Replaceable, Row, sortable};
 use crate::tax_id::{Document, TaxId};
 use crate::time::Timestamp;
@@ -188,6 +189,9 @@ pub struct Charge {
     /// Hash of the normalised request. It distinguishes a repeated request from another request with the same
     /// idempotency key.
     pub request_hash: String,
+    /// The request that created the charge. `None`: an earlier version stored the row.
+    #[serde(default, rename = "rid", skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<StoredRequestId>,
     /// When the charge was created.
     #[serde(with = "domain::time::millis")]
     pub created_at: Timestamp,

@@ -39,6 +39,7 @@ pub(crate) fn waiting() -> Charge {
         pix_expires_in_seconds: None,
         payment_details: None,
         request_hash: "0".repeat(32),
+        request_id: None,
         created_at: at(0),
         updated_at: at(0),
         applied_payment: None,

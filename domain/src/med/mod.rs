@@ -22,6 +22,7 @@ use crate::audit::Actor;
 use crate::charge::{Charge, Disputes, FundsError, MedBlock, MedStatus, TransactionStatus, transition};
 use crate::ids::{MedCaseId, PostingId, Scope, Scoped};
 use crate::money::{Amount, Currency, MinorUnits};
+use crate::request_id::StoredRequestId;
 use crate::row::{Indexes, Key, Row, sortable};
 use crate::text;
 use crate::time::Timestamp;
@@ -233,6 +234,9 @@ pub struct MedCase {
     /// When the case ended.
     #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
     pub closed_at: Option<Timestamp>,
+    /// The request that created the charge. `None`: an earlier version stored the charge's row.
+    #[serde(default, rename = "rid", skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<StoredRequestId>,
     /// When the case was opened.
     #[serde(with = "domain::time::millis")]
     pub created_at: Timestamp,
@@ -422,6 +426,7 @@ impl MedCase {
             money_outcome: None,
             withdrawn: false,
             closed_at: None,
+            request_id: charge.request_id.clone(),
             created_at: now,
             published_updates: Vec::new(),
             updated_at: now,

@@ -20,6 +20,7 @@ use crate::ids::{AcquirerPaymentId, ChargeId, ConnectionId, PostingId, RefundId,
 use crate::money::{Amount, Currency, MinorUnits, MoneyError};
 use crate::payment_method::PaymentMethod;
 use crate::pix_key::PixKey;
+use crate::request_id::StoredRequestId;
 use crate::row::{Indexes, Key, Row};
 use crate::time::Timestamp;
 use crate::wallet::{CaseClawback, Cause, Posting, RefundShare, RefundStrategy, Subject, rules};
@@ -147,6 +148,10 @@ pub struct Refund {
     /// Hash of the normalised request. It distinguishes a repeated request from another request with the same
     /// idempotency key.
     pub request_hash: String,
+    /// The request that created the refund, or the charge if no request created the refund. `None`: an earlier
+    /// version stored the row.
+    #[serde(default, rename = "rid", skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<StoredRequestId>,
     /// Fields of the charge after the refund's latest change.
     #[serde(rename = "transaction")]
     pub charge: RefundedCharge,
@@ -334,6 +339,7 @@ impl Refund {
             third_party: plan.third_party,
             limited_on: plan.limit.map(|_| Day::of(now)),
             request_hash: plan.request_hash,
+            request_id: charge.request_id.clone(),
             charge: RefundedCharge::of(charge.status, &next)?,
             created_at: now,
             started_at: None,

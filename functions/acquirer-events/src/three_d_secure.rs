@@ -18,7 +18,7 @@ use domain::pt_br;
 use domain::time::Timestamp;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use shared::app::App;
-use shared::http::{Problem, RequestContext, csp_source};
+use shared::http::{Problem, csp_source};
 
 const STYLE: &str = include_str!("three_d_secure.css");
 
@@ -39,12 +39,12 @@ const DECLINED_CODE: &str = "authentication_failed";
 type RawId = Result<Path<String>, PathRejection>;
 
 /// Serves `GET /checkout/{raw_id}/card`.
-pub(crate) async fn show(State(app): State<App>, context: RequestContext, raw_id: RawId) -> Response {
+pub(crate) async fn show(State(app): State<App>, raw_id: RawId) -> Response {
     let now = app.clock.now();
     match find(&app, raw_id).await {
         Ok(Some(charge)) => page(&charge.read_at(now), now),
         Ok(None) => not_found(),
-        Err(problem) => unavailable(&context, &problem),
+        Err(problem) => unavailable(&problem),
     }
 }
 
@@ -52,7 +52,6 @@ pub(crate) async fn show(State(app): State<App>, context: RequestContext, raw_id
 /// the charge's status no longer allows changes nothing.
 pub(crate) async fn decide(
     State(app): State<App>,
-    context: RequestContext,
     raw_id: RawId,
     form: Result<RawForm, RawFormRejection>,
 ) -> Response {
@@ -72,7 +71,7 @@ pub(crate) async fn decide(
         Ok(_) | Err(Problem::Unprocessable(_)) => {
             (StatusCode::SEE_OTHER, [(header::LOCATION, HeaderValue::from_static("card"))]).into_response()
         }
-        Err(problem) => unavailable(&context, &problem),
+        Err(problem) => unavailable(&problem),
     }
 }
 
@@ -199,8 +198,8 @@ fn not_found() -> Response {
     framed(StatusCode::NOT_FOUND, "Cobrança não encontrada", None, &content)
 }
 
-fn unavailable(context: &RequestContext, problem: &Problem) -> Response {
-    tracing::error!(request_id = %context.id, ?problem, "the 3-D Secure page failed");
+fn unavailable(problem: &Problem) -> Response {
+    tracing::error!(?problem, "the 3-D Secure page failed");
     let body = html! {
         h1 { "Página indisponível no momento" }
         p { "Nada foi decidido. Tente de novo em alguns segundos." }

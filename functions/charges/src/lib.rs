@@ -67,6 +67,7 @@ async fn create_by(
         now,
     )
     .await?;
+    context.set_charge(created.get().id);
     Ok(created.respond(ChargeView::new(created.get(), &app.public_urls, QrImage::Inline)))
 }
 

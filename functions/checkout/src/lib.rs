@@ -23,7 +23,7 @@ use domain::time::Timestamp;
 use shared::charge::Charges;
 use shared::clock::Clock;
 use shared::config::{ConfigError, required};
-use shared::http::{OriginSecrets, Problem, RequestContext, with_middleware};
+use shared::http::{OriginSecrets, Problem, with_middleware};
 use shared::store::{Aws, Store, StoreError};
 
 /// The QR image may be cached, because a charge's code never changes. The lifetime of an hour lets caches
@@ -78,10 +78,10 @@ pub fn router(checkout: Checkout) -> Router {
     with_middleware(routes, origin)
 }
 
-async fn show(State(checkout): State<Checkout>, context: RequestContext, raw_id: RawId) -> Response {
+async fn show(State(checkout): State<Checkout>, raw_id: RawId) -> Response {
     let found = checkout.find(raw_id).await;
     if let Err(error) = &found {
-        tracing::error!(request_id = %context.id, %error, "the charge of a checkout page can't be read");
+        tracing::error!(%error, "the charge of a checkout page can't be read");
     }
     page_of(found, checkout.clock.now())
 }

@@ -34,6 +34,7 @@ use domain::ids::{ResendId, Scope};
 use domain::med::MedCase;
 use domain::payout::Payout;
 use domain::refund::Refund;
+use domain::request_id::StoredRequestId;
 use domain::rollup::{RollupChange, rollup_change};
 use domain::row::{Key, Row as _};
 use shared::WorkError;
@@ -52,6 +53,7 @@ use shared::webhook::queue::{DeliveryMessage, DeliveryQueue};
 use shared::webhook::resend::Resend;
 use tokio::sync::{Mutex, OnceCell, Semaphore};
 use tokio::task::JoinSet;
+use tracing::{Instrument, field};
 
 use self::quarantine::Cause;
 
@@ -259,11 +261,12 @@ impl Dispatcher {
         let mut work = JoinSet::new();
         for (sequence_number, events, resend) in changes {
             let (dispatcher, endpoints, slots) = (self.clone(), endpoints.clone(), Arc::clone(&slots));
-            work.spawn(async move {
+            let publish = async move {
                 let _slot = slots.acquire().await;
                 let done = dispatcher.publish(&events, resend, &endpoints).await;
                 (sequence_number, done)
-            });
+            };
+            work.spawn(publish.in_current_span());
         }
         let mut failed = Vec::new();
         for (sequence_number, done) in work.join_all().await {
@@ -286,6 +289,7 @@ impl Dispatcher {
             // `commit` does not read an existing row, so an existing row that can't be parsed causes no
             // failure.
             let _inserted_or_existing = self.store.commit(vec![Write::insert(event)?]).await?;
+            log_published(event);
             let now = self.clock.now();
             if let Some(until) = resend.and_then(|_| event.needed_until(now)) {
                 self.store.extend_ttl(&event.key(), until).await?;
@@ -308,10 +312,11 @@ impl Dispatcher {
         let mut work = JoinSet::new();
         for (sequence_number, audit) in audits {
             let (store, slots) = (self.store.clone(), Arc::clone(&slots));
-            work.spawn(async move {
+            let record = async move {
                 let _slot = slots.acquire().await;
                 (sequence_number, store.insert(&audit).await)
-            });
+            };
+            work.spawn(record.in_current_span());
         }
         let mut failed = Vec::new();
         for (sequence_number, written) in work.join_all().await {
@@ -424,6 +429,18 @@ impl Dispatcher {
         }
         Ok(StreamActions::default())
     }
+}
+
+/// Logs a published event. A repeated stream record repeats the line.
+fn log_published(event: &Event) {
+    tracing::info!(
+        event = %event.id,
+        types = event.types.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(","),
+        charge = event.charge.map(field::display),
+        scope = %event.scope,
+        request_id = event.request_id.as_ref().map(StoredRequestId::as_str),
+        "event published"
+    );
 }
 
 /// Sends messages. Returns those that were not sent.

@@ -1,18 +1,24 @@
 //! Entry point of the Lambda function. The logic is in the library.
 
+use std::process::ExitCode;
+
 use aws_lambda_events::dynamodb::Event;
 use event_dispatcher::Dispatcher;
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 use shared::clock::Clock;
+use shared::log::in_invocation;
 use shared::store::Aws;
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Error> {
-    shared::log::start();
+async fn main() -> ExitCode {
+    shared::log::run(serve()).await
+}
+
+async fn serve() -> Result<(), Error> {
     let var = |name: &str| std::env::var(name).ok();
     let dispatcher = &Dispatcher::from_vars(&Aws::from_vars(&var)?, Clock::default(), &var)?;
     lambda_runtime::run(service_fn(|event: LambdaEvent<Event>| async move {
-        Ok::<_, Error>(dispatcher.handle(event.payload).await)
+        Ok::<_, Error>(in_invocation(&event.context, dispatcher.handle(event.payload)).await)
     }))
     .await
 }

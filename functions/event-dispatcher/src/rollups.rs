@@ -10,6 +10,7 @@ use shared::rollup::Rollups;
 use shared::store::StoreError;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
+use tracing::Instrument;
 
 use crate::quarantine::Cause;
 use crate::{Dispatcher, Failure};
@@ -31,10 +32,11 @@ impl Dispatcher {
         for changes in by_scope.into_values() {
             let (rollups, clock, permits) =
                 (Rollups::new(self.store.clone()), self.clock.clone(), Arc::clone(&permits));
-            tasks.spawn(async move {
+            let count = async move {
                 let _permit = permits.acquire().await;
                 count_scope(&rollups, &clock, changes).await
-            });
+            };
+            tasks.spawn(count.in_current_span());
         }
         tasks.join_all().await.into_iter().flatten().collect()
     }

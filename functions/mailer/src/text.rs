@@ -280,6 +280,7 @@ mod tests {
             money_outcome: None,
             withdrawn: false,
             closed_at: None,
+            request_id: None,
             published_updates: Vec::new(),
             created_at: at("2026-11-21T18:04:05Z"),
             updated_at: at("2026-11-21T18:04:05Z"),

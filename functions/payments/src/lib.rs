@@ -22,7 +22,7 @@ use shared::charge::ChargePath;
 use shared::charge::payment::request::NewPayment;
 use shared::charge::payment::view::{CreatedPaymentView, DocumentView, PaymentView};
 use shared::extract::{Authenticated, CallerOwned, ScopedResource};
-use shared::http::{JsonBody, Problem, with_middleware};
+use shared::http::{JsonBody, Problem, RequestContext, with_middleware};
 use shared::services::{IdempotencyNamespace, cancel_charge, create_charge};
 use shared::store::StoreError;
 
@@ -66,11 +66,13 @@ impl ScopedResource for Payment {
 
 async fn create(
     Authenticated { app, caller, now }: Authenticated,
+    context: RequestContext,
     JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
     let NewPayment { idempotency_key, charge: request } = NewPayment::parse(&body, &app.address_policy)?;
     let key = (IdempotencyNamespace::Payments, idempotency_key.as_str());
     let created = create_charge(app.charge_creation(), &caller, key, request, now).await?;
+    context.set_charge(created.get().id);
     Ok(created.respond(CreatedPaymentView::new(created.get())))
 }
 

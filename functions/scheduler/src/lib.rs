@@ -29,6 +29,7 @@ use shared::wallet::counters::{self, CounterRow};
 use shared::webhook::delivery::{Abandonment, Deliveries, Delivery, NEXT_LOOK_SECONDS, counted_scope};
 use shared::webhook::queue::{DeliveryMessage, DeliveryQueue};
 use tokio::task::JoinSet;
+use tracing::Instrument;
 
 /// The maximum number of pages of due rows that one run reads from a shard. The next run, a minute later,
 /// reads the rest.
@@ -109,7 +110,7 @@ impl Scheduler {
         let mut shards = JoinSet::new();
         for shard in 0..DUE_SHARDS {
             let scheduler = self.clone();
-            shards.spawn(async move { scheduler.run_shard(shard).await });
+            shards.spawn(async move { scheduler.run_shard(shard).await }.in_current_span());
         }
         let mut processed: usize = 0;
         for shard in shards.join_all().await {
@@ -157,7 +158,7 @@ impl Scheduler {
         let mut rows = JoinSet::new();
         for due in due {
             let scheduler = self.clone();
-            rows.spawn(async move { scheduler.process_row(&due, now).await });
+            rows.spawn(async move { scheduler.process_row(&due, now).await }.in_current_span());
         }
         let (mut deliveries, mut acquirer_messages) = (Vec::new(), Vec::new());
         let mut processed: usize = 0;

@@ -5,10 +5,11 @@
 //! each event is posted at least once, and may be posted twice.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use aws_lambda_events::sqs::SqsEvent;
 use aws_lambda_events::streams::SqsEventResponse;
+use domain::request_id::StoredRequestId;
 use domain::time::Timestamp;
 use domain::webhook::event_type::Family;
 use domain::webhook::schedule;
@@ -28,6 +29,7 @@ use shared::webhook::endpoint::{Endpoint, Endpoints};
 use shared::webhook::event::Event;
 use shared::webhook::override_secret::OverrideSecrets;
 use shared::webhook::queue::{DeliveryMessage, DeliveryQueue};
+use tracing::field;
 
 use crate::sender::{Attempt, Sender};
 
@@ -174,10 +176,9 @@ impl Worker {
             Ok(destination) => destination,
             Err(reason) => return Ok(cancelled(reason)),
         };
+        let started_at = Instant::now();
         let attempt = self.post(delivery, &event, &url, &secret).await;
-        let (status, error) = (attempt.status_code(), attempt.error());
-        let event_type = delivery.event_type.as_str();
-        tracing::info!(delivery = %delivery.id, attempt = delivery.attempts, status, error, "{event_type} sent");
+        log_attempt(delivery, &event, &attempt, started_at.elapsed());
         Ok((outcome_of(&attempt, delivery, self.clock.now()), endpoint))
     }
 
@@ -263,6 +264,23 @@ impl Worker {
         let headers: HeaderMap = headers.into_iter().filter_map(value).collect();
         self.sender.post(url, headers, body).await
     }
+}
+
+/// Logs an attempt, with the request that created the object of the event.
+fn log_attempt(delivery: &Delivery, event: &Event, attempt: &Attempt, duration: Duration) {
+    tracing::info!(
+        delivery = %delivery.id,
+        event = %event.id,
+        event_type = delivery.event_type.as_str(),
+        endpoint = delivery.endpoint.map(field::display),
+        scope = %delivery.scope,
+        request_id = event.request_id.as_ref().map(StoredRequestId::as_str),
+        attempt = delivery.attempts,
+        status = attempt.status_code(),
+        error = attempt.error(),
+        duration_ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX),
+        "webhook sent"
+    );
 }
 
 /// Logs and drops the error of a corrupt row, because a retry would not help. Returns other errors, so that

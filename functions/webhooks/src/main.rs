@@ -1,10 +1,15 @@
 //! Entry point of the Lambda function. The logic is in the library.
 
+use std::process::ExitCode;
+
 use lambda_http::Error;
 use shared::app::App;
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Error> {
-    shared::log::start();
+async fn main() -> ExitCode {
+    shared::log::run(serve()).await
+}
+
+async fn serve() -> Result<(), Error> {
     lambda_http::run(webhooks::router(App::from_env()?)).await
 }

@@ -367,7 +367,14 @@ fn dynamodb(service: &Service) -> aws_sdk_dynamodb::Client {
 }
 
 fn charge_paid_event(service: &Service, number: usize, at: Timestamp) -> Event {
-    let origin = Origin { scope: service.scope(), row: format!("charge#{number}"), version: 1, at };
+    let origin = Origin {
+        scope: service.scope(),
+        row: format!("charge#{number}"),
+        version: 1,
+        at,
+        request_id: None,
+        charge: None,
+    };
     Event::canonical(EventType::ChargePaid, &origin, json!({})).unwrap()
 }
 

@@ -116,7 +116,7 @@ impl DeliveryFixture {
             _ => (EventType::ChargeCreated, &self.endpoints[0]),
         };
         let (row, at) = (format!("charge#{}", self.inserted), now.plus_seconds(-seconds_ago).unwrap());
-        let origin = Origin { scope: self.scope, row, version: 1, at };
+        let origin = Origin { scope: self.scope, row, version: 1, at, request_id: None, charge: None };
         let event = Event::canonical(event_type, &origin, json!({})).unwrap();
         let mut deliveries = Delivery::for_event(&event, std::slice::from_ref(endpoint), now);
         let delivery = change(deliveries.remove(0));
@@ -574,7 +574,14 @@ async fn a_failed_delivery_that_an_earlier_version_did_not_list_does_not_block_t
 async fn seed_counted_deliveries(count: usize) -> CountedDeliveries {
     let fixture = DeliveryFixture::new(Options { fault_proxy: true, ..Options::in_memory() }).await;
     let client = local::sdk::dynamodb(&fixture.service.stack.endpoints.dynamodb_url);
-    let origin = Origin { scope: fixture.scope, row: "charge#1".to_owned(), version: 1, at: fixture.now() };
+    let origin = Origin {
+        scope: fixture.scope,
+        row: "charge#1".to_owned(),
+        version: 1,
+        at: fixture.now(),
+        request_id: None,
+        charge: None,
+    };
     let event = Event::canonical(EventType::ChargePaid, &origin, json!({})).unwrap();
     seed_deliveries(&client, &event, count, 40, &[1, count / 2, count - 2]).await;
     count_all(&fixture.deliveries, &fixture.scope, fixture.now(), count).await;

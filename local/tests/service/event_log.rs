@@ -343,6 +343,8 @@ async fn a_rare_event_type_is_found_through_pages_that_may_be_empty() {
             types: vec![event_type],
             payload: payload.to_string(),
             webhook_url: None,
+            request_id: None,
+            charge: None,
             created_at,
             kept_from: None::<Timestamp>,
             ttl: None,
@@ -369,7 +371,18 @@ async fn insert_simultaneous_events(service: &Service) -> Vec<Event> {
         let id_of_event = EventId::derive(now, &format!("charge#{order}"), 2, family);
         let id = if types.len() == 1 { id_of_event } else { id_of_event.row_id() };
         let payload = json!({"id": id.to_string(), "type": types[0].as_str(), "order": order}).to_string();
-        Event { id, scope, types, payload, webhook_url: None, created_at: now, kept_from: None, ttl: None }
+        Event {
+            id,
+            scope,
+            types,
+            payload,
+            webhook_url: None,
+            request_id: None,
+            charge: None,
+            created_at: now,
+            kept_from: None,
+            ttl: None,
+        }
     };
     let mut rows = Vec::new();
     for order in 0..400 {

@@ -16,10 +16,11 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use local::event_sources::{Dependencies, EventSources};
-use local::lambda::Invoke;
+use local::lambda::{Functions, Invoke};
 use local::stack::Options;
 use local::template::Template;
 use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::sync::{Notify, mpsc, oneshot};
 
@@ -53,6 +54,8 @@ struct RuntimeApi {
 struct LambdaProcess {
     invocations: mpsc::UnboundedSender<Invocation>,
     api: Arc<RuntimeApi>,
+    /// The lines that the process has written to standard output.
+    lines: Arc<Mutex<Vec<String>>>,
     _process: Child,
 }
 
@@ -72,12 +75,27 @@ impl LambdaProcess {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
-        let process = command(binary, variables)
+        let mut process = command(binary, variables)
             .env("AWS_LAMBDA_RUNTIME_API", address.to_string())
+            .stdout(Stdio::piped())
             .kill_on_drop(true)
             .spawn()
             .unwrap();
-        Self { invocations, api, _process: process }
+        let lines: Arc<Mutex<Vec<String>>> = Arc::default();
+        let (written, output) = (Arc::clone(&lines), process.stdout.take().unwrap());
+        tokio::spawn(async move {
+            let mut output = BufReader::new(output).lines();
+            while let Some(line) = output.next_line().await.unwrap() {
+                written.lock().unwrap().push(line);
+            }
+        });
+        Self { invocations, api, lines, _process: process }
+    }
+
+    /// Returns the lines that the process has written so far. Each must be a JSON object.
+    fn lines(&self) -> Vec<Value> {
+        let lines = self.lines.lock().unwrap();
+        lines.iter().map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{line}"))).collect()
     }
 
     fn invoke(&self) -> Invoke {
@@ -163,7 +181,7 @@ async fn build() -> PathBuf {
 }
 
 /// The event of an HTTP API for `POST /v1/pix/charges`.
-fn create_charge(key: &str, idempotency_key: &str) -> Value {
+fn create_charge(key: &str, idempotency_key: &str, request_id: &str) -> Value {
     let route = "POST /v1/pix/charges";
     let path = "/v1/pix/charges";
     let http = json!({
@@ -182,6 +200,7 @@ fn create_charge(key: &str, idempotency_key: &str) -> Value {
             "apikey": key,
             "content-type": "application/json",
             "idempotency-key": idempotency_key,
+            "x-request-id": request_id,
         },
         "requestContext": {
             "accountId": "123456789012",
@@ -217,23 +236,14 @@ async fn a_function_of_each_kind_runs_as_a_process_with_the_variables_for_sam_lo
     let charges = functions.get("ChargesFunction").unwrap().clone();
     let mut ids = Vec::new();
     for _ in 0..2 {
-        let answer = charges(create_charge(&service.key(), "order-0001")).await.unwrap();
+        let answer = charges(create_charge(&service.key(), "order-0001", "order-1")).await.unwrap();
         assert_eq!(answer["statusCode"], 201, "{answer}");
         let charge: Value = serde_json::from_str(answer["body"].as_str().unwrap()).unwrap();
         ids.push(charge["id"].as_str().unwrap().to_owned());
     }
     assert_eq!(ids[0], ids[1]);
 
-    let template = Template::deployed().unwrap();
-    let _event_sources = EventSources::start(Dependencies {
-        template: &template,
-        functions: &functions,
-        endpoints: &service.stack.endpoints,
-        directory: None,
-        clock: &service.stack.clock,
-        run_schedules_now: &Arc::new(Notify::new()),
-    })
-    .unwrap();
+    let _event_sources = event_sources(&service, &functions);
     let webhook = listener.wait_for_event("charge.created").await.json();
     assert_eq!(webhook["data"]["object"]["id"], ids[0].as_str());
     for ((logical_id, _), process) in PROCESSES.iter().zip(&processes) {
@@ -248,8 +258,80 @@ async fn a_function_of_each_kind_runs_as_a_process_with_the_variables_for_sam_lo
         }
     }
     let mut refused = command(&binaries.join("charges"), &half_local);
-    let refused = refused.env("AWS_LAMBDA_RUNTIME_API", "127.0.0.1:9").stderr(Stdio::piped()).output();
-    let refused = refused.await.unwrap();
-    let message = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(!refused.status.success() && message.contains("AWS_ENDPOINT_URL"), "{message}");
+    let refused = refused.env("AWS_LAMBDA_RUNTIME_API", "127.0.0.1:9").output().await.unwrap();
+    assert!(!refused.status.success());
+    let line: Value = serde_json::from_slice(&refused.stdout).unwrap();
+    assert_eq!((&line["level"], &line["message"]), (&json!("ERROR"), &json!("the function can't start")));
+    assert!(line["error"].as_str().unwrap().contains("AWS_ENDPOINT_URL"), "{line}");
+}
+
+/// Starts the event sources with these functions.
+fn event_sources(service: &Service, functions: &Functions) -> EventSources {
+    EventSources::start(Dependencies {
+        template: &Template::deployed().unwrap(),
+        functions,
+        endpoints: &service.stack.endpoints,
+        directory: None,
+        clock: &service.stack.clock,
+        run_schedules_now: &Arc::new(Notify::new()),
+    })
+    .unwrap()
+}
+
+/// Returns the texts of a field, in the order of the lines.
+fn texts<'a>(lines: &'a [Value], message: &str, field: &str) -> Vec<&'a str> {
+    let lines = lines.iter().filter(|line| line["message"] == message);
+    lines.map(|line| line[field].as_str().unwrap_or_else(|| panic!("{field}: {line}"))).collect()
+}
+
+#[tokio::test]
+async fn one_request_id_finds_the_lines_of_a_charge_from_its_creation_to_its_deliveries() {
+    const REQUEST_ID: &str = "order-17/attempt-1";
+    let service = Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await;
+    let listener = Listener::start().await;
+    service.register_endpoint(&listener.url, &["charge.created", "charge.paid"]).await;
+    let variables = service.stack.environment_file("127.0.0.1", "").unwrap();
+    let binaries = build().await;
+    let mut functions = service.stack.functions.clone();
+    let mut processes = Vec::new();
+    for (logical_id, binary) in PROCESSES {
+        let process = LambdaProcess::start(&binaries.join(binary), &variables[logical_id]).await;
+        functions = functions.with(logical_id, process.invoke());
+        processes.push(process);
+    }
+    let charges = functions.get("ChargesFunction").unwrap().clone();
+    let answer = charges(create_charge(&service.key(), "order-0017", REQUEST_ID)).await.unwrap();
+    let charge: Value = serde_json::from_str(answer["body"].as_str().unwrap()).unwrap();
+    charges(create_charge(&service.key(), "order-0018", "another")).await.unwrap();
+    service.sandbox(&charge, "pay", &json!({})).await;
+    let _event_sources = event_sources(&service, &functions);
+
+    // The same filter as in docs/operations.md.
+    let found = || {
+        let lines = processes.iter().flat_map(LambdaProcess::lines);
+        lines.filter(|line| line["request_id"] == REQUEST_ID).collect::<Vec<_>>()
+    };
+    let lines = crate::support::eventually("the lines of two attempts", async || {
+        Some(found()).filter(|lines| texts(lines, "webhook sent", "delivery").len() == 2)
+    })
+    .await;
+    for line in &lines {
+        println!("{line}");
+        assert_eq!(line["aws_request_id"].as_str().unwrap().len(), 36, "{line}");
+        assert_eq!(line["scope"], service.scope().to_string(), "{line}");
+        assert!(!line.to_string().contains(&service.key()), "{line}");
+    }
+    let request = lines.iter().find(|line| line["message"] == "request").unwrap();
+    assert_eq!(request["charge"], charge["id"]);
+    assert_eq!((&request["method"], &request["route"]), (&json!("POST"), &json!("/v1/pix/charges")));
+    assert_eq!(request["status"], 201);
+    assert!(request["duration_ms"].is_u64());
+    let published = texts(&lines, "event published", "event");
+    let mut types = texts(&lines, "event published", "types");
+    types.sort_unstable();
+    assert_eq!(types[..2], ["charge.created", "charge.paid"], "{types:?}");
+    assert!(texts(&lines, "event published", "charge").iter().all(|id| charge["id"] == *id));
+    assert!(texts(&lines, "webhook sent", "event").iter().all(|event| published.contains(event)));
+    // The creation, two canonical and two legacy events, and the two attempts.
+    assert_eq!(lines.len(), 7, "{lines:#?}");
 }

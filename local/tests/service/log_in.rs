@@ -3,9 +3,10 @@
 use std::time::{Duration, Instant};
 
 use axum::http::Method;
+use domain::ids::UserId;
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Client, Service};
+use crate::support::{Answer, CapturedLog, Client, Service};
 
 async fn log_in(client: &Client, email: &str, password: &str) -> Answer {
     let headers = [("content-type", "application/json")];
@@ -207,4 +208,42 @@ async fn failed_log_ins_from_one_network_are_limited_across_emails() {
     }
     let elsewhere = log_in_from(&service, "2001:db8:0:1::1", &owner.owner_email, &owner.password).await;
     assert_eq!(elsewhere["statusCode"], 200);
+}
+
+#[tokio::test]
+async fn log_ins_and_the_lock_out_are_logged_without_the_address_and_audited() {
+    let service = Service::start().await;
+    advance_to_next_window(&service).await;
+    let owner = &service.stack.seed.first;
+    let log = CapturedLog::start();
+    let session = log_in(&service, &owner.owner_email, &owner.password).await.expect(200);
+    for _ in 0..11 {
+        log_in(&service, &owner.owner_email, "wrong-password").await;
+        // Ids of audit rows sort by time.
+        service.advance_seconds(1).await;
+    }
+    log_in(&service, "nobody@example.com", "wrong-password").await.expect(401);
+
+    let text = log.text();
+    let user = UserId::from_email(&owner.owner_email).to_string();
+    let of_user =
+        |part: &str| text.lines().filter(|line| line.contains(part) && line.contains(&user)).count();
+    assert_eq!(of_user("a log-in was refused"), 11, "{text}");
+    assert_eq!(of_user("wrong e-mail address or password"), 10);
+    assert_eq!(of_user("locked out"), 1);
+    assert_eq!(of_user(": log-in user="), 1);
+    let token = session["token"].as_str().unwrap();
+    for secret in [owner.owner_email.as_str(), &owner.password, "wrong-password", token, "nobody@example.com"]
+    {
+        assert!(!text.contains(secret), "{secret}");
+    }
+
+    let (rows, _) = shared::audit::page(&service.store(), &owner.id, None).await.unwrap();
+    let of_log_ins =
+        rows.iter().filter(|row| row.action.starts_with("user.log-in") || row.action == "user.lock-out");
+    let actions: Vec<&str> = of_log_ins.map(|row| row.action.as_str()).collect();
+    assert_eq!(actions, ["user.lock-out", "user.log-in"]);
+    let lock_out = rows.iter().find(|row| row.action == "user.lock-out").unwrap();
+    assert_eq!((lock_out.actor.as_str(), lock_out.subject.as_str()), (user.as_str(), user.as_str()));
+    assert!(!lock_out.source.is_unknown());
 }

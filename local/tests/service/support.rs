@@ -2,6 +2,7 @@
 //! server.
 
 use std::collections::HashMap;
+use std::io;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -407,5 +408,38 @@ impl Listener {
             self.hooks().into_iter().find(|hook| hook.header("x-service-event-type") == name)
         })
         .await
+    }
+}
+
+/// The log lines of a test, from level INFO, until this is dropped. All tasks of a test run on its thread.
+pub(crate) struct CapturedLog {
+    lines: LogLines,
+    _guard: tracing::subscriber::DefaultGuard,
+}
+
+#[derive(Clone, Default)]
+struct LogLines(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for LogLines {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl CapturedLog {
+    pub(crate) fn start() -> Self {
+        let lines = LogLines::default();
+        let writer = lines.clone();
+        let log = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
+        Self { lines, _guard: tracing::subscriber::set_default(log) }
+    }
+
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8(self.lines.0.lock().unwrap().clone()).unwrap()
     }
 }

@@ -13,6 +13,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use domain::account::AccountSettings;
 use domain::audit::{Actor, Audit};
 use domain::ids::{AuditId, Fingerprint, Mode, Scope};
+use domain::request_id::StoredRequestId;
 use domain::source_address::SourceAddress;
 use domain::time::Timestamp;
 
@@ -43,6 +44,8 @@ pub struct Caller {
     pub fingerprint: Fingerprint,
     /// The address of the client.
     pub source: SourceAddress,
+    /// The id of the request, as rows store it.
+    pub request_id: StoredRequestId,
 }
 
 impl Caller {
@@ -116,7 +119,8 @@ impl ApiKeys {
         let limit = row.settings.rate_limit_per_minute;
         let used: u64 = used.unwrap_or(limit);
         let rate_limit = RateLimit { limit, remaining: limit.saturating_sub(used) };
-        context.set_rate_limit(rate_limit, Some(fingerprint.as_str()));
+        let scope = Scope { account: row.account, mode: row.mode };
+        context.set_caller(rate_limit, scope.to_string(), Some(fingerprint.as_str()));
         if used > limit {
             let into_minute = now.seconds().rem_euclid(SECONDS_A_MINUTE);
             return Err(Problem::RateLimited {
@@ -124,11 +128,12 @@ impl ApiKeys {
             });
         }
         Ok(Caller {
-            scope: Scope { account: row.account, mode: row.mode },
+            scope,
             salt: row.salt.into_bytes(),
             settings: row.settings,
             fingerprint,
             source: context.source,
+            request_id: context.id.stored(),
         })
     }
 }

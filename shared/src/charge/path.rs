@@ -7,6 +7,8 @@ use axum::http::request::Parts;
 
 use domain::ids::ChargeId;
 
+use crate::http::RequestContext;
+
 /// The charge id in a path's only variable, with the prefix `ch_` or `tx_` or without a prefix. `None` when
 /// the variable is not a charge id. The extractor accepts such a path, so that the handler authenticates the
 /// caller before it answers 404.
@@ -18,6 +20,10 @@ impl<S: Send + Sync> FromRequestParts<S> for ChargePath {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Infallible> {
         let text: Option<Path<String>> = Path::from_request_parts(parts, state).await.ok();
-        Ok(Self(text.and_then(|Path(text)| ChargeId::parse_any(&text).ok())))
+        let id = text.and_then(|Path(text)| ChargeId::parse_any(&text).ok());
+        if let Some((id, context)) = id.zip(parts.extensions.get::<RequestContext>()) {
+            context.set_charge(id);
+        }
+        Ok(Self(id))
     }
 }

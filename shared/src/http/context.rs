@@ -2,8 +2,8 @@
 //! response headers from it.
 
 use std::convert::Infallible;
-use std::fmt;
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use axum::extract::{FromRequestParts, MatchedPath, Request, State};
 use axum::http::header::{CACHE_CONTROL, HeaderMap, STRICT_TRANSPORT_SECURITY, X_CONTENT_TYPE_OPTIONS};
@@ -13,8 +13,11 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use lambda_http::request::RequestContext as ApiGateway;
 use secrecy::SecretString;
+use tracing::{Instrument, field};
 use uuid::Uuid;
 
+use domain::ids::{ChargeId, DeliveryId, EventId};
+use domain::request_id::StoredRequestId;
 use domain::source_address::SourceAddress;
 
 use super::accept::Accept;
@@ -56,6 +59,11 @@ impl RequestId {
         &self.0
     }
 
+    /// The id as rows and log lines contain it.
+    pub fn stored(&self) -> StoredRequestId {
+        StoredRequestId::new(&self.0)
+    }
+
     fn set_header(&self, response: &mut Response) {
         if let Ok(id) = HeaderValue::from_bytes(self.0.as_bytes()) {
             response.headers_mut().insert(X_REQUEST_ID, id);
@@ -65,13 +73,6 @@ impl RequestId {
 
 fn is_echoable(id: &str) -> bool {
     (1..=MAX_REQUEST_ID_BYTES).contains(&id.len()) && !id.chars().any(char::is_control)
-}
-
-/// The form in logs. Characters that a terminal would not show literally are escaped.
-impl fmt::Display for RequestId {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.escape_debug().fmt(formatter)
-    }
 }
 
 /// The rate limit of a caller. Every response to an authenticated request shows it in two headers (contract:
@@ -125,13 +126,24 @@ pub struct RequestContext {
     pub query: Query,
     /// The address of the client.
     pub source: SourceAddress,
-    caller: Arc<OnceLock<KnownCaller>>,
+    learned: Arc<Learned>,
+}
+
+/// What the handling of a request finds out for the response headers and the log.
+#[derive(Debug, Default)]
+struct Learned {
+    caller: OnceLock<KnownCaller>,
+    charge: OnceLock<ChargeId>,
+    event: OnceLock<EventId>,
+    delivery: OnceLock<DeliveryId>,
 }
 
 /// The part of the authentication's result that the response headers and the log need.
 #[derive(Debug)]
 struct KnownCaller {
     rate_limit: RateLimit,
+    /// The account and mode of an API key; the account of a dashboard user.
+    scope: String,
     /// The fingerprint of an API key; `None` for a dashboard token.
     fingerprint: Option<String>,
 }
@@ -143,14 +155,30 @@ impl RequestContext {
             headers: ClientHeaders::of(headers),
             query: Query::parse(uri.query()),
             source: origin.source_of(headers, peer_of(extensions)),
-            caller: Arc::new(OnceLock::new()),
+            learned: Arc::default(),
         }
     }
 
-    /// Stores the caller's rate limit for the response headers, and an API key's fingerprint for the log.
-    pub fn set_rate_limit(&self, rate_limit: RateLimit, fingerprint: Option<&str>) {
-        // A second call within one request changes nothing.
-        let _ = self.caller.set(KnownCaller { rate_limit, fingerprint: fingerprint.map(str::to_owned) });
+    /// Stores the caller's rate limit for the response headers, and its account and an API key's fingerprint
+    /// for the log. A second call within one request changes nothing, as with the ids below.
+    pub fn set_caller(&self, rate_limit: RateLimit, scope: String, fingerprint: Option<&str>) {
+        let fingerprint = fingerprint.map(str::to_owned);
+        let _ = self.learned.caller.set(KnownCaller { rate_limit, scope, fingerprint });
+    }
+
+    /// Stores the charge that the request names or creates, for the log.
+    pub fn set_charge(&self, charge: ChargeId) {
+        let _ = self.learned.charge.set(charge);
+    }
+
+    /// Stores the event that the request names, for the log.
+    pub fn set_event(&self, event: EventId) {
+        let _ = self.learned.event.set(event);
+    }
+
+    /// Stores the delivery that the request names, for the log.
+    pub fn set_delivery(&self, delivery: DeliveryId) {
+        let _ = self.learned.delivery.set(delivery);
     }
 }
 
@@ -183,15 +211,26 @@ pub fn problem_response(headers: &HeaderMap, problem: &Problem) -> Response {
 }
 
 /// The middleware of all functions. It builds the request's context, renders errors, sets the headers that
-/// every response has, and logs the request. The log contains the route, such as `/v1/charges/{id}`. It never
-/// contains the path, because the path of a bank's notification contains a token.
+/// every response has, and logs the request. All log lines of a request contain `request_id`, and
+/// `aws_request_id`, the id of Lambda's invocation.
 pub(super) async fn wrap_request(
     State(origin): State<OriginSecrets>,
-    mut request: Request,
+    request: Request,
     next: Next,
 ) -> Response {
     let context = RequestContext::of(request.headers(), request.uri(), request.extensions(), &origin);
     let admitted = origin.admit(request.headers());
+    let invocation = request.extensions().get::<lambda_http::Context>();
+    let aws_request_id = invocation.map(|invocation| invocation.request_id.as_str());
+    // Enabled at every log level, so that error lines have the ids too.
+    let span = tracing::error_span!("request", request_id = context.id.stored().as_str(), aws_request_id);
+    handle(request, context, admitted, next).instrument(span).await
+}
+
+/// Answers a request. One that is not `admitted` did not pass the CDN. Logs the route, such as `/v1/charges/{id}`. It never logs the path, because the path of a bank's
+/// notification contains a token.
+async fn handle(mut request: Request, context: RequestContext, admitted: bool, next: Next) -> Response {
+    let started_at = Instant::now();
     let method = request.method().clone();
     let route = request.extensions().get::<MatchedPath>().cloned();
     request.extensions_mut().insert(context.clone());
@@ -199,11 +238,32 @@ pub(super) async fn wrap_request(
     if let Some(problem) = response.extensions_mut().remove::<Problem>() {
         response = problem.respond(&context.id);
     }
-    let headers = response.headers_mut();
-    let caller = context.caller.get();
-    if let Some(KnownCaller { rate_limit, .. }) = caller {
-        headers.insert(RATE_LIMIT, HeaderValue::from(rate_limit.limit));
-        headers.insert(RATE_LIMIT_REMAINING, HeaderValue::from(rate_limit.remaining));
+    let Learned { caller, charge, event, delivery } = &*context.learned;
+    let caller = caller.get();
+    set_headers(response.headers_mut(), caller.map(|caller| caller.rate_limit));
+    context.id.set_header(&mut response);
+    let status = response.status().as_u16();
+    let duration_ms = millis(started_at.elapsed());
+    let route = route.as_ref().map_or(NO_ROUTE, MatchedPath::as_str);
+    tracing::info!(
+        method = method.as_str(),
+        route,
+        status,
+        duration_ms,
+        scope = caller.map(|caller| caller.scope.as_str()),
+        key = caller.and_then(|caller| caller.fingerprint.as_deref()),
+        charge = charge.get().map(field::display),
+        event = event.get().map(field::display),
+        delivery = delivery.get().map(field::display),
+        "request"
+    );
+    response
+}
+
+fn set_headers(headers: &mut HeaderMap, rate_limit: Option<RateLimit>) {
+    if let Some(RateLimit { limit, remaining }) = rate_limit {
+        headers.insert(RATE_LIMIT, HeaderValue::from(limit));
+        headers.insert(RATE_LIMIT_REMAINING, HeaderValue::from(remaining));
     }
     // Responses contain amounts, keys and tokens, so no cache may store them. Only the route of the QR image
     // sets a header of its own.
@@ -212,12 +272,11 @@ pub(super) async fn wrap_request(
     headers.insert(STRICT_TRANSPORT_SECURITY, HeaderValue::from_static("max-age=31536000"));
     // A browser never guesses another type than the stated one.
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    context.id.set_header(&mut response);
-    let key = caller.and_then(|caller| caller.fingerprint.as_deref());
-    let status = response.status().as_u16();
-    let route = route.as_ref().map_or(NO_ROUTE, MatchedPath::as_str);
-    tracing::info!(key, request_id = %context.id, "{method} {route} {status}");
-    response
+}
+
+/// Returns a duration in whole milliseconds.
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -242,11 +301,5 @@ mod tests {
             assert!(id(sent.as_bytes()).as_str().starts_with("req_"), "{sent:?}");
         }
         assert!(id(b"caf\xe9").as_str().starts_with("req_"), "the id is Latin-1, not UTF-8");
-    }
-
-    #[test]
-    fn special_characters_of_an_id_are_escaped_in_logs() {
-        assert_eq!(id("order-17 é".as_bytes()).to_string(), "order-17 é");
-        assert_eq!(id("a\u{202e}\"\u{2028}".as_bytes()).to_string(), r#"a\u{202e}\"\u{2028}"#);
     }
 }

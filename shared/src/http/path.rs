@@ -5,19 +5,67 @@ use std::str::FromStr;
 
 use axum::extract::{FromRequestParts, Path, RawPathParams};
 use axum::http::request::Parts;
+use domain::ids::{AccountId, ApiKeyId, DeliveryId, EndpointId, EventId, MedCaseId, RefundId};
+
+use super::context::RequestContext;
+
+/// An id in a path. The request's log line contains the ids of charges, events and deliveries.
+pub trait PathId: FromStr {
+    /// Stores the id for the log line.
+    fn note(&self, _context: &RequestContext) {}
+}
+
+impl PathId for AccountId {}
+
+impl PathId for ApiKeyId {}
+
+impl PathId for EndpointId {}
+
+impl PathId for EventId {
+    fn note(&self, context: &RequestContext) {
+        context.set_event(*self);
+    }
+}
+
+impl PathId for DeliveryId {
+    fn note(&self, context: &RequestContext) {
+        context.set_delivery(*self);
+    }
+}
+
+impl PathId for RefundId {
+    fn note(&self, context: &RequestContext) {
+        context.set_charge(self.charge());
+    }
+}
+
+impl PathId for MedCaseId {
+    fn note(&self, context: &RequestContext) {
+        context.set_charge(self.charge());
+    }
+}
+
+/// Parses an id and stores it for the log line.
+fn parsed<T: PathId>(text: &str, parts: &Parts) -> Option<T> {
+    let id: T = text.parse().ok()?;
+    if let Some(context) = parts.extensions.get() {
+        id.note(context);
+    }
+    Some(id)
+}
 
 /// The id in a path's first variable. `None`: the text is not an id of this type. In that case the extractor
 /// still succeeds, because the handler must authenticate the caller before it answers 404.
 #[derive(Clone, Copy, Debug)]
 pub struct IdPath<T>(pub Option<T>);
 
-impl<S: Send + Sync, T: FromStr> FromRequestParts<S> for IdPath<T> {
+impl<S: Send + Sync, T: PathId> FromRequestParts<S> for IdPath<T> {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Infallible> {
         let variables = RawPathParams::from_request_parts(parts, state).await.ok();
         let first = variables.as_ref().and_then(|variables| variables.iter().next());
-        Ok(Self(first.and_then(|(_, text)| text.parse().ok())))
+        Ok(Self(first.and_then(|(_, text)| parsed(text, parts))))
     }
 }
 
@@ -26,12 +74,12 @@ impl<S: Send + Sync, T: FromStr> FromRequestParts<S> for IdPath<T> {
 #[derive(Clone, Copy, Debug)]
 pub struct IdPair<A, B>(pub Option<A>, pub Option<B>);
 
-impl<S: Send + Sync, A: FromStr, B: FromStr> FromRequestParts<S> for IdPair<A, B> {
+impl<S: Send + Sync, A: PathId, B: FromStr> FromRequestParts<S> for IdPair<A, B> {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Infallible> {
         let texts: Option<Path<(String, String)>> = Path::from_request_parts(parts, state).await.ok();
         let Some(Path((first, second))) = texts else { return Ok(Self(None, None)) };
-        Ok(Self(first.parse().ok(), second.parse().ok()))
+        Ok(Self(parsed(&first, parts), second.parse().ok()))
     }
 }

@@ -387,8 +387,8 @@ impl Problem {
     /// Builds the response, and logs the cause of a 500 or 503.
     pub(super) fn respond(&self, request_id: &RequestId) -> Response {
         match self {
-            Self::Unavailable(cause) => tracing::error!(%request_id, cause, "a dependency failed"),
-            Self::Internal(cause) => tracing::error!(%request_id, cause, "internal error"),
+            Self::Unavailable(cause) => tracing::error!(cause, "a dependency failed"),
+            Self::Internal(cause) => tracing::error!(cause, "internal error"),
             _ => {}
         }
         let details = self.details();

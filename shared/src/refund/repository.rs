@@ -139,7 +139,11 @@ impl Refunds {
         let limit = plan.limit;
         let RefundStep { refund, charge: next, posting } =
             Refund::request(request.id(charge.id), charge, plan, now).map_err(refused)?;
-        let refund = Refund { actor: Some(caller.actor(refund.version)), ..refund };
+        let refund = Refund {
+            actor: Some(caller.actor(refund.version)),
+            request_id: Some(caller.request_id.clone()),
+            ..refund
+        };
         let mut rows = vec![Write::replace(&next, charge.version)?, Write::insert(&refund)?];
         if let Some((limit, day)) = limit.zip(refund.limited_on) {
             let failed = update.failed();

@@ -10,10 +10,11 @@ use url::Url;
 
 use domain::charge::{Charge, StatusChange, TransactionStatus};
 use domain::hex;
-use domain::ids::{EndpointId, EventId, Scope};
+use domain::ids::{ChargeId, EndpointId, EventId, Scope};
 use domain::med::MedCase;
 use domain::payout::{Payout, PayoutStatus};
 use domain::refund::Refund;
+use domain::request_id::StoredRequestId;
 use domain::retention::EVENTS_KEPT_SECONDS;
 use domain::row::{Key, Row};
 use domain::time::Timestamp;
@@ -52,6 +53,14 @@ pub struct Event {
     /// The transaction's `webhookUrl`, which receives the legacy events instead of the subscribed endpoints.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub webhook_url: Option<String>,
+    /// The request that created the changed object, for the log lines of the deliveries. `None`: no request
+    /// did, or an earlier version stored the row.
+    #[serde(default, rename = "rid", skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<StoredRequestId>,
+    /// The charge that changed or whose refund or MED case changed, for the log line of the publication. Not
+    /// stored.
+    #[serde(skip)]
+    pub charge: Option<ChargeId>,
     /// When the change happened.
     #[serde(with = "domain::time::millis")]
     pub created_at: Timestamp,
@@ -75,6 +84,10 @@ pub struct Origin {
     pub version: u64,
     /// When the row changed.
     pub at: Timestamp,
+    /// The request that created the changed object.
+    pub request_id: Option<StoredRequestId>,
+    /// The charge that changed or whose refund or MED case changed.
+    pub charge: Option<ChargeId>,
 }
 
 /// The id and event types of an event's row, derived from the change without reading the row.
@@ -194,6 +207,8 @@ impl Event {
             types: vec![event_type],
             payload,
             webhook_url: None,
+            request_id: origin.request_id.clone(),
+            charge: origin.charge,
             created_at: origin.at,
             kept_from: None,
             ttl: None,
@@ -218,6 +233,8 @@ impl Event {
             types,
             payload: json(data)?,
             webhook_url,
+            request_id: origin.request_id.clone(),
+            charge: origin.charge,
             created_at,
             kept_from: None,
             ttl: None,
@@ -356,19 +373,28 @@ impl EventRef {
 
 impl Origin {
     fn of_charge(charge: &Charge, entry: &StatusChange) -> Self {
-        Self { scope: charge.scope, row: charge.key().pk, version: entry.version, at: entry.at }
+        Self {
+            scope: charge.scope,
+            row: charge.key().pk,
+            version: entry.version,
+            at: entry.at,
+            request_id: charge.request_id.clone(),
+            charge: Some(charge.id),
+        }
     }
 
     fn of_refund(refund: &Refund, version: u64, at: Timestamp) -> Self {
-        Self { scope: refund.scope, row: refund.key().joined(), version, at }
+        let (request_id, charge) = (refund.request_id.clone(), Some(refund.id.charge()));
+        Self { scope: refund.scope, row: refund.key().joined(), version, at, request_id, charge }
     }
 
     fn of_case(case: &MedCase, version: u64, at: Timestamp) -> Self {
-        Self { scope: case.scope, row: case.key().joined(), version, at }
+        let (request_id, charge) = (case.request_id.clone(), Some(case.id.charge()));
+        Self { scope: case.scope, row: case.key().joined(), version, at, request_id, charge }
     }
 
     fn of_payout(payout: &Payout, version: u64, at: Timestamp) -> Self {
-        Self { scope: payout.scope, row: payout.key().pk, version, at }
+        Self { scope: payout.scope, row: payout.key().pk, version, at, request_id: None, charge: None }
     }
 
     fn event_id(&self, name: &str) -> EventId {

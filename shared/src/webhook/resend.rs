@@ -167,7 +167,14 @@ impl Resends {
     ) -> Result<(Delivery, String), WebhookError> {
         let generation = expect_active(Some(endpoint))?.generation();
         // A test is not the change of a row, so the event's id is derived from the id of the request.
-        let origin = Origin { scope: endpoint.scope, row: resend.to_string(), version: 1, at: now };
+        let origin = Origin {
+            scope: endpoint.scope,
+            row: resend.to_string(),
+            version: 1,
+            at: now,
+            request_id: None,
+            charge: None,
+        };
         let event = Event::canonical(EventType::WebhookTest, &origin, EndpointView::new(endpoint))?;
         let delivery = Delivery {
             generation,

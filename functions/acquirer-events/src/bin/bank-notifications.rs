@@ -1,10 +1,15 @@
 //! The entry point of the Lambda function for banks' notifications: builds the routes and serves them.
 
+use std::process::ExitCode;
+
 use acquirer_events::bank::{BankNotifications, router};
 use lambda_http::Error;
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Error> {
-    shared::log::start();
+async fn main() -> ExitCode {
+    shared::log::run(serve()).await
+}
+
+async fn serve() -> Result<(), Error> {
     lambda_http::run(router(BankNotifications::from_env()?)).await
 }

@@ -7,8 +7,9 @@ mod throttle;
 pub mod token;
 
 use serde::{Deserialize, Serialize};
+use tracing::field;
 
-use domain::audit::Operator;
+use domain::audit::{Audit, Operator};
 use domain::hex;
 use domain::ids::{AccountId, UserId};
 use domain::row::{Key, Row};
@@ -20,6 +21,7 @@ use self::throttle::Throttle;
 use self::token::{Claims, Tokens};
 use crate::account::password::PasswordChecker;
 use crate::account::{Role, User};
+use crate::audit;
 use crate::config::{ConfigError, required};
 use crate::http::{Problem, RequestContext};
 use crate::random;
@@ -79,6 +81,14 @@ impl Row for RevokedToken {
     }
 }
 
+/// The `reason` of audit rows of log-ins.
+const BY_LOG_IN: &str = "requested at the log-in";
+
+/// Logs a log-in that is refused.
+fn log_refused(user: &UserId, source: SourceAddress, reason: &str) {
+    tracing::warn!(%user, source = source.ip().map(field::display), reason, "a log-in was refused");
+}
+
 /// Logs users in and out, and authenticates them. Clones share one DynamoDB client.
 #[derive(Clone, Debug)]
 pub struct Dashboard {
@@ -127,12 +137,14 @@ impl Dashboard {
         }
         let user =
             user.filter(|user| !is_revoked && claims.is_valid_for(user)).ok_or(Problem::NotLoggedIn)?;
-        self.throttle.count_request(&user.id, context, now).await?;
+        self.throttle.count_request(&user, context, now).await?;
         context.query.require_empty()?;
         Ok(Member { user: user.id, account: user.account, role: user.role, token: claims })
     }
 
-    /// Verifies an e-mail address and its password, and issues a token.
+    /// Verifies an e-mail address and its password, and issues a token. Logs the result, with the user's id,
+    /// which is a hash of the address. The account's audit records log-ins, and the failure that locks the
+    /// address.
     ///
     /// # Errors
     ///
@@ -146,12 +158,28 @@ impl Dashboard {
         now: Timestamp,
     ) -> Result<NewToken, Problem> {
         let id = UserId::from_email(&credentials.email);
-        let attempt = self.throttle.count_attempt(&id, source, now).await?;
+        let attempt = match self.throttle.count_attempt(&id, source, now).await {
+            Ok(attempt) => attempt,
+            Err(problem) => {
+                if matches!(problem, Problem::TooManyLogins { .. }) {
+                    log_refused(&id, source, "locked out");
+                }
+                return Err(problem);
+            }
+        };
         let user: Option<User> = self.store.get(&User::key_of(&id)).await?;
         let hash = user.as_ref().map(|user| user.password_hash.clone());
         let is_right = self.password_checker.verify(credentials.password, hash).await?;
-        let user = user.filter(|_| is_right).ok_or(Problem::WrongCredentials)?;
+        let Some(user) = user.clone().filter(|_| is_right) else {
+            log_refused(&id, source, "wrong e-mail address or password");
+            if let Some(user) = user.filter(|_| attempt.is_last) {
+                self.audit(&user, source, "user.lock-out", now).await?;
+            }
+            return Err(Problem::WrongCredentials);
+        };
         self.throttle.uncount_attempt(attempt).await?;
+        self.audit(&user, source, "user.log-in", now).await?;
+        tracing::info!(user = %id, account = %user.account, source = source.ip().map(field::display), "log-in");
         let jti = hex::encode(&random::bytes::<16>()?);
         // The token has the generation in the row whose password was verified. If the password is reset
         // between the read of that row and here, the new token is already invalid.
@@ -160,6 +188,20 @@ impl Dashboard {
         let expires_at = Timestamp::MIN.plus_seconds(claims.exp);
         let expires_at = expires_at.map_err(|error| Problem::Internal(error.to_string()))?;
         Ok(NewToken { token, expires_at })
+    }
+
+    /// Writes the audit row of a log-in or of the lock-out of a user.
+    async fn audit(
+        &self,
+        user: &User,
+        source: SourceAddress,
+        action: &str,
+        now: Timestamp,
+    ) -> Result<(), Problem> {
+        let operator = Operator { actor: user.id.to_string(), reason: BY_LOG_IN.to_owned() };
+        let row = audit::by_operator(&operator, user.account, action, user.id.to_string(), now)?;
+        self.store.insert(&Audit { source, ..row }).await?;
+        Ok(())
     }
 
     /// Revokes the token that the user is logged in with. A repeated call has no effect.

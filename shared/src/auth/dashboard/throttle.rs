@@ -11,6 +11,7 @@ use domain::row::Key;
 use domain::source_address::SourceAddress;
 use domain::time::Timestamp;
 
+use crate::account::User;
 use crate::http::{Problem, RateLimit, RequestContext};
 use crate::store::{Bound, Item, Store, ttl};
 
@@ -68,6 +69,8 @@ impl Window {
 pub(super) struct Attempt {
     window: Window,
     keys: [Key; 2],
+    /// Whether the e-mail address is locked until the window ends, unless this attempt succeeds.
+    pub(super) is_last: bool,
 }
 
 /// Counts failed log-ins and requests. Clones share one DynamoDB client.
@@ -100,13 +103,19 @@ impl Throttle {
         let [from_address, of_email] = &keys;
         // The counter of the source address is first. If the source address has reached its limit, its
         // attempts are not counted for the e-mail address, so they can't lock the user out.
+        let mut is_last = false;
         for (key, max) in [(from_address, MAX_FAILURES_FROM_ADDRESS), (of_email, MAX_FAILURES_OF_EMAIL)] {
             let bound = Bound::AtMost { counter: COUNTER.to_owned(), most: max.saturating_sub(1) };
-            if !self.store.add_within_bound(key, (COUNTER, 1), window.ttl(), Some(bound)).await? {
-                return Err(Problem::TooManyLogins { limit: max, retry_after_seconds: window.left(now) });
+            let counted =
+                self.store.add_within_bound_and_get(key, (COUNTER, 1), window.ttl(), Some(bound)).await?;
+            match counted {
+                Some(failures) => is_last = failures >= max,
+                None => {
+                    return Err(Problem::TooManyLogins { limit: max, retry_after_seconds: window.left(now) });
+                }
             }
         }
-        Ok(Attempt { window, keys })
+        Ok(Attempt { window, keys, is_last })
     }
 
     /// Counts a request of a user, and stores the requests left in this minute for the response headers. A
@@ -117,12 +126,12 @@ impl Throttle {
     /// 429 `rate_limited` if the user has no request left in this minute.
     pub(super) async fn count_request(
         &self,
-        user: &UserId,
+        user: &User,
         context: &RequestContext,
         now: Timestamp,
     ) -> Result<(), Problem> {
         let minute = Window::of(now, SECONDS_A_MINUTE);
-        let key = Key { pk: format!("dashboard-requests#{user}"), sk: minute.number.to_string() };
+        let key = Key { pk: format!("dashboard-requests#{}", user.id), sk: minute.number.to_string() };
         let most = MAX_REQUESTS_A_MINUTE.saturating_sub(1);
         let bound = Bound::AtMost { counter: REQUESTS.to_owned(), most };
         let counted =
@@ -130,7 +139,7 @@ impl Throttle {
         let remaining = MAX_REQUESTS_A_MINUTE.saturating_sub(counted.unwrap_or(MAX_REQUESTS_A_MINUTE));
         let count = |number: i64| u64::try_from(number).unwrap_or_default();
         let limit = RateLimit { limit: count(MAX_REQUESTS_A_MINUTE), remaining: count(remaining) };
-        context.set_rate_limit(limit, None);
+        context.set_caller(limit, user.account.to_string(), None);
         match counted {
             Some(_) => Ok(()),
             None => Err(Problem::RateLimited { retry_after_seconds: minute.left(now) }),

@@ -585,7 +585,14 @@ mod tests {
 
     #[test]
     fn an_abandoned_deliverys_error_is_the_cause_and_the_failure_of_the_last_attempt() {
-        let origin = Origin { scope: endpoint().scope, row: "charge#1".to_owned(), version: 1, at: at(0) };
+        let origin = Origin {
+            scope: endpoint().scope,
+            row: "charge#1".to_owned(),
+            version: 1,
+            at: at(0),
+            request_id: None,
+            charge: None,
+        };
         let event = Event::canonical(EventType::ChargePaid, &origin, json!({})).unwrap();
         let waiting = Delivery::for_event(&event, &[endpoint()], at(0)).remove(0);
         let attempted =
