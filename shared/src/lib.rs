@@ -31,6 +31,7 @@ pub mod failed_record;
 pub mod http;
 pub mod log;
 pub mod med;
+pub mod metrics;
 pub mod object_store;
 pub mod payout;
 pub mod queue;

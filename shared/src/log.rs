@@ -14,6 +14,8 @@ use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, fmt};
 
+use crate::metrics;
+
 /// Libraries that log whole events and requests, including API keys and documents, at levels below WARN.
 const LIBRARIES: [&str; 18] = [
     "aws_config",
@@ -52,12 +54,13 @@ fn without_library_details<S: Subscriber>(requested: EnvFilter) -> impl Filter<S
     }))
 }
 
-/// Starts logging, then runs a deployed function. If the function can't start, for example because a variable
+/// Starts logging and metrics, then runs a deployed function. If the function can't start, for example because a variable
 /// is missing, this logs why, and the process exits with an error.
 ///
 /// Two rules apply to all log lines. A failure is logged once, where it is handled. Bodies, API keys, tokens,
 /// e-mail addresses and whole documents are never logged.
 pub async fn run(function: impl Future<Output = Result<(), Error>>) -> ExitCode {
+    metrics::start();
     tracing_subscriber::registry().with(json_lines(std::io::stdout).with_filter(filter("info"))).init();
     match function.await {
         Ok(()) => ExitCode::SUCCESS,

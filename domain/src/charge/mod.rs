@@ -234,6 +234,9 @@ impl Serialize for Charge {
 /// By then, the charge's queue message is assumed lost.
 const FIRST_DUE_SECONDS: i64 = 120;
 
+/// Seconds after which the scheduler reports a payment that is held for review: a day.
+const REVIEW_SECONDS: i64 = 24 * 60 * 60;
+
 /// Sort key of a charge's row. The charge's refunds and MED cases are in the same partition, with other sort
 /// keys.
 const CHARGE_SORT: &str = "charge";
@@ -432,6 +435,10 @@ impl Row for Charge {
             status: Some(Self::status_partition(&self.scope, self.status)),
             customer: document.map(|document| Self::customer_partition(&self.scope, document)),
             due: match self.status {
+                // The scheduler reports reviews that take too long.
+                TransactionStatus::Processing if self.is_held_for_review() => {
+                    self.updated_at.plus_seconds(REVIEW_SECONDS).ok()
+                }
                 // If the queue message that should finalise the charge was lost, the scheduler takes over.
                 TransactionStatus::Pending => self.created_at.plus_seconds(FIRST_DUE_SECONDS).ok(),
                 TransactionStatus::WaitingPayment

@@ -10,8 +10,9 @@ use domain::acquirer::ConnectionSweep;
 use domain::ids::ConnectionId;
 use domain::time::Timestamp;
 use shared::WorkError;
-use shared::acquirer::configuration::certificate_warning;
+use shared::acquirer::configuration::{certificate_warning, days_left};
 use shared::acquirer::{AcquirerMessage, PixBank, PixQuery};
+use shared::metrics;
 use shared::store::{CommitOutcome, Write};
 
 use crate::AcquirerWorker;
@@ -68,6 +69,9 @@ impl AcquirerWorker {
         // Each stored part of the work moves this time on. Otherwise the row would be due during the sweep, and
         // the scheduler would start a second one.
         let next_at = now.saturating_plus_seconds(PAUSE_SECONDS);
+        if let Some(ends_at) = bank.settings().certificate_ends_at() {
+            metrics::write("", &[(metrics::BANK_CERTIFICATE_DAYS, &days_left(ends_at, now))]);
+        }
         if now.millis_since(sweep.returns_swept_at) >= RETURNS_PAUSE_SECONDS.saturating_mul(1_000) {
             if let Some(warning) = certificate_warning(bank.settings(), now) {
                 tracing::error!(%connection, "{warning}");

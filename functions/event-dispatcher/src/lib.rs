@@ -16,6 +16,7 @@
 //!
 //! The removal of a row leads to no action.
 
+mod figures;
 mod quarantine;
 pub mod replay;
 mod rollups;
@@ -55,6 +56,7 @@ use tokio::sync::{Mutex, OnceCell, Semaphore};
 use tokio::task::JoinSet;
 use tracing::{Instrument, field};
 
+use self::figures::Figure;
 use self::quarantine::Cause;
 
 /// The most changes of a batch that are published concurrently, and the most audit rows that are written
@@ -120,6 +122,8 @@ struct StreamActions {
     abandonment: Option<Box<Abandonment>>,
     /// The record that was set aside and must be replayed.
     replay: Option<FailedRecord>,
+    /// The business figure to add to the metrics.
+    figure: Option<Figure>,
 }
 
 impl Dispatcher {
@@ -186,6 +190,7 @@ impl Dispatcher {
                     audit,
                     abandonment,
                     replay,
+                    figure,
                 }) => {
                     if !events.is_empty() {
                         changes.push((number(), events, resend));
@@ -197,6 +202,7 @@ impl Dispatcher {
                     audits.extend(audit.map(|audit| (number(), *audit)));
                     abandonments.extend(abandonment.map(|abandonment| *abandonment));
                     replays.extend(replay);
+                    figure.into_iter().for_each(Figure::write);
                 }
                 // A newer version wrote the row. Its functions will process the record.
                 Err(WorkError::Store(StoreError::Unavailable(error))) => {
@@ -353,6 +359,7 @@ impl Dispatcher {
                 counted: rollup_change(old, new).map(Box::new),
                 acquirer: waits_for_acquirer.then_some(AcquirerMessage::Finalise(new.id)),
                 audit: audit_trail::for_charge(old, new).map(Box::new),
+                figure: Figure::of_charge(old, new),
                 ..StreamActions::default()
             });
         }
@@ -363,6 +370,7 @@ impl Dispatcher {
                 acquirer: is_new.then_some(AcquirerMessage::Refund(new.id)),
                 audit: audit_trail::for_refund(&new).map(Box::new),
                 email: Email::for_refund(old.as_ref(), &new),
+                figure: Figure::of_refund(old.as_ref(), &new),
                 ..StreamActions::default()
             });
         }
@@ -371,7 +379,8 @@ impl Dispatcher {
             let events = Event::of_case(old.as_ref(), &new, self.med_outcome_notices)?;
             let email = Email::for_case(&new, &events);
             let audit = audit_trail::for_case(&new).map(Box::new);
-            return Ok(StreamActions { events, email, audit, ..StreamActions::default() });
+            let figure = Figure::of_case(old.as_ref(), &new);
+            return Ok(StreamActions { events, email, audit, figure, ..StreamActions::default() });
         }
         if Endpoint::is_at(&key) {
             let (old, new): (Option<Endpoint>, Endpoint) = before_and_after(record)?;

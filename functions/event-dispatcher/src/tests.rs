@@ -24,7 +24,7 @@ use charges::{at, paid, waiting};
 use super::*;
 
 #[path = "../../../domain/src/charge/testing.rs"]
-mod charges;
+pub(crate) mod charges;
 #[path = "../../../domain/src/payout/testing.rs"]
 mod payouts;
 

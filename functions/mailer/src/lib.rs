@@ -21,6 +21,7 @@ use shared::WorkError;
 use shared::clock::Clock;
 use shared::config::{ConfigError, required};
 use shared::email::{Claim, Email, EmailQueue, EmailRecord, EmailTopic, Emails};
+use shared::metrics;
 use shared::queue::{self, MessageFailure, QueueError};
 use shared::random::{self, RandomError};
 use shared::refund::third_party;
@@ -193,6 +194,7 @@ impl Mailer {
             }
         }
         tracing::info!(email = %claimed.id, scope = %claimed.scope, attempt = claimed.attempts, subject = message.subject, "email sent");
+        metrics::increment(metrics::EMAILS_SENT);
         Ok(())
     }
 }

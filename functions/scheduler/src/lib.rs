@@ -23,6 +23,7 @@ use shared::clock::Clock;
 use shared::config::{ConfigError, required};
 use shared::failed_record::FailedRecord;
 use shared::med::MedCases;
+use shared::metrics;
 use shared::store::{Aws, DUE_SHARDS, DueRow, Store, from_item};
 use shared::wallet::Wallets;
 use shared::wallet::counters::{self, CounterRow};
@@ -59,6 +60,9 @@ enum DueAction {
     /// Nothing: the row is done, or another caller has changed its due time.
     Nothing,
 }
+
+/// The pause between two reports of a payment that waits for its review, in seconds: an hour.
+const REPORT_REVIEW_SECONDS: i64 = 60 * 60;
 
 /// The slow work of a shard, which runs after all its other rows.
 #[derive(Default)]
@@ -324,6 +328,9 @@ impl Scheduler {
                 .poll_acquirer(due, AcquirerMessage::Finalise(charge.id), charge.created_at, now)
                 .await;
         }
+        if charge.is_held_for_review() {
+            return self.report_review(due, charge, now).await;
+        }
         if !charge.acquirer.traits().expires_by_time {
             // The bank must first confirm that the charge can't be paid any more.
             let message = AcquirerMessage::Expire(charge.id);
@@ -331,6 +338,22 @@ impl Scheduler {
         }
         // Boxed, because the future holds several copies of the charge.
         Box::pin(self.expire(stored, now)).await.map(|()| DueAction::Nothing)
+    }
+
+    /// Reports a payment that has waited for its review for more than a day. It is reported again every hour,
+    /// so that the sum of an hour is the number of such payments.
+    async fn report_review(
+        &self,
+        due: &DueRow,
+        charge: &Charge,
+        now: Timestamp,
+    ) -> Result<DueAction, WorkError> {
+        let next = now.saturating_plus_seconds(REPORT_REVIEW_SECONDS);
+        if self.store.postpone(due, next).await?.is_some() {
+            tracing::warn!(charge = %charge.id, scope = %charge.scope, "a payment has waited for its review for more than a day");
+            metrics::increment(metrics::REVIEWS_OVERDUE);
+        }
+        Ok(DueAction::Nothing)
     }
 
     async fn expire(&self, stored: StoredCharge, now: Timestamp) -> Result<(), WorkError> {

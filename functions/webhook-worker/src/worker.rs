@@ -11,7 +11,7 @@ use aws_lambda_events::sqs::SqsEvent;
 use aws_lambda_events::streams::SqsEventResponse;
 use domain::request_id::StoredRequestId;
 use domain::time::Timestamp;
-use domain::webhook::event_type::Family;
+use domain::webhook::event_type::{EventType, Family};
 use domain::webhook::schedule;
 use domain::webhook::signature::{self, EndpointSecret};
 use hyper::body::Bytes;
@@ -20,6 +20,7 @@ use shared::WorkError;
 use shared::app::address_policy;
 use shared::clock::Clock;
 use shared::config::{ConfigError, required};
+use shared::metrics;
 use shared::queue::{self, MAX_DELAY_SECONDS, QueueError};
 use shared::random;
 use shared::store::{Aws, Store, StoreError};
@@ -129,6 +130,7 @@ impl Worker {
             tracing::warn!(delivery = %delivery.id, "the lease ended before the attempt did");
             return Ok(());
         }
+        metrics::write(outcome_name(&outcome), &[(metrics::DELIVERY_ATTEMPTS, &1)]);
         if !succeeded && let Err(error) = record_on_endpoint().await {
             // The error is only logged. The delivery's row has the outcome, and the endpoint's next failed
             // attempt changes the endpoint's row instead.
@@ -176,6 +178,10 @@ impl Worker {
             Ok(destination) => destination,
             Err(reason) => return Ok(cancelled(reason)),
         };
+        if is_first_of_payment(delivery, &event) {
+            let age_ms = self.clock.now().millis_since(event.created_at);
+            metrics::write("", &[(metrics::PAID_TO_FIRST_ATTEMPT, &age_ms)]);
+        }
         let started_at = Instant::now();
         let attempt = self.post(delivery, &event, &url, &secret).await;
         log_attempt(delivery, &event, &attempt, started_at.elapsed());
@@ -263,6 +269,24 @@ impl Worker {
             |(name, text): (HeaderName, String)| HeaderValue::from_str(&text).ok().map(|value| (name, value));
         let headers: HeaderMap = headers.into_iter().filter_map(value).collect();
         self.sender.post(url, headers, body).await
+    }
+}
+
+/// Whether the attempt is the first to report a payment. A resend does not count: its id has another time than
+/// the event.
+fn is_first_of_payment(delivery: &Delivery, event: &Event) -> bool {
+    let reports_payment = matches!(delivery.event_type, EventType::ChargePaid | EventType::PaymentCompleted);
+    reports_payment && delivery.attempts == 1 && delivery.id.timestamp() == Some(event.created_at)
+}
+
+/// Returns the value of the metrics' dimension `Outcome`.
+fn outcome_name(outcome: &AttemptOutcome) -> &'static str {
+    match outcome {
+        AttemptOutcome::Delivered { .. } => "delivered",
+        AttemptOutcome::Retry { .. } => "retried",
+        AttemptOutcome::Exhausted { .. } => "exhausted",
+        AttemptOutcome::Cancelled { .. } => "cancelled",
+        AttemptOutcome::Abandoned { .. } => "abandoned",
     }
 }
 

@@ -184,6 +184,8 @@ impl Resolver<'_> {
             "AWS::Region" => return Ok(REGION.to_owned()),
             "AWS::AccountId" => return Ok(ACCOUNT.to_owned()),
             "AWS::Partition" => return Ok("aws".to_owned()),
+            // There is no stack. So the functions write no metrics, which would be for CloudWatch.
+            "AWS::StackName" => return Ok(String::new()),
             _ => {}
         }
         let template = self.template;

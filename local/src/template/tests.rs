@@ -55,6 +55,7 @@ fn the_environment_of_each_function_resolves_to_names_on_this_machine() {
         ("CHECKOUT_BASE_URL", "http://127.0.0.1:3000/checkout"),
         ("DELIVERY_QUEUE_URL", "http://127.0.0.1:9324/123456789012/DeliveryQueue"),
         ("EXHAUSTED_DELIVERIES_QUEUE_URL", "http://127.0.0.1:9324/123456789012/ExhaustedDeliveriesQueue"),
+        ("METRICS_NAMESPACE", ""),
         ("READ_ROW_FORMAT", "1"),
         ("RUST_LOG", "info"),
         ("TABLE_NAME", "StateTable"),

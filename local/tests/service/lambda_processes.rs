@@ -335,3 +335,52 @@ async fn one_request_id_finds_the_lines_of_a_charge_from_its_creation_to_its_del
     // The creation, two canonical and two legacy events, and the two attempts.
     assert_eq!(lines.len(), 7, "{lines:#?}");
 }
+
+/// Checks that a line is in the embedded metric format. Returns the names of its metrics.
+fn metrics_of(line: &Value) -> Vec<&str> {
+    let root = line.as_object().unwrap();
+    assert!(root["_aws"]["Timestamp"].as_u64().unwrap() > 1_700_000_000_000, "{line}");
+    let [directive] = root["_aws"]["CloudWatchMetrics"].as_array().unwrap().as_slice() else {
+        panic!("{line}")
+    };
+    assert_eq!(directive["Namespace"], "payments");
+    let [dimensions] = directive["Dimensions"].as_array().unwrap().as_slice() else { panic!("{line}") };
+    for dimension in dimensions.as_array().unwrap() {
+        assert!(root[dimension.as_str().unwrap()].is_string(), "{line}");
+    }
+    let metrics = directive["Metrics"].as_array().unwrap().iter();
+    let names = metrics.map(|metric| {
+        let name = metric["Name"].as_str().unwrap();
+        assert!(root[name].is_number() && metric["Unit"].is_string(), "{line}");
+        name
+    });
+    names.collect()
+}
+
+#[tokio::test]
+async fn metrics_are_written_whatever_the_log_level_and_only_for_a_stack() {
+    let service = Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await;
+    let binary = build().await.join("charges");
+    let mut variables = service.stack.environment_file("127.0.0.1", "").unwrap()["ChargesFunction"].clone();
+    assert_eq!(variables["METRICS_NAMESPACE"], "");
+    variables["RUST_LOG"] = json!("error");
+    let without = LambdaProcess::start(&binary, &variables).await;
+    variables["METRICS_NAMESPACE"] = json!("payments");
+    let with = LambdaProcess::start(&binary, &variables).await;
+    for process in [&without, &with] {
+        for (key, status) in [(service.key().as_str(), 201), ("ak_test_unknown", 401)] {
+            let answer = process.invoke()(create_charge(key, "order-0001", "order-1")).await.unwrap();
+            assert!([200, 201, status].contains(&answer["statusCode"].as_i64().unwrap()), "{answer}");
+        }
+    }
+    let lines = crate::support::eventually("three lines", async || {
+        Some(with.lines()).filter(|lines| lines.len() == 3)
+    })
+    .await;
+    let names: Vec<Vec<&str>> = lines.iter().map(metrics_of).collect();
+    assert_eq!(names[0], ["RequestDuration"]);
+    assert_eq!(names[1], ["RequestDuration", "ClientErrors"]);
+    assert_eq!(names[2], ["Unauthorized"]);
+    assert!(lines[..2].iter().all(|line| line["Route"] == "POST /v1/pix/charges"));
+    assert_eq!(without.lines(), Vec::<Value>::new());
+}

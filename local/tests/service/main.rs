@@ -47,6 +47,7 @@ mod live_charges;
 mod local_routes;
 mod log_in;
 mod med;
+mod metrics;
 mod origin;
 mod payment_list;
 mod payments;

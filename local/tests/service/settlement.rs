@@ -5,7 +5,7 @@ use domain::time::Timestamp;
 use local::stack::Options;
 use serde_json::{Value, json};
 
-use crate::support::{Listener, Service, eventually, id};
+use crate::support::{CapturedLog, Listener, Service, eventually, id};
 
 const CPF: &str = "29537995593";
 const OTHER_CPF: &str = "25524893033";
@@ -162,6 +162,29 @@ async fn a_charge_locked_to_a_payer_is_settled_only_by_that_payer() {
     let held = service.sandbox(&charge, "pay", &json!({"payer_tax_id": null})).await;
     assert_eq!((&held["status"], &held["settlement"]), (&json!("processing"), &json!({})));
     assert_eq!(service.count_returned_payments().await, 1);
+}
+
+#[tokio::test]
+async fn a_payment_that_waits_for_its_review_for_a_day_is_reported_every_hour_until_it_is_decided() {
+    let service = Service::start().await;
+    let log = CapturedLog::start();
+    let reports = || log.text().matches("a payment has waited for its review for more than a day").count();
+    let charge = charge_locked_to_payer(&service).await;
+    service.sandbox(&charge, "pay", &json!({"payer_tax_id": null})).await;
+    service.advance_seconds(86_000).await;
+    assert_eq!(reports(), 0);
+    for report in 1..=3 {
+        service.advance_seconds(3_600).await;
+        eventually("a report", async || (reports() == report).then_some(())).await;
+    }
+    service.sandbox(&charge, "review", &json!({"decision": "approve"})).await;
+    // The expiry of another charge shows that the scheduler has run.
+    let listener = Listener::start().await;
+    service.register_endpoint(&listener.url, &["charge.expired"]).await;
+    service.charge().await;
+    service.advance_seconds(90_000).await;
+    listener.wait_for_event("charge.expired").await;
+    assert_eq!(reports(), 3);
 }
 
 #[tokio::test]

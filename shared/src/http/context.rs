@@ -24,6 +24,7 @@ use super::accept::Accept;
 use super::intake::Query;
 use super::origin::OriginSecrets;
 use super::problem::Problem;
+use crate::metrics;
 
 const X_REQUEST_ID: &str = "x-request-id";
 
@@ -211,7 +212,7 @@ pub fn problem_response(headers: &HeaderMap, problem: &Problem) -> Response {
 }
 
 /// The middleware of all functions. It builds the request's context, renders errors, sets the headers that
-/// every response has, and logs the request. All log lines of a request contain `request_id`, and
+/// every response has, and logs and measures the request. All log lines of a request contain `request_id`, and
 /// `aws_request_id`, the id of Lambda's invocation.
 pub(super) async fn wrap_request(
     State(origin): State<OriginSecrets>,
@@ -257,6 +258,7 @@ async fn handle(mut request: Request, context: RequestContext, admitted: bool, n
         delivery = delivery.get().map(field::display),
         "request"
     );
+    metrics::write_request(method.as_str(), route, status, duration_ms);
     response
 }
 

@@ -10,6 +10,7 @@ use domain::wallet::Posting;
 use crate::WorkError;
 use crate::acquirer::PixBank;
 use crate::acquirer::pix::ReturnProgress;
+use crate::metrics;
 use crate::services::receipts::Receipts;
 use crate::store::{Store, StoreError, Write};
 use crate::wallet::counters::{self, DebitCheck};
@@ -96,6 +97,7 @@ impl Returns {
             }
             ReturnProgress::NotRealised | ReturnProgress::Impossible => {
                 tracing::error!(payment = %incoming.payment_id, attempt, "the bank can't return a payment; an operator must act");
+                metrics::increment(metrics::RETURNS_FAILED);
                 self.replace(&incoming, incoming.return_stopped(now), None).await?;
                 Ok(None)
             }

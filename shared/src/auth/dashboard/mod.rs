@@ -24,6 +24,7 @@ use crate::account::{Role, User};
 use crate::audit;
 use crate::config::{ConfigError, required};
 use crate::http::{Problem, RequestContext};
+use crate::metrics;
 use crate::random;
 use crate::store::{Inserted, Store, from_item, text};
 
@@ -84,8 +85,9 @@ impl Row for RevokedToken {
 /// The `reason` of audit rows of log-ins.
 const BY_LOG_IN: &str = "requested at the log-in";
 
-/// Logs a log-in that is refused.
+/// Logs and counts a log-in that is refused.
 fn log_refused(user: &UserId, source: SourceAddress, reason: &str) {
+    metrics::increment(metrics::LOG_INS_REFUSED);
     tracing::warn!(%user, source = source.ip().map(field::display), reason, "a log-in was refused");
 }
 
