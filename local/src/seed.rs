@@ -183,7 +183,7 @@ impl Seed {
 
     fn token(&self, account: &SeededAccount, email: &str, role: Role, now: Timestamp) -> Result<String> {
         let failed = |e: &(dyn std::error::Error + 'static)| Error::because("issuing a token", e);
-        let tokens = Tokens::new(self.token_secret()).map_err(|e| failed(&e))?;
+        let tokens = Tokens::new(&self.token_secret()).map_err(|e| failed(&e))?;
         let holder = (UserId::from_email(email), account.id, role, self.tokens);
         let (token, _) = tokens.issue(holder, &random_text()?, now).map_err(|e| failed(&e))?;
         Ok(token.expose_secret().to_owned())

@@ -34,7 +34,7 @@ impl ApiKeysApp {
     ///
     /// # Errors
     ///
-    /// When one of the first three is not set, or a secret is too short.
+    /// When one of the first three is not set, or one is not valid.
     pub fn from_vars(
         aws: &Aws,
         clock: Clock,

@@ -101,13 +101,13 @@ pub struct Dashboard {
 }
 
 impl Dashboard {
-    /// Reads the secret that signs tokens from `DASHBOARD_TOKEN_SECRET`.
+    /// Reads the secrets of tokens from `DASHBOARD_TOKEN_SECRET`, see [`Tokens::new`].
     ///
     /// # Errors
     ///
-    /// When the variable is not set, or the secret has fewer than 32 bytes.
+    /// When the variable is not set or not valid.
     pub fn from_vars(store: Store, var: &dyn Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
-        let tokens = Tokens::new(required(var, "DASHBOARD_TOKEN_SECRET")?.into())?;
+        let tokens = Tokens::new(&required(var, "DASHBOARD_TOKEN_SECRET")?.into())?;
         Ok(Self {
             throttle: Throttle::new(store.clone()),
             store,

@@ -65,22 +65,31 @@ pub struct SigningError(String);
 /// Issues and verifies tokens.
 #[derive(Clone, Debug)]
 pub struct Tokens {
+    /// Signs tokens.
     secret: SecretString,
+    /// Verifies tokens too, so that a rotation of the secret ends no session.
+    other_secret: Option<SecretString>,
 }
 
 impl Tokens {
-    /// Creates the issuer of tokens from the secret that signs them.
+    /// Creates the issuer of tokens. `secrets` is one secret, or two separated by a comma. The first one signs
+    /// tokens, and tokens that either has signed are valid.
     ///
     /// # Errors
     ///
-    /// When the secret has fewer than 32 bytes.
-    pub fn new(secret: SecretString) -> Result<Self, ConfigError> {
-        if secret.expose_secret().len() < MIN_SECRET_BYTES {
+    /// When there are more than two secrets, or one has fewer than 32 bytes.
+    pub fn new(secrets: &SecretString) -> Result<Self, ConfigError> {
+        let mut parts = secrets.expose_secret().split(',');
+        let (secret, other_secret) = (parts.next().unwrap_or_default(), parts.next());
+        if parts.next().is_some() {
+            return Err(ConfigError::new("there are more than two secrets of dashboard tokens".to_owned()));
+        }
+        if [Some(secret), other_secret].into_iter().flatten().any(|part| part.len() < MIN_SECRET_BYTES) {
             return Err(ConfigError::new(format!(
                 "the secret of dashboard tokens has fewer than {MIN_SECRET_BYTES} bytes"
             )));
         }
-        Ok(Self { secret })
+        Ok(Self { secret: secret.into(), other_secret: other_secret.map(SecretString::from) })
     }
 
     /// Issues a token with the id `jti` to a user of an account.
@@ -101,7 +110,7 @@ impl Tokens {
         };
         let body = serde_json::to_vec(&claims).map_err(|error| SigningError(error.to_string()))?;
         let signed = format!("{HEADER}.{}", URL_SAFE_NO_PAD.encode(body));
-        let signature = URL_SAFE_NO_PAD.encode(self.mac(&signed)?.finalize().into_bytes());
+        let signature = URL_SAFE_NO_PAD.encode(mac(&self.secret, &signed)?.finalize().into_bytes());
         Ok((SecretString::from(format!("{signed}.{signature}")), claims))
     }
 
@@ -119,17 +128,20 @@ impl Tokens {
         }
         let signature = URL_SAFE_NO_PAD.decode(signature).ok()?;
         // `verify_slice` compares in constant time.
-        self.mac(signed).ok()?.verify_slice(&signature).ok()?;
+        let has_signed = |secret| mac(secret, signed).is_ok_and(|mac| mac.verify_slice(&signature).is_ok());
+        if ![Some(&self.secret), self.other_secret.as_ref()].into_iter().flatten().any(has_signed) {
+            return None;
+        }
         let claims: Claims = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(body).ok()?).ok()?;
         (claims.iss == ISSUER && claims.exp > now.seconds()).then_some(claims)
     }
+}
 
-    fn mac(&self, signed: &str) -> Result<Hmac<Sha256>, SigningError> {
-        let key = self.secret.expose_secret().as_bytes();
-        let mut mac = Hmac::<Sha256>::new_from_slice(key).map_err(|error| SigningError(error.to_string()))?;
-        mac.update(signed.as_bytes());
-        Ok(mac)
-    }
+fn mac(secret: &SecretString, signed: &str) -> Result<Hmac<Sha256>, SigningError> {
+    let key = secret.expose_secret().as_bytes();
+    let mut mac = Hmac::<Sha256>::new_from_slice(key).map_err(|error| SigningError(error.to_string()))?;
+    mac.update(signed.as_bytes());
+    Ok(mac)
 }
 
 #[cfg(test)]
@@ -142,8 +154,10 @@ mod tests {
         Timestamp::parse_floor(text).unwrap()
     }
 
+    const SECRET: &str = "0123456789abcdef0123456789abcdef";
+
     fn tokens() -> Tokens {
-        Tokens::new(SecretString::from("0123456789abcdef0123456789abcdef")).unwrap()
+        Tokens::new(&SecretString::from(SECRET)).unwrap()
     }
 
     fn claims(exp: i64) -> Value {
@@ -157,7 +171,7 @@ mod tests {
     fn signed_token(header: &Value, claims: &Value) -> SecretString {
         let part = |part: &Value| URL_SAFE_NO_PAD.encode(part.to_string());
         let signed = format!("{}.{}", part(header), part(claims));
-        let signature = URL_SAFE_NO_PAD.encode(tokens().mac(&signed).unwrap().finalize().into_bytes());
+        let signature = URL_SAFE_NO_PAD.encode(mac(&SECRET.into(), &signed).unwrap().finalize().into_bytes());
         SecretString::from(format!("{signed}.{signature}"))
     }
 
@@ -214,13 +228,51 @@ mod tests {
         {
             assert_eq!(tokens().verify(&SecretString::from(text), now), None, "{text}");
         }
-        let other = Tokens::new(SecretString::from("another secret of at least 32 bytes")).unwrap();
+        let other = Tokens::new(&SecretString::from("another secret of at least 32 bytes")).unwrap();
         assert_eq!(other.verify(&token, now), None);
     }
 
     #[test]
     fn a_short_secret_is_refused_and_the_secret_is_never_printed() {
-        assert!(Tokens::new(SecretString::from("0123456789abcdef0123456789abcde")).is_err());
-        assert!(!format!("{:?}", tokens()).contains("0123"));
+        let short = &SECRET[1..];
+        let refused = [
+            short.to_owned(),
+            format!("{SECRET},{short}"),
+            format!("{short},{SECRET}"),
+            format!("{SECRET},"),
+            format!("{SECRET},{SECRET},{SECRET}"),
+        ];
+        for text in refused {
+            assert!(Tokens::new(&SecretString::from(text.as_str())).is_err(), "{text}");
+        }
+        let both = Tokens::new(&SecretString::from(format!("{SECRET},{SECRET}"))).unwrap();
+        assert!(!format!("{both:?}").contains("0123"));
+    }
+
+    /// Each step is a deployment. Functions of two consecutive steps run at the same time, so each must accept
+    /// the tokens of the other.
+    #[test]
+    fn a_rotation_in_steps_ends_no_session_until_the_old_secret_is_dropped() {
+        const NEW: &str = "the secret that replaces the old";
+        let now = at(NOW);
+        let steps = [SECRET.to_owned(), format!("{SECRET},{NEW}"), format!("{NEW},{SECRET}"), NEW.to_owned()]
+            .map(|secrets| Tokens::new(&SecretString::from(secrets)).unwrap());
+        let holder = (
+            UserId::from_email("ana@loja.example"),
+            AccountId::new([1; 10]),
+            Role::Owner,
+            TokenGeneration::new([7; 8]),
+        );
+        let issued = steps.each_ref().map(|step| step.issue(holder, "a", now).unwrap().0);
+        let valid = |step: &Tokens| issued.each_ref().map(|token| step.verify(token, now).is_some());
+        assert_eq!(
+            steps.each_ref().map(valid),
+            [
+                [true, true, false, false],
+                [true, true, true, true],
+                [true, true, true, true],
+                [false, false, true, true],
+            ]
+        );
     }
 }
