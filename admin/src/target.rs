@@ -28,6 +28,7 @@ use shared::med::evidence::{CaseEvidence, EvidenceFiles};
 use shared::payout::Payouts;
 use shared::store::{Aws, Store};
 use shared::wallet::Wallets;
+use shared::webhook::secret::SigningSecrets;
 
 /// The ready file that `cargo run` writes into its state directory.
 const READY_FILE: &str = ".local/ready.json";
@@ -38,6 +39,9 @@ const LOCAL_API_KEYS_TABLE: &str = "ApiKeysTable";
 
 /// The name of the table of secrets on this machine, if the ready file was written before it had one.
 const LOCAL_SECRETS_TABLE: &str = "SecretsTable";
+
+/// The error of a command that needs the table of secrets, if it was not specified.
+const NO_SECRETS_TABLE: &str = "name the stack's table of secrets with --secrets-table or SECRETS_TABLE_NAME";
 
 /// The names of the event dispatcher's queues on this machine, and the path of the checkout.
 const LOCAL_DELIVERY_QUEUE: &str = "DeliveryQueue";
@@ -66,8 +70,8 @@ pub(crate) struct Target {
     /// Table of API keys of a deployed stack (stack output `ApiKeysTableName`) [env: `API_KEYS_TABLE_NAME`]
     #[arg(long, global = true, requires = "table", help_heading = "Stack")]
     api_keys_table: Option<String>,
-    /// Table of secrets of a deployed stack (stack output `SecretsTableName`), for commands about acquirers
-    /// [env: `SECRETS_TABLE_NAME`]
+    /// Table of secrets of a deployed stack (stack output `SecretsTableName`), for commands about acquirers and
+    /// `migrate` [env: `SECRETS_TABLE_NAME`]
     #[arg(long, global = true, conflicts_with = "ready_file", help_heading = "Stack")]
     secrets_table: Option<String>,
     /// Bucket of a deployed stack (stack output `DocumentsBucketName`), for evidence
@@ -113,6 +117,8 @@ pub(crate) struct Stack {
     evidence: Option<CaseEvidence>,
     /// `None` when no table of secrets was specified.
     acquirers: Option<AccountAcquirers>,
+    /// `None` when no table of secrets was specified.
+    signing_secrets: Option<SigningSecrets>,
     /// The stack's time. A service on this machine may have advanced its clock.
     pub(crate) clock: Clock,
     aws: Aws,
@@ -195,6 +201,7 @@ fn stack(aws: Aws, name: String, resources: Resources, clock: Clock, local: Opti
         payouts: Payouts::new(store.clone()),
         cases: MedCases::new(store.clone()),
         evidence: files.map(|files| CaseEvidence::new(store.clone(), files)),
+        signing_secrets: secrets.clone().map(|secrets| SigningSecrets::new(store.clone(), secrets)),
         acquirers: secrets.map(|secrets| AccountAcquirers::new(store.clone(), secrets)),
         store,
         clock,
@@ -230,9 +237,12 @@ impl Stack {
 
     /// Returns the acquirers, or an error when no table of secrets was specified.
     pub(crate) fn acquirers(&self) -> Result<&AccountAcquirers, Box<dyn Error>> {
-        self.acquirers.as_ref().ok_or_else(|| {
-            "name the stack's table of secrets with --secrets-table or SECRETS_TABLE_NAME".into()
-        })
+        self.acquirers.as_ref().ok_or_else(|| NO_SECRETS_TABLE.into())
+    }
+
+    /// Returns the secrets that sign deliveries, or an error when no table of secrets was specified.
+    pub(crate) fn signing_secrets(&self) -> Result<&SigningSecrets, Box<dyn Error>> {
+        self.signing_secrets.as_ref().ok_or_else(|| NO_SECRETS_TABLE.into())
     }
 
     /// Returns the base URL of the service on this machine. `None`: the stack is a deployed one.

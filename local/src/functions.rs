@@ -52,7 +52,11 @@ pub fn create_functions(
             "ChargesFunction" => http_function(charges::router(app()?)),
             "PaymentsFunction" => http_function(payments::router(app()?)),
             "WalletsFunction" => http_function(wallets::router(app()?)),
-            "WebhooksFunction" => http_function(webhooks::router(app()?)),
+            "WebhooksFunction" => {
+                let webhooks =
+                    webhooks::Webhooks::from_vars(&aws, clock.clone(), &var).map_err(|e| failed(&e))?;
+                http_function(webhooks::router(webhooks))
+            }
             "MedFunction" => {
                 let med = med::Med::from_vars(&aws, clock.clone(), &var).map_err(|e| failed(&e))?;
                 http_function(med::router(med))

@@ -21,7 +21,6 @@ use crate::wallet::Wallets;
 use crate::webhook::delivery::Deliveries;
 use crate::webhook::endpoint::Endpoints;
 use crate::webhook::log::EventLog;
-use crate::webhook::override_secret::OverrideSecrets;
 use crate::webhook::resend::Resends;
 
 /// The state of an HTTP function. Clones share the AWS clients and the clock.
@@ -55,8 +54,6 @@ pub struct App {
     pub events: EventLog,
     /// Resends of events.
     pub resends: Resends,
-    /// The secrets that sign deliveries to the webhook URL of a single payment.
-    pub override_secrets: OverrideSecrets,
     /// The clock.
     pub clock: Clock,
     /// The public URLs of charges.
@@ -71,7 +68,7 @@ pub struct App {
 
 impl App {
     /// Reads `TABLE_NAME`, `API_KEYS_TABLE_NAME`, `CHECKOUT_BASE_URL`, `CHARGE_LIST` (`off` disables the
-    /// list), `SECRETS_TABLE_NAME` (only functions that call banks have it), and the variables of
+    /// list), `SECRETS_TABLE_NAME` (functions that call banks need it), and the variables of
     /// [`address_policy`] and [`OriginSecrets::from_vars`].
     ///
     /// # Errors
@@ -104,7 +101,6 @@ impl App {
             endpoints: Endpoints::new(store.clone()),
             deliveries: Deliveries::new(store.clone()),
             events: EventLog::new(store.clone()),
-            override_secrets: OverrideSecrets::new(store.clone()),
             resends: Resends::new(store),
             clock,
             public_urls: PublicUrls::new(&required(var, "CHECKOUT_BASE_URL")?)?,

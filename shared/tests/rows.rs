@@ -33,7 +33,7 @@ use shared::store::{Item, from_item, to_item};
 use shared::webhook::delivery::{Abandonment, Delivery};
 use shared::webhook::endpoint::Endpoint;
 use shared::webhook::event::Event;
-use shared::webhook::override_secret::OverrideSecret;
+use shared::webhook::secret::SigningSecret;
 
 /// The attribute with the id of a single put. The store adds it to the item, so it is not a field of the
 /// row's type.
@@ -121,7 +121,7 @@ fn rows_of_an_earlier_version_can_be_read_and_are_written_back_unchanged() {
             "events" => round_trip::<Event>(&stored),
             "ledger" => round_trip::<Posting>(&stored),
             "notices" => round_trip::<EmailRecord>(&stored),
-            "override-secret" => round_trip::<OverrideSecret>(&stored),
+            "override-secret" => round_trip::<SigningSecret>(&stored),
             "payout" => round_trip::<Payout>(&stored),
             "receipts" => round_trip::<IncomingPayment>(&stored),
             "user" => round_trip::<User>(&stored),

@@ -11,6 +11,7 @@ mod acquirers;
 mod live_payments;
 mod med_notices;
 mod notifications;
+mod webhook_secrets;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -113,6 +114,14 @@ impl AdminFixture {
 
     async fn request(&self, method: &str, path: &str, header: (&str, &str)) -> (u16, Value) {
         let (status, _, body) = self.send(method, path, header).await;
+        (status, body)
+    }
+
+    /// Posts a body with an API key. Returns the status and the response's body.
+    async fn post_json(&self, path: &str, key: &str, body: &Value) -> (u16, Value) {
+        let request = Request::post(format!("{}{path}", self.stack.base_url)).header("apikey", key);
+        let request = request.header("content-type", "application/json");
+        let (status, _, body) = self.exchange(request.body(Full::from(body.to_string())).unwrap()).await;
         (status, body)
     }
 

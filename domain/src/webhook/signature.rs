@@ -26,12 +26,6 @@ impl EndpointSecret {
         Self(SecretString::from(hex::encode(random)))
     }
 
-    /// Compares two stored secrets. Must not be used for a client's input, because the comparison is not
-    /// constant-time.
-    pub fn is_same_as(&self, other: &Self) -> bool {
-        self.0.expose_secret() == other.0.expose_secret()
-    }
-
     /// Returns the secret for the signing functions.
     pub fn as_secret(&self) -> &SecretString {
         &self.0

@@ -14,7 +14,6 @@ use domain::refund::{RefundOutcome, RefundPlan, RefundStep};
 use domain::row::{READ_FORMAT, Row};
 use domain::wallet::RefundStrategy;
 use domain::webhook::event_type::EventType;
-use domain::webhook::signature::EndpointSecret;
 use serde_json::{Value, json};
 use shared::store::to_item;
 use shared::webhook::endpoint::{Disabled, EndpointStatus};
@@ -151,7 +150,8 @@ fn endpoint() -> Endpoint {
         scope: waiting().scope,
         url: "https://shop.example.com/hook".to_owned(),
         events: vec![EventType::ChargePaid],
-        secret: EndpointSecret::from_random(&[7; 32]),
+        secret_version: 1,
+        former_secret: None,
         status: EndpointStatus::Active,
         failing_since: None,
         disabled: None,

@@ -247,7 +247,6 @@ fn lines(fields: &[(&str, String)]) -> String {
 mod tests {
     use domain::ids::{ChargeId, EndpointId, MedCaseId};
     use domain::money::{Currency, MinorUnits};
-    use domain::webhook::signature::EndpointSecret;
     use shared::webhook::endpoint::{Disabled, EndpointStatus};
 
     use super::*;
@@ -439,7 +438,8 @@ mod tests {
             scope: case().scope,
             url: "https://shop.example.com/hook?token=s3cret".to_owned(),
             events: Vec::new(),
-            secret: EndpointSecret::from_random(&[7; 32]),
+            secret_version: 1,
+            former_secret: None,
             status: EndpointStatus::Inactive,
             failing_since: Some(at("2026-11-21T18:04:05Z")),
             disabled: Some(Disabled { at: off_at, reason: "nothing was delivered".to_owned() }),

@@ -22,13 +22,12 @@ use shared::clock::Clock;
 use shared::config::{ConfigError, required};
 use shared::metrics;
 use shared::queue::{self, MAX_DELAY_SECONDS, QueueError};
-use shared::random;
+use shared::random::{self, RandomError};
 use shared::store::{Aws, Store, StoreError};
 use shared::webhook::WebhookError;
 use shared::webhook::delivery::{AttemptOutcome, Cause, Claim, Deliveries, Delivery, Recipient};
 use shared::webhook::endpoint::{Endpoint, Endpoints};
 use shared::webhook::event::Event;
-use shared::webhook::override_secret::OverrideSecrets;
 use shared::webhook::queue::{DeliveryMessage, DeliveryQueue};
 use tracing::field;
 
@@ -44,7 +43,8 @@ const X_SERVICE_MODE: HeaderName = HeaderName::from_static("x-service-mode");
 pub struct Worker {
     deliveries: Deliveries,
     endpoints: Endpoints,
-    override_secrets: OverrideSecrets,
+    /// The table of secrets.
+    secrets: Store,
     queue: DeliveryQueue,
     exhausted: DeliveryQueue,
     sender: Arc<Sender>,
@@ -52,7 +52,8 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Reads `TABLE_NAME`, `DELIVERY_QUEUE_URL`, `EXHAUSTED_DELIVERIES_QUEUE_URL` and `WEBHOOK_ADDRESSES`.
+    /// Reads `TABLE_NAME`, `SECRETS_TABLE_NAME`, `DELIVERY_QUEUE_URL`, `EXHAUSTED_DELIVERIES_QUEUE_URL` and
+    /// `WEBHOOK_ADDRESSES`.
     pub fn from_vars(
         aws: &Aws,
         clock: Clock,
@@ -63,8 +64,8 @@ impl Worker {
         let store = Store::new(aws.dynamodb(), required(var, "TABLE_NAME")?);
         Ok(Self {
             deliveries: Deliveries::new(store.clone()),
-            endpoints: Endpoints::new(store.clone()),
-            override_secrets: OverrideSecrets::new(store),
+            endpoints: Endpoints::new(store),
+            secrets: Store::new(aws.dynamodb(), required(var, "SECRETS_TABLE_NAME")?),
             queue: DeliveryQueue::new(sqs.clone(), required(var, "DELIVERY_QUEUE_URL")?),
             exhausted: DeliveryQueue::new(sqs, required(var, "EXHAUSTED_DELIVERIES_QUEUE_URL")?),
             sender: Arc::new(sender),
@@ -162,10 +163,10 @@ impl Worker {
         if delivery.attempts > delivery.max_attempts {
             return Ok(exhausted("the last attempt was cut short"));
         }
-        let context = match self.deliveries.delivery_context(delivery).await {
-            Ok(context) => context,
+        let (context, secret) = match self.deliveries.signed_context(delivery, &self.secrets).await {
+            Ok(found) => found,
             Err(StoreError::Corrupt(cause)) => {
-                tracing::error!(delivery = %delivery.id, cause, "can't read a delivery's event or endpoint");
+                tracing::error!(delivery = %delivery.id, cause, "can't read a delivery's event, endpoint or secret");
                 return Ok(exhausted("the event can't be read"));
             }
             Err(error) => return Err(error.into()),
@@ -173,7 +174,7 @@ impl Worker {
         let Some(event) = context.event else {
             return Ok(cancelled("the event is no longer kept"));
         };
-        let destination = self.destination(delivery, &event, context.recipient).await?;
+        let destination = destination(delivery, &event, context.recipient, secret)?;
         let Destination { url, secret, endpoint } = match destination {
             Ok(destination) => destination,
             Err(reason) => return Ok(cancelled(reason)),
@@ -214,41 +215,6 @@ impl Worker {
                 outcome
             }
         }
-    }
-
-    /// Returns where a delivery is posted, or why it is cancelled. An endpoint that the service switched off
-    /// still receives the deliveries that existed at that time.
-    async fn destination(
-        &self,
-        delivery: &Delivery,
-        event: &Event,
-        recipient: Recipient,
-    ) -> Result<Result<Destination, &'static str>, WorkError> {
-        match recipient {
-            Recipient::Endpoint(endpoint) => Ok(match (Cause::of(delivery, endpoint.as_ref()), endpoint) {
-                (None, Some(endpoint)) => Ok(Destination {
-                    url: endpoint.url.clone(),
-                    secret: endpoint.secret.clone(),
-                    endpoint: Some(endpoint),
-                }),
-                (cause, _) => Err(cause.unwrap_or(Cause::Deleted).reason()),
-            }),
-            Recipient::Override(known) => {
-                let Some(url) = event.webhook_url.clone() else {
-                    return Ok(Err("the event has no address of its own"));
-                };
-                let secret = match known {
-                    Some(known) => known.secret,
-                    None => self.first_override_secret(delivery).await?,
-                };
-                Ok(Ok(Destination { url, secret, endpoint: None }))
-            }
-        }
-    }
-
-    async fn first_override_secret(&self, delivery: &Delivery) -> Result<EndpointSecret, WorkError> {
-        let secret = EndpointSecret::from_random(&random::bytes()?);
-        Ok(self.override_secrets.get_or_set(delivery.scope, secret, self.clock.now()).await?)
     }
 
     async fn post(&self, delivery: &Delivery, event: &Event, url: &str, secret: &EndpointSecret) -> Attempt {
@@ -326,6 +292,39 @@ struct Destination {
     secret: EndpointSecret,
     /// The endpoint; `None`: the URL is the payment's own `webhookUrl`.
     endpoint: Option<Endpoint>,
+}
+
+/// Returns where a delivery is posted, or why it is cancelled. An endpoint that the service switched off still
+/// receives the deliveries that existed at that time.
+fn destination(
+    delivery: &Delivery,
+    event: &Event,
+    recipient: Recipient,
+    secret: Option<EndpointSecret>,
+) -> Result<Result<Destination, &'static str>, RandomError> {
+    match recipient {
+        Recipient::Endpoint(endpoint) => {
+            let cause = Cause::of(delivery, endpoint.as_ref());
+            Ok(match (cause, endpoint, secret) {
+                (None, Some(endpoint), Some(secret)) => {
+                    Ok(Destination { url: endpoint.url.clone(), secret, endpoint: Some(endpoint) })
+                }
+                (cause, _, _) => Err(cause.unwrap_or(Cause::Deleted).reason()),
+            })
+        }
+        Recipient::Override => {
+            let Some(url) = event.webhook_url.clone() else {
+                return Ok(Err("the event has no address of its own"));
+            };
+            let secret = match secret {
+                Some(secret) => secret,
+                // The merchant has not rotated the secret yet, so no receiver knows one. The signature can't be
+                // verified with any secret, so this one is not stored.
+                None => EndpointSecret::from_random(&random::bytes()?),
+            };
+            Ok(Ok(Destination { url, secret, endpoint: None }))
+        }
+    }
 }
 
 /// Returns the outcome of an attempt. A failure that is not the last allowed includes the time of the next

@@ -2,6 +2,7 @@
 //! to `webhookUrl`s.
 
 use axum::Json;
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use domain::ids::{EndpointId, ResendId};
@@ -12,15 +13,18 @@ use shared::http::{IdPath, JsonBody, Problem};
 use shared::random;
 use shared::webhook::delivery::DeliveryView;
 use shared::webhook::endpoint::{EndpointChange, EndpointView, Endpoints, NewEndpoint, SecretView};
+use shared::webhook::secret::SigningSecrets;
 
 pub(crate) async fn register(
+    State(secrets): State<SigningSecrets>,
     Authenticated { app, caller, now }: Authenticated,
     JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
     let request = NewEndpoint::parse(&body, &app.address_policy)?;
     let id = EndpointId::new(now, random::bytes()?);
-    let endpoint = app.endpoints.register(&caller, request, (id, new_secret()?), now).await?;
-    Ok((StatusCode::CREATED, Json(EndpointView::with_secret(&endpoint))).into_response())
+    let secret = new_secret()?;
+    let endpoint = secrets.register(&caller, request, (id, &secret), now).await?;
+    Ok((StatusCode::CREATED, Json(EndpointView::with_secret(&endpoint, &secret))).into_response())
 }
 
 pub(crate) async fn list(Authenticated { app, caller, .. }: Authenticated) -> Result<Response, Problem> {
@@ -48,15 +52,17 @@ pub(crate) async fn change(
 }
 
 pub(crate) async fn delete(
-    Authenticated { app, caller, now }: Authenticated,
+    State(secrets): State<SigningSecrets>,
+    Authenticated { caller, now, .. }: Authenticated,
     IdPath(id): IdPath<EndpointId>,
 ) -> Result<Response, Problem> {
-    app.endpoints.delete(&caller, Endpoints::require_id(id)?, now).await?;
+    secrets.delete(&caller, Endpoints::require_id(id)?, now).await?;
     Ok(Json(json!({ "deleted": true })).into_response())
 }
 
 pub(crate) async fn rotate_secret(
-    Authenticated { app, caller, now }: Authenticated,
+    State(secrets): State<SigningSecrets>,
+    Authenticated { caller, now, .. }: Authenticated,
     IdPath(id): IdPath<EndpointId>,
     body: Result<JsonBody, Problem>,
 ) -> Result<Response, Problem> {
@@ -67,9 +73,9 @@ pub(crate) async fn rotate_secret(
     if id_in_body.is_some_and(|id_in_body| id_in_body.as_str() != Some(&id.to_string())) {
         return Err(Problem::field("id", "must equal the id in the path, or be left out"));
     }
-    let change = EndpointChange::of_secret(new_secret()?);
-    let endpoint = app.endpoints.change(&caller, id, &change, now).await?;
-    Ok(Json(SecretView::of(&endpoint)).into_response())
+    let secret = new_secret()?;
+    secrets.rotate(&caller, id, &secret, now).await?;
+    Ok(Json(SecretView::of(id, &secret)).into_response())
 }
 
 pub(crate) async fn test(
@@ -83,10 +89,11 @@ pub(crate) async fn test(
 }
 
 pub(crate) async fn rotate_override_secret(
-    Authenticated { app, caller, now }: Authenticated,
+    State(secrets): State<SigningSecrets>,
+    Authenticated { caller, now, .. }: Authenticated,
 ) -> Result<Response, Problem> {
     let secret = new_secret()?;
-    app.override_secrets.rotate(&caller, secret.clone(), now).await?;
+    secrets.rotate_override(&caller, &secret, now).await?;
     Ok(Json(SecretView::new(&secret)).into_response())
 }
 

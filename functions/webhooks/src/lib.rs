@@ -4,15 +4,58 @@ mod deliveries;
 mod endpoints;
 mod events;
 
+use axum::extract::FromRef;
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use domain::webhook::event_type::{CatalogEntry, catalog};
 use shared::app::App;
+use shared::clock::Clock;
+use shared::config::{ConfigError, required};
 use shared::http::{Problem, RequestContext, with_middleware};
+use shared::store::{Aws, Store};
+use shared::webhook::secret::SigningSecrets;
+
+/// The function's state.
+#[derive(Clone, Debug)]
+pub struct Webhooks {
+    /// The state that all HTTP functions share.
+    pub app: App,
+    /// The secrets that sign deliveries.
+    pub secrets: SigningSecrets,
+}
+
+impl Webhooks {
+    /// Reads the variables of [`App::from_vars`], and requires `SECRETS_TABLE_NAME`.
+    ///
+    /// # Errors
+    ///
+    /// When a required variable is missing or invalid.
+    pub fn from_vars(
+        aws: &Aws,
+        clock: Clock,
+        var: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, ConfigError> {
+        let state = Store::new(aws.dynamodb(), required(var, "TABLE_NAME")?);
+        let secrets = Store::new(aws.dynamodb(), required(var, "SECRETS_TABLE_NAME")?);
+        Ok(Self { app: App::from_vars(aws, clock, var)?, secrets: SigningSecrets::new(state, secrets) })
+    }
+}
+
+impl FromRef<Webhooks> for App {
+    fn from_ref(webhooks: &Webhooks) -> Self {
+        webhooks.app.clone()
+    }
+}
+
+impl FromRef<Webhooks> for SigningSecrets {
+    fn from_ref(webhooks: &Webhooks) -> Self {
+        webhooks.secrets.clone()
+    }
+}
 
 /// Returns the function's routes.
-pub fn router(app: App) -> Router {
-    let origin = app.origin.clone();
+pub fn router(webhooks: Webhooks) -> Router {
+    let origin = webhooks.app.origin.clone();
     let routes = Router::new()
         .route("/v1/webhooks/endpoints", post(endpoints::register).get(endpoints::list))
         .route(
@@ -29,7 +72,7 @@ pub fn router(app: App) -> Router {
         .route("/v1/webhooks/stats", get(deliveries::stats))
         .route("/v1/events", get(events::list))
         .route("/v1/events/{id}", get(events::read))
-        .with_state(app);
+        .with_state(webhooks);
     with_middleware(routes, origin)
 }
 

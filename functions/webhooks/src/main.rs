@@ -3,7 +3,9 @@
 use std::process::ExitCode;
 
 use lambda_http::Error;
-use shared::app::App;
+use shared::clock::Clock;
+use shared::store::Aws;
+use webhooks::Webhooks;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
@@ -11,5 +13,7 @@ async fn main() -> ExitCode {
 }
 
 async fn serve() -> Result<(), Error> {
-    lambda_http::run(webhooks::router(App::from_env()?)).await
+    let var = |name: &str| std::env::var(name).ok();
+    let webhooks = Webhooks::from_vars(&Aws::from_vars(&var)?, Clock::default(), &var)?;
+    lambda_http::run(webhooks::router(webhooks)).await
 }

@@ -58,6 +58,7 @@ fn the_environment_of_each_function_resolves_to_names_on_this_machine() {
         ("METRICS_NAMESPACE", ""),
         ("READ_ROW_FORMAT", "1"),
         ("RUST_LOG", "info"),
+        ("SECRETS_TABLE_NAME", "SecretsTable"),
         ("TABLE_NAME", "StateTable"),
         ("WEBHOOK_ADDRESSES", ""),
         ("WEBHOOK_LOCAL_NAMES", ""),

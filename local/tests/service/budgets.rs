@@ -248,7 +248,7 @@ async fn a_delivery_that_succeeds_at_the_first_attempt_takes_three_requests() {
 }
 
 #[tokio::test]
-async fn a_delivery_to_an_override_url_takes_a_fourth_request_only_until_the_scope_has_a_secret() {
+async fn a_delivery_to_an_override_url_takes_a_fourth_request_only_until_the_secret_is_rotated() {
     let service = service_with_counted_requests().await;
     let listener = Listener::start().await;
     let body = json!({
@@ -259,6 +259,7 @@ async fn a_delivery_to_an_override_url_takes_a_fourth_request_only_until_the_sco
     let deliveries = service.deliveries("").await;
     let (_, first) = cost(&service, run_webhook_worker(&service.stack, &deliveries[0])).await;
     assert_within_budget(&first, 4, 4);
+    service.post("/v1/webhooks/override-secret/rotate", &json!({})).await.expect(200);
     let (_, second) = cost(&service, run_webhook_worker(&service.stack, &deliveries[1])).await;
     assert_within_budget(&second, 3, 3);
     assert_eq!(listener.hooks().len(), 2);

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use local::stack::Options;
 use serde_json::{Value, json};
-use shared::webhook::override_secret::OverrideSecret;
+use shared::webhook::secret::SigningSecret;
 use tokio::task::JoinSet;
 
 use crate::support::{Answer, Client, Service, id};
@@ -95,8 +95,8 @@ async fn concurrent_rotations_of_the_override_secret_all_succeed_and_one_of_them
         .map(|(answer, _)| answer.expect(200)["secret"].as_str().unwrap().to_owned())
         .collect();
     assert_eq!(secrets.len(), 40);
-    let key = OverrideSecret::key_of(&service.scope());
-    let stored: OverrideSecret = service.store().get(&key).await.unwrap().unwrap();
+    let key = SigningSecret::key_of(&service.scope(), None);
+    let stored: SigningSecret = service.secrets().get(&key).await.unwrap().unwrap();
     assert_eq!(stored.version, 40);
     assert!(secrets.contains(serde_json::to_value(&stored.secret).unwrap().as_str().unwrap()));
 }

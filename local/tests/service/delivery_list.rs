@@ -12,7 +12,6 @@ use domain::ids::{DeliveryId, EndpointId, Scope};
 use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
 use domain::webhook::event_type::EventType;
-use domain::webhook::signature::EndpointSecret;
 use local::embedded::fault_proxy::Report;
 use local::stack::Options;
 use serde_json::{Value, json};
@@ -80,7 +79,8 @@ impl DeliveryFixture {
             scope,
             url: "https://shop.example.com/hook".to_owned(),
             events: vec![EventType::ChargePaid, EventType::ChargeCreated],
-            secret: EndpointSecret::from_random(&[7; 32]),
+            secret_version: 1,
+            former_secret: None,
             status: EndpointStatus::Active,
             failing_since: None,
             disabled: None,

@@ -69,4 +69,5 @@ mod velocity;
 mod wallets;
 mod webhook_endpoints;
 mod webhook_resends;
+mod webhook_secrets;
 mod webhooks;

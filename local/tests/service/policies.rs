@@ -239,7 +239,9 @@ async fn each_functions_policy_allows_exactly_the_operations_that_it_uses() {
     for delivery in &deliveries {
         run_webhook_worker(&service.stack, delivery).await;
     }
-    assert_eq!(take_used_actions(), allowed("WebhookWorkerFunction"));
+    let mut used = take_used_actions();
+    assert!(used.remove("dynamodb:BatchGetItem SecretsTable"));
+    assert_eq!(used, allowed("WebhookWorkerFunction"));
 
     let seed = &service.stack.seed;
     let token = format!("Bearer {}", seed.owner_token(&seed.first, service.stack.clock.now()).unwrap());
@@ -268,6 +270,9 @@ async fn each_functions_policy_allows_exactly_the_operations_that_it_uses() {
     service.get(&format!("/v1/events?object={}", id(&charge))).await.expect(200);
     service.post("/v1/webhooks/override-secret/rotate", &json!({})).await.expect(200);
     webhooks.extend(take_used_actions());
+    for action in ["DeleteItem", "UpdateItem"] {
+        assert!(webhooks.remove(&format!("dynamodb:{action} SecretsTable")), "{action}");
+    }
     assert_eq!(webhooks, allowed("WebhooksFunction"));
 
     // Makes rows of five kinds due: a charge, a tranche of held money, a delivery whose message was lost, an
@@ -326,20 +331,31 @@ async fn the_policy_for_banks_notifications_allows_exactly_the_operations_that_t
     assert_eq!(used, allowed("BankNotificationsFunction"));
 }
 
-/// The keys of the table of secrets that each function may read. No other function may use the table.
-const READERS_OF_SECRETS: [(&str, &[&str]); 4] = [
-    ("AcquirerWorkerFunction", &["acquirer#*", "pix-key#*"]),
-    ("BankNotificationsFunction", &["callback#*"]),
-    ("ChargesFunction", &["acquirer#*"]),
-    ("PaymentsFunction", &["acquirer#*"]),
+/// What a function may do with the table of secrets: actions, and the keys of the rows.
+type RightsToSecrets = &'static [(&'static str, &'static [&'static str])];
+
+/// The rights of each function to the table of secrets. No other function may use the table.
+const USERS_OF_SECRETS: [(&str, RightsToSecrets); 6] = [
+    ("AcquirerWorkerFunction", &[("GetItem", &["acquirer#*", "pix-key#*"])]),
+    ("BankNotificationsFunction", &[("GetItem", &["callback#*"])]),
+    ("ChargesFunction", &[("GetItem", &["acquirer#*"])]),
+    ("PaymentsFunction", &[("GetItem", &["acquirer#*"])]),
+    ("WebhookWorkerFunction", &[("BatchGetItem", &["endpoint-secret#*", "override-secret#*"])]),
+    (
+        "WebhooksFunction",
+        &[
+            ("DeleteItem", &["endpoint-secret#*"]),
+            ("UpdateItem", &["endpoint-secret#*", "override-secret#*"]),
+        ],
+    ),
 ];
 
 #[test]
-fn each_function_may_read_only_the_secrets_that_it_needs() {
+fn each_function_may_use_only_the_secrets_that_it_needs() {
     let template = template();
     let resources = template["Resources"].as_mapping().unwrap();
     let functions = resources.iter().filter(|(_, resource)| resource["Type"] == "AWS::Serverless::Function");
-    let mut readers = Vec::new();
+    let mut users = Vec::new();
     for (name, function) in functions {
         let name = name.as_str().unwrap();
         let mentions_secrets =
@@ -347,21 +363,28 @@ fn each_function_may_read_only_the_secrets_that_it_needs() {
         let about_secrets: Vec<Value> =
             statements(&template, name).into_iter().filter(mentions_secrets).collect();
         let variable = &function["Properties"]["Environment"]["Variables"]["SECRETS_TABLE_NAME"];
-        let Some((_, keys)) = READERS_OF_SECRETS.iter().find(|(reader, _)| *reader == name) else {
+        let Some((_, rights)) = USERS_OF_SECRETS.iter().find(|(user, _)| *user == name) else {
             assert!(about_secrets.is_empty() && variable.is_null(), "{name}: {about_secrets:?}");
             continue;
         };
         assert!(!variable.is_null(), "{name}");
-        let [read, decrypt] = about_secrets.as_slice() else { panic!("{name}: {about_secrets:?}") };
-        assert_eq!(actions(read), ["dynamodb:GetItem SecretsTable"], "{name}");
-        let expected = json!({"ForAllValues:StringLike": {"dynamodb:LeadingKeys": keys}});
-        assert_eq!(serde_json::to_value(&read["Condition"]).unwrap(), expected, "{name}");
+        let (decrypt, about_rows) = about_secrets.split_last().unwrap();
+        assert_eq!(about_rows.len(), rights.len(), "{name}: {about_rows:?}");
+        for (statement, (action, keys)) in about_rows.iter().zip(*rights) {
+            assert_eq!(actions(statement), [format!("dynamodb:{action} SecretsTable")], "{name}");
+            let mut expected = json!({"ForAllValues:StringLike": {"dynamodb:LeadingKeys": keys}});
+            if *action != "GetItem" {
+                // `ForAllValues` is also true for a request without keys.
+                expected["Null"] = json!({"dynamodb:LeadingKeys": "false"});
+            }
+            assert_eq!(serde_json::to_value(&statement["Condition"]).unwrap(), expected, "{name}");
+        }
         assert_eq!(actions(decrypt), ["kms:Decrypt SecretsKey"], "{name}");
-        assert!([read, decrypt].iter().all(|statement| statement["Effect"] == "Allow"), "{name}");
-        readers.push(name.to_owned());
+        assert!(about_secrets.iter().all(|statement| statement["Effect"] == "Allow"), "{name}");
+        users.push(name.to_owned());
     }
-    readers.sort();
-    assert_eq!(readers, READERS_OF_SECRETS.map(|(name, _)| name));
+    users.sort();
+    assert_eq!(users, USERS_OF_SECRETS.map(|(name, _)| name));
 }
 
 /// Until an operator has migrated them, rows of an earlier version contain credentials in the state table.

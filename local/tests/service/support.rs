@@ -240,10 +240,14 @@ impl Service {
         Store::new(local::sdk::dynamodb(&self.stack.endpoints.dynamodb_url), "StateTable")
     }
 
+    /// Returns a store on the table of secrets that bypasses the functions and the fault proxy.
+    pub(crate) fn secrets(&self) -> Store {
+        Store::new(local::sdk::dynamodb(&self.stack.endpoints.dynamodb_url), "SecretsTable")
+    }
+
     /// Returns the repository of accounts' acquirers, which bypasses the functions and the fault proxy.
     pub(crate) fn acquirers(&self) -> AccountAcquirers {
-        let secrets = Store::new(local::sdk::dynamodb(&self.stack.endpoints.dynamodb_url), "SecretsTable");
-        AccountAcquirers::new(self.store(), secrets)
+        AccountAcquirers::new(self.store(), self.secrets())
     }
 
     /// Creates another callback token of the first account. Returns the path of its bank's notifications.

@@ -342,22 +342,6 @@ async fn a_payments_webhook_url_receives_its_legacy_events_instead_of_the_subscr
 }
 
 #[tokio::test]
-async fn the_override_secret_is_created_when_the_first_delivery_needs_it() {
-    let service = Service::start().await;
-    let own = Listener::start().await;
-    let body = json!({
-        "amount": 1000, "paymentMethods": ["PIX"], "idempotencyKey": "order-1", "webhookUrl": own.url,
-    });
-    service.post("/v1/payments", &body).await.expect(201);
-    let hooks = own.received(2).await;
-    let rows = service.rows(&format!("override-secret#{}", service.scope()), "").await;
-    let secret = rows[0]["secret"].as_s().unwrap();
-    for hook in &hooks {
-        verify_legacy(hook, secret);
-    }
-}
-
-#[tokio::test]
 async fn a_failed_delivery_is_retried_on_schedule_with_the_same_ids_until_it_succeeds() {
     let service = Service::start().await;
     let listener = Listener::answering(|number| match number {

@@ -1,6 +1,6 @@
-//! Reads and writes rows of the state table. The types of the rows are in the modules of their resources,
-//! such as `charge` or `refund`. Those modules use the DynamoDB client directly only for updates of a row's
-//! attributes and for special queries.
+//! Reads and writes rows of the state table and of the table of secrets. The types of the rows are in the
+//! modules of their resources, such as `charge` or `refund`. Those modules use the DynamoDB client directly
+//! only for updates of a row's attributes and for special queries.
 //!
 //! A state change is one commit: [`Store::commit`] writes all rows of the change or none. A row that can be
 //! replaced has a version, and its replacement is conditional on the version that was read. A caller
@@ -87,7 +87,7 @@ where
     unavailable(error)
 }
 
-/// Access to the state table. Clones share one DynamoDB client.
+/// Access to a table. Clones share one DynamoDB client.
 #[derive(Clone, Debug)]
 pub struct Store {
     client: aws_sdk_dynamodb::Client,
@@ -95,7 +95,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// Creates a store from a client and the state table's name.
+    /// Creates a store from a client and the table's name.
     pub fn new(client: aws_sdk_dynamodb::Client, table: impl Into<String>) -> Self {
         Self { client, table: table.into() }
     }
@@ -105,7 +105,7 @@ impl Store {
         &self.client
     }
 
-    /// The state table's name.
+    /// The table's name.
     pub fn table(&self) -> &str {
         &self.table
     }
@@ -136,14 +136,35 @@ impl Store {
         let mut pending = tokio::task::JoinSet::new();
         for chunk in keys.chunks(BATCH_GET_KEYS) {
             let store = self.clone();
-            let chunk: Vec<Item> = chunk.iter().map(key_attributes).collect();
+            let chunk = HashMap::from([(self.table.clone(), chunk.iter().map(key_attributes).collect())]);
             pending.spawn(async move { store.batch_get_chunk(chunk).await });
         }
         let mut items = Vec::new();
         while let Some(joined) = pending.join_next().await {
-            items.extend(joined.map_err(|error| StoreError::Unavailable(error.to_string()))??);
+            let found = joined.map_err(|error| StoreError::Unavailable(error.to_string()))??;
+            items.extend(found.into_values().flatten());
         }
         Ok(items)
+    }
+
+    /// Reads items of this table and one item of another table, strongly consistent, in one request. Keys
+    /// without an item are skipped. There can be at most 99 `keys`, DynamoDB's limit for a request.
+    ///
+    /// The read is not atomic: a transaction that commits meanwhile may be seen in one item and not in
+    /// another.
+    pub async fn batch_get_with(
+        &self,
+        keys: &[Key],
+        (other, other_key): (&Self, &Key),
+    ) -> Result<(Vec<Item>, Option<Item>), StoreError> {
+        let mut found = self
+            .batch_get_chunk(HashMap::from([
+                (self.table.clone(), keys.iter().map(key_attributes).collect()),
+                (other.table.clone(), vec![key_attributes(other_key)]),
+            ]))
+            .await?;
+        let other = found.remove(&other.table).and_then(|mut items| items.pop());
+        Ok((found.remove(&self.table).unwrap_or_default(), other))
     }
 
     /// Like [`Store::batch_get`], but deserialises the rows and returns them in the order of `keys`.
@@ -157,27 +178,31 @@ impl Store {
         Ok(keys.iter().filter_map(|key| rows.remove(key)).collect())
     }
 
-    async fn batch_get_chunk(&self, keys: Vec<Item>) -> Result<Vec<Item>, StoreError> {
-        let mut items = Vec::new();
-        let mut keys = keys;
+    /// Reads the items with the keys of each table. Returns the items of each table.
+    async fn batch_get_chunk(
+        &self,
+        mut keys: HashMap<String, Vec<Item>>,
+    ) -> Result<HashMap<String, Vec<Item>>, StoreError> {
+        let mut items: HashMap<String, Vec<Item>> = HashMap::new();
         for round in 0..MAX_BATCH_GET_ROUNDS {
             if round > 0 {
                 tokio::time::sleep(pause_before_retry(round)).await;
             }
-            let request = KeysAndAttributes::builder().set_keys(Some(keys)).consistent_read(true).build();
-            let request = request.map_err(|error| StoreError::Corrupt(error.to_string()))?;
-            let answer = self
-                .client
-                .batch_get_item()
-                .request_items(&self.table, request)
-                .send()
-                .await
-                .map_err(unavailable)?;
-            items.extend(answer.responses.unwrap_or_default().into_values().flatten());
-            let unprocessed = answer.unprocessed_keys.unwrap_or_default().remove(&self.table);
-            match unprocessed {
-                Some(unprocessed) if !unprocessed.keys.is_empty() => keys = unprocessed.keys,
-                _ => return Ok(items),
+            let mut request = self.client.batch_get_item();
+            for (table, keys) in keys {
+                let keys = KeysAndAttributes::builder().set_keys(Some(keys)).consistent_read(true).build();
+                let keys = keys.map_err(|error| StoreError::Corrupt(error.to_string()))?;
+                request = request.request_items(table, keys);
+            }
+            let answer = request.send().await.map_err(unavailable)?;
+            for (table, found) in answer.responses.unwrap_or_default() {
+                items.entry(table).or_default().extend(found);
+            }
+            let unprocessed = answer.unprocessed_keys.unwrap_or_default().into_iter();
+            keys = unprocessed.map(|(table, unprocessed)| (table, unprocessed.keys)).collect();
+            keys.retain(|_, keys| !keys.is_empty());
+            if keys.is_empty() {
+                return Ok(items);
             }
         }
         Err(StoreError::Unavailable("BatchGetItem left keys unprocessed".to_owned()))

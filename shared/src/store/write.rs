@@ -49,6 +49,7 @@ pub(super) enum Change {
     MoveListEntry { entry: ListEntry, from: String, to: Option<(String, String)> },
     Update(Box<UpdateBuilder>),
     RemoveExisting { key: Item },
+    RemoveAny { key: Key },
 }
 
 /// The replacement of a row.
@@ -130,6 +131,11 @@ impl Write {
         Change::RemoveExisting { key: key_attributes(key) }.into()
     }
 
+    /// Removes a row if it exists. There is no condition.
+    pub fn remove_any(key: Key) -> Self {
+        Change::RemoveAny { key }.into()
+    }
+
     /// Moves a row's entry of the list index from the partition `from` to the partition and sort key `to`.
     /// `None`: the row leaves the list index. Condition: the entry is still in `from`, at the sort key of
     /// `entry`.
@@ -208,6 +214,10 @@ impl Write {
             Change::RemoveExisting { key } => {
                 let delete = Delete::builder().table_name(table).set_key(Some(key));
                 let delete = delete.condition_expression("attribute_exists(pk)");
+                item.delete(delete.build().map_err(|error| malformed(&error))?)
+            }
+            Change::RemoveAny { key } => {
+                let delete = Delete::builder().table_name(table).set_key(Some(key_attributes(&key)));
                 item.delete(delete.build().map_err(|error| malformed(&error))?)
             }
         }

@@ -1,5 +1,5 @@
-//! Webhook endpoints: a merchant's URL, the events that it is subscribed to, and the secret that signs its
-//! deliveries (contract: Webhook endpoint).
+//! Webhook endpoints: a merchant's URL and the events that it is subscribed to (contract: Webhook endpoint).
+//! The secret that signs its deliveries is not in the endpoint's row, see [`super::secret`].
 //!
 //! An endpoint can be `INACTIVE` for two reasons, with different consequences for its pending deliveries:
 //!
@@ -27,7 +27,7 @@ use super::delivery::{Abandonment, AttemptOutcome};
 use crate::audit;
 use crate::auth::Caller;
 use crate::http::{Fields, JsonObject, JsonValue, Object, Problem};
-use crate::store::{Bound, CommitOutcome, Item, Plan, Store, StoreError, Write, from_item};
+use crate::store::{Bound, Item, Plan, Store, StoreError, Write, from_item};
 
 /// The most endpoints of a scope. It limits the deliveries that one change creates. The number of endpoints
 /// is in a separate row, which is updated in the transaction that registers or deletes an endpoint.
@@ -95,8 +95,14 @@ pub struct Endpoint {
     pub url: String,
     /// The events that it is subscribed to.
     pub events: Vec<EventType>,
-    /// The secret that signs its deliveries.
-    pub secret: EndpointSecret,
+    /// Counts the endpoint's secrets, from 1. The audit row of a rotation is derived from it. 0: the secret is
+    /// still `former_secret`.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub secret_version: u64,
+    /// The secret that signs its deliveries, if an earlier version of the service wrote the row and the secret
+    /// was not rotated or migrated since.
+    #[serde(rename = "secret", default, skip_serializing_if = "Option::is_none")]
+    pub former_secret: Option<EndpointSecret>,
     /// Whether it receives new events.
     pub status: EndpointStatus,
     /// When the first failure since the last success, activation or change of the URL was recorded; `None`:
@@ -127,7 +133,48 @@ pub struct Endpoint {
     pub actor: Option<Actor>,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
 impl Endpoint {
+    /// Returns the row of a new endpoint.
+    pub(super) fn registered(caller: &Caller, request: NewEndpoint, id: EndpointId, now: Timestamp) -> Self {
+        Self {
+            id,
+            scope: caller.scope,
+            url: request.url,
+            events: request.events,
+            secret_version: 1,
+            former_secret: None,
+            status: EndpointStatus::Active,
+            failing_since: None,
+            disabled: None,
+            abandoned: None,
+            created_at: now,
+            updated_at: now,
+            version: 1,
+            actor: Some(caller.actor(1)),
+        }
+    }
+
+    /// Returns the row after the secret was replaced. The new secret is not in the row.
+    pub(super) fn with_rotated_secret(self, caller: &Caller, now: Timestamp) -> Self {
+        let next = self.without_former_secret();
+        Self { updated_at: now, actor: Some(caller.actor(next.version)), ..next }
+    }
+
+    /// Returns the row after its secret was stored in the table of secrets.
+    pub(super) fn without_former_secret(self) -> Self {
+        Self {
+            secret_version: self.secret_version.saturating_add(1),
+            former_secret: None,
+            version: self.version.saturating_add(1),
+            ..self
+        }
+    }
+
     /// Returns the key of an endpoint's row. A scope's endpoints share a partition.
     pub fn key_of(scope: &Scope, id: EndpointId) -> Key {
         Key { pk: partition(scope), sk: id.to_string() }
@@ -228,7 +275,7 @@ impl Endpoint {
     }
 }
 
-fn partition(scope: &Scope) -> String {
+pub(super) fn partition(scope: &Scope) -> String {
     format!("endpoints#{scope}")
 }
 
@@ -240,13 +287,13 @@ fn counter_key(scope: &Scope) -> Key {
 
 const COUNTER: &str = "endpoints";
 
-fn increment_count(scope: &Scope) -> Write {
+pub(super) fn increment_count(scope: &Scope) -> Write {
     let most = i64::try_from(MAX_ENDPOINTS).unwrap_or(i64::MAX).saturating_sub(1);
     let bound = Bound::AtMost { counter: COUNTER.to_owned(), most };
     Write::add(counter_key(scope), vec![(COUNTER.to_owned(), 1)], Item::new(), Some(bound))
 }
 
-fn decrement_count(scope: &Scope) -> Write {
+pub(super) fn decrement_count(scope: &Scope) -> Write {
     Write::add(counter_key(scope), vec![(COUNTER.to_owned(), -1)], Item::new(), None)
 }
 
@@ -281,7 +328,6 @@ pub struct EndpointChange {
     url: Option<String>,
     events: Option<Vec<EventType>>,
     status: Option<EndpointStatus>,
-    secret: Option<EndpointSecret>,
 }
 
 impl EndpointChange {
@@ -293,18 +339,12 @@ impl EndpointChange {
             url: root.get("url").and_then(|_| url(&mut fields, &root, policy)),
             events: root.get("events").and_then(|_| events(&mut fields, &root)),
             status: root.get("status").and_then(|value| status(&mut fields, value)),
-            secret: None,
         };
         fields.finish(Some(change))
     }
 
-    /// Returns a change of the secret alone.
-    pub fn of_secret(secret: EndpointSecret) -> Self {
-        Self { secret: Some(secret), ..Self::default() }
-    }
-
     fn is_empty(&self) -> bool {
-        self.url.is_none() && self.events.is_none() && self.status.is_none() && self.secret.is_none()
+        self.url.is_none() && self.events.is_none() && self.status.is_none()
     }
 
     fn apply(&self, endpoint: Endpoint, now: Timestamp) -> Endpoint {
@@ -318,7 +358,6 @@ impl EndpointChange {
             url: change.url.unwrap_or(endpoint.url),
             events: change.events.unwrap_or(endpoint.events),
             status: change.status.unwrap_or(endpoint.status),
-            secret: change.secret.unwrap_or(endpoint.secret),
             updated_at: now,
             version: endpoint.version.saturating_add(1),
             ..endpoint
@@ -375,7 +414,8 @@ fn events(fields: &mut Fields, root: &Object<'_>) -> Option<Vec<EventType>> {
     all_known.then_some(events)
 }
 
-/// Reads and writes the endpoints of all scopes.
+/// Reads and changes the endpoints of all scopes. [`super::secret::SigningSecrets`] registers and deletes
+/// them, because these changes also write the secret.
 #[derive(Clone, Debug)]
 pub struct Endpoints {
     store: Store,
@@ -385,44 +425,6 @@ impl Endpoints {
     /// Uses the endpoints in a store.
     pub fn new(store: Store) -> Self {
         Self { store }
-    }
-
-    /// Registers an endpoint with a new secret.
-    ///
-    /// # Errors
-    ///
-    /// [`WebhookError::TooManyEndpoints`] (422) when the scope has [`MAX_ENDPOINTS`] already.
-    pub async fn register(
-        &self,
-        caller: &Caller,
-        request: NewEndpoint,
-        (id, secret): (EndpointId, EndpointSecret),
-        now: Timestamp,
-    ) -> Result<Endpoint, WebhookError> {
-        let scope = caller.scope;
-        let endpoint = Endpoint {
-            id,
-            scope,
-            url: request.url,
-            events: request.events,
-            secret,
-            status: EndpointStatus::Active,
-            failing_since: None,
-            disabled: None,
-            abandoned: None,
-            created_at: now,
-            updated_at: now,
-            version: 1,
-            actor: Some(caller.actor(1)),
-        };
-        let writes = vec![Write::insert(&endpoint)?, increment_count(&scope)];
-        match self.store.commit(writes).await? {
-            CommitOutcome::Done => Ok(endpoint),
-            CommitOutcome::Conflict { at } if at == [1] => Err(WebhookError::TooManyEndpoints),
-            CommitOutcome::Conflict { .. } => {
-                Err(StoreError::Corrupt("an endpoint's random id was taken".to_owned()).into())
-            }
-        }
     }
 
     /// Returns the endpoint id of a path.
@@ -516,28 +518,6 @@ impl Endpoints {
         }
     }
 
-    /// Deletes an endpoint permanently and abandons its pending deliveries. A tombstone stays
-    /// ([`Abandonment`]).
-    ///
-    /// # Errors
-    ///
-    /// [`WebhookError::NoEndpoint`] when the scope has no endpoint with this id.
-    pub async fn delete(&self, caller: &Caller, id: EndpointId, now: Timestamp) -> Result<(), WebhookError> {
-        let scope = &caller.scope;
-        let key = Endpoint::key_of(scope, id);
-        let plan = |endpoint: Option<Endpoint>| {
-            let endpoint = endpoint.ok_or(WebhookError::NoEndpoint)?;
-            let version = i64::try_from(endpoint.version).unwrap_or(i64::MAX);
-            let remove = Write::remove(key.clone(), "version", version);
-            // The audit row is written here, because the dispatcher derives nothing from the stream record of
-            // a removed row.
-            let audit = caller.audit("webhook-endpoint.delete", &id, &server_of(&endpoint.url), now)?;
-            let tombstone = Write::insert(&Abandonment::by_deletion(&endpoint, now))?;
-            Ok(Plan::Commit(vec![remove, decrement_count(scope), tombstone, Write::insert(&audit)?], ()))
-        };
-        self.store.update("an endpoint", &key, plan).await
-    }
-
     /// Returns a scope's endpoints, oldest first.
     pub async fn list(&self, scope: &Scope) -> Result<Vec<Endpoint>, StoreError> {
         let items = self.store.partition(&partition(scope)).await?;
@@ -605,8 +585,8 @@ impl<'a> EndpointView<'a> {
     }
 
     /// Returns the view with the secret, which is shown once, when the endpoint is registered.
-    pub fn with_secret(endpoint: &'a Endpoint) -> Self {
-        Self { secret: Some(endpoint.secret.as_secret().expose_secret()), ..Self::new(endpoint) }
+    pub fn with_secret(endpoint: &'a Endpoint, secret: &'a EndpointSecret) -> Self {
+        Self { secret: Some(secret.as_secret().expose_secret()), ..Self::new(endpoint) }
     }
 }
 
@@ -620,8 +600,8 @@ pub struct SecretView<'a> {
 
 impl<'a> SecretView<'a> {
     /// Returns the view of an endpoint's secret.
-    pub fn of(endpoint: &'a Endpoint) -> Self {
-        Self { id: Some(endpoint.id), ..Self::new(&endpoint.secret) }
+    pub fn of(endpoint: EndpointId, secret: &'a EndpointSecret) -> Self {
+        Self { id: Some(endpoint), ..Self::new(secret) }
     }
 
     /// Returns the view of a secret that is not an endpoint's: the override secret.
@@ -648,7 +628,8 @@ pub(crate) mod testing {
             scope: waiting().scope,
             url: "https://shop.example.com/hook".to_owned(),
             events: vec![EventType::ChargePaid],
-            secret: EndpointSecret::from_random(&[7; 32]),
+            secret_version: 1,
+            former_secret: None,
             status: EndpointStatus::Active,
             failing_since: None,
             disabled: None,

@@ -13,9 +13,9 @@ mod error;
 pub mod event;
 pub mod legacy;
 pub mod log;
-pub mod override_secret;
 pub mod queue;
 pub mod redrive;
 pub mod resend;
+pub mod secret;
 
 pub use error::WebhookError;

@@ -139,7 +139,7 @@ impl Resends {
         let event = event.ok_or(WebhookError::EventNotKept)?;
         let generation = match &recipient {
             Recipient::Endpoint(endpoint) => expect_active(endpoint.as_ref())?.generation(),
-            Recipient::Override(_) => 0,
+            Recipient::Override => 0,
         };
         if let Some(until) = event.needed_until(now) {
             self.store.extend_ttl(&event.key(), until).await?;

@@ -13,17 +13,18 @@ use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue, ReturnValuesOnConditi
 use domain::ids::{DeliveryId, Scope};
 use domain::row::{Key, Row};
 use domain::time::Timestamp;
+use domain::webhook::signature::EndpointSecret;
 
 use super::abandonment::cancelled_error;
 use super::list_key::ListKey;
 use super::{Deliveries, Delivery, DeliveryStatus, LEASE_SECONDS};
 use crate::store::{
-    Item, StoreError, UpdateOutcome, conditional_update_or_stored_row, due_attributes, from_item,
-    key_attributes, text,
+    Item, Store, StoreError, UpdateOutcome, conditional_update_or_stored_row, due_attributes, from_item,
+    key_attributes, key_of_item, text,
 };
 use crate::webhook::endpoint::Endpoint;
 use crate::webhook::event::Event;
-use crate::webhook::override_secret::OverrideSecret;
+use crate::webhook::secret::SigningSecret;
 
 /// The largest expected difference between the clocks of two machines, in milliseconds. A message that
 /// arrives up to this long before the delivery is due is sent again for the due time. A message that arrives
@@ -106,14 +107,23 @@ pub struct DeliveryContext {
     pub recipient: Recipient,
 }
 
+impl DeliveryContext {
+    /// Returns the endpoint's secret, if it is still in the endpoint's row.
+    fn former_secret(&self) -> Option<&EndpointSecret> {
+        match &self.recipient {
+            Recipient::Endpoint(endpoint) => endpoint.as_ref()?.former_secret.as_ref(),
+            Recipient::Override => None,
+        }
+    }
+}
+
 /// The receiver of a delivery.
 #[derive(Debug)]
 pub enum Recipient {
     /// An endpoint; `None`: it was deleted.
     Endpoint(Option<Endpoint>),
-    /// The transaction's `webhookUrl`, which is in the event's row. The value is the scope's override secret;
-    /// `None`: the scope has none yet.
-    Override(Option<OverrideSecret>),
+    /// The transaction's `webhookUrl`, which is in the event's row.
+    Override,
 }
 
 impl Deliveries {
@@ -218,24 +228,53 @@ impl Deliveries {
 
     /// Reads the event and the receiver of a delivery, in one request.
     pub async fn delivery_context(&self, delivery: &Delivery) -> Result<DeliveryContext, StoreError> {
-        let event_key = Event::key_of(&delivery.scope, delivery.event);
-        let recipient_key = delivery.endpoint.map_or_else(
-            || OverrideSecret::key_of(&delivery.scope),
-            |endpoint| Endpoint::key_of(&delivery.scope, endpoint),
-        );
-        let (mut event, mut recipient) = (None, None);
-        for item in self.store.batch_get(&[event_key.clone(), recipient_key]).await? {
-            if text(&item, "pk").as_deref() == Some(event_key.pk.as_str()) {
-                event = Some(from_item(item)?);
-            } else {
-                recipient = Some(item);
-            }
+        let keys: Vec<Key> = context_keys(delivery).collect();
+        context_of(delivery, &mut rows_by_key(self.store.batch_get(&keys).await?))
+    }
+
+    /// Like [`Deliveries::delivery_context`], but also reads the secret that signs the delivery, in the same
+    /// request. The secret is not cached, so that a rotation takes effect at once. `None`: the endpoint was
+    /// deleted, or the scope has no override secret yet.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Corrupt`] when the endpoint has no secret.
+    pub async fn signed_context(
+        &self,
+        delivery: &Delivery,
+        secrets: &Store,
+    ) -> Result<(DeliveryContext, Option<EndpointSecret>), StoreError> {
+        let found = Box::pin(self.read_signed_context(delivery, secrets)).await?;
+        if found.1.is_some() || matches!(found.0.recipient, Recipient::Endpoint(None)) {
+            return Ok(found);
         }
-        let recipient = match delivery.endpoint {
-            Some(_) => Recipient::Endpoint(recipient.map(from_item).transpose()?),
-            None => Recipient::Override(recipient.map(from_item).transpose()?),
+        // A transaction that moves a secret between the tables may have committed during the read, so that the
+        // secret was in neither of the rows. A second read finds it.
+        match Box::pin(self.read_signed_context(delivery, secrets)).await? {
+            (DeliveryContext { recipient: Recipient::Endpoint(Some(_)), .. }, None) => {
+                Err(StoreError::Corrupt("an endpoint has no secret".to_owned()))
+            }
+            found => Ok(found),
+        }
+    }
+
+    async fn read_signed_context(
+        &self,
+        delivery: &Delivery,
+        secrets: &Store,
+    ) -> Result<(DeliveryContext, Option<EndpointSecret>), StoreError> {
+        let secret_key = SigningSecret::key_of(&delivery.scope, delivery.endpoint);
+        // Until it is migrated, an override secret of an earlier version is in the state table.
+        let former_key = delivery.endpoint.is_none().then(|| secret_key.clone());
+        let keys: Vec<Key> = context_keys(delivery).chain(former_key).collect();
+        let (rows, secret) = self.store.batch_get_with(&keys, (secrets, &secret_key)).await?;
+        let mut rows = rows_by_key(rows);
+        let context = context_of(delivery, &mut rows)?;
+        let secret = match secret.or_else(|| rows.remove(&secret_key)) {
+            Some(item) => Some(from_item::<SigningSecret>(item)?.secret),
+            None => context.former_secret().cloned(),
         };
-        Ok(DeliveryContext { event, recipient })
+        Ok((context, secret))
     }
 
     /// Writes the outcome of a claimed attempt into the delivery's row. Returns `false` if the lease ended
@@ -352,6 +391,29 @@ impl Deliveries {
     fn update(&self, key: &Key) -> UpdateItemFluentBuilder {
         self.store.client().update_item().table_name(self.store.table()).set_key(Some(key_attributes(key)))
     }
+}
+
+/// The keys of the event and the endpoint of a delivery.
+fn context_keys(delivery: &Delivery) -> impl Iterator<Item = Key> {
+    let endpoint = delivery.endpoint.map(|endpoint| Endpoint::key_of(&delivery.scope, endpoint));
+    std::iter::once(Event::key_of(&delivery.scope, delivery.event)).chain(endpoint)
+}
+
+fn rows_by_key(items: Vec<Item>) -> HashMap<Key, Item> {
+    items.into_iter().filter_map(|item| Some((key_of_item(&item)?, item))).collect()
+}
+
+fn context_of(delivery: &Delivery, rows: &mut HashMap<Key, Item>) -> Result<DeliveryContext, StoreError> {
+    let scope = &delivery.scope;
+    let event = rows.remove(&Event::key_of(scope, delivery.event)).map(from_item).transpose()?;
+    let recipient = match delivery.endpoint {
+        Some(endpoint) => {
+            let endpoint = rows.remove(&Endpoint::key_of(scope, endpoint));
+            Recipient::Endpoint(endpoint.map(from_item).transpose()?)
+        }
+        None => Recipient::Override,
+    };
+    Ok(DeliveryContext { event, recipient })
 }
 
 /// The assignments of an update that put a delivery into the status list, or change its sort key there.

@@ -1,0 +1,270 @@
+//! The secrets that sign deliveries: one of each endpoint, and the override secret of each scope, which signs
+//! deliveries to transactions' `webhookUrl`s. A `webhookUrl` is not registered, so no secret is created for it.
+//! Each scope has one secret for all its `webhookUrl`s (design: Settled here).
+//!
+//! The secrets are in the table of secrets, which has no stream, so that none reaches the event dispatcher. A
+//! change that concerns an endpoint and its secret is one transaction over both tables.
+//!
+//! Earlier versions stored an endpoint's secret in the endpoint's row, and override secrets in the state table.
+//! A rotation moves them, as [`SigningSecrets::migrate`] does. Until then the webhook worker reads them there.
+
+use serde::{Deserialize, Serialize};
+
+use domain::audit::Operator;
+use domain::ids::{EndpointId, Scope};
+use domain::row::{Key, Row};
+use domain::time::Timestamp;
+use domain::webhook::signature::EndpointSecret;
+
+use super::WebhookError;
+use super::delivery::Abandonment;
+use super::endpoint::{Endpoint, NewEndpoint, decrement_count, increment_count, partition, server_of};
+use crate::audit;
+use crate::auth::Caller;
+use crate::store::{CommitOutcome, Plan, Store, StoreError, Write, from_item, text, to_item};
+
+/// The row of a secret.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct SigningSecret {
+    /// The account and mode.
+    pub scope: Scope,
+    /// The endpoint; `None`: the scope's override secret.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<EndpointId>,
+    /// The secret.
+    pub secret: EndpointSecret,
+    /// When it was stored.
+    #[serde(with = "domain::time::millis")]
+    pub updated_at: Timestamp,
+    /// Counts the row's changes, from 1.
+    pub version: u64,
+}
+
+impl SigningSecret {
+    /// Returns the key of an endpoint's secret; `None`: of the scope's override secret. Earlier versions stored
+    /// the override secret with the same key in the state table.
+    pub fn key_of(scope: &Scope, endpoint: Option<EndpointId>) -> Key {
+        match endpoint {
+            Some(endpoint) => Key { pk: format!("endpoint-secret#{scope}"), sk: endpoint.to_string() },
+            None => Key { pk: format!("override-secret#{scope}"), sk: "override-secret".to_owned() },
+        }
+    }
+}
+
+impl Row for SigningSecret {
+    fn key(&self) -> Key {
+        Self::key_of(&self.scope, self.endpoint)
+    }
+}
+
+/// What a migration did with the secrets of a scope.
+#[derive(Debug, Default)]
+pub struct MigratedSecrets {
+    /// The endpoints whose secrets were moved.
+    pub endpoints: Vec<EndpointId>,
+    /// The ids of endpoints whose rows can't be read, and why. Their secrets stay in the state table.
+    pub unreadable: Vec<(String, String)>,
+    /// Whether an override secret was moved, or removed because it had been rotated since.
+    pub override_secret: bool,
+}
+
+/// Writes the secrets of all scopes, and with them the endpoints that are registered or deleted.
+#[derive(Clone, Debug)]
+pub struct SigningSecrets {
+    state: Store,
+    secrets: Store,
+}
+
+impl SigningSecrets {
+    /// Uses the state table and the table of secrets.
+    pub fn new(state: Store, secrets: Store) -> Self {
+        Self { state, secrets }
+    }
+
+    /// Registers an endpoint with its secret.
+    ///
+    /// # Errors
+    ///
+    /// [`WebhookError::TooManyEndpoints`] (422) when the scope has [`super::endpoint::MAX_ENDPOINTS`] already.
+    pub async fn register(
+        &self,
+        caller: &Caller,
+        request: NewEndpoint,
+        (id, secret): (EndpointId, &EndpointSecret),
+        now: Timestamp,
+    ) -> Result<Endpoint, WebhookError> {
+        let scope = caller.scope;
+        let endpoint = Endpoint::registered(caller, request, id, now);
+        let secret = self.set(scope, Some(id), secret, now)?;
+        let writes = vec![Write::insert(&endpoint)?, increment_count(&scope), secret];
+        match self.state.commit(writes).await? {
+            CommitOutcome::Done => Ok(endpoint),
+            CommitOutcome::Conflict { at } if at == [1] => Err(WebhookError::TooManyEndpoints),
+            CommitOutcome::Conflict { .. } => {
+                Err(StoreError::Corrupt("an endpoint's random id was taken".to_owned()).into())
+            }
+        }
+    }
+
+    /// Replaces the secret of an endpoint. Attempts that begin afterwards are signed with the new secret.
+    ///
+    /// # Errors
+    ///
+    /// [`WebhookError::NoEndpoint`] when the scope has no endpoint with this id.
+    pub async fn rotate(
+        &self,
+        caller: &Caller,
+        id: EndpointId,
+        secret: &EndpointSecret,
+        now: Timestamp,
+    ) -> Result<(), WebhookError> {
+        let plan = |endpoint: Option<Endpoint>| {
+            let endpoint = endpoint.ok_or(WebhookError::NoEndpoint)?;
+            let version = endpoint.version;
+            let next = endpoint.with_rotated_secret(caller, now);
+            let secret = self.set(caller.scope, Some(id), secret, now)?;
+            Ok(Plan::Commit(vec![Write::replace(&next, version)?, secret], ()))
+        };
+        self.state.update("an endpoint", &Endpoint::key_of(&caller.scope, id), plan).await
+    }
+
+    /// Deletes an endpoint and its secret permanently, and abandons its pending deliveries. A tombstone stays
+    /// ([`Abandonment`]).
+    ///
+    /// # Errors
+    ///
+    /// [`WebhookError::NoEndpoint`] when the scope has no endpoint with this id.
+    pub async fn delete(&self, caller: &Caller, id: EndpointId, now: Timestamp) -> Result<(), WebhookError> {
+        let scope = &caller.scope;
+        let key = Endpoint::key_of(scope, id);
+        let plan = |endpoint: Option<Endpoint>| {
+            let endpoint = endpoint.ok_or(WebhookError::NoEndpoint)?;
+            let version = i64::try_from(endpoint.version).unwrap_or(i64::MAX);
+            let remove = Write::remove(key.clone(), "version", version);
+            let secret = Write::remove_any(SigningSecret::key_of(scope, Some(id)));
+            let secret = secret.in_table(self.secrets.table());
+            // The audit row is written here, because the dispatcher derives nothing from the stream record of
+            // a removed row.
+            let audit = caller.audit("webhook-endpoint.delete", &id, &server_of(&endpoint.url), now)?;
+            let tombstone = Write::insert(&Abandonment::by_deletion(&endpoint, now))?;
+            let audit = Write::insert(&audit)?;
+            Ok(Plan::Commit(vec![remove, decrement_count(scope), tombstone, secret, audit], ()))
+        };
+        self.state.update("an endpoint", &key, plan).await
+    }
+
+    /// Replaces the scope's override secret. Attempts that begin afterwards are signed with the new secret.
+    /// Concurrent rotations do not conflict: the last secret stays. The audit row is written in the same
+    /// transaction, because the table of secrets has no stream to derive it from.
+    pub async fn rotate_override(
+        &self,
+        caller: &Caller,
+        secret: &EndpointSecret,
+        now: Timestamp,
+    ) -> Result<(), WebhookError> {
+        let scope = caller.scope;
+        let audit = caller.audit("override-secret.rotate", &scope, "secret for webhookUrl", now)?;
+        let writes = vec![
+            self.set(scope, None, secret, now)?,
+            Write::remove_any(SigningSecret::key_of(&scope, None)),
+            Write::insert(&audit)?,
+        ];
+        match self.state.commit(writes).await? {
+            CommitOutcome::Done => Ok(()),
+            CommitOutcome::Conflict { .. } => {
+                Err(StoreError::Corrupt("an audit row's random id was taken".to_owned()).into())
+            }
+        }
+    }
+
+    /// Moves a scope's secrets from the state table to the table of secrets. Each one is moved in a transaction
+    /// of its own, with an audit row. Repeating it changes nothing.
+    pub async fn migrate(
+        &self,
+        scope: Scope,
+        operator: &Operator,
+        now: Timestamp,
+    ) -> Result<MigratedSecrets, WebhookError> {
+        let mut migrated = MigratedSecrets::default();
+        for item in self.state.partition(&partition(&scope)).await? {
+            let id = text(&item, "sk").unwrap_or_default();
+            match from_item::<Endpoint>(item) {
+                Ok(endpoint) if endpoint.former_secret.is_none() => {}
+                Ok(endpoint) => {
+                    if self.migrate_endpoint(&scope, endpoint.id, operator, now).await? {
+                        migrated.endpoints.push(endpoint.id);
+                    }
+                }
+                Err(error) => migrated.unreadable.push((id, error.to_string())),
+            }
+        }
+        migrated.override_secret = self.migrate_override(scope, operator, now).await?;
+        Ok(migrated)
+    }
+
+    /// Moves the secret of an endpoint. Returns `false` if it was moved or deleted meanwhile.
+    async fn migrate_endpoint(
+        &self,
+        scope: &Scope,
+        id: EndpointId,
+        operator: &Operator,
+        now: Timestamp,
+    ) -> Result<bool, WebhookError> {
+        let plan = |endpoint: Option<Endpoint>| {
+            let found = endpoint.and_then(|endpoint| Some((endpoint.former_secret.clone()?, endpoint)));
+            let Some((secret, endpoint)) = found else { return Ok(Plan::Finished(false)) };
+            let action = "webhook-endpoint.migrate-secret";
+            let audit = audit::by_operator(operator, scope.account, action, id.to_string(), now)?;
+            let version = endpoint.version;
+            let writes = vec![
+                Write::replace(&endpoint.without_former_secret(), version)?,
+                self.set(*scope, Some(id), &secret, now)?,
+                Write::insert(&audit.with_details(scope.mode.to_string()))?,
+            ];
+            Ok(Plan::Commit(writes, true))
+        };
+        self.state.update("an endpoint", &Endpoint::key_of(scope, id), plan).await
+    }
+
+    /// Moves a scope's override secret. If the table of secrets has one, it is newer, and the former one is
+    /// removed. Returns `false` if there is no former one.
+    async fn migrate_override(
+        &self,
+        scope: Scope,
+        operator: &Operator,
+        now: Timestamp,
+    ) -> Result<bool, WebhookError> {
+        let key = SigningSecret::key_of(&scope, None);
+        let mut update = self.state.start_update("an override secret");
+        loop {
+            update.next_attempt().await?;
+            let Some(former) = self.state.get::<SigningSecret>(&key).await? else { return Ok(false) };
+            let version = i64::try_from(former.version).unwrap_or(i64::MAX);
+            let subject = scope.to_string();
+            let audit = audit::by_operator(operator, scope.account, "override-secret.migrate", subject, now)?;
+            let mut writes = vec![Write::remove(key.clone(), "version", version), Write::insert(&audit)?];
+            if self.secrets.get_item(&key).await?.is_none() {
+                let moved = SigningSecret { version: 1, ..former };
+                writes.push(Write::insert(&moved)?.in_table(self.secrets.table()));
+            }
+            if update.commit(writes).await? {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Stores a secret in place of the earlier one, if there is one.
+    fn set(
+        &self,
+        scope: Scope,
+        endpoint: Option<EndpointId>,
+        secret: &EndpointSecret,
+        now: Timestamp,
+    ) -> Result<Write, StoreError> {
+        let row = SigningSecret { scope, endpoint, secret: secret.clone(), updated_at: now, version: 1 };
+        let mut set = to_item(&row)?;
+        set.retain(|name, _| !["pk", "sk", "version"].contains(&name.as_str()));
+        let write = Write::add(row.key(), vec![("version".to_owned(), 1)], set, None);
+        Ok(write.in_table(self.secrets.table()))
+    }
+}
