@@ -110,8 +110,8 @@ async fn each_functions_policy_allows_exactly_the_operations_that_it_uses() {
     // A live charge counts for the velocity guard, and its row is replaced after the bank's answer.
     let live = &service.stack.seed.first.live_api_key;
     let headers = [("idempotency-key", "order-guarded")];
-    let guarded = json!({"amount": 1000, "customer": {"name": "Maria", "tax_id": "29537995593"}});
-    service.post_as(live, "/v1/charges", &guarded, &headers).await.expect(201);
+    let guarded = json!({"amount": 1000, "customer": {"name": "Maria", "document": "29537995593"}});
+    service.post_as(live, "/v1/pix/charges", &guarded, &headers).await.expect(201);
     let mut charges = take_used_actions();
     // Another test checks who may read secrets.
     charges.remove("dynamodb:GetItem SecretsTable");
