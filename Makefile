@@ -3,6 +3,11 @@
 # `ARCHITECTURE=x86_64 sam build`.
 
 ARCHITECTURE ?= arm64
+
+# `PROFILE=dev sam build` copies the functions that `cargo build` compiles for this machine's architecture. They
+# are for tests, because they are slow and large: they share the libraries of `cargo test`, so only the
+# functions themselves are compiled.
+PROFILE ?= lambda
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 # The directory of the built functions. cargo-lambda's default, target/lambda, can't be used: cargo itself
 # stores the binaries of `--profile lambda` there, under the same names.
@@ -35,5 +40,11 @@ $(BUILT): $(SOURCES)
 	rm -f $(OUT)/.built-*
 	touch $@
 
+ifeq ($(PROFILE),dev)
+build-%:
+	cargo build --locked --quiet --workspace --bins
+	strip -o $(ARTIFACTS_DIR)/bootstrap $(TARGET_DIR)/debug/$(BINARY_$*)
+else
 build-%: $(BUILT)
 	cp $(OUT)/$(BINARY_$*)/bootstrap $(ARTIFACTS_DIR)/bootstrap
+endif
