@@ -14,10 +14,11 @@ use domain::money::Amount;
 use domain::webhook::event_type::EventType;
 use local::commands::listen::Print;
 use local::commands::{Running, bank_commands, listen, trigger};
+use local::deployed::{self, DeployedStack};
 use local::embedded::{ACCESS_KEY, Endpoints, Listen, REGION, SECRET_KEY, State};
 use local::guard::AllowedHost;
 use local::seed::write_atomically;
-use local::stack::{Options, Stack};
+use local::stack::{Options, Ready, Stack};
 use local::{Error, Result};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -77,6 +78,10 @@ enum Command {
     ///
     /// The API is not served. The environment variables of the functions are written to a file.
     Emulators(Emulators),
+    /// Serve the API of a stack that `sam deploy` created in an AWS emulator
+    ///
+    /// Calls the deployed functions by the Lambda Invoke API. Creates two accounts in the stack's tables.
+    Gateway(DeployedGateway),
     /// Act at the local bank: pay a live charge, or make the bank fail
     #[command(subcommand)]
     Bank(BankCommand),
@@ -131,6 +136,13 @@ fn event(text: &str) -> std::result::Result<EventType, String> {
 fn bank_profile(text: &str) -> std::result::Result<Profile, String> {
     let names = || Profile::ALL.iter().map(|profile| profile.name()).collect::<Vec<_>>().join(", ");
     Profile::parse(text).ok_or_else(|| format!("must be one of these profiles: {}", names()))
+}
+
+/// Refuses https, because requests are not signed: AWS itself would refuse them.
+fn emulator_url(text: &str) -> std::result::Result<String, String> {
+    let url = text.trim_end_matches('/');
+    let is_plain = url.starts_with("http://");
+    is_plain.then(|| url.to_owned()).ok_or_else(|| "must begin with http://".to_owned())
 }
 
 fn amount(text: &str) -> std::result::Result<Amount, String> {
@@ -195,6 +207,23 @@ struct Emulators {
     webhook_local_names: String,
 }
 
+/// The options of the command `gateway`.
+#[derive(Args)]
+struct DeployedGateway {
+    /// URL of the emulator, by plain http; it serves Lambda, DynamoDB, SQS and S3
+    #[arg(long, value_name = "URL", value_parser = emulator_url)]
+    invoke_url: String,
+    /// The stack's resources: the output of `sam list resources --stack-name NAME --output json`
+    #[arg(long, value_name = "PATH")]
+    resources: PathBuf,
+    /// Port to listen on, on the loopback interface; 0: any free port
+    #[arg(long, default_value_t = 3000)]
+    port: u16,
+    /// Write the URLs and API keys to this file, as JSON, when the API is served
+    #[arg(long, value_name = "PATH")]
+    ready_file: PathBuf,
+}
+
 #[tokio::main]
 async fn main() -> ExitCode {
     let arguments = Arguments::parse();
@@ -219,6 +248,7 @@ async fn run(arguments: Arguments) -> Result<()> {
     match arguments.command {
         None => serve(arguments.serve).await,
         Some(Command::Emulators(arguments)) => emulate(arguments).await,
+        Some(Command::Gateway(arguments)) => serve_deployed(arguments).await,
         Some(Command::Listen { forward_to, events, print_json, ready_file }) => {
             let events = events.into_iter().map(|event| event.as_str().to_owned()).collect();
             let options = listen::Options { events, forward_to, print_json };
@@ -281,6 +311,27 @@ async fn emulate(arguments: Emulators) -> Result<()> {
     .await
 }
 
+async fn serve_deployed(arguments: DeployedGateway) -> Result<()> {
+    let DeployedGateway { invoke_url, resources, port, ready_file } = arguments;
+    remove_ready_file(&ready_file);
+    let stack = DeployedStack::start(deployed::Options { port, invoke_url, resources }).await?;
+    write_atomically(&ready_file, &ready_text(&stack.ready()?)?)?;
+    // Ignores the error of a closed terminal: the gateway continues.
+    let _ = writeln!(std::io::stdout(), "{}", deployed_message(&stack));
+    stopped().await;
+    stack.stop().await;
+    Ok(())
+}
+
+/// Removes the ready file of an earlier run. A program that waits for the new file must not read the old one.
+fn remove_ready_file(path: &Path) {
+    let _ = std::fs::remove_file(path);
+}
+
+fn ready_text(ready: &Ready<'_>) -> Result<Vec<u8>> {
+    serde_json::to_vec_pretty(ready).map_err(|e| Error::because("encoding the ready file", &e))
+}
+
 /// Runs the service until it is stopped. Prints the text that `message` returns for the running service and
 /// the location of its state.
 async fn run_stack(
@@ -300,15 +351,12 @@ async fn run_stack(
     let default_ready_file = (!in_memory).then(|| directory.join("ready.json"));
     let ready_files: Vec<PathBuf> = ready_file.into_iter().chain(default_ready_file).collect();
     for path in &ready_files {
-        // Removes the file of an earlier run. A program that waits for the new file must not read the old
-        // one.
-        let _ = std::fs::remove_file(path);
+        remove_ready_file(path);
     }
     let mail_directory = (!in_memory).then(|| directory.join("mail"));
     let stack = Stack::start(Options { state, mail_directory, ..options }).await?;
     let message = message(&stack, &location)?;
-    let text = serde_json::to_vec_pretty(&stack.ready()?)
-        .map_err(|e| Error::because("encoding the ready file", &e))?;
+    let text = ready_text(&stack.ready()?)?;
     for path in ready_files.iter().rev() {
         write_atomically(path, &text)?;
     }
@@ -387,6 +435,17 @@ Serve the API by SAM, from the built template (see docs/sam-local.md):
         base_url = stack.base_url,
         key = stack.seed.first.test_api_key,
         env_file = env_file.display(),
+    )
+}
+
+fn deployed_message(stack: &DeployedStack) -> String {
+    format!(
+        "The API of the deployed stack is on {base_url} (Ctrl-C stops it; the stack continues).
+
+  test key    {key}
+",
+        base_url = stack.base_url,
+        key = stack.seed.first.test_api_key,
     )
 }
 

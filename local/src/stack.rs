@@ -33,10 +33,10 @@ use crate::sdk;
 use crate::seed::Seed;
 use crate::template::{Template, TemplateValues, bucket_name};
 
-const STATE_TABLE: &str = "StateTable";
+pub(crate) const STATE_TABLE: &str = "StateTable";
 pub(crate) const API_KEYS_TABLE: &str = "ApiKeysTable";
-const SECRETS_TABLE: &str = "SecretsTable";
-const BUCKET: &str = "DocumentsBucket";
+pub(crate) const SECRETS_TABLE: &str = "SecretsTable";
+pub(crate) const BUCKET: &str = "DocumentsBucket";
 
 /// The sender address of emails. On this machine, emails are written to files or logged, but never sent.
 const MAIL_FROM: &str = "avisos@pagamentos.example";
@@ -124,33 +124,33 @@ pub struct Stack {
 /// The content of the ready file: everything that a program needs to use the service.
 #[derive(Debug, Serialize)]
 pub struct Ready<'a> {
-    base_url: &'a str,
-    bank_url: &'a str,
-    test_api_key: &'a str,
-    live_api_key: &'a str,
-    dashboard: Dashboard<'a>,
-    member_token: String,
-    other_account: OtherAccount<'a>,
-    dynamodb_url: &'a str,
-    sqs_url: &'a str,
-    s3_url: &'a str,
-    table: &'static str,
-    secrets_table: &'static str,
-    bucket: String,
+    pub(crate) base_url: &'a str,
+    pub(crate) bank_url: &'a str,
+    pub(crate) test_api_key: &'a str,
+    pub(crate) live_api_key: &'a str,
+    pub(crate) dashboard: Dashboard<'a>,
+    pub(crate) member_token: String,
+    pub(crate) other_account: OtherAccount<'a>,
+    pub(crate) dynamodb_url: &'a str,
+    pub(crate) sqs_url: &'a str,
+    pub(crate) s3_url: &'a str,
+    pub(crate) table: &'a str,
+    pub(crate) secrets_table: &'a str,
+    pub(crate) bucket: String,
 }
 
 #[derive(Debug, Serialize)]
-struct Dashboard<'a> {
-    email: &'a str,
-    password: &'a str,
-    token: String,
+pub(crate) struct Dashboard<'a> {
+    pub(crate) email: &'a str,
+    pub(crate) password: &'a str,
+    pub(crate) token: String,
 }
 
 #[derive(Debug, Serialize)]
-struct OtherAccount<'a> {
-    test_api_key: &'a str,
-    live_api_key: &'a str,
-    token: String,
+pub(crate) struct OtherAccount<'a> {
+    pub(crate) test_api_key: &'a str,
+    pub(crate) live_api_key: &'a str,
+    pub(crate) token: String,
 }
 
 impl Stack {
@@ -164,10 +164,8 @@ impl Stack {
         let (listener, base_url) = if let Some(base_url) = options.api_elsewhere {
             (None, base_url)
         } else {
-            let listener = TcpListener::bind(("127.0.0.1", options.port)).await;
-            let listener = listener.map_err(|e| port_taken(options.port, &e))?;
-            let address = listener.local_addr().map_err(|e| Error::because("listening", &e))?;
-            (Some(listener), format!("http://{address}"))
+            let (listener, base_url) = listen_on(options.port).await?;
+            (Some(listener), base_url)
         };
         let template = Template::deployed()?;
         let directory = options.state.directory();
@@ -309,6 +307,13 @@ impl Stack {
         self.bank.stop().await;
         self.embedded.stop().await;
     }
+}
+
+/// Listens on a port of the loopback interface. Returns the listener and its base URL.
+pub(crate) async fn listen_on(port: u16) -> Result<(TcpListener, String)> {
+    let listener = TcpListener::bind(("127.0.0.1", port)).await.map_err(|e| port_taken(port, &e))?;
+    let address = listener.local_addr().map_err(|e| Error::because("listening", &e))?;
+    Ok((listener, format!("http://{address}")))
 }
 
 fn port_taken(port: u16, error: &std::io::Error) -> Error {

@@ -1,6 +1,6 @@
 //! Sends requests of the AWS JSON protocol without an SDK. Used for DynamoDB Streams, which would need
 //! another SDK, and for requests that are already JSON. The requests have a placeholder as their signature,
-//! because the embedded DynamoDB does not check it.
+//! because the embedded DynamoDB and emulators do not check it.
 
 use std::fmt;
 
@@ -11,6 +11,8 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use serde_json::Value;
+
+use crate::embedded::{ACCESS_KEY, REGION};
 
 /// A client for one server. It reuses its connections.
 #[derive(Debug, Clone)]
@@ -49,6 +51,15 @@ pub fn http_client() -> Client<HttpConnector, Full<Bytes>> {
     Client::builder(TokioExecutor::new()).build(connector)
 }
 
+/// Returns an `Authorization` header with a placeholder as the signature. Emulators of several services and
+/// regions read the region and the service from it.
+pub(crate) fn authorization(service: &str) -> String {
+    format!(
+        "AWS4-HMAC-SHA256 Credential={ACCESS_KEY}/20260101/{REGION}/{service}/aws4_request, \
+         SignedHeaders=host;x-amz-date;x-amz-target, Signature=0"
+    )
+}
+
 impl JsonClient {
     /// Creates a client for the server at `url`.
     pub fn new(url: &str) -> Self {
@@ -62,11 +73,7 @@ impl JsonClient {
             .header("content-type", "application/x-amz-json-1.0")
             .header("x-amz-target", target)
             .header("x-amz-date", "20260101T000000Z")
-            .header(
-                "authorization",
-                "AWS4-HMAC-SHA256 Credential=local/20260101/sa-east-1/dynamodb/aws4_request, \
-                 SignedHeaders=host;x-amz-date;x-amz-target, Signature=0",
-            )
+            .header("authorization", authorization("dynamodb"))
             .body(Full::new(Bytes::from(body.to_string())))
             .map_err(|e| failed(&e))?;
         let answer = self.client.request(request).await.map_err(|e| failed(&e))?;
