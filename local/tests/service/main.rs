@@ -52,6 +52,7 @@ mod origin;
 mod payment_list;
 mod payments;
 mod policies;
+mod portable;
 mod query_parameters;
 mod refunds;
 mod requests;

@@ -1,0 +1,131 @@
+//! Checks that every route of the functions has a portable test. The routes are read from the functions'
+//! sources, because axum's router does not list them.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::{Routes, api_keys, charges, checkout, med, payments, sandbox, wallets, webhooks};
+
+const ALL: [&Routes; 8] = [
+    api_keys::ROUTES,
+    charges::ROUTES,
+    checkout::ROUTES,
+    med::ROUTES,
+    payments::ROUTES,
+    sandbox::ROUTES,
+    wallets::ROUTES,
+    webhooks::ROUTES,
+];
+
+const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
+
+#[test]
+fn every_route_has_a_portable_test() {
+    let tested: BTreeSet<String> =
+        ALL.iter().flat_map(|routes| routes.iter()).map(|(route, _)| (*route).to_owned()).collect();
+    let mut declared = BTreeSet::new();
+    for path in sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../functions")) {
+        declared.extend(declared_routes(&fs::read_to_string(path).unwrap()));
+    }
+    assert!(declared.len() > 50, "{declared:?}");
+    let untested: Vec<&String> = declared.difference(&tested).collect();
+    let gone: Vec<&String> = tested.difference(&declared).collect();
+    assert_eq!((untested, gone), (Vec::<&String>::new(), Vec::<&String>::new()));
+}
+
+/// Returns the library sources under a directory.
+fn sources(directory: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(sources(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs")
+            && path.components().any(|part| part.as_os_str() == "src")
+        {
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// Returns the routes that a source adds to its router by `.route(path, methods)`. The path is a text, or it
+/// begins with a variable that stands for each text of the constant `PATHS`.
+fn declared_routes(source: &str) -> Vec<String> {
+    let constant = source.split_once("const PATHS").and_then(|(_, rest)| rest.split_once(" = "));
+    let prefixes = constant.map_or(Vec::new(), |(_, rest)| texts(rest.split_once(';').unwrap().0));
+    let mut routes = Vec::new();
+    for (_, rest) in source.match_indices(".route(").map(|(at, found)| source.split_at(at + found.len())) {
+        let call = &rest[..closing(rest)];
+        let (path, methods) = call.split_once(',').unwrap();
+        let paths = match texts(path).first() {
+            Some(text) if text.starts_with("{path}") => {
+                let suffix = text.trim_start_matches("{path}").replace("{{", "{").replace("}}", "}");
+                prefixes.iter().map(|prefix| format!("{prefix}{suffix}")).collect()
+            }
+            Some(text) => vec![text.clone()],
+            None => prefixes.clone(),
+        };
+        let methods = methods_of(source, methods.trim());
+        assert!(!paths.is_empty() && !methods.is_empty(), "{call}");
+        for path in &paths {
+            routes.extend(methods.iter().map(|method| format!("{method} {path}")));
+        }
+    }
+    routes
+}
+
+/// Returns the methods of an expression such as `post(create).get(list)`, or of the variable that it names.
+fn methods_of(source: &str, expression: &str) -> Vec<String> {
+    let is_called = |text: &str, method: &str| {
+        text.match_indices(&format!("{method}("))
+            .any(|(at, _)| !text[..at].ends_with(|before: char| before.is_alphanumeric() || before == '_'))
+    };
+    let called = |text: &str| -> Vec<String> {
+        METHODS.iter().filter(|method| is_called(text, method)).map(|method| method.to_uppercase()).collect()
+    };
+    let found = called(expression);
+    if !found.is_empty() {
+        return found;
+    }
+    let (_, definition) = source.split_once(&format!("let {expression} = ")).unwrap();
+    called(definition.split_once(';').unwrap().0)
+}
+
+/// Returns the position of the parenthesis that closes a call, given the text after the opening one.
+fn closing(text: &str) -> usize {
+    let mut depth = 0;
+    for (at, letter) in text.char_indices() {
+        match letter {
+            '(' => depth += 1,
+            ')' if depth == 0 => return at,
+            ')' => depth -= 1,
+            _ => {}
+        }
+    }
+    panic!("a call does not end: {text}");
+}
+
+/// Returns the quoted texts.
+fn texts(source: &str) -> Vec<String> {
+    source.split('"').skip(1).step_by(2).map(ToOwned::to_owned).collect()
+}
+
+#[test]
+fn routes_are_read_from_a_source() {
+    let source = r#"
+        const PATHS: [&str; 2] = ["/a", "/b"];
+        let listed = if on { post(create).get(list) } else { post(create) };
+        Router::new().route("/c", listed).route(
+            "/d/{id}",
+            axum::routing::delete(keys::delete),
+        )
+        for path in PATHS { routes.route(path, get(list)).route(&format!("{path}/{{id}}"), post(target)) }
+    "#;
+    let found = declared_routes(source);
+    assert_eq!(
+        found,
+        ["GET /c", "POST /c", "DELETE /d/{id}", "GET /a", "GET /b", "POST /a/{id}", "POST /b/{id}"]
+    );
+}
