@@ -229,7 +229,9 @@ impl Dispatcher {
         let mut refused = [to_workers, to_acquirers, mailed].concat();
         if refused.len() < sent {
             // SQS accepted a message, so it is not down.
-            refused.iter_mut().for_each(|(_, cause)| *cause = Cause::Temporary.min(*cause));
+            for (_, cause) in &mut refused {
+                *cause = Cause::Temporary.min(*cause);
+            }
         }
         failures.extend([refused, published, counted, audited].concat());
         BatchOutcome { failures: worst_causes(failures), replays }

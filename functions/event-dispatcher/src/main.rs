@@ -18,7 +18,7 @@ async fn serve() -> Result<(), Error> {
     let var = |name: &str| std::env::var(name).ok();
     let dispatcher = &Dispatcher::from_vars(&Aws::from_vars(&var)?, Clock::default(), &var)?;
     lambda_runtime::run(service_fn(|event: LambdaEvent<Event>| async move {
-        Ok::<_, Error>(in_invocation(&event.context, dispatcher.handle(event.payload)).await)
+        Ok::<_, Error>(in_invocation(&event.context, Box::pin(dispatcher.handle(event.payload))).await)
     }))
     .await
 }

@@ -73,8 +73,18 @@ fn actions(record: &EventRecord) -> String {
 }
 
 fn actions_of(dispatcher: &Dispatcher, record: &EventRecord) -> String {
-    let StreamActions { events, resend, counted, delivery, acquirer, email, audit, abandonment, replay } =
-        dispatcher.read(record).unwrap();
+    let StreamActions {
+        events,
+        resend,
+        counted,
+        delivery,
+        acquirer,
+        email,
+        audit,
+        abandonment,
+        replay,
+        figure: _,
+    } = dispatcher.read(record).unwrap();
     let mut lines = Vec::new();
     for event in events {
         let names: Vec<&str> = event.types.iter().map(|name| name.as_str()).collect();

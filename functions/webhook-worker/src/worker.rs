@@ -304,10 +304,10 @@ fn destination(
 ) -> Result<Result<Destination, &'static str>, RandomError> {
     match recipient {
         Recipient::Endpoint(endpoint) => {
-            let cause = Cause::of(delivery, endpoint.as_ref());
+            let cause = Cause::of(delivery, endpoint.as_deref());
             Ok(match (cause, endpoint, secret) {
                 (None, Some(endpoint), Some(secret)) => {
-                    Ok(Destination { url: endpoint.url.clone(), secret, endpoint: Some(endpoint) })
+                    Ok(Destination { url: endpoint.url.clone(), secret, endpoint: Some(*endpoint) })
                 }
                 (cause, _, _) => Err(cause.unwrap_or(Cause::Deleted).reason()),
             })

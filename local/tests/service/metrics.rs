@@ -34,21 +34,18 @@ fn shown() -> Vec<(String, String)> {
     let mut shown = Vec::new();
     for widget in body["widgets"].as_array().unwrap() {
         for metric in widget["properties"]["metrics"].as_array().unwrap() {
-            match metric[0].as_str() {
-                Some(namespace) => {
-                    shown.push((namespace.to_owned(), metric[1].as_str().unwrap().to_owned()));
-                }
-                None => {
-                    let expression = metric[0]["expression"].as_str().unwrap();
-                    let (schema, name) = expression.split_once("} MetricName=\"").unwrap();
-                    let (_, schema) = schema.split_once('{').unwrap();
-                    let (namespace, dimension) = schema.trim_matches('"').split_once("\",").unwrap();
-                    let name = name.split('"').next().unwrap();
-                    let of_code = metrics::ALL.iter().find(|metric| metric.name == name).unwrap();
-                    assert_eq!(of_code.by.map(|by| by.name), Some(dimension), "{name}");
-                    shown.push((namespace.to_owned(), name.to_owned()));
-                }
+            if let Some(namespace) = metric[0].as_str() {
+                shown.push((namespace.to_owned(), metric[1].as_str().unwrap().to_owned()));
+                continue;
             }
+            let expression = metric[0]["expression"].as_str().unwrap();
+            let (schema, name) = expression.split_once("} MetricName=\"").unwrap();
+            let (_, schema) = schema.split_once('{').unwrap();
+            let (namespace, dimension) = schema.trim_matches('"').split_once("\",").unwrap();
+            let name = name.split('"').next().unwrap();
+            let of_code = metrics::ALL.iter().find(|metric| metric.name == name).unwrap();
+            assert_eq!(of_code.by.map(|by| by.name), Some(dimension), "{name}");
+            shown.push((namespace.to_owned(), name.to_owned()));
         }
     }
     shown

@@ -113,7 +113,7 @@ mod tests {
             assert!(origin.admit(&headers(secret, "")));
         }
         let both = format!("{CURRENT},{PREVIOUS}");
-        for secret in ["", "x", &CURRENT[1..], &both] {
+        for secret in ["", "x", CURRENT.trim_start_matches("current-"), &both] {
             assert!(!origin.admit(&headers(secret, "203.0.113.9")), "{secret}");
         }
     }

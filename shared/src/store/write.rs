@@ -264,10 +264,12 @@ impl Replacement {
             removes.push(format!("#r{index}"));
             update = update.expression_attribute_names(format!("#r{index}"), name);
         }
-        let mut expression = format!("SET {}", sets.join(", "));
-        if !removes.is_empty() {
-            expression.push_str(&format!(" REMOVE {}", removes.join(", ")));
-        }
+        let sets = sets.join(", ");
+        let expression = if removes.is_empty() {
+            format!("SET {sets}")
+        } else {
+            format!("SET {sets} REMOVE {}", removes.join(", "))
+        };
         update.update_expression(expression).build()
     }
 }

@@ -138,7 +138,7 @@ impl Resends {
         let event = event.filter(|event| event.is_kept(now));
         let event = event.ok_or(WebhookError::EventNotKept)?;
         let generation = match &recipient {
-            Recipient::Endpoint(endpoint) => expect_active(endpoint.as_ref())?.generation(),
+            Recipient::Endpoint(endpoint) => expect_active(endpoint.as_deref())?.generation(),
             Recipient::Override => 0,
         };
         if let Some(until) = event.needed_until(now) {

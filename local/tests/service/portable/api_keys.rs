@@ -37,15 +37,15 @@ async fn log_in_and_api_keys_answer_with_every_status() {
     let (email, password) = (service.ready("/dashboard/email"), service.ready("/dashboard/password"));
     let token = service.log_in(&email, &password).await.expect(200)["token"].as_str().unwrap().to_owned();
     let stranger = format!("{}@loja.example", unique());
-    let mut last = service.log_in(&stranger, "wrong").await;
+    let mut answer = service.log_in(&stranger, "wrong").await;
     for _ in 0..=MOST_FAILED_LOG_INS {
-        if last.status == 429 {
+        if answer.status == 429 {
             break;
         }
-        assert_eq!(last.problem(), (401, "authentication_error", "unauthorized"));
-        last = service.log_in(&stranger, "wrong").await;
+        assert_eq!(answer.problem(), (401, "authentication_error", "unauthorized"));
+        answer = service.log_in(&stranger, "wrong").await;
     }
-    assert_eq!(last.problem(), (429, "rate_limit_error", "rate_limited"));
+    assert_eq!(answer.problem(), (429, "rate_limit_error", "rate_limited"));
 
     let issued = service.call("POST /v1/api-keys").json(&json!({"test": true})).send().await.expect(201);
     let key = issued["apiKey"].as_str().unwrap().to_owned();
@@ -78,16 +78,16 @@ async fn log_in_and_api_keys_answer_with_every_status() {
             let call = service.call(route).ids(UNKNOWN_ID).bearer(&other);
             call.query("unknown=1").json(&json!({})).send().await
         };
-        let mut last = send().await;
+        let mut answer = send().await;
         for _ in 0..2 * MOST_REQUESTS {
-            if last.status == 429 {
+            if answer.status == 429 {
                 break;
             }
-            assert!([400, 404].contains(&last.status.as_u16()), "{last:?}");
-            last = send().await;
+            assert!([400, 404].contains(&answer.status.as_u16()), "{answer:?}");
+            answer = send().await;
         }
-        assert_eq!(last.problem(), (429, "rate_limit_error", "rate_limited"), "{route}");
-        assert!(last.header("retry-after").is_some());
+        assert_eq!(answer.problem(), (429, "rate_limit_error", "rate_limited"), "{route}");
+        assert!(answer.header("retry-after").is_some());
     }
     service.check_statuses(ROUTES);
 }

@@ -34,8 +34,8 @@ async fn charges_answer_with_every_status() {
         let replayed = create(&test_key, &order, json!({})).await;
         assert_eq!(replayed.header("idempotent-replayed"), Some("true"));
         assert_eq!(id(&replayed.expect(201)), id(&charge));
-        let reused = create(&test_key, &order, json!({"amount": 1})).await;
-        assert_eq!(reused.problem(), (409, "conflict_error", "idempotency_key_reused"));
+        let conflict = create(&test_key, &order, json!({"amount": 1})).await;
+        assert_eq!(conflict.problem(), (409, "conflict_error", "idempotency_key_reused"));
         let invalid = create(&test_key, &unique(), json!({"amount": 0})).await;
         assert_eq!(invalid.problem(), (400, "invalid_request_error", "invalid_amount"));
 
@@ -50,15 +50,15 @@ async fn charges_answer_with_every_status() {
         let refused = create(&other_key, &unique(), json!({})).await;
         assert_eq!(refused.problem(), (422, "invalid_request_error", "unprocessable_entity"));
         let customer = json!({"customer": {"document": "29537995593", "name": "Maria"}});
-        let mut last = create(&live_key, &unique(), customer.clone()).await;
+        let mut answer = create(&live_key, &unique(), customer.clone()).await;
         for _ in 0..MOST_FOR_ONE_CUSTOMER {
-            if last.status == 403 {
+            if answer.status == 403 {
                 break;
             }
-            last.expect(201);
-            last = create(&live_key, &unique(), customer.clone()).await;
+            answer.expect(201);
+            answer = create(&live_key, &unique(), customer.clone()).await;
         }
-        assert_eq!(last.problem(), (403, "permission_error", "fraud.customer_velocity_exceeded"));
+        assert_eq!(answer.problem(), (403, "permission_error", "fraud.customer_velocity_exceeded"));
         // A charge of another customer is created at the bank.
         let customer = json!({"customer": {"document": "25524893033", "name": "Joao"}});
         let live = create(&live_key, &unique(), customer).await.expect(201);

@@ -62,12 +62,11 @@ struct Call<'a> {
 
 impl Portable {
     async fn start() -> Self {
-        let (ready, in_process) = match std::env::var(READY_FILE) {
-            Ok(path) => (serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap(), None),
-            Err(_) => {
-                let service = Service::start().await;
-                (serde_json::to_value(service.stack.ready().unwrap()).unwrap(), Some(service))
-            }
+        let (ready, in_process) = if let Ok(path) = std::env::var(READY_FILE) {
+            (serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap(), None)
+        } else {
+            let service = Service::start().await;
+            (serde_json::to_value(service.stack.ready().unwrap()).unwrap(), Some(service))
         };
         let text = |name: &str| ready[name].as_str().unwrap().to_owned();
         let client = Client::new(&text("base_url"), &text("test_api_key"));

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::{Portable, Routes};
-use crate::support::{Listener, eventually, id};
+use crate::support::{Listener, ReceivedWebhook, eventually, id};
 
 pub(super) const ROUTES: &Routes = &[
     ("POST /v1/webhooks/endpoints", &[201, 400, 401, 422]),
@@ -44,7 +44,7 @@ async fn webhooks_are_delivered_and_their_routes_answer_with_every_status() {
     let charge = service.paid_charge().await;
     let hook = eventually("the webhook of the charge", async || {
         let is_of_charge = |hook: &Value| hook["data"]["object"]["id"] == charge["id"];
-        listener.hooks().iter().map(|hook| hook.json()).find(is_of_charge)
+        listener.hooks().iter().map(ReceivedWebhook::json).find(is_of_charge)
     })
     .await;
     let event = service.call("GET /v1/events/{id}").id(id(&hook)).send().await.expect(200);
@@ -95,15 +95,15 @@ async fn webhooks_are_delivered_and_their_routes_answer_with_every_status() {
 
     // The limit holds for each minute, so a new minute may begin between two requests.
     let test = async || of_endpoint("POST /v1/webhooks/endpoints/{id}/test").send().await;
-    let mut last = test().await;
+    let mut answer = test().await;
     for _ in 0..2 * MOST_TESTS {
-        if last.status == 429 {
+        if answer.status == 429 {
             break;
         }
-        last.expect(200);
-        last = test().await;
+        answer.expect(200);
+        answer = test().await;
     }
-    assert_eq!(last.problem(), (429, "rate_limit_error", "rate_limited"));
+    assert_eq!(answer.problem(), (429, "rate_limit_error", "rate_limited"));
     let off = json!({"status": "INACTIVE"});
     let changed = of_endpoint("PATCH /v1/webhooks/endpoints/{id}").json(&off).send().await.expect(200);
     assert_eq!(changed["status"], "INACTIVE");
@@ -120,13 +120,13 @@ async fn register_too_many(service: &Portable) {
     let key = service.ready("/other_account/live_api_key");
     let body = json!({"url": "https://hooks.example.com/hook", "events": ["charge.paid"]});
     let register = async || service.call("POST /v1/webhooks/endpoints").key(&key).json(&body).send().await;
-    let mut last = register().await;
+    let mut answer = register().await;
     for _ in 0..MOST_ENDPOINTS {
-        if last.status == 422 {
+        if answer.status == 422 {
             break;
         }
-        last.expect(201);
-        last = register().await;
+        answer.expect(201);
+        answer = register().await;
     }
-    assert_eq!(last.problem(), (422, "invalid_request_error", "unprocessable_entity"));
+    assert_eq!(answer.problem(), (422, "invalid_request_error", "unprocessable_entity"));
 }

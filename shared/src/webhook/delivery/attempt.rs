@@ -121,7 +121,7 @@ impl DeliveryContext {
 #[derive(Debug)]
 pub enum Recipient {
     /// An endpoint; `None`: it was deleted.
-    Endpoint(Option<Endpoint>),
+    Endpoint(Option<Box<Endpoint>>),
     /// The transaction's `webhookUrl`, which is in the event's row.
     Override,
 }
@@ -409,7 +409,7 @@ fn context_of(delivery: &Delivery, rows: &mut HashMap<Key, Item>) -> Result<Deli
     let recipient = match delivery.endpoint {
         Some(endpoint) => {
             let endpoint = rows.remove(&Endpoint::key_of(scope, endpoint));
-            Recipient::Endpoint(endpoint.map(from_item).transpose()?)
+            Recipient::Endpoint(endpoint.map(from_item).transpose()?.map(Box::new))
         }
         None => Recipient::Override,
     };
