@@ -6,6 +6,7 @@
 mod accounts;
 mod acquirer;
 mod deliveries;
+mod doctor;
 mod enum_parser;
 mod events;
 mod keys;
@@ -52,6 +53,18 @@ struct Arguments {
 
 #[derive(Subcommand, Debug)]
 enum Command {
+    /// Check a deployed stack, or the service on this machine
+    ///
+    /// Prints one line for each finding, and one for each check without a finding. The exit code is 0 without
+    /// findings, 1 with findings, and 2 without findings if a check could not be made.
+    Doctor(doctor::Arguments),
+    #[command(flatten)]
+    OnStack(StackCommand),
+}
+
+/// The commands that work on an open stack.
+#[derive(Subcommand, Debug)]
+enum StackCommand {
     /// Manage accounts: fees, hold periods, limits, contact and acquirer
     #[command(subcommand)]
     Accounts(accounts::Command),
@@ -164,6 +177,8 @@ enum CommandOutcome {
     Succeeded,
     /// The command found a fault and printed it: exit code 1.
     FoundFaults,
+    /// The command found no fault, but could not check everything: exit code 2.
+    Incomplete,
 }
 
 #[tokio::main]
@@ -173,6 +188,7 @@ async fn main() -> ExitCode {
     match run(arguments).await {
         Ok(CommandOutcome::Succeeded) => ExitCode::SUCCESS,
         Ok(CommandOutcome::FoundFaults) => ExitCode::FAILURE,
+        Ok(CommandOutcome::Incomplete) => ExitCode::from(INCOMPLETE),
         Err(error) => {
             let _ = writeln!(std::io::stderr(), "error: {error}");
             failure
@@ -181,52 +197,51 @@ async fn main() -> ExitCode {
 }
 
 impl Command {
-    /// Returns the exit code when the command can't run to its end. A reconciliation uses exit code 1 for
-    /// differences, so that a script can distinguish them from a bank that can't be read.
+    /// Returns the exit code when the command can't run to its end. A reconciliation and `doctor` use exit code
+    /// 1 for what they find, so that a script can distinguish that from a bank or a stack that can't be read.
     fn exit_code_of_failure(&self) -> ExitCode {
         match self {
-            Self::Reconcile(_) => ExitCode::from(NOTHING_COMPARED),
-            Self::Accounts(_)
-            | Self::Deliveries(_)
-            | Self::Events(_)
-            | Self::Users(_)
-            | Self::Keys(_)
-            | Self::Ledger(_)
-            | Self::Migrate(_)
-            | Self::Med(_)
-            | Self::Notifications(_)
-            | Self::Payouts(_)
-            | Self::Receipts(_)
-            | Self::Review(_)
-            | Self::Audit { .. } => ExitCode::FAILURE,
+            Self::Doctor(_) | Self::OnStack(StackCommand::Reconcile(_)) => ExitCode::from(INCOMPLETE),
+            Self::OnStack(_) => ExitCode::FAILURE,
         }
     }
 }
 
-/// The exit code of a reconciliation that compared nothing.
-const NOTHING_COMPARED: u8 = 2;
+/// The exit code of a comparison or check that could not be made.
+const INCOMPLETE: u8 = 2;
 
 async fn run(arguments: Arguments) -> Result<CommandOutcome, Box<dyn Error>> {
-    let stack = arguments.target.open().await?;
+    let target = arguments.target;
     match arguments.command {
-        Command::Accounts(command) => accounts::run(&stack, command).await,
-        Command::Deliveries(command) => deliveries::run(&stack, command).await,
-        Command::Events(command) => events::run(&stack, command).await,
-        Command::Users(command) => users::run(&stack, command).await.map(|()| CommandOutcome::Succeeded),
-        Command::Keys(command) => keys::run(&stack, command).await.map(|()| CommandOutcome::Succeeded),
-        Command::Ledger(command) => ledger::run(&stack, command).await,
-        Command::Migrate(command) => migrate::run(&stack, command).await,
-        Command::Med(command) => med::run(&stack, command).await.map(|()| CommandOutcome::Succeeded),
-        Command::Notifications(command) => {
-            notifications::run(&stack, command).await.map(|()| CommandOutcome::Succeeded)
+        Command::Doctor(arguments) => doctor::run(&target, arguments).await,
+        Command::OnStack(command) => run_on(&target.open().await?, command).await,
+    }
+}
+
+async fn run_on(stack: &Stack, command: StackCommand) -> Result<CommandOutcome, Box<dyn Error>> {
+    match command {
+        StackCommand::Accounts(command) => accounts::run(stack, command).await,
+        StackCommand::Deliveries(command) => deliveries::run(stack, command).await,
+        StackCommand::Events(command) => events::run(stack, command).await,
+        StackCommand::Users(command) => users::run(stack, command).await.map(|()| CommandOutcome::Succeeded),
+        StackCommand::Keys(command) => keys::run(stack, command).await.map(|()| CommandOutcome::Succeeded),
+        StackCommand::Ledger(command) => ledger::run(stack, command).await,
+        StackCommand::Migrate(command) => migrate::run(stack, command).await,
+        StackCommand::Med(command) => med::run(stack, command).await.map(|()| CommandOutcome::Succeeded),
+        StackCommand::Notifications(command) => {
+            notifications::run(stack, command).await.map(|()| CommandOutcome::Succeeded)
         }
-        Command::Payouts(command) => payouts::run(&stack, command).await.map(|()| CommandOutcome::Succeeded),
-        Command::Receipts(command) => {
-            receipts::run(&stack, command).await.map(|()| CommandOutcome::Succeeded)
+        StackCommand::Payouts(command) => {
+            payouts::run(stack, command).await.map(|()| CommandOutcome::Succeeded)
         }
-        Command::Review(command) => review::run(&stack, command).await.map(|()| CommandOutcome::Succeeded),
-        Command::Reconcile(arguments) => reconcile::run(&stack, arguments).await,
-        Command::Audit { account, starting_after } => {
+        StackCommand::Receipts(command) => {
+            receipts::run(stack, command).await.map(|()| CommandOutcome::Succeeded)
+        }
+        StackCommand::Review(command) => {
+            review::run(stack, command).await.map(|()| CommandOutcome::Succeeded)
+        }
+        StackCommand::Reconcile(arguments) => reconcile::run(stack, arguments).await,
+        StackCommand::Audit { account, starting_after } => {
             let account = stack.existing_account(&account).await?.id;
             let (rows, has_more) = audit::page(&stack.store, &account, starting_after).await?;
             for row in &rows {

@@ -6,6 +6,8 @@ use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use aws_sdk_sqs::error::DisplayErrorContext;
+use aws_sdk_sqs::types::QueueAttributeName;
 use clap::Args;
 use domain::account::Account;
 use domain::ids::AccountId;
@@ -51,6 +53,10 @@ const LOCAL_CHECKOUT: &str = "checkout";
 
 /// The name of the bucket of failed stream records on this machine. The ready file does not contain it.
 const LOCAL_FAILED_RECORDS_BUCKET: &str = "failed-records-bucket";
+
+/// The names of the dead-letter queues on this machine.
+const LOCAL_DEAD_LETTER_QUEUES: [&str; 3] =
+    ["DeliveryDeadLetterQueue", "AcquirerDeadLetterQueue", "MailDeadLetterQueue"];
 
 /// The AWS account id in the URLs of the queues on this machine.
 const LOCAL_QUEUE_ACCOUNT: &str = "123456789012";
@@ -152,16 +158,7 @@ impl Target {
     /// environment has no credentials.
     pub(crate) async fn open(&self) -> Result<Stack, Box<dyn Error>> {
         if let Some((table, keys)) = self.tables()? {
-            let aws = Aws::from_vars(&|name| env::var(name).ok())?;
-            let name = format!("the stack with the table {table}");
-            let named = |argument: &Option<String>, name| argument.clone().or_else(|| env::var(name).ok());
-            let resources = Resources {
-                table,
-                api_keys_table: keys,
-                secrets_table: named(&self.secrets_table, "SECRETS_TABLE_NAME"),
-                bucket: named(&self.bucket, "DOCUMENTS_BUCKET"),
-            };
-            return Ok(stack(aws, name, resources, Clock::default(), None));
+            return self.open_tables(&format!("the stack with the table {table}"), table, keys);
         }
         let path = self.ready_file.clone().unwrap_or_else(|| PathBuf::from(READY_FILE));
         let ready = read_ready_file(&path)?;
@@ -175,6 +172,34 @@ impl Target {
             bucket: Some(ready.bucket.clone()),
         };
         Ok(stack(aws, name, resources, clock, Some(ready)))
+    }
+
+    /// Whether an argument names the stack to work on.
+    pub(crate) fn names_a_stack(&self) -> bool {
+        self.ready_file.is_some() || self.table.is_some()
+    }
+
+    /// Opens a deployed stack by the names of its tables. The other resources are as named by arguments or
+    /// variables.
+    ///
+    /// # Errors
+    ///
+    /// When the environment has no credentials.
+    pub(crate) fn open_tables(
+        &self,
+        name: &str,
+        table: String,
+        api_keys_table: String,
+    ) -> Result<Stack, Box<dyn Error>> {
+        let aws = Aws::from_vars(&|name| env::var(name).ok())?;
+        let named = |argument: &Option<String>, name| argument.clone().or_else(|| env::var(name).ok());
+        let resources = Resources {
+            table,
+            api_keys_table,
+            secrets_table: named(&self.secrets_table, "SECRETS_TABLE_NAME"),
+            bucket: named(&self.bucket, "DOCUMENTS_BUCKET"),
+        };
+        Ok(stack(aws, name.to_owned(), resources, Clock::default(), None))
     }
 }
 
@@ -225,6 +250,26 @@ impl Stack {
     /// Returns an account, or an error when it does not exist.
     pub(crate) async fn existing_account(&self, id: &AccountId) -> Result<Account, Box<dyn Error>> {
         self.accounts.find(id).await?.ok_or_else(|| format!("there is no account {id}").into())
+    }
+
+    /// Counts the messages in the dead-letter queues of the service on this machine. `None`: the stack is a
+    /// deployed one.
+    pub(crate) async fn local_dead_letters(&self) -> Option<Result<Vec<(&'static str, String)>, String>> {
+        let ready = self.local.as_ref()?;
+        let sqs = self.aws.sqs();
+        let mut counts = Vec::new();
+        for queue in LOCAL_DEAD_LETTER_QUEUES {
+            let request = sqs.get_queue_attributes().queue_url(queue_url(ready, queue));
+            let count = QueueAttributeName::ApproximateNumberOfMessages;
+            match request.attribute_names(count.clone()).send().await {
+                Ok(answer) => {
+                    let attributes = answer.attributes.unwrap_or_default();
+                    counts.push((queue, attributes.get(&count).cloned().unwrap_or_default()));
+                }
+                Err(error) => return Some(Err(DisplayErrorContext(error).to_string())),
+            }
+        }
+        Some(Ok(counts))
     }
 
     /// Returns which URLs the stack may call: a service on this machine may also call local addresses.
@@ -282,8 +327,13 @@ fn local_var(name: &str, ready: &Ready) -> Option<String> {
     }
 }
 
+/// Returns the URL of a queue of the service on this machine.
+fn queue_url(ready: &Ready, queue: &str) -> String {
+    format!("{}/{LOCAL_QUEUE_ACCOUNT}/{queue}", ready.sqs_url)
+}
+
 fn dispatcher_var(name: &str, ready: &Ready) -> Option<String> {
-    let queue = |queue: &str| format!("{}/{LOCAL_QUEUE_ACCOUNT}/{queue}", ready.sqs_url);
+    let queue = |queue: &str| queue_url(ready, queue);
     match name {
         "DELIVERY_QUEUE_URL" => Some(queue(LOCAL_DELIVERY_QUEUE)),
         "ACQUIRER_QUEUE_URL" => Some(queue(LOCAL_ACQUIRER_QUEUE)),

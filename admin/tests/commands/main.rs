@@ -1,5 +1,6 @@
 //! Tests of the operator's commands. Each command runs as a process against a local service.
 #![allow(
+    clippy::arithmetic_side_effects,
     clippy::expect_used,
     clippy::indexing_slicing,
     clippy::panic,
@@ -8,6 +9,7 @@
 )]
 
 mod acquirers;
+mod doctor;
 mod live_payments;
 mod med_notices;
 mod notifications;

@@ -1,0 +1,98 @@
+//! Reads a stack's settings by the AWS CLI: one command for each read, with an answer in JSON.
+
+use std::process::{Command, Output};
+use std::sync::Arc;
+
+use domain::time::Timestamp;
+use serde::Deserialize;
+use serde::de::{DeserializeOwned, Deserializer, Error as _};
+use tokio::sync::Semaphore;
+
+/// The program, found in `PATH`.
+const PROGRAM: &str = "aws";
+
+/// The number of commands that run at once. Each takes about a second, most of it for its start.
+const AT_ONCE: usize = 8;
+
+/// Why a read has no answer. This says nothing about the stack.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("`aws {command}` failed: {reason}")]
+pub(super) struct CliError {
+    command: String,
+    reason: String,
+}
+
+/// The AWS CLI with the operator's credentials and region.
+#[derive(Clone, Debug)]
+pub(super) struct AwsCli {
+    permits: Arc<Semaphore>,
+}
+
+impl AwsCli {
+    pub(super) fn new() -> Self {
+        Self { permits: Arc::new(Semaphore::new(AT_ONCE)) }
+    }
+
+    /// Runs a read. `None`: the object that it names does not exist.
+    pub(super) async fn read<T: DeserializeOwned>(&self, words: &[&str]) -> Result<Option<T>, CliError> {
+        let error = |reason: String| CliError { command: words.join(" "), reason };
+        let mut command = Command::new(PROGRAM);
+        command.args(words).args(["--output", "json"]).env("AWS_PAGER", "");
+        let _permit = self.permits.acquire().await.map_err(|closed| error(closed.to_string()))?;
+        let output = tokio::task::spawn_blocking(move || command.output()).await;
+        let output = output.map_err(|stopped| error(stopped.to_string()))?;
+        let Output { status, stdout, stderr } = output.map_err(|missing| error(missing.to_string()))?;
+        let message = String::from_utf8_lossy(&stderr);
+        if !status.success() {
+            let is_missing = error_code(&message).is_some_and(is_not_found);
+            return if is_missing { Ok(None) } else { Err(error(message.trim().to_owned())) };
+        }
+        // The CLI prints nothing for an answer without members.
+        let answer = if stdout.trim_ascii().is_empty() { b"{}".as_slice() } else { &stdout };
+        let parsed = serde_json::from_slice(answer).map(Some);
+        parsed.map_err(|wrong| error(format!("an unexpected answer: {wrong}")))
+    }
+
+    /// Runs a read of an object that must exist.
+    pub(super) async fn read_existing<T: DeserializeOwned>(&self, words: &[&str]) -> Result<T, CliError> {
+        let missing =
+            || CliError { command: words.join(" "), reason: "the object does not exist".to_owned() };
+        self.read(words).await?.ok_or_else(missing)
+    }
+}
+
+/// Returns the code in a message such as `An error occurred (NotFoundException) when calling …`.
+fn error_code(message: &str) -> Option<&str> {
+    let (_, rest) = message.split_once("An error occurred (")?;
+    rest.split_once(')').map(|(code, _)| code)
+}
+
+/// Whether an error means that an object does not exist. Each service has a code of its own.
+fn is_not_found(code: &str) -> bool {
+    ["NotFound", "NoSuch", "NonExistent", "DoesNotExist"].iter().any(|part| code.contains(part))
+}
+
+/// A time in an answer. Version 2 of the CLI prints ISO 8601, version 1 also seconds since 1970.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Time(pub(super) Timestamp);
+
+impl<'de> Deserialize<'de> for Time {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Printed {
+            Seconds(serde_json::Number),
+            Iso(String),
+        }
+        let at = match Printed::deserialize(deserializer)? {
+            Printed::Iso(text) => text.parse(),
+            Printed::Seconds(number) => {
+                let text = number.to_string();
+                let seconds = text.split('.').next().unwrap_or_default();
+                let seconds: i64 = seconds.parse().map_err(D::Error::custom)?;
+                Timestamp::from_millis(seconds.saturating_mul(1_000))
+            }
+        };
+        at.map(Self).map_err(D::Error::custom)
+    }
+}

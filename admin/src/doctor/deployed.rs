@@ -1,0 +1,138 @@
+//! A deployed stack, as CloudFormation describes it.
+
+use std::collections::HashMap;
+use std::error::Error;
+
+use serde::Deserialize;
+
+use super::aws_cli::AwsCli;
+
+/// The types of the resources that are checked.
+pub(super) const TABLE: &str = "AWS::DynamoDB::Table";
+pub(super) const ALARM: &str = "AWS::CloudWatch::Alarm";
+pub(super) const RULE: &str = "AWS::Events::Rule";
+pub(super) const QUEUE: &str = "AWS::SQS::Queue";
+pub(super) const BUCKET: &str = "AWS::S3::Bucket";
+pub(super) const FUNCTION: &str = "AWS::Lambda::Function";
+pub(super) const VERSION: &str = "AWS::Lambda::Version";
+pub(super) const EVENT_SOURCE: &str = "AWS::Lambda::EventSourceMapping";
+
+/// The states of a stack whose last deployment succeeded.
+const GOOD_STATES: [&str; 4] =
+    ["CREATE_COMPLETE", "UPDATE_COMPLETE", "IMPORT_COMPLETE", "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS"];
+
+/// A deployed stack and the CLI that reads its settings.
+#[derive(Debug)]
+pub(super) struct Deployed {
+    pub(super) cli: AwsCli,
+    pub(super) name: String,
+    status: String,
+    parameters: HashMap<String, String>,
+    outputs: HashMap<String, String>,
+    resources: Vec<Resource>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Stacks {
+    stacks: Vec<StackDescription>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct StackDescription {
+    stack_status: String,
+    #[serde(default)]
+    parameters: Vec<Parameter>,
+    #[serde(default)]
+    outputs: Vec<Output>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Parameter {
+    parameter_key: String,
+    #[serde(default)]
+    parameter_value: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Output {
+    output_key: String,
+    output_value: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Resources {
+    stack_resource_summaries: Vec<Resource>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Resource {
+    logical_resource_id: String,
+    physical_resource_id: Option<String>,
+    #[serde(rename = "ResourceType")]
+    kind: String,
+}
+
+impl Deployed {
+    /// Reads the stack and the list of its resources.
+    pub(super) async fn read(cli: AwsCli, name: String) -> Result<Self, Box<dyn Error>> {
+        let words = |operation: &'static str| ["cloudformation", operation, "--stack-name", name.as_str()];
+        let (of_stack, of_resources) = (words("describe-stacks"), words("list-stack-resources"));
+        let (stacks, resources) = tokio::join!(
+            cli.read_existing::<Stacks>(&of_stack),
+            cli.read_existing::<Resources>(&of_resources)
+        );
+        let (stacks, resources) = (stacks?, resources?);
+        let stack = stacks.stacks.into_iter().next().ok_or_else(|| format!("there is no stack {name}"))?;
+        let parameters =
+            stack.parameters.into_iter().map(|given| (given.parameter_key, given.parameter_value));
+        let outputs = stack.outputs.into_iter().map(|output| (output.output_key, output.output_value));
+        Ok(Self {
+            cli,
+            name,
+            status: stack.stack_status,
+            parameters: parameters.collect(),
+            outputs: outputs.collect(),
+            resources: resources.stack_resource_summaries,
+        })
+    }
+
+    /// Returns the value of a parameter, unless it is empty.
+    pub(super) fn parameter(&self, name: &str) -> Option<&str> {
+        self.parameters.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    /// Returns the parameters whose name ends like this and whose value is not empty.
+    pub(super) fn parameters_ending(&self, end: &str) -> impl Iterator<Item = (&str, &str)> {
+        let given =
+            self.parameters.iter().filter(move |(name, value)| name.ends_with(end) && !value.is_empty());
+        given.map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    pub(super) fn output(&self, name: &str) -> Option<String> {
+        self.outputs.get(name).cloned()
+    }
+
+    /// Returns the logical id and the physical id of each resource of a type.
+    pub(super) fn of_type(&self, kind: &str) -> impl Iterator<Item = (&str, &str)> {
+        let of_type = self.resources.iter().filter(move |resource| resource.kind == kind);
+        of_type.filter_map(|resource| {
+            Some((resource.logical_resource_id.as_str(), resource.physical_resource_id.as_deref()?))
+        })
+    }
+
+    pub(super) fn status_findings(&self) -> Vec<String> {
+        if GOOD_STATES.contains(&self.status.as_str()) {
+            return Vec::new();
+        }
+        vec![format!(
+            "the stack is in the state {}: its last deployment failed or has not ended",
+            self.status
+        )]
+    }
+}

@@ -1,0 +1,186 @@
+//! `admin doctor`: checks a deployed stack, or the service on this machine.
+//!
+//! A check reads, and never changes anything. Settings of a stack are read by the AWS CLI ([`aws_cli`]), rows
+//! by the same code as the functions use ([`rows`]).
+
+mod alarms;
+mod aws_cli;
+mod certificates;
+mod deployed;
+mod email;
+mod functions;
+mod queues;
+mod rows;
+mod tables;
+
+use std::error::Error;
+use std::fmt;
+
+use domain::time::Timestamp;
+use serde::Serialize;
+use shared::clock::Clock;
+use tokio::task::JoinSet;
+
+use self::aws_cli::{AwsCli, CliError};
+use self::deployed::Deployed;
+use crate::target::{Stack, Target};
+use crate::{CommandOutcome, print_json, print_stack};
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct Arguments {
+    /// Name of a deployed stack in CloudFormation. Without it, only rows are checked: those of the service on
+    /// this machine, or of the tables that are named with --table and --api-keys-table
+    #[arg(long)]
+    stack: Option<String>,
+    /// Do not verify the ledgers, which reads all postings
+    #[arg(long)]
+    skip_ledgers: bool,
+}
+
+/// The result of a check.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum CheckResult {
+    Ok,
+    Finding,
+    /// A read failed, so the check says nothing.
+    NotChecked,
+    /// The check does not apply to this kind of stack, or an option excludes it.
+    LeftOut,
+}
+
+/// A line of the output.
+#[derive(Debug, Serialize)]
+struct Line<'a> {
+    check: &'a str,
+    result: CheckResult,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    detail: Option<String>,
+}
+
+/// The findings of one object, or why it could not be checked.
+type Checked = Result<Vec<String>, CliError>;
+
+/// Prints the outcomes of checks, and remembers the worst.
+#[derive(Debug, Default)]
+struct Report {
+    has_findings: bool,
+    is_incomplete: bool,
+}
+
+impl Report {
+    fn line(
+        &mut self,
+        check: &str,
+        result: CheckResult,
+        detail: Option<String>,
+    ) -> Result<(), Box<dyn Error>> {
+        self.has_findings |= result == CheckResult::Finding;
+        self.is_incomplete |= result == CheckResult::NotChecked;
+        print_json(&Line { check, result, detail })
+    }
+
+    /// Prints the outcomes of a check of several objects: each finding and each failed read, or one line.
+    fn add<E: fmt::Display>(
+        &mut self,
+        check: &str,
+        outcomes: Vec<Result<Vec<String>, E>>,
+    ) -> Result<(), Box<dyn Error>> {
+        let (mut findings, mut failures) = (Vec::new(), Vec::new());
+        for outcome in outcomes {
+            match outcome {
+                Ok(found) => findings.extend(found),
+                Err(error) => failures.push(error.to_string()),
+            }
+        }
+        if findings.is_empty() && failures.is_empty() {
+            return self.line(check, CheckResult::Ok, None);
+        }
+        findings.sort();
+        failures.sort();
+        for finding in findings {
+            self.line(check, CheckResult::Finding, Some(finding))?;
+        }
+        for failure in failures {
+            self.line(check, CheckResult::NotChecked, Some(failure))?;
+        }
+        Ok(())
+    }
+
+    fn left_out(&mut self, check: &str, reason: &str) -> Result<(), Box<dyn Error>> {
+        self.line(check, CheckResult::LeftOut, Some(reason.to_owned()))
+    }
+
+    fn outcome(&self) -> CommandOutcome {
+        match (self.has_findings, self.is_incomplete) {
+            (true, _) => CommandOutcome::FoundFaults,
+            (false, true) => CommandOutcome::Incomplete,
+            (false, false) => CommandOutcome::Succeeded,
+        }
+    }
+}
+
+/// The checks of settings. They need CloudFormation's list of the stack's resources.
+const SETTINGS: [&str; 9] =
+    ["stack", "tables", "alarms", "email", "certificates", "schedules", "queues", "functions", "concurrency"];
+
+pub(crate) async fn run(target: &Target, arguments: Arguments) -> Result<CommandOutcome, Box<dyn Error>> {
+    let mut report = Report::default();
+    let Some(name) = arguments.stack else {
+        let stack = target.open().await?;
+        print_stack(&stack);
+        for check in SETTINGS {
+            report.left_out(check, "name a deployed stack with --stack")?;
+        }
+        rows::check(&mut report, &stack, arguments.skip_ledgers).await?;
+        return Ok(report.outcome());
+    };
+    if target.names_a_stack() {
+        return Err("--stack can't be combined with --ready-file and --table".into());
+    }
+    let deployed = Deployed::read(AwsCli::new(), name).await?;
+    check_settings(&mut report, &deployed, Clock::default().now()).await?;
+    match open(target, &deployed) {
+        Ok(stack) => rows::check(&mut report, &stack, arguments.skip_ledgers).await?,
+        Err(error) => rows::not_checked(&mut report, &error.to_string())?,
+    }
+    Ok(report.outcome())
+}
+
+/// Opens the tables of a deployed stack.
+fn open(target: &Target, deployed: &Deployed) -> Result<Stack, Box<dyn Error>> {
+    let output = |name: &str| deployed.output(name).ok_or_else(|| format!("the stack has no output {name}"));
+    target.open_tables(&deployed.name, output("TableName")?, output("ApiKeysTableName")?)
+}
+
+async fn check_settings(
+    report: &mut Report,
+    deployed: &Deployed,
+    now: Timestamp,
+) -> Result<(), Box<dyn Error>> {
+    report.add("stack", vec![Ok::<_, CliError>(deployed.status_findings())])?;
+    report.add("tables", of_each(deployed, deployed::TABLE, tables::check).await)?;
+    report.add("alarms", alarms::check(deployed, now).await)?;
+    report.add("email", vec![email::check(deployed).await])?;
+    report.add("certificates", certificates::check(deployed, now).await)?;
+    report.add("schedules", of_each(deployed, deployed::RULE, queues::check_rule).await)?;
+    let mut waiting = of_each(deployed, deployed::QUEUE, queues::check_dead_letters).await;
+    waiting.extend(of_each(deployed, deployed::BUCKET, queues::check_failed_records).await);
+    report.add("queues", waiting)?;
+    let functions = functions::read_all(deployed).await;
+    report.add("functions", functions::check(&functions))?;
+    report.add("concurrency", vec![functions::check_concurrency(deployed, &functions).await])?;
+    Ok(())
+}
+
+/// Checks each resource of a type, several at once.
+async fn of_each<F>(deployed: &Deployed, kind: &str, check: fn(AwsCli, String, String) -> F) -> Vec<Checked>
+where
+    F: Future<Output = Checked> + Send + 'static,
+{
+    let mut checks = JoinSet::new();
+    for (logical_id, name) in deployed.of_type(kind) {
+        checks.spawn(check(deployed.cli.clone(), logical_id.to_owned(), name.to_owned()));
+    }
+    checks.join_all().await
+}

@@ -1,0 +1,90 @@
+//! Checks the rows: ledgers, rows that are overdue, and on this machine the dead-letter queues.
+
+use std::error::Error;
+
+use domain::ids::{Mode, Scope};
+use shared::services::verify_ledger;
+use shared::store::{DUE_SHARDS, StoreError};
+
+use super::Report;
+use super::queues::dead_letters;
+use crate::progress_bar;
+use crate::target::Stack;
+
+/// The scheduler reads due rows every minute, and postpones a row that fails by five minutes.
+const OVERDUE_SECONDS: i64 = 10 * 60;
+
+/// The names of the checks.
+const LEDGERS: &str = "ledgers";
+const DUE_ROWS: &str = "due rows";
+const DEAD_LETTERS: &str = "dead letters";
+
+pub(super) async fn check(
+    report: &mut Report,
+    stack: &Stack,
+    skip_ledgers: bool,
+) -> Result<(), Box<dyn Error>> {
+    if skip_ledgers {
+        report.left_out(LEDGERS, "--skip-ledgers")?;
+    } else {
+        report.add(LEDGERS, ledgers(stack).await?)?;
+    }
+    report.add(DUE_ROWS, vec![overdue(stack).await])?;
+    match stack.local_dead_letters().await {
+        None => report.left_out(DEAD_LETTERS, "they are in the check `queues`"),
+        Some(counted) => {
+            let checked = counted.map(|counts| {
+                counts.iter().filter_map(|(queue, count)| dead_letters(queue, count)).collect()
+            });
+            report.add(DEAD_LETTERS, vec![checked])
+        }
+    }
+}
+
+/// Reports that no row can be read.
+pub(super) fn not_checked(report: &mut Report, reason: &str) -> Result<(), Box<dyn Error>> {
+    [LEDGERS, DUE_ROWS].iter().try_for_each(|check| report.add(check, vec![Err(reason)]))
+}
+
+async fn ledgers(stack: &Stack) -> Result<Vec<Result<Vec<String>, StoreError>>, Box<dyn Error>> {
+    let accounts = match stack.accounts.all().await {
+        Ok(accounts) => accounts,
+        Err(error) => return Ok(vec![Err(error)]),
+    };
+    let bar = progress_bar(accounts.len(), "accounts")?;
+    let mut checked = Vec::new();
+    for account in accounts {
+        for mode in [Mode::Test, Mode::Live] {
+            let scope = Scope { account: account.id, mode };
+            checked.push(ledger(stack, &scope).await);
+        }
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    Ok(checked)
+}
+
+async fn ledger(stack: &Stack, scope: &Scope) -> Result<Vec<String>, StoreError> {
+    let sources = (&stack.wallets, &stack.charges);
+    let verified = verify_ledger(sources, scope, stack.clock.now(), &|_| {}).await?;
+    Ok(match verified.differences.len() {
+        0 => Vec::new(),
+        count => vec![format!("{scope}: {count} differences: run `ledger verify`")],
+    })
+}
+
+async fn overdue(stack: &Stack) -> Result<Vec<String>, StoreError> {
+    let limit = stack.clock.now().saturating_plus_seconds(-OVERDUE_SECONDS);
+    let mut found = Vec::new();
+    for shard in 0..DUE_SHARDS {
+        let (rows, next) = stack.store.due(shard, limit, None).await?;
+        let Some(oldest) = rows.first() else { continue };
+        let more = if next.is_some() { " or more" } else { "" };
+        found.push(format!(
+            "{}{more} rows of shard {shard} are overdue by more than ten minutes: the first is {}",
+            rows.len(),
+            oldest.key.joined()
+        ));
+    }
+    Ok(found)
+}

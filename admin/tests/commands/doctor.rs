@@ -1,0 +1,279 @@
+//! Tests of `admin doctor`. A program in place of the AWS CLI prints the answers of `doctor-answers.json`, in
+//! which nothing is wrong. `.ci/aws_commands.py` compares these commands and answers with the service models
+//! of AWS.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use serde_json::{Value, json};
+
+use crate::{AdminFixture, text};
+
+/// Prints the answer that is stored under the words of the command. A file that begins with `An error` is an
+/// error of a service. Without a file, the named object does not exist.
+const FAKE_CLI: &str = r#"#!/bin/sh
+file="$(dirname "$0")/$(printf '%s ' "$@" | tr -c 'A-Za-z0-9\n' '_')"
+if [ ! -f "$file" ]; then
+    echo 'An error occurred (ResourceNotFoundException) when calling the operation: none' >&2
+    exit 254
+fi
+if grep -q '^An error' "$file"; then
+    cat "$file" >&2
+    exit 254
+fi
+cat "$file"
+"#;
+
+/// A stack that exists in the answers of the CLI, whose tables are those of a local service.
+struct DeployedFixture {
+    service: AdminFixture,
+    directory: PathBuf,
+    answers: Vec<(Vec<String>, Value)>,
+}
+
+impl Drop for DeployedFixture {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+impl DeployedFixture {
+    async fn start() -> Self {
+        let service = AdminFixture::start().await;
+        let directory = std::env::temp_dir().join(format!("doctor-{}", service.account()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let program = directory.join("aws");
+        std::fs::write(&program, FAKE_CLI).unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let samples: Vec<Value> = serde_json::from_str(include_str!("doctor-answers.json")).unwrap();
+        let answers = samples.into_iter().map(|sample| {
+            (serde_json::from_value(sample["command"].clone()).unwrap(), sample["answer"].clone())
+        });
+        Self { service, directory, answers: answers.collect() }
+    }
+
+    /// Replaces a part of the answer of the only command that contains these words.
+    fn set(&mut self, words: &str, pointer: &str, value: Value) {
+        let mut matching = self.answers.iter_mut().filter(|(command, _)| command.join(" ").contains(words));
+        let (_, answer) = matching.next().unwrap_or_else(|| panic!("no command contains {words}"));
+        let (parent, name) = pointer.rsplit_once('/').unwrap();
+        let parent = answer.pointer_mut(parent).unwrap();
+        match parent {
+            Value::Array(items) => items[name.parse::<usize>().unwrap()] = value,
+            parent => parent[name] = value,
+        }
+        assert!(matching.next().is_none(), "several commands contain {words}");
+    }
+
+    /// Removes the objects whose commands contain these words.
+    fn remove(&mut self, words: &str) {
+        let before = self.answers.len();
+        self.answers.retain(|(command, _)| !command.join(" ").contains(words));
+        assert!(self.answers.len() < before, "no command contains {words}");
+    }
+
+    fn file(&self, command: &[String]) -> PathBuf {
+        let words = command.iter().map(String::as_str).chain(["--output", "json"]);
+        let name = format!("{} ", words.collect::<Vec<_>>().join(" "));
+        self.directory.join(name.replace(|letter: char| !letter.is_ascii_alphanumeric(), "_"))
+    }
+
+    async fn doctor(&self) -> Output {
+        for (command, answer) in &self.answers {
+            let answer = match answer {
+                // The CLI prints nothing for an answer without members.
+                Value::Object(members) if members.is_empty() => String::new(),
+                Value::String(error) => error.clone(),
+                answer => answer.to_string(),
+            };
+            std::fs::write(self.file(command), answer).unwrap();
+        }
+        let mut doctor = Command::new(env!("CARGO_BIN_EXE_admin"));
+        doctor.args(["doctor", "--stack", "payments"]);
+        doctor.env_remove("TABLE_NAME").env_remove("API_KEYS_TABLE_NAME");
+        let path = format!("{}:{}", self.directory.display(), std::env::var("PATH").unwrap());
+        doctor.env("PATH", path).env("AWS_REGION", "sa-east-1");
+        doctor.env("AWS_ACCESS_KEY_ID", "local").env("AWS_SECRET_ACCESS_KEY", "local-secret");
+        doctor.env("AWS_ENDPOINT_URL_DYNAMODB", &self.service.stack.endpoints.dynamodb_url);
+        tokio::task::spawn_blocking(move || doctor.output().unwrap()).await.unwrap()
+    }
+
+    /// Returns the exit code and the findings, each as `check: detail`.
+    async fn findings(&self) -> (i32, Vec<String>) {
+        let output = self.doctor().await;
+        let found = lines(&output).into_iter().filter(|line| line["result"] == "finding");
+        let found = found
+            .map(|line| format!("{}: {}", line["check"].as_str().unwrap(), line["detail"].as_str().unwrap()));
+        (output.status.code().unwrap(), found.collect())
+    }
+}
+
+fn lines(output: &Output) -> Vec<Value> {
+    text(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn results(output: &Output, result: &str) -> Vec<String> {
+    let with_result = lines(output).into_iter().filter(|line| line["result"] == result);
+    with_result.map(|line| line["check"].as_str().unwrap().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn doctor_finds_nothing_in_a_stack_where_nothing_is_wrong() {
+    let stack = DeployedFixture::start().await;
+    let output = stack.doctor().await;
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let expected = [
+        "stack",
+        "tables",
+        "alarms",
+        "email",
+        "certificates",
+        "schedules",
+        "queues",
+        "functions",
+        "concurrency",
+        "ledgers",
+        "due rows",
+    ];
+    assert_eq!(results(&output, "ok")[..expected.len()], expected);
+    assert_eq!(results(&output, "left_out"), ["dead letters"]);
+}
+
+#[tokio::test]
+async fn doctor_prints_each_fault_of_settings_and_exits_with_1() {
+    let mut stack = DeployedFixture::start().await;
+    stack.set("describe-stacks", "/Stacks/0/StackStatus", json!("UPDATE_ROLLBACK_COMPLETE"));
+    stack.set("describe-table --table-name state", "/Table/DeletionProtectionEnabled", json!(false));
+    stack.set("describe-table --table-name state", "/Table/StreamSpecification/StreamEnabled", json!(false));
+    stack.set(
+        "describe-time-to-live --table-name state",
+        "/TimeToLiveDescription/TimeToLiveStatus",
+        json!("DISABLED"),
+    );
+    let recovery = "/ContinuousBackupsDescription/PointInTimeRecoveryDescription/PointInTimeRecoveryStatus";
+    stack.set("continuous-backups --table-name secrets", recovery, json!("DISABLED"));
+    stack.set("describe-table --table-name secrets", "/Table/SSEDescription", json!(null));
+    stack.set("describe-alarms", "/MetricAlarms/0/StateValue", json!("ALARM"));
+    stack.set("describe-alarms", "/MetricAlarms/0/AlarmActions", json!([]));
+    stack.set("describe-alarms", "/MetricAlarms/1/StateValue", json!("INSUFFICIENT_DATA"));
+    stack.set("describe-alarms", "/MetricAlarms/1/ActionsEnabled", json!(false));
+    stack.set("sesv2 get-account", "/ProductionAccessEnabled", json!(false));
+    stack.set("sesv2 get-account", "/EnforcementStatus", json!("PROBATION"));
+    stack.remove("get-email-identity");
+    stack.set("describe-certificate", "/Certificate/NotAfter", json!("2026-11-22T23:59:59-03:00"));
+    stack.set("describe-rule", "/State", json!("DISABLED"));
+    stack.set("get-queue-attributes", "/Attributes/ApproximateNumberOfMessages", json!("3"));
+    stack.set("list-objects-v2", "/Contents", json!([{"Key": "failed-stream-records/1.json"}]));
+    let (code, found) = stack.findings().await;
+    assert_eq!(
+        found,
+        [
+            "stack: the stack is in the state UPDATE_ROLLBACK_COMPLETE: its last deployment failed or has not ended",
+            "tables: SecretsTable: it is not encrypted by a key of KMS",
+            "tables: SecretsTable: point-in-time recovery is off, so it can't be restored",
+            "tables: StateTable: expiry by the attribute ttl is off: rows are kept forever",
+            "tables: StateTable: it is not protected against deletion",
+            "tables: StateTable: its stream must show NEW_AND_OLD_IMAGES: events are not published",
+            "alarms: ApiErrorsAlarm: it is in the state ALARM since 2026-11-20T10:00:00.123Z",
+            "alarms: ApiLatencyAlarm: it is in the state INSUFFICIENT_DATA since 2026-11-20T10:00:00.123Z",
+            "alarms: no one is notified, because AlarmTopicArn is not set or actions are disabled: ApiErrorsAlarm, ApiLatencyAlarm",
+            "email: SES has restricted this AWS account: its status is PROBATION",
+            "email: SES is in its sandbox: request production access",
+            "email: SES knows neither avisos@pay.example.com nor its domain",
+            "certificates: BankDomainCertificateArn: the certificate ends at 2026-11-23T02:59:59.000Z, and was not renewed",
+            "schedules: SchedulerFunctionEveryMinute: the schedule minute is disabled",
+            "queues: DeliveryDeadLetterQueue: 3 messages were given up",
+            "queues: FailedRecordsBucket: stream records were not processed, the first is failed-stream-records/1.json: run `events replay`",
+        ]
+    );
+    assert_eq!(code, 1);
+}
+
+#[tokio::test]
+async fn doctor_prints_each_fault_of_functions() {
+    let mut stack = DeployedFixture::start().await;
+    let version = |number: u32| format!("arn:aws:lambda:sa-east-1:123456789012:function:charges:{number}");
+    stack.set("list-stack-resources", "/StackResourceSummaries/10/PhysicalResourceId", json!(version(8)));
+    // A row format that no release wrote stands for one that is older than the format of this release.
+    let format = "/Environment/Variables/READ_ROW_FORMAT";
+    stack.set("get-function-configuration --function-name charges", format, json!("0"));
+    stack.set(
+        "get-alias --function-name worker",
+        "/RoutingConfig",
+        json!({"AdditionalVersionWeights": {"6": 0.1}}),
+    );
+    stack.set("get-function-concurrency --function-name worker", "/ReservedConcurrentExecutions", json!(20));
+    stack.set("get-event-source-mapping --uuid 7f2a", "/State", json!("Disabled"));
+    stack.set(
+        "get-event-source-mapping --uuid 7f2a",
+        "/LastProcessingResult",
+        json!("PROBLEM: Function call failed"),
+    );
+    stack.set("get-account-settings", "/AccountLimit/UnreservedConcurrentExecutions", json!(109));
+    let (code, found) = stack.findings().await;
+    assert_eq!(
+        found,
+        [
+            "functions: ChargesFunction: its version 7 reads rows up to the format 0, and this release writes the format 1: first deploy a release that reads it",
+            "functions: ChargesFunction: version 7 serves, but the last deployment published version 8",
+            "functions: WebhookWorkerFunction: its version 6 does not exist",
+            "functions: WebhookWorkerFunction: the versions 7 and 6 share the invocations: a deployment has not ended",
+            "concurrency: EventDispatcherFunctionStateChanges: PROBLEM: Function call failed",
+            "concurrency: EventDispatcherFunctionStateChanges: the event source is in the state Disabled",
+            "concurrency: WebhookWorkerFunction: its event source starts up to 50 runs, but 20 are reserved: the others are throttled",
+            "concurrency: the stack needs 110 concurrent runs, and 109 of the AWS account's 1000 are not reserved: request a higher quota",
+        ]
+    );
+    assert_eq!(code, 1);
+}
+
+#[tokio::test]
+async fn doctor_exits_with_2_if_it_can_not_check() {
+    let mut stack = DeployedFixture::start().await;
+    let denied =
+        "An error occurred (AccessDeniedException) when calling the GetAccount operation: not allowed";
+    let (_, answer) = stack.answers.iter_mut().find(|(command, _)| command[0] == "sesv2").unwrap();
+    *answer = json!(denied);
+    let output = stack.doctor().await;
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert_eq!(results(&output, "not_checked"), ["email"]);
+    assert!(text(&output.stdout).contains("AccessDeniedException"), "{output:?}");
+
+    std::fs::remove_file(stack.directory.join("aws")).unwrap();
+    let output = stack.doctor().await;
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(text(&output.stderr).contains("`aws cloudformation"), "{output:?}");
+}
+
+#[tokio::test]
+async fn doctor_checks_the_rows_of_the_service_on_this_machine() {
+    let service = AdminFixture::start().await;
+    let output = service.run(&["doctor"]).await;
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let checked = results(&output, "ok");
+    assert!(
+        ["ledgers", "due rows", "dead letters"].iter().all(|check| checked.contains(&(*check).to_owned()))
+    );
+    assert_eq!(results(&output, "left_out").len(), 9);
+
+    let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
+    let scope = format!("{}:live", service.account());
+    let update = client
+        .update_item()
+        .table_name("StateTable")
+        .key("pk", AttributeValue::S(format!("wallet#{scope}")))
+        .key("sk", AttributeValue::S("EUR#shard#3".to_owned()))
+        .update_expression("ADD cr_merchant_available :five")
+        .expression_attribute_values(":five", AttributeValue::N("5".to_owned()));
+    update.send().await.unwrap();
+    let sqs = local::sdk::sqs(&service.stack.endpoints.sqs_url);
+    let url = format!("{}/123456789012/MailDeadLetterQueue", service.stack.endpoints.sqs_url);
+    sqs.send_message().queue_url(url).message_body("{}").send().await.unwrap();
+    let output = service.run(&["doctor"]).await;
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let found: Vec<Value> = lines(&output).into_iter().filter(|line| line["result"] == "finding").collect();
+    assert_eq!(found[0]["detail"], format!("{scope}: 1 differences: run `ledger verify`"));
+    assert_eq!(found[1]["detail"], "MailDeadLetterQueue: 1 messages were given up");
+}
