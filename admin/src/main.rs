@@ -18,6 +18,7 @@ mod notifications;
 mod payouts;
 mod receipts;
 mod reconcile;
+mod restore;
 mod review;
 mod target;
 mod users;
@@ -101,6 +102,9 @@ enum StackCommand {
     /// Decide about payments that are held for a manual review
     #[command(subcommand)]
     Review(review::Command),
+    /// Finish a restore of the tables
+    #[command(subcommand)]
+    Restore(restore::Command),
     /// Compare a day at an account's bank with the records of all accounts of that bank connection
     ///
     /// Prints each difference, and then a summary. A Pix belongs to the day of its `horario`, and a devolução
@@ -237,6 +241,7 @@ async fn run_on(stack: &Stack, command: StackCommand) -> Result<CommandOutcome, 
         StackCommand::Receipts(command) => {
             receipts::run(stack, command).await.map(|()| CommandOutcome::Succeeded)
         }
+        StackCommand::Restore(command) => restore::run(stack, command).await,
         StackCommand::Review(command) => {
             review::run(stack, command).await.map(|()| CommandOutcome::Succeeded)
         }

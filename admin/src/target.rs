@@ -252,6 +252,11 @@ impl Stack {
         self.accounts.find(id).await?.ok_or_else(|| format!("there is no account {id}").into())
     }
 
+    /// Returns the store of another state table with the same credentials, such as the one before a restore.
+    pub(crate) fn other_table(&self, table: &str) -> Store {
+        Store::new(self.store.client().clone(), table)
+    }
+
     /// Counts the messages in the dead-letter queues of the service on this machine. `None`: the stack is a
     /// deployed one.
     pub(crate) async fn local_dead_letters(&self) -> Option<Result<Vec<(&'static str, String)>, String>> {
