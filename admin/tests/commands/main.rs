@@ -13,6 +13,7 @@ mod doctor;
 mod live_payments;
 mod med_notices;
 mod notifications;
+mod operations_page;
 mod restore;
 mod webhook_secrets;
 
