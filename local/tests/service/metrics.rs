@@ -7,8 +7,8 @@ use serde_json::Value;
 use serde_yaml_ng::Value as Yaml;
 use shared::metrics;
 
-/// A metric that a filter of the log counts.
-const ERRORS_LOGGED: &str = "ErrorsLogged";
+/// The metrics that filters of the log count.
+const OF_FILTERS: [&str; 2] = ["ErrorsLogged", "RecordsSetAside"];
 
 fn resources() -> Yaml {
     let template: Yaml = serde_yaml_ng::from_str(local::template::TEMPLATE).unwrap();
@@ -16,7 +16,7 @@ fn resources() -> Yaml {
 }
 
 fn own_metrics() -> BTreeSet<&'static str> {
-    metrics::ALL.iter().map(|metric| metric.name).chain([ERRORS_LOGGED]).collect()
+    metrics::ALL.iter().map(|metric| metric.name).chain(OF_FILTERS).collect()
 }
 
 /// Returns the AWS namespaces that alarms use.
