@@ -367,8 +367,8 @@ impl Scheduler {
     }
 }
 
-/// Returns the time of the next poll of an acquirer, or of the next replay. The pause equals the time since `since`, within bounds,
-/// so each pause is about twice as long as the previous one.
+/// Returns the time of the next poll of an acquirer, or of the next replay. The pause equals the time since
+/// `since`, within bounds, so each pause is about twice as long as the previous one.
 fn next_poll_at(since: Timestamp, now: Timestamp) -> Timestamp {
     let age_seconds = now.millis_since(since).div_euclid(1_000);
     now.saturating_plus_seconds(age_seconds.clamp(NEXT_LOOK_SECONDS, MAX_POLL_SECONDS))
