@@ -114,14 +114,8 @@ impl Store {
             .await;
         let Err(error) = answer else { return Ok(WriteOutcome::Done) };
         match error.as_service_error() {
-            // The SDK retried because a response was lost, and the retry found this put's own row.
-            Some(PutItemError::ConditionalCheckFailedException(failed))
-                if failed.item().and_then(|found| found.get(PUT_ID)) == put.item().get(PUT_ID) =>
-            {
-                Ok(WriteOutcome::Done)
-            }
             Some(PutItemError::ConditionalCheckFailedException(failed)) => {
-                Ok(WriteOutcome::ConditionFailed { at: vec![0], found: failed.item().cloned() })
+                Ok(WriteOutcome::of_refused(failed.item(), put.item().get(PUT_ID)))
             }
             Some(PutItemError::TransactionConflictException(_)) => Err(AttemptError::Contended),
             _ => Err(AttemptError::Store(write_error(error))),
@@ -130,27 +124,14 @@ impl Store {
 
     async fn update_row(&self, update: &Update, id: &AttributeValue) -> Result<WriteOutcome, AttemptError> {
         let answer = self
-            .client
-            .update_item()
-            .table_name(update.table_name())
-            .set_key(Some(update.key().clone()))
-            .update_expression(update.update_expression())
-            .set_condition_expression(update.condition_expression().map(str::to_owned))
-            .set_expression_attribute_names(update.expression_attribute_names().cloned())
-            .set_expression_attribute_values(update.expression_attribute_values().cloned())
+            .single_update(update)
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
             .send()
             .await;
         let Err(error) = answer else { return Ok(WriteOutcome::Done) };
         match error.as_service_error() {
-            // The SDK retried because a response was lost, and the retry found this update's own row.
-            Some(UpdateItemError::ConditionalCheckFailedException(failed))
-                if failed.item().and_then(|found| found.get(PUT_ID)) == Some(id) =>
-            {
-                Ok(WriteOutcome::Done)
-            }
             Some(UpdateItemError::ConditionalCheckFailedException(failed)) => {
-                Ok(WriteOutcome::ConditionFailed { at: vec![0], found: failed.item().cloned() })
+                Ok(WriteOutcome::of_refused(failed.item(), Some(id)))
             }
             Some(UpdateItemError::TransactionConflictException(_)) => Err(AttemptError::Contended),
             _ => Err(AttemptError::Store(write_error(error))),
@@ -232,6 +213,17 @@ enum WriteOutcome {
         at: Vec<usize>,
         found: Option<Item>,
     },
+}
+
+impl WriteOutcome {
+    /// Returns the outcome of a single write whose condition failed. If the stored row has the write's own id,
+    /// the SDK has retried because a response was lost, and the first try succeeded.
+    fn of_refused(found: Option<&Item>, id: Option<&AttributeValue>) -> Self {
+        if found.and_then(|found| found.get(PUT_ID)) == id {
+            return Self::Done;
+        }
+        Self::ConditionFailed { at: vec![0], found: found.cloned() }
+    }
 }
 
 /// Why an attempt to write failed.

@@ -3,7 +3,7 @@
 
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
-use aws_sdk_dynamodb::types::ReturnValue;
+use aws_sdk_dynamodb::types::{ReturnValue, Update};
 
 use domain::row::Key;
 use domain::time::Timestamp;
@@ -41,8 +41,15 @@ impl Store {
         let counters = vec![(counter.0.to_owned(), counter.1)];
         let update = add(&self.table, key, counters, set, bound)
             .map_err(|error| StoreError::Corrupt(error.to_string()))?;
-        let update = self
-            .client
+        let update = self.single_update(&update).return_values(ReturnValue::UpdatedNew);
+        let Some(updated) = conditional_update(update).await? else { return Ok(None) };
+        let value = updated.get(counter.0).and_then(|value| value.as_n().ok()?.parse().ok());
+        value.map(Some).ok_or_else(|| StoreError::Corrupt(format!("{} is not a counter", counter.0)))
+    }
+
+    /// Builds the request for an update outside of a transaction.
+    pub(super) fn single_update(&self, update: &Update) -> UpdateItemFluentBuilder {
+        self.client
             .update_item()
             .table_name(update.table_name())
             .set_key(Some(update.key().clone()))
@@ -50,10 +57,6 @@ impl Store {
             .set_condition_expression(update.condition_expression().map(str::to_owned))
             .set_expression_attribute_names(update.expression_attribute_names().cloned())
             .set_expression_attribute_values(update.expression_attribute_values().cloned())
-            .return_values(ReturnValue::UpdatedNew);
-        let Some(updated) = conditional_update(update).await? else { return Ok(None) };
-        let value = updated.get(counter.0).and_then(|value| value.as_n().ok()?.parse().ok());
-        value.map(Some).ok_or_else(|| StoreError::Corrupt(format!("{} is not a counter", counter.0)))
     }
 
     /// Extends a row's time to live: if the row has a `ttl` before `until`, its `ttl` becomes `until`.
