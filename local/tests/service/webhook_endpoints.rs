@@ -404,9 +404,10 @@ async fn a_success_is_recorded_in_the_endpoint_before_its_delivery_is_marked_del
     let worker_view = endpoints.list(&service.scope()).await.unwrap().remove(0);
     let now = service.stack.clock.now();
     endpoints.record_attempt(&worker_view, (&OutcomeFixture::failed(), now), now).await.unwrap();
-    // The write to the endpoint fails, so the delivery stays undelivered and its message is retried.
+    // The write to the endpoint fails, so the delivery stays undelivered and its message is retried. Of the
+    // worker's requests, only this one names the attribute.
     let proxy = service.stack.fault_proxy.as_ref().unwrap();
-    proxy.inject_every("UpdateItem endpoints#", 1, Fault::InternalError);
+    proxy.inject_where("failing_since", Fault::InternalError);
     let worker = service.stack.functions.get("WebhookWorkerFunction").unwrap().clone();
     let scope = service.scope().to_string();
     let body = json!({"scope": scope, "delivery": delivery["id"], "endpoint": delivery["endpointId"]});

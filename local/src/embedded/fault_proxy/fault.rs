@@ -60,16 +60,6 @@ fn cancellation_reasons(code: &str, body: &Bytes) -> Vec<Value> {
         .collect()
 }
 
-/// Whether a fault for `selected` affects a request: see [`super::FaultProxy::inject`].
-fn selects(selected: &str, operation: &str, body: &[u8]) -> bool {
-    match selected.split_once(' ') {
-        None => selected == operation,
-        Some((selected, text)) => {
-            selected == operation && body.windows(text.len()).any(|window| window == text.as_bytes())
-        }
-    }
-}
-
 /// The injected faults: those that have not affected a request yet, and the periodic one.
 #[derive(Debug, Default)]
 pub(super) struct Faults {
@@ -115,10 +105,9 @@ impl Faults {
     /// the request for the periodic fault. A queued fault takes precedence over the others, and is removed
     /// from the queue.
     pub(super) fn next_for(&mut self, operation: &str, body: &[u8]) -> Option<Fault> {
-        let index = self.queue.iter().position(|(queued, _)| selects(queued, operation, body));
+        let index = self.queue.iter().position(|(queued, _)| *queued == operation);
         let queued = index.and_then(|index| self.queue.remove(index)).map(|(_, fault)| fault);
-        let periodic = self.periodic.as_mut();
-        let periodic = periodic.filter(|periodic| selects(&periodic.operation, operation, body));
+        let periodic = self.periodic.as_mut().filter(|periodic| periodic.operation == operation);
         let periodic = periodic.and_then(|periodic| {
             periodic.requests = periodic.requests.saturating_add(1);
             periodic.requests.is_multiple_of(periodic.period).then_some(periodic.fault)

@@ -71,9 +71,6 @@ impl FaultProxy {
 
     /// Makes the next request of `operation` fail. If several faults are injected for the same operation,
     /// each makes one request fail, in the order of injection.
-    ///
-    /// `operation` is the name of an operation, such as `PutItem`. If a space and a text follow, such as in
-    /// `UpdateItem endpoints#`, only requests that contain the text fail.
     pub fn inject(&self, operation: &str, fault: Fault) {
         self.lock().faults.push(operation, fault);
     }
