@@ -6,7 +6,6 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::{Value, json};
 
 use crate::{AdminFixture, text};
@@ -258,16 +257,7 @@ async fn doctor_checks_the_rows_of_the_service_on_this_machine() {
     );
     assert_eq!(results(&output, "left_out").len(), 9);
 
-    let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
-    let scope = format!("{}:live", service.account());
-    let update = client
-        .update_item()
-        .table_name("StateTable")
-        .key("pk", AttributeValue::S(format!("wallet#{scope}")))
-        .key("sk", AttributeValue::S("EUR#shard#3".to_owned()))
-        .update_expression("ADD cr_merchant_available :five")
-        .expression_attribute_values(":five", AttributeValue::N("5".to_owned()));
-    update.send().await.unwrap();
+    let scope = service.credit_without_posting().await;
     let sqs = local::sdk::sqs(&service.stack.endpoints.sqs_url);
     let url = format!("{}/123456789012/MailDeadLetterQueue", service.stack.endpoints.sqs_url);
     sqs.send_message().queue_url(url).message_body("{}").send().await.unwrap();

@@ -24,6 +24,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use aws_sdk_dynamodb::types::AttributeValue;
 use axum::http::StatusCode;
 use http_body_util::{BodyExt, Full};
 use hyper::Request;
@@ -92,6 +93,21 @@ impl AdminFixture {
         let mut rows = self.objects(&["audit", account]).await;
         rows.retain(|row| row["actor"] != "local");
         rows
+    }
+
+    /// Adds 5 to a counter of the live wallet, without a posting. Returns the wallet's scope.
+    async fn credit_without_posting(&self) -> String {
+        let scope = format!("{}:live", self.account());
+        let client = local::sdk::dynamodb(&self.stack.endpoints.dynamodb_url);
+        let update = client
+            .update_item()
+            .table_name("StateTable")
+            .key("pk", AttributeValue::S(format!("wallet#{scope}")))
+            .key("sk", AttributeValue::S("EUR#shard#3".to_owned()))
+            .update_expression("ADD cr_merchant_available :five")
+            .expression_attribute_values(":five", AttributeValue::N("5".to_owned()));
+        update.send().await.unwrap();
+        scope
     }
 
     async fn object(&self, arguments: &[&str]) -> Value {
@@ -242,18 +258,8 @@ async fn an_operator_adjusts_a_balance_and_creates_settles_and_fails_payouts() {
 
 #[tokio::test]
 async fn ledger_verify_prints_a_difference_and_exits_with_an_error() {
-    use aws_sdk_dynamodb::types::AttributeValue;
     let service = AdminFixture::start().await;
-    let scope = format!("{}:live", service.account());
-    let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
-    let update = client
-        .update_item()
-        .table_name("StateTable")
-        .key("pk", AttributeValue::S(format!("wallet#{scope}")))
-        .key("sk", AttributeValue::S("EUR#shard#3".to_owned()))
-        .update_expression("ADD cr_merchant_available :five")
-        .expression_attribute_values(":five", AttributeValue::N("5".to_owned()));
-    update.send().await.unwrap();
+    let scope = service.credit_without_posting().await;
     let output = service.run(&["ledger", "verify"]).await;
     assert!(!output.status.success());
     assert_eq!(

@@ -225,13 +225,7 @@ async fn a_function_of_each_kind_runs_as_a_process_with_the_variables_for_sam_lo
     service.register_endpoint(&listener.url, &["charge.created"]).await;
     let variables = service.stack.environment_file("127.0.0.1", "").unwrap();
     let binaries = build().await;
-    let mut functions = service.stack.functions.clone();
-    let mut processes = Vec::new();
-    for (logical_id, binary) in PROCESSES {
-        let process = LambdaProcess::start(&binaries.join(binary), &variables[logical_id]).await;
-        functions = functions.with(logical_id, process.invoke());
-        processes.push(process);
-    }
+    let (functions, processes) = start_processes(&service, &binaries, &variables).await;
 
     let charges = functions.get("ChargesFunction").unwrap().clone();
     let mut ids = Vec::new();
@@ -265,6 +259,23 @@ async fn a_function_of_each_kind_runs_as_a_process_with_the_variables_for_sam_lo
     assert!(line["error"].as_str().unwrap().contains("AWS_ENDPOINT_URL"), "{line}");
 }
 
+/// Starts the functions of [`PROCESSES`] as processes. Returns the functions of the service with these in their
+/// place, and the processes.
+async fn start_processes(
+    service: &Service,
+    binaries: &Path,
+    variables: &Value,
+) -> (Functions, Vec<LambdaProcess>) {
+    let mut functions = service.stack.functions.clone();
+    let mut processes = Vec::new();
+    for (logical_id, binary) in PROCESSES {
+        let process = LambdaProcess::start(&binaries.join(binary), &variables[logical_id]).await;
+        functions = functions.with(logical_id, process.invoke());
+        processes.push(process);
+    }
+    (functions, processes)
+}
+
 /// Starts the event sources with these functions.
 fn event_sources(service: &Service, functions: &Functions) -> EventSources {
     EventSources::start(Dependencies {
@@ -291,14 +302,7 @@ async fn one_request_id_finds_the_lines_of_a_charge_from_its_creation_to_its_del
     let listener = Listener::start().await;
     service.register_endpoint(&listener.url, &["charge.created", "charge.paid"]).await;
     let variables = service.stack.environment_file("127.0.0.1", "").unwrap();
-    let binaries = build().await;
-    let mut functions = service.stack.functions.clone();
-    let mut processes = Vec::new();
-    for (logical_id, binary) in PROCESSES {
-        let process = LambdaProcess::start(&binaries.join(binary), &variables[logical_id]).await;
-        functions = functions.with(logical_id, process.invoke());
-        processes.push(process);
-    }
+    let (functions, processes) = start_processes(&service, &build().await, &variables).await;
     let charges = functions.get("ChargesFunction").unwrap().clone();
     let answer = charges(create_charge(&service.key(), "order-0017", REQUEST_ID)).await.unwrap();
     let charge: Value = serde_json::from_str(answer["body"].as_str().unwrap()).unwrap();
