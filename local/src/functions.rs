@@ -43,6 +43,9 @@ pub fn create_functions(
         let logical_id = declared.logical_id.as_str();
         let mut environment = template.environment(logical_id, values)?;
         environment.extend(extra.clone());
+        // On AWS, a function's credentials are those of its role. Here, its session token names it, so that
+        // the fault proxy can record its calls.
+        environment.insert("AWS_SESSION_TOKEN".to_owned(), logical_id.to_owned());
         let var = |name: &str| environment.get(name).cloned();
         let failed =
             |e: &(dyn std::error::Error + 'static)| Error::because(&format!("starting {logical_id}"), e);

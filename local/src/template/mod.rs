@@ -2,8 +2,8 @@
 //! needs: tables, queues, buckets, and each function's environment, routes and event sources.
 //!
 //! Supports CloudFormation's intrinsic functions `Ref`, `GetAtt`, `Sub` and `Join`. If a value that the local
-//! service needs contains another intrinsic function, the start fails. Policies, alarms, logs and outputs are
-//! ignored.
+//! service needs contains another intrinsic function, the start fails. Roles, policies, alarms,
+//! logs and outputs are ignored.
 //!
 //! Conditions count as true, so conditional resources exist on this machine. The routes of all HTTP APIs are
 //! served on one port. Custom domains and client certificates are ignored.

@@ -23,6 +23,7 @@ use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy::Client as HttpClient;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
+use local::embedded::fault_proxy::Calls;
 use local::stack::{Options, Stack};
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
@@ -34,6 +35,8 @@ use shared::services::{change_account_settings, verify_ledger};
 use shared::store::Store;
 use shared::wallet::Wallets;
 use shared::wallet::verify::Verification;
+
+use crate::policies::refused;
 
 /// A merchant's HTTP client: the base URL of a service and an API key.
 pub(crate) struct Client {
@@ -47,6 +50,20 @@ pub(crate) struct Service {
     pub(crate) stack: Stack,
     client: Client,
     orders: AtomicU32,
+    _roles: CheckedRoles,
+}
+
+/// Fails the test when it is dropped, if the role of a function in `template.yaml` refuses a call that the
+/// function made. So every test that reaches a rare path also checks the permissions for it.
+struct CheckedRoles(Calls);
+
+impl Drop for CheckedRoles {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            let refused = refused(&self.0.all());
+            assert!(refused.is_empty(), "on AWS, the functions' roles refuse these calls: {refused:#?}");
+        }
+    }
 }
 
 impl Deref for Service {
@@ -201,6 +218,8 @@ impl Service {
         Self::start_with(Options::in_memory()).await
     }
 
+    /// Starts a service. A fault proxy is always between the functions and DynamoDB, because it records the
+    /// calls that [`CheckedRoles`] checks.
     pub(crate) async fn start_with(options: Options) -> Self {
         // The output of a failed test shows the warnings that the service logged. Only the first call in this
         // process installs the subscriber.
@@ -209,9 +228,10 @@ impl Service {
             .with_max_level(tracing::Level::WARN)
             .with_test_writer()
             .try_init();
-        let stack = Stack::start(options).await.unwrap();
+        let stack = Stack::start(Options { fault_proxy: true, ..options }).await.unwrap();
         let client = Client::new(&stack.base_url, &stack.seed.first.test_api_key);
-        Self { stack, client, orders: AtomicU32::new(0) }
+        let roles = CheckedRoles(stack.fault_proxy.as_ref().unwrap().calls());
+        Self { stack, client, orders: AtomicU32::new(0), _roles: roles }
     }
 
     /// Creates a charge with these fields and a new idempotency key.

@@ -1,10 +1,11 @@
-//! A proxy in front of DynamoDB, for tests and benchmarks. It injects faults, and counts requests and
-//! capacity units.
+//! A proxy in front of DynamoDB, for tests and benchmarks. It injects faults, counts requests and capacity
+//! units, and records the calls that IAM would decide on.
 //!
 //! The embedded DynamoDB never reports a conflict, never throttles and never loses a response, so tests
 //! inject these faults with the proxy. The proxy also rejects a query with an empty text in its key
 //! condition, as AWS does. The embedded DynamoDB accepts it.
 
+mod calls;
 mod capacity;
 mod fault;
 mod report;
@@ -21,11 +22,12 @@ use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderValue};
 use hyper::{Request, Response, StatusCode, Uri};
 use serde_json::{Value, json};
 
+pub use self::calls::{Call, Calls};
 use self::capacity::Units;
 pub use self::fault::Fault;
 use self::fault::Faults;
 pub use self::report::Report;
-use self::report::{RequestRecord, iam_actions};
+use self::report::RequestRecord;
 use crate::error::{Error, Result};
 use crate::http::{self, Server};
 use crate::wire::http_client;
@@ -41,6 +43,8 @@ pub struct FaultProxy {
 struct State {
     /// The requests since the last reset.
     requests: Vec<RequestRecord>,
+    /// The calls since the start. A reset keeps them.
+    calls: Calls,
     faults: Faults,
     min_latency: Duration,
 }
@@ -97,7 +101,7 @@ impl FaultProxy {
         self.lock().min_latency = latency;
     }
 
-    /// Clears the recorded requests and all faults, but not the minimum latency.
+    /// Clears the recorded requests and all faults, but not the calls and the minimum latency.
     pub fn reset(&self) {
         let mut state = self.lock();
         state.requests.clear();
@@ -107,6 +111,11 @@ impl FaultProxy {
     /// Sums up the requests since the last reset.
     pub fn report(&self) -> Report {
         Report::from_requests(&self.lock().requests)
+    }
+
+    /// Returns the calls since the start.
+    pub fn calls(&self) -> Calls {
+        self.lock().calls.clone()
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
@@ -143,6 +152,7 @@ async fn handle(
     let body = body.collect().await.map_err(|_| NoResponse)?.to_bytes();
     let target = head.headers.get("x-amz-target").and_then(|value| value.to_str().ok()).unwrap_or_default();
     let operation = target.rsplit('.').next().unwrap_or_default().to_owned();
+    let caller = calls::caller(&head.headers);
     let (fault, min_latency) = {
         let mut state = lock(state);
         (state.faults.next_for(&operation, &body), state.min_latency)
@@ -170,9 +180,10 @@ async fn handle(
     if !remaining.is_zero() {
         tokio::time::sleep(remaining).await;
     }
-    let actions = iam_actions(&operation, &body);
-    let record = RequestRecord { operation, actions, began, ended: Instant::now(), units };
-    lock(state).requests.push(record);
+    let mut state = lock(state);
+    state.calls.record(&caller, &operation, &body);
+    state.requests.push(RequestRecord { operation, began, ended: Instant::now(), units });
+    drop(state);
     response.ok_or(NoResponse)
 }
 

@@ -1,10 +1,7 @@
 //! The proxy's report about the requests that passed through it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Instant;
-
-use hyper::body::Bytes;
-use serde_json::Value;
 
 use super::capacity::Units;
 
@@ -13,9 +10,6 @@ use super::capacity::Units;
 pub struct Report {
     /// Number of requests by operation, such as `PutItem` or `TransactWriteItems`.
     pub operations: BTreeMap<String, usize>,
-    /// The IAM actions that the caller needs, each with its table or index, such as `PutItem StateTable` or
-    /// `Query StateTable/index/due`. A transaction needs the actions of its items.
-    pub actions: BTreeSet<String>,
     /// The maximum number of requests of which no two overlapped in time.
     pub sequential_requests: usize,
     /// Write capacity units of tables and indexes. A transaction costs twice the units of a single write.
@@ -35,7 +29,6 @@ impl Report {
         for request in requests {
             let count = report.operations.entry(request.operation.clone()).or_default();
             *count = count.saturating_add(1);
-            report.actions.extend(request.actions.iter().cloned());
             report.write_units += request.units.write;
             report.read_units += request.units.read;
         }
@@ -47,7 +40,6 @@ impl Report {
 #[derive(Debug)]
 pub(super) struct RequestRecord {
     pub(super) operation: String,
-    pub(super) actions: Vec<String>,
     pub(super) began: Instant,
     pub(super) ended: Instant,
     pub(super) units: Units,
@@ -67,24 +59,4 @@ pub(super) fn longest_chain(requests: &[RequestRecord]) -> usize {
         }
     }
     chain
-}
-
-/// Returns the IAM actions of a request, in the form of [`Report::actions`].
-pub(super) fn iam_actions(operation: &str, body: &Bytes) -> Vec<String> {
-    let body: Value = serde_json::from_slice(body).unwrap_or_default();
-    let action_on = |action: &str, request: &Value| {
-        let name = |field: &str| request.get(field).and_then(Value::as_str).unwrap_or_default();
-        let (table, index) = (name("TableName"), name("IndexName"));
-        let index = if index.is_empty() { String::new() } else { format!("/index/{index}") };
-        format!("{action} {table}{index}")
-    };
-    if operation == "TransactWriteItems" {
-        let items = body.get("TransactItems").and_then(Value::as_array).into_iter().flatten();
-        let writes = items.filter_map(Value::as_object).flatten();
-        return writes.map(|(kind, write)| action_on(&format!("{kind}Item"), write)).collect();
-    }
-    match body.get("RequestItems").and_then(Value::as_object) {
-        Some(tables) => tables.keys().map(|table| format!("{operation} {table}")).collect(),
-        None => vec![action_on(operation, &body)],
-    }
 }

@@ -140,7 +140,6 @@ fn the_longest_chain_counts_overlapping_requests_once() {
     let at = |ms: u64| start + Duration::from_millis(ms);
     let request = |began, ended| RequestRecord {
         operation: String::new(),
-        actions: Vec::new(),
         began: at(began),
         ended: at(ended),
         units: Units::default(),
@@ -184,4 +183,40 @@ async fn a_fault_of_requests_that_contain_a_text_lasts_until_the_reset() {
     put(&client, "other").send().await.unwrap_err();
     proxy.reset();
     put(&client, "doomed").send().await.unwrap();
+}
+
+#[test]
+fn each_kind_of_request_is_recorded_with_its_action_and_its_leading_keys() {
+    let recorded = |operation: &str, body: Value| -> Vec<String> {
+        let calls = calls::calls("F", operation, &Bytes::from(body.to_string()));
+        let keys = |call: &Call| call.leading_keys.iter().cloned().collect::<Vec<_>>().join(",");
+        calls.iter().map(|call| format!("{} {} [{}]", call.action, call.resource, keys(call))).collect()
+    };
+    let row = |pk: &str| json!({"pk": {"S": pk}, "sk": {"S": "x"}});
+    assert_eq!(recorded("PutItem", json!({"TableName": "T", "Item": row("a")})), ["dynamodb:PutItem T [a]"]);
+    assert_eq!(
+        recorded("UpdateItem", json!({"TableName": "T", "Key": row("a")})),
+        ["dynamodb:UpdateItem T [a]"]
+    );
+    let batch = json!({"RequestItems": {"S": {"Keys": [row("c")]}, "T": {"Keys": [row("a"), row("b")]}}});
+    assert_eq!(
+        recorded("BatchGetItem", batch),
+        ["dynamodb:BatchGetItem S [c]", "dynamodb:BatchGetItem T [a,b]"]
+    );
+    let query = json!({
+        "TableName": "T", "IndexName": "list",
+        "ExpressionAttributeValues": {":p": {"S": "l"}, ":q": {"S": "m"}},
+        "KeyConditionExpression": "#partition = :p AND list_sk BETWEEN :q AND :q",
+    });
+    assert_eq!(recorded("Query", query), ["dynamodb:Query T/index/list [l]"]);
+    let items = json!({"TransactItems": [
+        {"Put": {"TableName": "T", "Item": row("a")}},
+        {"ConditionCheck": {"TableName": "T", "Key": row("b")}},
+        {"Delete": {"TableName": "S", "Key": row("c")}},
+    ]});
+    assert_eq!(
+        recorded("TransactWriteItems", items),
+        ["dynamodb:PutItem T [a]", "dynamodb:ConditionCheckItem T [b]", "dynamodb:DeleteItem S [c]"]
+    );
+    assert_eq!(recorded("Scan", json!({"TableName": "T"})), ["dynamodb:Scan T []"]);
 }

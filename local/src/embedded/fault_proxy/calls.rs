@@ -1,0 +1,104 @@
+//! The calls that IAM decides on, as the proxy sees them in requests.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use hyper::HeaderMap;
+use hyper::body::Bytes;
+use serde_json::Value;
+
+/// The partition attribute of each table of the template.
+const PARTITION_ATTRIBUTE: &str = "pk";
+
+/// What IAM decides on: an action of a caller on a table or an index. A transaction is one call for each of
+/// its items, because IAM checks each item with the item's own action.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Call {
+    /// The logical id of the function. It is the session token of the request. Empty: the caller is no
+    /// function.
+    pub caller: String,
+    /// The IAM action, such as `dynamodb:PutItem`.
+    pub action: String,
+    /// The table or index, such as `StateTable` or `StateTable/index/due`.
+    pub resource: String,
+    /// The values of the condition key `dynamodb:LeadingKeys`: the partition keys that the request names.
+    pub leading_keys: BTreeSet<String>,
+}
+
+/// The distinct calls since the start of a proxy. Clones share them, also after the proxy has stopped. Their
+/// number is not bounded.
+#[derive(Debug, Clone, Default)]
+pub struct Calls(Arc<Mutex<BTreeSet<Call>>>);
+
+impl Calls {
+    /// Returns all calls so far.
+    pub fn all(&self) -> BTreeSet<Call> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn record(&self, caller: &str, operation: &str, body: &Bytes) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(calls(caller, operation, body));
+    }
+}
+
+/// Returns the session token that a request was signed with.
+pub(super) fn caller(headers: &HeaderMap) -> String {
+    let token = headers.get("x-amz-security-token").and_then(|token| token.to_str().ok());
+    token.unwrap_or_default().to_owned()
+}
+
+/// Returns the calls of a request.
+pub(super) fn calls(caller: &str, operation: &str, body: &Bytes) -> Vec<Call> {
+    let body: Value = serde_json::from_slice(body).unwrap_or_default();
+    let call = |action: &str, resource: String, leading_keys: BTreeSet<String>| Call {
+        caller: caller.to_owned(),
+        action: format!("dynamodb:{action}"),
+        resource,
+        leading_keys,
+    };
+    if operation == "TransactWriteItems" {
+        let items = body.get("TransactItems").and_then(Value::as_array).into_iter().flatten();
+        let writes = items.filter_map(Value::as_object).flatten();
+        let writes = writes.map(|(kind, write)| {
+            // An item's kind is the name of its action without `Item`.
+            call(&format!("{kind}Item"), resource(write), keys_of_row(write).collect())
+        });
+        return writes.collect();
+    }
+    if let Some(tables) = body.get("RequestItems").and_then(Value::as_object) {
+        let of_table = |(table, request): (&String, &Value)| {
+            let keys = request.get("Keys").and_then(Value::as_array).into_iter().flatten();
+            call(operation, table.clone(), keys.filter_map(partition_key).collect())
+        };
+        return tables.iter().map(of_table).collect();
+    }
+    let keys = keys_of_row(&body).chain(queried_key(&body)).collect();
+    vec![call(operation, resource(&body), keys)]
+}
+
+fn resource(request: &Value) -> String {
+    let name = |field: &str| request.get(field).and_then(Value::as_str);
+    let table = name("TableName").unwrap_or_default();
+    match name("IndexName") {
+        Some(index) => format!("{table}/index/{index}"),
+        None => table.to_owned(),
+    }
+}
+
+/// Returns the partition key of the row that a request reads or writes.
+fn keys_of_row(request: &Value) -> impl Iterator<Item = String> {
+    ["Key", "Item"].into_iter().filter_map(|field| partition_key(request.get(field)?))
+}
+
+fn partition_key(attributes: &Value) -> Option<String> {
+    Some(attributes.get(PARTITION_ATTRIBUTE)?.get("S")?.as_str()?.to_owned())
+}
+
+/// Returns the partition key of a query. The first term of its key condition must be that of the partition
+/// key, as in `pk = :pk AND begins_with(sk, :prefix)`.
+fn queried_key(request: &Value) -> Option<String> {
+    let (_attribute, rest) = request.get("KeyConditionExpression")?.as_str()?.split_once(" = ")?;
+    let placeholder = rest.split(' ').next()?;
+    let value = request.get("ExpressionAttributeValues")?.get(placeholder)?;
+    Some(value.get("S")?.as_str()?.to_owned())
+}

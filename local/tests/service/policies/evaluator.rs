@@ -1,0 +1,203 @@
+//! Decides like IAM whether a role's statements allow a request. Supports the parts of the policy language
+//! that `template.yaml` uses, and panics at any other part.
+
+use std::collections::BTreeMap;
+
+/// A request that IAM decides on.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Request {
+    pub(super) action: String,
+    pub(super) resource: String,
+    /// The values of the request's condition keys. A key without values is absent.
+    pub(super) context: BTreeMap<String, Vec<String>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Effect {
+    Allow,
+    Deny,
+}
+
+/// A statement of a policy. Actions, resources and the values of `StringLike` are patterns.
+#[derive(Clone, Debug)]
+pub(super) struct Statement {
+    pub(super) effect: Effect,
+    pub(super) actions: Vec<String>,
+    pub(super) resources: Vec<String>,
+    pub(super) conditions: Vec<Condition>,
+}
+
+/// One key of a condition, for example `{"ForAllValues:StringLike": {key: values}}`.
+#[derive(Clone, Debug)]
+pub(super) struct Condition {
+    pub(super) operator: String,
+    pub(super) key: String,
+    pub(super) values: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Decision {
+    Allowed,
+    /// No statement allows the request.
+    NotAllowed,
+    /// A statement denies the request, so no other statement can allow it.
+    Denied,
+}
+
+/// Decides on a request as IAM does: a `Deny` wins over every `Allow`, and without an `Allow` the request is
+/// refused.
+pub(super) fn decide(statements: &[Statement], request: &Request) -> Decision {
+    let has = |effect: Effect| {
+        statements.iter().any(|statement| statement.effect == effect && statement.matches(request))
+    };
+    if has(Effect::Deny) {
+        Decision::Denied
+    } else if has(Effect::Allow) {
+        Decision::Allowed
+    } else {
+        Decision::NotAllowed
+    }
+}
+
+impl Statement {
+    fn matches(&self, request: &Request) -> bool {
+        // Actions are compared without regard to case, resources with regard to it.
+        let action = request.action.to_ascii_lowercase();
+        self.actions.iter().any(|pattern| is_like(&pattern.to_ascii_lowercase(), &action))
+            && self.resources.iter().any(|pattern| is_like(pattern, &request.resource))
+            && self.conditions.iter().all(|condition| condition.holds(request))
+    }
+}
+
+impl Condition {
+    fn holds(&self, request: &Request) -> bool {
+        let given = request.context.get(&self.key).map(Vec::as_slice).unwrap_or_default();
+        if self.operator == "Null" {
+            // `"true"`: the key must be absent. `"false"`: it must be present.
+            return self.values == [given.is_empty().to_string()];
+        }
+        let (quantifier, operator) = self.operator.split_once(':').unwrap_or(("", &self.operator));
+        let matches = |given: &String| {
+            self.values.iter().any(|value| match operator {
+                "StringEquals" => value == given,
+                "StringLike" => is_like(value, given),
+                other => panic!("the evaluator does not know the operator {other}"),
+            })
+        };
+        match quantifier {
+            // True for no values at all, which is why a `Null` condition must accompany it.
+            "ForAllValues" => given.iter().all(matches),
+            "ForAnyValue" => given.iter().any(matches),
+            "" => match given {
+                [] => false,
+                [only] => matches(only),
+                several => panic!("{} has {} values, but no quantifier", self.key, several.len()),
+            },
+            other => panic!("the evaluator does not know the quantifier {other}"),
+        }
+    }
+}
+
+/// Matches a text with a pattern: `*` stands for any characters, `?` for one.
+pub(super) fn is_like(pattern: &str, text: &str) -> bool {
+    match pattern.chars().next() {
+        None => text.is_empty(),
+        Some('*') => {
+            let rest = &pattern[1..];
+            text.char_indices().map(|(at, _)| at).chain([text.len()]).any(|at| is_like(rest, &text[at..]))
+        }
+        Some(expected) => {
+            let mut characters = text.chars();
+            let matches = characters.next().is_some_and(|found| expected == '?' || found == expected);
+            matches && is_like(&pattern[expected.len_utf8()..], characters.as_str())
+        }
+    }
+}
+
+fn request(action: &str, resource: &str, keys: &[&str]) -> Request {
+    let keys: Vec<String> = keys.iter().map(|key| (*key).to_owned()).collect();
+    Request {
+        action: action.to_owned(),
+        resource: resource.to_owned(),
+        context: BTreeMap::from([("dynamodb:LeadingKeys".to_owned(), keys)]),
+    }
+}
+
+fn statement(effect: Effect, action: &str, resource: &str, conditions: &[(&str, &[&str])]) -> Statement {
+    let condition = |(operator, values): &(&str, &[&str])| Condition {
+        operator: (*operator).to_owned(),
+        key: "dynamodb:LeadingKeys".to_owned(),
+        values: values.iter().map(|value| (*value).to_owned()).collect(),
+    };
+    Statement {
+        effect,
+        actions: vec![action.to_owned()],
+        resources: vec![resource.to_owned()],
+        conditions: conditions.iter().map(condition).collect(),
+    }
+}
+
+#[test]
+fn patterns_match_any_characters_with_a_star_and_one_with_a_question_mark() {
+    for (pattern, text, expected) in [
+        ("charge#*", "charge#1", true),
+        ("charge#*", "charge#", true),
+        ("charge#*", "charges#1", false),
+        ("charge#*", "a charge#1", false),
+        ("*#done", "deliveries#a:test#done", true),
+        ("a*b*c", "axxbyyc", true),
+        ("a*b*c", "axxbyy", false),
+        ("due#?", "due#7", true),
+        ("due#?", "due#", false),
+        ("due#?", "due#10", false),
+        ("é?", "éé", true),
+        ("*", "", true),
+        ("", "a", false),
+    ] {
+        assert_eq!(is_like(pattern, text), expected, "{pattern} {text}");
+    }
+}
+
+#[test]
+fn a_request_without_an_allow_is_refused_and_a_deny_wins() {
+    let allow = statement(Effect::Allow, "dynamodb:*Item", "T", &[]);
+    let deny = statement(Effect::Deny, "dynamodb:PutItem", "*", &[]);
+    let statements = [allow, deny];
+    assert_eq!(decide(&statements, &request("dynamodb:getitem", "T", &[])), Decision::Allowed);
+    assert_eq!(decide(&statements, &request("dynamodb:GetItem", "t", &[])), Decision::NotAllowed);
+    assert_eq!(decide(&statements, &request("dynamodb:Query", "T", &[])), Decision::NotAllowed);
+    assert_eq!(decide(&statements, &request("dynamodb:PutItem", "T", &[])), Decision::Denied);
+    assert_eq!(decide(&[], &request("dynamodb:GetItem", "T", &[])), Decision::NotAllowed);
+}
+
+#[test]
+fn for_all_values_holds_without_a_key_unless_null_forbids_it() {
+    let for_all: (&str, &[&str]) = ("ForAllValues:StringLike", &["a#*", "b"]);
+    let open = statement(Effect::Allow, "dynamodb:*", "T", &[for_all]);
+    let closed = statement(Effect::Allow, "dynamodb:*", "T", &[for_all, ("Null", &["false"])]);
+    let decided = |statement: &Statement, keys: &[&str]| {
+        decide(std::slice::from_ref(statement), &request("dynamodb:Scan", "T", keys)) == Decision::Allowed
+    };
+    for (keys, expected) in [(vec!["a#1"], true), (vec!["a#1", "b"], true), (vec!["a#1", "c"], false)] {
+        assert_eq!(decided(&open, &keys), expected, "{keys:?}");
+        assert_eq!(decided(&closed, &keys), expected, "{keys:?}");
+    }
+    assert!(decided(&open, &[]) && !decided(&closed, &[]));
+    let absent = statement(Effect::Allow, "dynamodb:*", "T", &[("Null", &["true"])]);
+    assert!(decided(&absent, &[]) && !decided(&absent, &["a#1"]));
+}
+
+#[test]
+fn for_any_value_needs_one_match_and_an_operator_without_quantifier_one_value() {
+    let any = statement(Effect::Deny, "*", "*", &[("ForAnyValue:StringLike", &["a#*"])]);
+    let decided = |statement: &Statement, keys: &[&str]| {
+        decide(std::slice::from_ref(statement), &request("dynamodb:GetItem", "T", keys))
+    };
+    assert_eq!(decided(&any, &["b", "a#1"]), Decision::Denied);
+    assert_eq!(decided(&any, &["b"]), Decision::NotAllowed);
+    assert_eq!(decided(&any, &[]), Decision::NotAllowed);
+    let equal = statement(Effect::Allow, "*", "*", &[("StringEquals", &["a#*"])]);
+    assert_eq!(decided(&equal, &["a#*"]), Decision::Allowed);
+    assert_eq!(decided(&equal, &["a#1"]), Decision::NotAllowed);
+    assert_eq!(decided(&equal, &[]), Decision::NotAllowed);
+}

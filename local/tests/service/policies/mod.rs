@@ -1,0 +1,176 @@
+//! Tests that the roles in `template.yaml` allow exactly what the functions do. A run of each function shows
+//! its calls, and an evaluator of the roles decides on them: each call must be allowed, and each permission
+//! must be needed by a call.
+
+mod evaluator;
+mod flows;
+mod page;
+mod roles;
+mod rules;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
+
+use local::embedded::fault_proxy::Call;
+
+use self::evaluator::{Decision, Effect, decide, is_like};
+use self::roles::{Grant, LEADING_KEYS, Role, functions, request, roles, template};
+use self::rules::is_on_rows;
+
+impl Role {
+    /// Whether the role allows a recorded call.
+    fn allows(&self, call: &Call) -> bool {
+        let keys = call.leading_keys.iter().map(String::as_str);
+        decide(&self.statements, &request(&call.action, &call.resource, keys)) == Decision::Allowed
+    }
+}
+
+impl Grant {
+    fn is_needed_by(&self, call: &Call) -> bool {
+        let fits = |pattern: &String| call.leading_keys.iter().any(|key| is_like(pattern, key));
+        self.action == call.action && self.resource == call.resource && self.keys.as_ref().is_none_or(fits)
+    }
+}
+
+static ROLES: LazyLock<BTreeMap<String, Role>> = LazyLock::new(|| roles(&template()));
+
+/// Returns the calls that the roles do not allow.
+pub(crate) fn refused(calls: &BTreeSet<Call>) -> BTreeSet<String> {
+    let of_functions = calls.iter().filter(|call| !call.caller.is_empty());
+    let refused = of_functions.filter(|call| !ROLES[&call.caller].allows(call));
+    refused
+        .map(|Call { caller, action, resource, leading_keys }| {
+            format!("{caller} may not {action} on {resource}, rows {leading_keys:?}")
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn each_role_allows_exactly_what_its_function_does_with_rows() {
+    let calls = Box::pin(flows::record()).await;
+    let mut faults = refused(&calls);
+    for (function, role) in ROLES.iter() {
+        let of_function: Vec<&Call> = calls.iter().filter(|call| call.caller == *function).collect();
+        let on_rows = role.statements.iter().filter(|statement| is_on_rows(statement)).cloned().collect();
+        for grant in (Role { statements: on_rows }).grants() {
+            if !of_function.iter().any(|call| grant.is_needed_by(call)) {
+                faults.insert(format!("{function} does not need {grant}"));
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{faults:#?}");
+}
+
+#[test]
+fn each_role_allows_what_follows_from_its_functions_declaration_and_nothing_else() {
+    for (function, properties) in functions(&template()) {
+        let role = &ROLES[&function];
+        assert_eq!(rules::granted(role), rules::required(&function, &properties, role), "{function}");
+        let uses_secrets = role.grants().iter().any(|grant| grant.resource == "SecretsTable");
+        let variable = &properties["Environment"]["Variables"]["SECRETS_TABLE_NAME"];
+        assert_eq!(uses_secrets, !variable.is_null(), "{function}");
+    }
+}
+
+/// Whether a pattern of partition keys is a prefix such as `charge#*` or a whole key such as `accounts`.
+fn names_one_kind_of_row(pattern: &str) -> bool {
+    let name = pattern.strip_suffix("#*").or_else(|| pattern.strip_suffix("_*")).unwrap_or(pattern);
+    !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c == '-')
+}
+
+/// Each statement names its actions, its resources and the rows by their prefixes. Rows of the table of API
+/// keys have no prefix.
+#[test]
+fn each_statement_on_rows_is_limited_by_partition_key() {
+    for (function, role) in ROLES.iter() {
+        for statement in &role.statements {
+            assert_eq!(statement.effect, Effect::Allow, "{function}: a right that is not allowed is refused");
+            assert!(statement.actions.iter().all(|action| !action.contains(['*', '?'])), "{function}");
+            if !is_on_rows(statement) {
+                continue;
+            }
+            let at = format!("{function}: {statement:?}");
+            assert!(statement.resources.iter().all(|resource| !resource.contains(['*', '?'])), "{at}");
+            if statement.resources == ["ApiKeysTable"] {
+                assert!(statement.conditions.is_empty(), "{at}");
+                continue;
+            }
+            let null = statement.conditions.iter().find(|condition| condition.operator == "Null").unwrap();
+            assert_eq!((null.key.as_str(), null.values.concat().as_str()), (LEADING_KEYS, "false"), "{at}");
+            assert_eq!(statement.conditions.len(), 2, "{at}");
+            let keys = statement.leading_keys().unwrap();
+            assert!(keys.iter().all(|keys| names_one_kind_of_row(keys)), "{at}");
+        }
+    }
+}
+
+#[test]
+fn no_function_scans_tables_or_changes_and_reads_the_audit() {
+    let all = ["charge#1", "audit#acc_1", "acquirer#acc_1"];
+    for (function, role) in ROLES.iter() {
+        let is_refused = |action: &str, resource: &str, keys: &[&str]| {
+            let request = request(&format!("dynamodb:{action}"), resource, keys.iter().copied());
+            assert_ne!(
+                decide(&role.statements, &request),
+                Decision::Allowed,
+                "{function}: {action} {keys:?}"
+            );
+        };
+        for resource in ["StateTable", "SecretsTable", "ApiKeysTable", "StateTable/index/list"] {
+            for action in ["Scan", "PartiQLSelect", "PartiQLInsert", "PartiQLUpdate", "PartiQLDelete"] {
+                is_refused(action, resource, &[]);
+                for key in all {
+                    is_refused(action, resource, &[key]);
+                }
+            }
+            // A request without keys.
+            if resource != "ApiKeysTable" {
+                for action in ["GetItem", "BatchGetItem", "Query"] {
+                    is_refused(action, resource, &[]);
+                }
+            }
+        }
+        for action in ["UpdateItem", "DeleteItem", "GetItem", "BatchGetItem", "Query", "BatchWriteItem"] {
+            is_refused(action, "StateTable", &["audit#acc_1"]);
+        }
+        // One foreign row in a batch refuses the whole batch.
+        is_refused("BatchGetItem", "StateTable", &["charge#1", "audit#acc_1"]);
+        // Rows of earlier versions, until an operator has migrated them.
+        is_refused("GetItem", "StateTable", &["acquirer#acc_1"]);
+    }
+}
+
+/// The webhook worker reads hostile answers.
+#[test]
+fn the_webhook_worker_has_no_access_to_banks_users_accounts_and_money() {
+    let worker = &ROLES["WebhookWorkerFunction"];
+    let is_allowed = |action: &str, resource: &str, key: &str| {
+        decide(&worker.statements, &request(&format!("dynamodb:{action}"), resource, [key]))
+            == Decision::Allowed
+    };
+    let actions = ["GetItem", "BatchGetItem", "Query", "PutItem", "UpdateItem", "DeleteItem"];
+    for action in actions {
+        for key in ["acquirer#a", "callback#a", "pix-key#a"] {
+            assert!(!is_allowed(action, "SecretsTable", key), "{action} {key}");
+        }
+        for key in ["user#a", "account#a", "ledger#a:test", "wallet#a:test", "charge#a", "payout#a"] {
+            assert!(!is_allowed(action, "StateTable", key), "{action} {key}");
+        }
+        assert!(!is_allowed(action, "ApiKeysTable", "a"), "{action}");
+    }
+    // It switches off dead endpoints, which is audited.
+    assert!(is_allowed("PutItem", "StateTable", "audit#a"));
+}
+
+#[test]
+fn the_table_of_secrets_has_no_stream_and_a_key_of_its_own() {
+    let template = template();
+    let table = &template["Resources"]["SecretsTable"]["Properties"];
+    assert!(table["StreamSpecification"].is_null());
+    assert_eq!(table["SSESpecification"]["SSEType"], "KMS");
+    assert_eq!(table["PointInTimeRecoverySpecification"]["PointInTimeRecoveryEnabled"], true);
+    let parameter: Value = serde_yaml_ng::from_str("!Ref DeletionProtection").unwrap();
+    assert_eq!(table["DeletionProtectionEnabled"], parameter);
+    assert_eq!(template["Parameters"]["DeletionProtection"]["Default"], "true");
+    assert_eq!(template["Resources"]["SecretsKey"]["Properties"]["EnableKeyRotation"], true);
+}

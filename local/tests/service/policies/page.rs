@@ -1,0 +1,67 @@
+//! The page of the documentation that lists each function's permissions.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+
+use super::ROLES;
+use super::roles::Role;
+use super::rules::{granted, is_on_rows};
+
+/// Writes the page instead of comparing it.
+const UPDATE: &str = "UPDATE_PERMISSIONS";
+
+const HEADER: &str = "# Permissions of the functions
+
+Which function may do what, by its role in `template.yaml`
+([095](decisions/095-own-roles-by-row.md)). `local/tests/service/policies/` writes this page from the
+template and compares it: `UPDATE_PERMISSIONS=1 cargo test -p local --test service permissions`. The
+rows are those of the [data model](data-model.md). `X/index/y` is the index `y` of the table `X`.
+";
+
+fn page() -> String {
+    let mut page = HEADER.to_owned();
+    for (function, role) in ROLES.iter() {
+        write!(page, "\n## {function}\n").unwrap();
+        let rows = access_to_rows(role);
+        if !rows.is_empty() {
+            page.push_str("\n| table or index | partition keys | actions |\n| --- | --- | --- |\n");
+        }
+        for ((resource, keys), actions) in rows {
+            let actions: Vec<&str> = actions.iter().map(String::as_str).collect();
+            writeln!(page, "| `{resource}` | {keys} | {} |", actions.join(", ")).unwrap();
+        }
+        page.push_str("\n| other resource | actions |\n| --- | --- |\n");
+        let mut others: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for (action, resource, _conditions) in granted(role) {
+            others.entry(resource).or_default().push(action);
+        }
+        for (resource, actions) in others {
+            writeln!(page, "| `{resource}` | {} |", actions.join(", ")).unwrap();
+        }
+    }
+    page
+}
+
+/// Returns the actions that a role allows on each kind of row. Its keys are the table or index, and the pattern
+/// of the partition keys.
+fn access_to_rows(role: &Role) -> BTreeMap<(String, String), BTreeSet<String>> {
+    let on_rows = role.statements.iter().filter(|statement| is_on_rows(statement)).cloned().collect();
+    let mut access: BTreeMap<(String, String), BTreeSet<String>> = BTreeMap::new();
+    for grant in (Role { statements: on_rows }).grants() {
+        let keys = grant.keys.map_or_else(|| "any".to_owned(), |keys| format!("`{keys}`"));
+        let action = grant.action.trim_start_matches("dynamodb:").to_owned();
+        access.entry((grant.resource, keys)).or_default().insert(action);
+    }
+    access
+}
+
+#[test]
+fn the_page_of_permissions_shows_the_roles() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/permissions.md");
+    let page = page();
+    if std::env::var_os(UPDATE).is_some() {
+        std::fs::write(file, page).unwrap();
+        return;
+    }
+    assert_eq!(std::fs::read_to_string(file).unwrap(), page, "{UPDATE}=1 writes the page");
+}
