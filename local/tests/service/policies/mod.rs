@@ -12,9 +12,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 use local::embedded::fault_proxy::Call;
+use serde_yaml_ng::Value;
 
 use self::evaluator::{Decision, Effect, decide, is_like};
-use self::roles::{Grant, LEADING_KEYS, Role, functions, request, roles, template};
+use self::roles::{Grant, LEADING_KEYS, Role, functions, request, roles, template, text, texts};
 use self::rules::is_on_rows;
 
 impl Role {
@@ -173,4 +174,27 @@ fn the_table_of_secrets_has_no_stream_and_a_key_of_its_own() {
     assert_eq!(table["DeletionProtectionEnabled"], parameter);
     assert_eq!(template["Parameters"]["DeletionProtection"]["Default"], "true");
     assert_eq!(template["Resources"]["SecretsKey"]["Properties"]["EnableKeyRotation"], true);
+}
+
+#[test]
+fn each_bucket_refuses_requests_without_tls_1_2() {
+    let template = template();
+    let resources = template["Resources"].as_mapping().unwrap();
+    let of_type = |kind: &'static str| resources.iter().filter(move |(_, resource)| resource["Type"] == kind);
+    for (bucket, _) in of_type("AWS::S3::Bucket") {
+        let bucket = text(bucket);
+        let is_its_policy = |policy: &Value| text(&policy["Properties"]["Bucket"]) == bucket;
+        let policy = of_type("AWS::S3::BucketPolicy").find(|(_, policy)| is_its_policy(policy));
+        let (_, policy) = policy.unwrap_or_else(|| panic!("{bucket} has no policy"));
+        let statements = policy["Properties"]["PolicyDocument"]["Statement"].as_sequence().unwrap();
+        for (operator, key, value) in
+            [("Bool", "aws:SecureTransport", "false"), ("NumericLessThan", "s3:TlsVersion", "1.2")]
+        {
+            let denies = |statement: &&Value| statement["Condition"][operator][key] == value;
+            let denying = statements.iter().find(denies).unwrap_or_else(|| panic!("{bucket}: {key}"));
+            assert_eq!((&denying["Effect"], &denying["Principal"]), (&"Deny".into(), &"*".into()));
+            assert_eq!(texts(&denying["Action"]), ["s3:*"]);
+            assert_eq!(texts(&denying["Resource"]), [bucket.clone(), format!("{bucket}/*")]);
+        }
+    }
 }
