@@ -54,8 +54,8 @@ fn without_library_details<S: Subscriber>(requested: EnvFilter) -> impl Filter<S
     }))
 }
 
-/// Starts logging and metrics, then runs a deployed function. If the function can't start, for example because a variable
-/// is missing, this logs why, and the process exits with an error.
+/// Starts logging and metrics, then runs a deployed function. If the function can't start, for example because
+/// a variable is missing, this logs why, and the process exits with an error.
 ///
 /// Two rules apply to all log lines. A failure is logged once, where it is handled. Bodies, API keys, tokens,
 /// e-mail addresses and whole documents are never logged.

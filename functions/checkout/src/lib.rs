@@ -23,7 +23,7 @@ use domain::time::Timestamp;
 use shared::charge::Charges;
 use shared::clock::Clock;
 use shared::config::{ConfigError, required};
-use shared::http::{OriginSecrets, Problem, with_middleware};
+use shared::http::{OriginSecrets, Problem, RequestContext, with_middleware};
 use shared::store::{Aws, Store, StoreError};
 
 /// The QR image may be cached, because a charge's code never changes. The lifetime of an hour lets caches
@@ -61,8 +61,15 @@ impl Checkout {
 
     /// Reads the charge with the raw id in the path: a lower-case UUID with hyphens and without a prefix. Any
     /// other spelling matches no charge.
-    async fn find(&self, raw_id: RawId) -> Result<Option<StoredCharge>, StoreError> {
+    async fn find(
+        &self,
+        request: &RequestContext,
+        raw_id: RawId,
+    ) -> Result<Option<StoredCharge>, StoreError> {
         let id = raw_id.ok().and_then(|Path(raw)| format!("ch_{raw}").parse::<ChargeId>().ok());
+        if let Some(id) = id {
+            request.set_charge(id);
+        }
         self.charges.find(id).await
     }
 }
@@ -78,20 +85,28 @@ pub fn router(checkout: Checkout) -> Router {
     with_middleware(routes, origin)
 }
 
-async fn show(State(checkout): State<Checkout>, raw_id: RawId) -> Response {
-    let found = checkout.find(raw_id).await;
+async fn show(State(checkout): State<Checkout>, request: RequestContext, raw_id: RawId) -> Response {
+    let found = checkout.find(&request, raw_id).await;
     if let Err(error) = &found {
         tracing::error!(%error, "the charge of a checkout page can't be read");
     }
     page_of(found, checkout.clock.now())
 }
 
-async fn show_qr(State(checkout): State<Checkout>, raw_id: RawId) -> Result<Response, Problem> {
-    qr_of(checkout.find(raw_id).await)
+async fn show_qr(
+    State(checkout): State<Checkout>,
+    request: RequestContext,
+    raw_id: RawId,
+) -> Result<Response, Problem> {
+    qr_of(checkout.find(&request, raw_id).await)
 }
 
-async fn show_boleto(State(checkout): State<Checkout>, raw_id: RawId) -> Result<Response, Problem> {
-    boleto_of(checkout.find(raw_id).await, checkout.clock.now())
+async fn show_boleto(
+    State(checkout): State<Checkout>,
+    request: RequestContext,
+    raw_id: RawId,
+) -> Result<Response, Problem> {
+    boleto_of(checkout.find(&request, raw_id).await, checkout.clock.now())
 }
 
 /// Responds with the boleto's PDF while the boleto can be paid, and with 404 afterwards, because a bank would

@@ -10,7 +10,7 @@ use domain::ids::ChargeId;
 use domain::time::Timestamp;
 use serde_json::{Value, json};
 
-use crate::support::{Listener, Service, eventually, id};
+use crate::support::{CapturedLog, Listener, Service, eventually, id};
 
 fn keys(value: &Value) -> BTreeSet<&str> {
     value.as_object().unwrap().keys().map(String::as_str).collect()
@@ -237,6 +237,20 @@ async fn an_unknown_or_malformed_charge_id_gets_404() {
     for id in ids {
         let answer = service.get(&format!("/v1/charges/{id}")).await;
         assert_eq!(answer.problem(), (404, "not_found_error", "not_found"), "{id}");
+    }
+}
+
+#[tokio::test]
+async fn the_log_line_of_a_checkout_page_names_the_charge() {
+    let service = Service::start().await;
+    let charge = service.new_charge(&json!({"amount": 1990})).await;
+    let checkout_url = charge["checkout_url"].as_str().unwrap();
+    for (path, route) in [("", "/checkout/{raw_id}"), ("/qr.png", "/checkout/{raw_id}/qr.png")] {
+        let log = CapturedLog::start();
+        assert_eq!(service.raw(Method::GET, &format!("{checkout_url}{path}"), &[], "").await.status, 200);
+        let text = log.text();
+        let line = text.lines().find(|line| line.contains(&format!("route=\"{route}\""))).unwrap();
+        assert!(line.contains(&format!("charge={}", id(&charge))), "{line}");
     }
 }
 

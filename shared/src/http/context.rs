@@ -228,8 +228,8 @@ pub(super) async fn wrap_request(
     handle(request, context, admitted, next).instrument(span).await
 }
 
-/// Answers a request. One that is not `admitted` did not pass the CDN. Logs the route, such as `/v1/charges/{id}`. It never logs the path, because the path of a bank's
-/// notification contains a token.
+/// Answers a request. One that is not `admitted` did not pass the CDN. Logs the route, such as
+/// `/v1/charges/{id}`. It never logs the path, because the path of a bank's notification contains a token.
 async fn handle(mut request: Request, context: RequestContext, admitted: bool, next: Next) -> Response {
     let started_at = Instant::now();
     let method = request.method().clone();
