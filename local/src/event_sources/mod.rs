@@ -82,8 +82,8 @@ impl EventSources {
             for source in &function.queues {
                 queues.push(QueuePoller::new(&dependencies, source, invoke));
             }
-            if !function.schedules.is_empty() {
-                scheduled.push(Arc::clone(invoke));
+            for schedule in &function.schedules {
+                scheduled.push((schedule.clone(), Arc::clone(invoke)));
             }
         }
         let clock = dependencies.clock.clone();

@@ -6,28 +6,60 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use shared::clock::Clock;
 use tokio::sync::Notify;
+use tokio::task::JoinSet;
 
 use crate::embedded::{ACCOUNT, REGION};
 use crate::lambda::Invoke;
 use crate::shutdown::Shutdown;
+use crate::template::Schedule;
 
-/// The period of every schedule on this machine. It is shorter than in the template, so that due rows are
-/// processed within a second.
-const PERIOD: Duration = Duration::from_millis(500);
+/// The duration of a schedule's minute on this machine. It is short, so that due rows are processed within a
+/// second.
+const MINUTE: Duration = Duration::from_millis(500);
 
-/// Invokes the functions once per period, and at once when `run_now` is notified, until shutdown is
-/// requested.
-pub(super) async fn run(functions: Vec<Invoke>, clock: Clock, run_now: Arc<Notify>, mut shutdown: Shutdown) {
+/// Runs the schedules, each independently of the others, until shutdown is requested. All of them run at once
+/// when `run_now` is notified.
+pub(super) async fn run(
+    schedules: Vec<(Schedule, Invoke)>,
+    clock: Clock,
+    run_now: Arc<Notify>,
+    mut shutdown: Shutdown,
+) {
+    let mut tasks = JoinSet::new();
+    let mut waiting = Vec::new();
+    for (schedule, invoke) in schedules {
+        let run_now = Arc::new(Notify::new());
+        waiting.push(Arc::clone(&run_now));
+        tasks.spawn(run_one(schedule, invoke, clock.clone(), run_now, shutdown.clone()));
+    }
     while !shutdown.is_requested() {
-        for invoke in &functions {
-            if let Err(error) = invoke(scheduled_event(&clock)).await {
-                tracing::error!(error, "a scheduled function failed");
-            }
+        tokio::select! {
+            () = run_now.notified() => waiting.iter().for_each(|schedule| schedule.notify_one()),
+            () = shutdown.requested() => {}
         }
+    }
+    while tasks.join_next().await.is_some() {}
+}
+
+/// Invokes a function once per period, and at once when `run_now` is notified. As with EventBridge, the first
+/// period begins now.
+async fn run_one(
+    schedule: Schedule,
+    invoke: Invoke,
+    clock: Clock,
+    run_now: Arc<Notify>,
+    mut shutdown: Shutdown,
+) {
+    let period = MINUTE.saturating_mul(schedule.minutes);
+    loop {
         tokio::select! {
             () = run_now.notified() => {}
-            () = tokio::time::sleep(PERIOD) => {}
-            () = shutdown.requested() => {}
+            () = tokio::time::sleep(period) => {}
+            () = shutdown.requested() => return,
+        }
+        let event = schedule.input.clone().unwrap_or_else(|| scheduled_event(&clock));
+        if let Err(error) = invoke(event).await {
+            tracing::error!(error, "a scheduled function failed");
         }
     }
 }

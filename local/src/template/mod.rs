@@ -103,9 +103,18 @@ pub struct Function {
     pub streams: Vec<StreamSource>,
     /// Event sources: queues.
     pub queues: Vec<QueueSource>,
-    /// Schedule expressions, such as `rate(1 minute)`.
-    pub schedules: Vec<String>,
+    /// Event sources: schedules.
+    pub schedules: Vec<Schedule>,
     environment: Map<String, Value>,
+}
+
+/// An event source: a schedule, and what it passes to the function.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Schedule {
+    /// The period in minutes.
+    pub minutes: u32,
+    /// The event of each invocation. `None`: EventBridge's own event.
+    pub input: Option<Value>,
 }
 
 /// A route of the HTTP API.

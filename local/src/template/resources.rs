@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::intrinsics::{check_literal, get_att_resource, number, object, scalar, string, unsupported};
-use super::{Function, Parameter, Queue, QueueSource, Redrive, Route, StreamSource, Table};
+use super::{Function, Parameter, Queue, QueueSource, Redrive, Route, Schedule, StreamSource, Table};
 use crate::error::{Error, Result};
 use crate::filter::Pattern;
 
@@ -120,7 +120,7 @@ pub(super) fn function(logical_id: &str, properties: &Value, globals: &Value) ->
             "HttpApi" => function.routes.push(route(properties, &at)?),
             "DynamoDB" => function.streams.push(stream_source(properties, &at)?),
             "SQS" => function.queues.push(queue_source(properties, &at)?),
-            "Schedule" => function.schedules.push(string(properties.get("Schedule"), &at)?.to_owned()),
+            "Schedule" => function.schedules.push(schedule(properties, &at)?),
             other => return Err(unsupported(&format!("the event type {other}"), &at)),
         }
     }
@@ -136,6 +136,23 @@ fn route(properties: &Value, at: &str) -> Result<Route> {
         method: string(properties.get("Method"), at)?.to_ascii_uppercase(),
         path: string(properties.get("Path"), at)?.to_owned(),
     })
+}
+
+/// Reads a schedule. Ignores whether it is enabled.
+fn schedule(properties: &Value, at: &str) -> Result<Schedule> {
+    let expression = string(properties.get("Schedule"), at)?;
+    let rate = expression.strip_prefix("rate(").and_then(|rate| rate.strip_suffix(')'));
+    let minutes = rate.and_then(|rate| rate.strip_suffix(" minutes").or(rate.strip_suffix(" minute")));
+    let minutes = minutes.and_then(|minutes| minutes.parse().ok());
+    let minutes = minutes.ok_or_else(|| unsupported(&format!("the schedule {expression}"), at))?;
+    let input = match properties.get("Input") {
+        None => None,
+        Some(input) => Some(
+            serde_json::from_str(string(Some(input), at)?)
+                .map_err(|e| Error::because(&format!("{at}: reading the input"), &e))?,
+        ),
+    };
+    Ok(Schedule { minutes, input })
 }
 
 fn stream_source(properties: &Value, at: &str) -> Result<StreamSource> {

@@ -38,7 +38,10 @@ fn the_deployed_template_declares_the_expected_resources_and_event_sources() {
     assert_eq!((stream.table.as_str(), stream.batch_size, stream.max_retries), ("StateTable", 100, None));
     assert!(stream.bisect && stream.reports_failures);
     assert_eq!(stream.quarantine_bucket.as_deref(), Some("FailedRecordsBucket"));
-    assert_eq!(template.function("SchedulerFunction").unwrap().schedules, ["rate(1 minute)"]);
+    assert_eq!(
+        template.function("SchedulerFunction").unwrap().schedules,
+        [Schedule { minutes: 1, input: None }]
+    );
     assert!(template.function("CheckoutFunction").unwrap().routes.contains(&Route::Default));
 }
 
