@@ -112,9 +112,9 @@ pub fn create_functions(
             }
             "SchedulerFunction" => {
                 let work = Scheduler::from_vars(&aws, clock.clone(), &var).map_err(|e| failed(&e))?;
-                event_function(move |_tick: Value| {
+                event_function(move |event: Value| {
                     let work = work.clone();
-                    async move { work.run().await.map(|moved| serde_json::json!({ "moved": moved })) }
+                    async move { work.handle(&event).await }
                 })
             }
             unknown => {

@@ -135,9 +135,13 @@ pub const EMAILS_SENT: Metric = Metric::count("EmailsSent");
 pub const REVIEWS_OVERDUE: Metric = Metric::count("ReviewsOverdue");
 /// The days until the client certificate for a bank expires.
 pub const BANK_CERTIFICATE_DAYS: Metric = Metric::count("BankCertificateDays");
+/// Ledgers that a daily pass has verified, written at its end.
+pub const LEDGERS_VERIFIED: Metric = Metric::count("LedgersVerified");
+/// Differences between ledgers and their postings that a daily pass found.
+pub const LEDGER_DIFFERENCES: Metric = Metric::count("LedgerDifferences");
 
 /// All metrics.
-pub const ALL: [Metric; 17] = [
+pub const ALL: [Metric; 19] = [
     REQUEST_DURATION,
     CLIENT_ERRORS,
     SERVER_ERRORS,
@@ -155,6 +159,8 @@ pub const ALL: [Metric; 17] = [
     EMAILS_SENT,
     REVIEWS_OVERDUE,
     BANK_CERTIFICATE_DAYS,
+    LEDGERS_VERIFIED,
+    LEDGER_DIFFERENCES,
 ];
 
 /// Returns the number of metrics that CloudWatch bills if every metric has a value for every value of its

@@ -17,6 +17,9 @@ pub(super) const FUNCTION: &str = "AWS::Lambda::Function";
 pub(super) const VERSION: &str = "AWS::Lambda::Version";
 pub(super) const EVENT_SOURCE: &str = "AWS::Lambda::EventSourceMapping";
 
+/// The schedule that the parameter `LedgerVerification` switches off.
+const VERIFY_LEDGERS: &str = "SchedulerFunctionVerifyLedgers";
+
 /// The states of a stack whose last deployment succeeded.
 const GOOD_STATES: [&str; 4] =
     ["CREATE_COMPLETE", "UPDATE_COMPLETE", "IMPORT_COMPLETE", "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS"];
@@ -118,9 +121,13 @@ impl Deployed {
         self.outputs.get(name).cloned()
     }
 
-    /// Returns the logical id and the physical id of each resource of a type.
+    /// Returns the logical id and the physical id of each resource of a type, without a schedule that a
+    /// parameter switches off.
     pub(super) fn of_type(&self, kind: &str) -> impl Iterator<Item = (&str, &str)> {
-        let of_type = self.resources.iter().filter(move |resource| resource.kind == kind);
+        let is_off = self.parameter("LedgerVerification") == Some("off");
+        let of_type = self.resources.iter().filter(move |resource| {
+            resource.kind == kind && !(is_off && resource.logical_resource_id == VERIFY_LEDGERS)
+        });
         of_type.filter_map(|resource| {
             Some((resource.logical_resource_id.as_str(), resource.physical_resource_id.as_deref()?))
         })

@@ -162,7 +162,7 @@ async fn doctor_prints_each_fault_of_settings_and_exits_with_1() {
     stack.set("sesv2 get-account", "/EnforcementStatus", json!("PROBATION"));
     stack.remove("get-email-identity");
     stack.set("describe-certificate", "/Certificate/NotAfter", json!("2026-11-22T23:59:59-03:00"));
-    stack.set("describe-rule", "/State", json!("DISABLED"));
+    stack.set("describe-rule --name minute", "/State", json!("DISABLED"));
     stack.set("get-queue-attributes", "/Attributes/ApproximateNumberOfMessages", json!("3"));
     stack.set("list-objects-v2", "/Contents", json!([{"Key": "failed-stream-records/1.json"}]));
     let (code, found) = stack.findings().await;
@@ -188,6 +188,17 @@ async fn doctor_prints_each_fault_of_settings_and_exits_with_1() {
         ]
     );
     assert_eq!(code, 1);
+}
+
+#[tokio::test]
+async fn doctor_finds_a_disabled_verification_of_the_ledgers_unless_a_parameter_switches_it_off() {
+    let mut stack = DeployedFixture::start().await;
+    stack.set("describe-rule --name ledgers", "/State", json!("DISABLED"));
+    let disabled = "schedules: SchedulerFunctionVerifyLedgers: the schedule ledgers is disabled".to_owned();
+    assert_eq!(stack.findings().await, (1, vec![disabled]));
+    let off = json!({"ParameterKey": "LedgerVerification", "ParameterValue": "off"});
+    stack.set("describe-stacks", "/Stacks/0/Parameters/2", off);
+    assert_eq!(stack.findings().await, (0, Vec::new()));
 }
 
 #[tokio::test]

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use super::{LedgerAccount, Posting};
 use crate::calendar::Day;
 use crate::money::{Currency, MinorUnits, MoneyError};
 use crate::time::Timestamp;
 
 /// Credits and debits of an account. Both only grow.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Totals {
     /// Sum of all credits.
     pub credits: MinorUnits,
@@ -40,7 +42,7 @@ impl Release {
 }
 
 /// A scope's ledger in one currency, with its tranches.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Wallet {
     /// The currency.
     pub currency: Currency,

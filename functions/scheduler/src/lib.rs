@@ -6,6 +6,10 @@
 //! Rows with due work are in a sparse index, sharded and sorted by due time. Each run reads the due rows and
 //! processes them by conditional writes, like the other functions. So concurrent runs, or a run that crashes,
 //! do no harm.
+//!
+//! A schedule of its own has the ledgers of all accounts verified, in invocations of their own.
+
+mod ledgers;
 
 use domain::acquirer::{ConnectionSweep, ReportedPix};
 use domain::calendar::Day;
@@ -16,6 +20,7 @@ use domain::med::MedNotice;
 use domain::money::Currency;
 use domain::refund::Refund;
 use domain::time::Timestamp;
+use serde_json::{Value, json};
 use shared::WorkError;
 use shared::acquirer::{AcquirerMessage, AcquirerQueue};
 use shared::charge::Charges;
@@ -31,6 +36,11 @@ use shared::webhook::delivery::{Abandonment, Deliveries, Delivery, NEXT_LOOK_SEC
 use shared::webhook::queue::{DeliveryMessage, DeliveryQueue};
 use tokio::task::JoinSet;
 use tracing::Instrument;
+
+pub use ledgers::{LedgerVerifier, Limits};
+
+/// The `task` in the input of the schedule that verifies the ledgers (`template.yaml`).
+const VERIFY_LEDGERS: &str = "verify-ledgers";
 
 /// The maximum number of pages of due rows that one run reads from a shard. The next run, a minute later,
 /// reads the rest.
@@ -101,6 +111,21 @@ impl Scheduler {
             acquirer_queue: AcquirerQueue::new(aws.sqs(), required(var, "ACQUIRER_QUEUE_URL")?),
             clock,
         })
+    }
+
+    /// Does the task of a schedule's event. An event without a task processes the rows that are due. The task
+    /// `verify-ledgers` can have [`Limits`].
+    ///
+    /// # Errors
+    ///
+    /// As for [`Self::run`].
+    pub async fn handle(&self, event: &Value) -> Result<Value, WorkError> {
+        if event.get("task").and_then(Value::as_str) == Some(VERIFY_LEDGERS) {
+            let (store, clock) = (self.store.clone(), self.clock.clone());
+            let verifier = LedgerVerifier { store, clock, limits: Limits::of(event) };
+            return Ok(json!({ "verified": verifier.run().await }));
+        }
+        Ok(json!({ "moved": self.run().await? }))
     }
 
     /// Processes all rows that are due now, with the shards in parallel. Returns the number of rows

@@ -38,9 +38,10 @@ fn the_deployed_template_declares_the_expected_resources_and_event_sources() {
     assert_eq!((stream.table.as_str(), stream.batch_size, stream.max_retries), ("StateTable", 100, None));
     assert!(stream.bisect && stream.reports_failures);
     assert_eq!(stream.quarantine_bucket.as_deref(), Some("FailedRecordsBucket"));
+    let verification = Schedule { minutes: 5, input: Some(json!({"task": "verify-ledgers"})) };
     assert_eq!(
         template.function("SchedulerFunction").unwrap().schedules,
-        [Schedule { minutes: 1, input: None }]
+        [Schedule { minutes: 1, input: None }, verification]
     );
     assert!(template.function("CheckoutFunction").unwrap().routes.contains(&Route::Default));
 }

@@ -25,6 +25,7 @@ use tokio::process::{Child, Command};
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::support::{Listener, Service};
+use crate::wallets::tamper;
 
 /// The functions that run as processes: the logical id in the template, and the binary.
 const PROCESSES: [(&str, &str); 4] = [
@@ -387,4 +388,37 @@ async fn metrics_are_written_whatever_the_log_level_and_only_for_a_stack() {
     assert_eq!(names[2], ["Unauthorized"]);
     assert!(lines[..2].iter().all(|line| line["Route"] == "POST /v1/pix/charges"));
     assert_eq!(without.lines(), Vec::<Value>::new());
+}
+
+#[tokio::test]
+async fn the_verification_of_the_ledgers_writes_metrics_and_a_line_for_each_differing_ledger() {
+    let service = Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await;
+    let mut variables = service.stack.environment_file("127.0.0.1", "").unwrap();
+    variables["SchedulerFunction"]["METRICS_NAMESPACE"] = json!("payments");
+    service.pay(1_000).await;
+    tamper(&service, &format!("wallet#{}", service.scope()), "BRL#shard#0", "ADD cr_platform_fees :one")
+        .await;
+    let (functions, processes) = start_processes(&service, &build().await, &variables).await;
+    let scheduler = functions.get("SchedulerFunction").unwrap();
+    let input =
+        || Template::deployed().unwrap().function("SchedulerFunction").unwrap().schedules[1].input.clone();
+    assert_eq!(scheduler(input().unwrap()).await, Ok(json!({"verified": 4})));
+    assert_eq!(
+        scheduler(input().unwrap()).await,
+        Ok(json!({"verified": 0})),
+        "the pass of the day has ended"
+    );
+
+    let lines: Vec<Value> = processes.iter().flat_map(LambdaProcess::lines).collect();
+    let line = lines.iter().find(|line| line["level"] == "ERROR").unwrap();
+    assert_eq!(line["message"], "a ledger differs from its postings");
+    assert_eq!((&line["account"], &line["mode"]), (&json!(service.scope().account), &json!("test")));
+    assert_eq!(
+        (&line["differences"], &line["first"]),
+        (&json!(1), &json!("BRL platform_fees credits: posted 0, stored 1"))
+    );
+    let metrics = |name: &str| -> Vec<u64> { lines.iter().filter_map(|line| line[name].as_u64()).collect() };
+    assert_eq!((metrics("LedgersVerified"), metrics("LedgerDifferences")), (vec![4], vec![1, 0]));
+    let end = lines.iter().find(|line| line["message"] == "all ledgers were verified").unwrap();
+    assert_eq!((&end["ledgers"], &end["postings"], &end["differences"]), (&json!(4), &json!(1), &json!(1)));
 }

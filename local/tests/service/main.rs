@@ -41,6 +41,7 @@ mod failing_endpoints;
 mod failures;
 mod invocations;
 mod lambda_processes;
+mod ledger_passes;
 mod list_costs;
 mod list_dates;
 mod live_charges;

@@ -48,7 +48,7 @@ impl Service {
         wallet.balance(account).unwrap().get()
     }
 
-    async fn pay(&self, amount: i64) -> Value {
+    pub(crate) async fn pay(&self, amount: i64) -> Value {
         let charge = self.new_charge(&json!({ "amount": amount })).await;
         self.sandbox(&charge, "pay", &json!({})).await
     }
@@ -684,7 +684,7 @@ async fn the_postings_of_refunds_and_cases_debit_covered_balances_or_write_nothi
 }
 
 /// Changes a stored row directly, as an incorrect write would.
-async fn tamper(service: &Service, pk: &str, sk: &str, expression: &str) {
+pub(crate) async fn tamper(service: &Service, pk: &str, sk: &str, expression: &str) {
     use aws_sdk_dynamodb::types::AttributeValue;
     let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
     let update = client
@@ -707,12 +707,9 @@ async fn verification_finds_changed_and_missing_counters_tranches_and_postings()
         service.wallets().in_currency(&scope, Currency::BRL).await.unwrap().releases().next().unwrap();
     service.check_ledger().await;
     let found = async || {
-        let found = service
-            .wallets()
-            .verify(&scope, service.stack.clock.now(), &|_count| {})
-            .await
-            .unwrap()
-            .differences;
+        let sources = (&service.wallets(), &Charges::new(service.store()));
+        let now = service.stack.clock.now();
+        let found = verify_ledger(sources, &scope, now, &|_count| {}).await.unwrap().differences;
         found
             .iter()
             .map(|difference| (difference.figure.clone(), difference.posted, difference.stored))
@@ -759,7 +756,8 @@ async fn verification_finds_changed_and_missing_counters_tranches_and_postings()
         client.delete_item().table_name("StateTable").key("pk", text(&ledger)).key("sk", text(&posting));
     delete.send().await.unwrap();
     let now = other.stack.clock.now();
-    let missing = other.wallets().verify(&other.scope(), now, &|_count| {}).await.unwrap().differences;
+    let sources = (&other.wallets(), &Charges::new(other.store()));
+    let missing = verify_ledger(sources, &other.scope(), now, &|_count| {}).await.unwrap().differences;
     assert_eq!(missing.len(), 2, "{missing:?}");
 }
 

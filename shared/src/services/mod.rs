@@ -6,6 +6,7 @@ mod bank_payments;
 mod bank_returns;
 mod charge_cancellation;
 mod charge_creation;
+mod ledger_passes;
 mod ledger_verification;
 mod payment_list;
 mod receipts;
@@ -19,7 +20,8 @@ pub use charge_cancellation::{CancelError, ChargeCancellation, cancel_charge};
 pub use charge_creation::{
     ChargeCreation, CreateChargeError, IdempotencyNamespace, LEASE_SECONDS, create_charge,
 };
-pub use ledger_verification::verify_ledger;
+pub use ledger_passes::{ClaimedPass, LedgerPass, LedgerPasses, PassStep, PassTotals};
+pub use ledger_verification::{LedgerVerification, POSTINGS_PER_STEP, verify_ledger};
 pub use payment_list::{PaymentFilter, PaymentList, PaymentListError, PaymentListView, PaymentPage};
 pub use receipts::{Applied, ReceiptError, Receipts};
 pub use set_aside_items::{SetAsideError, SetAsideItems};

@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 
 use domain::row::Key;
 
-use super::{Item, Store, StoreError, from_item, key_of_item, text, unavailable};
+use super::{Item, Store, StoreError, from_item, key_attributes, key_of_item, text, unavailable};
 
 /// Why a page of a list can't be read.
 #[derive(Debug, thiserror::Error)]
@@ -153,13 +153,20 @@ impl Store {
             .consistent_read(true)
     }
 
-    /// Reads a page of a partition: at most 1 MB, DynamoDB's limit. `after` is the key at which the previous
-    /// page ended; `None` reads the first page. Returns the items and the key at which this page ended. That
-    /// key is `None` on the last page.
-    pub async fn page(&self, pk: &str, after: Option<Item>) -> Result<(Vec<Item>, Option<Item>), StoreError> {
-        let answer =
-            self.partition_query(pk).set_exclusive_start_key(after).send().await.map_err(unavailable)?;
-        Ok((answer.items.unwrap_or_default(), answer.last_evaluated_key))
+    /// Reads a page of a partition: at most `limit` items, and at most 1 MB, DynamoDB's limit. `after` is the
+    /// sort key at which the previous page ended; `None` reads the first page. Returns the items and the sort
+    /// key at which this page ended. That key is `None` on the last page.
+    pub async fn page(
+        &self,
+        pk: &str,
+        after: Option<&str>,
+        limit: i32,
+    ) -> Result<(Vec<Item>, Option<String>), StoreError> {
+        let after = after.map(|sk| key_attributes(&Key { pk: pk.to_owned(), sk: sk.to_owned() }));
+        let query = self.partition_query(pk).set_exclusive_start_key(after).limit(limit);
+        let answer = Box::pin(query.send()).await.map_err(unavailable)?;
+        let ended_at = answer.last_evaluated_key.as_ref().and_then(key_of_item);
+        Ok((answer.items.unwrap_or_default(), ended_at.map(|key| key.sk)))
     }
 
     async fn all_items(&self, query: QueryFluentBuilder) -> Result<Vec<Item>, StoreError> {

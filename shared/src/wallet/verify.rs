@@ -1,39 +1,36 @@
-//! Verifies a ledger: sums all postings and compares the sums with the counters that balances are computed
-//! from.
+//! Compares sums of postings with the counters that balances are computed from.
 //!
-//! Postings may be written during the verification. So it has these steps:
+//! Postings may be written during the comparison. So it has these steps:
 //!
-//! 1. It reads all postings once.
-//! 2. It reads the counters, then the newest postings again, then the counters again.
+//! 1. The postings that are older than two minutes were summed before
+//!    ([`crate::services::LedgerVerification`]).
+//! 2. It reads the counters, then the newest postings, then the counters again.
 //! 3. If the two reads of the counters differ, a posting was written in between, and step 2 is repeated, at
 //!    most ten times.
 //! 4. If they still differ, the first read is a lower bound of the sums, and the second an upper bound. That
 //!    is so because counters only grow, and a posting and its counters are written in one transaction.
 //!
-//! A query may see only some rows of a transaction. So a difference is reported only if repeated comparisons
-//! still find it.
+//! A query may see only some rows of a transaction. So the caller repeats a comparison that finds differences.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
 
 use domain::ids::{ChargeId, PostingId, Scope};
 use domain::money::{Currency, MinorUnits, MoneyError};
+use domain::row::Row;
 use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
 use domain::wallet::{LedgerAccount, Posting, PostingKind, Transfer, Wallet, add_to_counter};
 
-use crate::store::{Item, Order, StoreError, from_item};
+use crate::store::{Order, StoreError, from_item};
 use crate::wallet::Wallets;
 
 /// How often the counters and the newest postings are read again, to find two equal reads of the counters.
 const MAX_TAIL_READS: usize = 10;
 
-/// How often a comparison that found differences is repeated, and the pause before each repetition.
-const RECHECKS: usize = 3;
-const BEFORE_RECHECK: Duration = Duration::from_millis(250);
-
-/// The age, in seconds, of the oldest postings that are read again. A posting's time is when its change
-/// began. It is written up to 60 s later, the longest time limit of a function.
+/// The age, in seconds, of the oldest of the newest postings. A posting's time is when its change began. It is
+/// written up to 60 s later, the longest time limit of a function.
 const TAIL_SECONDS: i64 = 120;
 
 /// The most postings that one query returns when it reads the newest postings again.
@@ -44,37 +41,46 @@ const TAIL_PAGE: usize = 100_000;
 pub struct Verification {
     /// The number of postings that were summed.
     pub postings: u64,
-    /// The differences between the postings and the counters. `services::verify_ledger` adds those between
-    /// the postings and the funds of charges.
+    /// The differences between the postings and the counters, then those between the postings and the funds of
+    /// charges.
     pub differences: Vec<Difference>,
     /// True if postings kept arriving. Then their sums were compared with two reads of the counters as
     /// bounds, and the tranches were not compared.
     pub is_moving: bool,
-    /// The sums of the postings of each charge.
-    pub charges: BTreeMap<ChargeId, ChargeSums>,
 }
 
-/// The sums of one charge's postings: the money that refunds and MED cases took, in minor units.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct ChargeSums {
+/// The sums of the postings of charges.
+pub(crate) type SumsByCharge = BTreeMap<ChargeId, ChargeSums>;
+
+/// The sums of one charge's postings: the money that refunds and MED cases took, in minor units. The names in
+/// rows are short, because a row has the sums of thousands of charges.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub(crate) struct ChargeSums {
     /// The currency of the charge.
-    pub currency: Currency,
+    #[serde(rename = "c")]
+    pub(crate) currency: Currency,
     /// The amount of refunds in progress.
-    pub refunds_in_progress: MinorUnits,
+    #[serde(rename = "p", default, skip_serializing_if = "MinorUnits::is_zero")]
+    pub(crate) refunds_in_progress: MinorUnits,
     /// The amount of completed refunds.
-    pub refunded: MinorUnits,
+    #[serde(rename = "r", default, skip_serializing_if = "MinorUnits::is_zero")]
+    pub(crate) refunded: MinorUnits,
     /// The acquirer's fees returned by refunds in progress or completed.
-    pub acquirer_fee_returned: MinorUnits,
+    #[serde(rename = "a", default, skip_serializing_if = "MinorUnits::is_zero")]
+    pub(crate) acquirer_fee_returned: MinorUnits,
     /// The platform's fees returned by refunds in progress or completed.
-    pub platform_fee_returned: MinorUnits,
+    #[serde(rename = "f", default, skip_serializing_if = "MinorUnits::is_zero")]
+    pub(crate) platform_fee_returned: MinorUnits,
     /// The amount retained for MED cases.
-    pub med_held: MinorUnits,
+    #[serde(rename = "h", default, skip_serializing_if = "MinorUnits::is_zero")]
+    pub(crate) med_held: MinorUnits,
     /// The amount lost to MED cases.
-    pub med_lost: MinorUnits,
+    #[serde(rename = "l", default, skip_serializing_if = "MinorUnits::is_zero")]
+    pub(crate) med_lost: MinorUnits,
 }
 
 impl ChargeSums {
-    fn none(currency: Currency) -> Self {
+    pub(crate) fn none(currency: Currency) -> Self {
         Self {
             currency,
             refunds_in_progress: MinorUnits::ZERO,
@@ -84,6 +90,20 @@ impl ChargeSums {
             med_held: MinorUnits::ZERO,
             med_lost: MinorUnits::ZERO,
         }
+    }
+
+    pub(crate) fn are_zero(&self) -> bool {
+        *self == Self::none(self.currency)
+    }
+
+    /// Adds the sums of other postings of the charge.
+    pub(crate) fn add_sums(&mut self, other: &Self) -> Result<(), MoneyError> {
+        add_to_counter(&mut self.refunds_in_progress, other.refunds_in_progress)?;
+        add_to_counter(&mut self.refunded, other.refunded)?;
+        add_to_counter(&mut self.acquirer_fee_returned, other.acquirer_fee_returned)?;
+        add_to_counter(&mut self.platform_fee_returned, other.platform_fee_returned)?;
+        add_to_counter(&mut self.med_held, other.med_held)?;
+        add_to_counter(&mut self.med_lost, other.med_lost)
     }
 
     fn add(&mut self, posting: &Posting) -> Result<(), MoneyError> {
@@ -144,109 +164,173 @@ pub struct Difference {
     pub stored: i64,
 }
 
-/// Wallets and charges rebuilt from the postings alone.
-#[derive(Default)]
-struct Rebuilt {
+/// The sums of postings by wallet.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+pub(crate) struct PostingSums {
+    /// The number of postings.
+    pub(crate) count: u64,
     wallets: BTreeMap<Currency, Wallet>,
-    charges: BTreeMap<ChargeId, ChargeSums>,
-    /// The number of postings added.
-    count: u64,
-    /// The newest postings that were added, so that repeated reads do not add them twice.
-    recent: BTreeSet<PostingId>,
 }
 
-impl Rebuilt {
-    fn add(&mut self, item: Item, tail_from: Timestamp) -> Result<(), StoreError> {
-        let posting: Posting = from_item(item)?;
-        if posting.at >= tail_from && !self.recent.insert(posting.id) {
-            return Ok(());
-        }
+impl PostingSums {
+    /// Adds a posting to the sums of its wallet and of its charge.
+    fn add(&mut self, posting: &Posting, charges: &mut SumsByCharge) -> Result<(), MoneyError> {
         self.count = self.count.saturating_add(1);
         let currency = posting.currency;
         if let Some(charge) = posting.subject.charge {
-            self.charges.entry(charge).or_insert_with(|| ChargeSums::none(currency)).add(&posting)?;
+            charges.entry(charge).or_insert_with(|| ChargeSums::none(currency)).add(posting)?;
         }
-        self.wallets.entry(currency).or_insert_with(|| Wallet::empty(currency)).post(&posting)?;
-        Ok(())
+        self.wallet(currency).post(posting)
+    }
+
+    /// Returns the wallet of a currency. A wallet without postings counts as one of the ledger too.
+    fn wallet(&mut self, currency: Currency) -> &mut Wallet {
+        self.wallets.entry(currency).or_insert_with(|| Wallet::empty(currency))
     }
 }
 
-impl Wallets {
-    /// Verifies the ledgers of all currencies of a scope. `now` determines which postings are the newest.
-    /// Calls `progress` with the number of postings read so far.
-    ///
-    /// # Errors
-    ///
-    /// When the database does not answer, or a row can't be decoded.
-    pub async fn verify(
-        &self,
-        scope: &Scope,
-        now: Timestamp,
-        progress: &(dyn Fn(u64) + Sync),
-    ) -> Result<Verification, StoreError> {
-        let tail_from = now.plus_seconds(-TAIL_SECONDS).unwrap_or(Timestamp::MIN);
-        let mut posted = Rebuilt::default();
-        let mut after = None;
-        loop {
-            let (items, next) = self.store.page(&Posting::partition(scope), after).await?;
-            for item in items {
-                posted.add(item, tail_from)?;
-            }
-            progress(posted.count);
-            after = next;
-            if after.is_none() {
-                break;
-            }
-        }
-        let mut found = self.compare(scope, &mut posted, tail_from).await?;
-        for _recheck in 0..RECHECKS {
-            if found.differences.is_empty() {
-                break;
-            }
-            tokio::time::sleep(BEFORE_RECHECK).await;
-            found = self.compare(scope, &mut posted, tail_from).await?;
-        }
-        Ok(found)
+/// Returns the lowest id of the newest postings at a time. All postings with lower ids are written.
+pub(crate) fn newest_from(at: Timestamp) -> PostingId {
+    PostingId::first_at(at.plus_seconds(-TAIL_SECONDS).unwrap_or(Timestamp::MIN))
+}
+
+/// Returns the name of the range of postings that a sort key belongs to: the sort key without the id. The
+/// postings of a range are in the order of their ids.
+fn range_of(sort: &str) -> &str {
+    sort.rsplit_once('#').map_or(sort, |(range, _)| range)
+}
+
+/// The sums of the postings that were read in pages. The newest postings are left out.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct OlderPostings {
+    pub(crate) sums: PostingSums,
+    /// How far each range of postings was summed.
+    ends: BTreeMap<String, RangeEnd>,
+    /// The end of the ranges in which no posting was found.
+    default_end: PostingId,
+}
+
+/// How far a range of postings was summed.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+struct RangeEnd {
+    /// All postings with lower ids were summed, and no others.
+    below: PostingId,
+    /// Whether a posting beyond the end was found. Then the end does not move any more.
+    is_final: bool,
+}
+
+impl OlderPostings {
+    /// Returns the sums of no postings.
+    pub(crate) fn none(started_at: Timestamp) -> Self {
+        let default_end = newest_from(started_at);
+        Self { sums: PostingSums::default(), ends: BTreeMap::new(), default_end }
     }
 
-    async fn compare(
+    /// Adds a posting of a page that was read after `read_at`, unless it is one of the newest.
+    pub(crate) fn add(
+        &mut self,
+        posting: &Posting,
+        read_at: Timestamp,
+        charges: &mut SumsByCharge,
+    ) -> Result<(), MoneyError> {
+        let key = posting.key();
+        let end = self.ends.get(range_of(&key.sk)).filter(|end| end.is_final);
+        let below = end.map_or_else(|| newest_from(read_at), |end| end.below);
+        let is_older = posting.id < below;
+        self.ends.insert(range_of(&key.sk).to_owned(), RangeEnd { below, is_final: !is_older });
+        if is_older {
+            return self.sums.add(posting, charges);
+        }
+        // The comparison reads the newest postings of all wallets in the sums.
+        self.sums.wallet(posting.currency);
+        Ok(())
+    }
+
+    fn end_of(&self, sort: &str) -> PostingId {
+        self.ends.get(range_of(sort)).map_or(self.default_end, |end| end.below)
+    }
+}
+
+/// The sums of all postings of a ledger. The newest ones may be read repeatedly.
+pub(crate) struct AllPostings<'a> {
+    /// The sums of all postings.
+    pub(crate) sums: PostingSums,
+    /// The sums of the newest postings of each charge.
+    pub(crate) newest_of_charges: SumsByCharge,
+    older: &'a OlderPostings,
+    /// The newest postings that were added, so that repeated reads do not add them twice.
+    added: BTreeSet<PostingId>,
+}
+
+impl<'a> AllPostings<'a> {
+    /// Begins with the older postings.
+    pub(crate) fn new(older: &'a OlderPostings) -> Self {
+        let sums = older.sums.clone();
+        Self { sums, newest_of_charges: SumsByCharge::new(), older, added: BTreeSet::new() }
+    }
+}
+
+/// The result of one comparison of sums with counters.
+pub(crate) struct Comparison {
+    pub(crate) differences: Vec<Difference>,
+    pub(crate) is_moving: bool,
+}
+
+impl Wallets {
+    /// Reads a page of a scope's postings of all currencies. `after` is the sort key at which the previous page
+    /// ended. Returns the postings, and the sort key at which this page ended; `None`: it is the last one.
+    pub(crate) async fn postings(
         &self,
         scope: &Scope,
-        posted: &mut Rebuilt,
-        tail_from: Timestamp,
-    ) -> Result<Verification, StoreError> {
+        after: Option<&str>,
+        limit: i32,
+    ) -> Result<(Vec<Posting>, Option<String>), StoreError> {
+        let (items, next) = self.store.page(&Posting::partition(scope), after, limit).await?;
+        Ok((items.into_iter().map(from_item).collect::<Result<_, _>>()?, next))
+    }
+
+    /// Adds the newest postings, and compares the sums with the counters of all currencies of a scope.
+    pub(crate) async fn compare(
+        &self,
+        scope: &Scope,
+        posted: &mut AllPostings<'_>,
+    ) -> Result<Comparison, StoreError> {
         let mut before = self.for_scope(scope).await?;
         for _tail in 0..MAX_TAIL_READS {
-            self.add_tail(scope, &before, posted, tail_from).await?;
+            self.add_newest(scope, &before, posted).await?;
             let after = self.for_scope(scope).await?;
             if before == after {
-                return Ok(verification(&before, posted, &after)?);
+                return Ok(comparison(&before, &posted.sums, &after)?);
             }
             before = after;
         }
-        self.add_tail(scope, &before, posted, tail_from).await?;
+        self.add_newest(scope, &before, posted).await?;
         let after = self.for_scope(scope).await?;
-        Ok(verification(&before, posted, &after)?)
+        Ok(comparison(&before, &posted.sums, &after)?)
     }
 
-    /// Reads the newest postings again, and adds those that were not added before.
-    async fn add_tail(
+    /// Reads the newest postings, and adds those that were not added before.
+    async fn add_newest(
         &self,
         scope: &Scope,
         counted: &BTreeMap<Currency, Wallet>,
-        posted: &mut Rebuilt,
-        tail_from: Timestamp,
+        posted: &mut AllPostings<'_>,
     ) -> Result<(), StoreError> {
-        let (from, to) = (PostingId::first_at(tail_from), PostingId::last_at(Timestamp::MAX));
+        let (first, last) = (PostingId::first_at(Timestamp::MIN), PostingId::last_at(Timestamp::MAX));
         // A currency that has neither counters nor postings so far is not read.
-        let currencies: BTreeSet<Currency> = counted.keys().chain(posted.wallets.keys()).copied().collect();
+        let currencies: BTreeSet<Currency> =
+            counted.keys().chain(posted.sums.wallets.keys()).copied().collect();
         for currency in currencies {
             for sort in [Posting::wallet_sort, Posting::other_sort] {
-                let range = (sort(currency, from), sort(currency, to));
+                let from = posted.older.end_of(&sort(currency, first));
+                let range = (sort(currency, from), sort(currency, last));
                 let range = (range.0.as_str(), range.1.as_str());
                 let partition = Posting::partition(scope);
                 for item in self.store.range(&partition, range, Order::OldestFirst, TAIL_PAGE).await? {
-                    posted.add(item, tail_from)?;
+                    let posting: Posting = from_item(item)?;
+                    if posted.added.insert(posting.id) {
+                        posted.sums.add(&posting, &mut posted.newest_of_charges)?;
+                    }
                 }
             }
         }
@@ -254,11 +338,11 @@ impl Wallets {
     }
 }
 
-fn verification(
+fn comparison(
     before: &BTreeMap<Currency, Wallet>,
-    posted: &Rebuilt,
+    posted: &PostingSums,
     after: &BTreeMap<Currency, Wallet>,
-) -> Result<Verification, MoneyError> {
+) -> Result<Comparison, MoneyError> {
     let currencies: BTreeSet<Currency> = before.keys().chain(posted.wallets.keys()).copied().collect();
     let mut differences = Vec::new();
     for currency in currencies {
@@ -267,12 +351,7 @@ fn verification(
         };
         differences.extend(differences_of(&of(before), &of(&posted.wallets), &of(after))?);
     }
-    Ok(Verification {
-        postings: posted.count,
-        differences,
-        is_moving: before != after,
-        charges: posted.charges.clone(),
-    })
+    Ok(Comparison { differences, is_moving: before != after })
 }
 
 fn differences_of(before: &Wallet, posted: &Wallet, after: &Wallet) -> Result<Vec<Difference>, MoneyError> {

@@ -15,6 +15,7 @@ use local::stack::{Options, Stack};
 use serde_json::json;
 use shared::payout::Payouts;
 use shared::random;
+use shared::services::LedgerPass;
 use shared::webhook::delivery::Deliveries;
 
 use crate::bank_med::credit;
@@ -36,6 +37,7 @@ pub(super) async fn record() -> BTreeSet<Call> {
     Box::pin(emails(&service)).await;
     Box::pin(bank_notifications(&service)).await;
     Box::pin(due_rows(&service)).await;
+    Box::pin(verification(&service)).await;
     Box::pin(records_that_fail(&service)).await;
     Box::pin(due_rows_that_cannot_be_read(&service)).await;
     let mut calls = calls(&service.stack);
@@ -318,6 +320,18 @@ async fn due_rows(service: &Service) {
     deliveries.schedule_counting(&service.scope(), service.stack.clock.now()).await.unwrap();
     service.stack.clock.advance(300_000);
     run_scheduler(service).await;
+}
+
+/// Verifies the ledgers in short invocations, so that the progress and the sums of charges are stored.
+async fn verification(service: &Service) {
+    let scheduler = service.stack.functions.get("SchedulerFunction").unwrap().clone();
+    let is_finished = async || {
+        let pass = service.store().get::<LedgerPass>(&LedgerPass::row_key()).await.unwrap();
+        pass.is_some_and(|pass| pass.finished_at.is_some())
+    };
+    while !is_finished().await {
+        scheduler(json!({"task": "verify-ledgers", "steps": 1})).await.unwrap();
+    }
 }
 
 /// A record that can't be counted now is set aside. The scheduler starts its replay.
