@@ -76,7 +76,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
             stack.clock.now(),
         )?;
         let details = format!("{}: {} deliveries since {}", redrive.scope, deliveries.len(), since.to_iso());
-        let _inserted = stack.store.insert(&audit.with_details(details)).await?;
+        audit::append(&stack.store, &audit.with_details(details)).await?;
     }
     let bar = progress_bar(deliveries.len(), "deliveries")?;
     let (mut resent, mut refused): (usize, usize) = (0, 0);

@@ -59,7 +59,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
                             &*object.key,
                             stack.clock.now(),
                         )?;
-                        let _inserted = stack.store.insert(&audit).await?;
+                        audit::append(&stack.store, &audit).await?;
                     }
                     dispatcher.remove(object).await?;
                 }

@@ -5,6 +5,7 @@
 
 mod accounts;
 mod acquirer;
+mod audit;
 mod deliveries;
 mod doctor;
 mod enum_parser;
@@ -23,17 +24,14 @@ mod review;
 mod target;
 mod users;
 
-use shared::audit;
 use std::error::Error;
 use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
-use domain::audit::{Audit, Operator};
-use domain::ids::{AccountId, AuditId, Mode, Scope};
-use domain::source_address::SourceAddress;
-use domain::time::Timestamp;
+use domain::audit::Operator;
+use domain::ids::{AccountId, Mode, Scope};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
@@ -113,17 +111,11 @@ enum StackCommand {
     /// The exit code is 0 without differences and 1 with differences. It is 2 if nothing was compared, for
     /// example because the bank can't be read.
     Reconcile(reconcile::Arguments),
-    /// Print an account's audit rows, newest first, 100 at a time
+    /// Print an account's audit rows, the last written first, 100 at a time; or verify their hash chains
     ///
     /// There is a row for each change by an operator, for each change to API keys by a dashboard user, and
     /// for each change to money or webhooks by an API key.
-    Audit {
-        /// The account (acc_…)
-        account: AccountId,
-        /// Continue after this row, the last one of the previous page (aud_…)
-        #[arg(long)]
-        starting_after: Option<AuditId>,
-    },
+    Audit(audit::Arguments),
 }
 
 /// An account and a mode
@@ -246,45 +238,7 @@ async fn run_on(stack: &Stack, command: StackCommand) -> Result<CommandOutcome, 
             review::run(stack, command).await.map(|()| CommandOutcome::Succeeded)
         }
         StackCommand::Reconcile(arguments) => reconcile::run(stack, arguments).await,
-        StackCommand::Audit { account, starting_after } => {
-            let account = stack.existing_account(&account).await?.id;
-            let (rows, has_more) = audit::page(&stack.store, &account, starting_after).await?;
-            for row in &rows {
-                print_json(&AuditView::new(row))?;
-            }
-            if let Some(last) = rows.last().filter(|_| has_more) {
-                writeln!(std::io::stderr(), "more rows follow: --starting-after {}", last.id)?;
-            }
-            Ok(CommandOutcome::Succeeded)
-        }
-    }
-}
-
-/// The printed form of an audit row.
-#[derive(Serialize)]
-struct AuditView<'a> {
-    id: AuditId,
-    at: Timestamp,
-    actor: &'a str,
-    source: SourceAddress,
-    action: &'a str,
-    subject: &'a str,
-    details: Option<&'a str>,
-    reason: &'a str,
-}
-
-impl<'a> AuditView<'a> {
-    fn new(row: &'a Audit) -> Self {
-        Self {
-            id: row.id,
-            at: row.at,
-            actor: &row.actor,
-            source: row.source,
-            action: &row.action,
-            subject: &row.subject,
-            details: row.details.as_deref(),
-            reason: &row.reason,
-        }
+        StackCommand::Audit(arguments) => audit::run(stack, arguments).await,
     }
 }
 

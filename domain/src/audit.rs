@@ -3,11 +3,15 @@
 //! Actions of operators, and actions of users on API keys, write their audit row in the same transaction as
 //! the change. For actions of an API key that concern money or security, the event dispatcher derives the
 //! audit row from the changed row, which stores the [`Actor`].
+//!
+//! The rows of an account form a hash chain ([`chain`]).
+
+pub mod chain;
 
 use serde::{Deserialize, Serialize};
 
+use self::chain::Link;
 use crate::ids::{AccountId, ApiKeyId, AuditId, Fingerprint, Scope};
-use crate::row::{Key, Row};
 use crate::source_address::SourceAddress;
 use crate::time::Timestamp;
 
@@ -36,7 +40,8 @@ pub struct Actor {
     pub version: u64,
 }
 
-/// An audit row. It never expires.
+/// An audit row. It never expires. It is not a [`Row`](crate::row::Row), so that it can't be inserted or
+/// replaced like other rows: it can only be appended to its account's chain.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Audit {
     /// `aud_…`. Ids sort by time.
@@ -61,6 +66,10 @@ pub struct Audit {
     /// The time of the action.
     #[serde(with = "domain::time::millis")]
     pub at: Timestamp,
+    /// The row's place in the account's chain. `None`: the row is not stored yet, or an earlier version of
+    /// the service stored it.
+    #[serde(flatten)]
+    pub link: Option<Link>,
 }
 
 impl Audit {
@@ -82,6 +91,7 @@ impl Audit {
             reason: operator.reason.clone(),
             details: None,
             at,
+            link: None,
         }
     }
 
@@ -104,6 +114,7 @@ impl Audit {
             reason: BY_API_KEY.to_owned(),
             details: Some(format!("{} {details}", scope.mode)),
             at,
+            link: None,
         }
     }
 
@@ -117,10 +128,4 @@ impl Audit {
 /// Returns the partition key of an account's audit rows.
 pub fn partition(account: &AccountId) -> String {
     format!("audit#{account}")
-}
-
-impl Row for Audit {
-    fn key(&self) -> Key {
-        Key { pk: partition(&self.account), sk: self.id.to_string() }
-    }
 }

@@ -1,14 +1,39 @@
-//! Creates the audit rows of operators' actions, and reads an account's audit rows.
+//! Creates the audit rows of operators' actions, appends derived audit rows, and reads and verifies an
+//! account's audit rows.
+//!
+//! The rows of an account are a hash chain ([`domain::audit::chain`]), in the order in which they were
+//! written.
 
+use std::collections::HashSet;
+
+use domain::audit::chain::{self, Attributes, ChainCheck, ChainReport, Head};
 use domain::audit::{Audit, Operator, partition};
 use domain::ids::{AccountId, AuditId};
+use domain::row::Key;
 use domain::time::Timestamp;
 
 use crate::random::{self, RandomError};
-use crate::store::{Order, Store, StoreError, from_item};
+use crate::store::{Item, Order, PageError, Store, StoreError, Write, from_item, head_of, text};
 
 /// The number of audit rows in a page.
 const PAGE: usize = 100;
+
+/// The number of rows that the first query of [`NewestFirst`] reads. Usually they suffice.
+const FIRST_READ: usize = 10;
+
+/// The most rows that one query of [`NewestFirst`] reads.
+const LARGEST_READ: usize = 1_000;
+
+/// The maximum difference between the clocks of two machines, in milliseconds.
+const MAX_CLOCK_SKEW_MS: i64 = 60_000;
+
+/// The most rows that are appended one by one, at one write unit each. More rows are appended in
+/// transactions, at two write units each: one request then extends the chain by many rows, so that callers
+/// who append to the same chain seldom conflict.
+const MAX_SINGLE_APPENDS: usize = 4;
+
+/// The most rows that a transaction appends.
+const ROWS_A_TRANSACTION: usize = 50;
 
 /// Creates the audit row of an operator's action. The row's id consists of the time and 80 random bits.
 pub fn by_operator(
@@ -22,22 +47,194 @@ pub fn by_operator(
     Ok(Audit::by_operator(operator, account, (id, at), action, subject))
 }
 
-/// Reads a page of an account's audit rows, newest first. The page begins with the row before `before`, or
-/// with the newest row if `before` is `None`. Also returns whether there are older rows.
+/// Appends the audit row of an action that has no change of a row, or whose change is not in one transaction.
+pub async fn append(store: &Store, audit: &Audit) -> Result<(), StoreError> {
+    // A commit of only an audit row ends without a conflict.
+    let _done = store.commit(vec![Write::audit(audit)]).await?;
+    Ok(())
+}
+
+/// Appends audit rows of one account whose ids are derived from the changes, unless the chain has them
+/// already. Repeated calls therefore append each row once.
+///
+/// A row can't have been written before its action. So all rows that were written since the oldest of these
+/// actions are read, and those that are found are not appended again. A concurrent call can't append one of
+/// them in between: it would take the next place in the chain, and then this call reads again.
+///
+/// # Errors
+///
+/// [`StoreError::Unavailable`] when the database does not answer, or other callers keep extending the chain.
+/// Some of the rows may have been appended.
+pub async fn append_derived(
+    store: &Store,
+    account: &AccountId,
+    audits: &[Audit],
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    let Some(oldest) = audits.iter().map(|audit| audit.at).min() else { return Ok(()) };
+    let mut audits: Vec<&Audit> = audits.iter().collect();
+    audits.sort_by_key(|audit| audit.id);
+    audits.dedup_by_key(|audit| audit.id);
+    let mut update = store.start_update("the audit rows of an account");
+    'attempts: loop {
+        update.next_attempt().await?;
+        let (mut head, ids) = rows_written_since(store, account, oldest).await?;
+        let missing: Vec<&Audit> = audits.iter().copied().filter(|audit| !ids.contains(&audit.id)).collect();
+        let at_once = if missing.len() > MAX_SINGLE_APPENDS { ROWS_A_TRANSACTION } else { 1 };
+        for rows in missing.chunks(at_once) {
+            match store.append_after(&head, rows, now).await? {
+                Some(next) => head = next,
+                None => continue 'attempts,
+            }
+        }
+        return Ok(());
+    }
+}
+
+/// Reads the head of an account's chain, and the ids of the rows that may have been written since an action.
+async fn rows_written_since(
+    store: &Store,
+    account: &AccountId,
+    action_at: Timestamp,
+) -> Result<(Head, HashSet<AuditId>), StoreError> {
+    let mut reader = NewestFirst::new(store, account);
+    let (mut head, mut ids) = (None, HashSet::new());
+    while let Some(items) = reader.read().await? {
+        for item in &items {
+            head.get_or_insert_with(|| head_of(account, item));
+            if is_written_before(item, action_at) {
+                return Ok((head.unwrap_or_else(|| Head::of_empty_chain(account)), ids));
+            }
+            ids.extend(text(item, "id").and_then(|id| id.parse::<AuditId>().ok()));
+        }
+    }
+    Ok((head.unwrap_or_else(|| Head::of_empty_chain(account)), ids))
+}
+
+/// Whether a row was written so long before an action that it can't be the action's row.
+fn is_written_before(item: &Item, action_at: Timestamp) -> bool {
+    // Rows of earlier versions have no `written_at`. The dispatcher wrote them some moments after `at`.
+    let number = |name: &str| item.get(name)?.as_n().ok()?.parse::<i64>().ok();
+    let written_at = number("written_at").or_else(|| number("at"));
+    written_at.is_some_and(|ms| ms < action_at.millis().saturating_sub(MAX_CLOCK_SKEW_MS))
+}
+
+/// Reads a page of an account's audit rows, the last written first. The page begins with the row before
+/// `before`, or with the newest row if `before` is `None`. Also returns whether there are older rows.
+///
+/// # Errors
+///
+/// [`PageError::UnknownCursor`] when the account has no row with the id `before`.
 pub async fn page(
     store: &Store,
     account: &AccountId,
     before: Option<AuditId>,
-) -> Result<(Vec<Audit>, bool), StoreError> {
-    let to = before.map_or_else(|| "aud_~".to_owned(), |before| before.to_string());
+) -> Result<(Vec<Audit>, bool), PageError> {
+    let (from, to) = chain::ALL_SORT_KEYS;
+    let to = match before {
+        None => to.to_owned(),
+        Some(id) => sort_key_of(store, account, id)
+            .await?
+            .ok_or(PageError::UnknownCursor("an audit row of this account"))?,
+    };
     // Reads two more rows than a page has. One of them shows that there are older rows. The other may be the
     // row `before`, because the range includes it.
     let most = PAGE.saturating_add(2);
-    let items = store.range(&partition(account), ("aud_", &to), Order::NewestFirst, most).await?;
+    let items = store.range(&partition(account), (from, &to), Order::NewestFirst, most).await?;
     let rows: Result<Vec<Audit>, StoreError> = items.into_iter().map(from_item).collect();
     let mut rows = rows?;
     rows.retain(|row| Some(row.id) != before);
     let has_more = rows.len() > PAGE;
     rows.truncate(PAGE);
     Ok((rows, has_more))
+}
+
+/// Returns the sort key of the audit row with this id. Reads all rows that are newer.
+async fn sort_key_of(store: &Store, account: &AccountId, id: AuditId) -> Result<Option<String>, StoreError> {
+    let action_at = id.timestamp().unwrap_or(Timestamp::MIN);
+    let text_of_id = id.to_string();
+    let mut reader = NewestFirst::new(store, account);
+    'pages: while let Some(items) = reader.read().await? {
+        for item in &items {
+            if text(item, "id").as_ref() == Some(&text_of_id) {
+                return Ok(text(item, "sk"));
+            }
+            // In the chain, an action's row can't be before this row. The rows before the chain are sorted by
+            // id, which is their sort key.
+            if is_written_before(item, action_at) {
+                break 'pages;
+            }
+        }
+    }
+    let outside = Key { pk: partition(account), sk: text_of_id };
+    Ok(store.get_item(&outside).await?.map(|_found| outside.sk))
+}
+
+/// The number of rows that a query of [`verify`] reads: about 1 MB, the most that DynamoDB returns.
+const ROWS_PER_QUERY: i32 = 1_500;
+
+/// Verifies the chain of an account's audit rows. `expected`: the head of an earlier verification, which the
+/// chain must still contain. Without it, the removal of the newest rows is not found.
+///
+/// # Errors
+///
+/// [`StoreError::Unavailable`] when the database does not answer, or a newer version of the service wrote a
+/// row in a format that this version can't read.
+pub async fn verify(
+    store: &Store,
+    account: &AccountId,
+    expected: Option<Head>,
+) -> Result<ChainReport, StoreError> {
+    let mut check = ChainCheck::new(*account, expected);
+    let mut after: Option<String> = None;
+    loop {
+        let (items, next) = store.page(&partition(account), after.as_deref(), ROWS_PER_QUERY).await?;
+        for item in items {
+            let sort_key = text(&item, "sk").unwrap_or_default();
+            match from_item::<Attributes>(item) {
+                Ok(attributes) => check.add(&sort_key, &attributes),
+                Err(StoreError::Corrupt(reason)) => check.add_malformed(&sort_key, reason),
+                Err(error) => return Err(error),
+            }
+        }
+        after = next;
+        if after.is_none() {
+            return Ok(check.finish());
+        }
+    }
+}
+
+/// Reads an account's audit rows from the newest to the oldest, with queries that grow.
+struct NewestFirst<'a> {
+    store: &'a Store,
+    partition: String,
+    /// The sort key of the last row that was read. The next query begins with it, because a range includes
+    /// its ends.
+    to: String,
+    limit: usize,
+    has_more: bool,
+}
+
+impl<'a> NewestFirst<'a> {
+    fn new(store: &'a Store, account: &AccountId) -> Self {
+        let (_, to) = chain::ALL_SORT_KEYS;
+        let (partition, to) = (partition(account), to.to_owned());
+        Self { store, partition, to, limit: FIRST_READ, has_more: true }
+    }
+
+    /// Reads further rows. `None`: there are none.
+    async fn read(&mut self) -> Result<Option<Vec<Item>>, StoreError> {
+        if !self.has_more {
+            return Ok(None);
+        }
+        let range = (chain::ALL_SORT_KEYS.0, self.to.as_str());
+        let mut items = self.store.range(&self.partition, range, Order::NewestFirst, self.limit).await?;
+        self.has_more = items.len() >= self.limit;
+        self.limit = self.limit.saturating_mul(4).min(LARGEST_READ);
+        items.retain(|item| text(item, "sk").as_ref() != Some(&self.to));
+        if let Some(sort_key) = items.last().and_then(|item| text(item, "sk")) {
+            self.to = sort_key;
+        }
+        Ok(Some(items))
+    }
 }

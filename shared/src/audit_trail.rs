@@ -1,17 +1,17 @@
-//! Derives audit rows from changed rows, for the actions of API keys that concern money or security. This
-//! module does no I/O.
+//! Derives audit rows from changed rows, for the actions of API keys that concern money or security, and for
+//! endpoints that the service switches off. This module does no I/O.
 //!
 //! A changed row contains the [`Actor`] of the change, so that no second write is needed to store the actor.
-//! The event dispatcher later derives the audit row from the row before and after the change. It writes the
+//! The event dispatcher later derives the audit row from the row before and after the change. It appends the
 //! audit row outside the change's transaction, at a cost of one write unit. The audit row's id is derived
-//! from the changed row and its version, so a repeated stream record writes no second audit row. Older rows
-//! without an actor have no audit rows.
+//! from the changed row and its version, so a repeated stream record appends no second audit row
+//! ([`crate::audit::append_derived`]). Older rows without an actor have no audit rows.
 //!
 //! An audit row contains the object's id, amount and currency, and the names of an endpoint's changed fields.
 //! It never contains a secret or a text of the merchant. The Pix key to which a refund is sent is masked. A
 //! URL is reduced to scheme, host and port, because its path and query may contain a secret.
 
-use domain::audit::{Actor, Audit};
+use domain::audit::{Actor, Audit, Operator};
 use domain::charge::{Charge, TransactionStatus};
 use domain::ids::{AuditId, Scope};
 use domain::med::{CaseStatus, MedCase};
@@ -22,6 +22,9 @@ use domain::time::Timestamp;
 use domain::webhook::event_type::EventType;
 
 use crate::webhook::endpoint::{Endpoint, server_of};
+
+/// The actor in the audit when the service switches an endpoint off.
+const WORKER: &str = "webhook-worker";
 
 /// A new version of a row, with the actor that the row contains.
 struct Change<'a> {
@@ -45,9 +48,14 @@ impl<'a> Change<'a> {
         details: impl FnOnce() -> String,
     ) -> Option<Audit> {
         let actor = self.actor.filter(|actor| actor.version == self.version)?;
-        let id = AuditId::derive(self.at, &self.row.joined(), self.version);
+        let id = self.audit_id();
         let key = (&actor.fingerprint, actor.source);
         Some(Audit::by_key(key, self.scope, (id, self.at), action, subject.to_string(), &details()))
+    }
+
+    /// Derives the audit row's id. A version of a row has at most one audit row.
+    fn audit_id(&self) -> AuditId {
+        AuditId::derive(self.at, &self.row.joined(), self.version)
     }
 }
 
@@ -87,9 +95,17 @@ pub fn for_case(new: &MedCase) -> Option<Audit> {
 }
 
 /// Derives the audit row for a webhook endpoint that an API key registers or changes, or whose secret it
-/// rotates.
+/// rotates, or that the service switches off.
 pub fn for_endpoint(old: Option<&Endpoint>, new: &Endpoint) -> Option<Audit> {
     let change = Change::of(new, new.scope, (new.version, new.updated_at), new.actor.as_ref());
+    let disabled_before = old.and_then(|endpoint| endpoint.disabled.as_ref());
+    if let Some(disabled) = new.disabled.as_ref().filter(|now| Some(*now) != disabled_before) {
+        let worker = Operator { actor: WORKER.to_owned(), reason: disabled.reason.clone() };
+        let id = (change.audit_id(), disabled.at);
+        let (account, subject) = (new.scope.account, new.id.to_string());
+        let audit = Audit::by_operator(&worker, account, id, "webhook-endpoint.disable", subject);
+        return Some(audit.with_details(new.scope.mode.to_string()));
+    }
     match old {
         None => change.audit_row("webhook-endpoint.register", &new.id, || described(new)),
         Some(old) if old.secret_version != new.secret_version => {
@@ -146,8 +162,8 @@ mod tests {
     use crate::charge::testing::{at, paid, waiting};
     use crate::http::json::testing::object;
     use crate::refund::NewRefund;
-    use crate::webhook::endpoint::EndpointStatus;
     use crate::webhook::endpoint::testing::endpoint;
+    use crate::webhook::endpoint::{Disabled, EndpointStatus};
     use domain::account::AccountSettings;
     use domain::audit::BY_API_KEY;
     use domain::charge::StoredCharge;
@@ -294,6 +310,23 @@ mod tests {
         // The webhook worker stores a failure in the row. The row's actor is still that of an earlier change.
         let failing = Endpoint { version: 2, failing_since: Some(at(20)), ..old.clone() };
         assert_eq!(for_endpoint(Some(&old), &failing), None);
+    }
+
+    #[test]
+    fn an_endpoint_that_the_service_switches_off_has_an_audit_row_of_the_worker() {
+        let old = Endpoint { actor: Some(caller().actor(1)), ..endpoint() };
+        let disabled = Some(Disabled { at: at(20), reason: "answered 500".to_owned() });
+        let status = EndpointStatus::Inactive;
+        let off = Endpoint { status, disabled, updated_at: at(20), version: 2, ..old.clone() };
+        let audit = for_endpoint(Some(&old), &off).unwrap();
+        assert_eq!(Some(&audit), for_endpoint(Some(&old), &off).as_ref());
+        assert_eq!((audit.actor.as_str(), audit.reason.as_str()), ("webhook-worker", "answered 500"));
+        assert_eq!((audit.action.as_str(), audit.at), ("webhook-endpoint.disable", at(20)));
+        assert_eq!((audit.subject, audit.details.as_deref()), (off.id.to_string(), Some("test")));
+        // A later change by the merchant has a row of its own.
+        let events = vec![EventType::ChargeFailed];
+        let changed = Endpoint { events, version: 3, actor: Some(caller().actor(3)), ..off.clone() };
+        assert_eq!(for_endpoint(Some(&off), &changed).unwrap().action, "webhook-endpoint.change");
     }
 
     #[test]

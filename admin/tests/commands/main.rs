@@ -9,6 +9,7 @@
 )]
 
 mod acquirers;
+mod audit;
 mod doctor;
 mod live_payments;
 mod med_notices;

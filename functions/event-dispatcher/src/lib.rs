@@ -31,7 +31,7 @@ use aws_lambda_events::streams::{DynamoDbBatchItemFailure, DynamoDbEventResponse
 use domain::acquirer::ReportedPix;
 use domain::audit::Audit;
 use domain::charge::{Charge, IncomingPayment, StoredCharge, TransactionStatus};
-use domain::ids::{ResendId, Scope};
+use domain::ids::{AccountId, ResendId, Scope};
 use domain::med::MedCase;
 use domain::payout::Payout;
 use domain::refund::Refund;
@@ -40,7 +40,6 @@ use domain::rollup::{RollupChange, rollup_change};
 use domain::row::{Key, Row as _};
 use shared::WorkError;
 use shared::acquirer::{AcquirerMessage, AcquirerQueue};
-use shared::audit_trail;
 use shared::clock::Clock;
 use shared::config::{ConfigError, PublicUrls, required};
 use shared::email::{Email, EmailQueue};
@@ -52,6 +51,7 @@ use shared::webhook::endpoint::{Endpoint, Endpoints};
 use shared::webhook::event::Event;
 use shared::webhook::queue::{DeliveryMessage, DeliveryQueue};
 use shared::webhook::resend::Resend;
+use shared::{audit, audit_trail};
 use tokio::sync::{Mutex, OnceCell, Semaphore};
 use tokio::task::JoinSet;
 use tracing::{Instrument, field};
@@ -59,8 +59,8 @@ use tracing::{Instrument, field};
 use self::figures::Figure;
 use self::quarantine::Cause;
 
-/// The most changes of a batch that are published concurrently, and the most audit rows that are written
-/// concurrently.
+/// The most changes of a batch that are published concurrently, and the most accounts whose audit rows are
+/// appended concurrently.
 const CONCURRENT_CHANGES: usize = 16;
 
 /// The most steps of abandonments in a batch. Each step cancels up to a thousand deliveries, and delays the
@@ -116,7 +116,7 @@ struct StreamActions {
     acquirer: Option<AcquirerMessage>,
     /// The email to the account's contact.
     email: Option<Email>,
-    /// The audit row of an API key's action.
+    /// The audit row of an API key's action, or of an endpoint that was switched off.
     audit: Option<Box<Audit>>,
     /// The abandonment whose next step must run.
     abandonment: Option<Box<Abandonment>>,
@@ -148,8 +148,8 @@ impl Dispatcher {
         })
     }
 
-    /// Processes the records of a batch concurrently. Their order does not matter, because the keys of all
-    /// rows are derived from the changes.
+    /// Processes the records of a batch concurrently. Their order does not matter, because the keys or ids of
+    /// all rows are derived from the changes.
     ///
     /// A record that is set aside counts as done. Returns the first record that must be retried. Lambda then
     /// passes on the batch again from that record.
@@ -314,23 +314,30 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// Inserts audit rows, unless they exist, some of them concurrently. Returns those that failed.
+    /// Appends audit rows, unless they exist, those of some accounts concurrently. Returns those that failed.
     async fn record_all(&self, audits: Vec<(String, Audit)>) -> Vec<Failure> {
+        let mut by_account: HashMap<AccountId, (Vec<String>, Vec<Audit>)> = HashMap::new();
+        for (sequence_number, audit) in audits {
+            let (numbers, rows) = by_account.entry(audit.account).or_default();
+            numbers.push(sequence_number);
+            rows.push(audit);
+        }
         let slots = Arc::new(Semaphore::new(CONCURRENT_CHANGES));
         let mut work = JoinSet::new();
-        for (sequence_number, audit) in audits {
-            let (store, slots) = (self.store.clone(), Arc::clone(&slots));
+        for (account, (numbers, rows)) in by_account {
+            let (store, now, slots) = (self.store.clone(), self.clock.now(), Arc::clone(&slots));
             let record = async move {
                 let _slot = slots.acquire().await;
-                (sequence_number, store.insert(&audit).await)
+                (account, numbers, audit::append_derived(&store, &account, &rows, now).await)
             };
             work.spawn(record.in_current_span());
         }
         let mut failed = Vec::new();
-        for (sequence_number, written) in work.join_all().await {
+        for (account, numbers, written) in work.join_all().await {
             if let Err(error) = written {
-                tracing::error!(sequence_number, %error, "can't write an audit row");
-                failed.push((sequence_number, Cause::from(&error)));
+                tracing::error!(%account, %error, "can't append the audit rows of an account");
+                let cause = Cause::from(&error);
+                failed.extend(numbers.into_iter().map(|number| (number, cause)));
             }
         }
         failed

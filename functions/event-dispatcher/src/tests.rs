@@ -317,7 +317,7 @@ fn the_end_of_a_med_case_is_neither_published_nor_mailed_where_outcome_notices_a
 }
 
 #[test]
-fn an_endpoint_is_audited_when_an_api_key_changes_it_and_mailed_when_it_is_switched_off() {
+fn an_endpoint_is_audited_when_an_api_key_changes_it_and_when_it_is_switched_off() {
     let registered = Endpoint { actor: Some(by_key(1)), ..endpoint() };
     insta::assert_snapshot!(actions(&insert(&registered)), @"audit webhook-endpoint.register wh_01m7yzmhg00w3ge1r70w3ge1r7");
     let failing = Endpoint { failing_since: Some(at(60)), version: 2, ..registered.clone() };
@@ -325,7 +325,10 @@ fn an_endpoint_is_audited_when_an_api_key_changes_it_and_mailed_when_it_is_switc
     let disabled = Some(Disabled { at: at(90), reason: "answered 500".to_owned() });
     let status = EndpointStatus::Inactive;
     let off = Endpoint { status, disabled, updated_at: at(90), version: 3, ..failing.clone() };
-    insta::assert_snapshot!(actions(&modify(&failing, &off)), @r#"mail {"scope":"acc_0w3ge1r70w3ge1r7:test","about":{"endpoint_disabled":"wh_01m7yzmhg00w3ge1r70w3ge1r7"},"version":3,"at":"2026-11-21T12:01:30.000Z"}"#);
+    insta::assert_snapshot!(actions(&modify(&failing, &off)), @r#"
+    mail {"scope":"acc_0w3ge1r70w3ge1r7:test","about":{"endpoint_disabled":"wh_01m7yzmhg00w3ge1r70w3ge1r7"},"version":3,"at":"2026-11-21T12:01:30.000Z"}
+    audit webhook-endpoint.disable wh_01m7yzmhg00w3ge1r70w3ge1r7
+    "#);
 }
 
 #[test]

@@ -308,7 +308,7 @@ async fn a_refund_stays_within_its_write_units_from_the_request_to_its_completio
         service.stack.clock.advance(3_000);
         let (_, ended) = cost(&service, run_acquirer_worker(&service.stack, &refund)).await;
         dispatch(&service.stack).await;
-        let audit = service.rows(&format!("audit#{}", service.scope().account), "aud_").await;
+        let audit = service.rows(&format!("audit#{}", service.scope().account), "seq_").await;
         let audit: Vec<usize> =
             audit.iter().filter(|row| row.contains_key("source")).map(size_of_item).collect();
         // The budget covers the requests of the route and the worker, and the refund's audit row. It does not

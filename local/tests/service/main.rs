@@ -18,6 +18,7 @@ mod abandonment;
 mod alarms;
 mod api_keys;
 mod audit;
+mod audit_chain;
 mod auth;
 mod bank;
 mod bank_books;

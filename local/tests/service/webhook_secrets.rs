@@ -189,7 +189,7 @@ async fn secrets_of_an_earlier_version_sign_until_they_are_rotated() {
     }
     let rows = all_rows(&service.store()).await;
     assert!(!rows.contains(secret(&endpoint)) && !rows.contains(secret(&former)));
-    let audit = service.rows(&format!("audit#{}", scope.account), "aud_").await;
+    let audit = service.rows(&format!("audit#{}", scope.account), "seq_").await;
     let rotations = audit.iter().filter(|row| row["action"].as_s().unwrap().ends_with("rotate-secret"));
     assert_eq!(rotations.count(), 1);
 

@@ -68,7 +68,7 @@ impl Accounts {
             serde_json::to_string(&account.settings)?,
             serde_json::to_string(&account.contact)?
         ));
-        match self.store.commit(vec![Write::insert(&account)?, Write::insert(&audit)?]).await? {
+        match self.store.commit(vec![Write::insert(&account)?, Write::audit(&audit)]).await? {
             CommitOutcome::Done => Ok(account),
             CommitOutcome::Conflict { .. } => {
                 Err(StoreError::Unavailable("the new account's random id is already in use".to_owned())
@@ -163,7 +163,7 @@ impl Accounts {
             let details =
                 format!("{} became {}", serde_json::to_string(&before)?, serde_json::to_string(part)?);
             let audit = audit::by_operator(operator, *id, action, id.to_string(), now)?.with_details(details);
-            let writes = vec![Write::replace(&next, account.version)?, Write::insert(&audit)?];
+            let writes = vec![Write::replace(&next, account.version)?, Write::audit(&audit)];
             Ok(Plan::Commit(writes, next))
         };
         self.store.update("an account", &Account::key_of(id), plan).await

@@ -185,7 +185,7 @@ impl Users {
     pub async fn add(&self, user: &User, operator: &Operator, now: Timestamp) -> Result<(), UserError> {
         let audit = audit::by_operator(operator, user.account, "user.add", user.id.to_string(), now)?;
         let audit = audit.with_details(format!("{} as {}", user.email, user.role.as_str()));
-        let writes = vec![Write::insert(user)?, Write::insert(&audit)?];
+        let writes = vec![Write::insert(user)?, Write::audit(&audit)];
         match self.store.commit(writes).await? {
             CommitOutcome::Done => Ok(()),
             CommitOutcome::Conflict { .. } => Err(UserError::EmailTaken),
@@ -228,7 +228,7 @@ impl Users {
             };
             let audit = audit::by_operator(operator, *account, action, id.to_string(), now)?;
             let audit = audit.with_details(format!("{} {details}", user.email).trim_end().to_owned());
-            Ok(Plan::Commit(vec![write, Write::insert(&audit)?], next))
+            Ok(Plan::Commit(vec![write, Write::audit(&audit)], next))
         };
         self.store.update("a user", &User::key_of(&id), plan).await
     }

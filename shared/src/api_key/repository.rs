@@ -134,7 +134,7 @@ impl ApiKeys {
             let writes = vec![
                 Write::insert_into(&self.table, item(&issued.key)?),
                 Write::check(Account::key_of(&account.id), account.version),
-                Write::insert(&audit.with_details(described(&issued.key)))?,
+                Write::audit(&audit.with_details(described(&issued.key))),
             ];
             if update.commit(writes).await? {
                 return Ok(issued);
@@ -177,7 +177,7 @@ impl ApiKeys {
                 Write::remove_from(&self.table, key_of(&old.fingerprint)),
                 Write::insert_into(&self.table, item(&issued.key)?),
                 Write::check(Account::key_of(&account.id), account.version),
-                Write::insert(&audit.with_details(details))?,
+                Write::audit(&audit.with_details(details)),
             ];
             if update.commit(writes).await? {
                 return Ok(issued);
@@ -202,7 +202,7 @@ impl ApiKeys {
         let audit = audit::by_operator(operator, *account, "api-key.revoke", key.fingerprint.as_str(), now)?;
         let writes = vec![
             Write::remove_from(&self.table, key_of(&key.fingerprint)),
-            Write::insert(&audit.with_details(described(&key)))?,
+            Write::audit(&audit.with_details(described(&key))),
         ];
         match self.store.commit(writes).await? {
             CommitOutcome::Done => Ok(key),

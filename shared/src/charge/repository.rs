@@ -175,7 +175,7 @@ impl Charges {
                 outcome => WritePlan::from_outcome(with_actor(by.caller(), outcome), &current)?,
             };
             planned.writes.extend(self.slot_release_writes(&current, &planned.next, now).await?);
-            planned.writes.extend(by.audit().map(Write::insert).transpose()?);
+            planned.writes.extend(by.audit().map(Write::audit));
             payment_insert = planned.payment_insert;
             if update.commit(planned.writes).await? {
                 return Ok(planned.next);

@@ -142,8 +142,7 @@ impl MedCases {
             let case = Box::pin(self.apply_notice(&notice, charge, now)).await?;
             let audit = audit::by_operator(by, *account, "med.retry-notice", notice_id, now)?;
             let audit = audit.with_details(case.to_string());
-            let writes =
-                vec![Write::replace(&notice.processed(case), notice.version)?, Write::insert(&audit)?];
+            let writes = vec![Write::replace(&notice.processed(case), notice.version)?, Write::audit(&audit)];
             if update.commit(writes).await? {
                 return Ok(case);
             }
@@ -180,7 +179,7 @@ impl MedCases {
             let next = notice.dismissed(now);
             let audit = audit::by_operator(by, *account, "med.dismiss-notice", notice_id, now)?;
             let audit = audit.with_details(notice.end_to_end_id.to_string());
-            if update.commit(vec![Write::replace(&next, notice.version)?, Write::insert(&audit)?]).await? {
+            if update.commit(vec![Write::replace(&next, notice.version)?, Write::audit(&audit)]).await? {
                 return Ok(next);
             }
         }

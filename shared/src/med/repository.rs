@@ -194,8 +194,8 @@ pub(super) fn replacement_writes(
     case: &MedCase,
     audit: Option<&Audit>,
 ) -> Result<Vec<Write>, StoreError> {
-    let audit = audit.map(Write::insert).transpose()?;
-    Ok(std::iter::once(Write::replace(next, case.version)?).chain(audit).collect())
+    let replace = Write::replace(next, case.version)?;
+    Ok(std::iter::once(replace).chain(audit.map(Write::audit)).collect())
 }
 
 /// Builds the audit row of an operator's action on a case. `None` without an operator.

@@ -96,7 +96,7 @@ impl Payouts {
             if !id.is_of_late(now) {
                 return Err(PayoutError::IdNotRecent);
             }
-            let change = vec![Write::insert(&payout)?, Write::insert(&audit)?];
+            let change = vec![Write::insert(&payout)?, Write::audit(&audit)];
             match wallets.plan_debit(&mut update, &mut credits, &posting, change).await? {
                 DebitPlan::Writes(writes) => {
                     if update.commit(writes).await? {
@@ -130,7 +130,7 @@ impl Payouts {
             };
             let (posting, action) = posting_and_action(&next);
             let audit = audit::by_operator(operator, next.scope.account, action, id.to_string(), now)?;
-            let mut writes = vec![Write::replace(&next, payout.version)?, Write::insert(&audit)?];
+            let mut writes = vec![Write::replace(&next, payout.version)?, Write::audit(&audit)];
             writes.extend(counters::posting_writes(&posting, DebitCheck::Unchecked)?);
             Ok(Plan::Commit(writes, next))
         };

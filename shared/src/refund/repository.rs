@@ -234,7 +234,7 @@ impl Refunds {
             let mut writes = vec![
                 Write::replace(&step.charge, charge.version)?,
                 Write::insert(&step.refund)?,
-                Write::insert(&audit)?,
+                Write::audit(&audit),
             ];
             writes.extend(counters::posting_writes(&step.posting, DebitCheck::Unchecked)?);
             if update.commit(writes).await? {

@@ -133,7 +133,7 @@ impl Receipts {
             if let Some(operator) = by {
                 let audit =
                     audit::by_operator(operator, scope.account, "receipt.apply", payment.to_string(), now)?;
-                writes.push(Write::insert(&audit.with_details(next.id.to_string()))?);
+                writes.push(Write::audit(&audit.with_details(next.id.to_string())));
             }
             if update.commit(writes).await? {
                 return Ok(Applied { charge: next, reported: next_reported });
@@ -167,7 +167,7 @@ impl Receipts {
             if let Some(operator) = by {
                 let audit =
                     audit::by_operator(operator, scope.account, "receipt.return", payment.to_string(), now)?;
-                writes.push(Write::insert(&audit)?);
+                writes.push(Write::audit(&audit));
             }
             if let Some(posting) = &posting {
                 writes.extend(counters::posting_writes(posting, DebitCheck::Unchecked)?);

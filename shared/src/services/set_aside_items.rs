@@ -107,7 +107,7 @@ impl SetAsideItems {
                 None => audit,
             };
             let key = SetAsideItem::key_of(account, sha256);
-            let mut writes = vec![Write::remove_existing(&key), Write::insert(&audit)?];
+            let mut writes = vec![Write::remove_existing(&key), Write::audit(&audit)];
             let reported = match read_back {
                 Some(id) => {
                     let (reported, write) = self.reported(&item, id, now).await?;

@@ -1,6 +1,8 @@
 //! Commits: write all rows of a state change, or none. A commit that meets a concurrent transaction is
 //! retried a limited number of times.
 
+use std::time::{Duration, Instant};
+
 use aws_sdk_dynamodb::error::DisplayErrorContext;
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
@@ -15,9 +17,14 @@ use domain::hex;
 use domain::row::Row;
 
 use super::contention::{MAX_WRITE_RETRIES, pause_before_retry};
+use super::update::{LONGEST_WINDOW, RETRY_BUDGET, pause_within};
 use super::write::{Change, PUT_ID, insert};
 use super::{CommitOutcome, Inserted, Item, Store, StoreError, Write, from_item, unavailable, write_error};
 use crate::random;
+
+/// After the first conflict on the place of an audit row, the window of the pause is this many times as long
+/// as the attempt, within [`LONGEST_WINDOW`].
+const FIRST_APPEND_WINDOW_IN_ATTEMPTS: u32 = 12;
 
 impl Store {
     /// Inserts a row. If a row with this key exists, returns that row instead. Sends one request.
@@ -41,7 +48,53 @@ impl Store {
     /// Executes all writes of a state change, or none. There can be at most 100 writes, DynamoDB's limit for
     /// a transaction. A single insert or replacement is sent as a conditional put or update, which costs half
     /// the write units of a transaction.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Unavailable`] when the database does not answer, or other callers extend the chain of an
+    /// audit row during the whole retry budget.
     pub async fn commit(&self, writes: Vec<Write>) -> Result<CommitOutcome, StoreError> {
+        self.commit_within(RETRY_BUDGET, writes).await
+    }
+
+    /// Like [`Store::commit`], with a budget for the retries of an audit row.
+    ///
+    /// When another caller extends the chain first, only the newest audit row is read again, after a pause,
+    /// and the same writes are sent. If a row of the change is no longer the one that was read, its condition
+    /// fails, and the commit ends with a conflict.
+    pub(super) async fn commit_within(
+        &self,
+        budget: Duration,
+        writes: Vec<Write>,
+    ) -> Result<CommitOutcome, StoreError> {
+        if !has_audit_row(&writes) {
+            return self.execute(writes).await;
+        }
+        // Boxed, because most commits have no audit row.
+        Box::pin(async {
+            let started_at = Instant::now();
+            let mut conflicts: u32 = 0;
+            loop {
+                let attempt_started_at = Instant::now();
+                let (linked, appended) = self.link_audit_rows(writes.clone()).await?;
+                if let Some(outcome) = self.commit_linked(linked, appended).await? {
+                    return Ok(outcome);
+                }
+                let left = budget.saturating_sub(started_at.elapsed());
+                if left.is_zero() {
+                    let message = "other callers kept appending audit rows of the account".to_owned();
+                    return Err(StoreError::Unavailable(message));
+                }
+                conflicts = conflicts.saturating_add(1);
+                let window = append_window(conflicts, attempt_started_at.elapsed());
+                tokio::time::sleep(pause_within(window).min(left)).await;
+            }
+        })
+        .await
+    }
+
+    /// Executes writes without audit rows, all or none.
+    pub(super) async fn execute(&self, writes: Vec<Write>) -> Result<CommitOutcome, StoreError> {
         match self.write(writes).await? {
             WriteOutcome::Done => Ok(CommitOutcome::Done),
             WriteOutcome::ConditionFailed { at, .. } => Ok(CommitOutcome::Conflict { at }),
@@ -176,6 +229,21 @@ impl Store {
     }
 }
 
+/// Returns the window of the pause after this many conflicts on the place of an audit row. The last attempt
+/// lasted `took`.
+///
+/// Each conflict means that another caller has finished. The window shrinks with each conflict, so that a
+/// caller that has waited long is not overtaken by callers that have just begun. It is never shorter than an
+/// attempt, so that callers who have waited long do not all retry at once.
+fn append_window(conflicts: u32, took: Duration) -> Duration {
+    let attempts = FIRST_APPEND_WINDOW_IN_ATTEMPTS.checked_div(conflicts).unwrap_or_default().max(1);
+    took.saturating_mul(attempts).min(LONGEST_WINDOW)
+}
+
+fn has_audit_row(writes: &[Write]) -> bool {
+    writes.iter().any(|write| matches!(write.change, Change::Audit(_)))
+}
+
 /// The request to DynamoDB for the writes of a commit.
 enum Request {
     Put(Put),
@@ -233,4 +301,17 @@ enum AttemptError {
     /// A transaction under the same client token is still in progress.
     InProgress,
     Store(StoreError),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_window_of_an_append_shrinks_with_each_conflict_down_to_an_attempt() {
+        let ms = Duration::from_millis;
+        let windows = [1, 2, 5, 12, 100].map(|conflicts| append_window(conflicts, ms(20)));
+        assert_eq!(windows, [ms(240), ms(120), ms(40), ms(20), ms(20)]);
+        assert_eq!(append_window(1, ms(500)), LONGEST_WINDOW);
+    }
 }

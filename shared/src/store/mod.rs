@@ -8,6 +8,7 @@
 //! again.
 
 mod attributes;
+mod audit;
 mod client;
 mod commit;
 mod contention;
@@ -25,6 +26,7 @@ use aws_sdk_dynamodb::error::{DisplayErrorContext, ProvideErrorMetadata, SdkErro
 use aws_sdk_dynamodb::types::KeysAndAttributes;
 use serde::de::DeserializeOwned;
 
+pub(crate) use audit::head_of;
 pub use client::{Aws, AwsError, endpoint_url, timeouts};
 pub(crate) use counter::{UpdateOutcome, conditional_update, conditional_update_or_stored_row};
 pub use due::{DUE_SHARDS, DueRow, due_attributes};

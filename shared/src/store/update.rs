@@ -19,13 +19,13 @@ use crate::random;
 
 /// The time after which an update begins no further attempt. It is shorter than the 10 s within which a
 /// client must have a response, and than the 20 s after which Lambda stops a function.
-const RETRY_BUDGET: Duration = Duration::from_secs(8);
+pub(super) const RETRY_BUDGET: Duration = Duration::from_secs(8);
 
 /// The smallest window of the first pause. The window doubles with each attempt.
 const FIRST_WINDOW: Duration = Duration::from_millis(25);
 
 /// The largest window of a pause.
-const LONGEST_WINDOW: Duration = Duration::from_secs(2);
+pub(super) const LONGEST_WINDOW: Duration = Duration::from_secs(2);
 
 /// A window is at least this many times as long as the last attempt, within [`LONGEST_WINDOW`].
 const MIN_WINDOW_IN_ATTEMPTS: u32 = 3;
@@ -164,8 +164,14 @@ impl Update<'_> {
 
     /// Commits the rows of an attempt, all or none. `false`: a condition failed and nothing is written. The
     /// rows or the counter that were read may be stale, so the next attempt must read them again.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Unavailable`] when the database does not answer, or other callers extend the chain of an
+    /// audit row until the retry budget is spent.
     pub async fn commit(&mut self, writes: Vec<Write>) -> Result<bool, StoreError> {
-        match self.store.commit(writes).await? {
+        let left = RETRY_BUDGET.saturating_sub(self.started_at.elapsed());
+        match self.store.commit_within(left, writes).await? {
             CommitOutcome::Done => Ok(true),
             CommitOutcome::Conflict { at } => {
                 self.failed_now = at;
@@ -193,7 +199,8 @@ fn window_after(window: Duration, took: Duration) -> Duration {
     window.max(took.saturating_mul(MIN_WINDOW_IN_ATTEMPTS)).min(LONGEST_WINDOW)
 }
 
-fn pause_within(window: Duration) -> Duration {
+/// Returns a random pause of at most `window`.
+pub(super) fn pause_within(window: Duration) -> Duration {
     let window_ms = u64::try_from(window.as_millis()).unwrap_or(u64::MAX);
     Duration::from_millis(random::below(window_ms.saturating_add(1)))
 }

@@ -6,6 +6,7 @@ use aws_sdk_dynamodb::error::BuildError;
 use aws_sdk_dynamodb::types::builders::UpdateBuilder;
 use aws_sdk_dynamodb::types::{AttributeValue, ConditionCheck, Delete, Put, TransactWriteItem, Update};
 
+use domain::audit::Audit;
 use domain::row::{Key, Replaceable, Row};
 
 use super::attributes::names_of;
@@ -32,14 +33,14 @@ pub enum Inserted<R> {
 ///
 /// A write concerns the table of the store that commits it. [`Write::in_table`] directs it to another table,
 /// so that one transaction can write rows of several tables.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Write {
     pub(super) change: Change,
     /// The other table. `None`: the store's table.
     pub(super) table: Option<String>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Change {
     Insert { item: Item },
     Replace(Replacement),
@@ -50,10 +51,11 @@ pub(super) enum Change {
     Update(Box<UpdateBuilder>),
     RemoveExisting { key: Item },
     RemoveAny { key: Key },
+    Audit(Box<Audit>),
 }
 
 /// The replacement of a row.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Replacement {
     /// The attributes of the new row, with its primary key.
     pub(super) item: Item,
@@ -98,6 +100,12 @@ impl Write {
     /// Inserts a row. Condition: no row has this key.
     pub fn insert<R: Row>(row: &R) -> Result<Self, StoreError> {
         Ok(Change::Insert { item: to_item(row)? }.into())
+    }
+
+    /// Appends an audit row to its account's chain. The row is written to the store's table. A commit can
+    /// append one row to each chain. If another caller appends a row first, the commit is retried.
+    pub fn audit(audit: &Audit) -> Self {
+        Change::Audit(Box::new(audit.clone())).into()
     }
 
     /// Replaces a row. Condition: the stored row's `version` attribute is `version`.
@@ -219,6 +227,9 @@ impl Write {
             Change::RemoveAny { key } => {
                 let delete = Delete::builder().table_name(table).set_key(Some(key_attributes(&key)));
                 item.delete(delete.build().map_err(|error| malformed(&error))?)
+            }
+            Change::Audit(_) => {
+                return Err(StoreError::Corrupt("an audit row has no place in its chain".to_owned()));
             }
         }
         .build())

@@ -189,7 +189,7 @@ impl Wallets {
             }
             let audit = audit::by_operator(operator, scope.account, "ledger.adjust", id.to_string(), now)?;
             let audit = audit.with_details(format!("{} {currency} {minor}", scope.mode));
-            let change = vec![Write::insert(&audit)?];
+            let change = vec![Write::audit(&audit)];
             match self.plan_debit(&mut update, &mut credits, &posting, change).await? {
                 DebitPlan::Writes(writes) => {
                     if update.commit(writes).await? {

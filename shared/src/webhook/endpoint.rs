@@ -13,7 +13,7 @@ use strum::{IntoStaticStr, VariantArray};
 
 use url::Url;
 
-use domain::audit::{Actor, Operator};
+use domain::audit::Actor;
 use domain::ids::{EndpointId, Scope};
 use domain::row::{Key, Row};
 use domain::time::Timestamp;
@@ -24,7 +24,6 @@ use domain::webhook::signature::EndpointSecret;
 
 use super::WebhookError;
 use super::delivery::{Abandonment, AttemptOutcome};
-use crate::audit;
 use crate::auth::Caller;
 use crate::http::{Fields, JsonObject, JsonValue, Object, Problem};
 use crate::store::{Bound, Item, Plan, Store, StoreError, Write, from_item};
@@ -42,9 +41,6 @@ const FAILED_FOR_MS: i64 = 5 * 24 * 60 * 60 * 1_000;
 /// deliveries from the beginning of an outage do not switch the endpoint off. They have normally had all
 /// their attempts before a later delivery switches it off.
 const FAILED_BEFORE_MS: i64 = 2 * 24 * 60 * 60 * 1_000;
-
-/// The actor in the audit when the service switches an endpoint off.
-const WORKER: &str = "webhook-worker";
 
 /// Whether an endpoint receives new events.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, IntoStaticStr, PartialEq, Serialize, VariantArray)]
@@ -509,7 +505,7 @@ impl Endpoints {
                 }
             }
             let Some(next) = endpoint.after_attempt(outcome, delivery_created_at, now) else { return Ok(()) };
-            if update.commit(attempt_writes(&next, endpoint.version, now)?).await? {
+            if update.commit(vec![Write::replace(&next, endpoint.version)?]).await? {
                 if next.switched_off().is_some() {
                     tracing::warn!(endpoint = %next.id, scope = %next.scope, "an endpoint was switched off");
                 }
@@ -527,24 +523,6 @@ impl Endpoints {
         };
         Ok(items.into_iter().filter_map(|item| read(item).ok()).collect())
     }
-}
-
-/// Returns the writes for an endpoint that an attempt changed: its row, and an audit row if it was switched
-/// off.
-fn attempt_writes(next: &Endpoint, version: u64, now: Timestamp) -> Result<Vec<Write>, WebhookError> {
-    let mut writes = vec![Write::replace(next, version)?];
-    if let Some(Disabled { reason, .. }) = next.switched_off() {
-        let service = Operator { actor: WORKER.to_owned(), reason: reason.clone() };
-        let audit = audit::by_operator(
-            &service,
-            next.scope.account,
-            "webhook-endpoint.disable",
-            next.id.to_string(),
-            now,
-        )?;
-        writes.push(Write::insert(&audit.with_details(next.scope.mode.to_string()))?);
-    }
-    Ok(writes)
 }
 
 /// An endpoint as the API shows it.

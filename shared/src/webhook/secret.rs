@@ -147,7 +147,7 @@ impl SigningSecrets {
             // a removed row.
             let audit = caller.audit("webhook-endpoint.delete", &id, &server_of(&endpoint.url), now)?;
             let tombstone = Write::insert(&Abandonment::by_deletion(&endpoint, now))?;
-            let audit = Write::insert(&audit)?;
+            let audit = Write::audit(&audit);
             Ok(Plan::Commit(vec![remove, decrement_count(scope), tombstone, secret, audit], ()))
         };
         self.state.update("an endpoint", &key, plan).await
@@ -167,12 +167,12 @@ impl SigningSecrets {
         let writes = vec![
             self.set(scope, None, secret, now)?,
             Write::remove_any(SigningSecret::key_of(&scope, None)),
-            Write::insert(&audit)?,
+            Write::audit(&audit),
         ];
         match self.state.commit(writes).await? {
             CommitOutcome::Done => Ok(()),
             CommitOutcome::Conflict { .. } => {
-                Err(StoreError::Corrupt("an audit row's random id was taken".to_owned()).into())
+                Err(StoreError::Corrupt("a write without a condition conflicted".to_owned()).into())
             }
         }
     }
@@ -219,7 +219,7 @@ impl SigningSecrets {
             let writes = vec![
                 Write::replace(&endpoint.without_former_secret(), version)?,
                 self.set(*scope, Some(id), &secret, now)?,
-                Write::insert(&audit.with_details(scope.mode.to_string()))?,
+                Write::audit(&audit.with_details(scope.mode.to_string())),
             ];
             Ok(Plan::Commit(writes, true))
         };
@@ -242,7 +242,7 @@ impl SigningSecrets {
             let version = i64::try_from(former.version).unwrap_or(i64::MAX);
             let subject = scope.to_string();
             let audit = audit::by_operator(operator, scope.account, "override-secret.migrate", subject, now)?;
-            let mut writes = vec![Write::remove(key.clone(), "version", version), Write::insert(&audit)?];
+            let mut writes = vec![Write::remove(key.clone(), "version", version), Write::audit(&audit)];
             if self.secrets.get_item(&key).await?.is_none() {
                 let moved = SigningSecret { version: 1, ..former };
                 writes.push(Write::insert(&moved)?.in_table(self.secrets.table()));

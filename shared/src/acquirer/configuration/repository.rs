@@ -218,7 +218,7 @@ impl AccountAcquirers {
             if let Some(operator) = by {
                 let audit = audit_row(operator, account, "account.set-acquirer", now)?;
                 let details = change_details(&stored, &acquirer, &callback)?;
-                writes.push(Write::insert(&audit.with_details(details))?);
+                writes.push(Write::audit(&audit.with_details(details)));
             }
             if update.commit(writes).await? {
                 return Ok(ConfiguredAcquirer { acquirer, callback, new_callback_url });
@@ -251,7 +251,7 @@ impl AccountAcquirers {
             let before = AcquirerView::for_audit(&acquirer.settings);
             let details = format!("was {}", serde_json::to_string(&before)?);
             let audit = audit_row(operator, account, "account.remove-acquirer", now)?;
-            writes.push(Write::insert(&audit.with_details(details))?);
+            writes.push(Write::audit(&audit.with_details(details)));
             if update.commit(writes).await? {
                 return Ok(Some(acquirer));
             }
@@ -288,7 +288,7 @@ impl AccountAcquirers {
             }
             let was = serde_json::to_string(&AcquirerView::for_audit(&retired.settings))?;
             let audit = audit_row(operator, account, "account.forget-acquirer", now)?;
-            writes.push(Write::insert(&audit.with_details(format!("was {was}")))?);
+            writes.push(Write::audit(&audit.with_details(format!("was {was}"))));
             if update.commit(writes).await? {
                 return Ok(retired);
             }
@@ -379,7 +379,7 @@ impl AccountAcquirers {
             };
             let audit = audit_row(operator, account, "account.check-acquirer", now)?;
             let audit = audit.with_details(format!(r#"{{"filter_verified":{filter_verified}}}"#));
-            let writes = vec![self.put(&next, Some(version))?, Write::insert(&audit)?];
+            let writes = vec![self.put(&next, Some(version))?, Write::audit(&audit)];
             if update.commit(writes).await? {
                 return Ok(());
             }
@@ -422,7 +422,7 @@ impl AccountAcquirers {
                 let lost_send_pix = stored.former_could_send_pix;
                 (Migrated::Moved { acquirer: Box::new(acquirer), lost_send_pix }, details)
             };
-            writes.push(Write::insert(&audit.with_details(details))?);
+            writes.push(Write::audit(&audit.with_details(details)));
             if update.commit(writes).await? {
                 return Ok(migrated);
             }
@@ -524,7 +524,7 @@ impl AccountAcquirers {
             let Some(next) = next(&found) else { return Ok(found) };
             let details = serde_json::to_string(&CallbackView::new(&next))?;
             let audit = audit_row(operator, account, action, now)?.with_details(details);
-            let writes = vec![self.put(&next, Some(found.version))?, Write::insert(&audit)?];
+            let writes = vec![self.put(&next, Some(found.version))?, Write::audit(&audit)];
             if update.commit(writes).await? {
                 return Ok(next);
             }

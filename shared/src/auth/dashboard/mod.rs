@@ -202,7 +202,7 @@ impl Dashboard {
     ) -> Result<(), Problem> {
         let operator = Operator { actor: user.id.to_string(), reason: BY_LOG_IN.to_owned() };
         let row = audit::by_operator(&operator, user.account, action, user.id.to_string(), now)?;
-        self.store.insert(&Audit { source, ..row }).await?;
+        audit::append(&self.store, &Audit { source, ..row }).await?;
         Ok(())
     }
 

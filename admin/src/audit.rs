@@ -1,0 +1,178 @@
+//! `admin audit`: prints an account's audit rows, and verifies the hash chains of audit rows.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use domain::audit::Audit;
+use domain::audit::chain::{ChainReport, Head};
+use domain::ids::{AccountId, AuditId};
+use domain::source_address::SourceAddress;
+use domain::time::Timestamp;
+use serde::{Deserialize, Serialize};
+use shared::audit;
+
+use crate::target::Stack;
+use crate::{CommandOutcome, print_json, print_stack, progress_bar};
+
+#[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
+    /// The account (acc_…)
+    #[arg(required = true)]
+    account: Option<AccountId>,
+    /// Continue after this row, the last one of the previous page (aud_…)
+    #[arg(long)]
+    starting_after: Option<AuditId>,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// Verify that no audit row was changed, removed or inserted
+    ///
+    /// Prints a line for each account: the number of rows, the newest row, and the faults. If there is any
+    /// fault, the exit code is 1. The removal of an account's newest rows is found only with --expect.
+    Verify {
+        /// The account (acc_…)
+        #[arg(required_unless_present = "all", conflicts_with = "all")]
+        account: Option<AccountId>,
+        /// Verify all accounts
+        #[arg(long)]
+        all: bool,
+        /// File with the lines that an earlier verification printed; each chain must contain the row that was
+        /// its newest one then
+        #[arg(long)]
+        expect: Option<PathBuf>,
+    },
+}
+
+/// The printed form of an audit row.
+#[derive(Serialize)]
+struct AuditView<'a> {
+    id: AuditId,
+    at: Timestamp,
+    actor: &'a str,
+    source: SourceAddress,
+    action: &'a str,
+    subject: &'a str,
+    details: Option<&'a str>,
+    reason: &'a str,
+    sequence: Option<u64>,
+    hash: Option<&'a str>,
+}
+
+impl<'a> AuditView<'a> {
+    fn new(row: &'a Audit) -> Self {
+        Self {
+            id: row.id,
+            at: row.at,
+            actor: &row.actor,
+            source: row.source,
+            action: &row.action,
+            subject: &row.subject,
+            details: row.details.as_deref(),
+            reason: &row.reason,
+            sequence: row.link.as_ref().map(|link| link.sequence),
+            hash: row.link.as_ref().map(|link| link.hash.as_str()),
+        }
+    }
+}
+
+/// The printed form of a verification.
+#[derive(Serialize)]
+struct ReportView<'a> {
+    account: AccountId,
+    rows: u64,
+    rows_outside: u64,
+    head: &'a Head,
+    faults: Vec<String>,
+}
+
+impl<'a> ReportView<'a> {
+    fn new(report: &'a ChainReport) -> Self {
+        Self {
+            account: report.account,
+            rows: report.rows,
+            rows_outside: report.rows_outside,
+            head: &report.head,
+            faults: report.faults.iter().map(ToString::to_string).collect(),
+        }
+    }
+}
+
+/// A line that an earlier verification printed.
+#[derive(Deserialize)]
+struct EarlierReport {
+    account: AccountId,
+    head: Head,
+}
+
+pub(crate) async fn run(stack: &Stack, arguments: Arguments) -> Result<CommandOutcome, Box<dyn Error>> {
+    let Arguments { command, account, starting_after } = arguments;
+    match (command, account) {
+        (Some(Command::Verify { account, expect, .. }), _) => verify(stack, account, expect.as_deref()).await,
+        (None, Some(account)) => print_page(stack, &account, starting_after).await,
+        (None, None) => Err("an account is required".into()),
+    }
+}
+
+async fn print_page(
+    stack: &Stack,
+    account: &AccountId,
+    starting_after: Option<AuditId>,
+) -> Result<CommandOutcome, Box<dyn Error>> {
+    let account = stack.existing_account(account).await?.id;
+    let (rows, has_more) = audit::page(&stack.store, &account, starting_after).await?;
+    for row in &rows {
+        print_json(&AuditView::new(row))?;
+    }
+    if let Some(last) = rows.last().filter(|_| has_more) {
+        writeln!(std::io::stderr(), "more rows follow: --starting-after {}", last.id)?;
+    }
+    Ok(CommandOutcome::Succeeded)
+}
+
+/// Verifies the chain of one account, or of all accounts and all accounts of the file `expect`.
+async fn verify(
+    stack: &Stack,
+    account: Option<AccountId>,
+    expect: Option<&Path>,
+) -> Result<CommandOutcome, Box<dyn Error>> {
+    print_stack(stack);
+    let mut chains: BTreeMap<AccountId, Option<Head>> = BTreeMap::new();
+    match account {
+        Some(id) => {
+            chains.insert(stack.existing_account(&id).await?.id, None);
+        }
+        None => chains.extend(stack.accounts.all().await?.into_iter().map(|account| (account.id, None))),
+    }
+    for earlier in expect.map(earlier_reports).transpose()?.unwrap_or_default() {
+        if account.is_none_or(|account| account == earlier.account) {
+            chains.insert(earlier.account, Some(earlier.head));
+        }
+    }
+    let bar = progress_bar(chains.len(), "accounts")?;
+    let mut outcome = CommandOutcome::Succeeded;
+    for (account, expected) in chains {
+        let report = audit::verify(&stack.store, &account, expected).await?;
+        if !report.faults.is_empty() {
+            outcome = CommandOutcome::FoundFaults;
+        }
+        bar.suspend(|| print_json(&ReportView::new(&report)))?;
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    Ok(outcome)
+}
+
+fn earlier_reports(file: &Path) -> Result<Vec<EarlierReport>, Box<dyn Error>> {
+    let unreadable = |error: &dyn Error| format!("{} can't be read: {error}", file.display());
+    let lines = fs::read_to_string(file).map_err(|error| unreadable(&error))?;
+    let reports = lines.lines().map(|line| serde_json::from_str(line).map_err(|error| unreadable(&error)));
+    Ok(reports.collect::<Result<_, String>>()?)
+}

@@ -1,0 +1,301 @@
+//! Tests of the hash chain of an account's audit rows: concurrent writers extend it without gaps, repeated
+//! stream records append nothing twice, and its verification finds each kind of tampering.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use axum::http::Method;
+use domain::audit::Audit;
+use domain::audit::chain::{ChainFault, ChainReport, Head, key_of};
+use domain::ids::AuditId;
+use local::embedded::fault_proxy::Fault;
+use local::stack::Options;
+use serde_json::json;
+use shared::audit;
+use shared::store::{Item, Store, key_attributes};
+use shared::webhook::secret::SigningSecret;
+use tokio::task::JoinSet;
+
+use crate::invocations::{dispatch, dispatch_records, stream_records};
+use crate::support::{Client, Service, id, operator};
+
+const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
+
+async fn service_without_event_sources() -> Service {
+    Service::start_with(Options { fault_proxy: true, event_sources: false, ..Options::in_memory() }).await
+}
+
+impl Service {
+    async fn verify_chain(&self, expected: Option<Head>) -> ChainReport {
+        audit::verify(&self.store(), &self.scope().account, expected).await.unwrap()
+    }
+
+    /// Verifies the chain, which must have no faults. Returns the number of its rows.
+    pub(crate) async fn chain_length(&self) -> u64 {
+        let report = self.verify_chain(None).await;
+        assert_eq!((report.faults.as_slice(), report.rows), ([].as_slice(), report.head.sequence));
+        report.rows
+    }
+
+    fn operators_row(&self, subject: &str) -> Audit {
+        let now = self.stack.clock.now();
+        audit::by_operator(&operator(), self.scope().account, "test", subject, now).unwrap()
+    }
+
+    async fn append(&self, rows: usize) {
+        for number in 0..rows {
+            audit::append(&self.store(), &self.operators_row(&number.to_string())).await.unwrap();
+        }
+    }
+
+    async fn cancel(&self) {
+        let path = format!("/v1/payments/{}/cancel", id(&self.charge().await).trim_start_matches("ch_"));
+        self.post(&path, &json!({})).await.expect(200);
+    }
+
+    /// Reads a row of the chain.
+    async fn chain_row(&self, sequence: u64) -> Item {
+        self.store().get_item(&key_of(&self.scope().account, sequence)).await.unwrap().unwrap()
+    }
+
+    /// Writes a row, as no function of the service does.
+    async fn put_item(&self, item: Item) {
+        let client = local::sdk::dynamodb(&self.stack.endpoints.dynamodb_url);
+        client.put_item().table_name("StateTable").set_item(Some(item)).send().await.unwrap();
+    }
+
+    /// Removes a row, as no function of the service does.
+    async fn remove_item(&self, item: &Item) {
+        let client = local::sdk::dynamodb(&self.stack.endpoints.dynamodb_url);
+        let delete = client.delete_item().table_name("StateTable");
+        delete.key("pk", item["pk"].clone()).key("sk", item["sk"].clone()).send().await.unwrap();
+    }
+}
+
+/// Returns a row of the chain in the form in which an earlier version of the service stored it.
+fn as_stored_by_an_earlier_version(row: &Item, id: AuditId) -> Item {
+    let mut former = row.clone();
+    for name in ["sequence", "written_at", "previous", "hash"] {
+        former.remove(name).unwrap();
+    }
+    for name in ["id", "sk"] {
+        former.insert(name.to_owned(), text(&id.to_string()));
+    }
+    former
+}
+
+fn text(text: &str) -> AttributeValue {
+    AttributeValue::S(text.to_owned())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn concurrent_actions_of_keys_users_operators_and_dispatchers_form_one_unbroken_chain() {
+    let service = service_without_event_sources().await;
+    for _ in 0..12 {
+        service.cancel().await;
+    }
+    let records = stream_records(&service.stack).await;
+    let seed = &service.stack.seed;
+    let bearer = format!("Bearer {}", seed.owner_token(&seed.first, service.stack.clock.now()).unwrap());
+    let mut work: JoinSet<()> = JoinSet::new();
+    for _dispatcher in 0..3 {
+        let dispatcher = service.stack.functions.get("EventDispatcherFunction").unwrap().clone();
+        let event = json!({ "Records": records });
+        work.spawn(async move {
+            let answer = dispatcher(event).await.unwrap();
+            assert_eq!(answer["batchItemFailures"], json!([]));
+        });
+    }
+    for number in 0..8 {
+        let client = Client::new(&service.base_url, &service.key());
+        work.spawn(async move {
+            client.post("/v1/webhooks/override-secret/rotate", &json!({})).await.expect(200);
+        });
+        let (client, bearer) = (Client::new(&service.base_url, &service.key()), bearer.clone());
+        work.spawn(async move {
+            let headers = [("authorization", bearer.as_str()), ("content-type", "application/json")];
+            let body = json!({"label": number.to_string(), "test": true}).to_string();
+            client.raw(Method::POST, "/v1/api-keys", &headers, body).await.expect(201);
+        });
+        let (store, row) = (service.store(), service.operators_row(&number.to_string()));
+        work.spawn(async move { audit::append(&store, &row).await.unwrap() });
+    }
+    work.join_all().await;
+    assert_eq!(service.chain_length().await, 12 + 3 * 8);
+}
+
+#[tokio::test]
+async fn a_row_costs_one_write_unit_and_many_rows_of_a_batch_one_request() {
+    let service = service_without_event_sources().await;
+    let proxy = service.stack.fault_proxy.as_ref().unwrap();
+    service.register_endpoint("http://127.0.0.1:9/hook", &["charge.paid"]).await;
+    proxy.reset();
+    dispatch(&service.stack).await;
+    let one = proxy.report();
+    assert_eq!((one.operations["Query"], one.operations["PutItem"]), (1, 1), "{one:?}");
+    assert!((one.write_units - 1.0).abs() < f64::EPSILON, "{one:?}");
+    // 20 changes of one endpoint, which lead to no other action of the dispatcher.
+    let endpoint = service.get("/v1/webhooks/endpoints").await.expect(200);
+    let path = format!("/v1/webhooks/endpoints/{}", id(&endpoint["data"][0]));
+    for number in 0..20 {
+        let url = format!("http://127.0.0.1:9/{number}");
+        service.patch(&path, &json!({ "url": url })).await.expect(200);
+    }
+    proxy.reset();
+    dispatch(&service.stack).await;
+    let many = proxy.report();
+    assert_eq!((many.operations["Query"], many.operations["TransactWriteItems"]), (1, 1), "{many:?}");
+    assert_eq!(service.chain_length().await, 21);
+}
+
+#[tokio::test]
+async fn a_repeated_record_appends_nothing_however_many_rows_follow() {
+    let service = service_without_event_sources().await;
+    service.cancel().await;
+    let records = stream_records(&service.stack).await;
+    // The first row of the action is written an hour later, and 130 rows follow.
+    service.stack.clock.advance(DAY_MS / 24);
+    dispatch_records(&service.stack, &records).await;
+    service.append(130).await;
+    assert_eq!(service.chain_length().await, 131);
+    dispatch_records(&service.stack, &records).await;
+    service.stack.clock.advance(DAY_MS);
+    dispatch_records(&service.stack, &[records.as_slice(), records.as_slice()].concat()).await;
+    assert_eq!(service.chain_length().await, 131);
+}
+
+#[tokio::test]
+async fn a_row_of_an_earlier_version_is_listed_and_not_appended_again() {
+    let service = service_without_event_sources().await;
+    let (store, account) = (service.store(), service.scope().account);
+    service.cancel().await;
+    dispatch(&service.stack).await;
+    // An earlier version stored the row with its id as sort key.
+    let row = service.chain_row(1).await;
+    service.remove_item(&row).await;
+    let former: AuditId = row["id"].as_s().unwrap().parse().unwrap();
+    service.put_item(as_stored_by_an_earlier_version(&row, former)).await;
+    dispatch(&service.stack).await;
+    assert_eq!(service.chain_length().await, 0);
+    service.append(103).await;
+    let report = service.verify_chain(None).await;
+    assert_eq!((report.rows, report.rows_outside, report.faults.len()), (103, 1, 0), "{report:?}");
+
+    let (first, has_more) = audit::page(&store, &account, None).await.unwrap();
+    assert_eq!((first.len(), has_more, first[0].subject.as_str()), (100, true, "102"));
+    let (second, has_more) = audit::page(&store, &account, Some(first[99].id)).await.unwrap();
+    let subjects: Vec<&str> = second.iter().map(|row| row.subject.as_str()).collect();
+    assert_eq!((subjects[..3].to_vec(), subjects.len(), has_more), (vec!["2", "1", "0"], 4, false));
+    assert_eq!((second[3].id, second[3].link.is_none()), (former, true));
+    let (third, has_more) = audit::page(&store, &account, Some(second[3].id)).await.unwrap();
+    assert_eq!((third.len(), has_more), (0, false));
+    let unknown = AuditId::new(service.stack.clock.now(), [7; 10]);
+    let refused = audit::page(&store, &account, Some(unknown)).await.unwrap_err().to_string();
+    assert_eq!(refused, "starting_after is not an audit row of this account");
+}
+
+#[tokio::test]
+async fn a_lost_response_appends_one_row() {
+    let service = service_without_event_sources().await;
+    let proxy = service.stack.fault_proxy.as_ref().unwrap();
+    let store = Store::new(local::sdk::dynamodb(&proxy.url()), "StateTable");
+    for _ in 0..3 {
+        proxy.inject("PutItem", Fault::ResponseLost);
+        audit::append(&store, &service.operators_row("lost")).await.unwrap();
+        assert_eq!(proxy.pending_faults(), 0);
+    }
+    assert_eq!(service.chain_length().await, 3);
+}
+
+#[tokio::test]
+async fn a_change_and_its_audit_row_are_one_transaction_that_is_repeated_when_the_chain_grows() {
+    let service = service_without_event_sources().await;
+    let proxy = service.stack.fault_proxy.as_ref().unwrap();
+    // All requests read the head of the empty chain before the first of them writes.
+    proxy.set_min_latency(Duration::from_millis(50));
+    let mut rotations = JoinSet::new();
+    for _ in 0..12 {
+        let client = Client::new(&service.base_url, &service.key());
+        rotations.spawn(async move { client.post("/v1/webhooks/override-secret/rotate", &json!({})).await });
+    }
+    let answers = rotations.join_all().await;
+    let statuses: BTreeSet<u16> = answers.iter().map(|answer| answer.status.as_u16()).collect();
+    assert_eq!(statuses, BTreeSet::from([200]));
+    assert_eq!(service.chain_length().await, 12);
+    let row = service.secrets().get_item(&SigningSecret::key_of(&service.scope(), None)).await.unwrap();
+    assert_eq!(row.unwrap()["version"].as_n().unwrap(), "12");
+}
+
+#[tokio::test]
+async fn tampering_is_found() {
+    let service = service_without_event_sources().await;
+    service.append(6).await;
+    let head = service.verify_chain(None).await.head;
+    let (third, fourth) = (service.chain_row(3).await, service.chain_row(4).await);
+    let key_of_row = |sequence| key_attributes(&key_of(&service.scope().account, sequence));
+    let faults = async || service.verify_chain(None).await.faults;
+
+    // A changed attribute.
+    let mut changed = third.clone();
+    changed.insert("actor".to_owned(), text("somebody"));
+    service.put_item(changed).await;
+    assert_eq!(faults().await, [ChainFault::Changed(3)]);
+    service.put_item(third.clone()).await;
+
+    // A removed row.
+    service.remove_item(&third).await;
+    assert_eq!(faults().await, [ChainFault::Missing { from: 3, to: 3 }]);
+    service.put_item(third.clone()).await;
+
+    // Two exchanged rows.
+    for (row, place) in [(&third, 4), (&fourth, 3)] {
+        let mut moved = row.clone();
+        moved.extend(key_of_row(place));
+        moved.insert("sequence".to_owned(), AttributeValue::N(place.to_string()));
+        service.put_item(moved).await;
+    }
+    let found = faults().await;
+    assert!(found.contains(&ChainFault::Changed(3)) && found.contains(&ChainFault::Changed(4)), "{found:?}");
+    for row in [&third, &fourth] {
+        service.put_item(row.clone()).await;
+    }
+
+    // An inserted row, at a sort key between two rows.
+    let mut inserted = third.clone();
+    inserted.insert("sk".to_owned(), text(&format!("{}a", key_of(&service.scope().account, 3).sk)));
+    service.put_item(inserted.clone()).await;
+    assert!(matches!(faults().await.as_slice(), [ChainFault::Malformed { .. }]));
+    service.remove_item(&inserted).await;
+
+    // A row that an operator could have backdated, outside of the chain.
+    service.stack.clock.advance(2 * DAY_MS);
+    let outside = service.operators_row("outside");
+    let item = as_stored_by_an_earlier_version(&third, outside.id);
+    service.put_item(item.clone()).await;
+    assert_eq!(faults().await, [ChainFault::Outside(outside.id)]);
+    service.remove_item(&item).await;
+
+    // The newest rows removed: found with the head of an earlier verification only.
+    for sequence in [5, 6] {
+        service.remove_item(&key_of_row(sequence)).await;
+    }
+    assert_eq!(faults().await, []);
+    let cut = service.verify_chain(Some(head)).await;
+    assert_eq!(cut.faults, [ChainFault::Cut { found: 4, expected: 6 }]);
+}
+
+#[tokio::test]
+async fn a_newest_row_without_a_hash_does_not_prevent_further_rows_and_is_found() {
+    let service = service_without_event_sources().await;
+    service.append(2).await;
+    let mut damaged = service.chain_row(2).await;
+    damaged.remove("hash").unwrap();
+    service.put_item(damaged).await;
+    service.append(1).await;
+    service.cancel().await;
+    dispatch(&service.stack).await;
+    let report = service.verify_chain(None).await;
+    assert_eq!(report.head.sequence, 4);
+    assert!(report.faults.contains(&ChainFault::Changed(2)), "{report:?}");
+}
