@@ -1,13 +1,15 @@
-//! Checks the rows: ledgers, rows that are overdue, and on this machine the dead-letter queues.
+//! Checks the rows: ledgers, the hash chains of audit rows, rows that are overdue, and on this machine the
+//! dead-letter queues.
 
 use std::error::Error;
 
-use domain::ids::{Mode, Scope};
+use domain::ids::{AccountId, Mode, Scope};
+use shared::audit;
 use shared::services::verify_ledger;
 use shared::store::{DUE_SHARDS, StoreError};
 
-use super::Report;
 use super::queues::dead_letters;
+use super::{Report, SkippedChecks};
 use crate::progress_bar;
 use crate::target::Stack;
 
@@ -16,18 +18,24 @@ const OVERDUE_SECONDS: i64 = 10 * 60;
 
 /// The names of the checks.
 const LEDGERS: &str = "ledgers";
+const AUDIT: &str = "audit";
 const DUE_ROWS: &str = "due rows";
 const DEAD_LETTERS: &str = "dead letters";
 
 pub(super) async fn check(
     report: &mut Report,
     stack: &Stack,
-    skip_ledgers: bool,
+    skipped: SkippedChecks,
 ) -> Result<(), Box<dyn Error>> {
-    if skip_ledgers {
+    if skipped.skip_ledgers {
         report.left_out(LEDGERS, "--skip-ledgers")?;
     } else {
-        report.add(LEDGERS, ledgers(stack).await?)?;
+        report.add(LEDGERS, of_each_account(stack, ledgers).await?)?;
+    }
+    if skipped.skip_audit {
+        report.left_out(AUDIT, "--skip-audit")?;
+    } else {
+        report.add(AUDIT, of_each_account(stack, chain).await?)?;
     }
     report.add(DUE_ROWS, vec![overdue(stack).await])?;
     match stack.local_dead_letters().await {
@@ -43,10 +51,17 @@ pub(super) async fn check(
 
 /// Reports that no row can be read.
 pub(super) fn not_checked(report: &mut Report, reason: &str) -> Result<(), Box<dyn Error>> {
-    [LEDGERS, DUE_ROWS].iter().try_for_each(|check| report.add(check, vec![Err(reason)]))
+    [LEDGERS, AUDIT, DUE_ROWS].iter().try_for_each(|check| report.add(check, vec![Err(reason)]))
 }
 
-async fn ledgers(stack: &Stack) -> Result<Vec<Result<Vec<String>, StoreError>>, Box<dyn Error>> {
+/// The findings of one object, or why its rows could not be read.
+type Checked = Result<Vec<String>, StoreError>;
+
+/// Checks the rows of each account.
+async fn of_each_account(
+    stack: &Stack,
+    check: impl AsyncFn(&Stack, AccountId) -> Vec<Checked>,
+) -> Result<Vec<Checked>, Box<dyn Error>> {
     let accounts = match stack.accounts.all().await {
         Ok(accounts) => accounts,
         Err(error) => return Ok(vec![Err(error)]),
@@ -54,23 +69,40 @@ async fn ledgers(stack: &Stack) -> Result<Vec<Result<Vec<String>, StoreError>>, 
     let bar = progress_bar(accounts.len(), "accounts")?;
     let mut checked = Vec::new();
     for account in accounts {
-        for mode in [Mode::Test, Mode::Live] {
-            let scope = Scope { account: account.id, mode };
-            checked.push(ledger(stack, &scope).await);
-        }
+        checked.extend(check(stack, account.id).await);
         bar.inc(1);
     }
     bar.finish_and_clear();
     Ok(checked)
 }
 
-async fn ledger(stack: &Stack, scope: &Scope) -> Result<Vec<String>, StoreError> {
+async fn ledgers(stack: &Stack, account: AccountId) -> Vec<Checked> {
+    let mut checked = Vec::new();
+    for mode in [Mode::Test, Mode::Live] {
+        checked.push(ledger(stack, &Scope { account, mode }).await);
+    }
+    checked
+}
+
+async fn ledger(stack: &Stack, scope: &Scope) -> Checked {
     let sources = (&stack.wallets, &stack.charges);
     let verified = verify_ledger(sources, scope, stack.clock.now(), &|_| {}).await?;
     Ok(match verified.differences.len() {
         0 => Vec::new(),
         count => vec![format!("{scope}: {count} differences: run `ledger verify`")],
     })
+}
+
+async fn chain(stack: &Stack, account: AccountId) -> Vec<Checked> {
+    let verified = audit::verify(&stack.store, &account, None).await;
+    let checked = verified.map(|report| match report.faults.as_slice() {
+        [] => Vec::new(),
+        [first, ..] => {
+            let count = report.faults.len();
+            vec![format!("{account}: {count} faults: run `audit verify`. The first: {first}")]
+        }
+    });
+    vec![checked]
 }
 
 async fn overdue(stack: &Stack) -> Result<Vec<String>, StoreError> {

@@ -1,5 +1,7 @@
 //! Tests of `admin audit verify`.
 
+use std::collections::HashMap;
+
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::{Value, json};
 
@@ -15,18 +17,41 @@ impl AdminFixture {
         (output.status.success(), lines, objects)
     }
 
-    /// Removes the row of a chain with this sequence number.
-    async fn remove_audit_row(&self, account: &str, sequence: u64) {
-        let client = local::sdk::dynamodb(&self.stack.endpoints.dynamodb_url);
-        let delete = client.delete_item().table_name("StateTable");
-        let delete = delete.key("pk", AttributeValue::S(format!("audit#{account}")));
-        delete.key("sk", AttributeValue::S(format!("seq_{sequence:020}"))).send().await.unwrap();
+    /// Returns the sequence number of an account's newest audit row.
+    pub(crate) async fn newest_audit_row(&self, account: &str) -> u64 {
+        self.audit(account).await[0]["sequence"].as_u64().unwrap()
     }
 
-    async fn set_rate_limit(&self, account: &str, limit: &str) {
+    /// Removes the row of a chain with this sequence number, as no function of the service does.
+    pub(crate) async fn remove_audit_row(&self, account: &str, sequence: u64) {
+        let client = local::sdk::dynamodb(&self.stack.endpoints.dynamodb_url);
+        let delete = client.delete_item().table_name("StateTable");
+        delete.set_key(Some(key_of(account, sequence))).send().await.unwrap();
+    }
+
+    /// Changes the actor of the row of a chain, as no function of the service does.
+    pub(crate) async fn change_audit_row(&self, account: &str, sequence: u64) {
+        let client = local::sdk::dynamodb(&self.stack.endpoints.dynamodb_url);
+        let update = client.update_item().table_name("StateTable").set_key(Some(key_of(account, sequence)));
+        let update =
+            update.condition_expression("attribute_exists(pk)").update_expression("SET actor = :actor");
+        update
+            .expression_attribute_values(":actor", AttributeValue::S("nobody".to_owned()))
+            .send()
+            .await
+            .unwrap();
+    }
+
+    pub(crate) async fn set_rate_limit(&self, account: &str, limit: &str) {
         let set = ["accounts", "set-rate-limit", account, "--per-minute", limit, "--reason", "agreed"];
         self.object(&set).await;
     }
+}
+
+fn key_of(account: &str, sequence: u64) -> HashMap<String, AttributeValue> {
+    [("pk", format!("audit#{account}")), ("sk", format!("seq_{sequence:020}"))]
+        .map(|(name, value)| (name.to_owned(), AttributeValue::S(value)))
+        .into()
 }
 
 #[tokio::test]

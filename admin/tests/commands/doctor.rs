@@ -134,6 +134,7 @@ async fn doctor_finds_nothing_in_a_stack_where_nothing_is_wrong() {
         "functions",
         "concurrency",
         "ledgers",
+        "audit",
         "due rows",
     ];
     assert_eq!(results(&output, "ok")[..expected.len()], expected);
@@ -264,7 +265,9 @@ async fn doctor_checks_the_rows_of_the_service_on_this_machine() {
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let checked = results(&output, "ok");
     assert!(
-        ["ledgers", "due rows", "dead letters"].iter().all(|check| checked.contains(&(*check).to_owned()))
+        ["ledgers", "audit", "due rows", "dead letters"]
+            .iter()
+            .all(|check| checked.contains(&(*check).to_owned()))
     );
     assert_eq!(results(&output, "left_out").len(), 9);
 
@@ -277,4 +280,29 @@ async fn doctor_checks_the_rows_of_the_service_on_this_machine() {
     let found: Vec<Value> = lines(&output).into_iter().filter(|line| line["result"] == "finding").collect();
     assert_eq!(found[0]["detail"], format!("{scope}: 1 differences: run `ledger verify`"));
     assert_eq!(found[1]["detail"], "MailDeadLetterQueue: 1 messages were given up");
+}
+
+#[tokio::test]
+async fn doctor_finds_the_first_fault_of_each_accounts_audit() {
+    let service = AdminFixture::start().await;
+    let account = service.account();
+    for limit in ["500", "501", "502", "503"] {
+        service.set_rate_limit(&account, limit).await;
+    }
+    let changed = service.newest_audit_row(&account).await;
+    let removed = changed - 2;
+    service.remove_audit_row(&account, removed).await;
+    service.change_audit_row(&account, changed).await;
+
+    let output = service.run(&["doctor"]).await;
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let found: Vec<Value> = lines(&output).into_iter().filter(|line| line["result"] == "finding").collect();
+    let detail = format!(
+        "{account}: 2 faults: run `audit verify`. The first: the rows {removed} to {removed} are missing"
+    );
+    assert_eq!(found, [json!({"check": "audit", "result": "finding", "detail": detail})]);
+
+    let output = service.run(&["doctor", "--skip-audit"]).await;
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(results(&output, "left_out").contains(&"audit".to_owned()), "{output:?}");
 }
