@@ -20,7 +20,7 @@ pub(crate) async fn log_in(
     Ok(Json(NewTokenView::new(&token)).into_response())
 }
 
-pub(crate) async fn log_out(LoggedIn { app, member, .. }: LoggedIn) -> Result<StatusCode, Problem> {
-    app.dashboard.log_out(&member).await?;
+pub(crate) async fn log_out(LoggedIn { app, member, now, source }: LoggedIn) -> Result<StatusCode, Problem> {
+    app.dashboard.log_out(&member, source, now).await?;
     Ok(StatusCode::NO_CONTENT)
 }

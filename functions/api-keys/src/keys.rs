@@ -20,7 +20,7 @@ pub(crate) async fn list(LoggedIn { app, member, .. }: LoggedIn) -> Result<Respo
 }
 
 pub(crate) async fn issue(
-    KeyManager(LoggedIn { app, member, now }): KeyManager,
+    KeyManager(LoggedIn { app, member, now, .. }): KeyManager,
     JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
     let request = NewApiKey::parse(&body)?;
@@ -29,7 +29,7 @@ pub(crate) async fn issue(
 }
 
 pub(crate) async fn rotate(
-    KeyManager(LoggedIn { app, member, now }): KeyManager,
+    KeyManager(LoggedIn { app, member, now, .. }): KeyManager,
     IdPath(id): IdPath<ApiKeyId>,
     JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
@@ -40,7 +40,7 @@ pub(crate) async fn rotate(
 }
 
 pub(crate) async fn revoke(
-    KeyManager(LoggedIn { app, member, now }): KeyManager,
+    KeyManager(LoggedIn { app, member, now, .. }): KeyManager,
     IdPath(id): IdPath<ApiKeyId>,
 ) -> Result<Response, Problem> {
     app.api_keys.revoke(&member.account, id.as_ref(), &member.operator(), now).await?;

@@ -8,6 +8,7 @@ use axum::Router;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::routing::{get, post};
+use domain::source_address::SourceAddress;
 use domain::time::Timestamp;
 use shared::api_key::ApiKeys;
 use shared::auth::dashboard::{Dashboard, Member};
@@ -55,6 +56,7 @@ struct LoggedIn {
     app: ApiKeysApp,
     member: Member,
     now: Timestamp,
+    source: SourceAddress,
 }
 
 impl FromRequestParts<ApiKeysApp> for LoggedIn {
@@ -64,7 +66,7 @@ impl FromRequestParts<ApiKeysApp> for LoggedIn {
         let Ok(context) = RequestContext::from_request_parts(parts, app).await;
         let now = app.clock.now();
         let member = app.dashboard.authenticate(&context, now).await?;
-        Ok(Self { app: app.clone(), member, now })
+        Ok(Self { app: app.clone(), member, now, source: context.source })
     }
 }
 

@@ -26,7 +26,7 @@ use crate::config::{ConfigError, required};
 use crate::http::{Problem, RequestContext};
 use crate::metrics;
 use crate::random;
-use crate::store::{Inserted, Store, from_item, text};
+use crate::store::{CommitOutcome, Store, Write, from_item, text};
 
 /// The sort key of the row of a revoked token.
 const REVOKED_TOKEN: &str = "ended-token";
@@ -84,6 +84,9 @@ impl Row for RevokedToken {
 
 /// The `reason` of audit rows of log-ins.
 const BY_LOG_IN: &str = "requested at the log-in";
+
+/// The `reason` of audit rows of log-outs.
+const BY_LOG_OUT: &str = "requested at the dashboard";
 
 /// Logs and counts a log-in that is refused.
 fn log_refused(user: &UserId, source: SourceAddress, reason: &str) {
@@ -192,7 +195,7 @@ impl Dashboard {
         Ok(NewToken { token, expires_at })
     }
 
-    /// Writes the audit row of a log-in or of the lock-out of a user.
+    /// Appends the audit row of a log-in or of the lock-out of a user.
     async fn audit(
         &self,
         user: &User,
@@ -200,16 +203,42 @@ impl Dashboard {
         action: &str,
         now: Timestamp,
     ) -> Result<(), Problem> {
-        let operator = Operator { actor: user.id.to_string(), reason: BY_LOG_IN.to_owned() };
-        let row = audit::by_operator(&operator, user.account, action, user.id.to_string(), now)?;
-        audit::append(&self.store, &Audit { source, ..row }).await?;
+        let row = audit_row(user.id, user.account, (action, BY_LOG_IN), source, now)?;
+        audit::append(&self.store, &row).await?;
         Ok(())
     }
 
-    /// Revokes the token that the user is logged in with. A repeated call has no effect.
-    pub async fn log_out(&self, member: &Member) -> Result<(), Problem> {
-        let revoked = RevokedToken { jti: member.token.jti.clone(), exp: member.token.exp };
-        let _revoked_now_or_before: Inserted<RevokedToken> = self.store.insert(&revoked).await?;
+    /// Revokes the token that the user is logged in with, and appends an audit row. A repeated call has no
+    /// effect.
+    pub async fn log_out(
+        &self,
+        member: &Member,
+        source: SourceAddress,
+        now: Timestamp,
+    ) -> Result<(), Problem> {
+        let Member { user, account, token, .. } = member;
+        let revoked = RevokedToken { jti: token.jti.clone(), exp: token.exp };
+        let audit = audit_row(*user, *account, ("user.log-out", BY_LOG_OUT), source, now)?;
+        match self.store.commit(vec![Write::insert(&revoked)?, Write::audit(&audit)]).await? {
+            CommitOutcome::Done => {
+                tracing::info!(%user, %account, source = source.ip().map(field::display), "log-out");
+            }
+            // The token was revoked before.
+            CommitOutcome::Conflict { .. } => {}
+        }
         Ok(())
     }
+}
+
+/// Builds the audit row of a user's log-in, lock-out or log-out.
+fn audit_row(
+    user: UserId,
+    account: AccountId,
+    (action, reason): (&str, &str),
+    source: SourceAddress,
+    now: Timestamp,
+) -> Result<Audit, Problem> {
+    let operator = Operator { actor: user.to_string(), reason: reason.to_owned() };
+    let row = audit::by_operator(&operator, account, action, user.to_string(), now)?;
+    Ok(Audit { source, ..row })
 }
