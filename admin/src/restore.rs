@@ -83,17 +83,8 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
     }
     let mut summary = Summary::default();
     for account in accounts {
-        let mut last = None;
-        // The dispatcher writes some rows hours after their action. So all rows are read, not only the newest.
-        loop {
-            let (rows, has_more) = audit::page(&before, &account.id, last).await?;
-            last = rows.last().map(|row| row.id);
-            for row in rows.iter().filter(|row| row.at >= from) {
-                repeat(stack, row, &operator, &mut summary).await?;
-            }
-            if !has_more {
-                break;
-            }
+        for row in audit::since(&before, &account.id, from).await? {
+            repeat(stack, &row, &operator, &mut summary).await?;
         }
     }
     print_json(&summary)?;

@@ -119,6 +119,26 @@ fn is_written_before(item: &Item, action_at: Timestamp) -> bool {
     written_at.is_some_and(|ms| ms < action_at.millis().saturating_sub(MAX_CLOCK_SKEW_MS))
 }
 
+/// Reads the audit rows of an account's actions since `from`, the last written first. A row may have been
+/// written long after its action, but not before it.
+///
+/// # Errors
+///
+/// [`StoreError::Unavailable`] when the database does not answer.
+pub async fn since(store: &Store, account: &AccountId, from: Timestamp) -> Result<Vec<Audit>, StoreError> {
+    let mut reader = NewestFirst::new(store, account);
+    let mut rows: Vec<Audit> = Vec::new();
+    while let Some(items) = reader.read().await? {
+        for item in items {
+            if is_written_before(&item, from) {
+                return Ok(rows);
+            }
+            rows.extend(Some(from_item::<Audit>(item)?).filter(|row| row.at >= from));
+        }
+    }
+    Ok(rows)
+}
+
 /// Reads a page of an account's audit rows, the last written first. The page begins with the row before
 /// `before`, or with the newest row if `before` is `None`. Also returns whether there are older rows.
 ///

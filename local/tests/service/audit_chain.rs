@@ -9,6 +9,7 @@ use axum::http::Method;
 use domain::audit::Audit;
 use domain::audit::chain::{ChainFault, ChainReport, Head, key_of};
 use domain::ids::AuditId;
+use domain::time::Timestamp;
 use local::embedded::fault_proxy::Fault;
 use local::stack::Options;
 use serde_json::json;
@@ -163,6 +164,26 @@ async fn a_repeated_record_appends_nothing_however_many_rows_follow() {
     service.stack.clock.advance(DAY_MS);
     dispatch_records(&service.stack, &[records.as_slice(), records.as_slice()].concat()).await;
     assert_eq!(service.chain_length().await, 131);
+}
+
+#[tokio::test]
+async fn the_rows_since_a_moment_are_those_of_later_actions_however_late_they_were_written() {
+    let service = service_without_event_sources().await;
+    service.append(30).await;
+    service.cancel().await;
+    service.stack.clock.advance(DAY_MS);
+    let moment = service.stack.clock.now();
+    service.append(2).await;
+    service.cancel().await;
+    service.stack.clock.advance(DAY_MS);
+    service.append(1).await;
+    dispatch(&service.stack).await;
+    let rows = audit::since(&service.store(), &service.scope().account, moment).await.unwrap();
+    let actions: Vec<&str> = rows.iter().map(|row| row.action.as_str()).collect();
+    assert_eq!(actions, ["charge.cancel", "test", "test", "test"]);
+    assert!(rows.iter().all(|row| row.at >= moment));
+    let all = audit::since(&service.store(), &service.scope().account, Timestamp::MIN).await.unwrap();
+    assert_eq!(all.len(), 30 + 1 + 2 + 1 + 1);
 }
 
 #[tokio::test]
