@@ -1,18 +1,24 @@
-//! The two forms of the header `X-Service-Signature`, and the secret that deliveries are signed with.
+//! The two forms of the header `X-Service-Signature`, the header `webhook-signature` of Standard Webhooks, and
+//! the secret that deliveries are signed with.
 //!
 //! The functions are pure: they map a secret, a time and the exact posted bytes to the header's text. The
-//! event's family determines the form.
+//! event's family determines the form of `X-Service-Signature`. Only canonical events have `webhook-signature`.
 //!
-//! Both forms are HMAC-SHA256 in lower-case hex. The key is the secret's 64 characters as UTF-8 bytes, not
-//! the 32 bytes that they encode. So a receiver can use the secret exactly as it was displayed (design:
-//! Settled where the contract is silent).
+//! All are HMAC-SHA256. The key is the secret's 64 characters as UTF-8 bytes, not the 32 bytes that they
+//! encode. So a receiver can use the secret exactly as it was displayed (design: Settled where the contract is
+//! silent).
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::Sha256;
 
 use crate::hex;
+
+/// The beginning of a secret in the form of Standard Webhooks.
+pub const STANDARD_WEBHOOKS_PREFIX: &str = "whsec_";
 
 /// The signing secret of an endpoint: 64 lower-case hex characters, shown to the merchant once.
 ///
@@ -29,6 +35,21 @@ impl EndpointSecret {
     /// Returns the secret for the signing functions.
     pub fn as_secret(&self) -> &SecretString {
         &self.0
+    }
+
+    /// Returns the secret in the form that libraries of Standard Webhooks read: `whsec_` and the base64 of the
+    /// key, which is the secret's characters.
+    pub fn for_standard_webhooks(&self) -> SecretString {
+        let key = STANDARD.encode(self.0.expose_secret());
+        SecretString::from(format!("{STANDARD_WEBHOOKS_PREFIX}{key}"))
+    }
+
+    /// Reads a secret in the form of [`EndpointSecret::for_standard_webhooks`]. `None`: the text has another
+    /// form.
+    pub fn from_standard_webhooks(text: &SecretString) -> Option<Self> {
+        let key = text.expose_secret().strip_prefix(STANDARD_WEBHOOKS_PREFIX)?;
+        let key = String::from_utf8(STANDARD.decode(key).ok()?).ok()?;
+        Some(Self(SecretString::from(key)))
     }
 }
 
@@ -57,23 +78,36 @@ impl From<EndpointSecret> for SecretString {
 /// `body` is the raw body exactly as posted.
 pub fn canonical(secret: &SecretString, t_unix_seconds: i64, body: &[u8]) -> String {
     let t = t_unix_seconds.to_string();
-    let signature = hmac_sha256(secret, &[t.as_bytes(), b".", body]);
-    format!("t={t},v1={signature}")
+    let signature = hmac_sha256(secret.expose_secret().as_bytes(), &[t.as_bytes(), b".", body]);
+    format!("t={t},v1={}", hex::encode(&signature))
 }
 
 /// Returns the header value of the legacy family: `sha256=<hex>`, signed over the raw body alone.
 pub fn legacy(secret: &SecretString, body: &[u8]) -> String {
-    format!("sha256={}", hmac_sha256(secret, &[body]))
+    format!("sha256={}", hex::encode(&hmac_sha256(secret.expose_secret().as_bytes(), &[body])))
 }
 
-fn hmac_sha256(secret: &SecretString, parts: &[&[u8]]) -> String {
+/// Returns the value of the header `webhook-signature` (specification: Standard Webhooks 1.0):
+/// `v1,<base64>`, signed over `<id>.<timestamp>.<body>`.
+///
+/// `id` is the value of the header `webhook-id`, and `timestamp` that of `webhook-timestamp`.
+pub fn standard_webhooks(secret: &SecretString, id: &str, timestamp: i64, body: &[u8]) -> String {
+    standard_webhooks_by_key(secret.expose_secret().as_bytes(), id, timestamp, body)
+}
+
+fn standard_webhooks_by_key(key: &[u8], id: &str, timestamp: i64, body: &[u8]) -> String {
+    let timestamp = timestamp.to_string();
+    let signature = hmac_sha256(key, &[id.as_bytes(), b".", timestamp.as_bytes(), b".", body]);
+    format!("v1,{}", STANDARD.encode(signature))
+}
+
+fn hmac_sha256(key: &[u8], parts: &[&[u8]]) -> [u8; 32] {
     #[expect(clippy::expect_used, reason = "HMAC accepts keys of every length")]
-    let mut mac = Hmac::<Sha256>::new_from_slice(secret.expose_secret().as_bytes())
-        .expect("HMAC accepts keys of every length");
+    let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC accepts keys of every length");
     for part in parts {
         mac.update(part);
     }
-    hex::encode(&mac.finalize().into_bytes())
+    mac.finalize().into_bytes().into()
 }
 
 #[cfg(test)]
@@ -123,6 +157,41 @@ mod tests {
             legacy(&SECRET.into(), body),
             "sha256=3ce7211157edfaabb0139424d0740ea7d214bbc5e4a53aef602f01a6dd1c31b3"
         );
+    }
+
+    // The example of the specification and of its libraries.
+    #[test]
+    fn the_signature_of_standard_webhooks_is_that_of_its_specification() {
+        let key = STANDARD.decode("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap();
+        let (id, timestamp) = ("msg_p5jXN8AQM9LWM0D4loKWxJek", 1_614_265_330);
+        assert_eq!(
+            standard_webhooks_by_key(&key, id, timestamp, br#"{"test": 2432232314}"#),
+            "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+        );
+    }
+
+    // The expected value is the output of
+    // `printf 'evt_1.1700000000.{}' | openssl dgst -sha256 -hmac "$SECRET" -binary | base64`.
+    #[test]
+    fn standard_webhooks_are_signed_with_the_characters_of_the_secret() {
+        assert_eq!(
+            standard_webhooks(&SECRET.into(), "evt_1", 1_700_000_000, b"{}"),
+            "v1,8kjnR8LDjKDJsK7/XCpoi8KtEP4U+QVCfFeONDH75wk="
+        );
+    }
+
+    #[test]
+    fn the_secret_for_standard_webhooks_decodes_to_the_characters_of_the_secret() {
+        let secret = EndpointSecret::from_random(&[0xab; 32]);
+        let shown = secret.for_standard_webhooks();
+        let key = shown.expose_secret().strip_prefix("whsec_").unwrap();
+        assert_eq!(STANDARD.decode(key).unwrap(), "ab".repeat(32).as_bytes());
+        assert!(!format!("{shown:?}").contains(key));
+        let read = EndpointSecret::from_standard_webhooks(&shown).unwrap();
+        assert_eq!(read.as_secret().expose_secret(), secret.as_secret().expose_secret());
+        for text in ["", "whsec_!", "whsec_/w==", key] {
+            assert!(EndpointSecret::from_standard_webhooks(&text.into()).is_none(), "{text}");
+        }
     }
 
     #[test]

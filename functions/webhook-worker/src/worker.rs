@@ -37,6 +37,9 @@ const X_SERVICE_SIGNATURE: HeaderName = HeaderName::from_static("x-service-signa
 const X_SERVICE_DELIVERY_ID: HeaderName = HeaderName::from_static("x-service-delivery-id");
 const X_SERVICE_EVENT_TYPE: HeaderName = HeaderName::from_static("x-service-event-type");
 const X_SERVICE_MODE: HeaderName = HeaderName::from_static("x-service-mode");
+const WEBHOOK_ID: HeaderName = HeaderName::from_static("webhook-id");
+const WEBHOOK_TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
+const WEBHOOK_SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
 
 /// The function's state. Clones share clients and connections.
 #[derive(Clone, Debug)]
@@ -219,22 +222,42 @@ impl Worker {
 
     async fn post(&self, delivery: &Delivery, event: &Event, url: &str, secret: &EndpointSecret) -> Attempt {
         let body = Bytes::from(event.body_as(delivery.event_type));
-        let secret = secret.as_secret();
-        let signature = match delivery.event_type.family() {
-            Family::Canonical => signature::canonical(secret, self.clock.now().seconds(), &body),
-            Family::Legacy => signature::legacy(secret, &body),
-        };
         let headers = [
             (header::CONTENT_TYPE, "application/json".to_owned()),
-            (X_SERVICE_SIGNATURE, signature),
             (X_SERVICE_DELIVERY_ID, delivery.id.to_string()),
             (X_SERVICE_EVENT_TYPE, delivery.event_type.as_str().to_owned()),
             (X_SERVICE_MODE, delivery.scope.mode.to_string()),
         ];
+        let signatures = signatures(delivery, event, secret, self.clock.now().seconds(), &body);
         let value =
             |(name, text): (HeaderName, String)| HeaderValue::from_str(&text).ok().map(|value| (name, value));
-        let headers: HeaderMap = headers.into_iter().filter_map(value).collect();
+        let headers: HeaderMap = headers.into_iter().chain(signatures).filter_map(value).collect();
         self.sender.post(url, headers, body).await
+    }
+}
+
+/// Returns the headers with the signatures of a body that is posted at `t` (unix seconds). Only canonical
+/// events have the headers of Standard Webhooks, because the id of a legacy event is not in its body.
+fn signatures(
+    delivery: &Delivery,
+    event: &Event,
+    secret: &EndpointSecret,
+    t: i64,
+    body: &[u8],
+) -> Vec<(HeaderName, String)> {
+    let secret = secret.as_secret();
+    match delivery.event_type.family() {
+        Family::Canonical => {
+            let id = event.id.to_string();
+            let standard = signature::standard_webhooks(secret, &id, t, body);
+            vec![
+                (X_SERVICE_SIGNATURE, signature::canonical(secret, t, body)),
+                (WEBHOOK_ID, id),
+                (WEBHOOK_TIMESTAMP, t.to_string()),
+                (WEBHOOK_SIGNATURE, standard),
+            ]
+        }
+        Family::Legacy => vec![(X_SERVICE_SIGNATURE, signature::legacy(secret, body))],
     }
 }
 

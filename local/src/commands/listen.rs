@@ -67,11 +67,12 @@ pub async fn listen(
     let endpoint = running.post("/v1/webhooks/endpoints", &endpoint).await?;
     let text = |name: &str| endpoint.get(name).and_then(Value::as_str).unwrap_or_default();
     print(&format!(
-        "Listening to {} events of {}\n\n  endpoint  {}\n  secret    {}{}\n\nCtrl-C ends this command and deletes the endpoint. To cause an event: cargo run -- trigger charge.paid\n",
+        "Listening to {} events of {}\n\n  endpoint  {}\n  secret    {}\n            {} (for Standard Webhooks){}\n\nCtrl-C ends this command and deletes the endpoint. To cause an event: cargo run -- trigger charge.paid\n",
         events.len(),
         running.ready.base_url,
         text("id"),
         text("secret"),
+        text("standardWebhooksSecret"),
         forward_to.as_ref().map(|url| format!("\n  forwards  {url}")).unwrap_or_default(),
     ));
     let listener = Listener {
@@ -161,8 +162,8 @@ async fn receive(State(listener): State<Listener>, headers: HeaderMap, body: Byt
     response
 }
 
-/// Forwards an event with its exact body and the headers that a receiver verifies: the content type and
-/// `x-service-*`.
+/// Forwards an event with its exact body and the headers that a receiver verifies: the content type,
+/// `x-service-*` and `webhook-*`.
 async fn forward(
     http: &Client<HttpConnector, Full<Bytes>>,
     url: &str,
@@ -170,8 +171,9 @@ async fn forward(
     body: Bytes,
 ) -> std::result::Result<Response, String> {
     let mut request = Request::post(url).body(Full::new(body)).map_err(|e| e.to_string())?;
-    let forwarded =
-        headers.iter().filter(|(name, _)| name.as_str().starts_with("x-service-") || *name == "content-type");
+    let is_forwarded =
+        |name: &str| name.starts_with("x-service-") || name.starts_with("webhook-") || name == "content-type";
+    let forwarded = headers.iter().filter(|(name, _)| is_forwarded(name.as_str()));
     request.headers_mut().extend(forwarded.map(|(name, value)| (name.clone(), value.clone())));
     let response = http.request(request).await.map_err(|_| format!("{url} does not answer"))?;
     let (head, body) = response.into_parts();

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use domain::money::Amount;
-use domain::webhook::event_type::EventType;
+use domain::webhook::event_type::{EventType, Family};
 use local::commands::listen::{Options, Print, listen};
 use local::commands::running::ReadyFile;
 use local::commands::{Running, trigger};
@@ -70,6 +70,7 @@ async fn listen_receives_and_forwards_every_event_that_trigger_causes() {
         printed.wait_for_line(&[name, "-> 204 in"]).await;
         let hook = merchant.wait_for_event(name).await;
         assert!(!hook.header("x-service-signature").is_empty());
+        assert_eq!(hook.headers.contains_key("webhook-signature"), event.family() == Family::Canonical);
         assert_eq!(hook.header("content-type"), "application/json");
     }
     let [endpoint] = endpoints(&service).await.try_into().unwrap();

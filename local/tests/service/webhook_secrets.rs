@@ -10,7 +10,7 @@ use shared::webhook::secret::SigningSecret;
 
 use crate::invocations::{dispatch, run_webhook_worker, stream_records};
 use crate::support::{Listener, Service, id};
-use crate::webhooks::{secret, verify, verify_legacy};
+use crate::webhooks::{secret, standard_webhooks_secret, verify, verify_legacy};
 
 async fn service_without_event_sources() -> Service {
     Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await
@@ -99,7 +99,8 @@ async fn no_secret_is_in_a_row_or_a_stream_record_of_the_state_table() {
     assert!(rows.contains(id(&endpoint)) && records.contains(id(&endpoint)));
     let in_force = [secret(&rotated), secret(&overrides[1])];
     let others = [secret(&endpoint), secret(&deleted), secret(&overrides[0])];
-    for shown in in_force.iter().chain(&others) {
+    let encoded = [&endpoint, &deleted, &rotated].map(standard_webhooks_secret);
+    for shown in in_force.iter().chain(&others).chain(&encoded) {
         assert!(!rows.contains(shown) && !records.contains(shown));
     }
     assert!(in_force.iter().all(|secret| secrets.contains(secret)));

@@ -3,6 +3,8 @@
 use aws_sdk_sqs::types::QueueAttributeName;
 use axum::http::{Method, StatusCode};
 use axum::response::IntoResponse;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
 use local::stack::Options;
 use serde_json::{Value, json};
@@ -21,33 +23,60 @@ pub(crate) const LEGACY: [&str; 6] = [
     "payment.status_changed",
 ];
 
-fn hmac(secret: &str, parts: &[&[u8]]) -> String {
+fn hmac(secret: &str, parts: &[&[u8]]) -> Vec<u8> {
     let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).unwrap();
     for part in parts {
         mac.update(part);
     }
-    let digest = mac.finalize().into_bytes();
-    digest.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
+    mac.finalize().into_bytes().to_vec()
 }
 
-/// Verifies the signature of a canonical event as a merchant does: by the contract, without the service's own
-/// code. Returns the signature's timestamp in seconds.
+fn hmac_in_hex(secret: &str, parts: &[&[u8]]) -> String {
+    hmac(secret, parts).iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
+}
+
+/// Verifies both signatures of a canonical event as a merchant does: by the contract and by Standard Webhooks,
+/// without the service's own code. Returns the signatures' timestamp in seconds.
 pub(crate) fn verify(hook: &ReceivedWebhook, secret: &str) -> i64 {
     let signature = hook.header("x-service-signature");
     let (t, v1) = signature.split_once(",v1=").unwrap();
     let t = t.strip_prefix("t=").unwrap();
-    assert_eq!(v1, hmac(secret, &[t.as_bytes(), b".", &hook.body]));
+    assert_eq!(v1, hmac_in_hex(secret, &[t.as_bytes(), b".", &hook.body]));
+    let id = hook.header("webhook-id");
+    assert_eq!(hook.json()["id"], id);
+    assert_eq!(hook.header("webhook-timestamp"), t);
+    let signature = hmac(secret, &[id.as_bytes(), b".", t.as_bytes(), b".", &hook.body]);
+    assert_eq!(hook.header("webhook-signature"), format!("v1,{}", STANDARD.encode(signature)));
     t.parse().unwrap()
 }
 
-/// Verifies the signature of a legacy event.
+/// Verifies the signature of a legacy event, which has no headers of Standard Webhooks.
 pub(crate) fn verify_legacy(hook: &ReceivedWebhook, secret: &str) {
-    let expected = format!("sha256={}", hmac(secret, &[&hook.body]));
+    let expected = format!("sha256={}", hmac_in_hex(secret, &[&hook.body]));
     assert_eq!(hook.header("x-service-signature"), expected);
+    assert!(!hook.headers.keys().any(|name| name.as_str().starts_with("webhook-")));
 }
 
 pub(crate) fn secret(endpoint: &Value) -> &str {
     endpoint["secret"].as_str().unwrap()
+}
+
+/// Returns an endpoint as it is shown after its registration.
+pub(crate) fn without_secrets(registered: &Value) -> Value {
+    let mut endpoint = registered.clone();
+    let fields = endpoint.as_object_mut().unwrap();
+    assert!(fields.remove("secret").is_some() && fields.remove("standardWebhooksSecret").is_some());
+    endpoint
+}
+
+/// Checks that a secret is shown in both forms, with the same key.
+pub(crate) fn expect_both_forms(shown: &Value) {
+    let key = standard_webhooks_secret(shown).strip_prefix("whsec_").unwrap();
+    assert_eq!(STANDARD.decode(key).unwrap(), secret(shown).as_bytes());
+}
+
+pub(crate) fn standard_webhooks_secret(shown: &Value) -> &str {
+    shown["standardWebhooksSecret"].as_str().unwrap()
 }
 
 #[tokio::test]
@@ -59,6 +88,7 @@ async fn an_endpoint_is_registered_with_a_secret_that_is_shown_once() {
     let secret = registered["secret"].as_str().unwrap();
     assert_eq!(secret.len(), 64);
     assert!(secret.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte)));
+    expect_both_forms(&registered);
     assert!(id(&registered).starts_with("wh_"));
     assert_eq!(registered["events"], json!(["charge.paid", "charge.created"]));
     assert_eq!(
@@ -66,8 +96,7 @@ async fn an_endpoint_is_registered_with_a_secret_that_is_shown_once() {
         (&json!("http://127.0.0.1:9/hook"), &json!("ACTIVE"))
     );
 
-    let mut listed = registered.clone();
-    listed.as_object_mut().unwrap().remove("secret");
+    let listed = without_secrets(&registered);
     assert_eq!(service.get("/v1/webhooks/endpoints").await.expect(200), json!({"data": [listed]}));
 }
 

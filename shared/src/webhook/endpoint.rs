@@ -534,6 +534,8 @@ pub struct EndpointView<'a> {
     events: &'a [EventType],
     #[serde(skip_serializing_if = "Option::is_none")]
     secret: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    standard_webhooks_secret: Option<String>,
     status: EndpointStatus,
     #[serde(skip_serializing_if = "Option::is_none")]
     failing_since: Option<Timestamp>,
@@ -553,6 +555,7 @@ impl<'a> EndpointView<'a> {
             url: &endpoint.url,
             events: &endpoint.events,
             secret: None,
+            standard_webhooks_secret: None,
             status: endpoint.status,
             failing_since: endpoint.failing_since,
             disabled_at: endpoint.disabled.as_ref().map(|disabled| disabled.at),
@@ -564,28 +567,44 @@ impl<'a> EndpointView<'a> {
 
     /// Returns the view with the secret, which is shown once, when the endpoint is registered.
     pub fn with_secret(endpoint: &'a Endpoint, secret: &'a EndpointSecret) -> Self {
-        Self { secret: Some(secret.as_secret().expose_secret()), ..Self::new(endpoint) }
+        Self {
+            secret: Some(secret.as_secret().expose_secret()),
+            standard_webhooks_secret: Some(standard_webhooks_secret(secret)),
+            ..Self::new(endpoint)
+        }
     }
 }
 
 /// A new secret as the API shows it, once.
 #[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct SecretView<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<EndpointId>,
     secret: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    standard_webhooks_secret: Option<String>,
 }
 
 impl<'a> SecretView<'a> {
     /// Returns the view of an endpoint's secret.
     pub fn of(endpoint: EndpointId, secret: &'a EndpointSecret) -> Self {
-        Self { id: Some(endpoint), ..Self::new(secret) }
+        Self {
+            id: Some(endpoint),
+            standard_webhooks_secret: Some(standard_webhooks_secret(secret)),
+            ..Self::new(secret)
+        }
     }
 
-    /// Returns the view of a secret that is not an endpoint's: the override secret.
+    /// Returns the view of a secret that is not an endpoint's: the override secret. It signs legacy events
+    /// alone, so it has no form for Standard Webhooks.
     pub fn new(secret: &'a EndpointSecret) -> Self {
-        Self { id: None, secret: secret.as_secret().expose_secret() }
+        Self { id: None, secret: secret.as_secret().expose_secret(), standard_webhooks_secret: None }
     }
+}
+
+fn standard_webhooks_secret(secret: &EndpointSecret) -> String {
+    secret.for_standard_webhooks().expose_secret().to_owned()
 }
 
 /// Returns scheme, host and port of a URL, for the audit.
