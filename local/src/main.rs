@@ -1,5 +1,6 @@
 //! `cargo run`: starts the whole service on this machine. Three commands for developers use the running
-//! service: `cargo run -- listen`, `cargo run -- trigger` and `cargo run -- bank`.
+//! service: `cargo run -- listen`, `cargo run -- trigger` and `cargo run -- bank`. `cargo run -- verify` checks
+//! the signature of a received webhook.
 
 use std::fs::{File, TryLockError};
 use std::io::{IsTerminal, Write};
@@ -13,13 +14,15 @@ use clap::{Args, Parser, Subcommand};
 use domain::money::Amount;
 use domain::webhook::event_type::EventType;
 use local::commands::listen::Print;
-use local::commands::{Running, bank_commands, listen, trigger};
+use local::commands::{Running, bank_commands, listen, trigger, verify};
 use local::deployed::{self, DeployedStack};
 use local::embedded::{ACCESS_KEY, Endpoints, Listen, REGION, SECRET_KEY, State};
 use local::guard::AllowedHost;
 use local::seed::write_atomically;
 use local::stack::{Options, Ready, Stack};
 use local::{Error, Result};
+use secrecy::SecretString;
+use shared::clock::Clock;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, fmt};
@@ -40,7 +43,7 @@ struct Arguments {
     serve: Serve,
 }
 
-/// The commands that use a running service.
+/// The commands for developers.
 #[derive(Subcommand)]
 enum Command {
     /// Receive webhook events of the running service, and print or forward them
@@ -74,6 +77,10 @@ enum Command {
         #[arg(long, value_name = "PATH")]
         ready_file: Option<PathBuf>,
     },
+    /// Check the signature of a received webhook, and say which part is wrong
+    ///
+    /// The exit code is 0 only if the signature is right and at most 5 minutes old. Needs no running service.
+    Verify(Verify),
     /// Run the AWS services and the event sources, for functions that `sam local` or another program runs
     ///
     /// The API is not served. The environment variables of the functions are written to a file.
@@ -148,6 +155,29 @@ fn emulator_url(text: &str) -> std::result::Result<String, String> {
 fn amount(text: &str) -> std::result::Result<Amount, String> {
     let minor: i64 = text.parse().map_err(|_| "must be an integer, in centavos".to_owned())?;
     Amount::parse(minor).map_err(|error| error.to_string())
+}
+
+/// The options of the command `verify`.
+#[derive(Args)]
+struct Verify {
+    /// Secret of the endpoint, as the service showed it (also `standardWebhooksSecret`)
+    #[arg(long, env = "WEBHOOK_SECRET", hide_env_values = true)]
+    secret: SecretString,
+    /// Value of the header X-Service-Signature, or of webhook-signature with --id and --timestamp
+    #[arg(long, value_name = "HEADER")]
+    signature: String,
+    /// File with the body as it arrived; `-`: the standard input
+    #[arg(long, value_name = "FILE")]
+    body: PathBuf,
+    /// Value of the header webhook-id
+    #[arg(long, requires = "timestamp")]
+    id: Option<String>,
+    /// Value of the header webhook-timestamp
+    #[arg(long, requires = "id")]
+    timestamp: Option<String>,
+    /// Accept the legacy form `sha256=<hex>`, which has no time
+    #[arg(long)]
+    legacy: bool,
 }
 
 /// The options of the service.
@@ -257,8 +287,21 @@ async fn run(arguments: Arguments) -> Result<()> {
         Some(Command::Trigger { event, amount, ready_file }) => {
             trigger::trigger(&Running::find(ready_file).await?, event, amount, &print).await
         }
+        Some(Command::Verify(arguments)) => verify_webhook(arguments, &print),
         Some(Command::Bank(command)) => at_bank(command, &print).await,
     }
+}
+
+fn verify_webhook(arguments: Verify, print: &Print) -> Result<()> {
+    let Verify { secret, signature, body, id, timestamp, legacy } = arguments;
+    let received = verify::Received {
+        secret,
+        signature,
+        standard_webhooks: id.zip(timestamp),
+        accept_legacy: legacy,
+        body: verify::read_body(&body)?,
+    };
+    verify::verify(&received, Clock::default().now().seconds(), print)
 }
 
 async fn at_bank(command: BankCommand, print: &Print) -> Result<()> {

@@ -1,16 +1,21 @@
-//! Tests of the developer's commands `listen` and `trigger` against a running service.
+//! Tests of the developer's commands `listen`, `trigger` and `verify` with a running service.
 
+use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 
 use domain::money::Amount;
 use domain::webhook::event_type::{EventType, Family};
 use local::commands::listen::{Options, Print, listen};
 use local::commands::running::ReadyFile;
+use local::commands::verify::{Difference, Differences, Fault, Received, check};
 use local::commands::{Running, trigger};
 use serde_json::Value;
+use tokio::io::AsyncWriteExt;
+use tokio::process::Command;
 use tokio::sync::oneshot;
 
-use crate::support::{Listener, Service, eventually};
+use crate::support::{Listener, ReceivedWebhook, Service, eventually};
+use crate::webhooks::{secret, standard_webhooks_secret};
 
 pub(crate) fn running(service: &Service) -> Running {
     let ready = serde_json::to_value(service.stack.ready().unwrap()).unwrap();
@@ -103,4 +108,121 @@ async fn listen_prints_an_event_that_it_cannot_forward_and_the_delivery_is_retri
     assert_eq!(delivery["status"], "PENDING");
     stop.send(()).unwrap();
     listening.await.unwrap().unwrap();
+}
+
+fn header(hook: &ReceivedWebhook, name: &str) -> String {
+    hook.header(name).to_owned()
+}
+
+fn received(hook: &ReceivedWebhook, secret: &str) -> Received {
+    Received {
+        secret: secret.into(),
+        signature: header(hook, "x-service-signature"),
+        standard_webhooks: None,
+        accept_legacy: true,
+        body: hook.body.to_vec(),
+    }
+}
+
+/// Returns a canonical event with the signature of Standard Webhooks.
+fn received_by_library(hook: &ReceivedWebhook, secret: &str) -> Received {
+    let standard_webhooks = Some((header(hook, "webhook-id"), header(hook, "webhook-timestamp")));
+    Received { signature: header(hook, "webhook-signature"), standard_webhooks, ..received(hook, secret) }
+}
+
+#[tokio::test]
+async fn verify_accepts_every_event_and_recognises_a_body_that_was_serialised_again() {
+    let service = Service::start().await;
+    let merchant = Listener::start().await;
+    let names: Vec<&str> = EventType::subscribable().map(EventType::as_str).collect();
+    let endpoint = service.register_endpoint(&merchant.url, &names).await;
+    let (secret, encoded_secret) = (secret(&endpoint), standard_webhooks_secret(&endpoint));
+    let changed = Differences::from([Difference::WhitespaceBetween, Difference::WhitespaceAtEnd]);
+    let amount = Amount::parse(1990).unwrap();
+    for (name, event) in EventType::ALL {
+        trigger::trigger(&running(&service), *event, amount, &PrintedLines::default().print()).await.unwrap();
+        let hook = merchant.wait_for_event(name).await;
+        let mut cases = vec![received(&hook, secret)];
+        if event.family() == Family::Canonical {
+            cases.push(received_by_library(&hook, encoded_secret));
+        }
+        let now = service.stack.clock.now().seconds();
+        for right in cases {
+            check(&right, now).unwrap_or_else(|faults| panic!("{name}: {faults:?}"));
+            // Adds whitespace after the commas between members. No text of these events contains `,"`.
+            let spaced = String::from_utf8(right.body.clone()).unwrap().replace(",\"", ", \"") + "\n";
+            let faults = check(&Received { body: spaced.into_bytes(), ..right }, now).unwrap_err();
+            assert_eq!(faults, [Fault::Reserialised(changed.clone())], "{name}");
+        }
+    }
+}
+
+/// Runs `cargo run -- verify` with a body at its standard input. Returns whether the exit code is 0, and the
+/// output.
+async fn run_verify(arguments: &[&str], secret: &str, body: &[u8]) -> (bool, String) {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_local"))
+        .args([&["verify", "--body", "-"], arguments].concat())
+        .env("WEBHOOK_SECRET", secret)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(body).await.unwrap();
+    drop(stdin);
+    let output = child.wait_with_output().await.unwrap();
+    (output.status.success(), String::from_utf8([output.stdout, output.stderr].concat()).unwrap())
+}
+
+#[tokio::test]
+async fn the_exit_code_of_verify_is_0_only_for_a_right_and_recent_signature() {
+    let service = Service::start().await;
+    let merchant = Listener::start().await;
+    let endpoint = service.register_endpoint(&merchant.url, &["charge.created", "payment.created"]).await;
+    service.charge().await;
+    let hook = merchant.wait_for_event("charge.created").await;
+    let legacy = merchant.wait_for_event("payment.created").await;
+    let (secret, encoded_secret) = (secret(&endpoint), standard_webhooks_secret(&endpoint));
+    let signature = header(&hook, "x-service-signature");
+    let (id, timestamp) = (header(&hook, "webhook-id"), header(&hook, "webhook-timestamp"));
+    let arguments = ["--signature", &signature];
+    let (is_right, output) = run_verify(&arguments, secret, &hook.body).await;
+    assert!(is_right && output.starts_with("The signature is right. Its time is "), "{output}");
+    let signature = header(&hook, "webhook-signature");
+    let standard = ["--signature", &signature, "--id", &id, "--timestamp", &timestamp];
+    let (is_right, output) = run_verify(&standard, encoded_secret, &hook.body).await;
+    assert!(is_right, "{output}");
+
+    let changed = [&hook.body[..], b"\n"].concat();
+    for (arguments, secret, body, expected) in [
+        (&arguments[..], secret, changed.as_slice(), "serialised again"),
+        (&standard, secret, &changed, "serialised again"),
+        (&arguments, encoded_secret, &hook.body, "has the form for Standard Webhooks"),
+        (&arguments, &"0".repeat(64), &hook.body, "another secret is likely"),
+        (&arguments, "s3cret", &hook.body, "--secret must be the 64 characters"),
+        (&["--signature", "v2=1"], secret, &hook.body, "malformed"),
+    ] {
+        let (is_right, output) = run_verify(arguments, secret, body).await;
+        assert!(!is_right && output.contains(expected), "{output}");
+        assert!(!output.contains(secret) && output.starts_with("error: "), "{output}");
+    }
+    let signature = header(&legacy, "x-service-signature");
+    let (is_right, output) = run_verify(&["--signature", &signature], secret, &legacy.body).await;
+    assert!(!is_right && output.contains("legacy form"), "{output}");
+    let (is_right, output) = run_verify(&["--legacy", "--signature", &signature], secret, &legacy.body).await;
+    assert!(is_right, "{output}");
+
+    // The service signs with a clock that is ahead.
+    service.advance_seconds(3_600).await;
+    service.charge().await;
+    let late = eventually("the second event arrives", async || {
+        let is_second =
+            |sent: &ReceivedWebhook| sent.headers.contains_key("webhook-id") && sent.body != hook.body;
+        merchant.hooks().into_iter().find(is_second)
+    })
+    .await;
+    let (is_right, output) =
+        run_verify(&["--signature", late.header("x-service-signature")], secret, &late.body).await;
+    assert!(!is_right && output.contains("ahead of this machine's clock"), "{output}");
 }
