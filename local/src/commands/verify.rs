@@ -240,21 +240,18 @@ pub fn read_body(path: &Path) -> Result<Vec<u8>> {
 pub fn check(received: &Received, now_seconds: i64) -> std::result::Result<Option<Age>, Vec<Fault>> {
     let header = Header::parse(received).map_err(|fault| vec![fault])?;
     let (secret, is_encoded) = key(&received.secret).ok_or_else(|| vec![Fault::SecretForm])?;
-    let posted = Posted::restore(&received.body);
     let mut faults = Vec::new();
     if !header.signs(&secret, &received.body) {
-        let restored = posted.as_ref().filter(|posted| header.signs(&secret, &posted.body));
-        match (restored, posted.as_ref().and_then(|posted| header.with_id_of(&secret, posted))) {
-            (Some(posted), _) => faults.push(Fault::Reserialised(posted.differences.clone())),
-            (None, Some(id)) => {
-                faults.push(Fault::OtherId(id));
-                let differences =
-                    posted.as_ref().map(|posted| posted.differences.clone()).unwrap_or_default();
-                if differences != Differences::default() {
-                    faults.push(Fault::Reserialised(differences));
-                }
-            }
-            (None, None) => return Err(vec![no_match(&header, posted.as_ref())]),
+        let Some(posted) = Posted::restore(&received.body) else {
+            return Err(vec![Fault::NoMatch(NoMatch::NotJson)]);
+        };
+        let other_id = header.with_id_of(&secret, &posted);
+        if other_id.is_none() && !header.signs(&secret, &posted.body) {
+            return Err(vec![no_match(&header, posted)]);
+        }
+        faults.extend(other_id.map(Fault::OtherId));
+        if posted.differences != Differences::default() {
+            faults.push(Fault::Reserialised(posted.differences));
         }
     }
     if is_encoded && !matches!(header, Header::Standard { .. }) {
@@ -391,8 +388,7 @@ fn hex_digest(text: &str) -> std::result::Result<String, Fault> {
 }
 
 /// Returns what is known about a signature that matches neither the body nor the restored one.
-fn no_match(header: &Header, posted: Option<&Posted>) -> Fault {
-    let Some(posted) = posted else { return Fault::NoMatch(NoMatch::NotJson) };
+fn no_match(header: &Header, posted: Posted) -> Fault {
     let is_legacy = posted.body.starts_with(br#"{"event":"#);
     let is_canonical = posted.body.starts_with(br#"{"id":"evt_"#);
     match header {
@@ -408,7 +404,7 @@ fn no_match(header: &Header, posted: Option<&Posted>) -> Fault {
         },
         _ if !is_legacy && !is_canonical => Fault::NoMatch(NoMatch::OtherKeys),
         _ if posted.differences != Differences::default() => {
-            Fault::NoMatch(NoMatch::Changed(posted.differences.clone()))
+            Fault::NoMatch(NoMatch::Changed(posted.differences))
         }
         _ => Fault::NoMatch(NoMatch::AsPosted),
     }
