@@ -10,7 +10,7 @@ use super::aws_cli::AwsCli;
 /// The types of the resources that are checked.
 pub(super) const TABLE: &str = "AWS::DynamoDB::Table";
 pub(super) const ALARM: &str = "AWS::CloudWatch::Alarm";
-pub(super) const RULE: &str = "AWS::Events::Rule";
+const RULE: &str = "AWS::Events::Rule";
 pub(super) const QUEUE: &str = "AWS::SQS::Queue";
 pub(super) const BUCKET: &str = "AWS::S3::Bucket";
 pub(super) const FUNCTION: &str = "AWS::Lambda::Function";
@@ -121,13 +121,15 @@ impl Deployed {
         self.outputs.get(name).cloned()
     }
 
-    /// Returns the logical id and the physical id of each resource of a type, without a schedule that a
-    /// parameter switches off.
-    pub(super) fn of_type(&self, kind: &str) -> impl Iterator<Item = (&str, &str)> {
+    /// Returns the schedules as [`Deployed::of_type`], without those that a parameter switches off.
+    pub(super) fn schedules(&self) -> impl Iterator<Item = (&str, &str)> {
         let is_off = self.parameter("LedgerVerification") == Some("off");
-        let of_type = self.resources.iter().filter(move |resource| {
-            resource.kind == kind && !(is_off && resource.logical_resource_id == VERIFY_LEDGERS)
-        });
+        self.of_type(RULE).filter(move |(logical_id, _)| !(is_off && *logical_id == VERIFY_LEDGERS))
+    }
+
+    /// Returns the logical id and the physical id of each resource of a type.
+    pub(super) fn of_type(&self, kind: &str) -> impl Iterator<Item = (&str, &str)> {
+        let of_type = self.resources.iter().filter(move |resource| resource.kind == kind);
         of_type.filter_map(|resource| {
             Some((resource.logical_resource_id.as_str(), resource.physical_resource_id.as_deref()?))
         })

@@ -169,13 +169,13 @@ async fn check_settings(
     now: Timestamp,
 ) -> Result<(), Box<dyn Error>> {
     report.add("stack", vec![Ok::<_, CliError>(deployed.status_findings())])?;
-    report.add("tables", of_each(deployed, deployed::TABLE, tables::check).await)?;
+    report.add("tables", of_each(deployed, deployed.of_type(deployed::TABLE), tables::check).await)?;
     report.add("alarms", alarms::check(deployed, now).await)?;
     report.add("email", vec![email::check(deployed).await])?;
     report.add("certificates", certificates::check(deployed, now).await)?;
-    report.add("schedules", of_each(deployed, deployed::RULE, queues::check_rule).await)?;
-    let mut waiting = of_each(deployed, deployed::QUEUE, queues::check_dead_letters).await;
-    waiting.extend(of_each(deployed, deployed::BUCKET, queues::check_failed_records).await);
+    report.add("schedules", of_each(deployed, deployed.schedules(), queues::check_rule).await)?;
+    let mut waiting = of_each(deployed, deployed.of_type(deployed::QUEUE), queues::check_dead_letters).await;
+    waiting.extend(of_each(deployed, deployed.of_type(deployed::BUCKET), queues::check_failed_records).await);
     report.add("queues", waiting)?;
     let functions = functions::read_all(deployed).await;
     report.add("functions", functions::check(&functions))?;
@@ -183,13 +183,17 @@ async fn check_settings(
     Ok(())
 }
 
-/// Checks each resource of a type, several at once.
-async fn of_each<F>(deployed: &Deployed, kind: &str, check: fn(AwsCli, String, String) -> F) -> Vec<Checked>
+/// Checks each of the resources, several at once. A resource is its logical id and its physical id.
+async fn of_each<'a, F>(
+    deployed: &Deployed,
+    resources: impl Iterator<Item = (&'a str, &'a str)>,
+    check: fn(AwsCli, String, String) -> F,
+) -> Vec<Checked>
 where
     F: Future<Output = Checked> + Send + 'static,
 {
     let mut checks = JoinSet::new();
-    for (logical_id, name) in deployed.of_type(kind) {
+    for (logical_id, name) in resources {
         checks.spawn(check(deployed.cli.clone(), logical_id.to_owned(), name.to_owned()));
     }
     checks.join_all().await
