@@ -99,11 +99,11 @@ async fn rows_written_since(
 ) -> Result<(Head, HashSet<AuditId>), StoreError> {
     let mut reader = NewestFirst::new(store, account);
     let (mut head, mut ids) = (None, HashSet::new());
-    while let Some(items) = reader.read().await? {
+    'pages: while let Some(items) = reader.read().await? {
         for item in &items {
             head.get_or_insert_with(|| head_of(account, item));
             if is_written_before(item, action_at) {
-                return Ok((head.unwrap_or_else(|| Head::of_empty_chain(account)), ids));
+                break 'pages;
             }
             ids.extend(text(item, "id").and_then(|id| id.parse::<AuditId>().ok()));
         }
