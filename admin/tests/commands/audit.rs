@@ -42,7 +42,14 @@ impl AdminFixture {
             .unwrap();
     }
 
-    pub(crate) async fn set_rate_limit(&self, account: &str, limit: &str) {
+    /// Changes a setting of an account four times. Each change appends an audit row.
+    pub(crate) async fn append_four_audit_rows(&self, account: &str) {
+        for limit in ["500", "501", "502", "503"] {
+            self.set_rate_limit(account, limit).await;
+        }
+    }
+
+    async fn set_rate_limit(&self, account: &str, limit: &str) {
         let set = ["accounts", "set-rate-limit", account, "--per-minute", limit, "--reason", "agreed"];
         self.object(&set).await;
     }
@@ -58,9 +65,7 @@ fn key_of(account: &str, sequence: u64) -> HashMap<String, AttributeValue> {
 async fn an_operator_verifies_the_audit_of_one_account_or_of_all() {
     let service = AdminFixture::start().await;
     let account = service.account();
-    for limit in ["500", "501", "502", "503"] {
-        service.set_rate_limit(&account, limit).await;
-    }
+    service.append_four_audit_rows(&account).await;
     let newest = &service.audit(&account).await[0];
     let (_, _, reports) = service.verify_audit(&[&account]).await;
     let head = json!({"sequence": newest["sequence"], "hash": newest["hash"]});

@@ -286,9 +286,7 @@ async fn doctor_checks_the_rows_of_the_service_on_this_machine() {
 async fn doctor_finds_the_first_fault_of_each_accounts_audit() {
     let service = AdminFixture::start().await;
     let account = service.account();
-    for limit in ["500", "501", "502", "503"] {
-        service.set_rate_limit(&account, limit).await;
-    }
+    service.append_four_audit_rows(&account).await;
     let changed = service.newest_audit_row(&account).await;
     let removed = changed - 2;
     service.remove_audit_row(&account, removed).await;
