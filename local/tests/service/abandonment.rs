@@ -12,7 +12,6 @@ use axum::response::IntoResponse;
 use domain::time::Timestamp;
 use domain::webhook::event_type::EventType;
 use local::embedded::fault_proxy::Fault;
-use local::stack::Options;
 use serde_json::{Value, json};
 use shared::store::{from_item, key_attributes, to_item};
 use shared::webhook::delivery::{Delivery, DeliveryStatus};
@@ -62,12 +61,6 @@ impl AbandonedBy {
 
 fn path(endpoint: &Value) -> String {
     format!("/v1/webhooks/endpoints/{}", id(endpoint))
-}
-
-/// Starts a service without event sources. The test itself invokes the functions that do not serve HTTP
-/// requests.
-async fn service_without_event_sources() -> Service {
-    Service::start_with(Options { event_sources: false, fault_proxy: true, ..Options::in_memory() }).await
 }
 
 async fn read_delivery(service: &Service, delivery: &Value) -> Value {
@@ -130,7 +123,7 @@ async fn dispatch_all(service: &Service) {
 #[tokio::test]
 async fn a_delivery_reads_cancelled_as_soon_as_its_endpoint_is_deleted_or_deactivated() {
     for by in AbandonedBy::ALL {
-        let service = service_without_event_sources().await;
+        let service = Service::without_event_sources().await;
         let listener = Listener::answering(|_number| (StatusCode::BAD_GATEWAY, "why").into_response()).await;
         let endpoint = service.register_endpoint(&listener.url, &["charge.created"]).await;
         let [attempted, new] = two_pending_deliveries(&service).await;
@@ -172,7 +165,7 @@ async fn a_delivery_reads_cancelled_as_soon_as_its_endpoint_is_deleted_or_deacti
 #[tokio::test]
 async fn cancelling_the_rows_of_abandoned_deliveries_changes_no_response_and_no_other_delivery() {
     for by in AbandonedBy::ALL {
-        let service = service_without_event_sources().await;
+        let service = Service::without_event_sources().await;
         let failing = || Listener::answering(|_number| (StatusCode::BAD_GATEWAY, "why").into_response());
         let (listener, other) = (failing().await, failing().await);
         let endpoint = service.register_endpoint(&listener.url, &["charge.created"]).await;
@@ -278,7 +271,7 @@ async fn an_attempt_in_flight_during_abandonment_ends_as_delivered_or_cancelled(
             [(StatusCode::NO_CONTENT, 0), (StatusCode::BAD_GATEWAY, 0), (StatusCode::BAD_GATEWAY, 14)]
         {
             let case = format!("{by:?} {status} after {attempts_before}");
-            let service = service_without_event_sources().await;
+            let service = Service::without_event_sources().await;
             let (url, endpoint_path) = endpoint_that_abandons_its_deliveries(&service, by, status).await;
             let endpoint = service.register_endpoint(&url, &["charge.created"]).await;
             endpoint_path.set(path(&endpoint)).unwrap();
@@ -343,7 +336,7 @@ async fn set_attribute(service: &Service, partition: &str, sk: &str, name: &str,
 
 #[tokio::test]
 async fn a_delivery_created_from_a_stale_read_of_a_deactivated_endpoint_is_abandoned() {
-    let service = service_without_event_sources().await;
+    let service = Service::without_event_sources().await;
     let listener = Listener::start().await;
     let registered = service.register_endpoint(&listener.url, &["charge.paid"]).await;
     let stale_endpoints = Endpoints::new(service.store()).list(&service.scope()).await.unwrap();
@@ -419,7 +412,7 @@ async fn count_cancelled_rows(service: &Service) -> usize {
 
 #[tokio::test]
 async fn an_abandonment_cancels_deliveries_in_limited_steps_that_can_be_repeated() {
-    let service = service_without_event_sources().await;
+    let service = Service::without_event_sources().await;
     let endpoint = service.register_endpoint("http://127.0.0.1:9/hook", &["charge.paid"]).await;
     seed_pending_deliveries(&service, 1_300).await;
     let before = stream_records(&service.stack).await.len();
@@ -461,7 +454,7 @@ async fn an_abandonment_cancels_deliveries_in_limited_steps_that_can_be_repeated
 
 #[tokio::test]
 async fn the_scheduler_resumes_an_abandonment_whose_stream_record_failed() {
-    let service = service_without_event_sources().await;
+    let service = Service::without_event_sources().await;
     let proxy = service.stack.fault_proxy.as_ref().unwrap();
     let endpoint = service.register_endpoint("http://127.0.0.1:9/hook", &["charge.paid"]).await;
     seed_pending_deliveries(&service, 200).await;
@@ -500,7 +493,7 @@ async fn the_scheduler_resumes_an_abandonment_whose_stream_record_failed() {
 
 #[tokio::test]
 async fn the_last_pass_cancels_a_delivery_that_became_pending_after_the_first_pass() {
-    let service = service_without_event_sources().await;
+    let service = Service::without_event_sources().await;
     let endpoint = service.register_endpoint("http://127.0.0.1:9/hook", &["charge.paid"]).await;
     seed_pending_deliveries(&service, 10).await;
     AbandonedBy::Deactivation.apply(&service, &path(&endpoint)).await;
@@ -561,7 +554,7 @@ async fn every_pending_delivery_of_a_deleted_endpoint_is_cancelled_in_lists_and_
 
 #[tokio::test]
 async fn reactivating_an_endpoint_that_an_earlier_version_deactivated_revives_no_delivery() {
-    let service = service_without_event_sources().await;
+    let service = Service::without_event_sources().await;
     let listener = Listener::start().await;
     let endpoint = service.register_endpoint(&listener.url, &["charge.created"]).await;
     service.charge().await;
@@ -586,7 +579,7 @@ async fn reactivating_an_endpoint_that_an_earlier_version_deactivated_revives_no
 
 #[tokio::test]
 async fn a_delivery_reads_cancelled_when_neither_its_endpoint_nor_an_abandonment_row_exists() {
-    let service = service_without_event_sources().await;
+    let service = Service::without_event_sources().await;
     let endpoint = service.register_endpoint("http://127.0.0.1:9/hook", &["charge.created"]).await;
     service.charge().await;
     dispatch(&service.stack).await;
@@ -606,7 +599,7 @@ async fn a_delivery_reads_cancelled_when_neither_its_endpoint_nor_an_abandonment
 
 #[tokio::test]
 async fn deactivating_an_inactive_endpoint_writes_no_second_abandonment() {
-    let service = service_without_event_sources().await;
+    let service = Service::without_event_sources().await;
     let endpoint = service.register_endpoint("http://127.0.0.1:9/hook", &["charge.created"]).await;
     for (changes, rows) in
         [(&["ACTIVE"][..], 0), (&["INACTIVE", "INACTIVE"], 1), (&["ACTIVE", "INACTIVE"], 2)]

@@ -10,7 +10,6 @@ use domain::audit::Audit;
 use domain::ids::UserId;
 use domain::row::Row;
 use local::embedded::fault_proxy::Fault;
-use local::stack::Options;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use shared::account::{Role, TokenGeneration, User, UserChange, Users};
@@ -502,7 +501,7 @@ async fn of_concurrent_rotations_of_one_key_exactly_one_succeeds() {
 
 #[tokio::test]
 async fn a_request_and_a_rotation_that_conflict_are_retried() {
-    let service = Service::start_with(Options { fault_proxy: true, ..Options::in_memory() }).await;
+    let service = Service::start().await;
     let proxy = service.stack.fault_proxy.as_ref().unwrap();
     let owner = DashboardUser::owner(&service);
     let key = owner.issue(&json!({"test": true})).await.expect(201);

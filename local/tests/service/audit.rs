@@ -7,7 +7,6 @@ use std::collections::BTreeSet;
 
 use domain::audit::Audit;
 use local::embedded::fault_proxy::Fault;
-use local::stack::Options;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -44,10 +43,6 @@ fn raw_id(charge: &Value) -> &str {
 
 fn audit_line(action: &str, subject: &str, details: &str) -> AuditLine {
     (action.to_owned(), subject.to_owned(), details.to_owned())
-}
-
-async fn service_without_event_sources() -> Service {
-    Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await
 }
 
 #[tokio::test]
@@ -126,7 +121,7 @@ async fn the_audit_records_an_api_keys_money_and_security_actions_with_key_and_s
 
 #[tokio::test]
 async fn a_repeated_stream_record_or_request_adds_no_audit_row() {
-    let service = service_without_event_sources().await;
+    let service = Service::without_event_sources().await;
     let open = service.charge().await;
     let paid = service.paid_charge(1000).await;
     let contested = service.paid_charge(500).await;
@@ -162,9 +157,7 @@ async fn a_repeated_stream_record_or_request_adds_no_audit_row() {
 
 #[tokio::test]
 async fn a_record_whose_audit_row_could_not_be_written_is_retried() {
-    let service =
-        Service::start_with(Options { fault_proxy: true, event_sources: false, ..Options::in_memory() })
-            .await;
+    let service = Service::without_event_sources().await;
     service.register_endpoint("http://127.0.0.1:9/hook", &["charge.paid"]).await;
     let records = stream_records(&service.stack).await;
     let proxy = service.stack.fault_proxy.as_ref().unwrap();
@@ -182,7 +175,7 @@ async fn a_record_whose_audit_row_could_not_be_written_is_retried() {
 
 #[tokio::test]
 async fn forty_concurrent_rotations_of_the_override_secret_all_succeed_and_are_all_audited() {
-    let service = service_without_event_sources().await;
+    let service = Service::without_event_sources().await;
     let rotations: Vec<_> = (0..40)
         .map(|_| {
             let client = Client::new(&service.base_url, &service.key());
@@ -202,7 +195,7 @@ async fn forty_concurrent_rotations_of_the_override_secret_all_succeed_and_are_a
 
 #[tokio::test]
 async fn changes_by_the_acquirer_the_scheduler_and_the_sandbox_are_not_attributed_to_the_key() {
-    let service = service_without_event_sources().await;
+    let service = Service::without_event_sources().await;
     let paid = service.paid_charge(1000).await;
     let body = json!({"idempotencyKey": "refund-01", "amount": 400});
     let refund = service.post(&format!("/v1/payments/{}/refund", raw_id(&paid)), &body).await.expect(201);
@@ -225,7 +218,7 @@ async fn changes_by_the_acquirer_the_scheduler_and_the_sandbox_are_not_attribute
 
 #[tokio::test]
 async fn the_source_address_comes_from_api_gateway_and_not_from_the_clients_headers() {
-    let service = service_without_event_sources().await;
+    let service = Service::without_event_sources().await;
     let payments = service.stack.functions.get("PaymentsFunction").unwrap().clone();
     let charge = service.charge().await;
     let path = format!("/v1/payments/{}/cancel", raw_id(&charge));
@@ -250,7 +243,7 @@ async fn the_source_address_comes_from_api_gateway_and_not_from_the_clients_head
 
 #[tokio::test]
 async fn audit_pages_list_the_rows_of_keys_and_operators_in_the_order_in_which_they_were_written() {
-    let service = service_without_event_sources().await;
+    let service = Service::without_event_sources().await;
     let (store, account) = (service.store(), service.scope().account);
     let (mut expected, mut of_keys) = (Vec::new(), Vec::new());
     for number in 0..52 {

@@ -11,7 +11,6 @@ use domain::audit::chain::{ChainFault, ChainReport, Head, key_of};
 use domain::ids::AuditId;
 use domain::time::Timestamp;
 use local::embedded::fault_proxy::Fault;
-use local::stack::Options;
 use serde_json::json;
 use shared::audit;
 use shared::store::{Item, Store, key_attributes};
@@ -22,10 +21,6 @@ use crate::invocations::{dispatch, dispatch_records, stream_records};
 use crate::support::{Client, Service, id, operator};
 
 const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
-
-async fn service_without_event_sources() -> Service {
-    Service::start_with(Options { fault_proxy: true, event_sources: false, ..Options::in_memory() }).await
-}
 
 impl Service {
     async fn verify_chain(&self, expected: Option<Head>) -> ChainReport {
@@ -60,12 +55,6 @@ impl Service {
         self.store().get_item(&key_of(&self.scope().account, sequence)).await.unwrap().unwrap()
     }
 
-    /// Writes a row, as no function of the service does.
-    async fn put_item(&self, item: Item) {
-        let client = local::sdk::dynamodb(&self.stack.endpoints.dynamodb_url);
-        client.put_item().table_name("StateTable").set_item(Some(item)).send().await.unwrap();
-    }
-
     /// Removes a row, as no function of the service does.
     async fn remove_item(&self, item: &Item) {
         let client = local::sdk::dynamodb(&self.stack.endpoints.dynamodb_url);
@@ -92,7 +81,7 @@ fn text(text: &str) -> AttributeValue {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn concurrent_actions_of_keys_users_operators_and_dispatchers_form_one_unbroken_chain() {
-    let service = service_without_event_sources().await;
+    let service = Service::without_event_sources().await;
     for _ in 0..12 {
         service.cancel().await;
     }
@@ -128,7 +117,7 @@ async fn concurrent_actions_of_keys_users_operators_and_dispatchers_form_one_unb
 
 #[tokio::test]
 async fn a_row_costs_one_write_unit_and_many_rows_of_a_batch_one_request() {
-    let service = service_without_event_sources().await;
+    let service = Service::without_event_sources().await;
     let proxy = service.stack.fault_proxy.as_ref().unwrap();
     service.register_endpoint("http://127.0.0.1:9/hook", &["charge.paid"]).await;
     proxy.reset();
@@ -152,7 +141,7 @@ async fn a_row_costs_one_write_unit_and_many_rows_of_a_batch_one_request() {
 
 #[tokio::test]
 async fn a_repeated_record_appends_nothing_however_many_rows_follow() {
-    let service = service_without_event_sources().await;
+    let service = Service::without_event_sources().await;
     service.cancel().await;
     let records = stream_records(&service.stack).await;
     // The first row of the action is written an hour later, and 130 rows follow.
@@ -168,7 +157,7 @@ async fn a_repeated_record_appends_nothing_however_many_rows_follow() {
 
 #[tokio::test]
 async fn the_rows_since_a_moment_are_those_of_later_actions_however_late_they_were_written() {
-    let service = service_without_event_sources().await;
+    let service = Service::without_event_sources().await;
     service.append(30).await;
     service.cancel().await;
     service.stack.clock.advance(DAY_MS);
@@ -188,7 +177,7 @@ async fn the_rows_since_a_moment_are_those_of_later_actions_however_late_they_we
 
 #[tokio::test]
 async fn a_row_of_an_earlier_version_is_listed_and_not_appended_again() {
-    let service = service_without_event_sources().await;
+    let service = Service::without_event_sources().await;
     let (store, account) = (service.store(), service.scope().account);
     service.cancel().await;
     dispatch(&service.stack).await;
@@ -218,7 +207,7 @@ async fn a_row_of_an_earlier_version_is_listed_and_not_appended_again() {
 
 #[tokio::test]
 async fn a_lost_response_appends_one_row() {
-    let service = service_without_event_sources().await;
+    let service = Service::without_event_sources().await;
     let proxy = service.stack.fault_proxy.as_ref().unwrap();
     let store = Store::new(local::sdk::dynamodb(&proxy.url()), "StateTable");
     for _ in 0..3 {
@@ -231,7 +220,7 @@ async fn a_lost_response_appends_one_row() {
 
 #[tokio::test]
 async fn a_change_and_its_audit_row_are_one_transaction_that_is_repeated_when_the_chain_grows() {
-    let service = service_without_event_sources().await;
+    let service = Service::without_event_sources().await;
     let proxy = service.stack.fault_proxy.as_ref().unwrap();
     // All requests read the head of the empty chain before the first of them writes.
     proxy.set_min_latency(Duration::from_millis(50));
@@ -250,7 +239,7 @@ async fn a_change_and_its_audit_row_are_one_transaction_that_is_repeated_when_th
 
 #[tokio::test]
 async fn tampering_is_found() {
-    let service = service_without_event_sources().await;
+    let service = Service::without_event_sources().await;
     service.append(6).await;
     let head = service.verify_chain(None).await.head;
     let (third, fourth) = (service.chain_row(3).await, service.chain_row(4).await);
@@ -308,7 +297,7 @@ async fn tampering_is_found() {
 
 #[tokio::test]
 async fn a_newest_row_without_a_hash_does_not_prevent_further_rows_and_is_found() {
-    let service = service_without_event_sources().await;
+    let service = Service::without_event_sources().await;
     service.append(2).await;
     let mut damaged = service.chain_row(2).await;
     damaged.remove("hash").unwrap();

@@ -11,7 +11,6 @@ use domain::money::Amount;
 use domain::payment_method::PaymentMethod;
 use domain::time::Timestamp;
 use domain::webhook::signature::canonical;
-use local::stack::Options;
 use secrecy::SecretString;
 use serde_json::{Value, json};
 use shared::charge::Charges;
@@ -34,7 +33,7 @@ struct Fixture {
 
 impl Fixture {
     async fn start() -> Self {
-        let service = Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await;
+        let service = Service::without_event_sources().await;
         let live = Client::new(&service.stack.base_url, &service.stack.seed.first.live_api_key);
         let path = format!("{}/med", service.new_callback_path().await);
         let scope = Scope { mode: Mode::Live, ..service.scope() };

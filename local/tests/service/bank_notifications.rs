@@ -23,7 +23,7 @@ struct Fixture {
 
 impl Fixture {
     async fn start() -> Self {
-        let options = Options { fault_proxy: true, event_sources: false, ..Options::in_memory() };
+        let options = Options { event_sources: false, ..Options::in_memory() };
         let service = Service::start_with(options).await;
         let path = service.new_callback_path().await;
         Self { service, path }
@@ -348,7 +348,7 @@ async fn a_notification_whose_rows_cannot_be_stored_is_answered_503_and_can_be_r
 
 #[tokio::test]
 async fn the_api_of_merchants_refuses_notifications() {
-    let service = Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await;
+    let service = Service::without_event_sources().await;
     // The route `$default` of that API invokes this function. The service on this machine has one port for all
     // APIs, so the test invokes the function itself.
     let default = service.stack.functions.get("CheckoutFunction").unwrap().clone();

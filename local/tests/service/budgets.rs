@@ -9,7 +9,6 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use axum::http::Method;
 use domain::account::terms::MethodTerms;
 use local::embedded::fault_proxy::Report;
-use local::stack::Options;
 use serde_json::{Value, json};
 
 use crate::bank_proxy::BankProxy;
@@ -25,7 +24,7 @@ const LATENCY: Duration = Duration::from_millis(100);
 /// Starts a service with a proxy that counts the DynamoDB requests of all functions. Without event sources,
 /// only the test's own calls invoke functions.
 async fn service_with_counted_requests() -> Service {
-    Service::start_with(Options { fault_proxy: true, event_sources: false, ..Options::in_memory() }).await
+    Service::without_event_sources().await
 }
 
 fn proxy(service: &Service) -> &local::embedded::fault_proxy::FaultProxy {

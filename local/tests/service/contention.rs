@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use local::stack::Options;
 use serde_json::{Value, json};
 use shared::webhook::secret::SigningSecret;
 use tokio::task::JoinSet;
@@ -66,9 +65,7 @@ async fn refund_concurrently(service: &Service, count: usize) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn concurrent_refunds_of_one_charge_are_each_accepted_or_correctly_refused() {
-    let service =
-        Service::start_with(Options { fault_proxy: true, event_sources: false, ..Options::in_memory() })
-            .await;
+    let service = Service::without_event_sources().await;
     refund_concurrently(&service, 48).await;
     // Jitter spreads the retries, so few attempts conflict, also on a slow machine. The limit is five
     // attempts per request on average.
@@ -103,9 +100,7 @@ async fn concurrent_rotations_of_the_override_secret_all_succeed_and_one_of_them
 
 #[tokio::test]
 async fn a_503_has_a_retry_after_header() {
-    let service =
-        Service::start_with(Options { fault_proxy: true, event_sources: false, ..Options::in_memory() })
-            .await;
+    let service = Service::without_event_sources().await;
     for _ in 0..20 {
         service
             .stack

@@ -13,7 +13,6 @@ use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
 use domain::webhook::event_type::EventType;
 use local::embedded::fault_proxy::Report;
-use local::stack::Options;
 use serde_json::{Value, json};
 use shared::http::Query;
 use shared::store::{CommitOutcome, Item, Write, from_item, text};
@@ -71,8 +70,8 @@ impl Filter {
 }
 
 impl DeliveryFixture {
-    async fn new(options: Options) -> Self {
-        let service = Service::start_with(Options { event_sources: false, ..options }).await;
+    async fn new() -> Self {
+        let service = Service::without_event_sources().await;
         let (scope, now) = (service.scope(), service.stack.clock.now());
         let endpoints = [7, 8].map(|random| Endpoint {
             id: EndpointId::new(now, [random; 10]),
@@ -307,7 +306,7 @@ fn random_outcome(random: &mut SeededRandom, now: Timestamp) -> AttemptOutcome {
 
 #[tokio::test]
 async fn lists_and_statistics_match_the_rows_after_any_sequence_of_changes() {
-    let mut fixture = DeliveryFixture::new(Options::in_memory()).await;
+    let mut fixture = DeliveryFixture::new().await;
     let mut random = SeededRandom(2026);
     let mut claimed: Vec<Delivery> = Vec::new();
     for step in 0..500_u32 {
@@ -366,7 +365,7 @@ async fn lists_and_statistics_match_the_rows_after_any_sequence_of_changes() {
 
 #[tokio::test]
 async fn counts_of_an_earlier_version_are_recounted_by_event_type_and_endpoint() {
-    let mut fixture = DeliveryFixture::new(Options::in_memory()).await;
+    let mut fixture = DeliveryFixture::new().await;
     let mut random = SeededRandom(31);
     for number in 0..160 {
         let status = DeliveryStatus::all().nth(random.below(5)).unwrap();
@@ -411,7 +410,7 @@ async fn counts_of_an_earlier_version_are_recounted_by_event_type_and_endpoint()
 
 #[tokio::test]
 async fn list_entries_of_an_earlier_version_are_filtered_by_their_rows() {
-    let mut fixture = DeliveryFixture::new(Options::in_memory()).await;
+    let mut fixture = DeliveryFixture::new().await;
     for number in 0..80 {
         let status = DeliveryStatus::all().nth(number % 5).unwrap();
         fixture.insert_changed(0, |delivery| Delivery { status, listed: true, ..delivery }).await;
@@ -420,16 +419,15 @@ async fn list_entries_of_an_earlier_version_are_filtered_by_their_rows() {
     fixture.deliveries.count(&fixture.scope, fixture.now()).await.unwrap();
     let counts = fixture.counts().await;
     fixture.downgrade_rows().await;
-    let client = local::sdk::dynamodb(&fixture.service.stack.endpoints.dynamodb_url);
     for row in counts {
-        client.put_item().table_name("StateTable").set_item(Some(row)).send().await.unwrap();
+        fixture.service.put_item(row).await;
     }
     fixture.check_filters("list entries without an event type").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn totals_are_exact_while_deliveries_are_inserted_retried_and_counted() {
-    let mut fixture = DeliveryFixture::new(Options::in_memory()).await;
+    let mut fixture = DeliveryFixture::new().await;
     for _ in 0..60 {
         fixture.insert(0).await;
     }
@@ -516,7 +514,7 @@ async fn totals_are_exact_while_deliveries_are_inserted_retried_and_counted() {
 
 #[tokio::test]
 async fn a_delivery_listed_as_processing_leaves_that_list_when_it_is_delivered() {
-    let mut fixture = DeliveryFixture::new(Options::in_memory()).await;
+    let mut fixture = DeliveryFixture::new().await;
     let id = fixture.insert(0).await.id;
     let Claim::Claimed(claimed) =
         fixture.deliveries.claim(&fixture.scope, id, 1, fixture.now()).await.unwrap()
@@ -535,7 +533,7 @@ async fn a_delivery_listed_as_processing_leaves_that_list_when_it_is_delivered()
 
 #[tokio::test]
 async fn deliveries_past_their_retention_are_not_counted() {
-    let mut fixture = DeliveryFixture::new(Options::in_memory()).await;
+    let mut fixture = DeliveryFixture::new().await;
     for (status, listed) in [
         (DeliveryStatus::Delivered, false),
         (DeliveryStatus::Delivered, true),
@@ -554,7 +552,7 @@ async fn deliveries_past_their_retention_are_not_counted() {
 
 #[tokio::test]
 async fn a_failed_delivery_that_an_earlier_version_did_not_list_does_not_block_the_checkpoint() {
-    let mut fixture = DeliveryFixture::new(Options::in_memory()).await;
+    let mut fixture = DeliveryFixture::new().await;
     // An earlier version did not add a failed delivery to the list.
     fixture.insert_changed(0, |delivery| Delivery { status: DeliveryStatus::Failed, ..delivery }).await;
     fixture.insert_changed(0, |delivery| Delivery { status: DeliveryStatus::Delivered, ..delivery }).await;
@@ -572,7 +570,7 @@ async fn a_failed_delivery_that_an_earlier_version_did_not_list_does_not_block_t
 /// Seeds `count` deliveries over 40 days and counts them. Three of them failed, and one third were inserted
 /// late.
 async fn seed_counted_deliveries(count: usize) -> CountedDeliveries {
-    let fixture = DeliveryFixture::new(Options { fault_proxy: true, ..Options::in_memory() }).await;
+    let fixture = DeliveryFixture::new().await;
     let client = local::sdk::dynamodb(&fixture.service.stack.endpoints.dynamodb_url);
     let origin = Origin {
         scope: fixture.scope,
@@ -711,7 +709,7 @@ async fn a_page_after_a_cursor_or_with_dates_stays_within_its_budget() {
 
 #[tokio::test]
 async fn a_filtered_page_with_an_offset_beyond_its_reads_returns_a_cursor_to_continue() {
-    let mut fixture = DeliveryFixture::new(Options::in_memory()).await;
+    let mut fixture = DeliveryFixture::new().await;
     for _ in 0..150 {
         fixture
             .insert_changed(0, |delivery| Delivery { status: DeliveryStatus::Delivered, ..delivery })
@@ -804,7 +802,7 @@ async fn cursors_and_dates_page_through_all_deliveries() {
 
 #[tokio::test]
 async fn an_invalid_offset_cursor_or_date_is_rejected_and_so_is_an_offset_with_a_cursor() {
-    let service = Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await;
+    let service = Service::without_event_sources().await;
     let path = "/v1/webhooks/deliveries";
     let unknown = DeliveryId::first_at(service.stack.clock.now());
     for (query, param, way_out) in [

@@ -487,8 +487,7 @@ async fn texts_of_merchants_and_payers_cannot_inject_mail_headers() {
 #[tokio::test]
 async fn a_mail_in_test_mode_takes_five_requests_and_three_write_units() {
     let mails = MailDirectory::new();
-    let service =
-        Service::start_with(Options { fault_proxy: true, event_sources: false, ..mails.options() }).await;
+    let service = Service::start_with(Options { event_sources: false, ..mails.options() }).await;
     let proxy = service.stack.fault_proxy.as_ref().unwrap();
     let charge = service.paid_charge(1000).await;
     proxy.reset();

@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
-use local::stack::Options;
 use serde_json::{Value, json};
 use shared::webhook::delivery::{Claim, Deliveries};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -146,7 +145,7 @@ async fn each_kind_of_endpoint_failure_is_recorded_in_its_delivery() {
 
 #[tokio::test]
 async fn a_delivery_whose_worker_died_is_retried_after_its_lease_expires() {
-    let service = Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await;
+    let service = Service::without_event_sources().await;
     let listener = Listener::start().await;
     service.register_endpoint(&listener.url, &["charge.created"]).await;
     service.charge().await;

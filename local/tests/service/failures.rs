@@ -10,7 +10,6 @@ use axum::response::IntoResponse;
 use domain::charge::TransactionStatus;
 use domain::charge::transition::{Command, Rejection};
 use local::embedded::fault_proxy::{Fault, FaultProxy};
-use local::stack::Options;
 use serde_json::json;
 use shared::charge::{ChargeError, Charges};
 use shared::refund::Refunds;
@@ -20,7 +19,7 @@ use crate::invocations::{dispatch, run_webhook_worker};
 use crate::support::{Listener, Service, eventually, id};
 
 async fn service_with_fault_proxy() -> Service {
-    Service::start_with(Options { fault_proxy: true, event_sources: false, ..Options::in_memory() }).await
+    Service::without_event_sources().await
 }
 
 fn proxy(service: &Service) -> &FaultProxy {
@@ -193,8 +192,7 @@ async fn put_unreadable_row(service: &Service, pk: &str, sk: &str, more: &[(&str
     let text = |text: &str| AttributeValue::S(text.to_owned());
     let mut item = HashMap::from([("pk".to_owned(), text(pk)), ("sk".to_owned(), text(sk))]);
     item.extend(more.iter().map(|(name, value)| ((*name).to_owned(), text(value))));
-    let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
-    client.put_item().table_name("StateTable").set_item(Some(item)).send().await.unwrap();
+    service.put_item(item).await;
 }
 
 #[tokio::test]

@@ -17,7 +17,6 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use local::event_sources::{Dependencies, EventSources};
 use local::lambda::{Functions, Invoke};
-use local::stack::Options;
 use local::template::Template;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -221,7 +220,7 @@ fn create_charge(key: &str, idempotency_key: &str, request_id: &str) -> Value {
 
 #[tokio::test]
 async fn a_function_of_each_kind_runs_as_a_process_with_the_variables_for_sam_local() {
-    let service = Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await;
+    let service = Service::without_event_sources().await;
     let listener = Listener::start().await;
     service.register_endpoint(&listener.url, &["charge.created"]).await;
     let variables = service.stack.environment_file("127.0.0.1", "").unwrap();
@@ -299,7 +298,7 @@ fn texts<'a>(lines: &'a [Value], message: &str, field: &str) -> Vec<&'a str> {
 #[tokio::test]
 async fn one_request_id_finds_the_lines_of_a_charge_from_its_creation_to_its_deliveries() {
     const REQUEST_ID: &str = "order-17/attempt-1";
-    let service = Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await;
+    let service = Service::without_event_sources().await;
     let listener = Listener::start().await;
     service.register_endpoint(&listener.url, &["charge.created", "charge.paid"]).await;
     let variables = service.stack.environment_file("127.0.0.1", "").unwrap();
@@ -364,7 +363,7 @@ fn metrics_of(line: &Value) -> Vec<&str> {
 
 #[tokio::test]
 async fn metrics_are_written_whatever_the_log_level_and_only_for_a_stack() {
-    let service = Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await;
+    let service = Service::without_event_sources().await;
     let binary = build().await.join("charges");
     let mut variables = service.stack.environment_file("127.0.0.1", "").unwrap()["ChargesFunction"].clone();
     assert_eq!(variables["METRICS_NAMESPACE"], "");
@@ -392,7 +391,7 @@ async fn metrics_are_written_whatever_the_log_level_and_only_for_a_stack() {
 
 #[tokio::test]
 async fn the_verification_of_the_ledgers_writes_metrics_and_a_line_for_each_differing_ledger() {
-    let service = Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await;
+    let service = Service::without_event_sources().await;
     let mut variables = service.stack.environment_file("127.0.0.1", "").unwrap();
     variables["SchedulerFunction"]["METRICS_NAMESPACE"] = json!("payments");
     service.pay(1_000).await;

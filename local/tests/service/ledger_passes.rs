@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use domain::charge::Charge;
-use local::stack::Options;
 use scheduler::{LedgerVerifier, Limits};
 use serde_json::{Value, json};
 use shared::charge::Charges;
@@ -20,10 +19,6 @@ use crate::wallets::tamper;
 const LEDGERS: u64 = 4;
 
 const DAY_MS: i64 = 86_400_000;
-
-async fn service_without_event_sources() -> Service {
-    Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await
-}
 
 impl Service {
     /// Returns a verifier whose invocations have at most this many steps of at most this many postings.
@@ -102,7 +97,7 @@ async fn the_schedule_verifies_all_ledgers_once_a_day_and_reports_a_changed_bala
 
 #[tokio::test]
 async fn a_pass_in_many_invocations_finds_the_same_as_in_one() {
-    let service = service_without_event_sources().await;
+    let service = Service::without_event_sources().await;
     let charges = service.pay_refund_and_contest().await;
     service.check_ledger().await;
     // In the first pass, all postings are among the newest. In the second and third, none is.
@@ -141,8 +136,7 @@ async fn a_pass_in_many_invocations_finds_the_same_as_in_one() {
         let mut funds = row.remove("funds").map_or_else(HashMap::new, |funds| funds.as_m().unwrap().clone());
         funds.insert("med_lost".to_owned(), AttributeValue::N("7".to_owned()));
         row.insert("funds".to_owned(), AttributeValue::M(funds));
-        let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
-        client.put_item().table_name("StateTable").set_item(Some(row)).send().await.unwrap();
+        service.put_item(row).await;
     }
     let log = CapturedLog::start();
     service.stack.clock.advance(DAY_MS);
@@ -157,7 +151,7 @@ async fn a_pass_in_many_invocations_finds_the_same_as_in_one() {
 
 #[tokio::test]
 async fn a_pass_continues_after_invocations_that_were_killed_at_any_time() {
-    let service = service_without_event_sources().await;
+    let service = Service::without_event_sources().await;
     service.pay_refund_and_contest().await;
     let expected = service.check_ledger().await.postings;
     service.stack.clock.advance(DAY_MS);
@@ -186,7 +180,7 @@ async fn a_pass_continues_after_invocations_that_were_killed_at_any_time() {
 
 #[tokio::test]
 async fn of_concurrent_invocations_one_verifies_and_a_late_one_can_store_nothing() {
-    let service = service_without_event_sources().await;
+    let service = Service::without_event_sources().await;
     service.pay(1_000).await;
     let verifier = service.verifier(None, None);
     let runs = tokio::join!(verifier.run(), verifier.run(), verifier.run());
@@ -209,7 +203,7 @@ async fn of_concurrent_invocations_one_verifies_and_a_late_one_can_store_nothing
 
 #[tokio::test]
 async fn a_ledger_that_cannot_be_read_is_reported_and_the_others_are_verified() {
-    let service = service_without_event_sources().await;
+    let service = Service::without_event_sources().await;
     service.pay(1_000).await;
     let ledger = format!("ledger#{}", service.scope());
     let posting = service.rows(&ledger, "wallet#").await.remove(0);

@@ -6,7 +6,6 @@ use std::time::Duration;
 use domain::charge::{Charge, StoredCharge};
 use domain::ids::ChargeId;
 use local::embedded::fault_proxy::Report;
-use local::stack::Options;
 use serde_json::{Value, json};
 use shared::store::key_attributes;
 
@@ -18,9 +17,7 @@ const LATENCY: Duration = Duration::from_millis(100);
 
 /// Starts a service with `payments` payments over 40 days. Three are refused and none is past its expiry.
 async fn service_with_payments(payments: usize) -> Service {
-    let service =
-        Service::start_with(Options { fault_proxy: true, event_sources: false, ..Options::in_memory() })
-            .await;
+    let service = Service::without_event_sources().await;
     let first = service.new_charge(&json!({"amount": 1000, "expires_in": 86_400})).await;
     let key = Charge::key_of(ChargeId::parse_any(id(&first)).unwrap());
     let template: StoredCharge = service.store().get(&key).await.unwrap().unwrap();

@@ -7,7 +7,6 @@ use axum::http::Method;
 use domain::account::terms::{Fee, MethodTerms};
 use domain::calendar::Day;
 use domain::money::{Currency, MinorUnits};
-use local::stack::Options;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
@@ -255,7 +254,7 @@ async fn a_refund_debits_the_charges_own_held_tranche_first() {
 
 #[tokio::test]
 async fn a_due_tranche_can_be_refunded_before_the_scheduler_releases_it() {
-    let service = Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await;
+    let service = Service::without_event_sources().await;
     service.set_terms(MethodTerms { hold_days: 1, ..MethodTerms::default() }).await;
     let charge = service.paid(1000).await;
     service.stack.clock.advance(2 * 86_400_000);
@@ -322,7 +321,7 @@ async fn a_card_payment_can_be_refunded_in_parts() {
 
 #[tokio::test]
 async fn a_refund_whose_message_was_lost_is_resumed_by_the_scheduler() {
-    let service = Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await;
+    let service = Service::without_event_sources().await;
     let charge = service.paid(1000).await;
     service.refund(&charge, "refund-01", json!({})).await.expect(201);
     service.stack.clock.advance(130_000);
@@ -353,7 +352,7 @@ async fn a_refund_whose_message_was_lost_is_resumed_by_the_scheduler() {
 
 #[tokio::test]
 async fn completing_a_refund_is_postponed_for_a_bounded_time_while_clients_change_its_charge() {
-    let service = Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await;
+    let service = Service::without_event_sources().await;
     let charge = service.paid(1000).await;
     let part = json!({"amount": 100});
     let first = service.refund(&charge, "refund-01", part.clone()).await.expect(201);
@@ -429,7 +428,7 @@ async fn partial_refunds_return_the_fees_exactly() {
 
 #[tokio::test]
 async fn concurrent_refunds_after_a_hold_ends_see_the_money_that_one_of_them_released() {
-    let service = Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await;
+    let service = Service::without_event_sources().await;
     service.set_terms(MethodTerms { hold_days: 1, ..MethodTerms::default() }).await;
     for _round in 0..10 {
         let charge = service.paid(1000).await;
@@ -567,7 +566,7 @@ async fn refunds_to_third_parties_stay_within_the_daily_limit() {
 
 #[tokio::test]
 async fn a_failed_refund_frees_the_limit_of_the_day_on_which_it_was_created() {
-    let service = Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await;
+    let service = Service::without_event_sources().await;
     service.limit_third_party_refunds(500).await;
     let charge = service.paid_by(json!(PAYER), 10_000).await;
     let first = service.refund(&charge, "refund-01", refund_to(OTHER, 500)).await.expect(201);
@@ -582,7 +581,7 @@ async fn a_failed_refund_frees_the_limit_of_the_day_on_which_it_was_created() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn fifty_concurrent_refunds_never_exceed_the_daily_limit() {
-    let service = Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await;
+    let service = Service::without_event_sources().await;
     service.limit_third_party_refunds(1_050).await;
     let mut charges = Vec::new();
     for _ in 0..10 {

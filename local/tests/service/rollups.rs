@@ -7,7 +7,6 @@ use domain::calendar::hour_of;
 use domain::charge::{Charge, StoredCharge};
 use domain::ids::ChargeId;
 use local::embedded::fault_proxy::Fault;
-use local::stack::Options;
 use serde_json::{Value, json};
 use shared::rollup::Rollups;
 use shared::store::{Item, text};
@@ -171,9 +170,7 @@ fn batches(records: &[Value], random: &mut SeededRandom) -> Vec<Vec<Value>> {
 
 #[tokio::test]
 async fn sums_equal_a_recount_for_any_cut_repetition_and_interleaving_of_batches() {
-    let service =
-        Service::start_with(Options { fault_proxy: true, event_sources: false, ..Options::in_memory() })
-            .await;
+    let service = Service::without_event_sources().await;
     let expected = create_histories(&service, 24).await;
     let mut records = stream_records(&service.stack).await;
     dispatch(&service.stack).await;
@@ -205,7 +202,7 @@ async fn sums_equal_a_recount_for_any_cut_repetition_and_interleaving_of_batches
 
 #[tokio::test]
 async fn the_sums_of_ninety_charges_are_split_over_transactions() {
-    let service = Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await;
+    let service = Service::without_event_sources().await;
     let mut expected = Sums::new();
     for _ in 0..90 {
         let charge = service.charge().await;
@@ -219,9 +216,7 @@ async fn the_sums_of_ninety_charges_are_split_over_transactions() {
 
 #[tokio::test]
 async fn a_record_that_could_not_be_counted_is_set_aside_and_counted_on_replay() {
-    let service =
-        Service::start_with(Options { fault_proxy: true, event_sources: false, ..Options::in_memory() })
-            .await;
+    let service = Service::without_event_sources().await;
     let charge = service.charge().await;
     let records = stream_records(&service.stack).await;
     let proxy = service.stack.fault_proxy.as_ref().unwrap();
@@ -265,7 +260,7 @@ async fn scopes_have_separate_counts() {
 
 #[tokio::test]
 async fn a_marker_expires_with_the_events_after_ninety_days_and_a_sum_never() {
-    let service = Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await;
+    let service = Service::without_event_sources().await;
     let charge = service.charge().await;
     dispatch(&service.stack).await;
     let marker =

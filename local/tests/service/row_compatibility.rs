@@ -3,7 +3,6 @@
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use domain::row::{FORMAT, Key, READ_FORMAT, WRITTEN_FORMAT};
-use local::stack::Options;
 use serde_json::{Value, json};
 use shared::store::key_attributes;
 
@@ -13,7 +12,7 @@ use crate::support::{Service, id};
 const UNKNOWN: &str = "written_by_a_newer_version";
 
 async fn service() -> Service {
-    Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await
+    Service::without_event_sources().await
 }
 
 fn text(value: &str) -> AttributeValue {

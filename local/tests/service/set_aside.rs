@@ -8,7 +8,6 @@ use domain::charge::transition::Command;
 use domain::rollup::Counter;
 use event_dispatcher::Dispatcher;
 use local::embedded::fault_proxy::{Fault, FaultProxy};
-use local::stack::Options;
 use serde_json::{Value, json};
 use shared::charge::Charges;
 use shared::rollup::Rollups;
@@ -19,7 +18,7 @@ use crate::support::{Client, Listener, Service, eventually, id};
 const BUCKET: &str = "failed-records-bucket";
 
 async fn service_with_fault_proxy() -> Service {
-    Service::start_with(Options { fault_proxy: true, ..Options::in_memory() }).await
+    Service::start().await
 }
 
 fn proxy(service: &Service) -> &FaultProxy {

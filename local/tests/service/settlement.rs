@@ -2,7 +2,6 @@
 //! acquirer).
 
 use domain::time::Timestamp;
-use local::stack::Options;
 use serde_json::{Value, json};
 
 use crate::support::{CapturedLog, Listener, Service, eventually, id};
@@ -71,7 +70,7 @@ async fn a_payment_is_applied_or_returned_once_even_if_a_later_notification_diff
 
 #[tokio::test]
 async fn a_charge_that_reads_expired_stays_expired() {
-    let service = Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await;
+    let service = Service::without_event_sources().await;
     let charge = service.new_charge(&json!({"amount": 1000, "expires_in": 60})).await;
     let in_time = charge["created_at"].clone();
     service.stack.clock.advance(61_000);

@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use domain::ids::{DeliveryId, PayoutId};
-use local::stack::Options;
 use local::template::Template;
 use serde_json::{Value, json};
 use shared::payout::Payouts;
@@ -40,7 +39,7 @@ fn passes_filter(record: &Value) -> bool {
 /// Starts a service, writes at least one row of each kind and dispatches the stream. Then attempts a delivery
 /// and requests a resend. The records of the attempt and the resend are not dispatched.
 async fn service_with_one_row_of_each_kind() -> Service {
-    let service = Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await;
+    let service = Service::without_event_sources().await;
     let listener = Listener::answering(|_| StatusCode::BAD_GATEWAY.into_response()).await;
     service.register_endpoint(&listener.url, &["charge.paid"]).await;
     let charge = service.paid_charge(1000).await;
@@ -125,7 +124,7 @@ async fn the_filter_passes_the_rows_that_the_dispatcher_acts_on_and_no_others() 
 
 #[tokio::test]
 async fn the_record_of_a_removed_row_is_filtered_out() {
-    let service = Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await;
+    let service = Service::without_event_sources().await;
     let endpoint = service.register_endpoint("http://127.0.0.1:9/hook", &["charge.paid"]).await;
     service.delete(&format!("/v1/webhooks/endpoints/{}", id(&endpoint))).await.expect(200);
     let records = stream_records(&service.stack).await;
@@ -136,7 +135,7 @@ async fn the_record_of_a_removed_row_is_filtered_out() {
 
 #[tokio::test]
 async fn the_record_of_a_delivery_cancelled_before_any_attempt_is_filtered_out() {
-    let service = Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await;
+    let service = Service::without_event_sources().await;
     let endpoint = service.register_endpoint("http://127.0.0.1:9/hook", &["charge.created"]).await;
     service.charge().await;
     dispatch(&service.stack).await;
@@ -153,7 +152,7 @@ async fn the_record_of_a_delivery_cancelled_before_any_attempt_is_filtered_out()
 
 #[tokio::test]
 async fn four_of_the_21_records_of_a_paid_and_delivered_charge_pass_the_filter() {
-    let service = Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await;
+    let service = Service::without_event_sources().await;
     let listener = Listener::start().await;
     service.register_endpoint(&listener.url, &["charge.created", "charge.paid"]).await;
     // Dispatches the endpoint's records first, because the registration's audit row does not belong to the

@@ -32,7 +32,7 @@ use shared::acquirer::configuration::AccountAcquirers;
 use shared::api_key::ApiKeys;
 use shared::charge::Charges;
 use shared::services::{change_account_settings, verify_ledger};
-use shared::store::Store;
+use shared::store::{Item, Store};
 use shared::wallet::Wallets;
 use shared::wallet::verify::Verification;
 
@@ -216,6 +216,17 @@ impl Client {
 impl Service {
     pub(crate) async fn start() -> Self {
         Self::start_with(Options::in_memory()).await
+    }
+
+    /// Writes a row of the state table, as no function of the service does.
+    pub(crate) async fn put_item(&self, item: Item) {
+        let client = local::sdk::dynamodb(&self.stack.endpoints.dynamodb_url);
+        client.put_item().table_name("StateTable").set_item(Some(item)).send().await.unwrap();
+    }
+
+    /// Starts a service whose queues, stream and schedules are processed only by the test itself.
+    pub(crate) async fn without_event_sources() -> Self {
+        Self::start_with(Options { event_sources: false, ..Options::in_memory() }).await
     }
 
     /// Starts a service. A fault proxy is always between the functions and DynamoDB, because it records the

@@ -62,7 +62,7 @@ async fn a_pix_that_appears_30_minutes_late_is_found() {
 #[tokio::test]
 async fn all_of_2500_pix_in_one_window_are_recorded_once() {
     const PAID_CHARGES: usize = 20;
-    let service = Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await;
+    let service = Service::without_event_sources().await;
     let live = Live::of(service);
     let proxy = BankProxy::start(&live.service, |_settings| {}).await;
     let mut charges = Vec::new();

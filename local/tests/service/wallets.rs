@@ -14,7 +14,6 @@ use domain::wallet::{
     CaseClawback, Cause, LedgerAccount, Posting, RefundShare, RefundStrategy, Subject, rules,
 };
 use local::embedded::fault_proxy::Fault;
-use local::stack::Options;
 use serde_json::{Value, json};
 use shared::charge::Charges;
 use shared::payout::{PayoutError, Payouts};
@@ -236,7 +235,7 @@ async fn held_money_is_pending_until_its_release_date_and_is_released_once() {
 
 #[tokio::test]
 async fn concurrent_schedulers_release_a_tranche_once() {
-    let service = Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await;
+    let service = Service::without_event_sources().await;
     service.set_terms(MethodTerms { hold_days: 1, ..MethodTerms::default() }).await;
     service.pay(1_000).await;
     service.stack.clock.advance(86_400_000);
@@ -283,7 +282,7 @@ async fn money_that_is_not_credited_is_posted_to_separate_ledger_accounts() {
 
 #[tokio::test]
 async fn the_statement_is_read_by_page_date_and_currency() {
-    let service = Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await;
+    let service = Service::without_event_sources().await;
     let mut charges = Vec::new();
     for amount in 1..=7 {
         charges.push(service.pay(amount).await["id"].clone());
@@ -367,9 +366,7 @@ async fn the_csv_statement_has_the_same_movements_and_escapes_formulas() {
 
 #[tokio::test]
 async fn a_thousand_settlements_with_duplicate_notifications_and_conflicts_are_exact() {
-    let service =
-        Service::start_with(Options { fault_proxy: true, event_sources: false, ..Options::in_memory() })
-            .await;
+    let service = Service::without_event_sources().await;
     service.set_terms(fees()).await;
     let service = Arc::new(service);
     let proxy = service.stack.fault_proxy.as_ref().unwrap();
@@ -401,7 +398,7 @@ async fn a_thousand_settlements_with_duplicate_notifications_and_conflicts_are_e
 
 #[tokio::test]
 async fn concurrent_debits_and_credits_never_overdraw_a_wallet() {
-    let service = Arc::new(Service::start_with(Options { fault_proxy: true, ..Options::in_memory() }).await);
+    let service = Arc::new(Service::start().await);
     // The payouts' store uses the fault proxy, so that injected conflicts affect payouts as well as
     // settlements.
     let proxy = service.stack.fault_proxy.as_ref().unwrap();
@@ -569,9 +566,7 @@ fn payout_id(service: &Service) -> PayoutId {
 
 #[tokio::test]
 async fn an_operators_change_repeated_under_its_id_is_applied_once() {
-    let service =
-        Service::start_with(Options { fault_proxy: true, event_sources: false, ..Options::in_memory() })
-            .await;
+    let service = Service::without_event_sources().await;
     let proxy = service.stack.fault_proxy.as_ref().unwrap();
     let store = shared::store::Store::new(local::sdk::dynamodb(&proxy.url()), "StateTable");
     let now = service.stack.clock.now();
@@ -615,7 +610,7 @@ async fn an_operators_change_repeated_under_its_id_is_applied_once() {
 /// refund needs a sufficient balance, but a case may overdraw the available balance.
 #[tokio::test]
 async fn the_postings_of_refunds_and_cases_debit_covered_balances_or_write_nothing() {
-    let service = Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await;
+    let service = Service::without_event_sources().await;
     service.set_terms(MethodTerms { hold_days: 1, ..MethodTerms::default() }).await;
     service.pay(1_000).await;
     service.adjust(300, "goodwill").await;

@@ -9,7 +9,6 @@ use axum::response::IntoResponse;
 use domain::time::Timestamp;
 use domain::webhook::event_type::EventType;
 use local::embedded::fault_proxy::Fault;
-use local::stack::Options;
 use serde_json::{Value, json};
 use shared::audit;
 use shared::webhook::delivery::AttemptOutcome;
@@ -150,7 +149,7 @@ async fn only_endpoint(service: &Service) -> Value {
 
 #[tokio::test]
 async fn an_endpoint_that_fails_every_attempt_for_five_days_is_disabled_with_the_reason() {
-    let service = Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await;
+    let service = Service::without_event_sources().await;
     let is_up = Arc::new(AtomicBool::new(false));
     let reply = {
         let is_up = is_up.clone();
@@ -279,7 +278,7 @@ const DAY: i64 = 24 * 60 * 60;
 
 impl OutcomeFixture {
     async fn start() -> Self {
-        let service = Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await;
+        let service = Service::without_event_sources().await;
         service.register_endpoint("http://127.0.0.1:9/hook", &["charge.created"]).await;
         let endpoints = Endpoints::new(service.store());
         Self { at: service.stack.clock.now(), service, endpoints }
@@ -393,9 +392,7 @@ async fn the_outcome_of_an_attempt_at_an_earlier_url_or_a_deleted_endpoint_is_no
 
 #[tokio::test]
 async fn a_success_is_recorded_in_the_endpoint_before_its_delivery_is_marked_delivered() {
-    let service =
-        Service::start_with(Options { event_sources: false, fault_proxy: true, ..Options::in_memory() })
-            .await;
+    let service = Service::without_event_sources().await;
     let listener = Listener::start().await;
     service.register_endpoint(&listener.url, &["charge.created"]).await;
     service.charge().await;
@@ -518,8 +515,7 @@ async fn the_catalog_is_public_and_lists_what_can_be_subscribed_to() {
 
 #[tokio::test]
 async fn a_scope_may_have_fifty_endpoints_even_when_they_are_registered_concurrently() {
-    let service =
-        Arc::new(Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await);
+    let service = Arc::new(Service::without_event_sources().await);
     let body = json!({"url": "https://shop.example.com/hook", "events": ["charge.paid"]});
     let mut answers = tokio::task::JoinSet::new();
     for _ in 0..60 {
@@ -552,7 +548,7 @@ async fn a_scope_may_have_fifty_endpoints_even_when_they_are_registered_concurre
 
 #[tokio::test]
 async fn an_outcome_after_a_concurrent_change_is_recorded_unless_the_url_changed_or_the_endpoint_is_gone() {
-    let service = Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await;
+    let service = Service::without_event_sources().await;
     let registered = service.register_endpoint("https://shop.example.com/hook", &["charge.created"]).await;
     let endpoints = Endpoints::new(service.store());
     let read = async || endpoints.find(&service.scope(), id(&registered).parse().unwrap()).await.unwrap();

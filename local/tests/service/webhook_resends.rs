@@ -6,7 +6,6 @@ use std::collections::HashSet;
 use aws_sdk_dynamodb::types::AttributeValue;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
-use local::stack::Options;
 use serde_json::{Value, json};
 
 use crate::invocations::dispatch;
@@ -144,7 +143,7 @@ async fn a_resend_goes_to_the_payments_webhook_url() {
 
 #[tokio::test]
 async fn a_resend_of_an_overdue_charge_persists_its_expiry_before_it_sends_the_events() {
-    let service = Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await;
+    let service = Service::without_event_sources().await;
     service.register_endpoint("http://127.0.0.1:9/hook", &["charge.expired", "payment.expired"]).await;
     let charge = service.new_charge(&json!({"amount": 1000, "expires_in": 60})).await;
     service.stack.clock.advance(61_000);
@@ -314,7 +313,7 @@ async fn a_test_event_goes_only_to_the_tested_endpoint_whatever_its_subscription
 
 #[tokio::test]
 async fn an_endpoint_is_sent_at_most_ten_test_events_a_minute() {
-    let service = Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await;
+    let service = Service::without_event_sources().await;
     let endpoint = service.register_endpoint("http://127.0.0.1:9/hook", &["charge.paid"]).await;
     let other_endpoint = service.register_endpoint("http://127.0.0.1:9/other", &["charge.paid"]).await;
     let test = async |endpoint: &Value| {
@@ -345,7 +344,7 @@ async fn a_resend_keeps_its_event_for_at_least_sixteen_more_days() {
     const DAY: i64 = 24 * 60 * 60;
     /// Somewhat more than all attempts of a delivery take, even if `Retry-After` postpones each one.
     const MAX_DELIVERY: i64 = 16 * DAY;
-    let service = Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await;
+    let service = Service::without_event_sources().await;
     service.register_endpoint("http://127.0.0.1:9/hook", &["charge.paid"]).await;
     let charge = service.charge().await;
     service.sandbox(&charge, "pay", &json!({})).await;

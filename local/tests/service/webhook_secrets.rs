@@ -2,7 +2,6 @@
 
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
-use local::stack::Options;
 use serde_json::{Value, json};
 use shared::store::{Store, from_item, to_item};
 use shared::webhook::endpoint::Endpoint;
@@ -11,10 +10,6 @@ use shared::webhook::secret::SigningSecret;
 use crate::invocations::{dispatch, run_webhook_worker, stream_records};
 use crate::support::{Listener, Service, id};
 use crate::webhooks::{secret, standard_webhooks_secret, verify, verify_legacy};
-
-async fn service_without_event_sources() -> Service {
-    Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await
-}
 
 /// Returns all rows of a table as text.
 async fn all_rows(store: &Store) -> String {
@@ -79,7 +74,7 @@ async fn delete(store: &Store, key: &domain::row::Key) {
 
 #[tokio::test]
 async fn no_secret_is_in_a_row_or_a_stream_record_of_the_state_table() {
-    let service = service_without_event_sources().await;
+    let service = Service::without_event_sources().await;
     let listener = Listener::start().await;
     let endpoint = service.register_endpoint(&listener.url, &["charge.created"]).await;
     let deleted = service.register_endpoint(&listener.url, &["charge.created"]).await;
@@ -109,7 +104,7 @@ async fn no_secret_is_in_a_row_or_a_stream_record_of_the_state_table() {
 
 #[tokio::test]
 async fn an_attempt_after_a_rotation_is_signed_with_the_new_secret() {
-    let service = service_without_event_sources().await;
+    let service = Service::without_event_sources().await;
     let [own, subscribed] = [failing_listener().await, failing_listener().await];
     let endpoint = service.register_endpoint(&subscribed.url, &["charge.created"]).await;
     let first_override = rotate_override(&service).await;
@@ -133,7 +128,7 @@ async fn an_attempt_after_a_rotation_is_signed_with_the_new_secret() {
 
 #[tokio::test]
 async fn deliveries_before_the_first_rotation_are_signed_with_secrets_that_are_not_stored() {
-    let service = service_without_event_sources().await;
+    let service = Service::without_event_sources().await;
     let own = Listener::start().await;
     pay_with_webhook_url(&service, &own.url, "order-1").await;
     attempt_pending(&service).await;
@@ -154,7 +149,7 @@ async fn deliveries_before_the_first_rotation_are_signed_with_secrets_that_are_n
 
 #[tokio::test]
 async fn secrets_of_an_earlier_version_sign_until_they_are_rotated() {
-    let service = service_without_event_sources().await;
+    let service = Service::without_event_sources().await;
     let (own, subscribed) = (Listener::start().await, Listener::start().await);
     let endpoint = service.register_endpoint(&subscribed.url, &["charge.created"]).await;
     store_as_earlier_version(&service, &endpoint).await;
@@ -202,7 +197,7 @@ async fn secrets_of_an_earlier_version_sign_until_they_are_rotated() {
 
 #[tokio::test]
 async fn an_endpoint_without_a_secret_gets_no_unsigned_delivery() {
-    let service = service_without_event_sources().await;
+    let service = Service::without_event_sources().await;
     let listener = Listener::start().await;
     let endpoint = service.register_endpoint(&listener.url, &["charge.created"]).await;
     let key = SigningSecret::key_of(&service.scope(), Some(id(&endpoint).parse().unwrap()));
