@@ -28,7 +28,7 @@ const DAY_MS: i64 = 86_400_000;
 
 /// Returns the calls of all flows.
 pub(super) async fn record() -> BTreeSet<Call> {
-    let service = Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await;
+    let service = Service::without_event_sources().await;
     Box::pin(charges_and_payments(&service)).await;
     Box::pin(wallets_and_checkout(&service)).await;
     Box::pin(med_cases(&service)).await;
@@ -385,7 +385,7 @@ async fn live_charges(live: &Live) {
         "customerDocument": JOAO,
     });
     live.client.post("/v1/payments", &body).await.expect(201);
-    // The bank tells that this charge is paid only when the merchant cancels it.
+    // The notification of this payment is lost. So the payment is found only when the merchant cancels the charge.
     let paid_unnoticed = live.create("order-000003", &json!({"amount": 1000})).await;
     live.fault(FaultKind::LostNotification, 1);
     live.pay(&paid_unnoticed, PayRequest::default());
