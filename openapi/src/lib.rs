@@ -1,0 +1,1 @@
+//! The description of the HTTP API, and the pages that are generated from it.
