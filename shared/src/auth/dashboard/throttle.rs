@@ -12,8 +12,9 @@ use domain::source_address::SourceAddress;
 use domain::time::Timestamp;
 
 use crate::account::User;
-use crate::http::{Problem, RateLimit, RequestContext};
-use crate::store::{Bound, Item, Store, ttl};
+use crate::http::{Problem, RequestContext};
+use crate::request_limit::{Window, count_in_minute};
+use crate::store::{Bound, Store};
 
 /// The length of a window in which failures are counted, in seconds. For all users, a window begins at every
 /// full quarter of an hour.
@@ -33,36 +34,6 @@ const COUNTER: &str = "failures";
 /// The most requests of a user in a clock minute. The requests with all of the user's tokens and on all
 /// routes count together.
 const MAX_REQUESTS_A_MINUTE: i64 = 60;
-
-const SECONDS_A_MINUTE: i64 = 60;
-
-/// The attribute that counts requests.
-const REQUESTS: &str = "requests";
-
-/// A window of fixed length. `number` counts the windows since 1970; `ends_at` is in seconds since 1970.
-#[derive(Clone, Copy, Debug)]
-struct Window {
-    number: i64,
-    ends_at: i64,
-}
-
-impl Window {
-    /// Returns the window that contains `now`. `seconds` is the length of a window.
-    fn of(now: Timestamp, seconds: i64) -> Self {
-        let number = now.seconds().checked_div_euclid(seconds).unwrap_or_default();
-        Self { number, ends_at: number.saturating_add(1).saturating_mul(seconds) }
-    }
-
-    /// The seconds until the window ends.
-    fn left(self, now: Timestamp) -> i64 {
-        self.ends_at.saturating_sub(now.seconds())
-    }
-
-    /// The `ttl` attribute of a counter's row. DynamoDB may remove the row after the window has ended.
-    fn ttl(self) -> Item {
-        ttl(self.ends_at)
-    }
-}
 
 /// A log-in attempt that both counters count as failed.
 #[derive(Debug)]
@@ -130,20 +101,8 @@ impl Throttle {
         context: &RequestContext,
         now: Timestamp,
     ) -> Result<(), Problem> {
-        let minute = Window::of(now, SECONDS_A_MINUTE);
-        let key = Key { pk: format!("dashboard-requests#{}", user.id), sk: minute.number.to_string() };
-        let most = MAX_REQUESTS_A_MINUTE.saturating_sub(1);
-        let bound = Bound::AtMost { counter: REQUESTS.to_owned(), most };
-        let counted =
-            self.store.add_within_bound_and_get(&key, (REQUESTS, 1), minute.ttl(), Some(bound)).await?;
-        let remaining = MAX_REQUESTS_A_MINUTE.saturating_sub(counted.unwrap_or(MAX_REQUESTS_A_MINUTE));
-        let count = |number: i64| u64::try_from(number).unwrap_or_default();
-        let limit = RateLimit { limit: count(MAX_REQUESTS_A_MINUTE), remaining: count(remaining) };
-        context.set_caller(limit, user.account.to_string(), None);
-        match counted {
-            Some(_) => Ok(()),
-            None => Err(Problem::RateLimited { retry_after_seconds: minute.left(now) }),
-        }
+        let limit = (format!("dashboard-requests#{}", user.id), MAX_REQUESTS_A_MINUTE);
+        count_in_minute(&self.store, limit, (context, user.account.to_string()), now).await
     }
 
     /// Subtracts a log-in attempt that succeeded from both counters.
@@ -152,19 +111,5 @@ impl Throttle {
             self.store.add_within_bound(key, (COUNTER, -1), attempt.window.ttl(), None).await?;
         }
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_log_in_window_is_a_quarter_of_an_hour() {
-        let at = |text: &str| Window::of(Timestamp::parse_floor(text).unwrap(), WINDOW_SECONDS);
-        let window = at("2026-11-21T10:15:00Z");
-        assert_eq!(window.number, at("2026-11-21T10:29:59.999Z").number);
-        assert_ne!(window.number, at("2026-11-21T10:30:00Z").number);
-        assert_eq!(window.ends_at, Timestamp::parse_floor("2026-11-21T10:30:00Z").unwrap().seconds());
     }
 }
