@@ -363,6 +363,13 @@ impl Charge {
         self.is_open() && self.status != TransactionStatus::Pending
     }
 
+    /// Returns the methods by which the charge can be paid at `now`, each with its expiry.
+    pub fn payable_methods(&self, now: Timestamp) -> impl Iterator<Item = (PaymentMethod, Timestamp)> {
+        let ends = |method: &PaymentMethod| self.artefacts.expires_at(*method).map(|end| (*method, end));
+        let is_payable = self.can_expire();
+        self.methods.iter().filter_map(ends).filter(move |(_, end)| is_payable && now <= *end)
+    }
+
     /// Checks whether the charge can be paid by card at `now`.
     pub fn is_payable_by_card(&self, now: Timestamp) -> bool {
         let in_time = self.artefacts.card.as_ref().is_some_and(|card| now <= card.expires_at);

@@ -76,6 +76,11 @@ impl EndToEndId {
         let minute = at.to_chrono().format("%Y%m%d%H%M");
         Self(format!("E{SANDBOX_ISPB}{minute}{}", tail(random)).into())
     }
+
+    /// Returns the id of a charge's Pix that is simulated on the checkout page. A charge has at most one.
+    pub fn simulated(charge: ChargeId, created_at: Timestamp) -> Self {
+        Self::sandbox(created_at, last_64_bits(charge))
+    }
 }
 
 impl From<EndToEndId> for AcquirerPaymentId {
@@ -95,6 +100,19 @@ impl AcquirerPaymentId {
         let minute = at.to_chrono().format("%Y%m%d%H%M");
         Self(format!("S{SANDBOX_ISPB}{minute}{}", tail(random)).into())
     }
+
+    /// Returns the id of a charge's payment that is simulated on the checkout page. The payment is neither a
+    /// Pix nor by card. A charge has at most one.
+    pub fn simulated(charge: ChargeId, created_at: Timestamp) -> Self {
+        Self::sandbox(created_at, last_64_bits(charge))
+    }
+}
+
+/// Returns the bits of a charge's id that distinguish its simulated payment from others. Two bits of them are
+/// fixed; the others are a hash.
+fn last_64_bits(charge: ChargeId) -> [u8; 8] {
+    let [_, _, _, _, _, _, _, _, last @ ..] = charge.bytes();
+    last
 }
 
 impl ReturnId {
@@ -167,6 +185,17 @@ mod tests {
         let id = EndToEndId::sandbox(at("2026-11-21T23:59:59.999Z"), [0; 8]);
         assert_eq!(id.as_str(), "E0000000020261121235900000000000");
         assert_eq!(EndToEndId::sandbox(at("2026-11-21T00:00:00Z"), [255; 8]).as_str().len(), 32);
+    }
+
+    #[test]
+    fn a_charge_has_one_simulated_payment() {
+        let charge = ChargeId::derive(b"salt", crate::ids::Mode::Test, "charges", "key-1");
+        let created_at = at("2026-11-21T10:00:59Z");
+        let id = EndToEndId::simulated(charge, created_at);
+        insta::assert_snapshot!(id, @"E00000000202611211000373HtlGOWLD");
+        assert_eq!((id.as_str().len(), &id), (32, &EndToEndId::simulated(charge, created_at)));
+        let other = ChargeId::derive(b"salt", crate::ids::Mode::Test, "charges", "key-2");
+        assert_ne!(id, EndToEndId::simulated(other, created_at));
     }
 
     #[test]

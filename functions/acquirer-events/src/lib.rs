@@ -1,7 +1,7 @@
 //! Receives notifications of acquirers. [`router`] serves those of the sandbox. A caller of `/v1/sandbox/*`
 //! with a test key acts as the acquirer (design: Acquirers). On the 3-D Secure page, the payer of a test
-//! charge approves or declines the payment. The routes apply the same commands to charges as a bank's
-//! payment.
+//! charge approves or declines the payment. A form of the checkout page simulates the payment of a test charge
+//! or its decline. The routes apply the same commands to charges as a bank's payment.
 //!
 //! Notifications of banks have a function of their own, with its own permissions: [`bank`].
 
@@ -9,16 +9,20 @@
 
 pub mod bank;
 mod med;
+mod simulation;
 #[cfg(test)]
 mod tests;
 mod three_d_secure;
 
+use axum::extract::Path;
+use axum::extract::rejection::PathRejection;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
+use domain::account::terms::MethodTerms;
 use domain::charge::transition::{Command, Payment};
 use domain::charge::{Charge, Decision, StoredCharge};
-use domain::ids::{AcquirerPaymentId, EndToEndId};
+use domain::ids::{AcquirerPaymentId, ChargeId, EndToEndId};
 use domain::money::Amount;
 use domain::payment_method::PaymentMethod;
 use domain::refund::{Refund, RefundOutcome};
@@ -44,6 +48,9 @@ const MAX_NAME_CHARS: usize = 200;
 /// may be ahead.
 const MAX_AHEAD_MS: i64 = 60_000;
 
+/// The charge's raw id in the path. A path segment that is not UTF-8 is answered as an unknown charge.
+type RawId = Result<Path<String>, PathRejection>;
+
 /// Builds the function's routes.
 pub fn router(app: App) -> Router {
     let origin = app.origin.clone();
@@ -56,6 +63,7 @@ pub fn router(app: App) -> Router {
         .route("/v1/sandbox/charges/{id}/med-cases", post(med::open))
         .route("/v1/sandbox/med/cases/{id}/request-evidence", post(med::request_evidence))
         .route("/v1/sandbox/med/cases/{id}/resolve", post(med::resolve))
+        .route("/checkout/{raw_id}/simulate", post(simulation::simulate))
         .route("/checkout/{raw_id}/card", get(three_d_secure::show).post(three_d_secure::decide))
         .with_state(app);
     with_middleware(routes, origin)
@@ -176,11 +184,26 @@ async fn fail(
 ) -> Result<Response, Problem> {
     let mut fields = Fields::new();
     let root = Object::root(&body);
-    let reason =
-        fields.text(&root, "reason", 0, MAX_REASON_CHARS).unwrap_or("The sandbox declined the charge.");
-    let code = fields.text(&root, "code", 0, MAX_CODE_CHARS).unwrap_or("refused");
-    let command = Command::Decline { reason: reason.to_owned(), code: code.to_owned() };
-    apply(&app, charge, &fields.finish(Some(command))?, now).await
+    let reason = fields.text(&root, "reason", 0, MAX_REASON_CHARS);
+    let code = fields.text(&root, "code", 0, MAX_CODE_CHARS);
+    apply(&app, charge, &fields.finish(Some(declined(reason, code)))?, now).await
+}
+
+fn declined(reason: Option<&str>, code: Option<&str>) -> Command {
+    let reason = reason.unwrap_or("The sandbox declined the charge.").to_owned();
+    Command::Decline { reason, code: code.unwrap_or("refused").to_owned() }
+}
+
+/// Returns the terms of the charge's account for a method. For public pages, which have no caller with settings.
+async fn terms_of(app: &App, charge: &Charge, method: PaymentMethod) -> Result<MethodTerms, Problem> {
+    let account = app.accounts.find(&charge.scope.account).await?;
+    let missing = || Problem::Internal("the account of a charge does not exist".to_owned());
+    Ok(account.ok_or_else(missing)?.settings.terms.for_method(method))
+}
+
+/// Returns the charge's id in the path of a public page. `None` matches no charge.
+fn charge_id(raw_id: RawId) -> Option<ChargeId> {
+    raw_id.ok().and_then(|Path(raw)| format!("ch_{raw}").parse().ok())
 }
 
 async fn expire(

@@ -6,19 +6,21 @@
 
 use std::sync::LazyLock;
 
-use axum::extract::rejection::{PathRejection, RawFormRejection};
-use axum::extract::{Path, RawForm, State};
+use axum::extract::rejection::RawFormRejection;
+use axum::extract::{RawForm, State};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use domain::charge::transition::{Command, Payment};
 use domain::charge::{Charge, StoredCharge, TransactionStatus};
-use domain::ids::{AcquirerPaymentId, ChargeId};
+use domain::ids::AcquirerPaymentId;
 use domain::payment_method::PaymentMethod;
 use domain::pt_br;
 use domain::time::Timestamp;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use shared::app::App;
 use shared::http::{Problem, csp_source};
+
+use crate::{RawId, charge_id, terms_of};
 
 const STYLE: &str = include_str!("three_d_secure.css");
 
@@ -34,9 +36,6 @@ const SECONDS_BEFORE_RETURN: u32 = 2;
 
 /// The code of a decline by the cardholder: `providerErrorCode` in `metadata.failure`.
 const DECLINED_CODE: &str = "authentication_failed";
-
-/// The charge's raw id in the path. A path segment that is not UTF-8 is answered as an unknown charge.
-type RawId = Result<Path<String>, PathRejection>;
 
 /// Serves `GET /checkout/{raw_id}/card`.
 pub(crate) async fn show(State(app): State<App>, raw_id: RawId) -> Response {
@@ -76,8 +75,7 @@ pub(crate) async fn decide(
 }
 
 async fn find(app: &App, raw_id: RawId) -> Result<Option<StoredCharge>, Problem> {
-    let id = raw_id.ok().and_then(|Path(raw)| format!("ch_{raw}").parse::<ChargeId>().ok());
-    let charge = app.charges.find(id).await?;
+    let charge = app.charges.find(charge_id(raw_id)).await?;
     let is_by_card =
         |charge: &Charge| charge.acquirer.traits().simulates_issuer && charge.artefacts.card.is_some();
     Ok(charge.filter(|charge| is_by_card(charge.as_stored())))
@@ -111,9 +109,6 @@ async fn apply(app: &App, stored: StoredCharge, step: &str, now: Timestamp) -> R
     let command = match (CardStep::of(&charge, now), step) {
         (CardStep::Begin, "begin") => Command::Authenticate,
         (CardStep::Decide, "approve") => {
-            let account = app.accounts.find(&charge.scope.account).await?;
-            let account = account
-                .ok_or_else(|| Problem::Internal("the account of a charge does not exist".to_owned()))?;
             let payment = Payment {
                 // The id is derived from the charge, so approving twice yields one payment.
                 id: AcquirerPaymentId::for_card_authorisation(charge.id),
@@ -122,7 +117,7 @@ async fn apply(app: &App, stored: StoredCharge, step: &str, now: Timestamp) -> R
                 payer_document: charge.payer_tax_id(),
                 paid_at: now,
             };
-            Command::Pay { payment, terms: account.settings.terms.for_method(PaymentMethod::CreditCard) }
+            Command::Pay { payment, terms: terms_of(app, &charge, PaymentMethod::CreditCard).await? }
         }
         (CardStep::Decide, "decline") => Command::Decline {
             reason: "The holder did not authenticate the payment.".to_owned(),

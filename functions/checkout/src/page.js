@@ -31,6 +31,8 @@
     field.addEventListener("focus", () => { pauseReloading(); field.select(); });
     field.addEventListener("copy", pauseReloading);
   }
+  // A reload would cancel the form that is being sent.
+  document.addEventListener("submit", pauseReloading);
 
   // After a reload, the element that had the focus gets it back. If the title changed, the title gets the
   // focus, so that a screen reader reads it out.

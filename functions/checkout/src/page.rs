@@ -7,6 +7,8 @@
 //! The page loads nothing but the QR image, from its own origin. Its content security policy forbids
 //! everything else.
 //!
+//! The page of a test charge also has a form that simulates the payment, which another function handles.
+//!
 //! While the charge's state can still change, the page reloads itself. The script pauses reloading while the
 //! payer uses the code, and reloads at once when the payer returns from the bank's app. Without scripts,
 //! `<meta>` reloads the page.
@@ -36,14 +38,14 @@ const REFRESH_WHILE_PROCESSING: Option<u32> = Some(60);
 static CONTENT_SECURITY_POLICY: LazyLock<String> = LazyLock::new(|| {
     format!(
         "default-src 'none'; img-src 'self'; style-src '{}'; script-src '{}'; base-uri 'none'; \
-         form-action 'none'; frame-ancestors 'none'",
+         form-action 'self'; frame-ancestors 'none'",
         csp_source(STYLE),
         csp_source(SCRIPT),
     )
 });
 
 /// Returns the content security policy. It allows only the page's style and script, by their hashes, and
-/// images from the same origin.
+/// images and forms to the same origin.
 pub fn content_security_policy() -> &'static str {
     &CONTENT_SECURITY_POLICY
 }
@@ -220,11 +222,12 @@ pub fn render(charge: &Charge, now: Timestamp) -> String {
         Some(receiver) => format!("{title}: {amount} para {receiver}"),
         None => format!("{title}: {amount}"),
     };
+    let is_test = charge.scope.mode == Mode::Test;
     let frame = Frame {
         tab_title: &tab_title,
         appearance: state.appearance(),
         refresh_seconds: state.refresh_seconds(),
-        is_test: charge.scope.mode == Mode::Test,
+        is_test,
     };
     let content = html! {
         h1 #situacao tabindex="-1" { (title) }
@@ -238,7 +241,10 @@ pub fn render(charge: &Charge, now: Timestamp) -> String {
                 div { dt { "Descrição" } dd.description dir="auto" { (description) } }
             }
         }
-        @if state == PageState::Payable { (payment_methods(charge, now)) }
+        @if state == PageState::Payable {
+            (payment_methods(charge, now))
+            @if is_test { (simulation(charge, now)) }
+        }
     };
     frame.around(&content)
 }
@@ -247,9 +253,8 @@ pub fn render(charge: &Charge, now: Timestamp) -> String {
 /// shown with its name and expiry.
 fn payment_methods(charge: &Charge, now: Timestamp) -> Markup {
     let has_several = charge.methods.len() > 1;
-    let ends = |method: &PaymentMethod| charge.artefacts.expires_at(*method).map(|end| (*method, end));
     html! {
-        @for (method, end) in charge.methods.iter().filter_map(ends).filter(|(_, end)| now <= *end) {
+        @for (method, end) in charge.payable_methods(now) {
             section.way {
                 @if has_several || method != PaymentMethod::Pix {
                     h2 { (method.facts().name) }
@@ -287,6 +292,34 @@ fn method_content(charge: &Charge, method: PaymentMethod) -> Markup {
                     div { dt { "Valor exato" } dd { (crypto.amount) " " (crypto.currency) } }
                 }
             },
+        }
+    }
+}
+
+/// Renders the form that simulates the payment of a test charge. `acquirer-events` handles it. Each button is a
+/// form of its own, because a payment is by one of the methods.
+fn simulation(charge: &Charge, now: Timestamp) -> Markup {
+    // The URL is relative to the page's URL, like that of the QR image.
+    let action = format!("{}/simulate", charge.id.raw());
+    let methods: Vec<PaymentMethod> = charge.payable_methods(now).map(|(method, _)| method).collect();
+    html! {
+        section.simulation aria-labelledby="simulacao" {
+            h2 #simulacao { "Simular pagamento" }
+            p { "Ambiente de teste — nenhum dinheiro é movimentado." }
+            div.outcomes {
+                @for method in &methods {
+                    form method="post" action=(action) {
+                        input type="hidden" name="method" value=(method.as_str());
+                        button id={ "pago-" (method.as_str()) } name="outcome" value="paid" {
+                            "Pago"
+                            @if methods.len() > 1 { " com " (method.facts().name) }
+                        }
+                    }
+                }
+                form method="post" action=(action) {
+                    button.declined #recusado name="outcome" value="declined" { "Recusado" }
+                }
+            }
         }
     }
 }

@@ -403,6 +403,21 @@ async fn collect_messages() -> Messages {
         messages.add_answer(&service.raw(Method::POST, &format!("{path}/med"), &headers, body).await);
     }
 
+    messages.heading("The form of the checkout page");
+    let path = format!("/checkout/{}/simulate", raw(&open));
+    let form_type = "application/x-www-form-urlencoded";
+    for (content_type, form) in [
+        ("text/plain", ""),
+        (form_type, "amount=1&method=x"),
+        (form_type, "outcome=x&outcome=paid"),
+        (form_type, "outcome=x&method=BOLETO"),
+        (form_type, "outcome=paid&method=BOLETO"),
+        (form_type, &"x".repeat(1_025)),
+    ] {
+        let headers = [("content-type", content_type)];
+        messages.add_answer(&service.raw(Method::POST, &path, &headers, form.to_owned()).await);
+    }
+
     messages.heading("Queries");
     let events = format!("/v1/events?object={}&starting_after=evt_00000000000000000000000000", id(&open));
     for path in QUERIES.iter().copied().chain([events.as_str()]) {
@@ -643,6 +658,16 @@ async fn every_error_message_reads_as_listed() {
       400 invalid_amount: `reported_at` must be at most five minutes in the future.
       400 invalid_request: `notice_id` must be a string.
       400 invalid_request: `analysis_result` must be one of AGREED, DISAGREED.
+
+    The form of the checkout page
+      400 invalid_request: `Content-Type` must be application/x-www-form-urlencoded.
+      400 invalid_request: `amount` is not a parameter of this route; leave it out.
+      400 invalid_request: `outcome` is required: paid or declined.
+      400 invalid_request: `method` must be one of PIX, CREDIT_CARD, MBWAY, MULTIBANCO, BOLETO, CRYPTO.
+      400 invalid_request: `outcome` is repeated; send it once.
+      400 invalid_request: `outcome` must be one of paid, declined.
+      400 invalid_request: `method` must be one of the charge's payment methods.
+      400 invalid_request: The body must be at most 1024 bytes.
 
     Queries
       400 invalid_request: `color` is not a parameter of this route; leave it out.

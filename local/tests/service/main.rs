@@ -64,6 +64,7 @@ mod row_compatibility;
 mod seeding;
 mod set_aside;
 mod settlement;
+mod simulation;
 mod statistics;
 mod stream_filter;
 mod support;

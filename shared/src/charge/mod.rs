@@ -10,6 +10,7 @@ mod path;
 pub mod payment;
 mod repository;
 pub mod request;
+mod simulation;
 #[cfg(test)]
 #[path = "../../../domain/src/charge/testing.rs"]
 pub(crate) mod testing;

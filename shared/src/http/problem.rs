@@ -133,7 +133,8 @@ pub enum Problem {
     },
     /// 422 `REFUND_NOT_SUPPORTED`: the acquirer does not support refunds, or not this kind of refund.
     RefundNotSupported(String),
-    /// 429 `rate_limited`: the API key or the dashboard user exceeded its limit of requests a minute.
+    /// 429 `rate_limited`: the API key or the dashboard user exceeded its limit of requests a minute, or a
+    /// charge its limit of simulations.
     RateLimited {
         /// The seconds until the next minute begins.
         retry_after_seconds: i64,

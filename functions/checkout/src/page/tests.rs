@@ -146,6 +146,52 @@ fn the_page_of_a_test_charge_says_in_every_status_that_it_is_a_test() {
 }
 
 #[test]
+fn only_the_page_of_a_test_charge_that_can_be_paid_has_the_form_that_simulates_its_payment() {
+    let test = "acc_0123456789abcdef:test";
+    let payable = page(&json!({"scope": test}));
+    for expected in [
+        "Simular pagamento</h2>".to_owned(),
+        "Ambiente de teste — nenhum dinheiro é movimentado.".to_owned(),
+        format!(r#"<form method="post" action="{RAW_ID}/simulate">"#),
+        r#"name="outcome" value="paid">Pago</button>"#.to_owned(),
+        r#"name="outcome" value="declined">Recusado</button>"#.to_owned(),
+    ] {
+        assert!(payable.contains(&expected), "{expected}");
+    }
+    for (now, differs) in [
+        (BEFORE_THE_DEADLINE, json!({})),
+        (BEFORE_THE_DEADLINE, json!({"scope": test, "status": "PENDING"})),
+        (AFTER_THE_DEADLINE, json!({"scope": test})),
+        (BEFORE_THE_DEADLINE, json!({"scope": test, "status": "PROCESSING", "receipt": applied_payment()})),
+        (BEFORE_THE_DEADLINE, json!({"scope": test, "status": "PAID"})),
+        (BEFORE_THE_DEADLINE, json!({"scope": test, "status": "EXPIRED"})),
+    ] {
+        let page = page_at(now, &differs);
+        assert!(!page.contains("<form") && !page.contains("Simular"), "{differs}");
+    }
+}
+
+#[test]
+fn the_form_has_a_button_for_each_method_that_has_not_expired() {
+    let differs = json!({
+        "scope": "acc_0123456789abcdef:test",
+        "currency": "EUR",
+        "methods": ["multibanco", "mbway"],
+        "artefacts": {
+            "multibanco": {
+                "entity": "00000", "reference": "123456789", "expires_at": at("2026-11-24T17:04:30Z").millis(),
+            },
+            "mbway": {"phone": "+351912345678", "expires_at": at("2026-11-21T17:08:30Z").millis()},
+        },
+    });
+    let both = page_at("2026-11-21T17:05:00Z", &differs);
+    assert!(both.contains("Pago com Multibanco") && both.contains("Pago com MB WAY"), "{both}");
+    let one = page_at("2026-11-21T17:09:00Z", &differs);
+    assert!(one.contains(r#"value="MULTIBANCO""#) && one.contains(">Pago</button>"), "{one}");
+    assert!(!one.contains(r#"value="MBWAY""#));
+}
+
+#[test]
 fn html_in_values_is_escaped() {
     let name = r#""><script>x</script>"#;
     let description = r#"</dd></style><script>alert(1)</script> "a" & 'b' <img src=x onerror=y>"#;
@@ -220,7 +266,7 @@ fn the_content_security_policy_allows_the_style_and_script_of_the_pages() {
     for page in [page(&json!({})), page(&json!({"status": "PAID"})), not_found(), unavailable()] {
         let expected = format!(
             "default-src 'none'; img-src 'self'; style-src '{}'; script-src '{}'; base-uri 'none'; \
-             form-action 'none'; frame-ancestors 'none'",
+             form-action 'self'; frame-ancestors 'none'",
             csp_source(inner(&page, "style")),
             csp_source(inner(&page, "script")),
         );

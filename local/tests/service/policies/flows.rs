@@ -134,6 +134,9 @@ async fn wallets_and_checkout(service: &Service) {
     let charge = service.charge().await;
     service.raw(Method::GET, charge["checkout_url"].as_str().unwrap(), &[], "").await;
     service.raw(Method::GET, charge["pix"]["qr_code_url"].as_str().unwrap(), &[], "").await;
+    let url = format!("{}/simulate", charge["checkout_url"].as_str().unwrap());
+    let form = [("content-type", "application/x-www-form-urlencoded")];
+    service.raw(Method::POST, &url, &form, "outcome=paid").await;
 }
 
 async fn med_cases(service: &Service) {

@@ -1,4 +1,5 @@
-//! The routes of the crate `acquirer-events`: the sandbox, its 3-D Secure page, and banks' notifications.
+//! The routes of the crate `acquirer-events`: the sandbox, its 3-D Secure page, the form of the checkout page
+//! that simulates a payment, and banks' notifications.
 
 use serde_json::{Value, json};
 
@@ -18,6 +19,7 @@ pub(super) const ROUTES: &Routes = &[
     ("POST /v1/sandbox/med/cases/{id}/resolve", &[200, 400, 401, 403, 404]),
     ("GET /checkout/{raw_id}/card", &[200, 404]),
     ("POST /checkout/{raw_id}/card", &[303, 404]),
+    ("POST /checkout/{raw_id}/simulate", &[303, 400, 404, 429]),
     ("POST /v1/acquirer-events/{account}/{token}", &[401]),
     ("POST /v1/acquirer-events/{account}/{token}/pix", &[401]),
     ("POST /v1/acquirer-events/{account}/{token}/med", &[401]),
@@ -75,6 +77,7 @@ async fn the_sandbox_answers_with_every_status() {
         assert_eq!(answer.problem(), (401, "authentication_error", "unauthorized"), "{route}");
     }
     pay_by_card(&service).await;
+    simulate(&service).await;
     let known = |route: &str| {
         let object = if route.contains("refunds") {
             &refund
@@ -87,6 +90,25 @@ async fn the_sandbox_answers_with_every_status() {
     };
     service.refuse(ROUTES, known).await;
     service.check_statuses(ROUTES);
+}
+
+/// Sends the form of the checkout page until the charge has no simulation left in a minute.
+async fn simulate(service: &Portable) {
+    let charge = service.charge().await;
+    let post = async |raw_id: &str| {
+        let call = service.call("POST /checkout/{raw_id}/simulate").id(raw_id);
+        call.form("outcome=paid").send().await
+    };
+    post(UNKNOWN_ID).await.expect(404);
+    post(raw_id(&charge)).await.expect(303);
+    let read = service.call("GET /v1/charges/{id}").id(id(&charge)).send().await.expect(200);
+    assert_eq!(read["status"], "paid");
+    // The minute may end once meanwhile.
+    let mut answers = Vec::new();
+    while answers.len() < 20 && answers.last() != Some(&429) {
+        answers.push(post(raw_id(&charge)).await.status.as_u16());
+    }
+    assert_eq!(answers.last(), Some(&429), "{answers:?}");
 }
 
 /// Pays a payment by card on the 3-D Secure page.

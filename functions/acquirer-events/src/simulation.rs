@@ -1,0 +1,128 @@
+//! The form of the checkout page that simulates the payment of a test charge, or its decline.
+//!
+//! The route is public, like the page: the charge's URL is the credential. The browser sends no cookie, so a
+//! form on another site can do no more than anyone who knows the URL. The page forbids a referrer, so a browser
+//! sends `Origin: null`, which shows nothing.
+
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::Redirect;
+use domain::charge::Charge;
+use domain::charge::transition::{Command, Payment};
+use domain::ids::{AcquirerPaymentId, EndToEndId, Mode};
+use domain::payment_method::PaymentMethod;
+use domain::time::Timestamp;
+use domain::vocabulary::Vocabulary;
+use shared::app::App;
+use shared::http::{Fields, Problem, Query, RawBody, RequestContext};
+
+use crate::{RawId, charge_id, declined, terms_of};
+
+/// The largest form, in bytes. The form of the page has fewer than 50.
+const MAX_BODY_BYTES: usize = 1_024;
+
+const FORM: &str = "application/x-www-form-urlencoded";
+
+/// What a simulation does.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Simulated {
+    Paid,
+    Declined,
+}
+
+/// The form: `outcome`, and optionally `method`, the method of a payment. The default is the charge's first
+/// method that can be paid.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Simulation {
+    pub(crate) outcome: Simulated,
+    pub(crate) method: Option<PaymentMethod>,
+}
+
+impl Simulation {
+    pub(crate) fn parse(headers: &HeaderMap, body: &[u8]) -> Result<Self, Problem> {
+        let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        let essence = content_type.and_then(|text| text.split(';').next()).unwrap_or_default().trim();
+        if !essence.eq_ignore_ascii_case(FORM) {
+            return Err(Problem::field("Content-Type", format!("must be {FORM}")));
+        }
+        let form = Query::parse(Some(&String::from_utf8_lossy(body)));
+        let mut fields = Fields::new();
+        form.allow_only(&mut fields, &["outcome", "method"]);
+        let outcomes = [("paid", Simulated::Paid), ("declined", Simulated::Declined)];
+        let outcome = form.one_of(&mut fields, "outcome", &outcomes);
+        if outcome.is_none() {
+            fields.reject("outcome", "is required: paid or declined");
+        }
+        let method = form.one_of(&mut fields, "method", &PaymentMethod::vocabulary());
+        fields.finish(outcome.map(|outcome| Self { outcome, method }))
+    }
+}
+
+/// Handles the form `POST /checkout/{raw_id}/simulate`, and returns the browser to the checkout page. A
+/// simulation that the charge's state no longer allows changes nothing, because the page shows that state.
+pub(crate) async fn simulate(
+    State(app): State<App>,
+    request: RequestContext,
+    raw_id: RawId,
+    headers: HeaderMap,
+    RawBody(body): RawBody<MAX_BODY_BYTES>,
+) -> Result<Redirect, Problem> {
+    let simulation = Simulation::parse(&headers, &body)?;
+    let id = charge_id(raw_id);
+    let found = app.charges.find(id).await?;
+    // A live charge is answered as an unknown one.
+    let stored = found
+        .filter(|charge| charge.as_stored().scope.mode == Mode::Test)
+        .ok_or(Problem::NotFound { what: "charge" })?;
+    let now = app.clock.now();
+    let charge = stored.clone().read_at(now);
+    request.set_charge(charge.id);
+    app.charges.count_simulation(&charge, &request, now).await?;
+    if let Some(command) = command(&app, &charge, simulation, now).await? {
+        app.charges.apply(stored, &command, now).await?;
+    }
+    // 303 See Other: reloading the page does not repeat the simulation. The URL is relative to the route's, so
+    // that it works behind any base path.
+    Ok(Redirect::to(&format!("../{}", charge.id.raw())))
+}
+
+/// Returns the command of a simulation. `None`: the charge can't be paid now.
+async fn command(
+    app: &App,
+    charge: &Charge,
+    simulation: Simulation,
+    now: Timestamp,
+) -> Result<Option<Command>, Problem> {
+    if simulation.method.is_some_and(|method| !charge.methods.contains(&method)) {
+        return Err(Problem::field("method", "must be one of the charge's payment methods"));
+    }
+    let is_wanted = |method: &PaymentMethod| simulation.method.is_none_or(|wanted| wanted == *method);
+    let Some(method) = charge.payable_methods(now).map(|(method, _)| method).find(is_wanted) else {
+        return Ok(None);
+    };
+    Ok(Some(match simulation.outcome {
+        Simulated::Paid => {
+            let payment = Payment {
+                id: payment_id(charge, method),
+                method,
+                amount: charge.amount,
+                payer_document: charge.payer_tax_id(),
+                paid_at: now,
+            };
+            Command::Pay { payment, terms: terms_of(app, charge, method).await? }
+        }
+        Simulated::Declined => declined(None, None),
+    }))
+}
+
+/// Derives the id of the payment from the charge, so that a form that is sent twice yields one payment.
+fn payment_id(charge: &Charge, method: PaymentMethod) -> AcquirerPaymentId {
+    match method {
+        PaymentMethod::Pix => EndToEndId::simulated(charge.id, charge.created_at).into(),
+        PaymentMethod::CreditCard => AcquirerPaymentId::for_card_authorisation(charge.id),
+        PaymentMethod::Mbway | PaymentMethod::Multibanco | PaymentMethod::Boleto | PaymentMethod::Crypto => {
+            AcquirerPaymentId::simulated(charge.id, charge.created_at)
+        }
+    }
+}
