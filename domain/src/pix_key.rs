@@ -9,14 +9,9 @@ use uuid::Uuid;
 use crate::tax_id::TaxId;
 use crate::text::serde_as_text;
 
-/// Maximum length of a key in characters: that of an email address (Central Bank: DICT API).
-const MAX_CHARS: usize = 77;
-
 /// The text is not a Pix key. The error does not repeat the text.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-#[error(
-    "must be a Pix key: a CPF or CNPJ without punctuation, a phone as +5511999999999, an e-mail address, or a UUID"
-)]
+#[error("{}", PixKey::RULE)]
 pub struct PixKeyError;
 
 /// A well-formed Pix key: a CPF or CNPJ, a phone number in E.164, an email address in lower case, or a random
@@ -25,6 +20,12 @@ pub struct PixKeyError;
 pub struct PixKey(Box<str>);
 
 impl PixKey {
+    /// Maximum length in characters: that of an email address (Central Bank: DICT API).
+    pub const MAX_CHARS: usize = 77;
+
+    /// The rule that a text breaks when it is not a Pix key.
+    pub const RULE: &str = "must be a Pix key: a CPF or CNPJ without punctuation, a phone as +5511999999999, an e-mail address, or a UUID";
+
     /// Returns the key as it was sent.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -94,7 +95,7 @@ impl FromStr for PixKey {
     type Err = PixKeyError;
 
     fn from_str(text: &str) -> Result<Self, PixKeyError> {
-        let bounded = text.chars().count() <= MAX_CHARS;
+        let bounded = text.chars().count() <= Self::MAX_CHARS;
         let is_key = is_phone(text) || is_random(text) || is_email(text) || text.parse::<TaxId>().is_ok();
         if bounded && is_key { Ok(Self(text.into())) } else { Err(PixKeyError) }
     }

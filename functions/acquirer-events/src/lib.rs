@@ -8,11 +8,12 @@
 #![cfg_attr(test, allow(clippy::arithmetic_side_effects, reason = "a test that fails may panic"))]
 
 pub mod bank;
+pub mod bodies;
 mod med;
-mod simulation;
+pub mod simulation;
 #[cfg(test)]
 mod tests;
-mod three_d_secure;
+pub mod three_d_secure;
 
 use axum::extract::Path;
 use axum::extract::rejection::PathRejection;
@@ -21,11 +22,11 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use domain::account::terms::MethodTerms;
 use domain::charge::transition::{Command, Payment};
-use domain::charge::{Charge, Decision, StoredCharge};
+use domain::charge::{Charge, StoredCharge};
 use domain::ids::{AcquirerPaymentId, ChargeId, EndToEndId};
 use domain::money::Amount;
 use domain::payment_method::PaymentMethod;
-use domain::refund::{Refund, RefundOutcome};
+use domain::refund::Refund;
 use domain::tax_id::TaxId;
 use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
@@ -34,15 +35,6 @@ use shared::charge::view::{ChargeView, QrImage};
 use shared::extract::{CallerOwned, CallerOwnedTest};
 use shared::http::{Fields, JsonBody, JsonObject, Object, Problem, with_middleware};
 use shared::refund::RefundView;
-
-/// The longest reason of a decline, in characters.
-const MAX_REASON_CHARS: usize = 500;
-
-/// The longest code of a decline or name of a payment method, in characters.
-const MAX_CODE_CHARS: usize = 64;
-
-/// The longest name of a payer, in characters.
-const MAX_NAME_CHARS: usize = 200;
 
 /// How far `paid_at` may be ahead of the service's clock, in milliseconds: one minute, because a bank's clock
 /// may be ahead.
@@ -106,8 +98,7 @@ enum Payer {
     Reported(TaxId),
 }
 
-/// The body of `/v1/sandbox/charges/{id}/pay`:
-/// `{method?, amount?, payer_tax_id?, payer_name?, end_to_end_id?, paid_at?}`.
+/// A valid body of `/v1/sandbox/charges/{id}/pay`.
 struct SandboxPayment {
     method: PaymentMethod,
     amount: Option<Amount>,
@@ -122,76 +113,47 @@ struct SandboxPayment {
 impl SandboxPayment {
     fn parse(body: &JsonObject, charge: &Charge, now: Timestamp) -> Result<Self, Problem> {
         let mut fields = Fields::new();
-        let root = Object::root(body);
-        let method = match fields.text(&root, "method", 0, MAX_CODE_CHARS) {
+        let root = Object::root(body, bodies::PAY_BODY);
+        let method = match fields.read(&root, &bodies::METHOD) {
             None => charge.methods.first().copied(),
             Some(name) => {
                 let method = PaymentMethod::named(&name.to_ascii_uppercase());
                 let method = method.filter(|method| charge.methods.contains(method));
                 if method.is_none() {
-                    fields.reject("method", "must be one of the charge's payment methods");
+                    fields.reject(bodies::METHOD.name, "must be one of the charge's payment methods");
                 }
                 method
             }
         };
-        fields.text(&root, "payer_name", 0, MAX_NAME_CHARS);
-        let payer = match fields.tax_id(&root, "payer_tax_id") {
+        fields.read(&root, &bodies::PAYER_NAME);
+        let payer = match fields.read(&root, &bodies::PAYER_TAX_ID) {
             Some(document) => Payer::Reported(document),
-            None if root.has("payer_tax_id") => Payer::NotReported,
+            None if root.has(&bodies::PAYER_TAX_ID) => Payer::NotReported,
             None => Payer::Expected,
         };
-        let payment_id =
-            parsed(&mut fields, &root, "end_to_end_id", "must be 1 to 64 letters and digits", |text| {
-                text.parse().ok()
-            });
-        let paid_at = parsed(
-            &mut fields,
-            &root,
-            "paid_at",
-            "must be an ISO 8601 date-time, such as 2026-11-21T10:00:00.000Z",
-            |text| Timestamp::parse_floor(text).ok(),
-        );
+        let payment_id = fields.read(&root, &bodies::END_TO_END_ID);
+        let paid_at = fields.read(&root, &bodies::PAID_AT);
         if paid_at.is_some_and(|paid_at| paid_at < charge.created_at) {
-            fields.reject("paid_at", "must not be earlier than the charge's creation");
+            fields.reject(bodies::PAID_AT.name, "must not be earlier than the charge's creation");
         }
         if paid_at.is_some_and(|paid_at| paid_at.millis_since(now) > MAX_AHEAD_MS) {
-            fields.reject("paid_at", "must be at most one minute in the future");
+            fields.reject(bodies::PAID_AT.name, "must be at most one minute in the future");
         }
-        let amount = fields.optional_amount(&root, "amount");
+        let amount = fields.read(&root, &bodies::AMOUNT);
         fields.finish(method.map(|method| Self { method, amount, payer, payment_id, paid_at }))
     }
 }
 
-fn parsed<T>(
-    fields: &mut Fields,
-    root: &Object<'_>,
-    name: &str,
-    message: &str,
-    parse: impl Fn(&str) -> Option<T>,
-) -> Option<T> {
-    let value = root.get(name)?;
-    let parsed = value.as_str().and_then(parse);
-    if parsed.is_none() {
-        fields.reject(name, message);
-    }
-    parsed
-}
-
-/// Declines a charge. `metadata.failure` shows `code` as `providerErrorCode`; the default is `refused`.
+/// Declines a charge. `metadata.failure` shows `code` as `providerErrorCode`.
 async fn fail(
     CallerOwned { app, found: charge, now, .. }: CallerOwnedTest<StoredCharge>,
     JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
     let mut fields = Fields::new();
-    let root = Object::root(&body);
-    let reason = fields.text(&root, "reason", 0, MAX_REASON_CHARS);
-    let code = fields.text(&root, "code", 0, MAX_CODE_CHARS);
-    apply(&app, charge, &fields.finish(Some(declined(reason, code)))?, now).await
-}
-
-fn declined(reason: Option<&str>, code: Option<&str>) -> Command {
-    let reason = reason.unwrap_or("The sandbox declined the charge.").to_owned();
-    Command::Decline { reason, code: code.unwrap_or("refused").to_owned() }
+    let root = Object::root(&body, bodies::FAIL_BODY);
+    let decline = fields.read(&root, &bodies::REASON).zip(fields.read(&root, &bodies::CODE));
+    let (reason, code) = fields.finish(decline)?;
+    apply(&app, charge, &Command::Decline { reason, code }, now).await
 }
 
 /// Returns the terms of the charge's account for a method. For public pages, which have no caller with settings.
@@ -220,8 +182,7 @@ async fn review(
     JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
     let mut fields = Fields::new();
-    let decisions = [("approve", Decision::Approve), ("return", Decision::Return)];
-    let decision = fields.required_one_of(&Object::root(&body), "decision", &decisions);
+    let decision = fields.read(&Object::root(&body, bodies::REVIEW_BODY), &bodies::REVIEW_DECISION);
     let terms = caller.settings.terms.for_method(charge.clone().read_at(now).method());
     apply(&app, charge, &Command::Review { decision: fields.finish(decision)?, terms }, now).await
 }
@@ -231,8 +192,7 @@ async fn resolve_refund(
     JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
     let mut fields = Fields::new();
-    let ends = [("REFUNDED", RefundOutcome::Refunded), ("FAILED", RefundOutcome::Failed)];
-    let end = fields.required_one_of(&Object::root(&body), "status", &ends);
+    let end = fields.read(&Object::root(&body, bodies::RESOLVE_REFUND_BODY), &bodies::REFUND_STATUS);
     let refund = app.refunds.end(refund, fields.finish(end)?, now).await?;
     Ok(Json(RefundView::new(&refund)).into_response())
 }

@@ -5,13 +5,14 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use domain::charge::StoredCharge;
 use domain::hex;
-use domain::med::{Decision, MedCase};
-use domain::vocabulary::Vocabulary;
+use domain::med::MedCase;
 use shared::extract::{CallerOwned, CallerOwnedTest};
 use shared::http::{Fields, JsonBody, Object, Problem};
 use shared::med::CaseView;
 use shared::med::request::case_notification;
 use shared::random;
+
+use crate::bodies;
 
 pub(crate) async fn open(
     CallerOwned { app, found: charge, now, .. }: CallerOwnedTest<StoredCharge>,
@@ -39,7 +40,7 @@ pub(crate) async fn resolve(
     JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
     let mut fields = Fields::new();
-    let decision = fields.required_one_of(&Object::root(&body), "decision", &Decision::vocabulary());
+    let decision = fields.read(&Object::root(&body, bodies::RESOLVE_CASE_BODY), &bodies::CASE_DECISION);
     let case = app.cases.decide(case, fields.finish(decision)?, None, now).await?;
     Ok(Json(CaseView::new(&case)).into_response())
 }

@@ -13,11 +13,11 @@ use domain::charge::transition::{Command, Payment};
 use domain::ids::{AcquirerPaymentId, EndToEndId, Mode};
 use domain::payment_method::PaymentMethod;
 use domain::time::Timestamp;
-use domain::vocabulary::Vocabulary;
 use shared::app::App;
+use shared::http::field::{Definitions, Field, Presence, Word};
 use shared::http::{Fields, Problem, Query, RawBody, RequestContext};
 
-use crate::{RawId, charge_id, declined, terms_of};
+use crate::{RawId, charge_id, terms_of};
 
 /// The largest form, in bytes. The form of the page has fewer than 50.
 const MAX_BODY_BYTES: usize = 1_024;
@@ -30,6 +30,25 @@ pub(crate) enum Simulated {
     Paid,
     Declined,
 }
+
+const OUTCOME: Field<Word<Simulated>> = Field {
+    name: "outcome",
+    kind: Word { words: || vec![("paid", Simulated::Paid), ("declined", Simulated::Declined)] },
+    presence: Presence::Required,
+    text: "What the simulation does.",
+    example: "\"paid\"",
+};
+
+const METHOD: Field<Word<PaymentMethod>> = Field {
+    name: "method",
+    kind: Word::ALL,
+    presence: Presence::Optional,
+    text: "One of the charge's payment methods. The default is the first that can be paid.",
+    example: "\"PIX\"",
+};
+
+/// The form of `POST /checkout/{raw_id}/simulate`.
+pub const SIMULATION_FORM: Definitions = &[&OUTCOME, &METHOD];
 
 /// The form: `outcome`, and optionally `method`, the method of a payment. The default is the charge's first
 /// method that can be paid.
@@ -48,13 +67,9 @@ impl Simulation {
         }
         let form = Query::parse(Some(&String::from_utf8_lossy(body)));
         let mut fields = Fields::new();
-        form.allow_only(&mut fields, &["outcome", "method"]);
-        let outcomes = [("paid", Simulated::Paid), ("declined", Simulated::Declined)];
-        let outcome = form.one_of(&mut fields, "outcome", &outcomes);
-        if outcome.is_none() {
-            fields.reject("outcome", "is required: paid or declined");
-        }
-        let method = form.one_of(&mut fields, "method", &PaymentMethod::vocabulary());
+        form.allow_only(&mut fields, SIMULATION_FORM);
+        let outcome = form.read(&mut fields, &OUTCOME);
+        let method = form.read(&mut fields, &METHOD);
         fields.finish(outcome.map(|outcome| Self { outcome, method }))
     }
 }
@@ -112,7 +127,10 @@ async fn command(
             };
             Command::Pay { payment, terms: terms_of(app, charge, method).await? }
         }
-        Simulated::Declined => declined(None, None),
+        Simulated::Declined => Command::Decline {
+            reason: "The payment was declined in a simulation.".to_owned(),
+            code: "refused".to_owned(),
+        },
     }))
 }
 

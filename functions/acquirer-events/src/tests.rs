@@ -5,6 +5,7 @@ use domain::charge::{Artefacts, Card, Charge, TransactionStatus};
 use domain::payment_method::PaymentMethod;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
+use shared::http::field::{Field, JsonKind, Presence};
 use shared::http::json::parse_object;
 
 use super::*;
@@ -124,4 +125,40 @@ async fn the_3_d_secure_page_offers_the_next_step_and_leads_back_at_the_end() {
       "<h1>Esta cobrança não pode mais ser paga com cartão</h1><p class=\"amount\">R$ 10,00</p><p>Você já pode fechar esta página.</p>"
     ]
     "#);
+}
+
+fn accepts<K: JsonKind>(field: &Field<K>) -> &'static str {
+    let accepted = |json: &str| {
+        let body = parse_object(format!("{{\"value\": {json}}}").as_bytes()).unwrap();
+        field.kind.read(&body["value"]).is_ok()
+    };
+    assert!(accepted(field.example), "{}", field.name);
+    if let Presence::DefaultsTo(default) = field.presence {
+        assert!(accepted(default), "{}", field.name);
+    }
+    field.name
+}
+
+#[test]
+fn each_field_accepts_its_example_and_its_default() {
+    let lists = [
+        (
+            bodies::PAY_BODY,
+            vec![
+                accepts(&bodies::METHOD),
+                accepts(&bodies::AMOUNT),
+                accepts(&bodies::PAYER_TAX_ID),
+                accepts(&bodies::PAYER_NAME),
+                accepts(&bodies::END_TO_END_ID),
+                accepts(&bodies::PAID_AT),
+            ],
+        ),
+        (bodies::FAIL_BODY, vec![accepts(&bodies::REASON), accepts(&bodies::CODE)]),
+        (bodies::REVIEW_BODY, vec![accepts(&bodies::REVIEW_DECISION)]),
+        (bodies::RESOLVE_REFUND_BODY, vec![accepts(&bodies::REFUND_STATUS)]),
+        (bodies::RESOLVE_CASE_BODY, vec![accepts(&bodies::CASE_DECISION)]),
+    ];
+    for (list, accepted) in lists {
+        assert_eq!(list.iter().map(|field| field.name()).collect::<Vec<_>>(), accepted);
+    }
 }

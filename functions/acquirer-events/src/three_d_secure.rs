@@ -18,7 +18,8 @@ use domain::pt_br;
 use domain::time::Timestamp;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use shared::app::App;
-use shared::http::{Problem, csp_source};
+use shared::http::field::{Definitions, Field, Presence, Word};
+use shared::http::{Fields, Problem, Query, csp_source};
 
 use crate::{RawId, charge_id, terms_of};
 
@@ -47,8 +48,7 @@ pub(crate) async fn show(State(app): State<App>, raw_id: RawId) -> Response {
     }
 }
 
-/// Handles the form `POST /checkout/{raw_id}/card`: `step` is `begin`, `approve` or `decline`. A step that
-/// the charge's status no longer allows changes nothing.
+/// Handles the form `POST /checkout/{raw_id}/card`.
 pub(crate) async fn decide(
     State(app): State<App>,
     raw_id: RawId,
@@ -56,11 +56,11 @@ pub(crate) async fn decide(
 ) -> Response {
     let now = app.clock.now();
     let step = form.ok().and_then(|RawForm(bytes)| {
-        let mut pairs = url::form_urlencoded::parse(&bytes).into_owned();
-        pairs.find(|(name, _)| name == "step").map(|(_, value)| value)
+        let form = Query::parse(Some(&String::from_utf8_lossy(&bytes)));
+        form.read(&mut Fields::new(), &STEP)
     });
     let decided = match find(&app, raw_id).await {
-        Ok(Some(charge)) => apply(&app, charge, step.as_deref().unwrap_or_default(), now).await,
+        Ok(Some(charge)) => apply(&app, charge, step, now).await,
         Ok(None) => return not_found(),
         Err(problem) => Err(problem),
     };
@@ -80,6 +80,27 @@ async fn find(app: &App, raw_id: RawId) -> Result<Option<StoredCharge>, Problem>
         |charge: &Charge| charge.acquirer.traits().simulates_issuer && charge.artefacts.card.is_some();
     Ok(charge.filter(|charge| is_by_card(charge.as_stored())))
 }
+
+/// What the payer chose.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Choice {
+    Begin,
+    Approve,
+    Decline,
+}
+
+const STEP: Field<Word<Choice>> = Field {
+    name: "step",
+    kind: Word {
+        words: || vec![("begin", Choice::Begin), ("approve", Choice::Approve), ("decline", Choice::Decline)],
+    },
+    presence: Presence::Optional,
+    text: "The payer's choice. A choice that the charge's status no longer allows changes nothing, and so does any other word.",
+    example: "\"begin\"",
+};
+
+/// The form of `POST /checkout/{raw_id}/card`.
+pub const CARD_FORM: Definitions = &[&STEP];
 
 /// The payer's next step.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -104,11 +125,16 @@ impl CardStep {
     }
 }
 
-async fn apply(app: &App, stored: StoredCharge, step: &str, now: Timestamp) -> Result<Charge, Problem> {
+async fn apply(
+    app: &App,
+    stored: StoredCharge,
+    choice: Option<Choice>,
+    now: Timestamp,
+) -> Result<Charge, Problem> {
     let charge = stored.clone().read_at(now);
-    let command = match (CardStep::of(&charge, now), step) {
-        (CardStep::Begin, "begin") => Command::Authenticate,
-        (CardStep::Decide, "approve") => {
+    let command = match (CardStep::of(&charge, now), choice) {
+        (CardStep::Begin, Some(Choice::Begin)) => Command::Authenticate,
+        (CardStep::Decide, Some(Choice::Approve)) => {
             let payment = Payment {
                 // The id is derived from the charge, so approving twice yields one payment.
                 id: AcquirerPaymentId::for_card_authorisation(charge.id),
@@ -119,7 +145,7 @@ async fn apply(app: &App, stored: StoredCharge, step: &str, now: Timestamp) -> R
             };
             Command::Pay { payment, terms: terms_of(app, &charge, PaymentMethod::CreditCard).await? }
         }
-        (CardStep::Decide, "decline") => Command::Decline {
+        (CardStep::Decide, Some(Choice::Decline)) => Command::Decline {
             reason: "The holder did not authenticate the payment.".to_owned(),
             code: DECLINED_CODE.to_owned(),
         },

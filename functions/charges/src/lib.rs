@@ -9,13 +9,9 @@ use shared::charge::ChargeFilter;
 use shared::charge::request::{ChargeRoute, NewCharge};
 use shared::charge::view::{ChargeListView, ChargeView, QrImage};
 use shared::extract::{Authenticated, AuthenticatedQuery, CallerOwned, Deferred};
+use shared::http::field::IDEMPOTENCY_KEY;
 use shared::http::{Fields, JsonBody, Problem, RequestContext, with_middleware};
 use shared::services::{IdempotencyNamespace, create_charge};
-
-const IDEMPOTENCY_KEY: &str = "Idempotency-Key";
-
-/// The allowed lengths of an `Idempotency-Key`, in characters (contract: Limits).
-const IDEMPOTENCY_KEY_CHARS: std::ops::RangeInclusive<usize> = 8..=128;
 
 /// Builds the function's routes. With `CHARGE_LIST=off`, `GET /v1/charges` answers 404.
 pub fn router(app: App) -> Router {
@@ -52,7 +48,8 @@ async fn create_by(
     body: Result<JsonBody, Problem>,
 ) -> Result<Response, Problem> {
     let mut fields = Fields::new();
-    let idempotency_key = idempotency_key(&mut fields, context);
+    // An invalid header is reported together with the body's errors.
+    let idempotency_key = fields.header(context.headers.idempotency_key.as_ref(), &IDEMPOTENCY_KEY);
     let body = match body {
         Ok(body) => body,
         Err(problem) => return Err(fields.with_failures_of(problem)),
@@ -69,24 +66,6 @@ async fn create_by(
     .await?;
     context.set_charge(created.get().id);
     Ok(created.respond(ChargeView::new(created.get(), &app.public_urls, QrImage::Inline)))
-}
-
-/// Reads the header `Idempotency-Key`. An invalid value is added to `fields`, so that it is reported together
-/// with the body's errors.
-fn idempotency_key<'a>(fields: &mut Fields, context: &'a RequestContext) -> Option<&'a str> {
-    let Some(key) = &context.headers.idempotency_key else {
-        fields.reject(
-            IDEMPOTENCY_KEY,
-            "is required: a header of 8 to 128 characters that is unique to this request",
-        );
-        return None;
-    };
-    let text = std::str::from_utf8(key.as_bytes()).ok();
-    let text = text.filter(|text| IDEMPOTENCY_KEY_CHARS.contains(&text.chars().count()));
-    if text.is_none() {
-        fields.reject(IDEMPOTENCY_KEY, "must be 8 to 128 characters of UTF-8");
-    }
-    text
 }
 
 async fn read(

@@ -7,16 +7,9 @@ use axum::routing::get;
 use axum::{Json, Router};
 use shared::app::App;
 use shared::extract::{Authenticated, AuthenticatedQuery};
-use shared::http::{Fields, MediaType, Problem, RequestContext, with_middleware};
-use shared::wallet::statement::{PageSize, StatementFilter};
+use shared::http::{MediaType, Problem, RequestContext, with_middleware};
+use shared::wallet::statement::{StatementFilter, StatementFormat, balance_currency};
 use shared::wallet::view::{BalanceView, FlatBalanceView, StatementView, WalletView, statement_csv};
-
-/// The page size of the JSON statement, equal to that of other lists.
-const JSON_PAGE: PageSize = PageSize { default: 25, max: 100 };
-
-/// The page size of the CSV statement. 1,000 movements are about a month of a small shop, and their rows are
-/// about 500 KB, which one query reads.
-const CSV_PAGE: PageSize = PageSize { default: 1000, max: 1000 };
 
 /// The response header with the cursor of the next page, because CSV has no field for it.
 const NEXT_CURSOR: HeaderName = HeaderName::from_static("x-next-cursor");
@@ -39,10 +32,7 @@ async fn list(Authenticated { app, caller, .. }: Authenticated) -> Result<Respon
 async fn balance(
     AuthenticatedQuery { app, caller, query, .. }: AuthenticatedQuery,
 ) -> Result<Response, Problem> {
-    let mut fields = Fields::new();
-    query.allow_only(&mut fields, &["currency"]);
-    let currency = query.currency(&mut fields, "currency");
-    match fields.finish(Some(currency))? {
+    match balance_currency(&query)? {
         None => Ok(Json(BalanceView::new(&app.wallets.for_scope(&caller.scope).await?)?).into_response()),
         Some(currency) => {
             let wallet = app.wallets.in_currency(&caller.scope, currency).await?;
@@ -57,13 +47,13 @@ async fn statement(
 ) -> Result<Response, Problem> {
     match context.headers.accept.preferred(MediaType::Csv, MediaType::Json) {
         MediaType::Json => {
-            let page =
-                app.wallets.statement(&caller.scope, &StatementFilter::parse(&query, JSON_PAGE)?).await?;
+            let filter = StatementFilter::parse(&query, StatementFormat::Json)?;
+            let page = app.wallets.statement(&caller.scope, &filter).await?;
             Ok(Json(StatementView::new(&page)?).into_response())
         }
         MediaType::Csv => {
-            let page =
-                app.wallets.statement(&caller.scope, &StatementFilter::parse(&query, CSV_PAGE)?).await?;
+            let filter = StatementFilter::parse(&query, StatementFormat::Csv)?;
+            let page = app.wallets.statement(&caller.scope, &filter).await?;
             let text = statement_csv(&page).map_err(|error| Problem::Internal(error.to_string()))?;
             let mut response = text.into_response();
             let headers = response.headers_mut();

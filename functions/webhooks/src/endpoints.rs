@@ -12,7 +12,9 @@ use shared::extract::Authenticated;
 use shared::http::{IdPath, JsonBody, Problem};
 use shared::random;
 use shared::webhook::delivery::DeliveryView;
-use shared::webhook::endpoint::{EndpointChange, EndpointView, Endpoints, NewEndpoint, SecretView};
+use shared::webhook::endpoint::{
+    EndpointChange, EndpointView, Endpoints, NewEndpoint, SecretView, check_rotation,
+};
 use shared::webhook::secret::SigningSecrets;
 
 pub(crate) async fn register(
@@ -67,12 +69,7 @@ pub(crate) async fn rotate_secret(
     body: Result<JsonBody, Problem>,
 ) -> Result<Response, Problem> {
     let id = Endpoints::require_id(id)?;
-    // In the contract, the body repeats the id of the path. The body's id may be missing, but a different one
-    // is refused.
-    let id_in_body = body?.0.remove("id").filter(|id_in_body| !id_in_body.is_null());
-    if id_in_body.is_some_and(|id_in_body| id_in_body.as_str() != Some(&id.to_string())) {
-        return Err(Problem::field("id", "must equal the id in the path, or be left out"));
-    }
+    check_rotation(&body?.0, id)?;
     let secret = new_secret()?;
     secrets.rotate(&caller, id, &secret, now).await?;
     Ok(Json(SecretView::of(id, &secret)).into_response())

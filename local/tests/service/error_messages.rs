@@ -548,7 +548,7 @@ async fn every_error_message_reads_as_listed() {
     POST /v1/payments
       400 invalid_amount: `paymentMethods` must be a non-empty list of distinct methods out of PIX, CREDIT_CARD, MBWAY, MULTIBANCO, BOLETO, CRYPTO.
       400 invalid_amount: `idempotencyKey` is required: a string of 1 to 255 characters.
-      400 invalid_request: `currency` must be 3 to 8 characters.
+      400 invalid_request: `currency` must be a currency code, such as BRL.
       400 invalid_request: `paymentMethods` must be a non-empty list of distinct methods out of PIX, CREDIT_CARD, MBWAY, MULTIBANCO, BOLETO, CRYPTO.
       400 invalid_request: `customerDocument` must not have surrounding spaces.
       400 invalid_request: `customerId` must be 1 to 200 characters.
@@ -567,7 +567,7 @@ async fn every_error_message_reads_as_listed() {
       400 invalid_request: `webhookUrl` must use port 443 or a port from 1024 to 65535, not 25.
       400 invalid_request: `webhookUrl` must have a public host name, not printer.local.
       400 invalid_request: `webhookUrl` must have a public host, not 10.0.0.1 (a private address).
-      400 invalid_request: `webhookUrl` must be 1 to 2048 characters.
+      400 invalid_request: `webhookUrl` must be at most 2048 characters.
 
     POST /v1/payments/{id}/refund
       400 invalid_request: `idempotencyKey` is required: a string of 8 to 128 characters.
@@ -609,7 +609,7 @@ async fn every_error_message_reads_as_listed() {
       400 invalid_request: `decision` must be one of merchant, payer, withdrawn, closed_without_refund.
 
     POST /v1/med/cases/{id}/evidence
-      400 invalid_request: `file_name` is required: 1 to 255 characters.
+      400 invalid_request: `file_name` is required: a string of 1 to 255 characters.
       400 invalid_request: `file_size` is required: an integer from 1 to 10485760 (bytes).
       400 invalid_request: `mime_type` must be one of image/png, image/jpeg, image/webp, image/gif, application/pdf.
       400 invalid_request: `file_name` must be a visible file name without a path, control characters or characters that change the direction of text.
@@ -628,8 +628,8 @@ async fn every_error_message_reads_as_listed() {
       400 invalid_request: `id` must equal the id in the path, or be left out.
 
     POST /v1/auth/login
-      400 invalid_request: `email` is required: 1 to 254 characters.
-      400 invalid_request: `password` is required: 1 to 1024 characters.
+      400 invalid_request: `email` is required: a string of 1 to 254 characters.
+      400 invalid_request: `password` is required: a string of 1 to 1024 characters.
       400 invalid_request: `email` must be a string.
       400 invalid_request: `password` must be 1 to 1024 characters.
 
@@ -637,6 +637,8 @@ async fn every_error_message_reads_as_listed() {
       400 invalid_request: `metadata.a` must be an integer of at most 64 bits or a decimal of at most 15 significant digits; send any other number as a string.
 
     PATCH /v1/webhooks/endpoints/{id}
+      400 invalid_request: `url` must be a string.
+      400 invalid_request: `events` must be an array of event names.
       400 invalid_request: `status` must be one of ACTIVE, INACTIVE.
 
     GET /v1/payments/{id}/receipt
@@ -662,10 +664,9 @@ async fn every_error_message_reads_as_listed() {
     The form of the checkout page
       400 invalid_request: `Content-Type` must be application/x-www-form-urlencoded.
       400 invalid_request: `amount` is not a parameter of this route; leave it out.
-      400 invalid_request: `outcome` is required: paid or declined.
+      400 invalid_request: `outcome` must be one of paid, declined.
       400 invalid_request: `method` must be one of PIX, CREDIT_CARD, MBWAY, MULTIBANCO, BOLETO, CRYPTO.
       400 invalid_request: `outcome` is repeated; send it once.
-      400 invalid_request: `outcome` must be one of paid, declined.
       400 invalid_request: `method` must be one of the charge's payment methods.
       400 invalid_request: The body must be at most 1024 bytes.
 
@@ -697,7 +698,6 @@ async fn every_error_message_reads_as_listed() {
       400 invalid_request: `status` must be one of open, appealed, accepted, rejected, closed.
       400 invalid_request: `type` must be one of med, chargeback, dispute, fraud.
       400 invalid_request: `starting_after` must be a movement id (mv_…).
-      400 invalid_request: `currency` must be a currency code, such as BRL.
       400 invalid_request: `created_before` must be an ISO 8601 date (a day in America/Sao_Paulo) or date-time, such as 2026-11-21 or 2026-11-21T10:00:00.000Z; encode a plus sign as %2B.
       400 invalid_request: `starting_after` must be the id of a movement of this wallet.
       400 invalid_request: `endpointId` must be an endpoint id (wh_…).
@@ -759,15 +759,18 @@ const OTHER_TEXTS: [&str; 14] = [
 ];
 
 /// Texts in other files that look like error messages, but are not sent to merchants as errors.
-const OTHER_LITERALS: [&str; 5] = [
-    // They become `metadata.failure.reason` of a charge.
-    "The sandbox declined the charge.",
+const OTHER_LITERALS: [&str; 7] = [
+    // These become `metadata.failure.reason` of a charge.
     "The bank removed the charge.",
+    "The payment was declined in a simulation.",
     // It becomes the reason of a refund.
     "Requested at the bank.",
     // Operators read these.
     "must be 3 to 8 upper-case letters",
     "must be PNG, JPEG, WebP, GIF or PDF",
+    // These describe types in the API reference.
+    "A calendar day in São Paulo.",
+    "A currency code: ISO 4217, or a token such as `USDT`.",
 ];
 
 fn sources(directory: &Path, found: &mut Vec<PathBuf>) {
@@ -784,12 +787,25 @@ fn sources(directory: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Returns the string literals of a source file, without those of comments and tests.
+/// Returns the string literals of a source file, without those of comments and tests, and without texts of the
+/// API reference: the `text` of fields and the descriptions of schemas.
 fn literals(source: &str) -> Vec<String> {
     let code = source.split("#[cfg(test)]").next().unwrap();
     let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
     let code = lines.collect::<Vec<_>>().join("\n").replace("\\\"", "'");
-    code.split('"').skip(1).step_by(2).map(str::to_owned).collect()
+    let pieces: Vec<&str> = code.split('"').collect();
+    let mut literals = Vec::new();
+    let mut previous = "";
+    for pair in pieces.chunks_exact(2) {
+        let before = pair[0].trim_end();
+        let is_reference =
+            before.ends_with("text:") || before.ends_with("description =") || previous == "description";
+        if !is_reference {
+            literals.push(pair[1].to_owned());
+        }
+        previous = pair[1];
+    }
+    literals
 }
 
 fn is_message(literal: &str) -> bool {

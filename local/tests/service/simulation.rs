@@ -192,7 +192,7 @@ async fn only_a_post_of_the_form_simulates() {
     for (content_type, form, params, message) in [
         ("application/json", r#"{"outcome":"paid"}"#, &["Content-Type"][..], ""),
         ("", "outcome=paid", &["Content-Type"], ""),
-        (FORM, "", &["outcome"], "`outcome` is required: paid or declined."),
+        (FORM, "", &["outcome"], "`outcome` must be one of paid, declined."),
         (FORM, "outcome=PAID", &["outcome"], "`outcome` must be one of paid, declined."),
         (FORM, "outcome=paid&outcome=declined", &["outcome"], "`outcome` is repeated; send it once."),
         (FORM, "outcome=paid&method=pix", &["method"], ""),

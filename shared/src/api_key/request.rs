@@ -2,10 +2,37 @@
 
 use domain::ids::Mode;
 
+use crate::http::field::{Boolean, Definitions, Field, Presence, Text};
 use crate::http::{Fields, JsonObject, Object, Problem};
 
-/// The longest label, in characters (contract: Limits).
-const MAX_LABEL_CHARS: usize = 64;
+/// The maximum is that of the contract (Limits).
+const LABEL: Field<Text> = Field {
+    name: "label",
+    kind: Text::one_line(0, 64),
+    presence: Presence::DefaultsTo("\"\""),
+    text: "Your name for the key, one line.",
+    example: "\"Online shop\"",
+};
+
+const NEW_LABEL: Field<Text> = Field {
+    presence: Presence::Optional,
+    text: "Your name for the new key, one line. The default is the label of the old key.",
+    ..LABEL
+};
+
+const TEST: Field<Boolean> = Field {
+    name: "test",
+    kind: Boolean,
+    presence: Presence::DefaultsTo("false"),
+    text: "Whether the key is for test data, in the sandbox. Otherwise it is for real money.",
+    example: "true",
+};
+
+/// The body of `POST /v1/api-keys`.
+pub const API_KEY_BODY: Definitions = &[&LABEL, &TEST];
+
+/// The body of `POST /v1/api-keys/{id}/rotate`.
+pub const ROTATE_API_KEY_BODY: Definitions = &[&NEW_LABEL];
 
 /// The body of `POST /v1/api-keys`.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -21,13 +48,10 @@ impl NewApiKey {
     /// Parses a request's body. All failing fields are reported.
     pub fn parse(body: &JsonObject) -> Result<Self, Problem> {
         let mut fields = Fields::new();
-        let root = Object::root(body);
-        let label = fields.single_line(&root, "label", 0, MAX_LABEL_CHARS).unwrap_or_default().to_owned();
-        let mode = match fields.boolean(&root, "test") {
-            Some(true) => Mode::Test,
-            Some(false) | None => Mode::Live,
-        };
-        fields.finish(Some(Self { label, mode }))
+        let root = Object::root(body, API_KEY_BODY);
+        let label = fields.read(&root, &LABEL);
+        let mode = fields.read(&root, &TEST).map(|is_test| if is_test { Mode::Test } else { Mode::Live });
+        fields.finish(label.zip(mode).map(|(label, mode)| Self { label, mode }))
     }
 }
 
@@ -35,6 +59,6 @@ impl NewApiKey {
 /// and the new key has the old key's label.
 pub fn new_label(body: &JsonObject) -> Result<Option<String>, Problem> {
     let mut fields = Fields::new();
-    let label = fields.single_line(&Object::root(body), "label", 0, MAX_LABEL_CHARS).map(str::to_owned);
+    let label = fields.read(&Object::root(body, ROTATE_API_KEY_BODY), &NEW_LABEL);
     fields.finish(Some(label))
 }

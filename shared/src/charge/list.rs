@@ -7,17 +7,13 @@ use domain::ids::{ChargeId, Scope};
 use domain::row::{Key, sortable};
 use domain::tax_id::Document;
 use domain::time::Timestamp;
-use domain::vocabulary::Vocabulary;
 
 use crate::charge::Charges;
+use crate::http::field::{
+    CHARGE_ID, CREATED_AFTER, CREATED_BEFORE, Definitions, Field, LIMIT, Parsed, Presence, Word,
+};
 use crate::http::{Fields, Problem, Query};
 use crate::store::{ListEntry, ListIndex, Order, PageError, StoreError};
-
-/// The number of charges on a page when the query has no `limit` (contract: Limits).
-const DEFAULT_LIMIT: u32 = 25;
-
-/// The largest `limit` (contract: Limits).
-const MAX_LIMIT: u32 = 100;
 
 /// The number of index entries read for one page that is filtered by both status and customer. No index
 /// covers both, so the status is checked after the rows are read. Such a page may contain fewer charges than
@@ -27,8 +23,39 @@ const FILTERED_WINDOW: usize = 200;
 /// The number of charges of which one page of [`Charges::held_for_review`] shows those that are held.
 const REVIEW_PAGE: usize = 100;
 
-const PARAMETERS: [&str; 6] =
-    ["limit", "starting_after", "status", "created_after", "created_before", "customer_id"];
+const STARTING_AFTER: Field<Parsed<ChargeId>> = Field {
+    name: "starting_after",
+    kind: CHARGE_ID,
+    presence: Presence::Optional,
+    text: "The cursor: the `next_cursor` of the previous page, a charge id.",
+    example: "\"ch_fe5392dd-e865-8656-a544-24ef3d590c1b\"",
+};
+
+const STATUS: Field<Word<PublicStatus>> = Field {
+    name: "status",
+    kind: Word::ALL,
+    presence: Presence::Optional,
+    text: "Only charges with this status.",
+    example: "\"paid\"",
+};
+
+const CUSTOMER_ID: Field<Parsed<Document>> = Field {
+    name: "customer_id",
+    kind: Parsed {
+        chars: (1, Document::MAX_CHARS),
+        pattern: None,
+        format: None,
+        parse: Document::parse,
+        rule: "must be 1 to 32 characters without surrounding spaces",
+    },
+    presence: Presence::Optional,
+    text: "Only charges of this payer: the CPF, CNPJ or other document exactly as the charge's request sent it, as `expected_payer_tax_id` or else as `customer.document`. Together with `status`, a page may be shorter than `limit` while `has_more` is true.",
+    example: "\"29537995593\"",
+};
+
+/// The query string of `GET /v1/charges`.
+pub const CHARGES_QUERY: Definitions =
+    &[&STATUS, &CUSTOMER_ID, &CREATED_AFTER, &CREATED_BEFORE, &LIMIT, &STARTING_AFTER];
 
 /// The query parameters of the list, validated.
 #[derive(Clone, Debug)]
@@ -59,19 +86,14 @@ impl ChargeFilter {
     /// Reports every invalid parameter at once. An unknown parameter is invalid too.
     pub fn parse(query: &Query) -> Result<Self, Problem> {
         let mut fields = Fields::new();
-        query.allow_only(&mut fields, &PARAMETERS);
-        let limit = query.integer(&mut fields, "limit", 1, MAX_LIMIT, DEFAULT_LIMIT);
-        let starting_after =
-            query.parsed(&mut fields, "starting_after", "must be a charge id (ch_…)", |text| {
-                text.parse().ok()
-            });
+        query.allow_only(&mut fields, CHARGES_QUERY);
         let filter = Self {
-            limit: usize::try_from(limit).unwrap_or_default(),
-            starting_after,
-            status: query.one_of(&mut fields, "status", &PublicStatus::vocabulary()),
-            created_after: query.not_before(&mut fields, "created_after"),
-            created_before: query.not_after(&mut fields, "created_before"),
-            customer: query.document(&mut fields, "customer_id"),
+            limit: query.count(&mut fields, &LIMIT),
+            starting_after: query.read(&mut fields, &STARTING_AFTER),
+            status: query.read(&mut fields, &STATUS),
+            created_after: query.read(&mut fields, &CREATED_AFTER),
+            created_before: query.read(&mut fields, &CREATED_BEFORE),
+            customer: query.read(&mut fields, &CUSTOMER_ID),
         };
         fields.finish(Some(filter))
     }

@@ -18,7 +18,7 @@ pub mod velocity;
 pub mod view;
 
 pub use error::ChargeError;
-pub use list::{ChargeFilter, ChargePage};
+pub use list::{CHARGES_QUERY, ChargeFilter, ChargePage};
 pub use path::ChargePath;
 pub use repository::Charges;
 pub(crate) use repository::{WritePlan, recorded_payment_writes};

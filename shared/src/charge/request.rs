@@ -10,19 +10,134 @@ use domain::money::{Amount, Currency};
 use domain::payment_method::PaymentMethod;
 use domain::tax_id::{Document, TaxId};
 
+use crate::http::field::{
+    AtMost, CPF_OR_CNPJ, Definitions, Dictionary, EMAIL, Field, IDEMPOTENCY_KEY, Integer, MinorAmount,
+    Nested, Only, Parsed, Presence, Refined, Text,
+};
 use crate::http::json::JsonPath;
 use crate::http::{Fields, JsonObject, JsonValue, Object};
 
-/// The bounds of `expires_in`, in seconds (contract: Limits). A larger value is capped, a smaller one is
-/// rejected.
-const EXPIRES_IN_SECONDS: std::ops::RangeInclusive<i64> = 60..=86_400;
+const AMOUNT: Field<MinorAmount> = Field {
+    name: "amount",
+    kind: MinorAmount,
+    presence: Presence::Required,
+    text: "The amount to be paid, in centavos.",
+    example: "1000",
+};
 
-const MAX_DESCRIPTION_CHARS: usize = 500;
+const CURRENCY: Field<Only<Currency>> = Field {
+    name: "currency",
+    kind: Only { word: "BRL", value: Currency::BRL, rule: "must be BRL, the only currency of Pix" },
+    presence: Presence::DefaultsTo("\"BRL\""),
+    text: "The currency of the amount.",
+    example: "\"BRL\"",
+};
 
-/// The longest customer name, in characters: the limit of `devedor.nome` in API Pix.
-pub(super) const MAX_NAME_CHARS: usize = 200;
+const PAYMENT_METHOD: Field<Only<PaymentMethod>> = Field {
+    name: "payment_method",
+    kind: Only { word: "pix", value: PaymentMethod::Pix, rule: "must be pix" },
+    presence: Presence::Required,
+    text: "The payment method.",
+    example: "\"pix\"",
+};
 
-const MAX_PHONE_CHARS: usize = 32;
+const PIX_PAYMENT_METHOD: Field<Only<PaymentMethod>> =
+    Field { presence: Presence::DefaultsTo("\"pix\""), ..PAYMENT_METHOD };
+
+const DESCRIPTION: Field<Text> = Field {
+    name: "description",
+    kind: Text::lines(0, 500),
+    presence: Presence::Optional,
+    text: "The purpose of the payment, which the payer reads. Responses show it as `metadata.description`. It may contain line breaks.",
+    example: "\"Order 1001\"",
+};
+
+/// The bounds are those of the contract (Limits).
+const EXPIRES_IN: Field<Integer> = Field {
+    name: "expires_in",
+    kind: Integer { min: 60, max: AtMost::Capped(86_400), unit: "seconds" },
+    presence: Presence::Optional,
+    text: "Seconds until the charge expires. Values above 86400 are reduced to 86400. The default is the account's setting.",
+    example: "3600",
+};
+
+/// Also the customer's name of a payment. The maximum is that of `devedor.nome` in API Pix.
+pub(super) const CUSTOMER_NAME: Field<Text> = Field {
+    name: "name",
+    kind: Text::one_line(1, 200),
+    presence: Presence::Optional,
+    text: "The customer's name, one line. It is required when `expected_payer_tax_id` is sent.",
+    example: "\"Maria Silva\"",
+};
+
+const CUSTOMER_DOCUMENT: Field<Parsed<TaxId>> = Field {
+    name: "document",
+    kind: CPF_OR_CNPJ,
+    presence: Presence::Optional,
+    text: "The customer's CPF or CNPJ, without punctuation.",
+    example: "\"29537995593\"",
+};
+
+/// Also the customer's e-mail address of a payment.
+pub(super) const CUSTOMER_EMAIL: Field<Refined<String>> = Field {
+    name: "email",
+    kind: EMAIL,
+    presence: Presence::Optional,
+    text: "The customer's e-mail address.",
+    example: "\"maria@example.com\"",
+};
+
+const CUSTOMER_PHONE: Field<Text> = Field {
+    name: "phone",
+    kind: Text::of(1, 32),
+    presence: Presence::Optional,
+    text: "The customer's phone number, in any form.",
+    example: "\"+5511999999999\"",
+};
+
+const CUSTOMER: Field<Nested> = Field {
+    name: "customer",
+    kind: Nested { fields: &[&CUSTOMER_NAME, &CUSTOMER_DOCUMENT, &CUSTOMER_EMAIL, &CUSTOMER_PHONE] },
+    presence: Presence::Optional,
+    text: "The customer who is to pay.",
+    example: r#"{"name": "Maria Silva", "document": "29537995593"}"#,
+};
+
+const EXPECTED_PAYER: Field<Parsed<TaxId>> = Field {
+    name: "expected_payer_tax_id",
+    kind: CPF_OR_CNPJ,
+    presence: Presence::Optional,
+    text: "The payer lock: only a payment from this CPF or CNPJ is credited. It requires `customer.name`, and must equal `customer.document` when both are sent.",
+    example: "\"29537995593\"",
+};
+
+/// Also the metadata of a payment.
+pub(super) const METADATA: Field<Dictionary> = Field {
+    name: "metadata",
+    kind: Dictionary { max_keys: metadata::MAX_KEYS },
+    presence: Presence::Optional,
+    text: "Data of your own, at most 16384 bytes of JSON. Keys that start with `_`, and the keys `med` and `failure`, are removed and do not count.",
+    example: r#"{"order": "1001"}"#,
+};
+
+/// The headers of `POST /v1/charges` and `POST /v1/pix/charges`.
+pub const CHARGE_HEADERS: Definitions = &[&IDEMPOTENCY_KEY];
+
+/// The body of `POST /v1/charges`.
+pub const CHARGE_BODY: Definitions =
+    &[&AMOUNT, &CURRENCY, &PAYMENT_METHOD, &DESCRIPTION, &EXPIRES_IN, &CUSTOMER, &EXPECTED_PAYER, &METADATA];
+
+/// The body of `POST /v1/pix/charges`.
+pub const PIX_CHARGE_BODY: Definitions = &[
+    &AMOUNT,
+    &CURRENCY,
+    &PIX_PAYMENT_METHOD,
+    &DESCRIPTION,
+    &EXPIRES_IN,
+    &CUSTOMER,
+    &EXPECTED_PAYER,
+    &METADATA,
+];
 
 /// The message for a number in `metadata` that JSON clients would read back as a different number.
 const INEXACT_NUMBER: &str = "must be an integer of at most 64 bits or a decimal of at most 15 significant digits; send any other number as a string";
@@ -67,28 +182,33 @@ pub struct NewCharge {
 }
 
 impl NewCharge {
-    /// Validates a request's body. Adds every failing field to `fields`; returns `None` when `amount` is
-    /// invalid. The request is valid only if `fields` has no failure.
+    /// Validates a request's body. Adds every failing field to `fields`. The request is valid only if `fields`
+    /// has no failure.
     pub fn from_body(fields: &mut Fields, body: &JsonObject, route: ChargeRoute) -> Option<Self> {
-        let root = Object::root(body);
-        let amount = fields.amount(&root, "amount");
-        let currency = currency(fields, &root);
-        payment_method(fields, &root, route);
-        let description = fields.multi_line(&root, "description", 0, MAX_DESCRIPTION_CHARS);
-        let expires_in_seconds = expires_in(fields, &root);
-        let sent_customer = fields.object(&root, "customer");
+        let (body_fields, payment_method) = match route {
+            ChargeRoute::Charges => (CHARGE_BODY, PAYMENT_METHOD),
+            ChargeRoute::PixCharges => (PIX_CHARGE_BODY, PIX_PAYMENT_METHOD),
+        };
+        let root = Object::root(body, body_fields);
+        let amount = fields.read(&root, &AMOUNT);
+        let currency = fields.read(&root, &CURRENCY);
+        let method = fields.read(&root, &payment_method);
+        let description = fields.read(&root, &DESCRIPTION);
+        let expires_in_seconds = fields.read(&root, &EXPIRES_IN);
+        let sent_customer = fields.object(&root, &CUSTOMER);
         let customer = Customer {
-            name: fields.single_line(&sent_customer, "name", 1, MAX_NAME_CHARS).map(str::to_owned),
-            document: fields.tax_id(&sent_customer, "document").map(Document::from),
-            email: fields.email(&sent_customer, "email").map(str::to_owned),
-            phone: fields.text(&sent_customer, "phone", 1, MAX_PHONE_CHARS).map(str::to_owned),
+            name: fields.read(&sent_customer, &CUSTOMER_NAME),
+            document: fields.read(&sent_customer, &CUSTOMER_DOCUMENT).map(Document::from),
+            email: fields.read(&sent_customer, &CUSTOMER_EMAIL),
+            phone: fields.read(&sent_customer, &CUSTOMER_PHONE),
         };
         let expected_payer = payer_lock(fields, &root, &customer);
-        let metadata = metadata(fields, &root, description);
+        let sent_metadata = fields.dictionary(&root, &METADATA);
+        let metadata = metadata(fields, sent_metadata, description.as_deref());
         Some(Self {
             amount: amount?,
-            currency,
-            methods: vec![PaymentMethod::Pix],
+            currency: currency?,
+            methods: vec![method?],
             pix_expires_in_seconds: expires_in_seconds,
             customer,
             expected_payer,
@@ -99,66 +219,41 @@ impl NewCharge {
     }
 }
 
-fn currency(fields: &mut Fields, root: &Object<'_>) -> Currency {
-    if let Some(code) = fields.text(root, "currency", 3, 8)
-        && code != Currency::BRL.as_str()
-    {
-        fields.reject("currency", "must be BRL, the only currency of Pix");
-    }
-    Currency::BRL
-}
-
-fn payment_method(fields: &mut Fields, root: &Object<'_>, route: ChargeRoute) {
-    match root.get("payment_method") {
-        None if route == ChargeRoute::PixCharges => {}
-        None => fields.reject("payment_method", "is required: send pix"),
-        Some(JsonValue::String(method)) if method == "pix" => {}
-        Some(_) => fields.reject("payment_method", "must be pix"),
-    }
-}
-
-fn expires_in(fields: &mut Fields, root: &Object<'_>) -> Option<i64> {
-    let seconds = fields.integer(root, "expires_in")?;
-    if seconds < *EXPIRES_IN_SECONDS.start() {
-        fields.reject("expires_in", "must be an integer of at least 60 (seconds)");
+fn payer_lock(fields: &mut Fields, root: &Object<'_>, customer: &Customer) -> Option<TaxId> {
+    if !root.has_value(&EXPECTED_PAYER) {
         return None;
     }
-    Some(seconds.min(*EXPIRES_IN_SECONDS.end()))
-}
-
-fn payer_lock(fields: &mut Fields, root: &Object<'_>, customer: &Customer) -> Option<TaxId> {
-    root.get("expected_payer_tax_id")?;
-    let expected = fields.tax_id(root, "expected_payer_tax_id");
+    let expected = fields.read(root, &EXPECTED_PAYER);
     if customer.name.is_none() && !fields.has_rejected("customer.name") && !fields.has_rejected("customer") {
         fields.reject("customer.name", "is required when expected_payer_tax_id is sent");
     }
     if let (Some(expected), Some(document)) = (&expected, &customer.document)
         && expected.as_str() != document.as_str()
     {
-        fields.reject("expected_payer_tax_id", "must equal customer.document when both are sent");
+        fields.reject(EXPECTED_PAYER.name, "must equal customer.document when both are sent");
     }
     expected
 }
 
-pub(super) fn metadata(fields: &mut Fields, root: &Object<'_>, description: Option<&str>) -> Metadata {
+/// Checks the metadata of a request, and stores the description among them.
+pub(super) fn metadata(
+    fields: &mut Fields,
+    sent_map: Option<&JsonObject>,
+    description: Option<&str>,
+) -> Metadata {
     let mut sent = Map::new();
-    match root.get("metadata") {
-        None => {}
-        Some(JsonValue::Object(map)) => {
-            let path = JsonPath::Field(&JsonPath::Root, "metadata");
-            for (key, value) in map.iter().filter(|(key, _)| Metadata::keeps(key)) {
-                let path = JsonPath::Field(&path, key);
-                let value = value.with_64_bit_numbers(&path, &mut |path| fields.reject(path, INEXACT_NUMBER));
-                sent.insert(key.clone(), value);
-            }
-        }
-        Some(_) => fields.reject("metadata", "must be an object"),
+    let path = JsonPath::Field(&JsonPath::Root, METADATA.name);
+    for (key, value) in sent_map.into_iter().flatten().filter(|(key, _)| Metadata::keeps(key)) {
+        let path = JsonPath::Field(&path, key);
+        let value = value.with_64_bit_numbers(&path, &mut |path| fields.reject(path, INEXACT_NUMBER));
+        sent.insert(key.clone(), value);
     }
-    if sent.len() > metadata::MAX_KEYS {
-        fields.reject("metadata", format!("must have at most {} keys", metadata::MAX_KEYS));
+    let max_keys = METADATA.kind.max_keys;
+    if sent.len() > max_keys {
+        fields.reject(METADATA.name, format!("must have at most {max_keys} keys"));
     }
     if serde_json::to_vec(&sent).map_or(usize::MAX, |json| json.len()) > metadata::MAX_BYTES {
-        fields.reject("metadata", format!("must be at most {} bytes of JSON", metadata::MAX_BYTES));
+        fields.reject(METADATA.name, format!("must be at most {} bytes of JSON", metadata::MAX_BYTES));
     }
     Metadata::from_request(&sent, description)
 }

@@ -21,6 +21,7 @@ use domain::request_id::StoredRequestId;
 use domain::source_address::SourceAddress;
 
 use super::accept::Accept;
+use super::field::IDEMPOTENCY_KEY;
 use super::intake::Query;
 use super::origin::OriginSecrets;
 use super::problem::Problem;
@@ -105,7 +106,7 @@ impl ClientHeaders {
         Self {
             api_key: text("apikey").map(SecretString::from),
             bearer: text("authorization").and_then(bearer),
-            idempotency_key: headers.get("idempotency-key").cloned(),
+            idempotency_key: headers.get(IDEMPOTENCY_KEY.name).cloned(),
             accept: Accept::of(headers),
         }
     }

@@ -2,29 +2,22 @@
 //! the first one.
 //!
 //! [`Fields`] reads one field after another and collects the failures. [`Fields::finish`] then returns either
-//! the parsed value or all failures. A field that is `null` is treated as absent.
+//! the parsed value or all failures. A field that is `null` is treated as absent. Each field is described by a
+//! [`Field`].
 
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{FromRequest, Request};
+use axum::http::HeaderValue;
 use axum::http::header::CONTENT_TYPE;
-use email_address::{EmailAddress, Options};
 
-use domain::money::{Amount, AmountError, Currency};
-use domain::tax_id::{Document, TaxId};
-use domain::text;
-use domain::time::Timestamp;
-
+use super::field::{
+    Count, Definitions, Dictionary, Failures, Field, HeaderText, JsonKind, Kind, Nested, Presence, QueryKind,
+};
 use super::json::{self, JsonObject, JsonValue};
 use super::problem::{Detail, MAX_DETAILS, Problem};
 
 /// The largest body that is read, in bytes: 256 KiB.
 const MAX_BODY_BYTES: usize = 262_144;
-
-/// The shortest e-mail address.
-const MIN_EMAIL_CHARS: usize = 3;
-
-/// The longest e-mail address (RFC 5321).
-const MAX_EMAIL_CHARS: usize = 254;
 
 /// A request's body: a JSON object without duplicate keys. An empty body is accepted as `{}`, because all
 /// fields of a route may be optional.
@@ -77,35 +70,47 @@ fn is_json(content_type: &str) -> bool {
 
 /// The body, or an object in a field of the body. A failing field is reported by its path, such as
 /// `customer.document`. An absent object is treated as one without fields.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Object<'a> {
     map: Option<&'a JsonObject>,
     path: &'a str,
+    fields: Definitions,
 }
 
 impl<'a> Object<'a> {
-    /// The whole body as an object.
-    pub fn root(map: &'a JsonObject) -> Self {
-        Self { map: Some(map), path: "" }
-    }
-
-    /// The value of a field that is present and not `null`.
-    pub fn get(&self, name: &str) -> Option<&'a JsonValue> {
-        self.map?.get(name).filter(|value| !value.is_null())
+    /// The whole body as an object. A field that is not in `fields` counts as absent, even if it was sent. So
+    /// the list of a route can't lack a field that the parser reads.
+    pub fn root(map: &'a JsonObject, fields: Definitions) -> Self {
+        Self { map: Some(map), path: "", fields }
     }
 
     /// Whether the object has the field. A field that is `null` counts here.
-    pub fn has(&self, name: &str) -> bool {
-        self.map.is_some_and(|map| map.contains_key(name))
+    pub fn has<K>(&self, field: &Field<K>) -> bool {
+        self.sent(field).is_some()
     }
 
-    fn param(&self, name: &str) -> String {
-        if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) }
+    /// Whether the object has the field with another value than `null`.
+    pub fn has_value<K>(&self, field: &Field<K>) -> bool {
+        self.get(field).is_some()
+    }
+
+    /// The value of a field that is present and not `null`.
+    fn get<K>(&self, field: &Field<K>) -> Option<&'a JsonValue> {
+        self.sent(field).filter(|value| !value.is_null())
+    }
+
+    fn sent<K>(&self, field: &Field<K>) -> Option<&'a JsonValue> {
+        let is_known = self.fields.iter().any(|known| known.name() == field.name);
+        self.map.filter(|_| is_known)?.get(field.name)
+    }
+
+    fn param<K>(&self, field: &Field<K>) -> String {
+        if self.path.is_empty() { field.name.to_owned() } else { format!("{}.{}", self.path, field.name) }
     }
 }
 
 /// The validation of one request: reads fields and collects their failures. A method that reads a field
-/// returns `None` if the field is absent or fails.
+/// returns `None` if the field fails, or is absent and has no default.
 #[derive(Debug, Default)]
 pub struct Fields {
     details: Vec<Detail>,
@@ -134,200 +139,74 @@ impl Fields {
         self.details.iter().any(|detail| detail.param == param)
     }
 
+    /// Returns the value of a field. Adds the failures of a field that was refused.
+    fn collect<K: Kind, T>(&mut self, param: &str, read: Result<T, Failures>) -> Option<T> {
+        match read {
+            Ok(value) => Some(value),
+            Err(Failures(failures)) => {
+                self.amount_failed |= K::IS_AMOUNT;
+                for (path, rule) in failures {
+                    self.reject(format!("{param}{path}"), rule);
+                }
+                None
+            }
+        }
+    }
+
+    /// Reads a field of an object.
+    pub fn read<K: JsonKind>(&mut self, from: &Object<'_>, field: &Field<K>) -> Option<K::Value> {
+        let read = match (from.get(field), field.presence) {
+            (Some(value), _) => field.kind.read(value),
+            (None, Presence::Required) => Err(field.kind.missing().into()),
+            (None, Presence::Optional) => return None,
+            (None, Presence::DefaultsTo(json)) => field.kind.read(&json::parse_value(json).ok()?),
+        };
+        self.collect::<K, _>(&from.param(field), read)
+    }
+
+    /// Reads a field that other fields of the request make required.
+    pub fn require<K: JsonKind>(&mut self, from: &Object<'_>, field: &Field<K>) -> Option<K::Value> {
+        if from.get(field).is_none() {
+            return self.collect::<K, _>(&from.param(field), Err(field.kind.missing().into()));
+        }
+        self.read(from, field)
+    }
+
     /// Reads an optional object. Its failing fields are reported as `<name>.<field>`.
-    pub fn object<'a>(&mut self, from: &Object<'a>, name: &'a str) -> Object<'a> {
-        let map = match from.get(name) {
-            None => None,
-            Some(JsonValue::Object(map)) => Some(map),
-            Some(_) => {
-                self.reject(from.param(name), "must be an object");
-                None
-            }
-        };
-        Object { map, path: name }
+    pub fn object<'a>(&mut self, from: &Object<'a>, field: &Field<Nested>) -> Object<'a> {
+        Object { map: self.map(from, field), path: field.name, fields: field.kind.fields }
     }
 
-    /// Reads an optional string of `min` to `max` characters, both inclusive.
-    pub fn text<'a>(&mut self, from: &Object<'a>, name: &str, min: usize, max: usize) -> Option<&'a str> {
-        let value = from.get(name)?;
-        let JsonValue::String(text) = value else {
-            self.reject(from.param(name), "must be a string");
-            return None;
-        };
-        let length = text.chars().count();
-        if length < min || length > max {
-            self.reject(from.param(name), length_message(min, max));
-            return None;
-        }
-        Some(text)
+    /// Reads an optional object whose fields the client chooses. The caller checks the fields and their number.
+    pub fn dictionary<'a>(&mut self, from: &Object<'a>, field: &Field<Dictionary>) -> Option<&'a JsonObject> {
+        self.map(from, field)
     }
 
-    /// Like [`Fields::text`], for a field that must be present.
-    pub fn required_text<'a>(
-        &mut self,
-        from: &Object<'a>,
-        name: &str,
-        min: usize,
-        max: usize,
-    ) -> Option<&'a str> {
-        if from.get(name).is_none() {
-            self.reject(from.param(name), format!("is required: a string of {min} to {max} characters"));
-        }
-        self.text(from, name, min, max)
-    }
-
-    /// Like [`Fields::text`], for one line of text by which people recognise something, such as a label.
-    /// Control characters and characters that change the direction of text are refused. Text without a
-    /// visible character is refused too, unless it is empty.
-    pub fn single_line<'a>(
-        &mut self,
-        from: &Object<'a>,
-        name: &str,
-        min: usize,
-        max: usize,
-    ) -> Option<&'a str> {
-        let message =
-            "must be one line without control characters or characters that change the direction of text";
-        let text = self.text_without(from, name, (min, max), text::is_forbidden_in_line, message)?;
-        if !text.is_empty() && text::is_blank(text) {
-            self.reject(from.param(name), "must contain a visible character");
-            return None;
-        }
-        Some(text)
-    }
-
-    /// Like [`Fields::text`], for text of any number of lines. Line breaks are accepted. Other control
-    /// characters and characters that change the direction of text are refused.
-    pub fn multi_line<'a>(
-        &mut self,
-        from: &Object<'a>,
-        name: &str,
-        min: usize,
-        max: usize,
-    ) -> Option<&'a str> {
-        let message = "must not contain control characters other than line breaks, or characters that change the direction of text";
-        self.text_without(from, name, (min, max), text::is_forbidden_in_multiline, message)
-    }
-
-    fn text_without<'a>(
-        &mut self,
-        from: &Object<'a>,
-        name: &str,
-        (min, max): (usize, usize),
-        is_unfit: fn(char) -> bool,
-        message: &str,
-    ) -> Option<&'a str> {
-        let text = self.text(from, name, min, max)?;
-        if text.chars().any(is_unfit) {
-            self.reject(from.param(name), message);
-            return None;
-        }
-        Some(text)
-    }
-
-    /// Reads an optional e-mail address (RFC 5322) without a display name.
-    pub fn email<'a>(&mut self, from: &Object<'a>, name: &str) -> Option<&'a str> {
-        let text = self.single_line(from, name, MIN_EMAIL_CHARS, MAX_EMAIL_CHARS)?;
-        let options = Options::default().without_display_text();
-        if EmailAddress::parse_with_options(text, options).is_err() {
-            self.reject(from.param(name), "must be an e-mail address (RFC 5322), such as ana@example.com");
-            return None;
-        }
-        Some(text)
-    }
-
-    /// Reads an optional integer. Strings, and numbers with a fraction or an exponent, are refused. An
-    /// integer beyond 64 bits becomes the nearest 64-bit integer, so that the field's own limits apply. For
-    /// example, every `expires_in` above 86400 is capped at 86400.
-    pub fn integer(&mut self, from: &Object<'_>, name: &str) -> Option<i64> {
-        let integer = match from.get(name)? {
-            JsonValue::Number(number) => number.saturating_i64(),
+    fn map<'a, K: Kind>(&mut self, from: &Object<'a>, field: &Field<K>) -> Option<&'a JsonObject> {
+        match from.get(field)? {
+            JsonValue::Object(map) => Some(map),
             JsonValue::Null
             | JsonValue::Bool(_)
+            | JsonValue::Number(_)
             | JsonValue::String(_)
-            | JsonValue::Array(_)
-            | JsonValue::Object(_) => None,
-        };
-        if integer.is_none() {
-            self.reject(from.param(name), "must be an integer");
-        }
-        integer
-    }
-
-    /// Reads an optional boolean. Numbers and strings are refused.
-    pub fn boolean(&mut self, from: &Object<'_>, name: &str) -> Option<bool> {
-        if let JsonValue::Bool(value) = from.get(name)? {
-            return Some(*value);
-        }
-        self.reject(from.param(name), "must be true or false");
-        None
-    }
-
-    /// Reads a required amount in minor units. If it fails, the error code of the whole response is
-    /// `invalid_amount`.
-    pub fn amount(&mut self, from: &Object<'_>, name: &str) -> Option<Amount> {
-        if from.get(name).is_none() {
-            self.amount_failed = true;
-            self.reject(from.param(name), "is required: an integer of at least 1 (minor units)");
-            return None;
-        }
-        self.optional_amount(from, name)
-    }
-
-    /// Like [`Fields::amount`], but the field may be absent. The number must be written as an integer: `10.0`
-    /// and `1e400` are refused.
-    pub fn optional_amount(&mut self, from: &Object<'_>, name: &str) -> Option<Amount> {
-        let minor = match from.get(name)? {
-            JsonValue::Number(number) => number.saturating_i64(),
-            JsonValue::Null
-            | JsonValue::Bool(_)
-            | JsonValue::String(_)
-            | JsonValue::Array(_)
-            | JsonValue::Object(_) => None,
-        };
-        let parsed = minor.ok_or(AmountError::NotPositive).and_then(Amount::parse);
-        match parsed {
-            Ok(amount) => Some(amount),
-            Err(error) => {
-                self.amount_failed = true;
-                self.reject(from.param(name), error.to_string());
+            | JsonValue::Array(_) => {
+                self.reject(from.param(field), field.kind.missing());
                 None
             }
         }
     }
 
-    /// Reads an optional string that must be one of the words in `vocabulary`, and returns the value of that
-    /// word.
-    pub fn one_of<T: Copy>(&mut self, from: &Object<'_>, name: &str, vocabulary: &[(&str, T)]) -> Option<T> {
-        let value = from.get(name)?;
-        let found = vocabulary.iter().find(|(word, _)| value.as_str() == Some(word)).map(|(_, value)| *value);
-        if found.is_none() {
-            self.reject(from.param(name), must_be_one_of(vocabulary));
-        }
-        found
-    }
-
-    /// Like [`Fields::one_of`], but the field is required.
-    pub fn required_one_of<T: Copy>(
+    /// Reads a required header.
+    pub fn header<'a>(
         &mut self,
-        from: &Object<'_>,
-        name: &str,
-        vocabulary: &[(&str, T)],
-    ) -> Option<T> {
-        if from.get(name).is_none() {
-            self.reject(from.param(name), must_be_one_of(vocabulary));
-        }
-        self.one_of(from, name, vocabulary)
-    }
-
-    /// Reads an optional CPF or CNPJ with valid check digits.
-    pub fn tax_id(&mut self, from: &Object<'_>, name: &str) -> Option<TaxId> {
-        let value = from.get(name)?;
-        let parsed = value.as_str().and_then(|text| text.parse().ok());
-        if parsed.is_none() {
-            self.reject(from.param(name), TAX_ID_MESSAGE);
-        }
-        parsed
+        sent: Option<&'a HeaderValue>,
+        field: &Field<HeaderText>,
+    ) -> Option<&'a str> {
+        let read = match sent {
+            Some(value) => field.kind.read(value.as_bytes()),
+            None => Err(field.kind.missing().into()),
+        };
+        self.collect::<HeaderText, _>(field.name, read)
     }
 
     /// Combines the collected failures with those in the error `refused` of the body. If `refused` is another
@@ -359,26 +238,6 @@ impl Fields {
     }
 }
 
-/// The message for a tax id that is neither a CPF nor a CNPJ.
-const TAX_ID_MESSAGE: &str =
-    "must be an 11-digit CPF or a 14-character CNPJ with valid check digits, without punctuation";
-
-/// The message for a time that can't be parsed. It mentions the plus sign, because an unescaped plus sign in
-/// a query string is decoded as a space.
-const TIME_MESSAGE: &str = "must be an ISO 8601 date (a day in America/Sao_Paulo) or date-time, such as 2026-11-21 or 2026-11-21T10:00:00.000Z; encode a plus sign as %2B";
-
-fn must_be_one_of<T>(vocabulary: &[(&str, T)]) -> String {
-    let words: Vec<&str> = vocabulary.iter().map(|(word, _)| *word).collect();
-    format!("must be one of {}", words.join(", "))
-}
-
-fn length_message(min: usize, max: usize) -> String {
-    match min {
-        0 => format!("must be at most {max} characters"),
-        _ => format!("must be {min} to {max} characters"),
-    }
-}
-
 /// The parameters of a query string, unchecked.
 #[derive(Clone, Debug)]
 pub struct Query {
@@ -394,9 +253,9 @@ impl Query {
 
     /// Refuses parameters that the route does not know and parameters that are repeated. Either may be a
     /// filter, and a filter must never be ignored.
-    pub fn allow_only(&self, fields: &mut Fields, known: &[&str]) {
+    pub fn allow_only(&self, fields: &mut Fields, known: Definitions) {
         for (index, (name, _)) in self.pairs.iter().enumerate() {
-            if !known.contains(&name.as_str()) {
+            if !known.iter().any(|known| known.name() == name) {
                 fields.reject(name.clone(), "is not a parameter of this route; leave it out");
             } else if self.pairs.iter().take(index).any(|(earlier, _)| earlier == name) {
                 fields.reject(name.clone(), "is repeated; send it once");
@@ -415,92 +274,29 @@ impl Query {
         fields.finish(Some(()))
     }
 
-    /// The value of a parameter.
-    pub fn get(&self, name: &str) -> Option<&str> {
-        self.pairs.iter().find(|(given, _)| given == name).map(|(_, value)| value.as_str())
+    /// Whether the query string has the parameter.
+    pub fn has<K>(&self, field: &Field<K>) -> bool {
+        self.get(field).is_some()
     }
 
-    /// Reads an integer of `min` to `max`, both inclusive. It must consist of digits only. If it is absent or
-    /// fails, returns `default`.
-    pub fn integer(&self, fields: &mut Fields, name: &str, min: u32, max: u32, default: u32) -> u32 {
-        let Some(text) = self.get(name) else {
-            return default;
+    fn get<K>(&self, field: &Field<K>) -> Option<&str> {
+        self.pairs.iter().find(|(given, _)| given == field.name).map(|(_, value)| value.as_str())
+    }
+
+    /// Reads a parameter. Returns `None` if it fails, or is absent and has no default.
+    pub fn read<K: QueryKind>(&self, fields: &mut Fields, field: &Field<K>) -> Option<K::Value> {
+        let read = match (self.get(field), field.presence) {
+            (Some(text), _) => field.kind.parse(text),
+            (None, Presence::Required) => Err(field.kind.missing().into()),
+            (None, Presence::Optional) => return None,
+            // A default in JSON is a number, or a word in quotes.
+            (None, Presence::DefaultsTo(json)) => field.kind.parse(json.trim_matches('"')),
         };
-        let digits_only = text.bytes().all(|byte| byte.is_ascii_digit());
-        match text.parse::<u32>() {
-            Ok(value) if digits_only && (min..=max).contains(&value) => value,
-            _ => {
-                fields.reject(name, format!("must be an integer from {min} to {max}"));
-                default
-            }
-        }
+        fields.collect::<K, _>(field.name, read)
     }
 
-    /// Reads a value with `parse`. If `parse` returns `None`, the parameter fails with `message`.
-    pub fn parsed<T>(
-        &self,
-        fields: &mut Fields,
-        name: &str,
-        message: &str,
-        parse: impl Fn(&str) -> Option<T>,
-    ) -> Option<T> {
-        let parsed = parse(self.get(name)?);
-        if parsed.is_none() {
-            fields.reject(name, message);
-        }
-        parsed
-    }
-
-    /// Reads a parameter that must be one of the words in `vocabulary`, and returns the value of that word.
-    pub fn one_of<T: Copy>(&self, fields: &mut Fields, name: &str, vocabulary: &[(&str, T)]) -> Option<T> {
-        let text = self.get(name)?;
-        let found = vocabulary.iter().find(|(word, _)| *word == text).map(|(_, value)| *value);
-        if found.is_none() {
-            fields.reject(name, must_be_one_of(vocabulary));
-        }
-        found
-    }
-
-    /// Reads an inclusive lower bound in time. A date stands for the first millisecond of its day in São
-    /// Paulo.
-    pub fn not_before(&self, fields: &mut Fields, name: &str) -> Option<Timestamp> {
-        self.parsed(fields, name, TIME_MESSAGE, |text| Timestamp::parse_ceil(text).ok())
-    }
-
-    /// Reads an inclusive upper bound in time. A date stands for the last millisecond of its day in São
-    /// Paulo.
-    pub fn not_after(&self, fields: &mut Fields, name: &str) -> Option<Timestamp> {
-        self.parsed(fields, name, TIME_MESSAGE, |text| Timestamp::parse_last(text).ok())
-    }
-
-    /// Reads an exclusive lower bound in time. A date stands for the first millisecond of its day in São
-    /// Paulo.
-    pub fn after(&self, fields: &mut Fields, name: &str) -> Option<Timestamp> {
-        self.parsed(fields, name, TIME_MESSAGE, |text| Timestamp::parse_floor(text).ok())
-    }
-
-    /// Reads an exclusive upper bound in time. A date stands for the first millisecond of its day in São
-    /// Paulo.
-    pub fn before(&self, fields: &mut Fields, name: &str) -> Option<Timestamp> {
-        self.parsed(fields, name, TIME_MESSAGE, |text| Timestamp::parse_ceil(text).ok())
-    }
-
-    /// Reads the code of a currency. Codes that the service does not know are refused.
-    pub fn currency(&self, fields: &mut Fields, name: &str) -> Option<Currency> {
-        let parsed = Currency::parse(self.get(name)?).ok().filter(|currency| currency.is_known());
-        if parsed.is_none() {
-            fields.reject(name, "must be a currency code, such as BRL");
-        }
-        parsed
-    }
-
-    /// Reads a tax id of any country, as a filter. It matches only the charges whose tax id was sent in
-    /// exactly this form.
-    pub fn document(&self, fields: &mut Fields, name: &str) -> Option<Document> {
-        let parsed = Document::parse(self.get(name)?);
-        if parsed.is_none() {
-            fields.reject(name, "must be 1 to 32 characters without surrounding spaces");
-        }
-        parsed
+    /// Reads a number of objects, such as a page size. Returns 0 if the parameter fails.
+    pub fn count(&self, fields: &mut Fields, field: &Field<Count>) -> usize {
+        usize::try_from(self.read(fields, field).unwrap_or_default()).unwrap_or_default()
     }
 }

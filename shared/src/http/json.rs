@@ -59,6 +59,14 @@ impl JsonValue {
         }
     }
 
+    /// The integer nearest to a number; see [`JsonNumber::saturating_i64`]. `None` for any other value.
+    pub fn saturating_i64(&self) -> Option<i64> {
+        match self {
+            Self::Number(number) => number.saturating_i64(),
+            Self::Null | Self::Bool(_) | Self::String(_) | Self::Array(_) | Self::Object(_) => None,
+        }
+    }
+
     /// The elements of an array; `None` for any other value.
     pub fn as_array(&self) -> Option<&[Self]> {
         match self {
@@ -254,6 +262,16 @@ pub fn parse_object(text: &[u8]) -> Result<JsonObject, Problem> {
     let mut reader = Reader { duplicates: Vec::new() };
     let object = reader.object(raw.get(), &JsonPath::Root, 1)?;
     if reader.duplicates.is_empty() { Ok(object) } else { Err(Problem::Invalid(reader.duplicates)) }
+}
+
+/// Parses a JSON value of this program, such as the default of a field. Duplicate keys are not detected.
+///
+/// # Errors
+///
+/// 400 if the text is not JSON or is nested too deeply.
+pub(super) fn parse_value(text: &str) -> Result<JsonValue, Problem> {
+    let raw: &RawValue = serde_json::from_str(text).map_err(|error| not_json(&error))?;
+    Reader { duplicates: Vec::new() }.value(raw, &JsonPath::Root, 1)
 }
 
 fn not_json(error: &dyn fmt::Display) -> Problem {

@@ -5,6 +5,7 @@
 mod accept;
 mod context;
 mod created;
+pub mod field;
 mod intake;
 pub mod json;
 mod origin;

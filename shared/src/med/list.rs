@@ -7,25 +7,74 @@ use domain::ids::{ChargeId, MedCaseId, Scope};
 use domain::med::{CASE_SORT, CaseKind, CaseStatus, MedCase};
 use domain::row::{Key, sortable};
 use domain::time::Timestamp;
-use domain::vocabulary::Vocabulary;
 
+use crate::http::field::{CHARGE_ID, Count, Definitions, Field, LIMIT, Parsed, Presence, TimeBound, Word};
 use crate::http::{Fields, Problem, Query};
 use crate::med::MedCases;
 use crate::store::{ListEntry, ListIndex, Order, PageError, StoreError};
-
-/// The number of cases on a page when the query has no `limit` (contract: Limits).
-const DEFAULT_LIMIT: u32 = 25;
-
-/// The largest `limit` (contract: Limits).
-const MAX_LIMIT: u32 = 100;
 
 /// The number of index entries read for one page that is filtered by both status and type. No index covers
 /// both, so the type is checked after the rows are read. Such a page may hold fewer cases than `limit`
 /// although more follow.
 const FILTERED_WINDOW: usize = 200;
 
-const PARAMETERS: [&str; 7] =
-    ["limit", "starting_after", "status", "type", "charge_id", "created_after", "created_before"];
+const PAGE_SIZE: Field<Count> = Field {
+    text: "The largest number of cases on a page. With both `status` and `type`, a page may be shorter while `has_more` is true.",
+    ..LIMIT
+};
+
+const STARTING_AFTER: Field<Parsed<MedCaseId>> = Field {
+    name: "starting_after",
+    kind: Parsed::id(46, "^med_[0-9a-z]{42}$", "must be a case id (med_…)"),
+    presence: Presence::Optional,
+    text: "The cursor: the `next_cursor` of the previous page, a case id.",
+    example: "\"med_7yajwdvt35gsbahg94yx2nj73v0123456789abcdef\"",
+};
+
+const STATUS: Field<Word<CaseStatus>> = Field {
+    name: "status",
+    kind: Word::ALL,
+    presence: Presence::Optional,
+    text: "Only cases with this status.",
+    example: "\"open\"",
+};
+
+const TYPE: Field<Word<CaseKind>> = Field {
+    name: "type",
+    kind: Word::ALL,
+    presence: Presence::Optional,
+    text: "Only cases of this type.",
+    example: "\"med\"",
+};
+
+const CHARGE: Field<Parsed<ChargeId>> = Field {
+    name: "charge_id",
+    kind: CHARGE_ID,
+    presence: Presence::Optional,
+    text: "Only cases of this charge.",
+    example: "\"ch_fe5392dd-e865-8656-a544-24ef3d590c1b\"",
+};
+
+/// The bounds are exclusive, unlike those of other lists (contract: MED cases).
+const CREATED_AFTER: Field<TimeBound> = Field {
+    name: "created_after",
+    kind: TimeBound::After,
+    presence: Presence::Optional,
+    text: "Only cases created after this time. A date without a time means the first millisecond of that day in São Paulo.",
+    example: "\"2026-11-01\"",
+};
+
+const CREATED_BEFORE: Field<TimeBound> = Field {
+    name: "created_before",
+    kind: TimeBound::Before,
+    presence: Presence::Optional,
+    text: "Only cases created before this time. A date without a time means the first millisecond of that day in São Paulo.",
+    example: "\"2026-12-01\"",
+};
+
+/// The query string of `GET /v1/med/cases`.
+pub const CASES_QUERY: Definitions =
+    &[&STATUS, &TYPE, &CHARGE, &CREATED_AFTER, &CREATED_BEFORE, &PAGE_SIZE, &STARTING_AFTER];
 
 /// The query parameters of the list, validated.
 #[derive(Clone, Debug)]
@@ -57,23 +106,15 @@ impl CaseFilter {
     /// Reports every failing parameter at once; an unknown parameter fails too.
     pub fn parse(query: &Query) -> Result<Self, Problem> {
         let mut fields = Fields::new();
-        query.allow_only(&mut fields, &PARAMETERS);
-        let limit = query.integer(&mut fields, "limit", 1, MAX_LIMIT, DEFAULT_LIMIT);
-        let starting_after =
-            query.parsed(&mut fields, "starting_after", "must be a case id (med_…)", |text| {
-                text.parse().ok()
-            });
-        let charge =
-            query.parsed(&mut fields, "charge_id", "must be a charge id (ch_…)", |text| text.parse().ok());
+        query.allow_only(&mut fields, CASES_QUERY);
         let filter = Self {
-            limit: usize::try_from(limit).unwrap_or_default(),
-            starting_after,
-            status: query.one_of(&mut fields, "status", &CaseStatus::vocabulary()),
-            kind: query.one_of(&mut fields, "type", &CaseKind::vocabulary()),
-            charge,
-            // These bounds are exclusive, unlike those of other lists (contract: MED cases).
-            created_after: query.after(&mut fields, "created_after"),
-            created_before: query.before(&mut fields, "created_before"),
+            limit: query.count(&mut fields, &PAGE_SIZE),
+            starting_after: query.read(&mut fields, &STARTING_AFTER),
+            charge: query.read(&mut fields, &CHARGE),
+            status: query.read(&mut fields, &STATUS),
+            kind: query.read(&mut fields, &TYPE),
+            created_after: query.read(&mut fields, &CREATED_AFTER),
+            created_before: query.read(&mut fields, &CREATED_BEFORE),
         };
         fields.finish(Some(filter))
     }
@@ -81,7 +122,7 @@ impl CaseFilter {
     /// Creates a filter by status alone, with the largest page.
     pub fn by_status(status: Option<CaseStatus>, starting_after: Option<MedCaseId>) -> Self {
         Self {
-            limit: usize::try_from(MAX_LIMIT).unwrap_or_default(),
+            limit: usize::try_from(PAGE_SIZE.kind.max).unwrap_or_default(),
             starting_after,
             status,
             kind: None,

@@ -13,7 +13,7 @@ mod view;
 
 pub use bank::BankMedReturn;
 pub use error::{CaseError, EvidenceError};
-pub use list::{CaseFilter, CasePage};
+pub use list::{CASES_QUERY, CaseFilter, CasePage};
 pub use notice::{ContestedPix, NoticeOutcome};
 pub use operator_notices::NoticeError;
 pub use repository::MedCases;

@@ -1,76 +1,117 @@
 //! Validates the notification that opens a case, the notice of an infraction, and the merchant's appeal.
 
+use domain::ids::EndToEndId;
 use domain::med::{AppealReason, CaseKind, CaseNotification, InfractionStatus, NoticeContent, Situation};
 use domain::text;
 use domain::time::Timestamp;
-use domain::vocabulary::Vocabulary;
 
-use crate::http::{Fields, JsonObject, JsonValue, Object, Problem};
+use crate::http::field::{
+    Definitions, Field, MinorAmount, Parsed, Presence, Refined, Text, Word, bank_id, instant,
+};
+use crate::http::{Fields, JsonObject, Object, Problem};
 
-/// The longest reason that the payer alleges, in characters.
-const MAX_REASON_CHARS: usize = 2_000;
+const NOTICE_ID: Field<Text> = Field {
+    name: "notice_id",
+    kind: Text::one_line(1, 64),
+    presence: Presence::Optional,
+    text: "The id of the notification. A repeated id reports the same case again. The default is a new id.",
+    example: "\"notice-1\"",
+};
 
-/// The shortest and the longest `notice_id`, in characters.
-const NOTIFICATION_ID_CHARS: (usize, usize) = (1, 64);
+const TYPE: Field<Word<CaseKind>> = Field {
+    name: "type",
+    kind: Word::ALL,
+    presence: Presence::DefaultsTo("\"med\""),
+    text: "The type of the case.",
+    example: "\"med\"",
+};
+
+const REASON: Field<Refined<String>> = Field {
+    name: "reason",
+    kind: Refined {
+        text: Text::of(0, 2_000),
+        format: None,
+        parse: |text| (!text.chars().any(text::is_control_but_whitespace)).then(|| text.to_owned()),
+        rule: "must not contain control characters",
+    },
+    presence: Presence::Optional,
+    text: "The reason that the payer alleges. It may contain line breaks. A blank reason counts as absent.",
+    example: "\"The goods did not arrive.\"",
+};
 
 /// The alleged fraud methods (contract: `metadata.med`).
 const METHODS: [&str; 5] = ["scam", "unauthorized", "coercion", "invasion", "other"];
 
-/// Reads the body of the sandbox request that opens a case: `{notice_id?, type?, reason?, method?,
-/// response_deadline?, amount?}`.
+const METHOD: Field<Word<&str>> = Field {
+    name: "method",
+    kind: Word { words: || METHODS.map(|method| (method, method)).to_vec() },
+    presence: Presence::Optional,
+    text: "The alleged method of the fraud.",
+    example: "\"scam\"",
+};
+
+const RESPONSE_DEADLINE: Field<Parsed<Timestamp>> = Field {
+    name: "response_deadline",
+    kind: instant("must be an ISO 8601 date or date-time, such as 2026-11-21 or 2026-11-21T10:00:00.000Z"),
+    presence: Presence::Optional,
+    text: "The time until which the merchant can respond. A date without a time means the first millisecond of that day in São Paulo.",
+    example: "\"2026-12-01T12:00:00.000Z\"",
+};
+
+const AMOUNT: Field<MinorAmount> = Field {
+    name: "amount",
+    kind: MinorAmount,
+    presence: Presence::Optional,
+    text: "The claimed amount, in centavos. The default is the amount of the payment.",
+    example: "1000",
+};
+
+/// The body of `POST /v1/sandbox/charges/{id}/med-cases`.
+pub const SANDBOX_CASE_BODY: Definitions =
+    &[&NOTICE_ID, &TYPE, &REASON, &METHOD, &RESPONSE_DEADLINE, &AMOUNT];
+
+const APPEAL_REASON: Field<Refined<AppealReason>> = Field {
+    name: "reason",
+    kind: Refined {
+        text: Text::of(AppealReason::CHARS.0, AppealReason::CHARS.1),
+        format: None,
+        parse: AppealReason::parse,
+        rule: "must contain a visible character and no control characters",
+    },
+    presence: Presence::Required,
+    text: "Why the merchant contests the case. It may contain line breaks.",
+    example: "\"The goods were delivered on 3 November.\"",
+};
+
+/// The body of `POST /v1/med/cases/{id}/appeal`.
+pub const APPEAL_BODY: Definitions = &[&APPEAL_REASON];
+
+/// Reads the body of the sandbox request that opens a case: [`SANDBOX_CASE_BODY`].
 pub fn case_notification(body: &JsonObject) -> Result<CaseNotification, Problem> {
     let mut fields = Fields::new();
-    let root = Object::root(body);
-    let kind = fields.one_of(&root, "type", &CaseKind::vocabulary());
-    let methods = METHODS.map(|method| (method, method));
-    let (min, max) = NOTIFICATION_ID_CHARS;
+    let root = Object::root(body, SANDBOX_CASE_BODY);
     let notification = CaseNotification {
-        id: fields.single_line(&root, "notice_id", min, max).map(str::to_owned),
-        kind: kind.unwrap_or(CaseKind::Med),
+        kind: fields.read(&root, &TYPE).unwrap_or(CaseKind::Med),
+        id: fields.read(&root, &NOTICE_ID),
         reason: reason(&mut fields, &root),
-        method: fields.one_of(&root, "method", &methods),
-        response_deadline: deadline(&mut fields, &root),
-        amount: fields.optional_amount(&root, "amount"),
+        method: fields.read(&root, &METHOD),
+        response_deadline: fields.read(&root, &RESPONSE_DEADLINE),
+        amount: fields.read(&root, &AMOUNT),
         reported_at: None,
     };
     fields.finish(Some(notification))
 }
 
 fn reason(fields: &mut Fields, root: &Object<'_>) -> Option<String> {
-    let reason = fields.text(root, "reason", 0, MAX_REASON_CHARS)?;
-    if reason.chars().any(text::is_control_but_whitespace) {
-        fields.reject("reason", "must not contain control characters");
-    }
-    Some(reason.to_owned()).filter(|reason| !text::is_blank(reason))
+    fields.read(root, &REASON).filter(|reason| !text::is_blank(reason))
 }
 
-fn deadline(fields: &mut Fields, root: &Object<'_>) -> Option<Timestamp> {
-    let value = root.get("response_deadline")?;
-    let parsed = value.as_str().and_then(|text| Timestamp::parse_floor(text).ok());
-    if parsed.is_none() {
-        fields.reject(
-            "response_deadline",
-            "must be an ISO 8601 date or date-time, such as 2026-11-21 or 2026-11-21T10:00:00.000Z",
-        );
-    }
-    parsed
-}
-
-/// Reads the body of a merchant's appeal: `{reason}`, 5 to 2,000 characters.
+/// Reads the body of a merchant's appeal: [`APPEAL_BODY`].
 pub fn appeal_reason(body: &JsonObject) -> Result<AppealReason, Problem> {
     let mut fields = Fields::new();
-    let root = Object::root(body);
-    let (min, max) = AppealReason::CHARS;
-    let text = fields.required_text(&root, "reason", min, max);
-    let reason = text.and_then(AppealReason::parse);
-    if text.is_some() && reason.is_none() {
-        fields.reject("reason", "must contain a visible character and no control characters");
-    }
+    let reason = fields.read(&Object::root(body, APPEAL_BODY), &APPEAL_REASON);
     fields.finish(reason)
 }
-
-/// The longest id of a notice or an infraction, in characters. The Central Bank's ids are UUIDs.
-const MAX_INFRACTION_ID_CHARS: usize = 64;
 
 /// How far `reported_at` may be ahead of the service's clock, in milliseconds: 5 minutes. A time far ahead would
 /// make all later notices of the infraction count as older.
@@ -86,46 +127,102 @@ const STATUSES: [(&str, Option<InfractionStatus>); 4] = [
 const RESULTS: [(&str, InfractionStatus); 2] =
     [("AGREED", InfractionStatus::ClosedAgreed), ("DISAGREED", InfractionStatus::ClosedDisagreed)];
 
-/// Reads a notice of a MED infraction: `{notice_id, infraction_id, end_to_end_id, status, analysis_result?,
-/// situation?, amount?, reason?, response_deadline?, reported_at}`. `analysis_result` is required with the
-/// status `CLOSED`, and ignored with any other.
+const BANK_NOTICE_ID: Field<Text> = Field {
+    presence: Presence::Required,
+    text: "The id of the notice. A repeated id reports the same notice again.",
+    ..NOTICE_ID
+};
+
+/// The Central Bank's ids are UUIDs.
+const INFRACTION_ID: Field<Text> = Field {
+    name: "infraction_id",
+    kind: Text::one_line(1, 64),
+    presence: Presence::Required,
+    text: "The id of the infraction.",
+    example: "\"91d65e98-97c0-4b0f-b577-73625da1f9fc\"",
+};
+
+const END_TO_END_ID: Field<Parsed<EndToEndId>> = Field {
+    name: "end_to_end_id",
+    kind: bank_id(),
+    presence: Presence::Required,
+    text: "The end-to-end id of the contested Pix.",
+    example: "\"E1234567820261121100000000000001\"",
+};
+
+const STATUS: Field<Word<Option<InfractionStatus>>> = Field {
+    name: "status",
+    kind: Word { words: || STATUSES.to_vec() },
+    presence: Presence::Required,
+    text: "The state of the infraction.",
+    example: "\"OPEN\"",
+};
+
+const ANALYSIS_RESULT: Field<Word<InfractionStatus>> = Field {
+    name: "analysis_result",
+    kind: Word { words: || RESULTS.to_vec() },
+    presence: Presence::Optional,
+    text: "The result of a closed infraction. It is required with the status `CLOSED`, and ignored with any other.",
+    example: "\"AGREED\"",
+};
+
+const SITUATION: Field<Word<Situation>> = Field {
+    name: "situation",
+    kind: Word::ALL,
+    presence: Presence::Optional,
+    text: "The situation that the payer's bank reports.",
+    example: "\"SCAM\"",
+};
+
+const REPORTED_AT: Field<Parsed<Timestamp>> = Field {
+    name: "reported_at",
+    kind: instant("must be an ISO 8601 date-time, such as 2026-11-21T10:00:00.000Z"),
+    presence: Presence::Required,
+    text: "The time of the notice, at most five minutes in the future.",
+    example: "\"2026-11-21T10:00:00.000Z\"",
+};
+
+/// The body of a bank's notice of a MED infraction.
+pub const NOTICE_BODY: Definitions = &[
+    &BANK_NOTICE_ID,
+    &INFRACTION_ID,
+    &END_TO_END_ID,
+    &STATUS,
+    &ANALYSIS_RESULT,
+    &SITUATION,
+    &AMOUNT,
+    &REASON,
+    &RESPONSE_DEADLINE,
+    &REPORTED_AT,
+];
+
+/// Reads a notice of a MED infraction: [`NOTICE_BODY`].
 pub fn notice_content(body: &JsonObject, now: Timestamp) -> Result<NoticeContent, Problem> {
     let mut fields = Fields::new();
-    let root = Object::root(body);
-    let notice_id = required_line(&mut fields, &root, "notice_id");
-    let infraction_id = required_line(&mut fields, &root, "infraction_id");
-    let end_to_end_id = root.get("end_to_end_id").and_then(JsonValue::as_str);
-    let end_to_end_id = end_to_end_id.and_then(|text| text.parse().ok());
-    if end_to_end_id.is_none() {
-        fields.reject("end_to_end_id", "must be 1 to 64 letters and digits");
-    }
-    let status = fields.required_one_of(&root, "status", &STATUSES);
+    let root = Object::root(body, NOTICE_BODY);
+    let notice_id = fields.read(&root, &BANK_NOTICE_ID);
+    let infraction_id = fields.read(&root, &INFRACTION_ID);
+    let end_to_end_id = fields.read(&root, &END_TO_END_ID);
+    let status = fields.read(&root, &STATUS);
     let infraction_status = match status {
-        Some(None) => fields.required_one_of(&root, "analysis_result", &RESULTS),
+        Some(None) => fields.require(&root, &ANALYSIS_RESULT),
         Some(status) => status,
         None => None,
     };
-    let situation = fields.one_of(&root, "situation", &Situation::vocabulary());
-    let amount = fields.optional_amount(&root, "amount");
+    let situation = fields.read(&root, &SITUATION);
+    let amount = fields.read(&root, &AMOUNT);
     let reason = reason(&mut fields, &root);
-    let response_deadline = deadline(&mut fields, &root);
-    let reported_at = root.get("reported_at").and_then(JsonValue::as_str);
-    let reported_at = reported_at.and_then(|text| Timestamp::parse_floor(text).ok());
-    match reported_at {
-        None => {
-            fields.reject("reported_at", "must be an ISO 8601 date-time, such as 2026-11-21T10:00:00.000Z");
-        }
-        Some(reported_at) if reported_at.millis_since(now) > MAX_AHEAD_MS => {
-            fields.reject("reported_at", "must be at most five minutes in the future");
-        }
-        Some(_) => {}
+    let response_deadline = fields.read(&root, &RESPONSE_DEADLINE);
+    let reported_at = fields.read(&root, &REPORTED_AT);
+    if reported_at.is_some_and(|reported_at| reported_at.millis_since(now) > MAX_AHEAD_MS) {
+        fields.reject(REPORTED_AT.name, "must be at most five minutes in the future");
     }
     let content = notice_id.zip(infraction_id).zip(end_to_end_id).zip(infraction_status).zip(reported_at);
     let content =
         content.map(|((((notice_id, infraction_id), end_to_end_id), infraction_status), reported_at)| {
             NoticeContent {
-                notice_id: notice_id.to_owned(),
-                infraction_id: infraction_id.to_owned(),
+                notice_id,
+                infraction_id,
                 end_to_end_id,
                 infraction_status,
                 situation,
@@ -136,11 +233,4 @@ pub fn notice_content(body: &JsonObject, now: Timestamp) -> Result<NoticeContent
             }
         });
     fields.finish(content)
-}
-
-fn required_line<'a>(fields: &mut Fields, root: &Object<'a>, name: &str) -> Option<&'a str> {
-    if root.get(name).is_none() {
-        fields.reject(name, format!("is required: a string of 1 to {MAX_INFRACTION_ID_CHARS} characters"));
-    }
-    fields.single_line(root, name, 1, MAX_INFRACTION_ID_CHARS)
 }

@@ -11,5 +11,5 @@ mod view;
 
 pub use error::RefundError;
 pub use repository::Refunds;
-pub use request::NewRefund;
+pub use request::{NewRefund, REFUND_BODY};
 pub use view::RefundView;

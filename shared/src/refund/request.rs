@@ -10,20 +10,74 @@ use domain::payment_method::PaymentMethod;
 use domain::pix_key::PixKey;
 use domain::refund::RefundPlan;
 use domain::time::Timestamp;
-use domain::vocabulary::Vocabulary;
 use domain::wallet::RefundStrategy;
 
 use crate::acquirer::pix::RETURN_WINDOW_MS;
 use crate::charge::request::canonical_hash;
+use crate::http::field::{Boolean, Definitions, Field, MinorAmount, Parsed, Presence, Text, Word};
 use crate::http::{Fields, JsonObject, Object, Problem};
 use crate::refund::RefundError;
 use crate::refund::third_party::is_third_party;
 
-/// The shortest and the longest `idempotencyKey`, in characters (contract: Limits).
-const IDEMPOTENCY_KEY_CHARS: (usize, usize) = (8, 128);
+const AMOUNT: Field<MinorAmount> = Field {
+    name: "amount",
+    kind: MinorAmount,
+    presence: Presence::Optional,
+    text: "The amount to refund, in the smallest unit of the payment's currency. The default is all that can still be refunded.",
+    example: "1000",
+};
 
-/// The longest reason, in characters (contract: Limits).
-const MAX_REASON_CHARS: usize = 500;
+/// The bounds are those of the contract (Limits).
+const IDEMPOTENCY_KEY: Field<Text> = Field {
+    name: "idempotencyKey",
+    kind: Text::of(8, 128),
+    presence: Presence::Required,
+    text: "A key that is unique to this refund of the payment. A request with the same key and the same body returns the existing refund and creates no other.",
+    example: "\"refund-1001-attempt-1\"",
+};
+
+/// The maximum is that of the contract (Limits).
+const REASON: Field<Text> = Field {
+    name: "reason",
+    kind: Text::of(0, 500),
+    presence: Presence::Optional,
+    text: "Why the payment is refunded.",
+    example: "\"The customer returned the goods.\"",
+};
+
+const STRATEGY: Field<Word<RefundStrategy>> = Field {
+    name: "strategy",
+    kind: Word::ALL,
+    presence: Presence::Optional,
+    text: "How a Pix is refunded: `devolution` returns the original payment, `cashout` sends a separate Pix. The default is `cashout` if the acquirer supports it, else `devolution`. Only for payments by Pix.",
+    example: "\"cashout\"",
+};
+
+const PASS_FEE_TO_TENANT: Field<Boolean> = Field {
+    name: "passFeeToTenant",
+    kind: Boolean,
+    presence: Presence::DefaultsTo("false"),
+    text: "Whether the merchant pays the Pix-out fee. Only for `cashout`.",
+    example: "true",
+};
+
+const DESTINATION_KEY: Field<Parsed<PixKey>> = Field {
+    name: "destinationKey",
+    kind: Parsed {
+        chars: (3, PixKey::MAX_CHARS),
+        pattern: None,
+        format: None,
+        parse: |text| text.parse().ok(),
+        rule: PixKey::RULE,
+    },
+    presence: Presence::Optional,
+    text: "The Pix key that receives the refund. The default is the payer's CPF or CNPJ. Only for `cashout`.",
+    example: "\"29537995593\"",
+};
+
+/// The body of `POST /v1/payments/{id}/refund`.
+pub const REFUND_BODY: Definitions =
+    &[&IDEMPOTENCY_KEY, &AMOUNT, &REASON, &STRATEGY, &DESTINATION_KEY, &PASS_FEE_TO_TENANT];
 
 /// A valid request for a refund.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -45,29 +99,28 @@ impl NewRefund {
     /// Reports every failing field at once.
     pub fn parse(body: &JsonObject) -> Result<Self, Problem> {
         let mut fields = Fields::new();
-        let root = Object::root(body);
-        let amount = fields.optional_amount(&root, "amount");
-        let (min, max) = IDEMPOTENCY_KEY_CHARS;
-        let idempotency_key = fields.required_text(&root, "idempotencyKey", min, max);
-        let reason = fields.text(&root, "reason", 0, MAX_REASON_CHARS);
-        let strategy = fields.one_of(&root, "strategy", &RefundStrategy::vocabulary());
-        let pass_fee_to_tenant = fields.boolean(&root, "passFeeToTenant").unwrap_or_default();
-        let destination = destination(&mut fields, &root);
+        let root = Object::root(body, REFUND_BODY);
+        let amount = fields.read(&root, &AMOUNT);
+        let idempotency_key = fields.read(&root, &IDEMPOTENCY_KEY);
+        let reason = fields.read(&root, &REASON);
+        let strategy = fields.read(&root, &STRATEGY);
+        let pass_fee_to_tenant = fields.read(&root, &PASS_FEE_TO_TENANT).unwrap_or_default();
+        let destination = fields.read(&root, &DESTINATION_KEY);
         if strategy == Some(RefundStrategy::Devolution) {
             let only_cashout = "applies only to strategy cashout; leave it out for a devolution";
             if destination.is_some() {
-                fields.reject("destinationKey", only_cashout);
+                fields.reject(DESTINATION_KEY.name, only_cashout);
             }
             if pass_fee_to_tenant {
-                fields.reject("passFeeToTenant", only_cashout);
+                fields.reject(PASS_FEE_TO_TENANT.name, only_cashout);
             }
         }
         let mut content = body.clone();
-        content.remove("idempotencyKey");
+        content.remove(IDEMPOTENCY_KEY.name);
         fields.finish(idempotency_key.map(|idempotency_key| Self {
-            idempotency_key: idempotency_key.to_owned(),
+            idempotency_key,
             amount,
-            reason: reason.map(str::to_owned),
+            reason,
             strategy,
             pass_fee_to_tenant,
             destination,
@@ -172,9 +225,9 @@ impl NewRefund {
     /// field that only a payment by Pix allows.
     fn strategy_of_other_method(&self) -> Result<RefundStrategy, RefundError> {
         let sent = [
-            ("strategy", self.strategy.is_some()),
-            ("destinationKey", self.destination.is_some()),
-            ("passFeeToTenant", self.pass_fee_to_tenant),
+            (STRATEGY.name, self.strategy.is_some()),
+            (DESTINATION_KEY.name, self.destination.is_some()),
+            (PASS_FEE_TO_TENANT.name, self.pass_fee_to_tenant),
         ];
         let sent = sent.into_iter().filter(|(_, is_sent)| *is_sent).map(|(name, _)| name);
         let sent: Vec<&'static str> = sent.collect();
@@ -191,9 +244,4 @@ fn require_return_window(charge: &Charge, now: Timestamp) -> Result<(), RefundEr
         }
         Some(_) | None => Ok(()),
     }
-}
-
-fn destination(fields: &mut Fields, root: &Object<'_>) -> Option<PixKey> {
-    let parsed = root.get("destinationKey")?.as_str().unwrap_or_default().parse::<PixKey>();
-    parsed.map_err(|error| fields.reject("destinationKey", error.to_string())).ok()
 }

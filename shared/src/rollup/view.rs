@@ -12,17 +12,35 @@ use domain::payment_method::PaymentMethod;
 use domain::rollup::{Counter, Sums};
 use domain::vocabulary::Vocabulary;
 
+use crate::http::field::{CURRENCY_CODE, Count, Definitions, Field, Parsed, Presence};
 use crate::http::{Fields, Problem, Query};
 use crate::rollup::DayRow;
 
 /// The most entries of `dailyVolume` (contract: Limits).
 const MAX_DAILY_POINTS: u64 = 366;
 
-/// The number of business days if the request has no `days` (contract: `GET /v1/payments/stats`).
-const DEFAULT_DAYS: u32 = 7;
+/// The default is that of the contract (`GET /v1/payments/stats`). The maximum is more than a century.
+const DAYS: Field<Count> = Field {
+    name: "days",
+    kind: Count { min: 1, max: 36_500, hint: "" },
+    presence: Presence::DefaultsTo("7"),
+    text: "The number of business days of Brazil's banks. The statistics cover the shortest period that ends today and contains so many business days.",
+    example: "30",
+};
 
-/// The largest `days`: more than a century.
-const MAX_DAYS: u32 = 36_500;
+const CURRENCY: Field<Parsed<Currency>> = Field {
+    name: "currency",
+    kind: CURRENCY_CODE,
+    presence: Presence::Optional,
+    text: "The only currency to include: a code of ISO 4217, `BTC`, `USDC` or `USDT`. The default is all currencies.",
+    example: "\"BRL\"",
+};
+
+/// The query string of `GET /v1/payments/stats`.
+pub const STATS_QUERY: Definitions = &[&DAYS];
+
+/// The query string of `GET /v1/payments/metrics`.
+pub const METRICS_QUERY: Definitions = &[&DAYS, &CURRENCY];
 
 /// The query parameters of statistics, validated.
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +60,7 @@ impl StatsQuery {
     ///
     /// Lists all invalid and unknown parameters in one error.
     pub fn parse_stats(query: &Query) -> Result<Self, Problem> {
-        Self::parse(query, &["days"])
+        Self::parse(query, STATS_QUERY)
     }
 
     /// Parses the parameters of `metrics`: `days` and `currency`.
@@ -51,15 +69,15 @@ impl StatsQuery {
     ///
     /// Lists all invalid and unknown parameters in one error.
     pub fn parse_metrics(query: &Query) -> Result<Self, Problem> {
-        Self::parse(query, &["days", "currency"])
+        Self::parse(query, METRICS_QUERY)
     }
 
-    fn parse(query: &Query, parameters: &[&str]) -> Result<Self, Problem> {
+    fn parse(query: &Query, known: Definitions) -> Result<Self, Problem> {
         let mut fields = Fields::new();
-        query.allow_only(&mut fields, parameters);
-        let days = query.integer(&mut fields, "days", 1, MAX_DAYS, DEFAULT_DAYS);
-        let currency = query.currency(&mut fields, "currency");
-        fields.finish(Some(Self { days, currency }))
+        query.allow_only(&mut fields, known);
+        let days = query.read(&mut fields, &DAYS);
+        let currency = query.read(&mut fields, &CURRENCY);
+        fields.finish(days.map(|days| Self { days, currency }))
     }
 }
 

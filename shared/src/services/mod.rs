@@ -22,6 +22,8 @@ pub use charge_creation::{
 };
 pub use ledger_passes::{ClaimedPass, LedgerPass, LedgerPasses, PassStep, PassTotals};
 pub use ledger_verification::{LedgerVerification, POSTINGS_PER_STEP, verify_ledger};
-pub use payment_list::{PaymentFilter, PaymentList, PaymentListError, PaymentListView, PaymentPage};
+pub use payment_list::{
+    PAYMENTS_QUERY, PaymentFilter, PaymentList, PaymentListError, PaymentListView, PaymentPage,
+};
 pub use receipts::{Applied, ReceiptError, Receipts};
 pub use set_aside_items::{SetAsideError, SetAsideItems};

@@ -18,18 +18,16 @@ use domain::ids::{ChargeId, Scope};
 use domain::rollup::Counter;
 use domain::row::Key;
 use domain::time::Timestamp;
-use domain::vocabulary::Vocabulary;
 
 use crate::charge::list::sort_range;
 use crate::charge::payment::view::PaymentView;
 use crate::config::PublicUrls;
+use crate::http::field::{
+    CREATED_AFTER, CREATED_BEFORE, Count, Definitions, Field, LIMIT, Parsed, Presence, TimeBound, Word,
+};
 use crate::http::{Fields, Problem, Query};
 use crate::rollup::{DayRow, Rollups};
 use crate::store::{ListIndex, Order, PageError, Store, StoreError};
-
-/// The page size if the request has no `limit`, and the largest page size (contract: Limits).
-const DEFAULT_LIMIT: u32 = 20;
-const MAX_LIMIT: u32 = 100;
 
 /// The most payments that a page by number can skip. Their index entries are read too, and this many still
 /// fit in one query.
@@ -43,11 +41,69 @@ const MAX_SORTED: usize = 1_000;
 /// behind by the delay of the stream.
 const EXACT_TOTAL: usize = 250;
 
-const PARAMETERS: [&str; 8] =
-    ["page", "limit", "starting_after", "status", "startDate", "endDate", "sortBy", "sortOrder"];
-
 /// The field by which the index is sorted.
 const CREATED_AT: &str = "createdAt";
+
+const PAGE: Field<Count> = Field {
+    name: "page",
+    kind: Count { min: 1, max: u32::MAX, hint: "" },
+    presence: Presence::DefaultsTo("1"),
+    text: "The page number. The page must begin within the first 5000 payments. It can't be combined with `starting_after`.",
+    example: "2",
+};
+
+/// The default differs from other lists (contract: Limits).
+const PAGE_SIZE: Field<Count> = Field {
+    presence: Presence::DefaultsTo("20"),
+    text: "The largest number of payments on a page.",
+    ..LIMIT
+};
+
+const STARTING_AFTER: Field<Parsed<ChargeId>> = Field {
+    name: "starting_after",
+    kind: Parsed {
+        chars: (36, 39),
+        pattern: Some("^(ch_|tx_)?[0-9a-f-]{36}$"),
+        format: None,
+        parse: |text| ChargeId::parse_any(text).ok(),
+        rule: "must be a payment id (a UUID)",
+    },
+    presence: Presence::Optional,
+    text: "The cursor: the `next_cursor` of the previous page, a payment id. It can't be combined with `page`, or with another `sortBy` than `createdAt`.",
+    example: "\"fe5392dd-e865-8656-a544-24ef3d590c1b\"",
+};
+
+const STATUS: Field<Word<TransactionStatus>> = Field {
+    name: "status",
+    kind: Word::ALL,
+    presence: Presence::Optional,
+    text: "Only payments with this status.",
+    example: "\"PAID\"",
+};
+
+const START_DATE: Field<TimeBound> = Field { name: "startDate", ..CREATED_AFTER };
+
+const END_DATE: Field<TimeBound> = Field { name: "endDate", ..CREATED_BEFORE };
+
+const SORT_BY: Field<Word<&str>> = Field {
+    name: "sortBy",
+    kind: Word { words: || PaymentView::FIELDS.map(|field| (field, field)).to_vec() },
+    presence: Presence::DefaultsTo("\"createdAt\""),
+    text: "The field by which the list is sorted. Fields other than `createdAt` can sort at most 1000 matching payments.",
+    example: "\"amount\"",
+};
+
+const SORT_ORDER: Field<Word<SortOrder>> = Field {
+    name: "sortOrder",
+    kind: Word::ALL,
+    presence: Presence::DefaultsTo("\"desc\""),
+    text: "Ascending or descending order.",
+    example: "\"asc\"",
+};
+
+/// The query string of `GET /v1/payments`.
+pub const PAYMENTS_QUERY: Definitions =
+    &[&STATUS, &START_DATE, &END_DATE, &PAGE_SIZE, &PAGE, &STARTING_AFTER, &SORT_BY, &SORT_ORDER];
 
 /// The query parameters of the list, validated.
 #[derive(Clone, Debug)]
@@ -115,39 +171,30 @@ impl PaymentFilter {
     /// Lists all invalid and unknown parameters in one error.
     pub fn parse(query: &Query) -> Result<Self, Problem> {
         let mut fields = Fields::new();
-        query.allow_only(&mut fields, &PARAMETERS);
+        query.allow_only(&mut fields, PAYMENTS_QUERY);
         let filter = Self {
-            page: query.integer(&mut fields, "page", 1, u32::MAX, 1),
-            limit: query.integer(&mut fields, "limit", 1, MAX_LIMIT, DEFAULT_LIMIT),
-            starting_after: query.parsed(
-                &mut fields,
-                "starting_after",
-                "must be a payment id (a UUID)",
-                |text| ChargeId::parse_any(text).ok(),
-            ),
-            status: query.one_of(&mut fields, "status", &TransactionStatus::vocabulary()),
-            start: query.not_before(&mut fields, "startDate"),
-            end: query.not_after(&mut fields, "endDate"),
-            sort_by: query
-                .one_of(&mut fields, "sortBy", &PaymentView::FIELDS.map(|field| (field, field)))
-                .unwrap_or(CREATED_AT),
-            order: query
-                .one_of(&mut fields, "sortOrder", &SortOrder::vocabulary())
-                .unwrap_or(SortOrder::Descending),
+            page: query.read(&mut fields, &PAGE).unwrap_or_default(),
+            limit: query.read(&mut fields, &PAGE_SIZE).unwrap_or_default(),
+            starting_after: query.read(&mut fields, &STARTING_AFTER),
+            status: query.read(&mut fields, &STATUS),
+            start: query.read(&mut fields, &START_DATE),
+            end: query.read(&mut fields, &END_DATE),
+            sort_by: query.read(&mut fields, &SORT_BY).unwrap_or(CREATED_AT),
+            order: query.read(&mut fields, &SORT_ORDER).unwrap_or(SortOrder::Descending),
         };
         if filter.offset() > MAX_OFFSET {
             let message = format!(
                 "must begin within the first {MAX_OFFSET} payments; continue with `starting_after`, the id of the last payment you have, or narrow the list by `startDate` and `endDate`"
             );
-            fields.reject("page", message);
+            fields.reject(PAGE.name, message);
         }
         if filter.starting_after.is_some() {
-            if query.get("page").is_some() {
-                fields.reject("starting_after", "can't be combined with `page`; send one of them");
+            if query.has(&PAGE) {
+                fields.reject(STARTING_AFTER.name, "can't be combined with `page`; send one of them");
             }
             if filter.sort_by != CREATED_AT {
                 let message = format!("works only in the order of `{CREATED_AT}`; leave `sortBy` out");
-                fields.reject("starting_after", message);
+                fields.reject(STARTING_AFTER.name, message);
             }
         }
         fields.finish(Some(filter))

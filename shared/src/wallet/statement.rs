@@ -9,11 +9,49 @@ use domain::money::{Currency, MinorUnits, MoneyError};
 use domain::time::Timestamp;
 use domain::wallet::{LedgerAccount, PRIMARY_CURRENCY, Posting};
 
+use crate::http::field::{
+    CREATED_AFTER, CREATED_BEFORE, CURRENCY_CODE, Count, Definitions, Field, LIMIT, Parsed, Presence,
+};
 use crate::http::{Fields, Problem, Query};
 use crate::store::{Order, PageError, from_item};
 use crate::wallet::Wallets;
 
-const PARAMETERS: [&str; 5] = ["currency", "limit", "starting_after", "created_after", "created_before"];
+const CURRENCY: Field<Parsed<Currency>> = Field {
+    name: "currency",
+    kind: CURRENCY_CODE,
+    presence: Presence::DefaultsTo("\"BRL\""),
+    text: "The currency of the wallet: a code of ISO 4217, `BTC`, `USDC` or `USDT`.",
+    example: "\"BRL\"",
+};
+
+const STARTING_AFTER: Field<Parsed<PostingId>> = Field {
+    name: "starting_after",
+    kind: Parsed::id(29, "^mv_[0-9a-z]{26}$", "must be a movement id (mv_…)"),
+    presence: Presence::Optional,
+    text: "The cursor: the `next_cursor` of the previous page, a movement id.",
+    example: "\"mv_01kb5cpq4t0000000000000000\"",
+};
+
+const PAGE_SIZE: Field<Count> = Field {
+    text: "The largest number of movements on a page. With `Accept: text/csv`, the default and the maximum are 1000.",
+    ..LIMIT
+};
+
+/// The page size of the CSV statement. 1,000 movements are about a month of a small shop, and their rows are
+/// about 500 KB, which one query reads.
+const CSV_PAGE_SIZE: Field<Count> = Field {
+    kind: Count { min: 1, max: 1_000, hint: "" },
+    presence: Presence::DefaultsTo("1000"),
+    ..PAGE_SIZE
+};
+
+/// The query string of `GET /v1/wallets/transactions`.
+pub const STATEMENT_QUERY: Definitions =
+    &[&CURRENCY, &CREATED_AFTER, &CREATED_BEFORE, &PAGE_SIZE, &STARTING_AFTER];
+
+/// The query string of `GET /v1/wallets/transactions` with `Accept: text/csv`.
+pub const CSV_STATEMENT_QUERY: Definitions =
+    &[&CURRENCY, &CREATED_AFTER, &CREATED_BEFORE, &CSV_PAGE_SIZE, &STARTING_AFTER];
 
 /// The query parameters of a statement, validated.
 #[derive(Clone, Debug)]
@@ -34,13 +72,13 @@ pub struct StatementPage {
     pub next_cursor: Option<PostingId>,
 }
 
-/// The number of movements on a page.
-#[derive(Clone, Copy, Debug)]
-pub struct PageSize {
-    /// The number if the request has no `limit`.
-    pub default: u32,
-    /// The largest `limit`.
-    pub max: u32,
+/// The format of a statement.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum StatementFormat {
+    /// JSON, with pages as in other lists.
+    Json,
+    /// CSV, with longer pages.
+    Csv,
 }
 
 impl StatementFilter {
@@ -49,23 +87,39 @@ impl StatementFilter {
     /// # Errors
     ///
     /// Lists all invalid and unknown parameters in one error.
-    pub fn parse(query: &Query, size: PageSize) -> Result<Self, Problem> {
+    pub fn parse(query: &Query, format: StatementFormat) -> Result<Self, Problem> {
+        let (known, page_size) = match format {
+            StatementFormat::Json => (STATEMENT_QUERY, PAGE_SIZE),
+            StatementFormat::Csv => (CSV_STATEMENT_QUERY, CSV_PAGE_SIZE),
+        };
         let mut fields = Fields::new();
-        query.allow_only(&mut fields, &PARAMETERS);
-        let limit = query.integer(&mut fields, "limit", 1, size.max, size.default);
-        let starting_after =
-            query.parsed(&mut fields, "starting_after", "must be a movement id (mv_…)", |text| {
-                text.parse().ok()
-            });
+        query.allow_only(&mut fields, known);
         let filter = Self {
-            currency: query.currency(&mut fields, "currency").unwrap_or(PRIMARY_CURRENCY),
-            limit: usize::try_from(limit).unwrap_or_default(),
-            starting_after,
-            created_after: query.not_before(&mut fields, "created_after"),
-            created_before: query.not_after(&mut fields, "created_before"),
+            limit: query.count(&mut fields, &page_size),
+            starting_after: query.read(&mut fields, &STARTING_AFTER),
+            currency: query.read(&mut fields, &CURRENCY).unwrap_or(PRIMARY_CURRENCY),
+            created_after: query.read(&mut fields, &CREATED_AFTER),
+            created_before: query.read(&mut fields, &CREATED_BEFORE),
         };
         fields.finish(Some(filter))
     }
+}
+
+const BALANCE_CURRENCY: Field<Parsed<Currency>> = Field {
+    presence: Presence::Optional,
+    text: "The currency of the only wallet to show, in a shorter response. The default is all wallets.",
+    ..CURRENCY
+};
+
+/// The query string of `GET /v1/wallets/balance`.
+pub const BALANCE_QUERY: Definitions = &[&BALANCE_CURRENCY];
+
+/// Parses the query string of `GET /v1/wallets/balance`: the currency of the only wallet to show.
+pub fn balance_currency(query: &Query) -> Result<Option<Currency>, Problem> {
+    let mut fields = Fields::new();
+    query.allow_only(&mut fields, BALANCE_QUERY);
+    let currency = query.read(&mut fields, &BALANCE_CURRENCY);
+    fields.finish(Some(currency))
 }
 
 impl Wallets {

@@ -18,14 +18,14 @@ use domain::ids::{EndpointId, Scope};
 use domain::row::{Key, Row};
 use domain::time::Timestamp;
 use domain::url_policy::{AddressPolicy, check_new_url};
-use domain::vocabulary::Vocabulary;
 use domain::webhook::event_type::EventType;
 use domain::webhook::signature::EndpointSecret;
 
 use super::WebhookError;
 use super::delivery::{Abandonment, AttemptOutcome};
 use crate::auth::Caller;
-use crate::http::{Fields, JsonObject, JsonValue, Object, Problem};
+use crate::http::field::{self, Definitions, Field, Parsed, Presence, Word, Words};
+use crate::http::{Fields, JsonObject, Object, Problem};
 use crate::store::{Bound, Item, Plan, Store, StoreError, Write, from_item};
 
 /// The most endpoints of a scope. It limits the deliveries that one change creates. The number of endpoints
@@ -299,6 +299,68 @@ impl Row for Endpoint {
     }
 }
 
+const URL: Field<field::Url> = Field {
+    name: "url",
+    kind: field::Url,
+    presence: Presence::Required,
+    text: "The URL that receives the events. It uses https, a public host name, and port 443 or 1024 to 65535. It has no user name, password or fragment.",
+    example: "\"https://example.com/hooks\"",
+};
+
+const NEW_URL: Field<field::Url> = Field { presence: Presence::Optional, ..URL };
+
+/// Any name of the catalog is valid. `webhook.test` is not in the catalog.
+const EVENTS: Field<Words<EventType>> = Field {
+    name: "events",
+    kind: Words {
+        words: || EventType::subscribable().map(|event| (event.as_str(), event)).collect(),
+        noun: "event name",
+    },
+    presence: Presence::Required,
+    text: "The events that the endpoint is subscribed to. Repeated names are dropped.",
+    example: r#"["charge.paid", "charge.expired"]"#,
+};
+
+const NEW_EVENTS: Field<Words<EventType>> = Field { presence: Presence::Optional, ..EVENTS };
+
+const NEW_STATUS: Field<Word<EndpointStatus>> = Field {
+    name: "status",
+    kind: Word::ALL,
+    presence: Presence::Optional,
+    text: "`INACTIVE` ends the subscription and cancels pending deliveries. `ACTIVE` starts it again, also after the service switched the endpoint off.",
+    example: "\"ACTIVE\"",
+};
+
+/// The body of `POST /v1/webhooks/endpoints`.
+pub const ENDPOINT_BODY: Definitions = &[&URL, &EVENTS];
+
+/// The body of `PATCH /v1/webhooks/endpoints/{id}`. A field that is absent stays as it is.
+pub const ENDPOINT_CHANGE_BODY: Definitions = &[&NEW_URL, &NEW_EVENTS, &NEW_STATUS];
+
+const ENDPOINT_ID: Field<Parsed<EndpointId>> = Field {
+    name: "id",
+    kind: Parsed::id(29, "^wh_[0-9a-z]{26}$", ROTATION_RULE),
+    presence: Presence::Optional,
+    text: "The endpoint's id, equal to the id in the path.",
+    example: "\"wh_01kb5cpq4t0000000000000000\"",
+};
+
+const ROTATION_RULE: &str = "must equal the id in the path, or be left out";
+
+/// The body of `POST /v1/webhooks/endpoints/{id}/rotate-secret`.
+pub const ROTATE_SECRET_BODY: Definitions = &[&ENDPOINT_ID];
+
+/// Checks the body of a request that replaces an endpoint's secret. In the contract, the body repeats the id
+/// of the path. The body's id may be missing, but a different one is refused.
+pub fn check_rotation(body: &JsonObject, id: EndpointId) -> Result<(), Problem> {
+    let mut fields = Fields::new();
+    let sent = fields.read(&Object::root(body, ROTATE_SECRET_BODY), &ENDPOINT_ID);
+    if sent.is_some_and(|sent| sent != id) {
+        fields.reject(ENDPOINT_ID.name, ROTATION_RULE);
+    }
+    fields.finish(Some(()))
+}
+
 /// A valid request to register an endpoint.
 #[derive(Clone, Debug)]
 pub struct NewEndpoint {
@@ -310,9 +372,9 @@ impl NewEndpoint {
     /// Parses a request's body. The error lists every failing field.
     pub fn parse(body: &JsonObject, policy: &AddressPolicy) -> Result<Self, Problem> {
         let mut fields = Fields::new();
-        let root = Object::root(body);
-        let url = url(&mut fields, &root, policy);
-        let events = events(&mut fields, &root);
+        let root = Object::root(body, ENDPOINT_BODY);
+        let url = url(&mut fields, &root, &URL, policy);
+        let events = fields.read(&root, &EVENTS);
         let request = url.zip(events).map(|(url, events)| Self { url, events });
         fields.finish(request)
     }
@@ -330,11 +392,11 @@ impl EndpointChange {
     /// Parses a request's body, in which every field is optional. The error lists every failing field.
     pub fn parse(body: &JsonObject, policy: &AddressPolicy) -> Result<Self, Problem> {
         let mut fields = Fields::new();
-        let root = Object::root(body);
+        let root = Object::root(body, ENDPOINT_CHANGE_BODY);
         let change = Self {
-            url: root.get("url").and_then(|_| url(&mut fields, &root, policy)),
-            events: root.get("events").and_then(|_| events(&mut fields, &root)),
-            status: root.get("status").and_then(|value| status(&mut fields, value)),
+            url: url(&mut fields, &root, &NEW_URL, policy),
+            events: fields.read(&root, &NEW_EVENTS),
+            status: fields.read(&root, &NEW_STATUS),
         };
         fields.finish(Some(change))
     }
@@ -361,53 +423,19 @@ impl EndpointChange {
     }
 }
 
-fn status(fields: &mut Fields, value: &JsonValue) -> Option<EndpointStatus> {
-    let known = value.as_str().and_then(EndpointStatus::named);
-    if known.is_none() {
-        fields.reject("status", "must be one of ACTIVE, INACTIVE");
-    }
-    known
-}
-
-fn url(fields: &mut Fields, root: &Object<'_>, policy: &AddressPolicy) -> Option<String> {
-    let Some(JsonValue::String(text)) = root.get("url") else {
-        fields.reject("url", "is required: a URL such as https://example.com/hooks");
-        return None;
-    };
-    match check_new_url(text, policy) {
+fn url(
+    fields: &mut Fields,
+    root: &Object<'_>,
+    field: &Field<field::Url>,
+    policy: &AddressPolicy,
+) -> Option<String> {
+    match check_new_url(&fields.read(root, field)?, policy) {
         Ok(url) => Some(url.to_string()),
         Err(refusal) => {
-            fields.reject("url", refusal.to_string());
+            fields.reject(field.name, refusal.to_string());
             None
         }
     }
-}
-
-/// Parses `events`. Any name of the catalog is valid. `webhook.test` is not in the catalog. Duplicates are
-/// dropped.
-fn events(fields: &mut Fields, root: &Object<'_>) -> Option<Vec<EventType>> {
-    let Some(JsonValue::Array(names)) = root.get("events") else {
-        fields.reject("events", "is required: an array of event names");
-        return None;
-    };
-    if names.is_empty() {
-        fields.reject("events", "must contain at least one event name");
-        return None;
-    }
-    let mut events = Vec::new();
-    let mut all_known = true;
-    for (index, name) in names.iter().enumerate() {
-        match name.as_str().and_then(EventType::named) {
-            Some(event) if events.contains(&event) => {}
-            Some(event) => events.push(event),
-            None => {
-                all_known = false;
-                let known: Vec<&str> = EventType::subscribable().map(EventType::as_str).collect();
-                fields.reject(format!("events[{index}]"), format!("must be one of {}", known.join(", ")));
-            }
-        }
-    }
-    all_known.then_some(events)
 }
 
 /// Reads and changes the endpoints of all scopes. [`super::secret::SigningSecrets`] registers and deletes

@@ -35,16 +35,15 @@ use domain::webhook::event_type::{EventType, Family};
 
 use super::WebhookError;
 use super::event::{Event, EventRef};
+use crate::http::field::{
+    CREATED_AFTER, CREATED_BEFORE, Count, Definitions, Field, LIMIT, Parsed, Presence, Word,
+};
 use crate::http::{Fields, Problem, Query};
 use crate::store::{Item, Order, PageError, Store, StoreError, from_item, key_of_item, text, unavailable};
 
 /// The age of the oldest listed event, in seconds: 30 days. Rows are kept for longer, because deliveries
 /// refer to them.
 const LISTED_SECONDS: i64 = 30 * 24 * 60 * 60;
-
-/// The default and the maximum number of events on a page.
-const DEFAULT_LIMIT: u32 = 25;
-const MAX_LIMIT: u32 = 100;
 
 /// The maximum number of queries for a page, one after another. DynamoDB ends each query at 1 MB, some
 /// thousand rows.
@@ -58,8 +57,44 @@ const EXTRA_ROWS: usize = 2;
 /// Only a rare type needs another query.
 const ROWS_PER_MATCH: usize = 8;
 
-const PARAMETERS: [&str; 6] =
-    ["limit", "starting_after", "type", "object", "created_after", "created_before"];
+const PAGE_SIZE: Field<Count> = Field {
+    text: "The largest number of events on a page. With `type`, a page may be shorter or empty while `has_more` is true.",
+    ..LIMIT
+};
+
+const STARTING_AFTER: Field<Parsed<EventId>> = Field {
+    name: "starting_after",
+    kind: Parsed::id(30, "^evt_[0-9a-z]{26}$", "must be an event id (evt_…)"),
+    presence: Presence::Optional,
+    text: "The cursor: the `next_cursor` of the previous page, an event id.",
+    example: "\"evt_01kb5cpq4t0000000000000000\"",
+};
+
+const TYPE: Field<Word<EventType>> = Field {
+    name: "type",
+    kind: Word { words: || EventType::ALL.to_vec() },
+    presence: Presence::Optional,
+    text: "Only events of this type.",
+    example: "\"charge.paid\"",
+};
+
+const OBJECT: Field<Parsed<ObjectId>> = Field {
+    name: "object",
+    kind: Parsed {
+        chars: (29, 46),
+        pattern: Some("^(ch_|tx_|med_|po_)?[0-9a-z-]+$"),
+        format: None,
+        parse: ObjectId::parse,
+        rule: "must be the id of a charge (ch_…), payment, MED case (med_…) or payout (po_…)",
+    },
+    presence: Presence::Optional,
+    text: "Only events of this charge, payment, MED case or payout. The events of a charge include those of its refunds and MED cases.",
+    example: "\"ch_fe5392dd-e865-8656-a544-24ef3d590c1b\"",
+};
+
+/// The query string of `GET /v1/events`.
+pub const EVENTS_QUERY: Definitions =
+    &[&TYPE, &OBJECT, &CREATED_AFTER, &CREATED_BEFORE, &PAGE_SIZE, &STARTING_AFTER];
 
 /// The object whose events are listed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -95,25 +130,14 @@ impl EventFilter {
     /// Parses a query string. The error lists every failing parameter, including unknown ones.
     pub fn parse(query: &Query) -> Result<Self, Problem> {
         let mut fields = Fields::new();
-        query.allow_only(&mut fields, &PARAMETERS);
-        let limit = query.integer(&mut fields, "limit", 1, MAX_LIMIT, DEFAULT_LIMIT);
-        let starting_after =
-            query.parsed(&mut fields, "starting_after", "must be an event id (evt_…)", |text| {
-                text.parse().ok()
-            });
-        let object = query.parsed(
-            &mut fields,
-            "object",
-            "must be the id of a charge (ch_…), payment, MED case (med_…) or payout (po_…)",
-            ObjectId::parse,
-        );
+        query.allow_only(&mut fields, EVENTS_QUERY);
         let filter = Self {
-            limit: usize::try_from(limit).unwrap_or_default(),
-            starting_after,
-            event_type: query.one_of(&mut fields, "type", EventType::ALL),
-            object,
-            created_after: query.not_before(&mut fields, "created_after"),
-            created_before: query.not_after(&mut fields, "created_before"),
+            limit: query.count(&mut fields, &PAGE_SIZE),
+            starting_after: query.read(&mut fields, &STARTING_AFTER),
+            object: query.read(&mut fields, &OBJECT),
+            event_type: query.read(&mut fields, &TYPE),
+            created_after: query.read(&mut fields, &CREATED_AFTER),
+            created_before: query.read(&mut fields, &CREATED_BEFORE),
         };
         fields.finish(Some(filter))
     }

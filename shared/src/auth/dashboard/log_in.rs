@@ -4,15 +4,31 @@ use domain::time::Timestamp;
 use secrecy::{ExposeSecret, SecretString};
 use serde::Serialize;
 
+use crate::http::field::{Definitions, Field, Presence, Text};
 use crate::http::{Fields, JsonObject, Object, Problem};
 
-/// The longest e-mail address (RFC 5321), in characters.
-const MAX_EMAIL_CHARS: usize = 254;
+/// Any text is accepted, because an address that is not valid is answered like any unknown one (401). The
+/// maximum is that of RFC 5321.
+const EMAIL: Field<Text> = Field {
+    name: "email",
+    kind: Text::of(1, 254),
+    presence: Presence::Required,
+    text: "The user's e-mail address, in upper or lower case.",
+    example: "\"ana@example.com\"",
+};
 
-/// The longest password that a request may contain, in characters. The minimum is 1 character, although
-/// generated passwords have 24. So a short password is answered like any wrong password (401), not as an
-/// invalid field.
-const MAX_PASSWORD_CHARS: usize = 1_024;
+/// The minimum is 1 character, although generated passwords have 24. So a short password is answered like any
+/// wrong password (401), not as an invalid field.
+const PASSWORD: Field<Text> = Field {
+    name: "password",
+    kind: Text::of(1, 1_024),
+    presence: Presence::Required,
+    text: "The user's password.",
+    example: "\"correct horse battery staple\"",
+};
+
+/// The body of `POST /v1/auth/login`.
+pub const LOG_IN_BODY: Definitions = &[&EMAIL, &PASSWORD];
 
 /// The body of `POST /v1/auth/login`.
 #[derive(Clone, Debug)]
@@ -27,17 +43,9 @@ impl Credentials {
     /// Parses a request's body. All failing fields are reported.
     pub fn parse(body: &JsonObject) -> Result<Self, Problem> {
         let mut fields = Fields::new();
-        let root = Object::root(body);
-        let mut text = |name: &str, max| {
-            if root.get(name).is_none() {
-                fields.reject(name, format!("is required: 1 to {max} characters"));
-            }
-            fields.text(&root, name, 1, max)
-        };
-        let (email, password) = (text("email", MAX_EMAIL_CHARS), text("password", MAX_PASSWORD_CHARS));
-        let both = email.zip(password);
-        fields
-            .finish(both.map(|(email, password)| Self { email: email.to_owned(), password: password.into() }))
+        let root = Object::root(body, LOG_IN_BODY);
+        let both = fields.read(&root, &EMAIL).zip(fields.read(&root, &PASSWORD));
+        fields.finish(both.map(|(email, password)| Self { email, password: password.into() }))
     }
 }
 

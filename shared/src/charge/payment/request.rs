@@ -1,22 +1,109 @@
 //! Validates and hashes the request that creates a payment (contract: `POST /v1/payments`).
 
-use domain::charge::{Customer, Metadata, PaymentDetails};
+use domain::charge::{Customer, PaymentDetails};
 use domain::money::{Amount, Currency};
 use domain::payment_method::PaymentMethod;
 use domain::tax_id::Document;
 use domain::url_policy::{AddressPolicy, MAX_URL_LENGTH, check_new_url};
 use domain::vocabulary::Vocabulary;
 
-use crate::charge::request::{MAX_NAME_CHARS, NewCharge, canonical_hash, metadata};
+use crate::charge::request::{CUSTOMER_EMAIL, CUSTOMER_NAME, METADATA, NewCharge, canonical_hash, metadata};
+use crate::http::field::{
+    CURRENCY_CODE, Definitions, Dictionary, DistinctWords, Field, MinorAmount, Parsed, Presence, Refined,
+    Text, Url,
+};
 use crate::http::{Fields, JsonObject, JsonValue, Object, Problem};
 
-/// The shortest and the longest `idempotencyKey`, in characters (design: Identity and idempotency).
-const IDEMPOTENCY_KEY_CHARS: (usize, usize) = (1, 255);
-
-/// The metadata key of the URL to which the browser returns after a payment by card.
+/// The metadata keys of the payer's phone number, and of the URL to which the browser returns after a payment
+/// by card.
+const PHONE: &str = "phone";
 const RETURN_URL: &str = "returnUrl";
 
-const MAX_CUSTOMER_ID_CHARS: usize = 200;
+const AMOUNT: Field<MinorAmount> = Field {
+    name: "amount",
+    kind: MinorAmount,
+    presence: Presence::Required,
+    text: "The amount to be paid, in the smallest unit of the currency. Some methods have a lower maximum.",
+    example: "1000",
+};
+
+const CURRENCY: Field<Parsed<Currency>> = Field {
+    name: "currency",
+    kind: CURRENCY_CODE,
+    presence: Presence::DefaultsTo("\"BRL\""),
+    text: "The currency of the amount: a code of ISO 4217, `BTC`, `USDC` or `USDT`. Every method of the payment must accept it.",
+    example: "\"BRL\"",
+};
+
+const METHODS: Field<DistinctWords<PaymentMethod>> = Field {
+    name: "paymentMethods",
+    kind: DistinctWords { words: PaymentMethod::vocabulary, noun: "method" },
+    presence: Presence::Required,
+    text: "The methods by which the payer may pay, each at most once.",
+    example: r#"["PIX"]"#,
+};
+
+/// The bounds are those of the design (Identity and idempotency).
+const IDEMPOTENCY_KEY: Field<Text> = Field {
+    name: "idempotencyKey",
+    kind: Text::of(1, 255),
+    presence: Presence::Required,
+    text: "A key that is unique to this request. A request with the same key and the same body returns the existing payment and creates no other.",
+    example: "\"order-1001-attempt-1\"",
+};
+
+const CUSTOMER_DOCUMENT: Field<Refined<Document>> = Field {
+    name: "customerDocument",
+    kind: Refined {
+        text: Text::one_line(1, Document::MAX_CHARS),
+        format: None,
+        parse: Document::parse,
+        rule: "must not have surrounding spaces",
+    },
+    presence: Presence::Optional,
+    text: "The customer's tax id of any country, without surrounding spaces.",
+    example: "\"29537995593\"",
+};
+
+const CUSTOMER_ID: Field<Text> = Field {
+    name: "customerId",
+    kind: Text::one_line(1, 200),
+    presence: Presence::Optional,
+    text: "Your id of the customer, one line.",
+    example: "\"customer-7\"",
+};
+
+const WEBHOOK_URL: Field<Url> = Field {
+    name: "webhookUrl",
+    kind: Url,
+    presence: Presence::Optional,
+    text: "An https URL that receives all legacy events of this payment, in addition to the webhook endpoints.",
+    example: "\"https://example.com/hooks\"",
+};
+
+const PAYMENT_METADATA: Field<Dictionary> = Field {
+    text: "Data of your own, at most 16384 bytes of JSON. Keys that start with `_`, and the keys `med` and `failure`, are removed and do not count. `MBWAY` requires `phone`, the payer's phone number in E.164 form. With `CREDIT_CARD`, `returnUrl` is the http or https URL to which the payer returns.",
+    ..METADATA
+};
+
+const NAME: Field<Text> =
+    Field { name: "customerName", text: "The customer's name, one line.", ..CUSTOMER_NAME };
+
+const EMAIL: Field<Refined<String>> = Field { name: "customerEmail", ..CUSTOMER_EMAIL };
+
+/// The body of `POST /v1/payments`.
+pub const PAYMENT_BODY: Definitions = &[
+    &AMOUNT,
+    &CURRENCY,
+    &METHODS,
+    &IDEMPOTENCY_KEY,
+    &CUSTOMER_ID,
+    &NAME,
+    &CUSTOMER_DOCUMENT,
+    &EMAIL,
+    &PAYMENT_METADATA,
+    &WEBHOOK_URL,
+];
 
 /// A valid request for a payment.
 #[derive(Clone, Debug)]
@@ -35,45 +122,28 @@ impl NewPayment {
     /// Reports every failing field at once.
     pub fn parse(body: &JsonObject, policy: &AddressPolicy) -> Result<Self, Problem> {
         let mut fields = Fields::new();
-        let root = Object::root(body);
-        let amount = fields.amount(&root, "amount");
-        let currency = currency(&mut fields, &root);
-        let methods = methods(&mut fields, &root);
+        let root = Object::root(body, PAYMENT_BODY);
+        let amount = fields.read(&root, &AMOUNT);
+        let currency = fields.read(&root, &CURRENCY);
+        let methods = fields.read(&root, &METHODS);
         if let (Some(currency), Some(methods)) = (currency, &methods) {
             check_currency(&mut fields, methods, currency);
         }
         if let (Some(amount), Some(methods)) = (amount, &methods) {
             check_amount(&mut fields, methods, amount);
         }
-        let (min, max) = IDEMPOTENCY_KEY_CHARS;
-        let idempotency_key = fields.required_text(&root, "idempotencyKey", min, max);
-        let document = fields.single_line(&root, "customerDocument", 1, Document::MAX_CHARS);
-        let document = document.and_then(|text| {
-            let document = Document::parse(text);
-            if document.is_none() {
-                fields.reject("customerDocument", "must not have surrounding spaces");
-            }
-            document
-        });
-        let customer_id =
-            fields.single_line(&root, "customerId", 1, MAX_CUSTOMER_ID_CHARS).map(str::to_owned);
+        let idempotency_key = fields.read(&root, &IDEMPOTENCY_KEY);
+        let document = fields.read(&root, &CUSTOMER_DOCUMENT);
+        let customer_id = fields.read(&root, &CUSTOMER_ID);
         let payment_details =
             PaymentDetails { customer_id, webhook_url: webhook_url(&mut fields, &root, policy) };
-        let sent = fields.object(&root, "metadata");
+        let sent = fields.dictionary(&root, &PAYMENT_METADATA);
         let is_requested = |method| methods.as_ref().is_some_and(|methods| methods.contains(&method));
-        let phone = phone(&mut fields, &sent, is_requested(PaymentMethod::Mbway));
-        let return_url = return_url(&mut fields, &sent, is_requested(PaymentMethod::CreditCard));
-        let customer = Customer {
-            name: fields.single_line(&root, "customerName", 1, MAX_NAME_CHARS).map(str::to_owned),
-            document,
-            email: fields.email(&root, "customerEmail").map(str::to_owned),
-            phone,
-        };
-        let metadata = if fields.has_rejected("metadata") {
-            Metadata::default()
-        } else {
-            metadata(&mut fields, &root, None)
-        };
+        let phone = phone(&mut fields, sent, is_requested(PaymentMethod::Mbway));
+        let return_url = return_url(&mut fields, sent, is_requested(PaymentMethod::CreditCard));
+        let customer =
+            Customer { name: fields.read(&root, &NAME), document, email: fields.read(&root, &EMAIL), phone };
+        let metadata = metadata(&mut fields, sent, None);
         let metadata = match return_url {
             Some(url) => metadata.with_text(RETURN_URL, &url),
             None => metadata,
@@ -89,42 +159,10 @@ impl NewPayment {
             payment_details: Some(payment_details),
             hash: hash(body),
         });
-        let key = idempotency_key.map(str::to_owned);
-        fields.finish(charge.zip(key).map(|(charge, idempotency_key)| Self { idempotency_key, charge }))
+        fields.finish(
+            charge.zip(idempotency_key).map(|(charge, idempotency_key)| Self { idempotency_key, charge }),
+        )
     }
-}
-
-fn currency(fields: &mut Fields, root: &Object<'_>) -> Option<Currency> {
-    if root.get("currency").is_none() {
-        return Some(Currency::BRL);
-    }
-    let code = fields.text(root, "currency", 3, 8)?;
-    let known = Currency::parse(code).ok().filter(|currency| currency.is_known());
-    if known.is_none() {
-        fields.reject("currency", "must be a currency code, such as BRL");
-    }
-    known
-}
-
-fn methods(fields: &mut Fields, root: &Object<'_>) -> Option<Vec<PaymentMethod>> {
-    let names: Vec<&str> = PaymentMethod::vocabulary().iter().map(|(name, _)| *name).collect();
-    let message = format!("must be a non-empty list of distinct methods out of {}", names.join(", "));
-    let listed = root.get("paymentMethods").and_then(JsonValue::as_array);
-    let mut methods = Vec::new();
-    for name in listed.into_iter().flatten() {
-        match name.as_str().and_then(PaymentMethod::named) {
-            Some(method) if !methods.contains(&method) => methods.push(method),
-            _ => {
-                fields.reject("paymentMethods", message);
-                return None;
-            }
-        }
-    }
-    if methods.is_empty() {
-        fields.reject("paymentMethods", message);
-        return None;
-    }
-    Some(methods)
 }
 
 /// Checks that every method supports the currency (design: Incoming payments, currencies, payouts).
@@ -136,7 +174,7 @@ fn check_currency(fields: &mut Fields, methods: &[PaymentMethod], currency: Curr
         .collect();
     if !unfit.is_empty() {
         fields.reject(
-            "paymentMethods",
+            METHODS.name,
             format!("must fit the currency: {} can't be paid in {currency}", unfit.join(", ")),
         );
     }
@@ -146,16 +184,21 @@ fn check_amount(fields: &mut Fields, methods: &[PaymentMethod], amount: Amount) 
     let most = |method: &PaymentMethod| method.facts().max_amount;
     if let Some(method) = methods.iter().find(|method| amount.minor() > most(method)) {
         fields.reject(
-            "amount",
+            AMOUNT.name,
             format!("must be at most {} (minor units) for {}", most(method), method.as_str()),
         );
     }
 }
 
+/// Returns the value of a metadata key that is present and not `null`.
+fn key<'a>(metadata: Option<&'a JsonObject>, key: &str) -> Option<&'a JsonValue> {
+    metadata?.get(key).filter(|value| !value.is_null())
+}
+
 /// Reads the payer's phone number from `metadata.phone`, where it also stays. MB WAY requires it in E.164
 /// form: a plus, then 8 to 15 digits, the first of which is not 0.
-fn phone(fields: &mut Fields, metadata: &Object<'_>, is_required: bool) -> Option<String> {
-    let Some(value) = metadata.get("phone") else {
+fn phone(fields: &mut Fields, metadata: Option<&JsonObject>, is_required: bool) -> Option<String> {
+    let Some(value) = key(metadata, PHONE) else {
         if is_required {
             fields.reject("metadata.phone", "is required for MBWAY, in E.164 form such as +351912345678");
         }
@@ -179,8 +222,8 @@ fn phone(fields: &mut Fields, metadata: &Object<'_>, is_required: bool) -> Optio
 /// Reads and normalises the URL to which the browser returns after a payment by card. The normalised URL is
 /// stored, so the browser is sent to exactly the URL that was checked. Without the method `CREDIT_CARD`,
 /// `returnUrl` is the merchant's own metadata and may have any value.
-fn return_url(fields: &mut Fields, metadata: &Object<'_>, by_card: bool) -> Option<String> {
-    let value = metadata.get(RETURN_URL).filter(|_| by_card)?;
+fn return_url(fields: &mut Fields, metadata: Option<&JsonObject>, by_card: bool) -> Option<String> {
+    let value = key(metadata, RETURN_URL).filter(|_| by_card)?;
     // White space and control characters are rejected before parsing, because the URL parser would silently
     // drop or escape them.
     let text = value.as_str().filter(|text| !text.contains(|c: char| c.is_whitespace() || c.is_control()));
@@ -202,11 +245,11 @@ fn return_url(fields: &mut Fields, metadata: &Object<'_>, by_card: bool) -> Opti
 }
 
 fn webhook_url(fields: &mut Fields, root: &Object<'_>, policy: &AddressPolicy) -> Option<String> {
-    let text = fields.text(root, "webhookUrl", 1, MAX_URL_LENGTH)?;
-    match check_new_url(text, policy) {
+    let text = fields.read(root, &WEBHOOK_URL)?;
+    match check_new_url(&text, policy) {
         Ok(url) => Some(url.into()),
         Err(refusal) => {
-            fields.reject("webhookUrl", refusal.to_string());
+            fields.reject(WEBHOOK_URL.name, refusal.to_string());
             None
         }
     }
@@ -215,7 +258,7 @@ fn webhook_url(fields: &mut Fields, root: &Object<'_>, policy: &AddressPolicy) -
 /// Hashes a request's content. The idempotency key identifies the request and is not part of its content.
 fn hash(body: &JsonObject) -> String {
     let mut content = body.clone();
-    content.remove("idempotencyKey");
+    content.remove(IDEMPOTENCY_KEY.name);
     canonical_hash(content)
 }
 

@@ -7,11 +7,44 @@ use domain::vocabulary::Vocabulary;
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
 
+use crate::http::field::{AtMost, Definitions, Field, Integer, Presence, Refined, Text, Word};
 use crate::http::{Fields, JsonObject, Object, Problem};
 use crate::med::EvidenceError;
 
 /// The longest name, in characters.
 const MAX_NAME_CHARS: usize = 255;
+
+const NAME: Field<Refined<FileName>> = Field {
+    name: "file_name",
+    kind: Refined {
+        text: Text::of(1, MAX_NAME_CHARS),
+        format: None,
+        parse: FileName::parse,
+        rule: NAME_RULE,
+    },
+    presence: Presence::Required,
+    text: "The file's name without a path, one line in any script.",
+    example: "\"invoice.pdf\"",
+};
+
+const SIZE: Field<Integer> = Field {
+    name: "file_size",
+    kind: Integer { min: 1, max: AtMost::Refused(MAX_BYTES), unit: "bytes" },
+    presence: Presence::Required,
+    text: "The exact size of the file in bytes.",
+    example: "48213",
+};
+
+const MIME_TYPE: Field<Word<MimeType>> = Field {
+    name: "mime_type",
+    kind: Word::ALL,
+    presence: Presence::Required,
+    text: "The type of the file. Its first bytes must match.",
+    example: "\"application/pdf\"",
+};
+
+/// The body of `POST /v1/med/cases/{id}/evidence`.
+pub const EVIDENCE_BODY: Definitions = &[&NAME, &SIZE, &MIME_TYPE];
 
 /// The largest file, in bytes: 10 MB (contract: Limits).
 pub const MAX_BYTES: u32 = 10_485_760;
@@ -38,10 +71,10 @@ impl EvidenceFile {
     /// Reports every failing field at once.
     pub fn parse(body: &JsonObject) -> Result<Self, Problem> {
         let mut fields = Fields::new();
-        let root = Object::root(body);
-        let name = name(&mut fields, &root);
-        let size = size(&mut fields, &root);
-        let mime_type = fields.required_one_of(&root, "mime_type", &MimeType::vocabulary());
+        let root = Object::root(body, EVIDENCE_BODY);
+        let name = fields.read(&root, &NAME);
+        let size = fields.read(&root, &SIZE).and_then(allowed_size);
+        let mime_type = fields.read(&root, &MIME_TYPE);
         let file = match (name, size, mime_type) {
             (Some(name), Some(size), Some(mime_type)) => Some(Self { name, size, mime_type }),
             _ => None,
@@ -57,11 +90,11 @@ impl EvidenceFile {
     pub fn from_content(name: &str, bytes: &[u8]) -> Result<Self, EvidenceError> {
         let invalid =
             |param, message: &str| EvidenceError::InvalidFile { param, message: message.to_owned() };
-        let name = FileName::parse(name).ok_or_else(|| invalid("file_name", NAME_RULE))?;
-        let size = allowed_size(bytes.len()).ok_or_else(|| invalid("file_size", &size_rule()))?;
+        let name = FileName::parse(name).ok_or_else(|| invalid(NAME.name, NAME_RULE))?;
+        let size = allowed_size(bytes.len()).ok_or_else(|| invalid(SIZE.name, &SIZE.kind.rule()))?;
         let mime_type = MimeType::all()
             .find(|mime_type| mime_type.matches_leading_bytes(bytes))
-            .ok_or_else(|| invalid("mime_type", "must be PNG, JPEG, WebP, GIF or PDF"))?;
+            .ok_or_else(|| invalid(MIME_TYPE.name, "must be PNG, JPEG, WebP, GIF or PDF"))?;
         Ok(Self { name, size, mime_type })
     }
 }
@@ -69,32 +102,6 @@ impl EvidenceFile {
 /// Converts a size in bytes. `None` when it is not from 1 to [`MAX_BYTES`].
 fn allowed_size(bytes: impl TryInto<u32>) -> Option<u32> {
     bytes.try_into().ok().filter(|bytes| (1..=MAX_BYTES).contains(bytes))
-}
-
-fn size_rule() -> String {
-    format!("must be an integer from 1 to {MAX_BYTES} (bytes)")
-}
-
-fn name(fields: &mut Fields, root: &Object<'_>) -> Option<FileName> {
-    if root.get("file_name").is_none() {
-        fields.reject("file_name", format!("is required: 1 to {MAX_NAME_CHARS} characters"));
-    }
-    let name = FileName::parse(fields.text(root, "file_name", 1, MAX_NAME_CHARS)?);
-    if name.is_none() {
-        fields.reject("file_name", NAME_RULE);
-    }
-    name
-}
-
-fn size(fields: &mut Fields, root: &Object<'_>) -> Option<u32> {
-    if root.get("file_size").is_none() {
-        fields.reject("file_size", format!("is required: an integer from 1 to {MAX_BYTES} (bytes)"));
-    }
-    let size = allowed_size(fields.integer(root, "file_size")?);
-    if size.is_none() {
-        fields.reject("file_size", size_rule());
-    }
-    size
 }
 
 /// A file name of 1 to 255 characters, in any script. It contains no path separator, no control characters

@@ -14,7 +14,7 @@ mod view;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-pub use file::{EvidenceFile, FileName, MAX_BYTES, MimeType};
+pub use file::{EVIDENCE_BODY, EvidenceFile, FileName, MAX_BYTES, MimeType};
 pub use files::EvidenceFiles;
 pub use repository::{CaseEvidence, EvidenceRow};
 pub use view::{EvidenceListView, EvidenceView, UploadView};

@@ -1,9 +1,8 @@
 //! The list of deliveries, one delivery, and their statistics (contract: `GET /v1/webhooks/deliveries`,
 //! `GET /v1/webhooks/stats`). Parses the query and applies defaults; `super::reader` reads the database.
 
-use domain::ids::{DeliveryId, Scope};
+use domain::ids::{DeliveryId, EndpointId, Scope};
 use domain::time::Timestamp;
-use domain::vocabulary::Vocabulary;
 use domain::webhook::event_type::EventType;
 
 use super::super::WebhookError;
@@ -11,27 +10,61 @@ use super::counts::{self, Criteria};
 use super::page::{Selection, Window};
 use super::reader::DeliveryPage;
 use super::{Deliveries, Delivery, DeliveryStatus};
+use crate::http::field::{
+    CREATED_AFTER, CREATED_BEFORE, Count, Definitions, Field, LIMIT, Parsed, Presence, Word,
+};
 use crate::http::{Fields, Problem, Query};
 use crate::store::{PageError, StoreError};
 use crate::webhook::delivery::DeliveryStats;
 
-/// Deliveries on a page: the default, and the most (contract: Limits).
-const DEFAULT_LIMIT: u32 = 25;
-const MAX_LIMIT: u32 = 100;
+const STATUS: Field<Word<DeliveryStatus>> = Field {
+    name: "status",
+    kind: Word::ALL,
+    presence: Presence::Optional,
+    text: "Only deliveries with this status.",
+    example: "\"FAILED\"",
+};
 
-/// The largest `offset`. It is bounded because a request may have to read every row before its page.
-const MAX_OFFSET: u32 = 5_000;
+const EVENT_TYPE: Field<Word<EventType>> = Field {
+    name: "eventType",
+    kind: Word { words: || EventType::ALL.to_vec() },
+    presence: Presence::Optional,
+    text: "Only deliveries of events of this type.",
+    example: "\"charge.paid\"",
+};
 
-const PARAMETERS: [&str; 8] = [
-    "status",
-    "eventType",
-    "endpointId",
-    "limit",
-    "offset",
-    "starting_after",
-    "created_after",
-    "created_before",
-];
+const ENDPOINT_ID: Field<Parsed<EndpointId>> = Field {
+    name: "endpointId",
+    kind: Parsed::id(29, "^wh_[0-9a-z]{26}$", "must be an endpoint id (wh_…)"),
+    presence: Presence::Optional,
+    text: "Only deliveries to this webhook endpoint.",
+    example: "\"wh_01kb5cpq4t0000000000000000\"",
+};
+
+/// The maximum is bounded because a request may have to read every row before its page.
+const OFFSET: Field<Count> = Field {
+    name: "offset",
+    kind: Count {
+        min: 0,
+        max: 5_000,
+        hint: "; to read further, send `starting_after` with the id of the last delivery you have",
+    },
+    presence: Presence::DefaultsTo("0"),
+    text: "The number of deliveries before the page. It can't be combined with `starting_after`.",
+    example: "25",
+};
+
+const STARTING_AFTER: Field<Parsed<DeliveryId>> = Field {
+    name: "starting_after",
+    kind: Parsed::id(29, "^wd_[0-9a-z]{26}$", "must be a delivery id (wd_…)"),
+    presence: Presence::Optional,
+    text: "The cursor: the id of the last delivery of the previous page. It can't be combined with `offset`.",
+    example: "\"wd_01kb5cpq4t0000000000000000\"",
+};
+
+/// The query string of `GET /v1/webhooks/deliveries`.
+pub const DELIVERIES_QUERY: Definitions =
+    &[&STATUS, &EVENT_TYPE, &ENDPOINT_ID, &CREATED_AFTER, &CREATED_BEFORE, &LIMIT, &OFFSET, &STARTING_AFTER];
 
 /// The query of a request for the list.
 ///
@@ -52,35 +85,24 @@ impl DeliveryFilter {
     /// Parses a query string. The error lists every failing parameter.
     pub fn parse(query: &Query) -> Result<Self, Problem> {
         let mut fields = Fields::new();
-        query.allow_only(&mut fields, &PARAMETERS);
-        let endpoint = query
-            .parsed(&mut fields, "endpointId", "must be an endpoint id (wh_…)", |text| text.parse().ok());
-        let starting_after =
-            query.parsed(&mut fields, "starting_after", "must be a delivery id (wd_…)", |text| {
-                text.parse().ok()
-            });
-        if query.get("starting_after").is_some() && query.get("offset").is_some() {
-            fields.reject("starting_after", "can't be combined with `offset`; send one of them");
+        query.allow_only(&mut fields, DELIVERIES_QUERY);
+        let endpoint = query.read(&mut fields, &ENDPOINT_ID);
+        let starting_after = query.read(&mut fields, &STARTING_AFTER);
+        if query.has(&STARTING_AFTER) && query.has(&OFFSET) {
+            fields.reject(STARTING_AFTER.name, "can't be combined with `offset`; send one of them");
         }
-        let too_far = format!(
-            "must be an integer from 0 to {MAX_OFFSET}; to read further, send `starting_after` with the id of the last delivery you have"
-        );
-        let offset = query.parsed(&mut fields, "offset", &too_far, |text| {
-            let digits = text.bytes().all(|byte| byte.is_ascii_digit());
-            text.parse::<u32>().ok().filter(|offset| digits && *offset <= MAX_OFFSET)
-        });
+        let offset = query.count(&mut fields, &OFFSET);
         let filter = Self {
             criteria: Criteria {
-                status: query.one_of(&mut fields, "status", &DeliveryStatus::vocabulary()),
-                event_type: query.one_of(&mut fields, "eventType", EventType::ALL),
+                status: query.read(&mut fields, &STATUS),
+                event_type: query.read(&mut fields, &EVENT_TYPE),
                 endpoint,
             },
-            created_after: query.not_before(&mut fields, "created_after"),
-            created_before: query.not_after(&mut fields, "created_before"),
+            created_after: query.read(&mut fields, &CREATED_AFTER),
+            created_before: query.read(&mut fields, &CREATED_BEFORE),
             starting_after,
-            limit: usize::try_from(query.integer(&mut fields, "limit", 1, MAX_LIMIT, DEFAULT_LIMIT))
-                .unwrap_or_default(),
-            offset: usize::try_from(offset.unwrap_or_default()).unwrap_or_default(),
+            limit: query.count(&mut fields, &LIMIT),
+            offset,
         };
         fields.finish(Some(filter))
     }

@@ -60,7 +60,7 @@ pub use abandonment::{Abandonment, Cause};
 pub use attempt::{AttemptOutcome, Claim, DeliveryContext, Recipient};
 pub(super) use counts::first_shown;
 pub use counts::scope_of as counted_scope;
-pub use list::DeliveryFilter;
+pub use list::{DELIVERIES_QUERY, DeliveryFilter};
 pub use reader::DeliveryPage;
 pub use view::{DeliveryListView, DeliveryStats, DeliveryView};
 

@@ -1,0 +1,180 @@
+//! Describes the fields of requests as data: name, values, bounds, vocabulary and text. The validation
+//! (`super::intake`) and the description of the API read the same [`Field`], so they can't differ.
+//!
+//! Each route has a list of its fields beside its parser ([`Definitions`]). The parser reads only fields of
+//! that list: a field of a body that is not in the list counts as absent, and a query parameter that is not in
+//! the list is refused.
+
+mod kinds;
+#[cfg(test)]
+mod tests;
+
+pub use kinds::{
+    AtMost, Boolean, CHARGE_ID, CPF_OR_CNPJ, CURRENCY_CODE, Count, Dictionary, DistinctWords, EMAIL,
+    Failures, HeaderText, Integer, JsonKind, Kind, MinorAmount, Nested, Only, Parsed, QueryKind, Refined,
+    Text, TimeBound, Url, Word, Words, bank_id, instant,
+};
+
+use serde_json::Value;
+
+/// A field of a body, a query parameter or a header. `K` is its kind, which reads the value.
+#[derive(Clone, Copy, Debug)]
+pub struct Field<K> {
+    /// The name on the wire.
+    pub name: &'static str,
+    /// The values that the field accepts.
+    pub kind: K,
+    /// What a request without the field means.
+    pub presence: Presence,
+    /// One or two sentences for the API reference: the meaning, the unit, and rules that depend on other
+    /// fields.
+    pub text: &'static str,
+    /// A valid value, as JSON.
+    pub example: &'static str,
+}
+
+/// What a request without a field means.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Presence {
+    /// The request is refused.
+    Required,
+    /// The field has no value.
+    Optional,
+    /// The field has this value, given as JSON.
+    DefaultsTo(&'static str),
+}
+
+/// A field of any kind, in the list of a route.
+pub trait Defined: Sync {
+    /// Returns the name on the wire.
+    fn name(&self) -> &'static str;
+
+    /// Returns the field as plain data, for the description of the API.
+    fn definition(&self) -> Definition;
+}
+
+/// The fields of a body, of a query string or of the headers of a route, in the order of the reference.
+pub type Definitions = &'static [&'static dyn Defined];
+
+/// A field as plain data.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Definition {
+    /// The name on the wire.
+    pub name: &'static str,
+    /// Whether a request without the field is refused.
+    pub required: bool,
+    /// One or two sentences for the API reference.
+    pub text: &'static str,
+    /// The values that the field accepts.
+    pub values: Values,
+    /// The value that an absent field has.
+    pub default: Option<Value>,
+    /// A valid value.
+    pub example: Value,
+}
+
+/// The values that a field accepts. They may include some that the parser refuses, but all accepted ones.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Values {
+    /// A string.
+    Text {
+        /// The smallest length in characters.
+        min: usize,
+        /// The largest length in characters.
+        max: usize,
+        /// A regular expression (ECMA-262) that every accepted value matches.
+        pattern: Option<&'static str>,
+        /// A format of JSON Schema that every accepted value has.
+        format: Option<&'static str>,
+    },
+    /// An integer.
+    Integer {
+        /// The smallest value.
+        min: i64,
+        /// The largest value. `None`: larger values are capped, as the field's text says.
+        max: Option<i64>,
+    },
+    /// `true` or `false`.
+    Boolean,
+    /// One of these strings.
+    Words(Vec<&'static str>),
+    /// An array.
+    List {
+        /// The elements.
+        of: Box<Values>,
+        /// The smallest number of elements.
+        min: usize,
+        /// The largest number of elements. `usize::MAX`: only the size of the body bounds it.
+        max: usize,
+    },
+    /// An object with these fields.
+    Object(Vec<Definition>),
+    /// An object with any fields.
+    Dictionary {
+        /// The largest number of fields.
+        max_keys: usize,
+    },
+}
+
+impl<K: Kind + Sync> Defined for Field<K> {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn definition(&self) -> Definition {
+        let json = |text: &str| serde_json::from_str(text).unwrap_or_default();
+        Definition {
+            name: self.name,
+            required: self.presence == Presence::Required,
+            text: self.text,
+            values: self.kind.values(),
+            default: match self.presence {
+                Presence::DefaultsTo(text) => Some(json(text)),
+                Presence::Required | Presence::Optional => None,
+            },
+            example: json(self.example),
+        }
+    }
+}
+
+/// Returns the definitions of a list.
+pub fn definitions(list: Definitions) -> Vec<Definition> {
+    list.iter().map(|field| field.definition()).collect()
+}
+
+/// The header `Idempotency-Key` of the charge routes. In the bodies of payments and refunds, `idempotencyKey` has
+/// the same purpose.
+pub const IDEMPOTENCY_KEY: Field<HeaderText> = Field {
+    name: "Idempotency-Key",
+    kind: HeaderText { min: 8, max: 128 },
+    presence: Presence::Required,
+    text: "A key that is unique to this request. A request with the same key and the same body returns the existing charge and creates no other.",
+    example: "\"order-1001-attempt-1\"",
+};
+
+/// `limit` of a list.
+pub const LIMIT: Field<Count> = Field {
+    name: "limit",
+    kind: Count { min: 1, max: 100, hint: "" },
+    presence: Presence::DefaultsTo("25"),
+    text: "The largest number of objects on a page.",
+    example: "25",
+};
+
+/// `created_after` of a list with inclusive bounds.
+pub const CREATED_AFTER: Field<TimeBound> = Field {
+    name: "created_after",
+    kind: TimeBound::NotBefore,
+    presence: Presence::Optional,
+    text: "Only objects created at this time or later. A date without a time means the first millisecond of that day in São Paulo.",
+    example: "\"2026-11-01\"",
+};
+
+/// `created_before` of a list with inclusive bounds.
+pub const CREATED_BEFORE: Field<TimeBound> = Field {
+    name: "created_before",
+    kind: TimeBound::NotAfter,
+    presence: Presence::Optional,
+    text: "Only objects created at this time or earlier. A date without a time means the last millisecond of that day in São Paulo.",
+    example: "\"2026-11-30\"",
+};

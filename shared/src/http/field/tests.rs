@@ -1,0 +1,206 @@
+//! Checks the fields of every route in this crate, and that the parsers accept their examples and defaults.
+
+use std::collections::BTreeSet;
+
+use domain::url_policy::AddressPolicy;
+use serde_json::{Map, json};
+
+use super::*;
+use crate::api_key::request::{API_KEY_BODY, NewApiKey, ROTATE_API_KEY_BODY, new_label};
+use crate::auth::dashboard::log_in::{Credentials, LOG_IN_BODY};
+use crate::charge::payment::request::{NewPayment, PAYMENT_BODY};
+use crate::charge::request::{CHARGE_BODY, CHARGE_HEADERS, ChargeRoute, NewCharge, PIX_CHARGE_BODY};
+use crate::charge::{CHARGES_QUERY, ChargeFilter};
+use crate::http::json::testing::object;
+use crate::http::{Fields, JsonObject, Object, Problem, Query};
+use crate::med::evidence::{EVIDENCE_BODY, EvidenceFile};
+use crate::med::request::{
+    APPEAL_BODY, NOTICE_BODY, SANDBOX_CASE_BODY, appeal_reason, case_notification, notice_content,
+};
+use crate::med::{CASES_QUERY, CaseFilter};
+use crate::refund::{NewRefund, REFUND_BODY};
+use crate::rollup::view::{METRICS_QUERY, STATS_QUERY, StatsQuery};
+use crate::services::{PAYMENTS_QUERY, PaymentFilter};
+use crate::wallet::statement::{
+    BALANCE_QUERY, CSV_STATEMENT_QUERY, STATEMENT_QUERY, StatementFilter, StatementFormat, balance_currency,
+};
+use crate::webhook::delivery::{DELIVERIES_QUERY, DeliveryFilter};
+use crate::webhook::endpoint::{
+    ENDPOINT_BODY, ENDPOINT_CHANGE_BODY, EndpointChange, NewEndpoint, ROTATE_SECRET_BODY, check_rotation,
+};
+use crate::webhook::log::{EVENTS_QUERY, EventFilter};
+
+type Parser<T> = fn(&T) -> Result<(), Problem>;
+
+fn charge(body: &JsonObject, route: ChargeRoute) -> Result<(), Problem> {
+    let mut fields = Fields::new();
+    let charge = NewCharge::from_body(&mut fields, body, route);
+    fields.finish(charge).map(drop)
+}
+
+/// The bodies with their parsers.
+const BODIES: [(Definitions, Parser<JsonObject>); 14] = [
+    (CHARGE_BODY, |body| charge(body, ChargeRoute::Charges)),
+    (PIX_CHARGE_BODY, |body| charge(body, ChargeRoute::PixCharges)),
+    (PAYMENT_BODY, |body| NewPayment::parse(body, &AddressPolicy::PublicOnly).map(drop)),
+    (REFUND_BODY, |body| NewRefund::parse(body).map(drop)),
+    (APPEAL_BODY, |body| appeal_reason(body).map(drop)),
+    (EVIDENCE_BODY, |body| EvidenceFile::parse(body).map(drop)),
+    (SANDBOX_CASE_BODY, |body| case_notification(body).map(drop)),
+    (NOTICE_BODY, |body| notice_content(body, "2026-11-21T10:00:00.000Z".parse().unwrap()).map(drop)),
+    (ENDPOINT_BODY, |body| NewEndpoint::parse(body, &AddressPolicy::PublicOnly).map(drop)),
+    (ENDPOINT_CHANGE_BODY, |body| EndpointChange::parse(body, &AddressPolicy::PublicOnly).map(drop)),
+    (ROTATE_SECRET_BODY, |body| {
+        check_rotation(body, ROTATE_SECRET_BODY[0].definition().example.as_str().unwrap().parse().unwrap())
+    }),
+    (API_KEY_BODY, |body| NewApiKey::parse(body).map(drop)),
+    (ROTATE_API_KEY_BODY, |body| new_label(body).map(drop)),
+    (LOG_IN_BODY, |body| Credentials::parse(body).map(drop)),
+];
+
+/// The query strings with their parsers.
+const QUERIES: [(Definitions, Parser<Query>); 10] = [
+    (CHARGES_QUERY, |query| ChargeFilter::parse(query).map(drop)),
+    (PAYMENTS_QUERY, |query| PaymentFilter::parse(query).map(drop)),
+    (STATS_QUERY, |query| StatsQuery::parse_stats(query).map(drop)),
+    (METRICS_QUERY, |query| StatsQuery::parse_metrics(query).map(drop)),
+    (BALANCE_QUERY, |query| balance_currency(query).map(drop)),
+    (STATEMENT_QUERY, |query| StatementFilter::parse(query, StatementFormat::Json).map(drop)),
+    (CSV_STATEMENT_QUERY, |query| StatementFilter::parse(query, StatementFormat::Csv).map(drop)),
+    (CASES_QUERY, |query| CaseFilter::parse(query).map(drop)),
+    (DELIVERIES_QUERY, |query| DeliveryFilter::parse(query).map(drop)),
+    (EVENTS_QUERY, |query| EventFilter::parse(query).map(drop)),
+];
+
+/// Returns an object with the value that `value` takes of each field.
+fn object_of(list: &[Definition], value: fn(&Definition) -> Option<Value>) -> Value {
+    let fields = list.iter().filter_map(|field| Some((field.name.to_owned(), value(field)?)));
+    Value::Object(fields.collect::<Map<_, _>>())
+}
+
+/// The example of a field; for an object, the examples of its fields.
+fn deep_example(field: &Definition) -> Value {
+    match &field.values {
+        Values::Object(fields) => object_of(fields, |field| Some(deep_example(field))),
+        _ => field.example.clone(),
+    }
+}
+
+#[test]
+fn a_body_of_examples_is_accepted() {
+    for (list, parse) in BODIES {
+        let list = definitions(list);
+        for body in [
+            object_of(&list, |field| Some(field.example.clone())),
+            object_of(&list, |field| Some(deep_example(field))),
+        ] {
+            parse(&object(&body)).unwrap_or_else(|problem| panic!("{body}: {problem:?}"));
+        }
+    }
+}
+
+#[test]
+fn a_body_of_defaults_and_required_fields_is_accepted() {
+    for (list, parse) in BODIES {
+        let value = |field: &Definition| {
+            field.default.clone().or_else(|| field.required.then(|| field.example.clone()))
+        };
+        let body = object_of(&definitions(list), value);
+        parse(&object(&body)).unwrap_or_else(|problem| panic!("{body}: {problem:?}"));
+    }
+}
+
+#[test]
+fn each_required_field_and_no_other_is_required() {
+    for (list, parse) in BODIES {
+        let required: Vec<&str> =
+            definitions(list).iter().filter(|field| field.required).map(|field| field.name).collect();
+        match parse(&JsonObject::new()) {
+            Ok(()) => assert_eq!(required, [""; 0]),
+            Err(Problem::Invalid(details) | Problem::InvalidAmount(details)) => {
+                let rejected: BTreeSet<&str> = details.iter().map(|detail| detail.param.as_str()).collect();
+                assert_eq!(rejected, required.into_iter().collect());
+            }
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn each_example_and_each_default_of_a_query_parameter_is_accepted() {
+    for (list, parse) in QUERIES {
+        for field in definitions(list) {
+            for value in [Some(field.example), field.default].into_iter().flatten() {
+                let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                let query = Query::parse(Some(&format!("{}={text}", field.name)));
+                parse(&query).unwrap_or_else(|problem| panic!("{query:?}: {problem:?}"));
+            }
+            assert!(!field.required, "{}", field.name);
+        }
+        parse(&Query::parse(None)).unwrap();
+        parse(&Query::parse(Some("another=1"))).unwrap_err();
+    }
+}
+
+#[test]
+fn the_example_of_a_header_is_accepted() {
+    let [field] = CHARGE_HEADERS else { panic!("a test for each header is needed") };
+    let example = field.definition().example;
+    assert_eq!(
+        IDEMPOTENCY_KEY.kind.read(example.as_str().unwrap().as_bytes()),
+        Ok(example.as_str().unwrap())
+    );
+}
+
+fn check_values(name: &str, values: &Values) {
+    match values {
+        Values::Text { min, max, pattern, .. } => {
+            assert!(min <= max, "{name}");
+            assert!(pattern.is_none_or(|pattern| !pattern.is_empty()), "{name}");
+        }
+        Values::Integer { min, max } => assert!(max.is_none_or(|max| *min <= max), "{name}"),
+        Values::Boolean => {}
+        Values::Words(words) => {
+            assert!(!words.is_empty(), "{name}");
+            assert_eq!(words.iter().collect::<BTreeSet<_>>().len(), words.len(), "{name}");
+        }
+        Values::List { of, min, max } => {
+            assert!(min <= max, "{name}");
+            check_values(name, of);
+        }
+        Values::Object(fields) => check(fields),
+        Values::Dictionary { max_keys } => assert!(*max_keys > 0, "{name}"),
+    }
+}
+
+fn check(list: &[Definition]) {
+    let names: BTreeSet<&str> = list.iter().map(|field| field.name).collect();
+    assert_eq!(names.len(), list.len(), "{names:?}");
+    for field in list {
+        let name = field.name;
+        assert!(!name.is_empty());
+        assert!(field.text.ends_with('.') && field.text.len() > 10, "{name}: {}", field.text);
+        assert!(!field.example.is_null(), "{name}");
+        assert!(field.default.as_ref().is_none_or(|default| !default.is_null()), "{name}");
+        check_values(name, &field.values);
+    }
+}
+
+#[test]
+fn definitions_are_complete_and_names_are_unique() {
+    let lists = BODIES.iter().map(|(list, _)| *list).chain(QUERIES.iter().map(|(list, _)| *list));
+    for list in lists.chain([CHARGE_HEADERS]) {
+        check(&definitions(list));
+    }
+}
+
+#[test]
+fn a_field_that_is_not_in_the_list_counts_as_absent() {
+    let body = object(&json!({"label": "shop"}));
+    let mut fields = Fields::new();
+    let label: Field<Text> =
+        Field { name: "label", kind: Text::of(0, 9), presence: Presence::Optional, text: "", example: "" };
+    assert_eq!(fields.read(&Object::root(&body, API_KEY_BODY), &label), Some("shop".to_owned()));
+    assert_eq!(fields.read(&Object::root(&body, LOG_IN_BODY), &label), None);
+    assert!(!Object::root(&body, LOG_IN_BODY).has(&label));
+}
