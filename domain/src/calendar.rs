@@ -10,7 +10,7 @@ use bdays::HolidayCalendar as _;
 use bdays::calendars::brazil::BRSettlement;
 use chrono::{Days, NaiveDate};
 
-use crate::text::serde_as_text;
+use crate::text::{serde_as_text, text_schema};
 use crate::time::{SAO_PAULO_BEHIND_SECONDS, SECONDS_A_DAY, Timestamp};
 
 const SECONDS_AN_HOUR: i64 = 60 * 60;
@@ -110,6 +110,7 @@ impl FromStr for Day {
 }
 
 serde_as_text!(Day);
+text_schema!(Day, "A calendar day in São Paulo.", { "format": "date", "pattern": r"^\d{4}-\d{2}-\d{2}$" });
 
 /// Serialises an `Option<Day>` as [`Day::number`], for `#[serde(with = "…")]`.
 pub mod number_option {

@@ -4,12 +4,14 @@
 //! - [`MinorUnits`] is a term of a ledger sum: signed, with checked arithmetic.
 //! - [`Money`] is an amount with its currency, for values that are not in a row with a currency field.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::text::serde_as_text;
+use crate::text::{serde_as_text, text_schema};
 
 /// Codes of the currencies in use: ISO 4217 list one as of January 2026, when Bulgaria adopted the euro, then
 /// tokens.
@@ -113,6 +115,9 @@ impl FromStr for Currency {
 }
 
 serde_as_text!(Currency);
+text_schema!(Currency, "A currency code: ISO 4217, or a token such as `USDT`.", {
+    "pattern": "^[A-Z]{3,8}$",
+});
 
 /// The code is not 3 to 8 upper-case letters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -181,6 +186,26 @@ impl<'de> Deserialize<'de> for Amount {
     }
 }
 
+impl JsonSchema for Amount {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Amount".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "integer",
+            "format": "int64",
+            "description": "An amount in the currency's smallest unit.",
+            "minimum": Self::MIN.0,
+            "maximum": Self::MAX.0,
+        })
+    }
+}
+
 /// Why a number is not an [`Amount`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AmountError {
@@ -194,8 +219,9 @@ pub enum AmountError {
 
 /// A signed number of a currency's smallest units. The currency is a separate field of the row. An integer on
 /// the wire.
-#[derive(Clone, Copy, Default, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+#[derive(Clone, Copy, Default, Deserialize, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(transparent)]
+#[schemars(inline, description = "A number of the currency's smallest units. It may be negative.")]
 pub struct MinorUnits(i64);
 
 impl MinorUnits {

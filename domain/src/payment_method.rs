@@ -1,9 +1,13 @@
 //! Payment methods and their limits (contract: Payments).
 
-use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize, Serializer};
 use strum::{IntoStaticStr, VariantArray};
 
 use crate::money::{Amount, Currency};
+use crate::vocabulary::Vocabulary;
 
 /// A payment method of a charge.
 #[derive(
@@ -14,6 +18,7 @@ use crate::money::{Amount, Currency};
     Eq,
     Hash,
     IntoStaticStr,
+    JsonSchema,
     Ord,
     PartialEq,
     PartialOrd,
@@ -22,6 +27,7 @@ use crate::money::{Amount, Currency};
 )]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "SCREAMING_SNAKE_CASE")]
+#[schemars(rename = "PaymentMethod", description = "A payment method of a charge.")]
 pub enum PaymentMethod {
     /// Pix, by a dynamic BR Code.
     Pix,
@@ -126,10 +132,34 @@ impl PaymentMethod {
     }
 }
 
+/// A payment method as payments, statistics and legacy events name it: in upper case.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct UpperCaseMethod(pub PaymentMethod);
+
+impl Serialize for UpperCaseMethod {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.0.as_str())
+    }
+}
+
+impl JsonSchema for UpperCaseMethod {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "UpperCaseMethod".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let names: Vec<&str> = PaymentMethod::all().map(PaymentMethod::as_str).collect();
+        json_schema!({ "type": "string", "description": "A payment method.", "enum": names })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::vocabulary::Vocabulary;
 
     #[test]
     fn parsing_reverses_the_name_of_a_method() {

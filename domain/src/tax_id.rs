@@ -11,6 +11,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::text::text_schema;
+
 const CPF_LEN: usize = 11;
 const CNPJ_LEN: usize = 14;
 
@@ -173,6 +175,10 @@ impl<'de> serde::Deserialize<'de> for TaxId {
     }
 }
 
+text_schema!(TaxId, "A CPF (11 digits) or a CNPJ (14 characters), without punctuation.", {
+    "pattern": "^([0-9]{11}|[0-9A-Z]{12}[0-9]{2})$",
+});
+
 /// A tax id of any country, as it was sent: a CPF, a CNPJ, or an id whose rules this service does not check
 /// (a NIF, for example). It has 1 to 32 characters, no control characters and no spaces around it. Lists by
 /// customer compare it exactly.
@@ -225,6 +231,8 @@ impl<'de> serde::Deserialize<'de> for Document {
         String::deserialize(deserializer).map(|text| Self(text.into()))
     }
 }
+
+text_schema!(Document, "A tax id of any country, as it was sent.", { "minLength": 1, "maxLength": Self::MAX_CHARS });
 
 /// Why a text is not a tax id. The error does not contain the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -97,6 +97,32 @@ macro_rules! serde_as_text {
 }
 pub use serde_as_text;
 
+/// Implements `JsonSchema` for a type that is a string on the wire: a description, and the keywords that
+/// restrict the string. The schema is inlined, so that each field shows its format.
+#[macro_export]
+macro_rules! text_schema {
+    ($type:ty, $description:expr, { $($keyword:literal: $value:expr),* $(,)? }) => {
+        impl schemars::JsonSchema for $type {
+            fn inline_schema() -> bool {
+                true
+            }
+
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($type).into()
+            }
+
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                schemars::json_schema!({
+                    "type": "string",
+                    "description": $description,
+                    $($keyword: $value),*
+                })
+            }
+        }
+    };
+}
+pub use text_schema;
+
 /// Checks whether a character is a control character other than a line break or a tab.
 pub fn is_control_but_whitespace(character: char) -> bool {
     character.is_control() && !matches!(character, '\n' | '\r' | '\t')

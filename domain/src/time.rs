@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, SecondsFormat, Utc};
 
-use crate::text::serde_as_text;
+use crate::text::{serde_as_text, text_schema};
 
 /// 9999-12-31T23:59:59.999Z, the last millisecond of a year with four digits.
 const MAX_MILLIS: i64 = 253_402_300_799_999;
@@ -162,6 +162,10 @@ impl FromStr for Timestamp {
 }
 
 serde_as_text!(Timestamp);
+text_schema!(Timestamp, "A time in UTC, ISO 8601 with milliseconds.", {
+    "format": "date-time",
+    "pattern": r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$",
+});
 
 /// Why a text or a number is not a [`Timestamp`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

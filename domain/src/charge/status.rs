@@ -1,14 +1,18 @@
 //! The two status vocabularies of a charge, and the mapping between them (contract: Transaction status).
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
 
 use crate::payment_method::PaymentMethod;
 
 /// Status in the transaction vocabulary, which rows store and the payments surface emits.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, IntoStaticStr, PartialEq, Serialize, VariantArray)]
+#[derive(
+    Clone, Copy, Debug, Deserialize, Eq, Hash, IntoStaticStr, JsonSchema, PartialEq, Serialize, VariantArray,
+)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 #[strum(serialize_all = "SCREAMING_SNAKE_CASE")]
+#[schemars(rename = "TransactionStatus", description = "The status of a payment.")]
 pub enum TransactionStatus {
     /// The acquirer has not finalised the charge yet.
     Pending,
@@ -61,9 +65,10 @@ impl TransactionStatus {
 }
 
 /// Status in the public vocabulary, the only one that the charges surface emits.
-#[derive(Clone, Copy, Debug, Eq, IntoStaticStr, PartialEq, Serialize, VariantArray)]
+#[derive(Clone, Copy, Debug, Eq, IntoStaticStr, JsonSchema, PartialEq, Serialize, VariantArray)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
+#[schemars(rename = "ChargeStatus", description = "The status of a charge.")]
 pub enum PublicStatus {
     /// Not paid yet.
     Pending,

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use super::IdError;
 use super::define::{digest, first_80_bits, id_traits};
 use crate::base32;
-use crate::text::serde_as_text;
+use crate::text::{serde_as_text, text_schema};
 
 /// The mode of an API key and of all data created with it. An API key cannot access data of the other mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -46,6 +46,7 @@ impl FromStr for Mode {
 }
 
 serde_as_text!(Mode);
+text_schema!(Mode, "`test`: sandbox, no money moves. `live`: production.", { "enum": ["test", "live"] });
 
 /// The id of a merchant's account: `acc_` and 16 characters of the [`base32`] alphabet. That alphabet
 /// includes the lower-case hex digits, so 16 of them are a valid id too.

@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 use super::IdError;
 use crate::hex;
-use crate::text::serde_as_text;
+use crate::text::{serde_as_text, text_schema};
 
 /// Length of a SHA-256 in hex digits.
 const FINGERPRINT_CHARS: usize = 64;
@@ -74,6 +74,7 @@ impl FromStr for ApiKeyId {
 }
 
 serde_as_text!(ApiKeyId);
+text_schema!(ApiKeyId, "An API key's id: `key_` and 64 hex digits.", { "pattern": "^key_[0-9a-f]{64}$" });
 
 #[cfg(test)]
 mod tests {

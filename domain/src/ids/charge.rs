@@ -3,11 +3,13 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Serialize, Serializer};
 use uuid::Uuid;
 
 use super::define::{digest, first_80_bits, id_traits};
 use super::{IdError, Mode};
 use crate::base32;
+use crate::text::text_schema;
 
 /// The id of a charge: a UUID. The charges surface writes it as `ch_<uuid>`, the payments surface as the bare
 /// UUID.
@@ -85,6 +87,30 @@ impl FromStr for ChargeId {
 }
 
 id_traits!(ChargeId);
+text_schema!(ChargeId, "A charge's id: `ch_` and a UUID.", {
+    "pattern": "^ch_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$",
+});
+
+/// A charge's id as [`ChargeId::raw`] spells it, for responses and events that show it in this form.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct RawChargeId(ChargeId);
+
+impl From<ChargeId> for RawChargeId {
+    fn from(id: ChargeId) -> Self {
+        Self(id)
+    }
+}
+
+impl Serialize for RawChargeId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self.0.0.as_hyphenated())
+    }
+}
+
+text_schema!(RawChargeId, "A payment's id: the UUID of its charge's id, without `ch_`.", {
+    "format": "uuid",
+    "pattern": "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$",
+});
 
 /// Defines the id of an object that belongs to a charge: a prefix, the charge's txid, and 80 bits of hash as
 /// 16 characters. The key of the object's row can be computed from the id.
@@ -145,6 +171,9 @@ macro_rules! part_of_charge_id {
         }
 
         id_traits!($type);
+        text_schema!($type, concat!("An id: `", $prefix, "` and 42 characters."), {
+            "pattern": concat!("^", $prefix, "[0-7][0-9a-hjkmnp-tv-z]{41}$"),
+        });
     };
 }
 

@@ -17,7 +17,7 @@ mod webhook;
 
 pub use account::{AccountId, Mode, Scope, Scoped, UserId};
 pub use api_key::{ApiKeyId, Fingerprint};
-pub use charge::{ChargeId, MedCaseId, RefundId};
+pub use charge::{ChargeId, MedCaseId, RawChargeId, RefundId};
 pub use connection::ConnectionId;
 pub use payment::{AcquirerPaymentId, EndToEndId, ReturnId};
 pub use ulid::{AuditId, EmailId, EvidenceId, PayoutId, PostingId};

@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use super::define::{digest, id_traits};
 use super::{ChargeId, IdError};
+use crate::text::text_schema;
 use crate::time::Timestamp;
 
 /// Defines an id in the form that banks use. It is stored unchanged. Only the alphabet and a maximum length
@@ -43,6 +44,7 @@ macro_rules! bank_id {
         }
 
         id_traits!($type);
+        text_schema!($type, "An id that a bank or acquirer assigned.", { "pattern": "^[0-9A-Za-z]{1,64}$" });
     };
 }
 

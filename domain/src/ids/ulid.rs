@@ -116,6 +116,9 @@ macro_rules! ulid_id {
         }
 
         $crate::ids::define::id_traits!($type);
+        $crate::text::text_schema!($type, concat!("An id: `", $prefix, "` and 26 characters."), {
+            "pattern": concat!("^", $prefix, "[0-7][0-9a-hjkmnp-tv-z]{25}$"),
+        });
     };
 }
 pub(super) use ulid_id;

@@ -15,6 +15,7 @@ mod tests;
 mod notice;
 
 pub use notice::{InfractionStatus, MedNotice, NoticeContent, NoticeStatus, Situation};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
 
@@ -29,9 +30,12 @@ use crate::time::Timestamp;
 use crate::wallet::{Cause, Posting, Subject, rules};
 
 /// The type of a case (contract: MED case, `type`).
-#[derive(Clone, Copy, Debug, Deserialize, Eq, IntoStaticStr, PartialEq, Serialize, VariantArray)]
+#[derive(
+    Clone, Copy, Debug, Deserialize, Eq, IntoStaticStr, JsonSchema, PartialEq, Serialize, VariantArray,
+)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
+#[schemars(rename = "MedCaseType", description = "The type of a case.")]
 pub enum CaseKind {
     /// Reversal claim on a Pix.
     Med,
@@ -59,9 +63,12 @@ impl CaseKind {
 }
 
 /// Status of a case (contract: MED case status).
-#[derive(Clone, Copy, Debug, Deserialize, Eq, IntoStaticStr, PartialEq, Serialize, VariantArray)]
+#[derive(
+    Clone, Copy, Debug, Deserialize, Eq, IntoStaticStr, JsonSchema, PartialEq, Serialize, VariantArray,
+)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
+#[schemars(rename = "MedCaseStatus", description = "The status of a case.")]
 pub enum CaseStatus {
     /// The merchant may appeal or accept.
     Open,
@@ -91,8 +98,9 @@ impl CaseStatus {
 }
 
 /// Who has the contested money after the case's end (contract: Meaning of `money_outcome`).
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "MoneyOutcome", description = "Who has the contested money after the end of a case.")]
 pub enum MoneyOutcome {
     /// The money is back in the merchant's balance.
     RefundedToMerchant,

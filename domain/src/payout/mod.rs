@@ -4,6 +4,7 @@
 #[cfg(test)]
 mod testing;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
 
@@ -13,9 +14,12 @@ use crate::row::{Indexes, Key, Row};
 use crate::time::Timestamp;
 
 /// Status of a payout.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, IntoStaticStr, PartialEq, Serialize, VariantArray)]
+#[derive(
+    Clone, Copy, Debug, Deserialize, Eq, IntoStaticStr, JsonSchema, PartialEq, Serialize, VariantArray,
+)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
+#[schemars(rename = "PayoutStatus", description = "The status of a payout.")]
 pub enum PayoutStatus {
     /// The wallet was debited.
     Pending,

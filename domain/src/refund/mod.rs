@@ -6,6 +6,7 @@
 //! queries its status there. So no refund is sent twice, and a refund stays `IN_PROGRESS` until its outcome
 //! is known.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
 
@@ -30,9 +31,12 @@ use crate::wallet::{CaseClawback, Cause, Posting, RefundShare, RefundStrategy, S
 const FIRST_DUE_SECONDS: i64 = 120;
 
 /// Status of a refund (contract: Refund status).
-#[derive(Clone, Copy, Debug, Deserialize, Eq, IntoStaticStr, PartialEq, Serialize, VariantArray)]
+#[derive(
+    Clone, Copy, Debug, Deserialize, Eq, IntoStaticStr, JsonSchema, PartialEq, Serialize, VariantArray,
+)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 #[strum(serialize_all = "SCREAMING_SNAKE_CASE")]
+#[schemars(rename = "RefundStatus", description = "The status of a refund.")]
 pub enum RefundStatus {
     /// The wallet was debited; the acquirer has not been called.
     Pending,

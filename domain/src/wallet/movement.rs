@@ -1,6 +1,7 @@
 //! Inputs of the posting rules for charges: settlements, refund shares, clawbacks by MED cases, and the
 //! status of returns.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
 
@@ -45,9 +46,12 @@ impl Settlement {
 }
 
 /// How a Pix refund is sent (contract: refund, `strategy`).
-#[derive(Clone, Copy, Debug, Deserialize, Eq, IntoStaticStr, PartialEq, Serialize, VariantArray)]
+#[derive(
+    Clone, Copy, Debug, Deserialize, Eq, IntoStaticStr, JsonSchema, PartialEq, Serialize, VariantArray,
+)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
+#[schemars(rename = "RefundStrategy", description = "How a refund of a Pix is sent.")]
 pub enum RefundStrategy {
     /// A return of the original payment, addressed by its end-to-end id.
     Devolution,

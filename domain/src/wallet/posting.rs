@@ -4,6 +4,7 @@
 //! A posting is a list of transfers, each from one account to another. So it balances by construction, and no
 //! posting can create or destroy money.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::LedgerAccount;
@@ -26,31 +27,38 @@ pub struct Transfer {
 }
 
 /// Why money moved; `type` in the statement.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "WalletTransactionType", description = "Why money moved.")]
 pub enum PostingKind {
     /// A payment was credited.
     Settlement,
     /// A payment is held for manual review.
+    #[schemars(skip)]
     ReviewHold,
     /// A payment that was held for review is returned.
+    #[schemars(skip)]
     ReviewReturn,
     /// A payment arrived that cannot be applied to its charge: one posting records it and its return.
     /// *Receipt* is the older word for an incoming payment.
+    #[schemars(skip)]
     UnappliedReceipt,
     /// The acquirer returned a payment to its payer.
+    #[schemars(skip)]
     ReturnCompleted,
     /// A hold period ended: pending money becomes available.
     Release,
     /// A refund was requested.
     Refund,
     /// A refund reached the payer.
+    #[schemars(skip)]
     RefundCompleted,
     /// A refund reached the payer, and the fees that were returned for it exceed the refunded amount. The
     /// merchant is credited with the surplus.
     RefundCredit,
     /// A refund failed; all money and fees that its request debited are credited back (see
     /// [`super::rules::refund_failed`]).
+    #[schemars(description = "A refund failed; all money that its request debited is credited back.")]
     RefundFailed,
     /// A MED case retains money.
     CaseOpened,
@@ -61,6 +69,7 @@ pub enum PostingKind {
     /// A payout was requested.
     Payout,
     /// A payout reached the merchant's bank.
+    #[schemars(skip)]
     PayoutPaid,
     /// A payout failed; the money is back in the wallet.
     PayoutFailed,

@@ -1,6 +1,7 @@
 //! All event types with their name, family and description. Subscriptions, the event catalog and list filters
 //! all use this table.
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 /// The family of an event, which determines its envelope and the form of its signature (contract: Events).
@@ -15,7 +16,8 @@ pub enum Family {
 macro_rules! event_types {
     ($($variant:ident, $name:literal, $family:ident, $description:literal;)+) => {
         /// The type of an event.
-        #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
+        #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, PartialEq, Serialize)]
+        #[schemars(rename = "EventType")]
         pub enum EventType {
             $(#[doc = $description] #[serde(rename = $name)] $variant,)+
         }
@@ -117,12 +119,28 @@ impl EventType {
     }
 }
 
-/// An entry of `GET /v1/webhooks/event-catalog`.
-#[derive(Debug, Serialize)]
+/// The schema of an event type that an endpoint can subscribe to.
+pub fn subscribable_schema(_: &mut SchemaGenerator) -> Schema {
+    let names: Vec<&str> = EventType::subscribable().map(EventType::as_str).collect();
+    json_schema!({ "type": "string", "enum": names })
+}
+
+/// The schema of a list of event types that an endpoint can subscribe to.
+pub fn subscribable_list_schema(generator: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "array", "items": subscribable_schema(generator) })
+}
+
+/// An event type that an endpoint can subscribe to.
+#[derive(Debug, JsonSchema, Serialize)]
 pub struct CatalogEntry {
+    /// The name of the event type.
+    #[schemars(schema_with = "subscribable_schema")]
     event: EventType,
+    /// When the event is sent.
     description: &'static str,
+    /// `true` for the deprecated families `payment.*` and `withdrawal.*`; absent for the others.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "bool", extend("const" = true))]
     legacy: Option<bool>,
 }
 
