@@ -7,9 +7,8 @@ use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use domain::ids::ApiKeyId;
-use serde_json::json;
 use shared::api_key::request::{NewApiKey, new_label};
-use shared::api_key::view::{ApiKeyListView, IssuedView};
+use shared::api_key::view::{ApiKeyListView, IssuedView, RevokedView};
 use shared::http::{IdPath, JsonBody, Problem};
 
 use crate::{KeyManager, LoggedIn};
@@ -44,5 +43,5 @@ pub(crate) async fn revoke(
     IdPath(id): IdPath<ApiKeyId>,
 ) -> Result<Response, Problem> {
     app.api_keys.revoke(&member.account, id.as_ref(), &member.operator(), now).await?;
-    Ok(Json(json!({ "revoked": true })).into_response())
+    Ok(Json(RevokedView { revoked: true }).into_response())
 }

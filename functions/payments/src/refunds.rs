@@ -2,11 +2,10 @@
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};
-use serde_json::json;
 use shared::charge::ChargePath;
 use shared::extract::{CallerOwned, Deferred};
 use shared::http::{JsonBody, Problem};
-use shared::refund::{NewRefund, RefundView};
+use shared::refund::{NewRefund, RefundListView, RefundView};
 
 use crate::Payment;
 
@@ -31,7 +30,5 @@ pub(crate) async fn list(
     ChargePath(id): ChargePath,
 ) -> Result<Response, Problem> {
     let (_, refunds) = own.concurrently_with(async |app| app.refunds.for_charge(id).await).await?;
-    let refunds = refunds?;
-    let views: Vec<RefundView<'_>> = refunds.iter().map(RefundView::new).collect();
-    Ok(Json(json!({ "data": views })).into_response())
+    Ok(Json(RefundListView::new(&refunds?)).into_response())
 }

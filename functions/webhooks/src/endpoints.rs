@@ -7,13 +7,13 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use domain::ids::{EndpointId, ResendId};
 use domain::webhook::signature::EndpointSecret;
-use serde_json::json;
 use shared::extract::Authenticated;
 use shared::http::{IdPath, JsonBody, Problem};
 use shared::random;
 use shared::webhook::delivery::DeliveryView;
 use shared::webhook::endpoint::{
-    EndpointChange, EndpointView, Endpoints, NewEndpoint, SecretView, check_rotation,
+    DeletedView, EndpointChange, EndpointListView, EndpointView, Endpoints, NewEndpoint, OverrideSecretView,
+    SecretView, check_rotation,
 };
 use shared::webhook::secret::SigningSecrets;
 
@@ -31,8 +31,7 @@ pub(crate) async fn register(
 
 pub(crate) async fn list(Authenticated { app, caller, .. }: Authenticated) -> Result<Response, Problem> {
     let endpoints = app.endpoints.list(&caller.scope).await?;
-    let views: Vec<EndpointView<'_>> = endpoints.iter().map(EndpointView::new).collect();
-    Ok(Json(json!({ "data": views })).into_response())
+    Ok(Json(EndpointListView::new(&endpoints)).into_response())
 }
 
 pub(crate) async fn read(
@@ -59,7 +58,7 @@ pub(crate) async fn delete(
     IdPath(id): IdPath<EndpointId>,
 ) -> Result<Response, Problem> {
     secrets.delete(&caller, Endpoints::require_id(id)?, now).await?;
-    Ok(Json(json!({ "deleted": true })).into_response())
+    Ok(Json(DeletedView { deleted: true }).into_response())
 }
 
 pub(crate) async fn rotate_secret(
@@ -72,7 +71,7 @@ pub(crate) async fn rotate_secret(
     check_rotation(&body?.0, id)?;
     let secret = new_secret()?;
     secrets.rotate(&caller, id, &secret, now).await?;
-    Ok(Json(SecretView::of(id, &secret)).into_response())
+    Ok(Json(SecretView::new(id, &secret)).into_response())
 }
 
 pub(crate) async fn test(
@@ -91,7 +90,7 @@ pub(crate) async fn rotate_override_secret(
 ) -> Result<Response, Problem> {
     let secret = new_secret()?;
     secrets.rotate_override(&caller, &secret, now).await?;
-    Ok(Json(SecretView::new(&secret)).into_response())
+    Ok(Json(OverrideSecretView::new(&secret)).into_response())
 }
 
 fn new_secret() -> Result<EndpointSecret, Problem> {

@@ -19,7 +19,7 @@ pub use pix::{PixBank, Removal};
 pub use pix_pages::PixPages;
 pub use queue::{AcquirerMessage, AcquirerQueue};
 use serde_json::{Map, Value};
-pub use view::ProviderStatusView;
+pub use view::{NoticeView, NotificationView, ProviderStatusView};
 
 use domain::account::AccountSettings;
 use domain::acquirer::{AcquirerName, RefundCapabilities};

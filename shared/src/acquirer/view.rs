@@ -1,22 +1,33 @@
-//! The wire format of the status that an acquirer reports.
+//! The wire formats of the status that an acquirer reports, and of the responses to notifications of banks.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use domain::charge::{Charge, TransactionStatus};
+use domain::ids::MedCaseId;
 
 use super::ProviderStatus;
 
-/// The response to `GET /v1/payments/{id}/provider-status`.
-#[derive(Debug, Serialize)]
+/// The status of a payment at its acquirer.
+#[derive(Debug, JsonSchema, Serialize)]
+#[schemars(rename = "ProviderStatus")]
 #[serde(rename_all = "camelCase")]
 pub struct ProviderStatusView {
+    /// The status of the payment in this service.
     local_status: TransactionStatus,
+    /// The acquirer. `null` if the payment never reached one.
+    #[schemars(extend("enum" = ["sandbox", "pix", null]))]
     provider: Option<&'static str>,
+    /// The acquirer's id of the payment. `null` if the payment never reached an acquirer.
     provider_transaction_id: Option<String>,
+    /// The status in the acquirer's own vocabulary. `null` if the payment never reached an acquirer.
     provider_status: Option<String>,
+    /// The acquirer's response, without personal data. Empty if the payment never reached an acquirer.
     raw_response: Map<String, Value>,
+    /// Present if the payment never reached an acquirer.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "&str", extend("const" = "TRANSACTION_HAS_NO_PROVIDER_REFERENCE"))]
     error: Option<&'static str>,
 }
 
@@ -42,4 +53,17 @@ impl ProviderStatusView {
             raw_response: raw,
         }
     }
+}
+
+/// The confirmation that a bank's notification was stored: an empty object.
+#[derive(Debug, JsonSchema, Serialize)]
+#[schemars(rename = "NotificationStored")]
+pub struct NotificationView {}
+
+/// The MED case that a notice changed.
+#[derive(Debug, JsonSchema, Serialize)]
+#[schemars(rename = "ProcessedMedNotice")]
+pub struct NoticeView {
+    /// The case's id.
+    pub case: MedCaseId,
 }

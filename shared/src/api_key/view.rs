@@ -1,5 +1,6 @@
 //! The wire format of API keys (contract: API key).
 
+use schemars::JsonSchema;
 use secrecy::ExposeSecret;
 use serde::Serialize;
 
@@ -8,16 +9,26 @@ use domain::time::Timestamp;
 
 use super::{IssuedApiKey, ListedKey};
 
-/// A key in the response to its issue or rotation. Only these responses contain the key in cleartext.
-#[derive(Serialize)]
+/// A new API key. Only this response contains the key in cleartext.
+#[derive(JsonSchema, Serialize)]
+#[schemars(rename = "IssuedApiKey")]
 #[serde(rename_all = "camelCase")]
 pub struct IssuedView<'a> {
+    /// The key's id.
     id: ApiKeyId,
+    /// The key, shown once.
+    #[schemars(regex(pattern = "^ak_(test|live)_[0-9A-Za-z_-]{32}$"))]
     api_key: &'a str,
+    /// The SHA-256 of the key in hex.
+    #[schemars(regex(pattern = "^[0-9a-f]{64}$"))]
     fingerprint: &'a str,
+    /// The first characters of the key, for display.
     prefix: &'a str,
+    /// The label of the key. It may be empty.
     label: &'a str,
+    /// When the key was issued.
     created_at: Timestamp,
+    /// The mode of the key: `test` for the sandbox, `live` for production.
     mode: Mode,
 }
 
@@ -37,14 +48,20 @@ impl<'a> IssuedView<'a> {
     }
 }
 
-/// A key in a list.
-#[derive(Debug, Serialize)]
+/// An API key of the account, without its cleartext.
+#[derive(Debug, JsonSchema, Serialize)]
+#[schemars(rename = "ApiKey")]
 #[serde(rename_all = "camelCase")]
 pub struct ListedKeyView<'a> {
+    /// The key's id.
     id: ApiKeyId,
+    /// The first characters of the key, for display.
     prefix: &'a str,
+    /// The label of the key. It may be empty.
     label: &'a str,
+    /// When the key was issued.
     created_at: Timestamp,
+    /// The mode of the key: `test` for the sandbox, `live` for production.
     mode: Mode,
 }
 
@@ -61,16 +78,21 @@ impl<'a> ListedKeyView<'a> {
     }
 }
 
-/// The response to `GET /v1/api-keys`.
-#[derive(Debug, Serialize)]
+/// The API keys of the account.
+#[derive(Debug, JsonSchema, Serialize)]
+#[schemars(rename = "ApiKeyList")]
 pub struct ApiKeyListView<'a> {
+    /// The keys.
     data: Vec<ListedKeyView<'a>>,
+    /// The permissions of the caller.
     access: Access,
 }
 
-/// The permissions of the caller (contract: API keys, rule 4).
-#[derive(Debug, Serialize)]
+/// The permissions of the logged-in user.
+#[derive(Debug, JsonSchema, Serialize)]
+#[schemars(rename = "ApiKeyAccess")]
 struct Access {
+    /// Whether the user may issue, rotate and revoke keys: `true` for an OWNER or ADMIN.
     #[serde(rename = "canManage")]
     can_manage: bool,
 }
@@ -81,4 +103,13 @@ impl<'a> ApiKeyListView<'a> {
     pub fn new(keys: &'a [ListedKey], can_manage: bool) -> Self {
         Self { data: keys.iter().map(ListedKeyView::new).collect(), access: Access { can_manage } }
     }
+}
+
+/// The confirmation that an API key was revoked.
+#[derive(Debug, JsonSchema, Serialize)]
+#[schemars(rename = "RevokedApiKey")]
+pub struct RevokedView {
+    /// Always `true`.
+    #[schemars(extend("const" = true))]
+    pub revoked: bool,
 }

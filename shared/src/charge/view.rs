@@ -1,11 +1,12 @@
 //! The wire format of a charge (contract: Charge). A response contains only the fields named in this module.
 
 use artefacts::qr;
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use domain::charge::{Charge, Failure, PublicStatus};
-use domain::ids::AcquirerPaymentId;
+use domain::ids::{AcquirerPaymentId, ChargeId};
 use domain::money::{Amount, Currency};
 use domain::payment_method::PaymentMethod;
 use domain::tax_id::{Document, TaxId};
@@ -23,46 +24,83 @@ pub enum QrImage {
     ByUrl,
 }
 
-/// A charge on the wire (contract: Charge).
-#[derive(Debug, Serialize)]
+/// A request for money that a payer can pay once. Payments are the same objects in another format.
+#[derive(Debug, JsonSchema, Serialize)]
+#[schemars(rename = "Charge")]
 pub struct ChargeView<'a> {
-    id: String,
+    /// The charge's id. The routes of payments take it too.
+    id: ChargeId,
+    /// Always `charge`.
+    #[schemars(extend("const" = "charge"))]
     object: &'static str,
+    /// The amount in the currency's smallest unit, such as centavos.
     amount: Amount,
+    /// The currency of the amount.
     currency: Currency,
+    /// The status of the charge.
     status: PublicStatus,
+    /// The method that the charge was paid with, or else the first of its methods. Always `pix` for a charge
+    /// that `POST /v1/charges` created.
     payment_method: PaymentMethod,
+    /// The customer, as sent on create.
     customer: CustomerView<'a>,
+    /// The Pix code. `null` if the charge cannot be paid by Pix, or if the acquirer has not issued the code.
     pix: Option<PixView<'a>>,
+    /// The URL of the hosted checkout page.
+    #[schemars(extend("format" = "uri"))]
     checkout_url: String,
+    /// The settlement of the charge: an empty object until the charge is paid.
     settlement: SettlementView<'a>,
+    /// The only tax id that may pay the charge. Absent if none was sent on create. The document of the real
+    /// payer is never shown.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "TaxId")]
     expected_payer_tax_id: Option<&'a TaxId>,
+    /// The map that was sent on create, with `description` in it. The service adds the block `failure` to a
+    /// failed, expired or cancelled charge, and the block `med` to a contested one. The blocks are for
+    /// information only.
     metadata: Map<String, Value>,
+    /// When the charge was created.
     created_at: Timestamp,
 }
 
-/// The customer of a charge: `name` and `document`, `null` if they were not sent. The e-mail address and the
-/// phone number are stored, but not shown (contract: Charge).
-#[derive(Debug, Serialize)]
+/// The customer of a charge. The e-mail address and the phone number are stored, but not shown.
+#[derive(Debug, JsonSchema, Serialize)]
+#[schemars(rename = "ChargeCustomer")]
 struct CustomerView<'a> {
+    /// The customer's name. `null` if it was not sent.
     name: Option<&'a str>,
+    /// The customer's tax id. `null` if it was not sent.
     document: Option<&'a Document>,
 }
 
-#[derive(Debug, Serialize)]
+/// The Pix code of a charge.
+#[derive(Debug, JsonSchema, Serialize)]
+#[schemars(rename = "ChargePix")]
 struct PixView<'a> {
+    /// The payment code for copy and paste (BR Code).
     br_code: &'a str,
+    /// The URL of the code's QR image, a PNG.
+    #[schemars(extend("format" = "uri"))]
     qr_code_url: String,
+    /// The QR image: a PNG in base64, without a `data:` prefix. Absent in lists and events.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", extend("contentEncoding" = "base64"))]
     qr_code_base64: Option<String>,
+    /// When the charge expires.
     expires_at: Timestamp,
+    /// The transaction id of the Pix. It differs from the charge's id.
     txid: String,
 }
 
-#[derive(Debug, Serialize)]
+/// The settlement of a charge.
+#[derive(Debug, JsonSchema, Serialize)]
+#[schemars(rename = "ChargeSettlement")]
 struct SettlementView<'a> {
+    /// The end-to-end id of the Pix that paid the charge. Absent until the charge is paid and settled, and for
+    /// other methods.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "AcquirerPaymentId")]
     end_to_end_id: Option<&'a AcquirerPaymentId>,
 }
 
@@ -74,7 +112,7 @@ impl<'a> ChargeView<'a> {
         // Only a Pix has an end-to-end id.
         let settled = settled.filter(|applied| applied.method == PaymentMethod::Pix);
         Self {
-            id: charge.id.to_string(),
+            id: charge.id,
             object: "charge",
             amount: charge.amount,
             currency: charge.currency,
@@ -126,13 +164,19 @@ fn failure_block(failure: &Failure) -> Value {
     block
 }
 
-/// A page of charges on the wire (contract: Charge list response).
-#[derive(Debug, Serialize)]
+/// A page of charges, newest first.
+#[derive(Debug, JsonSchema, Serialize)]
+#[schemars(rename = "ChargeList")]
 pub struct ChargeListView<'a> {
+    /// Always `list`.
+    #[schemars(extend("const" = "list"))]
     object: &'static str,
+    /// The charges of the page.
     data: Vec<ChargeView<'a>>,
+    /// Whether there are more charges after this page.
     has_more: bool,
-    next_cursor: Option<String>,
+    /// The `starting_after` of the next page. `null` on the last page.
+    next_cursor: Option<ChargeId>,
 }
 
 impl<'a> ChargeListView<'a> {
@@ -146,7 +190,7 @@ impl<'a> ChargeListView<'a> {
                 .map(|charge| ChargeView::new(charge, public_urls, QrImage::ByUrl))
                 .collect(),
             has_more: page.next_cursor.is_some(),
-            next_cursor: page.next_cursor.map(|id| id.to_string()),
+            next_cursor: page.next_cursor,
         }
     }
 }

@@ -19,7 +19,7 @@ pub use intake::{Fields, JsonBody, Object, Query, RawBody};
 pub use json::{JsonObject, JsonValue};
 pub use origin::OriginSecrets;
 pub use path::{IdPair, IdPath};
-pub use problem::{Detail, Problem};
+pub use problem::{Detail, ErrorBody, Problem};
 
 use axum::Router;
 use axum::response::IntoResponse;

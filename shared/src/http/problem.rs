@@ -5,6 +5,7 @@
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::context::{RATE_LIMIT, RATE_LIMIT_REMAINING, RequestId};
@@ -18,7 +19,8 @@ pub(super) const MAX_DETAILS: usize = 100;
 const MAX_RETRY_AFTER_SECONDS: u64 = 3;
 
 /// One failing field of a request.
-#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+#[schemars(rename = "ErrorDetail")]
 pub struct Detail {
     /// The field's path, such as `customer.document`, or the name of a query parameter or header.
     pub param: String,
@@ -398,7 +400,7 @@ impl Problem {
             (_, Some([only])) => Some(only.param.as_str()),
             _ => None,
         };
-        let body = Body {
+        let body = ErrorBody {
             error: Error { kind: self.kind(), code: self.code(), message: self.message(), param, details },
             request_id: request_id.as_str(),
         };
@@ -438,20 +440,37 @@ impl IntoResponse for Problem {
     }
 }
 
-#[derive(Serialize)]
-struct Body<'a> {
+/// The body of every response with an error status.
+#[derive(Debug, JsonSchema, Serialize)]
+#[schemars(rename = "Error")]
+pub struct ErrorBody<'a> {
+    /// The error.
     error: Error<'a>,
+    /// The id of the request, as in the header `X-Request-Id`.
     request_id: &'a str,
 }
 
-#[derive(Serialize)]
+/// An error.
+#[derive(Debug, JsonSchema, Serialize)]
+#[schemars(rename = "ErrorObject")]
 struct Error<'a> {
+    /// The type of the error.
     #[serde(rename = "type")]
+    #[schemars(extend("enum" = [
+        "invalid_request_error", "authentication_error", "permission_error", "not_found_error",
+        "conflict_error", "rate_limit_error", "api_error",
+    ]))]
     kind: &'static str,
+    /// The code of the error. It never changes, so clients can branch on it.
     code: &'static str,
+    /// The cause and the way out, for people. It may change.
     message: String,
+    /// The field that failed. Present if the error concerns one field.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "&str")]
     param: Option<&'a str>,
+    /// Each failing field. Present if the validation failed.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "&[Detail]", length(min = 1, max = MAX_DETAILS))]
     details: Option<&'a [Detail]>,
 }

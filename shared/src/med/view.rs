@@ -1,5 +1,6 @@
 //! The wire formats of a case (contract: MED case) and of its outcome.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use domain::ids::{ChargeId, MedCaseId};
@@ -9,27 +10,47 @@ use domain::time::Timestamp;
 
 use crate::med::CasePage;
 
-/// A case on the wire.
-#[derive(Clone, Debug, Serialize)]
+/// A claim of a payer to get the money of a payment back, or another dispute about a payment.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+#[schemars(rename = "MedCase")]
 pub struct CaseView<'a> {
+    /// The case's id.
     id: MedCaseId,
+    /// Always `med_case`.
+    #[schemars(extend("const" = "med_case"))]
     object: &'static str,
+    /// The type of the case.
     #[serde(rename = "type")]
     kind: CaseKind,
+    /// The status of the case.
     status: CaseStatus,
+    /// The disputed amount in the currency's smallest unit.
     amount: Amount,
+    /// The currency of the amount.
     currency: Currency,
+    /// The id of the disputed charge.
     charge_id: ChargeId,
+    /// The alleged reason. `null` if none was reported.
     reason: Option<&'a str>,
+    /// Until when the merchant can respond. `null` if no deadline was communicated.
     response_deadline: Option<Timestamp>,
+    /// When the platform asked for evidence. `null` if it did not.
     evidence_requested_at: Option<Timestamp>,
+    /// The text of the merchant's appeal. `null` if there is none.
     appeal_reason: Option<&'a str>,
+    /// When the merchant appealed. `null` if the merchant did not.
     appealed_at: Option<Timestamp>,
+    /// The number of evidence files with a confirmed upload.
     evidence_count: u32,
+    /// Who has the money. `null` while the case is `open` or `appealed`.
     money_outcome: Option<MoneyOutcome>,
+    /// When the case was opened.
     opened_at: Timestamp,
+    /// When the case reached a final status. `null` until then.
     closed_at: Option<Timestamp>,
+    /// When the case was created.
     created_at: Timestamp,
+    /// When the case last changed.
     updated_at: Timestamp,
 }
 
@@ -59,16 +80,24 @@ impl<'a> CaseView<'a> {
     }
 }
 
-/// The outcome of a case on the wire: `data.object` of the event `med.resolved` (design: MED events'
-/// envelope).
-#[derive(Clone, Debug, Serialize)]
+/// The outcome of a case that has ended.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+#[schemars(rename = "MedCaseOutcome")]
 pub struct ResolvedView {
+    /// The case's id.
     id: MedCaseId,
+    /// Always `med_case`.
+    #[schemars(extend("const" = "med_case"))]
     object: &'static str,
+    /// The id of the disputed charge.
     charge_id: ChargeId,
+    /// The disputed amount in the currency's smallest unit.
     amount: Amount,
+    /// The currency of the amount.
     currency: Currency,
+    /// Who has the money.
     money_outcome: Option<MoneyOutcome>,
+    /// When the case ended.
     resolved_at: Option<Timestamp>,
 }
 
@@ -87,12 +116,18 @@ impl ResolvedView {
     }
 }
 
-/// A page of cases on the wire.
-#[derive(Debug, Serialize)]
+/// A page of cases, newest first.
+#[derive(Debug, JsonSchema, Serialize)]
+#[schemars(rename = "MedCaseList")]
 pub struct CaseListView<'a> {
+    /// Always `list`.
+    #[schemars(extend("const" = "list"))]
     object: &'static str,
+    /// The cases of the page.
     data: Vec<CaseView<'a>>,
+    /// Whether there are more cases after this page.
     has_more: bool,
+    /// The `starting_after` of the next page. `null` on the last page.
     next_cursor: Option<MedCaseId>,
 }
 

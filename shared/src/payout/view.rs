@@ -4,18 +4,29 @@ use domain::ids::PayoutId;
 use domain::money::{Amount, Currency};
 use domain::payout::{Payout, PayoutStatus};
 use domain::time::Timestamp;
+use schemars::JsonSchema;
 use serde::Serialize;
 
-/// A payout on the wire (design: Money): the `data.object` of its events.
-#[derive(Clone, Debug, Serialize)]
+/// A transfer of the account's money to the account's bank.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+#[schemars(rename = "Payout")]
 pub struct PayoutView<'a> {
+    /// The payout's id.
     id: PayoutId,
+    /// Always `payout`.
+    #[schemars(extend("const" = "payout"))]
     object: &'static str,
+    /// The amount in the currency's smallest unit.
     amount: Amount,
+    /// The currency of the amount.
     currency: Currency,
+    /// The status of the payout.
     status: PayoutStatus,
+    /// Why the payout failed. `null` unless it failed with a reason.
     failure_reason: Option<&'a str>,
+    /// When the payout was requested.
     created_at: Timestamp,
+    /// When the payout was paid. `null` until then.
     paid_at: Option<Timestamp>,
 }
 

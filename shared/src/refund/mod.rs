@@ -12,4 +12,4 @@ mod view;
 pub use error::RefundError;
 pub use repository::Refunds;
 pub use request::{NewRefund, REFUND_BODY};
-pub use view::RefundView;
+pub use view::{RefundListView, RefundView};

@@ -1,28 +1,37 @@
 //! The wire format of a refund.
 
-use domain::ids::RefundId;
+use domain::ids::{RawChargeId, RefundId};
 use domain::money::{Amount, Currency};
 use domain::payment_method::PaymentMethod;
 use domain::pix_key::PixKey;
 use domain::refund::{Refund, RefundStatus};
 use domain::time::Timestamp;
 use domain::wallet::RefundStrategy;
+use schemars::JsonSchema;
 use serde::Serialize;
 
-/// A refund on the wire (contract: Refund). It has two fields beyond the contract: `strategy`, which is
-/// `null` unless the payment was by Pix, and `destinationKey`, the request's Pix key in masked form or
-/// `null`.
-#[derive(Clone, Debug, Serialize)]
+/// A full or partial refund of a payment.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+#[schemars(rename = "Refund")]
 #[serde(rename_all = "camelCase")]
 pub struct RefundView<'a> {
+    /// The refund's id.
     id: RefundId,
-    transaction_id: String,
+    /// The id of the refunded payment.
+    transaction_id: RawChargeId,
+    /// The refunded amount in the currency's smallest unit.
     amount: Amount,
+    /// The currency of the amount.
     currency: Currency,
+    /// The status of the refund.
     status: RefundStatus,
+    /// The reason that was sent. `null` if none was sent.
     reason: Option<&'a str>,
+    /// How the refund is sent. `null` unless the payment was by Pix.
     strategy: Option<RefundStrategy>,
+    /// The Pix key that the request named, masked. `null` if it named none.
     destination_key: Option<String>,
+    /// When the refund was requested.
     created_at: Timestamp,
 }
 
@@ -31,7 +40,7 @@ impl<'a> RefundView<'a> {
     pub fn new(refund: &'a Refund) -> Self {
         Self {
             id: refund.id,
-            transaction_id: refund.id.charge().raw(),
+            transaction_id: refund.id.charge().into(),
             amount: refund.share.gross,
             currency: refund.currency,
             status: refund.status,
@@ -40,5 +49,20 @@ impl<'a> RefundView<'a> {
             destination_key: refund.destination.as_ref().map(PixKey::masked),
             created_at: refund.created_at,
         }
+    }
+}
+
+/// All refunds of a payment, newest first.
+#[derive(Debug, JsonSchema, Serialize)]
+#[schemars(rename = "RefundList")]
+pub struct RefundListView<'a> {
+    /// The refunds.
+    data: Vec<RefundView<'a>>,
+}
+
+impl<'a> RefundListView<'a> {
+    /// Serialises the refunds of a payment.
+    pub fn new(refunds: &'a [Refund]) -> Self {
+        Self { data: refunds.iter().map(RefundView::new).collect() }
     }
 }

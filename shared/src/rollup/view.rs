@@ -3,12 +3,13 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use domain::calendar::{BusinessDayRange, Day, HOURS_A_DAY};
 use domain::charge::PublicStatus;
 use domain::money::Currency;
-use domain::payment_method::PaymentMethod;
+use domain::payment_method::{PaymentMethod, UpperCaseMethod};
 use domain::rollup::{Counter, Sums};
 use domain::vocabulary::Vocabulary;
 
@@ -81,23 +82,38 @@ impl StatsQuery {
     }
 }
 
-#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+/// The paid payments in one currency.
+#[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 struct CurrencyVolume {
+    /// The currency.
     currency: Currency,
+    /// The sum of the paid amounts in the currency's smallest unit.
+    #[schemars(range(min = 0))]
     volume: i64,
+    /// The number of paid payments.
+    #[schemars(range(min = 0))]
     count: i64,
 }
 
-#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+/// The payments that were paid by one method.
+#[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 struct MethodVolume {
-    method: &'static str,
+    /// The payment method.
+    method: UpperCaseMethod,
+    /// The sum of the paid amounts in smallest units. The amounts in different currencies are added up.
+    #[schemars(range(min = 0))]
     volume: i64,
+    /// The number of paid payments.
+    #[schemars(range(min = 0))]
     count: i64,
 }
 
-#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+/// The paid payments that were created on one day.
+#[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 struct DailyVolume {
+    /// The day in São Paulo.
     date: Day,
+    /// The sum of the paid amounts by currency, in smallest units. Empty if nothing was paid.
     currencies: BTreeMap<Currency, i64>,
 }
 
@@ -132,12 +148,12 @@ fn volumes(by_currency: &BTreeMap<Currency, Sums>) -> Vec<CurrencyVolume> {
 /// for a method with several currencies (cards, crypto), the minor units of all of them are added up. A
 /// request for `metrics` with `currency` returns the volumes in one currency.
 fn methods(sums: &Sums) -> Vec<MethodVolume> {
-    let volume = |(name, method)| MethodVolume {
-        method: name,
+    let volume = |method| MethodVolume {
+        method: UpperCaseMethod(method),
         volume: sums.get(Counter::VolumeBy(method)),
         count: sums.get(Counter::PaidBy(method)),
     };
-    PaymentMethod::vocabulary().into_iter().map(volume).filter(|method| method.count > 0).collect()
+    PaymentMethod::all().map(volume).filter(|method| method.count > 0).collect()
 }
 
 /// Returns `part` / `whole` in units of 1/`scale`, rounded half-up, or 0 when `whole` is 0. A `part` above
@@ -157,18 +173,30 @@ fn average(sum: i64, count: i64) -> Option<i64> {
     i64::try_from(doubled.checked_div(count.saturating_mul(2))?).ok()
 }
 
-/// The response of `GET /v1/payments/stats`.
-#[derive(Debug, Serialize)]
+/// Statistics of the payments that were created in a window of business days.
+#[derive(Debug, JsonSchema, Serialize)]
+#[schemars(rename = "PaymentStats")]
 #[serde(rename_all = "camelCase")]
 pub struct StatsView {
+    /// The number of payments created in the window.
+    #[schemars(range(min = 0))]
     total_transactions: i64,
+    /// The number of these payments that were paid.
+    #[schemars(range(min = 0))]
     paid_transactions: i64,
+    /// The number of payments created today.
+    #[schemars(range(min = 0))]
     today_transactions: i64,
     /// The share of the payments created in the window that were paid, in percent.
+    #[schemars(range(max = 100))]
     success_rate: u32,
+    /// The paid payments by currency.
     volume_by_currency: Vec<CurrencyVolume>,
+    /// The sum of the paid amounts of the payments created today, by currency, in smallest units.
     today_volume_by_currency: BTreeMap<Currency, i64>,
+    /// The paid payments by the calendar day of their creation, at most 366 days.
     daily_volume: Vec<DailyVolume>,
+    /// The paid payments by method.
     method_breakdown: Vec<MethodVolume>,
 }
 
@@ -201,38 +229,77 @@ impl StatsView {
     }
 }
 
-#[derive(Debug, Serialize)]
+/// The numbers of payments that reached each stage in the window.
+#[derive(Debug, JsonSchema, Serialize)]
+#[schemars(rename = "PaymentFunnel")]
 struct Funnel {
+    /// Payments that were created.
+    #[schemars(range(min = 0))]
     created: i64,
+    /// Payments whose payer attempted to pay.
+    #[schemars(range(min = 0))]
     attempted: i64,
+    /// Payments that were paid.
+    #[schemars(range(min = 0))]
     paid: i64,
+    /// Payments that were declined.
+    #[schemars(range(min = 0))]
     failed: i64,
+    /// Payments that expired.
+    #[schemars(range(min = 0))]
     expired: i64,
+    /// Payments that were cancelled.
+    #[schemars(range(min = 0))]
     cancelled: i64,
+    /// Payments that were refunded in full.
+    #[schemars(range(min = 0))]
     refunded: i64,
+    /// Payments that were disputed.
+    #[schemars(range(min = 0))]
     disputed: i64,
 }
 
-#[derive(Debug, Serialize)]
+/// The payments of one hour of the day, on all days of the window.
+#[derive(Debug, JsonSchema, Serialize)]
 struct HourOfDay {
+    /// The hour in São Paulo, 0 to 23.
+    #[schemars(range(max = 23))]
     hour: u8,
+    /// The number of payments that were created.
+    #[schemars(range(min = 0))]
     created: i64,
+    /// The number of payments that were paid.
+    #[schemars(range(min = 0))]
     paid: i64,
 }
 
-/// The response of `GET /v1/payments/metrics`.
-#[derive(Debug, Serialize)]
+/// Metrics of the payments that were created in a window of business days: conversion, volumes and times.
+#[derive(Debug, JsonSchema, Serialize)]
+#[schemars(rename = "PaymentMetrics")]
 #[serde(rename_all = "camelCase")]
 pub struct MetricsView {
+    /// The length of the window in business days, as requested.
     days: u32,
+    /// The currency of the payments, as requested. `null`: payments in all currencies.
     currency: Option<Currency>,
+    /// The numbers of payments that reached each stage.
     funnel: Funnel,
     /// The share of the payments created in the window that were paid, from 0 to 1.
+    #[schemars(range(min = 0, max = 1))]
     conversion_rate: f64,
+    /// The average paid amount in the currency's smallest unit. `null` if nothing was paid, or if payments in
+    /// several currencies were.
+    #[schemars(range(min = 0))]
     average_ticket: Option<i64>,
+    /// The average time from creation to payment, in seconds. `null` if nothing was paid.
+    #[schemars(range(min = 0))]
     average_time_to_pay_seconds: Option<i64>,
+    /// The paid payments by currency.
     volume_by_currency: Vec<CurrencyVolume>,
+    /// The paid payments by method.
     method_breakdown: Vec<MethodVolume>,
+    /// The payments by hour of the day: 24 items.
+    #[schemars(length(equal = 24))]
     hourly: Vec<HourOfDay>,
 }
 

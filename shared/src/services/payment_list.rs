@@ -8,13 +8,14 @@
 
 use std::cmp::Ordering;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 use strum::{IntoStaticStr, VariantArray};
 
 use domain::calendar::Day;
 use domain::charge::{Charge, StoredCharge, TransactionStatus};
-use domain::ids::{ChargeId, Scope};
+use domain::ids::{ChargeId, RawChargeId, Scope};
 use domain::rollup::Counter;
 use domain::row::Key;
 use domain::time::Timestamp;
@@ -405,17 +406,22 @@ impl PaymentList {
     }
 }
 
-/// The response of `GET /v1/payments` (contract), plus `has_more` and `next_cursor` as in the other lists.
-#[derive(Debug, Serialize)]
+/// A page of payments.
+#[derive(Debug, JsonSchema, Serialize)]
+#[schemars(rename = "PaymentList")]
 pub struct PaymentListView<'a> {
+    /// The payments of the page.
     data: Vec<PaymentView<'a>>,
+    /// The number of payments that match the filter, on all pages.
     total: usize,
+    /// The number of the page, as requested. `null` if the page was requested by `starting_after`.
     page: Option<u32>,
+    /// The most payments of a page, as requested.
     limit: u32,
-    #[serde(rename = "has_more")]
+    /// Whether there are more payments after this page.
     has_more: bool,
-    #[serde(rename = "next_cursor")]
-    next_cursor: Option<String>,
+    /// The `starting_after` of the next page. `null` on the last page.
+    next_cursor: Option<RawChargeId>,
 }
 
 impl<'a> PaymentListView<'a> {
@@ -427,7 +433,7 @@ impl<'a> PaymentListView<'a> {
             page: page.page,
             limit: page.limit,
             has_more: page.has_more,
-            next_cursor: page.next_cursor.map(|id| id.raw()),
+            next_cursor: page.next_cursor.map(RawChargeId::from),
         }
     }
 }

@@ -162,7 +162,7 @@ impl Wallets {
 }
 
 /// The changes that a movement makes to a wallet, in minor units.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq, schemars::JsonSchema, serde::Serialize)]
 pub struct BalanceChanges {
     /// The change of the available balance.
     pub available: MinorUnits,

@@ -3,22 +3,29 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
-use domain::ids::{MedCaseId, PayoutId, PostingId, RefundId};
+use domain::ids::{ChargeId, MedCaseId, PayoutId, PostingId, RefundId};
 use domain::money::{Currency, MinorUnits, MoneyError};
 use domain::time::Timestamp;
-use domain::wallet::{PRIMARY_CURRENCY, Posting, Wallet};
+use domain::wallet::{PRIMARY_CURRENCY, Posting, PostingKind, Wallet};
 
 use crate::wallet::statement::{BalanceChanges, StatementPage};
 
-/// A balance in the flat, single-currency shape (contract: `GET /v1/wallets/balance` with `currency`).
-#[derive(Clone, Copy, Debug, Serialize)]
+/// The balance in one currency.
+#[derive(Clone, Copy, Debug, JsonSchema, Serialize)]
+#[schemars(rename = "CurrencyWalletBalance")]
 pub struct FlatBalanceView {
+    /// The amount that can be spent or paid out, in the currency's smallest unit. It may be negative.
     available: MinorUnits,
+    /// The settled amount that is still held. It may be negative.
     pending: MinorUnits,
+    /// The currency. Without the query parameter `currency`: the primary currency, `BRL`.
     currency: Currency,
+    /// When the next part of the pending amount becomes available. `null` if nothing is pending.
     next_release_at: Option<Timestamp>,
+    /// The amount of that part. `null` if nothing is pending.
     next_release_amount: Option<MinorUnits>,
 }
 
@@ -40,22 +47,33 @@ impl FlatBalanceView {
     }
 }
 
-/// A balance in the multi-currency shape. Its top-level fields describe the primary currency.
-#[derive(Clone, Debug, Serialize)]
+/// The balances in all currencies. The fields at the top level describe the primary currency.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+#[schemars(rename = "WalletBalance")]
 pub struct BalanceView {
     #[serde(flatten)]
     flat: FlatBalanceView,
+    /// `available` and `pending` together.
     total: MinorUnits,
+    /// The amount that open MED cases retain.
     retained: MinorUnits,
+    /// The balance in each currency, the primary one first.
     balances: Vec<CurrencyBalanceView>,
+    /// The balance in the primary currency.
     primary: CurrencyBalanceView,
 }
 
-#[derive(Clone, Copy, Debug, Serialize)]
+/// The balance in one currency.
+#[derive(Clone, Copy, Debug, JsonSchema, Serialize)]
+#[schemars(rename = "CurrencyBalance")]
 struct CurrencyBalanceView {
+    /// The currency.
     currency: Currency,
+    /// The amount that can be spent or paid out, in the currency's smallest unit. It may be negative.
     available: MinorUnits,
+    /// The settled amount that is still held. It may be negative.
     pending: MinorUnits,
+    /// `available` and `pending` together.
     total: MinorUnits,
 }
 
@@ -97,13 +115,19 @@ impl BalanceView {
     }
 }
 
-/// An item of the list of wallets (contract: `GET /v1/wallets`).
-#[derive(Clone, Copy, Debug, Serialize)]
+/// A wallet: the account's money in one currency.
+#[derive(Clone, Copy, Debug, JsonSchema, Serialize)]
+#[schemars(rename = "Wallet")]
 #[serde(rename_all = "camelCase")]
 pub struct WalletView {
+    /// The currency.
     currency: Currency,
+    /// Always `OPERATIONAL`.
+    #[schemars(extend("const" = "OPERATIONAL"))]
     wallet_type: &'static str,
+    /// The amount that can be spent or paid out, in the currency's smallest unit. It may be negative.
     balance: MinorUnits,
+    /// The settled amount that is still held. It may be negative.
     pending_balance: MinorUnits,
 }
 
@@ -127,25 +151,40 @@ impl WalletView {
     }
 }
 
-/// A posting as the merchant sees it: a movement of the wallet. `amount` is the gross amount, before `fee`.
-/// `net` is the change of the merchant's total money: available, pending and retained together. `changes`
-/// splits `net` by these three.
-#[derive(Debug, Serialize)]
+/// A movement of a wallet.
+#[derive(Debug, JsonSchema, Serialize)]
+#[schemars(rename = "WalletTransaction")]
 pub struct MovementView<'a> {
+    /// The movement's id.
     id: PostingId,
+    /// Always `wallet_transaction`.
+    #[schemars(extend("const" = "wallet_transaction"))]
     object: &'static str,
+    /// Why money moved.
     #[serde(rename = "type")]
+    #[schemars(with = "PostingKind")]
     kind: &'static str,
+    /// The gross amount in the currency's smallest unit, before `fee`.
     amount: MinorUnits,
+    /// The fee in the currency's smallest unit.
     fee: MinorUnits,
+    /// The change of the account's money: the sum of `changes`.
     net: MinorUnits,
+    /// The currency of the amounts.
     currency: Currency,
+    /// How `net` is divided between the parts of the balance.
     changes: BalanceChanges,
-    charge_id: Option<String>,
+    /// The charge that was paid, refunded or disputed. `null` if the movement concerns none.
+    charge_id: Option<ChargeId>,
+    /// The refund. `null` if the movement concerns none.
     refund_id: Option<RefundId>,
+    /// The MED case. `null` if the movement concerns none.
     med_case_id: Option<MedCaseId>,
+    /// The payout. `null` if the movement concerns none.
     payout_id: Option<PayoutId>,
+    /// A note of the platform on an adjustment. `null` if there is none.
     note: Option<&'a str>,
+    /// When the money moved.
     created_at: Timestamp,
 }
 
@@ -166,7 +205,7 @@ impl<'a> MovementView<'a> {
             net: posting.net()?,
             currency: posting.currency,
             changes: BalanceChanges::from_posting(posting)?,
-            charge_id: subject.charge.map(|id| id.to_string()),
+            charge_id: subject.charge,
             refund_id: subject.refund,
             med_case_id: subject.case,
             payout_id: subject.payout,
@@ -176,12 +215,18 @@ impl<'a> MovementView<'a> {
     }
 }
 
-/// A page of the statement as JSON.
-#[derive(Debug, Serialize)]
+/// A page of the movements of all wallets, newest first.
+#[derive(Debug, JsonSchema, Serialize)]
+#[schemars(rename = "WalletTransactionList")]
 pub struct StatementView<'a> {
+    /// Always `list`.
+    #[schemars(extend("const" = "list"))]
     object: &'static str,
+    /// The movements of the page.
     data: Vec<MovementView<'a>>,
+    /// Whether there are more movements after this page.
     has_more: bool,
+    /// The `starting_after` of the next page. `null` on the last page.
     next_cursor: Option<PostingId>,
 }
 
@@ -253,7 +298,7 @@ pub fn statement_csv(page: &StatementPage) -> Result<Vec<u8>, CsvError> {
             available.to_string(),
             pending.to_string(),
             retained.to_string(),
-            movement.charge_id.unwrap_or_default(),
+            movement.charge_id.map(|id| id.to_string()).unwrap_or_default(),
             movement.refund_id.map(|id| id.to_string()).unwrap_or_default(),
             movement.med_case_id.map(|id| id.to_string()).unwrap_or_default(),
             movement.payout_id.map(|id| id.to_string()).unwrap_or_default(),

@@ -7,6 +7,7 @@
 //! - The service switched it off after five days in which all attempts failed ([`Endpoint::disabled`]): its
 //!   pending deliveries are attempted to the end of their schedule.
 
+use schemars::JsonSchema;
 use secrecy::ExposeSecret;
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
@@ -18,7 +19,7 @@ use domain::ids::{EndpointId, Scope};
 use domain::row::{Key, Row};
 use domain::time::Timestamp;
 use domain::url_policy::{AddressPolicy, check_new_url};
-use domain::webhook::event_type::EventType;
+use domain::webhook::event_type::{EventType, subscribable_list_schema};
 use domain::webhook::signature::EndpointSecret;
 
 use super::WebhookError;
@@ -43,9 +44,12 @@ const FAILED_FOR_MS: i64 = 5 * 24 * 60 * 60 * 1_000;
 const FAILED_BEFORE_MS: i64 = 2 * 24 * 60 * 60 * 1_000;
 
 /// Whether an endpoint receives new events.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, IntoStaticStr, PartialEq, Serialize, VariantArray)]
+#[derive(
+    Clone, Copy, Debug, Deserialize, Eq, IntoStaticStr, JsonSchema, PartialEq, Serialize, VariantArray,
+)]
 #[serde(rename_all = "UPPERCASE")]
 #[strum(serialize_all = "UPPERCASE")]
+#[schemars(rename = "WebhookEndpointStatus", description = "Whether an endpoint receives new events.")]
 pub enum EndpointStatus {
     /// It receives the events that it is subscribed to.
     Active,
@@ -553,25 +557,44 @@ impl Endpoints {
     }
 }
 
-/// An endpoint as the API shows it.
-#[derive(Debug, Serialize)]
+/// A webhook endpoint: a URL that receives events.
+#[derive(Debug, JsonSchema, Serialize)]
+#[schemars(rename = "WebhookEndpoint")]
 #[serde(rename_all = "camelCase")]
 pub struct EndpointView<'a> {
+    /// The endpoint's id.
     id: EndpointId,
+    /// The URL that receives the events.
+    #[schemars(extend("format" = "uri"))]
     url: &'a str,
+    /// The types of the events that the endpoint receives.
+    #[schemars(schema_with = "subscribable_list_schema")]
     events: &'a [EventType],
+    /// The secret that signs the deliveries: 64 hex digits. Only the response to the registration contains it.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "&str", regex(pattern = "^[0-9a-f]{64}$"))]
     secret: Option<&'a str>,
+    /// The same secret in the form of the libraries of Standard Webhooks.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", regex(pattern = "^whsec_"))]
     standard_webhooks_secret: Option<String>,
+    /// Whether the endpoint receives new events.
     status: EndpointStatus,
+    /// Since when all attempts have failed. Absent if the last attempt succeeded.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Timestamp")]
     failing_since: Option<Timestamp>,
+    /// When the service switched the endpoint off. Absent if it did not.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Timestamp")]
     disabled_at: Option<Timestamp>,
+    /// Why the service switched the endpoint off. Absent if it did not.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "&str")]
     disabled_reason: Option<&'a str>,
+    /// When the endpoint was registered.
     created_at: Timestamp,
+    /// When the endpoint last changed.
     updated_at: Timestamp,
 }
 
@@ -603,31 +626,70 @@ impl<'a> EndpointView<'a> {
     }
 }
 
-/// A new secret as the API shows it, once.
-#[derive(Debug, Serialize)]
+/// The endpoints of the account, oldest first.
+#[derive(Debug, JsonSchema, Serialize)]
+#[schemars(rename = "WebhookEndpointList")]
+pub struct EndpointListView<'a> {
+    /// The endpoints.
+    data: Vec<EndpointView<'a>>,
+}
+
+impl<'a> EndpointListView<'a> {
+    /// Returns the view of endpoints without their secrets.
+    pub fn new(endpoints: &'a [Endpoint]) -> Self {
+        Self { data: endpoints.iter().map(EndpointView::new).collect() }
+    }
+}
+
+/// The confirmation that an endpoint was deleted.
+#[derive(Debug, JsonSchema, Serialize)]
+#[schemars(rename = "DeletedWebhookEndpoint")]
+pub struct DeletedView {
+    /// Always `true`.
+    #[schemars(extend("const" = true))]
+    pub deleted: bool,
+}
+
+/// A new secret of an endpoint. It is shown once.
+#[derive(Debug, JsonSchema, Serialize)]
+#[schemars(rename = "WebhookSecret")]
 #[serde(rename_all = "camelCase")]
 pub struct SecretView<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    id: Option<EndpointId>,
+    /// The endpoint's id.
+    id: EndpointId,
+    /// The secret that signs the deliveries: 64 hex digits.
+    #[schemars(regex(pattern = "^[0-9a-f]{64}$"))]
     secret: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    standard_webhooks_secret: Option<String>,
+    /// The same secret in the form of the libraries of Standard Webhooks.
+    #[schemars(regex(pattern = "^whsec_"))]
+    standard_webhooks_secret: String,
 }
 
 impl<'a> SecretView<'a> {
     /// Returns the view of an endpoint's secret.
-    pub fn of(endpoint: EndpointId, secret: &'a EndpointSecret) -> Self {
+    pub fn new(id: EndpointId, secret: &'a EndpointSecret) -> Self {
         Self {
-            id: Some(endpoint),
-            standard_webhooks_secret: Some(standard_webhooks_secret(secret)),
-            ..Self::new(secret)
+            id,
+            secret: secret.as_secret().expose_secret(),
+            standard_webhooks_secret: standard_webhooks_secret(secret),
         }
     }
+}
 
-    /// Returns the view of a secret that is not an endpoint's: the override secret. It signs legacy events
-    /// alone, so it has no form for Standard Webhooks.
+/// A new secret of the deliveries to `webhookUrl`s. It is shown once. It signs legacy events alone, so it has
+/// no form for Standard Webhooks.
+#[derive(Debug, JsonSchema, Serialize)]
+#[schemars(rename = "OverrideSecret")]
+pub struct OverrideSecretView<'a> {
+    /// The secret that signs the deliveries: 64 hex digits.
+    #[schemars(regex(pattern = "^[0-9a-f]{64}$"))]
+    secret: &'a str,
+}
+
+impl<'a> OverrideSecretView<'a> {
+    /// Returns the view of the secret.
     pub fn new(secret: &'a EndpointSecret) -> Self {
-        Self { id: None, secret: secret.as_secret().expose_secret(), standard_webhooks_secret: None }
+        Self { secret: secret.as_secret().expose_secret() }
     }
 }
 

@@ -4,6 +4,7 @@
 //! All legacy events of a change share one row, because their `data` is the same. A body is built from the
 //! row alone.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use url::Url;
@@ -22,7 +23,7 @@ use domain::webhook::event_rules;
 use domain::webhook::event_type::{EventType, Family};
 
 use super::endpoint::Endpoint;
-use super::legacy::LegacyData;
+use super::legacy::{PaymentData, WithdrawalData};
 use crate::charge::view::{ChargeView, QrImage};
 use crate::config::PublicUrls;
 use crate::med::{CaseView, ResolvedView};
@@ -99,19 +100,31 @@ pub struct EventRef {
     pub types: Vec<EventType>,
 }
 
-#[derive(Serialize)]
-struct Envelope<T> {
+/// The body of a canonical event.
+#[derive(JsonSchema, Serialize)]
+pub(super) struct Envelope<T> {
+    /// The event's id: stable per business event and the same on each retry. Deduplicate on it.
     id: EventId,
+    /// Always `event`.
+    #[schemars(extend("const" = "event"))]
     object: &'static str,
+    /// The version of the contract.
+    #[schemars(extend("const" = API_VERSION))]
     api_version: &'static str,
+    /// The type of the event.
     #[serde(rename = "type")]
     event_type: EventType,
+    /// When the change happened.
     created_at: Timestamp,
+    /// The object of the event.
     data: EnvelopeData<T>,
 }
 
-#[derive(Serialize)]
+/// The object of an event.
+#[derive(JsonSchema, Serialize)]
+#[schemars(inline)]
 struct EnvelopeData<T> {
+    /// The changed object, as the API returns it.
     object: T,
 }
 
@@ -143,7 +156,7 @@ impl Event {
         let mut events = canonical.collect::<Result<Vec<_>, _>>()?;
         let legacy = event_rules::legacy_charge_events(entry.from, charge.status);
         let url = charge.payment_details.as_ref().and_then(|details| details.webhook_url.clone());
-        events.extend(Self::legacy(legacy, &origin, &LegacyData::of_charge(charge, entry), url)?);
+        events.extend(Self::legacy(legacy, &origin, &PaymentData::of_charge(charge, entry), url)?);
         Ok(events)
     }
 
@@ -155,7 +168,7 @@ impl Event {
         }
         let origin = Origin::of_refund(new, new.version, new.updated_at);
         let url = new.charge.payment_details.as_ref().and_then(|sent| sent.webhook_url.clone());
-        Self::legacy(vec![EventType::PaymentRefunded], &origin, &LegacyData::of_refund(new), url)
+        Self::legacy(vec![EventType::PaymentRefunded], &origin, &PaymentData::of_refund(new), url)
     }
 
     /// Returns the events of a MED case's change. `outcome_notices`: whether the end of a case is published.
@@ -181,7 +194,7 @@ impl Event {
         let view = || PayoutView::new(new);
         let canonical = canonical.into_iter().map(|name| Self::canonical(name, &origin, view()));
         let mut events = canonical.collect::<Result<Vec<_>, _>>()?;
-        events.extend(Self::legacy(legacy, &origin, &LegacyData::of_payout(from, new), None)?);
+        events.extend(Self::legacy(legacy, &origin, &WithdrawalData::of_payout(from, new), None)?);
         Ok(events)
     }
 
@@ -219,7 +232,7 @@ impl Event {
     pub fn legacy(
         types: Vec<EventType>,
         origin: &Origin,
-        data: &LegacyData<'_>,
+        data: &impl Serialize,
         webhook_url: Option<String>,
     ) -> Result<Option<Self>, serde_json::Error> {
         if types.is_empty() {

@@ -1,81 +1,113 @@
 //! The `data` of legacy events (contract: Legacy family).
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use domain::account::terms::Fees;
 use domain::charge::{Charge, StatusChange, TransactionStatus};
+use domain::ids::{PayoutId, RawChargeId, RefundId};
 use domain::money::Amount;
-use domain::payment_method::PaymentMethod;
+use domain::payment_method::{PaymentMethod, UpperCaseMethod};
 use domain::payout::{Payout, PayoutStatus};
-use domain::refund::Refund;
+use domain::refund::{Refund, RefundStatus};
 use domain::time::Timestamp;
 
-/// The `data` of a legacy event. It is the same for all legacy names of one change.
-#[derive(Debug, Serialize)]
+/// The change of a payment that a `payment.*` event reports.
+#[derive(Debug, JsonSchema, Serialize)]
+#[schemars(rename = "PaymentEventData")]
 #[serde(rename_all = "camelCase")]
-pub struct LegacyData<'a> {
-    /// The charge's id without its prefix; for a withdrawal, the payout's id with its prefix.
-    pub transaction_id: String,
-    /// In minor units.
-    pub amount: Amount,
+pub struct PaymentData<'a> {
+    /// The payment's id.
+    transaction_id: RawChargeId,
+    /// The amount in the currency's smallest unit, such as centavos.
+    amount: Amount,
     /// The status after the change.
-    pub status: &'static str,
+    status: TransactionStatus,
     /// The status before the change.
-    pub previous_status: &'static str,
-    /// Present on `PAID` and `APPROVED`.
+    previous_status: TransactionStatus,
     #[serde(flatten)]
-    pub settled: Option<SettledData>,
-    /// The merchant's id of its user, if the merchant sent one.
+    settled: Option<SettledData>,
+    /// The `customerId` of the payment. Absent if none was sent.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub customer_id: Option<&'a str>,
-    /// The merchant's metadata, if the merchant sent any, without the service's `failure` and `med`.
+    #[schemars(with = "&str")]
+    customer_id: Option<&'a str>,
+    /// The map that was sent on create, without the service's `failure` and `med`. Absent if it is empty.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub metadata: Option<Map<String, Value>>,
-    /// On `payment.refunded`: the refund that changed.
+    #[schemars(with = "Map<String, Value>")]
+    metadata: Option<Map<String, Value>>,
+    /// The refund that changed. Present on `payment.refunded`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub refund: Option<RefundData>,
-    /// On `payment.refunded`: the amount refunded so far by all refunds, in minor units.
+    #[schemars(with = "RefundData")]
+    refund: Option<RefundData>,
+    /// The amount that all refunds have returned so far, in the currency's smallest unit. Present on
+    /// `payment.refunded`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub refunded_amount: Option<i64>,
+    #[schemars(with = "i64", range(min = 0))]
+    refunded_amount: Option<i64>,
     /// When the change happened.
-    pub occurred_at: Timestamp,
+    occurred_at: Timestamp,
 }
 
-/// The method and the amounts of a settled payment, in minor units.
-#[derive(Debug, Serialize)]
+/// The change of a payout that a `withdrawal.*` event reports.
+#[derive(Debug, JsonSchema, Serialize)]
+#[schemars(rename = "WithdrawalEventData")]
 #[serde(rename_all = "camelCase")]
-pub struct SettledData {
-    /// The payment method.
-    pub paid_with: &'static str,
-    /// The acquirer's fee.
-    pub provider_fee: i64,
-    /// The platform's fee.
-    pub platform_fee: i64,
-    /// The amount less both fees.
-    pub net_amount: i64,
+pub struct WithdrawalData {
+    /// The payout's id.
+    transaction_id: PayoutId,
+    /// The amount in the currency's smallest unit, such as centavos.
+    amount: Amount,
+    /// The status after the change.
+    #[schemars(extend("enum" = ["PENDING", "PAID", "FAILED"]))]
+    status: &'static str,
+    /// The status before the change.
+    #[schemars(extend("enum" = ["PENDING", "PAID", "FAILED"]))]
+    previous_status: &'static str,
+    #[serde(flatten)]
+    settled: Option<SettledData>,
+    /// When the change happened.
+    occurred_at: Timestamp,
 }
 
-/// The refund in the `data` of `payment.refunded`.
-#[derive(Debug, Serialize)]
-pub struct RefundData {
+/// The method and the amounts of a settled payment.
+#[derive(Debug, JsonSchema, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct SettledData {
+    /// The method that was used. Present on `PAID` and `APPROVED`.
+    paid_with: UpperCaseMethod,
+    /// The acquirer's fee in the currency's smallest unit. Present on `PAID` and `APPROVED`.
+    #[schemars(range(min = 0))]
+    provider_fee: i64,
+    /// The platform's fee in the currency's smallest unit. Present on `PAID` and `APPROVED`.
+    #[schemars(range(min = 0))]
+    platform_fee: i64,
+    /// `amount` less both fees. Present on `PAID` and `APPROVED`.
+    #[schemars(range(min = 0))]
+    net_amount: i64,
+}
+
+/// The refund that changed.
+#[derive(Debug, JsonSchema, Serialize)]
+#[schemars(rename = "RefundEventData")]
+struct RefundData {
     /// The refund's id.
-    pub id: String,
-    /// The refunded amount, in minor units.
-    pub amount: Amount,
-    /// The refund's status.
-    pub status: &'static str,
+    id: RefundId,
+    /// The refunded amount in the currency's smallest unit.
+    amount: Amount,
+    /// The status of the refund.
+    status: RefundStatus,
 }
 
-impl<'a> LegacyData<'a> {
+impl<'a> PaymentData<'a> {
     /// Returns the data of a charge's change to its present status. `entry`: that change.
     pub fn of_charge(charge: &'a Charge, entry: &StatusChange) -> Self {
         let details = charge.payment_details.as_ref();
         Self {
-            transaction_id: charge.id.raw(),
+            transaction_id: charge.id.into(),
             amount: charge.amount,
-            status: charge.status.as_str(),
-            previous_status: entry.from.as_str(),
+            status: charge.status,
+            previous_status: entry.from,
             settled: settled(charge),
             customer_id: details.and_then(|details| details.customer_id.as_deref()),
             metadata: (!charge.metadata.is_empty()).then(|| charge.metadata.to_map()),
@@ -90,36 +122,30 @@ impl<'a> LegacyData<'a> {
         let charge = &refund.charge;
         let sent = charge.payment_details.as_ref();
         Self {
-            transaction_id: refund.id.charge().raw(),
+            transaction_id: refund.id.charge().into(),
             amount: charge.amount,
-            status: charge.status.as_str(),
-            previous_status: charge.previous_status.as_str(),
+            status: charge.status,
+            previous_status: charge.previous_status,
             settled: is_settled(charge.status)
                 .then(|| SettledData::new(charge.paid_with, charge.amount, charge.fees)),
             customer_id: sent.and_then(|sent| sent.customer_id.as_deref()),
             metadata: (!charge.metadata.is_empty()).then(|| charge.metadata.to_map()),
-            refund: Some(RefundData {
-                id: refund.id.to_string(),
-                amount: refund.share.gross,
-                status: refund.status.as_str(),
-            }),
+            refund: Some(RefundData { id: refund.id, amount: refund.share.gross, status: refund.status }),
             refunded_amount: Some(charge.refunded.get()),
             occurred_at: refund.updated_at,
         }
     }
+}
 
+impl WithdrawalData {
     /// Returns the data of a payout's last change. `from`: the status before; `None`: the payout is new.
     pub fn of_payout(from: Option<PayoutStatus>, payout: &Payout) -> Self {
         Self {
-            transaction_id: payout.id.to_string(),
+            transaction_id: payout.id,
             amount: payout.amount,
             status: withdrawal_status(payout.status),
             previous_status: withdrawal_status(from.unwrap_or(PayoutStatus::Pending)),
             settled: settled_payout(payout),
-            customer_id: None,
-            metadata: None,
-            refund: None,
-            refunded_amount: None,
             occurred_at: payout.updated_at,
         }
     }
@@ -128,7 +154,7 @@ impl<'a> LegacyData<'a> {
 impl SettledData {
     fn new(paid_with: PaymentMethod, amount: Amount, fees: Fees) -> Self {
         Self {
-            paid_with: paid_with.as_str(),
+            paid_with: UpperCaseMethod(paid_with),
             provider_fee: fees.acquirer().get(),
             platform_fee: fees.platform().get(),
             net_amount: fees.net_of(amount).get(),

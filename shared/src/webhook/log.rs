@@ -20,6 +20,7 @@
 use std::cmp::Reverse;
 
 use aws_sdk_dynamodb::types::AttributeValue;
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -34,6 +35,7 @@ use domain::time::Timestamp;
 use domain::webhook::event_type::{EventType, Family};
 
 use super::WebhookError;
+use super::body_schema::{any_legacy_data_schema, canonical_schema, legacy_name_schema};
 use super::event::{Event, EventRef};
 use crate::http::field::{
     CREATED_AFTER, CREATED_BEFORE, Count, Definitions, Field, LIMIT, Parsed, Presence, Word,
@@ -417,20 +419,28 @@ fn events_of_row(row: &Event) -> Vec<ListedEvent> {
 /// and time, which the body that is sent lacks.
 ///
 /// Each event type of a row is a separate event with a stable id. The events of one row expire together.
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
+#[schemars(
+    rename = "Event",
+    description = "An event. A canonical event has the body that is sent; a legacy event also has its id and time."
+)]
 #[serde(untagged)]
 pub enum EventView {
     /// The body, byte for byte.
-    Canonical(Box<RawValue>),
+    #[schemars(description = "A canonical event: the body that is sent, byte for byte.")]
+    Canonical(#[schemars(schema_with = "canonical_schema")] Box<RawValue>),
     /// The fields `event` and `data` of the body, with id and time.
+    #[schemars(description = "A legacy event: the body that is sent, with id and time.")]
     Legacy {
         /// The event's id, the same on each retry and resend.
         id: EventId,
-        /// The event's name.
+        /// The type of the event.
+        #[schemars(schema_with = "legacy_name_schema")]
         event: EventType,
         /// When the change happened.
         created_at: Timestamp,
         /// The `data` that is sent.
+        #[schemars(schema_with = "any_legacy_data_schema")]
         data: Box<RawValue>,
     },
 }
@@ -450,12 +460,18 @@ impl EventView {
     }
 }
 
-/// A page of events as the API shows it.
-#[derive(Debug, Serialize)]
+/// A page of events, newest first.
+#[derive(Debug, JsonSchema, Serialize)]
+#[schemars(rename = "EventList")]
 pub struct EventListView {
+    /// Always `list`.
+    #[schemars(extend("const" = "list"))]
     object: &'static str,
+    /// The events of the page.
     data: Vec<EventView>,
+    /// Whether there are more events after this page.
     has_more: bool,
+    /// The `starting_after` of the next page. `null` on the last page.
     next_cursor: Option<EventId>,
 }
 

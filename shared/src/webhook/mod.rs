@@ -7,6 +7,7 @@
 //! Read [`endpoint`] first, then [`event`], then [`delivery`]. The head of [`delivery`] explains the list of
 //! deliveries and its counts.
 
+pub mod body_schema;
 pub mod delivery;
 pub mod endpoint;
 mod error;

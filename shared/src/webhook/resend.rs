@@ -8,6 +8,7 @@
 //! - A resend of a charge's status inserts a [`Resend`] row, because its events may go to up to fifty
 //!   endpoints. The stream passes the row to the dispatcher, which creates the deliveries.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use domain::charge::{Charge, TransactionStatus};
@@ -208,8 +209,9 @@ fn count_test(endpoint: &Endpoint, now: Timestamp) -> Write {
     Write::add(key, vec![(TESTS.to_owned(), 1)], ttl(ends_at), Some(bound))
 }
 
-/// The response of `POST /v1/payments/{id}/resend-webhook`.
-#[derive(Debug, Serialize)]
+/// Whether the events of a payment's status are sent again.
+#[derive(Debug, JsonSchema, Serialize)]
+#[schemars(rename = "ResentWebhook")]
 pub struct ResentView {
     /// Whether anything is sent. `false`: the status has no events, or there is no receiver for them.
     pub resent: bool,

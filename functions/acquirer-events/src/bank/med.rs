@@ -5,7 +5,7 @@ use axum::Json;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use domain::med::MedNotice;
-use serde_json::json;
+use shared::acquirer::{NoticeView, NotificationView};
 use shared::http::json::parse_object;
 use shared::http::{Problem, RawBody};
 use shared::med::NoticeOutcome;
@@ -29,9 +29,9 @@ pub(super) async fn receive(
     let content = notice_content(&parse_object(&body)?, now)?;
     let notice = MedNotice::received((callback.connection, callback.account), content, now);
     Ok(match bank.cases.receive_notice(notice, now).await? {
-        NoticeOutcome::Processed(case) => Json(json!({ "case": case })).into_response(),
+        NoticeOutcome::Processed(case) => Json(NoticeView { case }).into_response(),
         NoticeOutcome::Waiting | NoticeOutcome::Dismissed => {
-            (StatusCode::ACCEPTED, Json(json!({}))).into_response()
+            (StatusCode::ACCEPTED, Json(NotificationView {})).into_response()
         }
     })
 }

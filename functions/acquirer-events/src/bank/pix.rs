@@ -11,8 +11,8 @@ use domain::ids::{ConnectionId, EndToEndId, Mode, Scope};
 use domain::row::{Key, Row};
 use domain::time::Timestamp;
 use serde::Deserialize;
-use serde_json::json;
 use serde_json::value::RawValue;
+use shared::acquirer::NotificationView;
 use shared::http::{Problem, RawBody};
 use shared::store::{Inserted, Item as StoredItem, Plan, Store, StoreError, Write, from_item, key_of_item};
 use tokio::task::JoinSet;
@@ -34,7 +34,7 @@ pub(super) async fn receive(
     if !(items.is_empty() && bad_items.is_empty()) {
         store_all(&sender, items, bad_items).await?;
     }
-    Ok(Json(json!({})).into_response())
+    Ok(Json(NotificationView {}).into_response())
 }
 
 /// Parses the items. Several items about one Pix become one.

@@ -1,6 +1,7 @@
 //! The request and the response of a log-in.
 
 use domain::time::Timestamp;
+use schemars::JsonSchema;
 use secrecy::{ExposeSecret, SecretString};
 use serde::Serialize;
 
@@ -56,12 +57,17 @@ pub struct NewToken {
     pub(super) expires_at: Timestamp,
 }
 
-/// The response to a log-in.
-#[derive(Serialize)]
+/// A dashboard token.
+#[derive(JsonSchema, Serialize)]
+#[schemars(rename = "DashboardToken")]
 #[serde(rename_all = "camelCase")]
 pub struct NewTokenView<'a> {
+    /// The token. Send it as `Authorization: Bearer <token>`.
     token: &'a str,
+    /// Always `Bearer`.
+    #[schemars(extend("const" = "Bearer"))]
     token_type: &'static str,
+    /// When the token expires.
     expires_at: Timestamp,
 }
 

@@ -4,43 +4,57 @@
 use artefacts::qr;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use domain::charge::{Boleto, Charge, TransactionStatus};
+use domain::ids::RawChargeId;
 use domain::money::{Amount, Currency};
-use domain::payment_method::PaymentMethod;
+use domain::payment_method::UpperCaseMethod;
 use domain::tax_id::Document;
 use domain::time::Timestamp;
 
 use crate::charge::view::metadata;
 use crate::config::PublicUrls;
 
-/// The response of `POST /v1/payments`.
-#[derive(Debug, Serialize)]
+/// A payment as its creation returns it. The data for the payer follows on `GET /v1/payments/{id}`.
+#[derive(Debug, JsonSchema, Serialize)]
+#[schemars(rename = "CreatedPayment")]
 #[serde(rename_all = "camelCase")]
 pub struct CreatedPaymentView<'a> {
-    id: String,
+    /// The payment's id. The charge's id is `ch_` and this id.
+    id: RawChargeId,
+    /// The status of the payment.
     status: TransactionStatus,
+    /// The amount in the currency's smallest unit, such as centavos.
     amount: Amount,
+    /// The currency of the amount.
     currency: Currency,
-    payment_methods: Vec<&'static str>,
+    /// The methods by which the customer can pay.
+    payment_methods: Vec<UpperCaseMethod>,
+    /// The customer's name. `null` if it was not sent.
     customer_name: Option<&'a str>,
+    /// The customer's tax id. `null` if it was not sent.
     customer_document: Option<&'a Document>,
+    /// The customer's e-mail address. `null` if it was not sent.
     customer_email: Option<&'a str>,
+    /// The map that was sent on create. The service adds the block `failure` if the acquirer refused the
+    /// payment.
     metadata: Map<String, Value>,
+    /// When the payment was created.
     created_at: Timestamp,
 }
 
-fn methods(charge: &Charge) -> Vec<&'static str> {
-    charge.methods.iter().map(|method| method.as_str()).collect()
+fn methods(charge: &Charge) -> Vec<UpperCaseMethod> {
+    charge.methods.iter().copied().map(UpperCaseMethod).collect()
 }
 
 impl<'a> CreatedPaymentView<'a> {
     /// Serialises a charge that was just created, or that an idempotent replay returns.
     pub fn new(charge: &'a Charge) -> Self {
         Self {
-            id: charge.id.raw(),
+            id: charge.id.into(),
             status: charge.status,
             amount: charge.amount,
             currency: charge.currency,
@@ -54,37 +68,70 @@ impl<'a> CreatedPaymentView<'a> {
     }
 }
 
-/// A payment on the wire, in the responses to reads, lists and cancellations. Fields that do not apply to the
-/// payment's methods are `null`.
-#[derive(Debug, Serialize)]
+/// A payment. Fields that do not apply to the payment's methods are `null`.
+#[derive(Debug, JsonSchema, Serialize)]
+#[schemars(rename = "Payment")]
 #[serde(rename_all = "camelCase")]
 pub struct PaymentView<'a> {
-    id: String,
+    /// The payment's id. The charge's id is `ch_` and this id.
+    id: RawChargeId,
+    /// The status of the payment.
     status: TransactionStatus,
+    /// The amount in the currency's smallest unit, such as centavos.
     amount: Amount,
+    /// The currency of the amount.
     currency: Currency,
-    payment_methods: Vec<&'static str>,
-    paid_with: Option<&'static str>,
+    /// The methods by which the customer can pay.
+    payment_methods: Vec<UpperCaseMethod>,
+    /// The method that was used. `null` until the payment settles.
+    paid_with: Option<UpperCaseMethod>,
+    /// The Pix QR image: a PNG as a `data:` URI.
     pix_qr_code: Option<String>,
+    /// The Pix payment code for copy and paste (BR Code).
     pix_copy_paste: Option<&'a str>,
+    /// When the Pix code expires.
     pix_expires_at: Option<Timestamp>,
+    /// The URL to which the card holder is sent for 3-D Secure.
+    #[schemars(extend("format" = "uri"))]
     card_redirect_url: Option<String>,
+    /// The Multibanco entity.
     mb_entity: Option<&'a str>,
+    /// The Multibanco reference.
     mb_reference: Option<&'a str>,
+    /// When the Multibanco reference expires.
     mb_expires_at: Option<Timestamp>,
+    /// The boleto's barcode: 44 digits.
     boleto_barcode: Option<&'a str>,
+    /// The boleto's digit line, as the payer types it.
     boleto_line: Option<String>,
+    /// The URL of the boleto as a PDF.
+    #[schemars(extend("format" = "uri"))]
     boleto_pdf_url: Option<String>,
+    /// When the boleto expires.
     boleto_expires_at: Option<Timestamp>,
+    /// The address to which the crypto token is sent.
     crypto_address: Option<&'a str>,
+    /// The amount in the token's main unit, as a decimal number.
     crypto_amount: Option<&'a str>,
+    /// The network of the address.
     crypto_network: Option<&'a str>,
+    /// The token.
     crypto_currency: Option<Currency>,
+    /// The acquirer's fee in the currency's smallest unit. 0 until the payment settles.
+    #[schemars(range(min = 0))]
     provider_fee: i64,
+    /// The platform's fee in the currency's smallest unit. 0 until the payment settles.
+    #[schemars(range(min = 0))]
     platform_fee: i64,
+    /// `amount` less both fees.
+    #[schemars(range(min = 0))]
     net_amount: i64,
+    /// The map that was sent on create. The service adds the block `failure` to a failed, expired or cancelled
+    /// payment, and the block `med` to a contested one. The blocks are for information only.
     metadata: Map<String, Value>,
+    /// When the payment was created.
     created_at: Timestamp,
+    /// When the payment was paid. `null` until it settles.
     paid_at: Option<Timestamp>,
 }
 
@@ -137,12 +184,12 @@ impl<'a> PaymentView<'a> {
         let (multibanco, crypto) = (artefacts.multibanco.as_ref(), artefacts.crypto.as_ref());
         let fees = charge.settlement.map(|settlement| settlement.fees).unwrap_or_default();
         Self {
-            id: charge.id.raw(),
+            id: charge.id.into(),
             status: charge.status,
             amount: charge.amount,
             currency: charge.currency,
             payment_methods: methods(charge),
-            paid_with: charge.settlement.and(charge.paid_with()).map(PaymentMethod::as_str),
+            paid_with: charge.settlement.and(charge.paid_with()).map(UpperCaseMethod),
             pix_qr_code: None,
             pix_copy_paste: pix.map(|pix| pix.br_code.as_str()),
             pix_expires_at: pix.map(|pix| pix.expires_at),
@@ -168,11 +215,16 @@ impl<'a> PaymentView<'a> {
     }
 }
 
-/// The response of `GET /v1/payments/{id}/receipt`: a document in base64.
-#[derive(Debug, Serialize)]
+/// A receipt: a document in base64.
+#[derive(Debug, JsonSchema, Serialize)]
+#[schemars(rename = "Receipt")]
 #[serde(rename_all = "camelCase")]
 pub struct DocumentView {
+    /// The MIME type of the document.
+    #[schemars(extend("const" = "application/pdf"))]
     content_type: &'static str,
+    /// The document in base64.
+    #[schemars(extend("contentEncoding" = "base64"))]
     base64: String,
 }
 

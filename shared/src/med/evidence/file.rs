@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use domain::text;
 use domain::vocabulary::Vocabulary;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
 
@@ -152,7 +153,10 @@ impl FileName {
 }
 
 /// A MIME type that evidence may have (contract: Limits).
-#[derive(Clone, Copy, Debug, Deserialize, Eq, IntoStaticStr, PartialEq, Serialize, VariantArray)]
+#[derive(
+    Clone, Copy, Debug, Deserialize, Eq, IntoStaticStr, JsonSchema, PartialEq, Serialize, VariantArray,
+)]
+#[schemars(rename = "EvidenceMimeType", description = "The type of an evidence file.")]
 pub enum MimeType {
     /// PNG.
     #[strum(serialize = "image/png")]

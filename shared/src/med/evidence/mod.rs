@@ -11,6 +11,7 @@ mod files;
 mod repository;
 mod view;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -52,8 +53,9 @@ const UPLOAD_KEPT_SECONDS: i64 = 7 * 24 * 60 * 60;
 const LEADING_BYTES: usize = 16;
 
 /// The party that added a file (contract: MED evidence, `uploaded_by`).
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "EvidenceSource", description = "Who added an evidence file.")]
 pub enum UploadedBy {
     /// The merchant, through the API.
     Merchant,

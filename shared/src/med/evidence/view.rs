@@ -1,5 +1,6 @@
 //! The wire formats of evidence (contract: MED evidence, Evidence upload ticket).
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use domain::ids::EvidenceId;
@@ -8,23 +9,37 @@ use domain::time::Timestamp;
 use crate::med::evidence::{Evidence, EvidenceFiles, MimeType, UPLOAD_SECONDS, Upload, UploadedBy};
 use crate::object_store::ObjectStoreError;
 
-/// An upload ticket on the wire.
-#[derive(Debug, Serialize)]
+/// The permission to upload one evidence file.
+#[derive(Debug, JsonSchema, Serialize)]
+#[schemars(rename = "EvidenceUpload")]
 pub struct UploadView {
+    /// The id that the evidence will have.
     id: EvidenceId,
+    /// Always `med_case_evidence_upload`.
+    #[schemars(extend("const" = "med_case_evidence_upload"))]
     object: &'static str,
+    /// The signed URL that receives the file. It needs no API key.
+    #[schemars(extend("format" = "uri"))]
     upload_url: String,
+    /// The method of the upload.
+    #[schemars(extend("const" = "PUT"))]
     upload_method: &'static str,
+    /// The headers that the upload must have, exactly.
     upload_headers: UploadHeaders,
+    /// The seconds until `upload_url` expires.
     expires_in: i64,
 }
 
-/// The headers that the upload must carry. Both are part of the URL's signature.
-#[derive(Debug, Serialize)]
+/// The headers of an upload. Both are part of the URL's signature.
+#[derive(Debug, JsonSchema, Serialize)]
+#[schemars(rename = "EvidenceUploadHeaders")]
 struct UploadHeaders {
+    /// The declared type of the file.
     #[serde(rename = "Content-Type")]
     content_type: MimeType,
+    /// The declared size of the file in bytes.
     #[serde(rename = "Content-Length")]
+    #[schemars(regex(pattern = "^[1-9][0-9]*$"))]
     content_length: String,
 }
 
@@ -49,17 +64,29 @@ impl UploadView {
     }
 }
 
-/// Evidence on the wire.
-#[derive(Debug, Serialize)]
+/// An evidence file of a case.
+#[derive(Debug, JsonSchema, Serialize)]
+#[schemars(rename = "Evidence")]
 pub struct EvidenceView<'a> {
+    /// The evidence's id.
     id: EvidenceId,
+    /// Always `med_case_evidence`.
+    #[schemars(extend("const" = "med_case_evidence"))]
     object: &'static str,
+    /// The name of the file.
     file_name: &'a str,
+    /// The size of the file in bytes.
     file_size: u32,
+    /// The type of the file.
     mime_type: MimeType,
+    /// Who added the file.
     uploaded_by: UploadedBy,
+    /// When the upload was requested.
     created_at: Timestamp,
+    /// When the upload was confirmed.
     uploaded_at: Timestamp,
+    /// A signed URL of the file. It is valid for 5 minutes.
+    #[schemars(extend("format" = "uri"))]
     view_url: String,
 }
 
@@ -88,10 +115,14 @@ impl<'a> EvidenceView<'a> {
     }
 }
 
-/// A case's evidence on the wire.
-#[derive(Debug, Serialize)]
+/// The confirmed evidence of a case, newest first.
+#[derive(Debug, JsonSchema, Serialize)]
+#[schemars(rename = "EvidenceList")]
 pub struct EvidenceListView<'a> {
+    /// Always `list`.
+    #[schemars(extend("const" = "list"))]
     object: &'static str,
+    /// The evidence.
     data: Vec<EvidenceView<'a>>,
 }
 

@@ -52,6 +52,7 @@ mod view;
 
 use std::borrow::Cow;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
 
@@ -97,9 +98,12 @@ const LATE_MS: i64 = 150_000;
 const KEPT_AFTER_SHOWN_SECONDS: i64 = 2 * 24 * 60 * 60;
 
 /// The status of a delivery (contract: Webhook delivery).
-#[derive(Clone, Copy, Debug, Deserialize, Eq, IntoStaticStr, PartialEq, Serialize, VariantArray)]
+#[derive(
+    Clone, Copy, Debug, Deserialize, Eq, IntoStaticStr, JsonSchema, PartialEq, Serialize, VariantArray,
+)]
 #[serde(rename_all = "UPPERCASE")]
 #[strum(serialize_all = "UPPERCASE")]
+#[schemars(rename = "WebhookDeliveryStatus", description = "The status of a delivery.")]
 pub enum DeliveryStatus {
     /// Waiting for its first or next attempt.
     Pending,

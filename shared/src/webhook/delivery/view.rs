@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -9,18 +10,27 @@ use domain::ids::{DeliveryId, EndpointId};
 use domain::time::Timestamp;
 use domain::webhook::event_type::EventType;
 
+use crate::webhook::body_schema::body_or_null_schema;
+
 use super::{Delivery, DeliveryFilter, DeliveryPage, DeliveryStatus};
 
-/// The numbers of deliveries by status, as the API shows them (contract: Delivery stats object).
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+/// The numbers of webhook deliveries by status.
+#[derive(Clone, Copy, Debug, Default, Eq, JsonSchema, PartialEq, Serialize)]
+#[schemars(rename = "WebhookStats")]
 #[serde(rename_all = "UPPERCASE")]
 pub struct DeliveryStats {
+    /// The number of all deliveries.
     #[serde(rename = "total")]
     total: u64,
+    /// Deliveries that wait for their first or next attempt.
     pending: u64,
+    /// Deliveries with an attempt in progress.
     processing: u64,
+    /// Deliveries that the receiver answered with 2xx.
     delivered: u64,
+    /// Deliveries that have no attempts left.
     failed: u64,
+    /// Deliveries that were abandoned before they succeeded.
     cancelled: u64,
 }
 
@@ -39,14 +49,21 @@ impl DeliveryStats {
     }
 }
 
-/// A page of deliveries as the API shows it.
-#[derive(Debug, Serialize)]
+/// A page of webhook deliveries, newest first.
+#[derive(Debug, JsonSchema, Serialize)]
+#[schemars(rename = "WebhookDeliveryList")]
 pub struct DeliveryListView<'a> {
+    /// The deliveries of the page.
     data: Vec<DeliveryView<'a>>,
+    /// The number of deliveries that match the filter, on all pages.
     total: u64,
+    /// The most deliveries of a page, as requested.
     limit: usize,
+    /// The number of deliveries before the page, as requested.
     offset: usize,
+    /// Whether there are more deliveries after this page.
     has_more: bool,
+    /// The `starting_after` of the next page. `null` on the last page.
     next_cursor: Option<DeliveryId>,
 }
 
@@ -67,26 +84,42 @@ impl<'a> DeliveryListView<'a> {
     }
 }
 
-/// A delivery as the API shows it (contract: Webhook delivery).
-#[derive(Debug, Serialize)]
+/// A delivery: one event that is sent to one receiver, with all its attempts.
+#[derive(Debug, JsonSchema, Serialize)]
+#[schemars(rename = "WebhookDelivery")]
 #[serde(rename_all = "camelCase")]
 pub struct DeliveryView<'a> {
+    /// The delivery's id. The header `X-Service-Delivery-Id` contains it.
     id: DeliveryId,
+    /// The endpoint that receives the event. `null` if the `webhookUrl` of a payment receives it.
     endpoint_id: Option<EndpointId>,
+    /// The type of the event.
     event_type: EventType,
+    /// The status of the delivery.
     status: DeliveryStatus,
+    /// The number of attempts so far.
     attempts: u32,
+    /// The most attempts.
     max_attempts: u32,
+    /// The HTTP status of the last response. `null` if there was none.
     last_status_code: Option<u16>,
+    /// Why the last attempt failed, or why the delivery was cancelled. `null` if neither happened.
     last_error: Option<Cow<'a, str>>,
-    /// Present if the last attempt failed; `""` if there was no response, or it had no body. Absent if the
-    /// delivery was cancelled before any attempt.
+    /// The beginning of the last response's body. Present if the last attempt failed; `""` if there was no
+    /// response, or it had no body. Absent if the delivery was cancelled before any attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "&str")]
     last_response_body: Option<&'a str>,
+    /// When the next attempt is due. `null` unless the delivery is `PENDING`.
     next_retry_at: Option<Timestamp>,
+    /// When the delivery succeeded. `null` until then.
     delivered_at: Option<Timestamp>,
+    /// When the delivery was created.
     created_at: Timestamp,
+    /// When the delivery last changed.
     updated_at: Timestamp,
+    /// The body that is sent. `null` if the event has expired.
+    #[schemars(schema_with = "body_or_null_schema")]
     payload: Option<&'a RawValue>,
 }
 
