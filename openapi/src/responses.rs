@@ -1,0 +1,375 @@
+//! The bodies of successful responses and of webhooks: the schemas of the service's views, the schema of each
+//! route's responses and of each event type's body.
+
+use std::collections::BTreeMap;
+
+use domain::webhook::event_type::{CatalogEntry, EventType};
+use schemars::generate::SchemaSettings;
+use schemars::transform::RecursiveTransform;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde_json::{Value, json};
+use shared::acquirer::{NoticeView, NotificationView, ProviderStatusView};
+use shared::api_key::view::{ApiKeyListView, IssuedView, RevokedView};
+use shared::auth::dashboard::log_in::NewTokenView;
+use shared::charge::payment::view::{CreatedPaymentView, DocumentView, PaymentView};
+use shared::charge::view::{ChargeListView, ChargeView};
+use shared::http::ErrorBody;
+use shared::med::evidence::{EvidenceListView, EvidenceView, UploadView};
+use shared::med::{CaseListView, CaseView};
+use shared::refund::{RefundListView, RefundView};
+use shared::rollup::view::{MetricsView, StatsView};
+use shared::services::PaymentListView;
+use shared::wallet::view::{BalanceView, FlatBalanceView, StatementView, WalletView};
+use shared::webhook::body_schema::{body_schema, body_schema_name};
+use shared::webhook::delivery::{DeliveryListView, DeliveryStats, DeliveryView};
+use shared::webhook::endpoint::{
+    DeletedView, EndpointListView, EndpointView, OverrideSecretView, SecretView,
+};
+use shared::webhook::log::{EventListView, EventView};
+use shared::webhook::resend::ResentView;
+
+/// The path of the schemas in the description of the API.
+const SCHEMAS_PATH: &str = "/components/schemas";
+
+/// The schema of every error response.
+pub const ERROR: &str = "Error";
+
+/// The content of a response.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Content {
+    /// JSON with the schema of this name.
+    Json(&'static str),
+    /// Another media type.
+    Media(&'static str),
+}
+
+/// A successful response of a route.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Success {
+    /// The HTTP status.
+    pub status: u16,
+    /// The contents, of which the client's `Accept` selects one. Empty: the response has no body.
+    pub contents: &'static [Content],
+}
+
+/// Defines [`SUCCESSES`]: each route with its responses, and each response with its contents.
+macro_rules! successes {
+    ($($route:literal => [$($status:literal $([$($kind:ident $content:literal),+])?),+];)+) => {
+        /// The successful responses of each route, by method and path.
+        pub const SUCCESSES: &[(&str, &[Success])] = &[
+            $(($route, &[$(Success { status: $status, contents: &[$($(Content::$kind($content)),+)?] }),+]),)+
+        ];
+    };
+}
+
+successes! {
+    "GET /v1/api-keys" => [200 [Json "ApiKeyList"]];
+    "POST /v1/api-keys" => [201 [Json "IssuedApiKey"]];
+    "DELETE /v1/api-keys/{id}" => [200 [Json "RevokedApiKey"]];
+    "POST /v1/api-keys/{id}/rotate" => [201 [Json "IssuedApiKey"]];
+    "POST /v1/auth/login" => [200 [Json "DashboardToken"]];
+    "POST /v1/auth/logout" => [204];
+    "POST /v1/charges" => [201 [Json "Charge"]];
+    "POST /v1/pix/charges" => [201 [Json "Charge"]];
+    "GET /v1/charges" => [200 [Json "ChargeList"]];
+    "GET /v1/charges/{id}" => [200 [Json "Charge"]];
+    "GET /checkout/{raw_id}" => [200 [Media "text/html"]];
+    "GET /checkout/{raw_id}/qr.png" => [200 [Media "image/png"]];
+    "GET /checkout/{raw_id}/boleto.pdf" => [200 [Media "application/pdf"]];
+    "GET /v1/med/cases" => [200 [Json "MedCaseList"]];
+    "GET /v1/med/cases/{id}" => [200 [Json "MedCase"]];
+    "POST /v1/med/cases/{id}/appeal" => [200 [Json "MedCase"]];
+    "POST /v1/med/cases/{id}/accept" => [200 [Json "MedCase"]];
+    "GET /v1/med/cases/{id}/evidence" => [200 [Json "EvidenceList"]];
+    "POST /v1/med/cases/{id}/evidence" => [201 [Json "EvidenceUpload"]];
+    "POST /v1/med/cases/{id}/evidence/{evidence_id}/complete" => [200 [Json "Evidence"]];
+    "GET /v1/infractions" => [200 [Json "MedCaseList"]];
+    "GET /v1/infractions/{id}" => [200 [Json "MedCase"]];
+    "POST /v1/infractions/{id}/appeal" => [200 [Json "MedCase"]];
+    "POST /v1/infractions/{id}/accept" => [200 [Json "MedCase"]];
+    "GET /v1/infractions/{id}/evidence" => [200 [Json "EvidenceList"]];
+    "POST /v1/infractions/{id}/evidence" => [201 [Json "EvidenceUpload"]];
+    "POST /v1/infractions/{id}/evidence/{evidence_id}/complete" => [200 [Json "Evidence"]];
+    "POST /v1/payments" => [201 [Json "CreatedPayment"]];
+    "GET /v1/payments" => [200 [Json "PaymentList"]];
+    "GET /v1/payments/stats" => [200 [Json "PaymentStats"]];
+    "GET /v1/payments/metrics" => [200 [Json "PaymentMetrics"]];
+    "GET /v1/payments/{id}" => [200 [Json "Payment"]];
+    "POST /v1/payments/{id}/cancel" => [200 [Json "Payment"]];
+    "GET /v1/payments/{id}/provider-status" => [200 [Json "ProviderStatus"]];
+    "GET /v1/payments/{id}/receipt" => [200 [Json "Receipt"]];
+    "POST /v1/payments/{id}/refund" => [201 [Json "Refund"]];
+    "GET /v1/payments/{id}/refunds" => [200 [Json "RefundList"]];
+    "POST /v1/payments/{id}/resend-webhook" => [200 [Json "ResentWebhook"]];
+    "POST /v1/sandbox/charges/{id}/pay" => [200 [Json "Charge"]];
+    "POST /v1/sandbox/charges/{id}/fail" => [200 [Json "Charge"]];
+    "POST /v1/sandbox/charges/{id}/expire" => [200 [Json "Charge"]];
+    "POST /v1/sandbox/charges/{id}/review" => [200 [Json "Charge"]];
+    "POST /v1/sandbox/refunds/{id}/resolve" => [200 [Json "Refund"]];
+    "POST /v1/sandbox/charges/{id}/med-cases" => [201 [Json "MedCase"]];
+    "POST /v1/sandbox/med/cases/{id}/request-evidence" => [200 [Json "MedCase"]];
+    "POST /v1/sandbox/med/cases/{id}/resolve" => [200 [Json "MedCase"]];
+    "GET /checkout/{raw_id}/card" => [200 [Media "text/html"]];
+    "POST /checkout/{raw_id}/card" => [303];
+    "POST /v1/acquirer-events/{account}/{token}" => [200 [Json "NotificationStored"]];
+    "POST /v1/acquirer-events/{account}/{token}/pix" => [200 [Json "NotificationStored"]];
+    "POST /v1/acquirer-events/{account}/{token}/med" =>
+        [200 [Json "ProcessedMedNotice"], 202 [Json "NotificationStored"]];
+    "GET /v1/wallets" => [200 [Json "WalletList"]];
+    "GET /v1/wallets/balance" => [200 [Json "AnyWalletBalance"]];
+    "GET /v1/wallets/transactions" => [200 [Json "WalletTransactionList", Media "text/csv"]];
+    "POST /v1/webhooks/endpoints" => [201 [Json "RegisteredWebhookEndpoint"]];
+    "GET /v1/webhooks/endpoints" => [200 [Json "WebhookEndpointList"]];
+    "GET /v1/webhooks/endpoints/{id}" => [200 [Json "WebhookEndpoint"]];
+    "PATCH /v1/webhooks/endpoints/{id}" => [200 [Json "WebhookEndpoint"]];
+    "DELETE /v1/webhooks/endpoints/{id}" => [200 [Json "DeletedWebhookEndpoint"]];
+    "POST /v1/webhooks/endpoints/{id}/rotate-secret" => [200 [Json "WebhookSecret"]];
+    "POST /v1/webhooks/endpoints/{id}/test" => [200 [Json "WebhookDelivery"]];
+    "POST /v1/webhooks/override-secret/rotate" => [200 [Json "OverrideSecret"]];
+    "GET /v1/webhooks/event-catalog" => [200 [Json "EventCatalog"]];
+    "GET /v1/webhooks/deliveries" => [200 [Json "WebhookDeliveryList"]];
+    "GET /v1/webhooks/deliveries/{id}" => [200 [Json "WebhookDelivery"]];
+    "POST /v1/webhooks/deliveries/{id}/resend" => [200 [Json "WebhookDelivery"]];
+    "GET /v1/webhooks/stats" => [200 [Json "WebhookStats"]];
+    "GET /v1/events" => [200 [Json "EventList"]];
+    "GET /v1/events/{id}" => [200 [Json "Event"]];
+}
+
+/// Returns the successful responses of a route, such as `GET /v1/charges/{id}`. Empty: there is no such route.
+pub fn successes_of(route: &str) -> &'static [Success] {
+    SUCCESSES.iter().find(|(known, _)| *known == route).map_or(&[], |(_, successes)| successes)
+}
+
+/// Returns each event type with the name of its body's schema.
+pub fn webhook_bodies() -> Vec<(EventType, String)> {
+    EventType::ALL.iter().map(|(_, event_type)| (*event_type, body_schema_name(*event_type))).collect()
+}
+
+/// Returns the schemas of all response and webhook bodies and of their parts, by name. References between them
+/// begin with `#/components/schemas/`.
+pub fn schemas() -> BTreeMap<String, Value> {
+    let settings = SchemaSettings::draft2020_12().for_serialize().with(|settings| {
+        settings.definitions_path = SCHEMAS_PATH.into();
+        settings.meta_schema = None;
+        settings.transforms.push(Box::new(RecursiveTransform(plain)));
+    });
+    let mut generator = SchemaGenerator::new(settings);
+    let references = [
+        reference::<ApiKeyListView<'_>>,
+        reference::<IssuedView<'_>>,
+        reference::<RevokedView>,
+        reference::<NewTokenView<'_>>,
+        reference::<ChargeView<'_>>,
+        reference::<ChargeListView<'_>>,
+        reference::<CaseView<'_>>,
+        reference::<CaseListView<'_>>,
+        reference::<EvidenceView<'_>>,
+        reference::<EvidenceListView<'_>>,
+        reference::<UploadView>,
+        reference::<CreatedPaymentView<'_>>,
+        reference::<PaymentView<'_>>,
+        reference::<PaymentListView<'_>>,
+        reference::<StatsView>,
+        reference::<MetricsView>,
+        reference::<ProviderStatusView>,
+        reference::<DocumentView>,
+        reference::<RefundView<'_>>,
+        reference::<RefundListView<'_>>,
+        reference::<ResentView>,
+        reference::<NotificationView>,
+        reference::<NoticeView>,
+        reference::<BalanceView>,
+        reference::<FlatBalanceView>,
+        reference::<StatementView<'_>>,
+        reference::<EndpointView<'_>>,
+        reference::<EndpointListView<'_>>,
+        reference::<DeletedView>,
+        reference::<SecretView<'_>>,
+        reference::<OverrideSecretView<'_>>,
+        reference::<DeliveryView<'_>>,
+        reference::<DeliveryListView<'_>>,
+        reference::<DeliveryStats>,
+        reference::<EventView>,
+        reference::<EventListView>,
+        reference::<ErrorBody<'_>>,
+    ];
+    for reference in references {
+        reference(&mut generator);
+    }
+    for (event_type, _) in webhook_bodies() {
+        body_schema(event_type, &mut generator);
+    }
+    let arrays_and_unions = [
+        (
+            "WalletList",
+            json!({
+                "description": "The wallets of the account, the one in the primary currency first.",
+                "type": "array",
+                "items": generator.subschema_for::<WalletView>(),
+            }),
+        ),
+        (
+            "AnyWalletBalance",
+            json!({
+                "description": "The balances in all currencies, or the balance in the requested `currency`.",
+                "anyOf": [
+                    generator.subschema_for::<BalanceView>(),
+                    generator.subschema_for::<FlatBalanceView>(),
+                ],
+            }),
+        ),
+        (
+            "EventCatalog",
+            json!({
+                "description": "The event types that endpoints can subscribe to.",
+                "type": "array",
+                "items": generator.subschema_for::<CatalogEntry>(),
+            }),
+        ),
+    ];
+    let definitions = generator.definitions_mut();
+    definitions.extend(arrays_and_unions.map(|(name, schema)| (name.to_owned(), schema)));
+    let mut schemas: BTreeMap<String, Value> = generator.take_definitions(true).into_iter().collect();
+    split_endpoint(&mut schemas);
+    schemas
+}
+
+fn reference<T: JsonSchema>(generator: &mut SchemaGenerator) {
+    generator.subschema_for::<T>();
+}
+
+/// Joins the lines of a description, and removes formats that only Rust has.
+fn plain(schema: &mut Schema) {
+    if let Some(Value::String(description)) = schema.get_mut("description") {
+        let paragraphs = description.split("\n\n").map(|paragraph| paragraph.replace('\n', " "));
+        *description = paragraphs.collect::<Vec<_>>().join("\n\n");
+    }
+    if schema.get("format").and_then(Value::as_str).is_some_and(|format| format.starts_with("uint")) {
+        schema.remove("format");
+    }
+}
+
+/// Divides the schema of an endpoint in two, because only the response to the registration contains the secret,
+/// and it always does.
+fn split_endpoint(schemas: &mut BTreeMap<String, Value>) {
+    let Some(endpoint) = schemas.get_mut("WebhookEndpoint") else { return };
+    let mut registered = endpoint.clone();
+    for field in ["secret", "standardWebhooksSecret"] {
+        if let Some(required) = registered.get_mut("required").and_then(Value::as_array_mut) {
+            required.push(field.into());
+        }
+        if let Some(properties) = endpoint.get_mut("properties").and_then(Value::as_object_mut) {
+            properties.remove(field);
+        }
+    }
+    if let Some(schema) = registered.as_object_mut() {
+        schema.insert("description".to_owned(), "A new webhook endpoint, with its secret.".into());
+    }
+    schemas.insert("RegisteredWebhookEndpoint".to_owned(), registered);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// Calls `visit` for a value and all values in it, with their paths.
+    fn walk(path: &str, value: &Value, visit: &mut dyn FnMut(&str, &Value)) {
+        visit(path, value);
+        match value {
+            Value::Object(map) => {
+                map.iter().for_each(|(name, value)| walk(&format!("{path}/{name}"), value, visit));
+            }
+            Value::Array(values) => {
+                let items = values.iter().enumerate();
+                items.for_each(|(index, value)| walk(&format!("{path}/{index}"), value, visit));
+            }
+            _ => {}
+        }
+    }
+
+    fn walk_all(mut visit: impl FnMut(&str, &Value)) {
+        for (name, schema) in schemas() {
+            walk(&name, &schema, &mut visit);
+        }
+    }
+
+    #[test]
+    fn each_reference_resolves() {
+        let schemas = schemas();
+        let mut missing = Vec::new();
+        walk_all(|path, value| {
+            if let Some(reference) = value.get("$ref") {
+                let name = reference.as_str().unwrap().strip_prefix("#/components/schemas/").unwrap();
+                if !schemas.contains_key(name) {
+                    missing.push(format!("{path}: {name}"));
+                }
+            }
+        });
+        assert_eq!(missing, Vec::<String>::new());
+    }
+
+    #[test]
+    fn each_property_has_a_description() {
+        let mut bare = Vec::new();
+        walk_all(|path, value| {
+            for (name, property) in value.get("properties").and_then(Value::as_object).into_iter().flatten() {
+                if property.get("description").is_none() {
+                    bare.push(format!("{path}/{name}"));
+                }
+            }
+        });
+        assert_eq!(bare, Vec::<String>::new());
+        let bare: Vec<String> = schemas()
+            .into_iter()
+            .filter(|(_, schema)| schema.get("description").is_none())
+            .map(|(name, _)| name)
+            .collect();
+        assert_eq!(bare, Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_description_is_written_for_readers_of_the_api() {
+        let mut internal = Vec::new();
+        walk_all(|path, value| {
+            let description = value.get("description").and_then(Value::as_str).unwrap_or_default();
+            let of_source = ["[`", "::", "(contract", "(design", "on the wire", "row"];
+            if of_source.iter().any(|text| description.contains(text)) {
+                internal.push(format!("{path}: {description}"));
+            }
+        });
+        assert_eq!(internal, Vec::<String>::new());
+    }
+
+    #[test]
+    fn each_route_and_event_type_has_a_schema_and_each_schema_a_use() {
+        let schemas = schemas();
+        let of_routes = SUCCESSES.iter().flat_map(|(_, successes)| successes.iter());
+        let named = of_routes.flat_map(|success| success.contents).filter_map(|content| match content {
+            Content::Json(name) => Some((*name).to_owned()),
+            Content::Media(_) => None,
+        });
+        let mut used: BTreeSet<String> = named.collect();
+        used.extend(webhook_bodies().into_iter().map(|(_, name)| name));
+        used.insert(ERROR.to_owned());
+        walk_all(|_, value| {
+            let name = value.get("$ref").and_then(Value::as_str).and_then(|path| path.rsplit('/').next());
+            used.extend(name.map(str::to_owned));
+        });
+        assert_eq!(schemas.into_keys().collect::<BTreeSet<_>>(), used);
+    }
+
+    #[test]
+    fn an_optional_field_is_absent_or_null_as_the_response_has_it() {
+        let schemas = schemas();
+        let charge = &schemas["Charge"];
+        assert!(!charge["required"].as_array().unwrap().contains(&json!("expected_payer_tax_id")));
+        assert_eq!(charge["properties"]["expected_payer_tax_id"]["type"], "string");
+        let payment = &schemas["Payment"];
+        assert!(payment["required"].as_array().unwrap().contains(&json!("paidAt")));
+        assert_eq!(payment["properties"]["paidAt"]["type"], json!(["string", "null"]));
+        assert!(schemas["WebhookEndpoint"]["properties"].get("secret").is_none());
+        assert_eq!(schemas["ChargePaidEvent"]["properties"]["type"]["const"], "charge.paid");
+    }
+}
