@@ -1,3 +1,6 @@
 //! The description of the HTTP API, and the pages that are generated from it.
 
+mod document;
 pub mod responses;
+
+pub use document::{CDN_REQUIRED, document, routes};

@@ -447,7 +447,9 @@ impl Kind for Count {
     type Value = u32;
 
     fn values(&self) -> Values {
-        Values::Integer { min: self.min.into(), max: Some(self.max.into()) }
+        // `u32::MAX` is no bound of the field: another rule refuses smaller values already.
+        let max = (self.max != u32::MAX).then(|| self.max.into());
+        Values::Integer { min: self.min.into(), max }
     }
 
     fn missing(&self) -> String {

@@ -1,0 +1,387 @@
+//! Assembles the OpenAPI document from the operations, the request fields and the response schemas.
+
+mod errors;
+mod operation;
+mod operations;
+mod schema;
+mod webhooks;
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+use shared::http::field::{Defined, IDEMPOTENCY_KEY};
+use shared::webhook::event::API_VERSION;
+
+use self::errors::ErrorCode;
+use self::operation::{Access, Body, Operation, Tag};
+use self::operations::{MED_ALIAS, OPERATIONS};
+use crate::responses::{self, Content};
+
+pub use self::errors::CDN_REQUIRED;
+
+const OVERVIEW: &str = "Pix charges, payments by six methods, refunds, wallets, signed webhooks, MED disputes with evidence, and API keys.\n\nAmounts are integers in the smallest unit of the currency. Timestamps are ISO 8601 in UTC with milliseconds. A key that starts with `ak_test_` uses the sandbox, a key that starts with `ak_live_` moves real money. In a request, a field that is null is treated as absent, and unknown fields are ignored. Responses may get new fields, so ignore the fields that you do not know. Every response has the header `X-Request-Id`.";
+
+/// Returns the OpenAPI 3.1 document of the API.
+pub fn document() -> Value {
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Payment service",
+            "version": API_VERSION,
+            "summary": "Pix charges, payments, refunds, wallets, webhooks and MED disputes.",
+            "description": OVERVIEW,
+            "license": {"name": "Apache 2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": [{"url": "/", "description": "The host that serves this description."}],
+        "tags": Tag::ALL.map(|tag| json!({"name": tag.name(), "description": tag.text()})),
+        "paths": paths(),
+        "webhooks": webhooks::all(),
+        "components": {
+            "schemas": schemas(),
+            "responses": error_responses(),
+            "parameters": parameters(),
+            "headers": headers(),
+            "securitySchemes": {
+                "apiKey": {
+                    "type": "apiKey",
+                    "in": "header",
+                    "name": "apikey",
+                    "description": "An API key, exactly as it was issued.",
+                },
+                "dashboardToken": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "bearerFormat": "JWT",
+                    "description": "A token from `POST /v1/auth/login`.",
+                },
+            },
+        },
+    })
+}
+
+/// Examples of responses and webhooks, by the name of their schema.
+const EXAMPLES: &str = include_str!("../examples.json");
+
+/// Returns the schemas of responses and webhooks, each with its example.
+fn schemas() -> BTreeMap<String, Value> {
+    let mut schemas = responses::schemas();
+    // A test parses the file and checks that each schema of a response has an example.
+    let examples: Map<String, Value> = serde_json::from_str(EXAMPLES).unwrap_or_default();
+    for (name, example) in examples {
+        if let Some(schema) = schemas.get_mut(&name) {
+            schema["examples"] = json!([example]);
+        }
+    }
+    schemas
+}
+
+/// Returns the routes of all operations, such as `GET /v1/charges/{id}`, with the aliases.
+pub fn routes() -> Vec<String> {
+    let all = OPERATIONS.iter().flat_map(|operation| {
+        let alias = alias_of(operation).map(|path| format!("{} {path}", operation.method()));
+        [Some(operation.route.to_owned()), alias]
+    });
+    all.flatten().collect()
+}
+
+fn alias_of(operation: &Operation) -> Option<String> {
+    let (path, alias) = MED_ALIAS;
+    operation.path().strip_prefix(path).map(|rest| format!("{alias}{rest}"))
+}
+
+fn paths() -> Value {
+    let mut paths: BTreeMap<String, Map<String, Value>> = BTreeMap::new();
+    for operation in OPERATIONS {
+        let method = operation.method().to_ascii_lowercase();
+        let described = describe(operation);
+        if let Some(alias) = alias_of(operation) {
+            let mut copy = described.clone();
+            copy.insert("operationId".to_owned(), json!(format!("{}ByAlias", operation.id)));
+            copy.insert("summary".to_owned(), json!(format!("{} (alias)", operation.summary)));
+            copy.insert("description".to_owned(), json!(format!("The same as `{}`.", operation.route)));
+            paths.entry(alias).or_default().insert(method.clone(), Value::Object(copy));
+        }
+        paths.entry(operation.path().to_owned()).or_default().insert(method, Value::Object(described));
+    }
+    json!(paths)
+}
+
+fn describe(operation: &Operation) -> Map<String, Value> {
+    let mut parameters: Vec<Value> =
+        operation.variables().iter().map(|name| path_parameter(operation, name)).collect();
+    parameters.extend(operation.query.iter().map(|field| {
+        let field = field.definition();
+        json!({
+            "in": "query",
+            "name": field.name,
+            "required": field.required,
+            "description": field.text,
+            "schema": schema::of_parameter(&field),
+        })
+    }));
+    if operation.has_idempotency_header {
+        parameters.push(json!({"$ref": "#/components/parameters/Idempotency-Key"}));
+    }
+    parameters.push(json!({"$ref": "#/components/parameters/X-Request-Id"}));
+    let mut described = object([
+        ("operationId", json!(operation.id)),
+        ("tags", json!([operation.tag.name()])),
+        ("summary", json!(operation.summary)),
+        ("description", json!(operation.text)),
+        ("parameters", json!(parameters)),
+        ("responses", responses_of(operation)),
+        ("security", security(operation.access)),
+    ]);
+    if let Some(body) = request_body(operation) {
+        described.insert("requestBody".to_owned(), body);
+    }
+    described
+}
+
+fn object<const N: usize>(fields: [(&str, Value); N]) -> Map<String, Value> {
+    fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+fn security(access: Access) -> Value {
+    match access {
+        Access::ApiKey | Access::TestKey => json!([{"apiKey": []}]),
+        Access::Dashboard | Access::DashboardManager => json!([{"dashboardToken": []}]),
+        Access::Public | Access::Bank => json!([]),
+    }
+}
+
+fn path_parameter(operation: &Operation, name: &str) -> Value {
+    let path = operation.path();
+    let (text, pattern, example) = match name {
+        "raw_id" => (
+            "The charge's id without `ch_`.",
+            "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$",
+            "0197a1c2-3b4d-8e5f-9a6b-7c8d9e0f1a2b",
+        ),
+        "evidence_id" => {
+            ("The id of the upload ticket.", "^mev_[0-9a-z]{26}$", "mev_01m7xszsqwk549s9y2zxghq9p9")
+        }
+        "account" => ("The account's id.", "^acc_[0-9a-z]+$", "acc_01m7xszsqwk549s9y2zxghq9p9"),
+        "token" => ("The token of the registered URL.", "^[0-9A-Za-z_-]+$", "3f6c0e9b2d"),
+        _ if path.contains("/api-keys/") => (
+            "The id of the key.",
+            "^key_[0-9a-f]{64}$",
+            "key_2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae",
+        ),
+        _ if path.contains("/endpoints/") => {
+            ("The id of the endpoint.", "^wh_[0-9a-z]{26}$", "wh_01m7xszsqwk549s9y2zxghq9p9")
+        }
+        _ if path.contains("/deliveries/") => {
+            ("The id of the delivery.", "^wd_[0-9a-z]{26}$", "wd_01m7xpe60063pqsxx1gmvkjbw5")
+        }
+        _ if path.contains("/events/") => {
+            ("The id of the event.", "^evt_[0-9a-z]{26}$", "evt_01m7xszsqwk549s9y2zxghq9p9")
+        }
+        _ if path.contains("/refunds/") => {
+            ("The id of the refund.", "^re_[0-9a-z]{42}$", "re_01m7xszsqwk549s9y2zxghq9p901m7xszsqwk549s9")
+        }
+        _ if path.contains("/cases/") => {
+            ("The id of the case.", "^med_[0-9a-z]{42}$", "med_01m7xszsqwk549s9y2zxghq9p901m7xszsqwk549s9")
+        }
+        _ => (
+            "The id of the charge or payment, with or without its prefix `ch_` or `tx_`.",
+            "^(ch_|tx_)?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$",
+            "ch_0197a1c2-3b4d-8e5f-9a6b-7c8d9e0f1a2b",
+        ),
+    };
+    json!({
+        "in": "path",
+        "name": name,
+        "required": true,
+        "description": text,
+        "schema": {"type": "string", "pattern": pattern, "examples": [example]},
+    })
+}
+
+fn request_body(operation: &Operation) -> Option<Value> {
+    let (media_type, schema) = match operation.body {
+        Body::None => return None,
+        Body::Json(fields) => ("application/json", schema::of_body(fields)),
+        Body::Form(fields) => ("application/x-www-form-urlencoded", schema::of_body(fields)),
+        Body::AnyJson => ("application/json", json!({"type": "object"})),
+    };
+    let is_required = schema.get("required").is_some() || matches!(operation.body, Body::AnyJson);
+    let mut content = object([("schema", schema)]);
+    // An example is written as JSON in the table of operations, and a test parses all of them.
+    if let Some(example) = operation.example.and_then(|text| serde_json::from_str::<Value>(text).ok()) {
+        content.insert("examples".to_owned(), json!({"default": {"value": example}}));
+    }
+    Some(json!({"required": is_required, "content": {media_type: content}}))
+}
+
+fn responses_of(operation: &Operation) -> Value {
+    let mut described = Map::new();
+    for success in responses::successes_of(operation.route) {
+        let mut headers = common_headers(operation.access);
+        for name in operation.response_headers {
+            headers.insert((*name).to_owned(), header_reference(name));
+        }
+        let mut response = object([
+            ("description", json!(description_of(success.status))),
+            ("headers", Value::Object(headers)),
+        ]);
+        let content: Map<String, Value> = success
+            .contents
+            .iter()
+            .map(|content| match content {
+                Content::Json(name) => {
+                    let schema = json!({"$ref": format!("#/components/schemas/{name}")});
+                    ("application/json".to_owned(), json!({"schema": schema}))
+                }
+                Content::Media(media_type) => ((*media_type).to_owned(), json!({})),
+            })
+            .collect();
+        if !content.is_empty() {
+            response.insert("content".to_owned(), Value::Object(content));
+        }
+        described.insert(success.status.to_string(), Value::Object(response));
+    }
+    for (status, codes) in by_status(&operation.all_errors()) {
+        let response = if operation.is_page() {
+            json!({
+                "description": errors::meaning(status),
+                "headers": {"X-Request-Id": header_reference("X-Request-Id")},
+                "content": {"text/html": {}},
+            })
+        } else {
+            json!({"$ref": format!("#/components/responses/{}", response_name(status, &codes, operation.access))})
+        };
+        described.insert(status.to_string(), response);
+    }
+    Value::Object(described)
+}
+
+fn description_of(status: u16) -> &'static str {
+    match status {
+        201 => "Created.",
+        202 => "Accepted: it is processed later.",
+        204 => "Done. The response has no body.",
+        303 => "Done. The page in `Location` shows the new state.",
+        304 => "The file did not change since the version of `If-None-Match`.",
+        _ => "Success.",
+    }
+}
+
+/// Groups errors by status.
+fn by_status(errors: &[ErrorCode]) -> BTreeMap<u16, Vec<ErrorCode>> {
+    let mut grouped: BTreeMap<u16, Vec<ErrorCode>> = BTreeMap::new();
+    for error in errors {
+        grouped.entry(error.status).or_default().push(*error);
+    }
+    grouped
+}
+
+/// Names the component of an error response, such as `409-idempotency_key_reused`. Responses to a known caller
+/// also have the headers of the rate limit.
+fn response_name(status: u16, codes: &[ErrorCode], access: Access) -> String {
+    let mut name = status.to_string();
+    for error in codes {
+        name.push('-');
+        name.push_str(error.code);
+    }
+    if shows_rate_limit(status, access) { format!("{name}-known-caller") } else { name }
+}
+
+/// Whether every error response with this status has the headers of the rate limit: the caller is known. A 500
+/// or 503 may come from the authentication itself.
+fn shows_rate_limit(status: u16, access: Access) -> bool {
+    let has_caller = !matches!(access, Access::Public | Access::Bank);
+    status == 429 || (has_caller && !matches!(status, 401 | 500 | 503))
+}
+
+fn error_responses() -> Value {
+    let mut components = BTreeMap::new();
+    for operation in OPERATIONS.iter().filter(|operation| !operation.is_page()) {
+        for (status, codes) in by_status(&operation.all_errors()) {
+            let name = response_name(status, &codes, operation.access);
+            components.entry(name).or_insert_with(|| error_response(status, &codes, operation.access));
+        }
+    }
+    json!(components)
+}
+
+fn error_response(status: u16, codes: &[ErrorCode], access: Access) -> Value {
+    let mut headers = Map::from_iter([("X-Request-Id".to_owned(), header_reference("X-Request-Id"))]);
+    if shows_rate_limit(status, access) {
+        for name in RATE_LIMIT_HEADERS {
+            headers.insert(name.to_owned(), header_reference(name));
+        }
+    }
+    if matches!(status, 429 | 503) {
+        headers.insert("Retry-After".to_owned(), header_reference("Retry-After"));
+    }
+    let kind = codes.first().map(|error| error.kind);
+    let words: Vec<&str> = codes.iter().map(|error| error.code).collect();
+    let schema = json!({
+        "allOf": [
+            {"$ref": "#/components/schemas/Error"},
+            {"properties": {"error": {"properties": {"type": {"const": kind}, "code": {"enum": words}}}}},
+        ],
+    });
+    json!({
+        "description": errors::meaning(status),
+        "headers": headers,
+        "content": {"application/json": {"schema": schema}},
+    })
+}
+
+const RATE_LIMIT_HEADERS: [&str; 2] = ["X-RateLimit-Limit-Minute", "X-RateLimit-Remaining-Minute"];
+
+fn common_headers(access: Access) -> Map<String, Value> {
+    let mut headers = Map::from_iter([("X-Request-Id".to_owned(), header_reference("X-Request-Id"))]);
+    if !matches!(access, Access::Public | Access::Bank) {
+        for name in RATE_LIMIT_HEADERS {
+            headers.insert(name.to_owned(), header_reference(name));
+        }
+    }
+    headers
+}
+
+fn header_reference(name: &str) -> Value {
+    json!({"$ref": format!("#/components/headers/{name}")})
+}
+
+fn headers() -> Value {
+    let text = |description: &str, required: bool| json!({"description": description, "required": required, "schema": {"type": "string"}});
+    let integer = |description: &str, minimum: i64| json!({"description": description, "required": true, "schema": {"type": "integer", "minimum": minimum}});
+    json!({
+        "X-Request-Id": text("The request's `X-Request-Id`, or a generated id.", true),
+        "X-RateLimit-Limit-Minute": integer("The number of requests a minute that the caller may make.", 1),
+        "X-RateLimit-Remaining-Minute": integer("The number of requests that the caller may still make in this minute.", 0),
+        "Retry-After": integer("How many seconds to wait before a retry.", 1),
+        "Idempotent-Replayed": {
+            "description": "`true` if an earlier request with the same key and body created the object. Absent otherwise.",
+            "required": false,
+            "schema": {"type": "string", "const": "true"},
+        },
+        "X-Next-Cursor": text("The `starting_after` of the next page. Absent on the last page, and in JSON.", false),
+        "Location": text("The page to show next.", true),
+        "ETag": text("The version of the file.", true),
+        "Cache-Control": text("How long the file may be cached.", true),
+    })
+}
+
+fn parameters() -> Value {
+    let key = IDEMPOTENCY_KEY.definition();
+    json!({
+        "Idempotency-Key": {
+            "in": "header",
+            "name": key.name,
+            "required": key.required,
+            "description": key.text,
+            "schema": schema::of_parameter(&key),
+        },
+        "X-Request-Id": {
+            "in": "header",
+            "name": "X-Request-Id",
+            "required": false,
+            "description": "An id of the client's choice, which the response repeats: 1 to 512 bytes of UTF-8 without control characters. Any other value is replaced.",
+            "schema": {"type": "string", "examples": ["order-1001-try-1"]},
+        },
+    })
+}

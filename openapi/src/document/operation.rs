@@ -1,0 +1,249 @@
+//! One operation of the API.
+
+use shared::http::field::Definitions;
+
+use super::errors::{self, ErrorCode};
+
+/// A group of operations in the reference.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Tag {
+    Charges,
+    Payments,
+    Refunds,
+    Wallets,
+    WebhookEndpoints,
+    Deliveries,
+    Events,
+    MedCases,
+    ApiKeys,
+    Checkout,
+    Sandbox,
+    BankNotifications,
+    Description,
+}
+
+impl Tag {
+    pub(super) const ALL: [Self; 13] = [
+        Self::Charges,
+        Self::Payments,
+        Self::Refunds,
+        Self::Wallets,
+        Self::WebhookEndpoints,
+        Self::Deliveries,
+        Self::Events,
+        Self::MedCases,
+        Self::ApiKeys,
+        Self::Checkout,
+        Self::Sandbox,
+        Self::BankNotifications,
+        Self::Description,
+    ];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Charges => "Charges",
+            Self::Payments => "Payments",
+            Self::Refunds => "Refunds",
+            Self::Wallets => "Wallets",
+            Self::WebhookEndpoints => "Webhook endpoints",
+            Self::Deliveries => "Deliveries",
+            Self::Events => "Events",
+            Self::MedCases => "MED cases",
+            Self::ApiKeys => "Log-in and API keys",
+            Self::Checkout => "Hosted checkout",
+            Self::Sandbox => "Sandbox",
+            Self::BankNotifications => "Notifications of banks",
+            Self::Description => "Description of the API",
+        }
+    }
+
+    pub(super) fn text(self) -> &'static str {
+        match self {
+            Self::Charges => "Pix charges with public statuses.",
+            Self::Payments => "The same objects in the transaction format, by six methods.",
+            Self::Refunds => "Refunds of settled payments, whole or in parts.",
+            Self::Wallets => "Balances and the statement of the account.",
+            Self::WebhookEndpoints => "URLs that receive signed events.",
+            Self::Deliveries => "Attempts to deliver events to endpoints.",
+            Self::Events => "The events themselves, to catch up after an outage.",
+            Self::MedCases => {
+                "Claims of payers' banks on paid Pix charges, with appeals and evidence. Each route also exists under `/v1/infractions`."
+            }
+            Self::ApiKeys => "Dashboard tokens, and the account's API keys.",
+            Self::Checkout => "Public pages on which payers pay.",
+            Self::Sandbox => {
+                "With a test key, these routes simulate the acquirer, the payer and the payer's bank."
+            }
+            Self::BankNotifications => "Routes for banks, not for merchants.",
+            Self::Description => "This description and the documentation.",
+        }
+    }
+}
+
+/// How an operation authenticates its caller.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Access {
+    /// The header `apikey`.
+    ApiKey,
+    /// The header `apikey` with a test key.
+    TestKey,
+    /// `Authorization: Bearer` with a dashboard token.
+    Dashboard,
+    /// Like `Dashboard`; the user must be an OWNER or ADMIN.
+    DashboardManager,
+    /// None.
+    Public,
+    /// A token in the path, and the client certificate of a bank.
+    Bank,
+}
+
+/// The body that an operation reads.
+#[derive(Clone, Copy)]
+pub(super) enum Body {
+    None,
+    /// Fields of a JSON object.
+    Json(Definitions),
+    /// Fields of an HTML form.
+    Form(Definitions),
+    /// Any JSON object.
+    AnyJson,
+}
+
+/// One operation. The method and path are those of the functions' routers.
+#[derive(Clone, Copy)]
+pub(super) struct Operation {
+    pub(super) route: &'static str,
+    pub(super) id: &'static str,
+    pub(super) tag: Tag,
+    pub(super) summary: &'static str,
+    pub(super) text: &'static str,
+    pub(super) access: Access,
+    pub(super) query: Definitions,
+    pub(super) body: Body,
+    /// An example of the body, as JSON.
+    pub(super) example: Option<&'static str>,
+    pub(super) has_idempotency_header: bool,
+    /// Headers of the successful responses, beside those of every response.
+    pub(super) response_headers: &'static [&'static str],
+    errors: &'static [ErrorCode],
+    /// Whether the response is a file of the function, so that no dependency can fail.
+    is_static: bool,
+    is_page: bool,
+}
+
+/// An operation for merchants, authenticated by an API key.
+pub(super) const fn api(
+    route: &'static str,
+    id: &'static str,
+    tag: Tag,
+    summary: &'static str,
+    text: &'static str,
+) -> Operation {
+    Operation {
+        route,
+        id,
+        tag,
+        summary,
+        text,
+        access: Access::ApiKey,
+        query: &[],
+        body: Body::None,
+        example: None,
+        has_idempotency_header: false,
+        response_headers: &[],
+        errors: &[],
+        is_static: false,
+        is_page: false,
+    }
+}
+
+impl Operation {
+    pub(super) const fn access(self, access: Access) -> Self {
+        Self { access, ..self }
+    }
+
+    pub(super) const fn query(self, query: Definitions) -> Self {
+        Self { query, ..self }
+    }
+
+    pub(super) const fn json(self, fields: Definitions, example: &'static str) -> Self {
+        Self { body: Body::Json(fields), example: Some(example), ..self }
+    }
+
+    pub(super) const fn form(self, fields: Definitions) -> Self {
+        Self { body: Body::Form(fields), ..self }
+    }
+
+    pub(super) const fn any_json(self) -> Self {
+        Self { body: Body::AnyJson, ..self }
+    }
+
+    pub(super) const fn idempotency_header(self) -> Self {
+        Self { has_idempotency_header: true, ..self }
+    }
+
+    pub(super) const fn response_headers(self, response_headers: &'static [&'static str]) -> Self {
+        Self { response_headers, ..self }
+    }
+
+    /// Adds the errors that this operation has beside those that follow from its access, path and body.
+    pub(super) const fn errors(self, errors: &'static [ErrorCode]) -> Self {
+        Self { errors, ..self }
+    }
+
+    /// Errors are HTML pages, because the caller is a person's browser.
+    pub(super) const fn page(self) -> Self {
+        Self { is_page: true, ..self }
+    }
+
+    /// The response is a file of the function, so no dependency can fail.
+    pub(super) const fn is_static(self) -> Self {
+        Self { is_static: true, ..self }
+    }
+
+    /// Whether the operation answers a browser with HTML, also for errors.
+    pub(super) fn is_page(&self) -> bool {
+        self.is_page
+    }
+
+    pub(super) fn method(&self) -> &'static str {
+        self.route.split_once(' ').map_or("", |(method, _)| method)
+    }
+
+    pub(super) fn path(&self) -> &'static str {
+        self.route.split_once(' ').map_or("", |(_, path)| path)
+    }
+
+    /// The names of the variables in the path.
+    pub(super) fn variables(&self) -> Vec<&'static str> {
+        let parts = self.path().split('/');
+        parts.filter_map(|part| part.strip_prefix('{')?.strip_suffix('}')).collect()
+    }
+
+    /// All errors of the operation.
+    pub(super) fn all_errors(&self) -> Vec<ErrorCode> {
+        let mut all = self.errors.to_vec();
+        match self.access {
+            Access::ApiKey | Access::Dashboard => all.extend([errors::UNAUTHORIZED, errors::RATE_LIMITED]),
+            Access::TestKey => all.extend([errors::UNAUTHORIZED, errors::LIVE_KEY, errors::RATE_LIMITED]),
+            Access::DashboardManager => {
+                all.extend([errors::UNAUTHORIZED, errors::ROLE_REQUIRED, errors::RATE_LIMITED]);
+            }
+            Access::Bank => all.push(errors::UNAUTHORIZED),
+            Access::Public => {}
+        }
+        // Every route under /v1 refuses unknown query parameters, except those of banks.
+        if self.path().starts_with("/v1/") && self.access != Access::Bank {
+            all.push(errors::INVALID_REQUEST);
+        }
+        if !self.variables().is_empty() && self.access != Access::Bank {
+            all.push(errors::NOT_FOUND);
+        }
+        if !self.is_static {
+            all.extend([errors::INTERNAL, errors::UNAVAILABLE]);
+        }
+        all.sort();
+        all.dedup();
+        all
+    }
+}
