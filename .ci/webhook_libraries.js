@@ -1,4 +1,5 @@
-// Verifies the deliveries that `.ci/webhook_libraries.py` collected, by the samples in Node of docs/webhooks.md.
+// Verifies the deliveries that `.ci/webhook_libraries.py` collected, by the samples in Node of docs/guide/webhooks.md
+// and docs/samples/node.
 
 const fs = require("node:fs");
 const { createRequire } = require("node:module");
@@ -7,7 +8,7 @@ const path = require("node:path");
 const work = process.argv[2];
 const cases = JSON.parse(fs.readFileSync(path.join(work, "cases.json"), "utf8"));
 const requireInstalled = createRequire(path.join(path.resolve(work), "samples.js"));
-const names = ["isOurs", "eventByStripe", "eventByStandardWebhooks"];
+const names = ["eventByStripe", "eventByStandardWebhooks"];
 const sources = `${fs.readFileSync(path.join(work, "samples.js"), "utf8")}\nreturn { ${names.join(", ")} };`;
 const sample = new Function("require", sources)(requireInstalled);
 
@@ -21,23 +22,28 @@ function outcome(verify, refusal) {
   }
 }
 
-for (const { name, shown, headers: received, body: encoded, isRight } of cases) {
-  const body = Buffer.from(encoded, "base64");
-  const headers = Object.fromEntries(Object.entries(received).map(([key, value]) => [key.toLowerCase(), value]));
-  const { secret, standardWebhooksSecret } = shown;
-  const outcomes = {
-    "no library": outcome(() => sample.isOurs(secret, headers["x-service-signature"], body)),
-    stripe: outcome(() => sample.eventByStripe(secret, headers, body), "StripeSignatureVerificationError"),
-    standardwebhooks: outcome(
-      () => sample.eventByStandardWebhooks(standardWebhooksSecret, headers, body),
-      "WebhookVerificationError",
-    ),
-  };
-  for (const [verifier, accepts] of Object.entries(outcomes)) {
-    if (accepts !== isRight) {
-      console.error(`FAILED: Node, ${verifier}: ${name}: accepted: ${accepts}, expected: ${isRight}`);
-      process.exit(1);
+async function main() {
+  const { isOurs } = await import(path.resolve("docs/samples/node/signature.mjs"));
+  for (const { name, shown, headers: received, body: encoded, isRight } of cases) {
+    const body = Buffer.from(encoded, "base64");
+    const headers = Object.fromEntries(Object.entries(received).map(([key, value]) => [key.toLowerCase(), value]));
+    const { secret, standardWebhooksSecret } = shown;
+    const outcomes = {
+      "no library": outcome(() => isOurs(secret, headers["x-service-signature"], body)),
+      stripe: outcome(() => sample.eventByStripe(secret, headers, body), "StripeSignatureVerificationError"),
+      standardwebhooks: outcome(
+        () => sample.eventByStandardWebhooks(standardWebhooksSecret, headers, body),
+        "WebhookVerificationError",
+      ),
+    };
+    for (const [verifier, accepts] of Object.entries(outcomes)) {
+      if (accepts !== isRight) {
+        console.error(`FAILED: Node, ${verifier}: ${name}: accepted: ${accepts}, expected: ${isRight}`);
+        process.exit(1);
+      }
     }
   }
+  console.log(`Node: ${cases.length} cases, each by stripe, standardwebhooks and no library`);
 }
-console.log(`Node: ${cases.length} cases, each by stripe, standardwebhooks and no library`);
+
+main();

@@ -1,4 +1,5 @@
-"""Collects deliveries of the service, and verifies them by the samples in Python of docs/webhooks.md.
+"""Collects deliveries of the service, and verifies them by the samples in Python of docs/guide/webhooks.md
+and docs/samples/python.
 
 Writes into the directory of the first argument: `cases.json`, the deliveries and what must be accepted, and
 `samples.js`, the samples in Node. `.ci/webhook_libraries.js` reads both.
@@ -130,7 +131,7 @@ def collect(ready):
 
 
 def samples(language):
-    page = pathlib.Path("docs/webhooks.md").read_text(encoding="utf-8")
+    page = pathlib.Path("docs/guide/webhooks.md").read_text(encoding="utf-8")
     return "\n".join(re.findall(rf"^```{language}\n(.*?)^```", page, re.MULTILINE | re.DOTALL))
 
 
@@ -144,6 +145,7 @@ def outcome(verify, refusal):
 
 def verify_in_python(cases):
     sample = {}
+    exec(pathlib.Path("docs/samples/python/signature.py").read_text(encoding="utf-8"), sample)
     exec(samples("python"), sample)
     import standardwebhooks.webhooks
     import stripe

@@ -23,7 +23,7 @@ use serde_json::Value;
 use super::listen::Print;
 use crate::error::{Error, Result};
 
-/// How far the time of a signature may differ from this machine's clock, in seconds. docs/webhooks.md
+/// How far the time of a signature may differ from this machine's clock, in seconds. docs/guide/webhooks.md
 /// recommends the same.
 const TOLERANCE_SECONDS: u64 = 300;
 
