@@ -2,5 +2,6 @@
 
 mod document;
 pub mod responses;
+pub mod site;
 
 pub use document::{CDN_REQUIRED, document, routes};

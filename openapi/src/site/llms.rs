@@ -1,0 +1,34 @@
+//! `llms.txt`: an index of the documentation for language models (<https://llmstxt.org>).
+
+use std::fmt::Write as _;
+
+use super::description::Description;
+use super::guide::CHAPTERS;
+use super::reference::tag_id;
+
+/// Returns the index.
+pub(super) fn index(description: Description<'_>) -> String {
+    let about = description.text().split("\n\n").next().unwrap_or_default().replace('\n', " ");
+    let mut index = format!(
+        "# {}\n\n> {about}\n\n\
+         All links are relative to the host of the API. The Markdown page contains the whole guide and the \
+         reference of all routes.\n\n\
+         ## Documentation\n\n\
+         - [Guide and reference](/docs.md): everything as one Markdown page\n\
+         - [OpenAPI 3.1 description](/v1/openapi.json): all routes, schemas and events\n\n\
+         ## Guide\n\n",
+        description.title(),
+    );
+    for chapter in CHAPTERS {
+        let (name, title) = (chapter.name, chapter.title());
+        let _ = writeln!(index, "- [{title}](/docs.md#{name}): {}", chapter.first_sentence());
+    }
+    index.push_str("\n## Reference\n\n");
+    for (tag, _, operations) in description.tags() {
+        let routes: Vec<String> =
+            operations.iter().map(|operation| format!("`{} {}`", operation.method, operation.path)).collect();
+        let _ = writeln!(index, "- [{tag}](/docs.md#{}): {}", tag_id(tag), routes.join(", "));
+    }
+    index.push_str("\n## Optional\n\n- [The same as a web page](/docs): for people\n");
+    index
+}

@@ -1,0 +1,34 @@
+//! The documentation as one Markdown text.
+
+use std::fmt::Write as _;
+
+use super::block::Block;
+use super::description::Description;
+
+/// Returns the whole documentation as Markdown. Each heading has an anchor, because links name ids that a
+/// renderer would not derive from the heading alone.
+pub(super) fn page(description: Description<'_>, blocks: &[Block]) -> String {
+    let mut page = format!("# {}\n\n{}\n", description.title(), description.text().trim());
+    write(blocks, &mut page);
+    page
+}
+
+fn write(blocks: &[Block], page: &mut String) {
+    for block in blocks {
+        let text = match block {
+            Block::Heading { level, id, text } => {
+                format!("<a id=\"{id}\"></a>\n\n{} {text}\n", "#".repeat(usize::from(*level)))
+            }
+            Block::Text(text) => text.clone(),
+            Block::Route { method, path } => format!("`{method} {path}`\n"),
+            Block::Code { language, text } => format!("```{language}\n{text}```\n"),
+            Block::Fold { summary, blocks, .. } => {
+                let _ = writeln!(page, "\n{summary}");
+                write(blocks, page);
+                continue;
+            }
+        };
+        page.push('\n');
+        page.push_str(&text);
+    }
+}

@@ -1,0 +1,43 @@
+//! The documentation for merchants: the guide of `docs/guide` with its samples of `docs/samples`, and the
+//! reference of all routes from the description of the API.
+//!
+//! `guide` and `reference` build the same list of `Block`s for all formats. `html` and
+//! `markdown` write it as one page each. `requests` writes a request to each route for the HTTP clients of
+//! editors, and `llms` an index for language models.
+
+mod block;
+mod description;
+mod guide;
+mod html;
+mod llms;
+mod markdown;
+mod reference;
+mod requests;
+
+use serde_json::Value;
+
+use description::Description;
+
+/// A generated file.
+#[derive(Clone, Debug)]
+pub struct File {
+    /// The path in the repository.
+    pub path: &'static str,
+    /// The content.
+    pub content: String,
+}
+
+/// Returns the files that are generated from the description of the API and the guide.
+pub fn files(document: &Value) -> [File; 4] {
+    let description = Description::new(document);
+    let blocks = [guide::blocks(), reference::blocks(description)].concat();
+    [
+        File { path: "docs/site/index.html", content: html::page(description, &blocks) },
+        File { path: "docs/site/docs.md", content: markdown::page(description, &blocks) },
+        File { path: "docs/site/llms.txt", content: llms::index(description) },
+        File { path: "docs/requests.http", content: requests::requests(description) },
+    ]
+}
+
+#[cfg(test)]
+mod tests;

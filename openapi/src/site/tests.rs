@@ -1,0 +1,481 @@
+use std::collections::BTreeSet;
+
+use serde_json::json;
+use shared::http::{Detail, Problem};
+
+use super::block::Block;
+use super::description::Description;
+use super::guide::{CHAPTERS, SAMPLES};
+use super::*;
+
+/// A small description with one of each construct that the pages read.
+fn document() -> Value {
+    json!({
+        "openapi": "3.1.0",
+        "info": {"title": "Payment service", "version": "1", "description": "Pix charges.\n\nMore about it."},
+        "tags": [{"name": "Charges", "description": "A charge asks one payer for an amount."}, {"name": "Keys"}],
+        "security": [{"apiKey": []}],
+        "paths": {
+            "/v1/charges/{id}": {
+                "parameters": [{"$ref": "#/components/parameters/ChargeId"}],
+                "get": {
+                    "operationId": "getCharge", "summary": "Read a charge", "tags": ["Charges"],
+                    "responses": {
+                        "200": {"description": "The charge.", "content": {"application/json": {
+                            "schema": {"$ref": "#/components/schemas/Charge"}}}},
+                        "404": {"$ref": "#/components/responses/NotFound"},
+                    },
+                },
+            },
+            "/v1/charges": {"post": {
+                "operationId": "createCharge", "summary": "Create a charge", "tags": ["Charges"],
+                "description": "Creates a charge | once.",
+                "parameters": [{
+                    "name": "Idempotency-Key", "in": "header", "required": true,
+                    "schema": {"type": "string", "minLength": 8, "maxLength": 128},
+                }],
+                "requestBody": {"content": {"application/json": {
+                    "schema": {"$ref": "#/components/schemas/CreateCharge"},
+                    "examples": {"minimal": {"summary": "The least", "value": {"amount": 1990}}},
+                }}},
+                "responses": {"201": {"description": "Created.", "content": {"application/json": {
+                    "schema": {"$ref": "#/components/schemas/Charge"}}}}},
+            }},
+            "/v1/api-keys/{id}/parts/{part_id}": {"delete": {
+                "operationId": "deletePart", "summary": "Delete a part", "tags": ["Keys"],
+                "security": [{"bearer": []}],
+                "parameters": [
+                    {"name": "id", "in": "path", "required": true, "schema": {"type": "string"}},
+                    {"name": "part_id", "in": "path", "required": true, "schema": {"type": "string"}},
+                ],
+                "responses": {"204": {"description": "Deleted."}},
+            }},
+            "/open": {"get": {
+                "operationId": "getOpen", "summary": "Read what is public", "tags": ["Keys"], "security": [],
+                "responses": {"200": {"description": "A page.", "content": {"text/html": {}}}},
+            }},
+        },
+        "webhooks": {"charge.paid": {"post": {
+            "summary": "The charge was paid.",
+            "requestBody": {"content": {"application/json": {
+                "schema": {"type": "object", "properties": {"id": {"type": "string"}}}}}},
+        }}},
+        "components": {
+            "securitySchemes": {
+                "apiKey": {"type": "apiKey", "in": "header", "name": "apikey"},
+                "bearer": {"type": "http", "scheme": "bearer"},
+            },
+            "parameters": {"ChargeId": {
+                "name": "id", "in": "path", "required": true, "description": "The charge.",
+                "schema": {"type": "string"}, "example": "ch_81549006-475b-811c-b292-793f61c77ab2",
+            }},
+            "responses": {"NotFound": {"description": "No such object <here>."}},
+            "schemas": {
+                "CreateCharge": {
+                    "type": "object", "required": ["amount"],
+                    "properties": {
+                        "amount": {"type": "integer", "minimum": 1, "description": "Minor units."},
+                        "customer": {"type": ["object", "null"], "properties": {"name": {"type": "string"}}},
+                    },
+                },
+                "Charge": {
+                    "type": "object", "description": "A charge.", "required": ["id"],
+                    "properties": {
+                        "id": {"type": "string"},
+                        "status": {"enum": ["pending", "paid"], "type": "string"},
+                        "parts": {"type": "array", "items": {"$ref": "#/components/schemas/Status"}},
+                    },
+                    "examples": [{"id": "ch_1", "status": "pending"}],
+                },
+                "Status": {"type": "string", "enum": ["a", "b"], "description": "A status."},
+            },
+        },
+    })
+}
+
+fn file(path: &str) -> String {
+    let [html, markdown, llms, requests] = files(&document());
+    [html, markdown, llms, requests].into_iter().find(|file| file.path == path).unwrap().content
+}
+
+/// Returns the values of an attribute, such as `id`.
+fn attributes<'a>(html: &'a str, name: &str) -> Vec<&'a str> {
+    html.split(&format!(" {name}=\"")).skip(1).map(|rest| rest.split('"').next().unwrap()).collect()
+}
+
+#[test]
+fn every_link_of_the_page_has_a_target() {
+    let html = file("docs/site/index.html");
+    let ids = attributes(&html, "id");
+    let unique: BTreeSet<&str> = ids.iter().copied().collect();
+    assert_eq!(ids.len(), unique.len(), "an id occurs twice");
+    for link in attributes(&html, "href") {
+        match link.strip_prefix('#') {
+            Some(id) => assert!(unique.contains(id), "{link}"),
+            None => assert!(link.starts_with('/') || link.starts_with("https://"), "{link}"),
+        }
+    }
+}
+
+#[test]
+fn every_link_of_the_markdown_has_a_target() {
+    let markdown = file("docs/site/docs.md");
+    for link in markdown.split("](#").skip(1).map(|rest| rest.split(')').next().unwrap()) {
+        assert!(markdown.contains(&format!("<a id=\"{link}\"></a>")), "{link}");
+    }
+    assert!(
+        !markdown.contains(".md)") && !markdown.contains(".md#"),
+        "a link names a file of the repository"
+    );
+}
+
+#[test]
+fn the_page_makes_no_request_and_has_no_script() {
+    let html = file("docs/site/index.html");
+    for forbidden in ["<script", "<img", "<link", "<iframe", " src=", " style=", "@import", "url("] {
+        assert!(!html.contains(forbidden), "{forbidden}");
+    }
+}
+
+#[test]
+fn every_sample_is_in_the_guide() {
+    let shown: BTreeSet<String> = guide::blocks()
+        .into_iter()
+        .filter_map(|block| match block {
+            Block::Fold { blocks, .. } => Some(blocks),
+            _ => None,
+        })
+        .flatten()
+        .map(|block| match block {
+            Block::Code { text, .. } => text,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    for (path, program) in SAMPLES {
+        assert!(shown.contains(program), "{path}");
+    }
+    let markdown = file("docs/site/docs.md");
+    assert!(!markdown.contains("](../"), "a link names a file of the repository");
+}
+
+#[test]
+fn every_chapter_of_the_directory_is_in_the_guide() {
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/guide");
+    let files =
+        std::fs::read_dir(directory).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
+    let files: BTreeSet<String> = files.collect();
+    let chapters: BTreeSet<String> = CHAPTERS.iter().map(|chapter| format!("{}.md", chapter.name)).collect();
+    assert_eq!(files, chapters);
+}
+
+#[test]
+fn the_index_lists_chapters_and_routes() {
+    insta::assert_snapshot!(file("docs/site/llms.txt"), @r##"
+    # Payment service
+
+    > Pix charges.
+
+    All links are relative to the host of the API. The Markdown page contains the whole guide and the reference of all routes.
+
+    ## Documentation
+
+    - [Guide and reference](/docs.md): everything as one Markdown page
+    - [OpenAPI 3.1 description](/v1/openapi.json): all routes, schemas and events
+
+    ## Guide
+
+    - [Quickstart](/docs.md#quickstart): You need three things: the base URL of the service, a test key, and a way to send HTTP requests.
+    - [Authentication](/docs.md#authentication): Send the header `apikey: <key>` with every request.
+    - [Requests and responses](/docs.md#requests): The base URL is the same for test and live keys; the key selects the mode.
+    - [Idempotency](/docs.md#idempotency): A request can fail although the service carried it out: the connection breaks, or the response comes too late.
+    - [Errors](/docs.md#errors): Every error of the service has this body.
+    - [Charges and payments](/docs.md#charges): A charge and a payment are two views of one object.
+    - [Webhooks](/docs.md#webhooks): The service posts events to the URLs that you register.
+    - [Refunds](/docs.md#refunds): `POST /v1/payments/{id}/refund` refunds a settled Pix or card payment, whole or in parts.
+    - [Wallets](/docs.md#wallets): A wallet is the balance of an account in one currency and mode.
+    - [MED and evidence](/docs.md#med): In a MED case (Mecanismo Especial de Devolução) the payer's bank claims a paid Pix back, for example because the payer reports a fraud.
+    - [Test with the sandbox](/docs.md#sandbox): With a test key, no request reaches a bank.
+    - [Going live](/docs.md#going-live): A live key creates charges at the bank of your account.
+    - [Changelog](/docs.md#changelog): What changes in the API for merchants.
+
+    ## Reference
+
+    - [Charges](/docs.md#tag-charges): `POST /v1/charges`, `GET /v1/charges/{id}`
+    - [Keys](/docs.md#tag-keys): `GET /open`, `DELETE /v1/api-keys/{id}/parts/{part_id}`
+
+    ## Optional
+
+    - [The same as a web page](/docs): for people
+    "##);
+}
+
+#[test]
+fn a_request_has_its_key_or_token_its_headers_and_the_first_example() {
+    insta::assert_snapshot!(file("docs/requests.http"), @r##"
+    # Payment service: a request to each route.
+    # For the HTTP clients of JetBrains and of VS Code (REST Client). Set the variables first.
+    # Generated from the description of the API; see CONTRIBUTING.md.
+
+    @baseUrl = http://127.0.0.1:3000
+    @apiKey = ak_test_replace
+    @token = replace_by_the_token_of_POST_/v1/auth/login
+    @idempotencyKey = order-0001
+    @apiKeyId = replace
+    @chargeId = ch_81549006-475b-811c-b292-793f61c77ab2
+    @partId = replace
+
+    # Charges
+
+    ### Create a charge
+    # @name createCharge
+    POST {{baseUrl}}/v1/charges
+    apikey: {{apiKey}}
+    Idempotency-Key: {{idempotencyKey}}
+    Content-Type: application/json
+
+    {
+      "amount": 1990
+    }
+
+    ### Read a charge
+    # @name getCharge
+    GET {{baseUrl}}/v1/charges/{{chargeId}}
+    apikey: {{apiKey}}
+
+    # Keys
+
+    ### Read what is public
+    # @name getOpen
+    GET {{baseUrl}}/open
+
+    ### Delete a part
+    # @name deletePart
+    DELETE {{baseUrl}}/v1/api-keys/{{apiKeyId}}/parts/{{partId}}
+    Authorization: Bearer {{token}}
+    "##);
+}
+
+/// Returns the reference from the section with an id up to the section with the next id.
+fn reference_between(id: &str, next: &str) -> String {
+    let document = document();
+    let description = Description::new(&document);
+    let markdown = markdown::page(description, &reference::blocks(description));
+    let (_, rest) = markdown.split_once(&format!("<a id=\"{id}\"></a>")).unwrap();
+    rest.split_once(&format!("<a id=\"{next}\"></a>")).map_or(rest, |(section, _)| section).to_owned()
+}
+
+#[test]
+fn an_operation_shows_types_limits_examples_and_responses() {
+    insta::assert_snapshot!(reference_between("operation-createCharge", "operation-getCharge"), @r##"
+
+    #### Create a charge
+
+    `POST /v1/charges`
+
+    Creates a charge | once.
+
+    Authentication: an API key in the header `apikey`.
+
+    | parameter | type | description |
+    | --- | --- | --- |
+    | `Idempotency-Key` | header; string, at least 8 characters, at most 128 characters; required |  |
+
+    The request has a body, `application/json`:
+
+    | field | type | description |
+    | --- | --- | --- |
+    | `amount` | integer, at least 1; required | Minor units. |
+    | `customer` | object or null |  |
+    | `customer.name` | string |  |
+
+    Example of a request: The least
+
+    ```json
+    {
+      "amount": 1990
+    }
+    ```
+
+    | status | body | meaning |
+    | --- | --- | --- |
+    | 201 | [Charge](#schema-Charge) | Created. |
+
+    Example of a response with 201
+
+    ```json
+    {
+      "id": "ch_1",
+      "status": "pending"
+    }
+    ```
+    "##);
+}
+
+#[test]
+fn events_and_schemas_are_listed() {
+    insta::assert_snapshot!(reference_between("events", ""), @r##"
+
+    ### Events
+
+    <a id="event-charge-paid"></a>
+
+    #### `charge.paid`
+
+    The charge was paid.
+
+    Body: object
+
+    <a id="schemas"></a>
+
+    ### Schemas
+
+    <a id="schema-Charge"></a>
+
+    #### Charge
+
+    A charge.
+
+    | field | type | description |
+    | --- | --- | --- |
+    | `id` | string; required |  |
+    | `parts` | array of [Status](#schema-Status) |  |
+    | `status` | string: `pending`, `paid` |  |
+
+    <a id="schema-CreateCharge"></a>
+
+    #### CreateCharge
+
+    | field | type | description |
+    | --- | --- | --- |
+    | `amount` | integer, at least 1; required | Minor units. |
+    | `customer` | object or null |  |
+    | `customer.name` | string |  |
+
+    <a id="schema-Status"></a>
+
+    #### Status
+
+    A status.
+
+    Type: string: `a`, `b`
+    "##);
+}
+
+#[test]
+fn html_in_a_description_is_shown_as_text() {
+    let html = file("docs/site/index.html");
+    assert!(html.contains("No such object &lt;here&gt;."));
+    assert!(html.contains("Creates a charge | once."));
+}
+
+/// One problem of each variant.
+fn problems() -> Vec<Problem> {
+    let text = || "A sentence.".to_owned();
+    let details = || vec![Detail::new("amount", "is required")];
+    vec![
+        Problem::Invalid(details()),
+        Problem::InvalidAmount(details()),
+        Problem::Unreadable(text()),
+        Problem::Unauthorized,
+        Problem::NotLoggedIn,
+        Problem::WrongCredentials,
+        Problem::UnknownSender,
+        Problem::ApiKeyRoleRequired,
+        Problem::CustomerVelocityExceeded,
+        Problem::AccountVelocityExceeded,
+        Problem::LiveKeyNotAllowed,
+        Problem::CdnBypassed,
+        Problem::NotFound { what: "charge" },
+        Problem::NoSuchRoute { method: text(), path: text() },
+        Problem::IdempotencyKeyReused,
+        Problem::EvidenceNotUploaded,
+        Problem::EvidenceSizeMismatch { declared: 1, stored: 2 },
+        Problem::Unprocessable(text()),
+        Problem::UnprocessableField { param: "amount", message: text() },
+        Problem::PaymentNotCancellable { status: "PAID" },
+        Problem::PaymentNotRefundable { status: "PENDING" },
+        Problem::ReturnWindowOver(text()),
+        Problem::ChargeDisputed { is_over: false },
+        Problem::RefundExceedsRemaining { remaining: 1 },
+        Problem::InsufficientBalance { needed: 2, available: 1 },
+        Problem::RefundNotSupported(text()),
+        Problem::RateLimited { retry_after_seconds: 1 },
+        Problem::TooManyTests { limit: 1, retry_after_seconds: 1 },
+        Problem::TooManyLogins { limit: 1, retry_after_seconds: 1 },
+        Problem::Unavailable(text()),
+        Problem::Internal(text()),
+    ]
+}
+
+/// Fails to compile when `Problem` has a new variant. Add the variant to [`problems`] too, and its code to
+/// `docs/guide/errors.md`.
+fn position(problem: &Problem) -> usize {
+    match problem {
+        Problem::Invalid(_) => 0,
+        Problem::InvalidAmount(_) => 1,
+        Problem::Unreadable(_) => 2,
+        Problem::Unauthorized => 3,
+        Problem::NotLoggedIn => 4,
+        Problem::WrongCredentials => 5,
+        Problem::UnknownSender => 6,
+        Problem::ApiKeyRoleRequired => 7,
+        Problem::CustomerVelocityExceeded => 8,
+        Problem::AccountVelocityExceeded => 9,
+        Problem::LiveKeyNotAllowed => 10,
+        Problem::CdnBypassed => 11,
+        Problem::NotFound { .. } => 12,
+        Problem::NoSuchRoute { .. } => 13,
+        Problem::IdempotencyKeyReused => 14,
+        Problem::EvidenceNotUploaded => 15,
+        Problem::EvidenceSizeMismatch { .. } => 16,
+        Problem::Unprocessable(_) => 17,
+        Problem::UnprocessableField { .. } => 18,
+        Problem::PaymentNotCancellable { .. } => 19,
+        Problem::PaymentNotRefundable { .. } => 20,
+        Problem::ReturnWindowOver(_) => 21,
+        Problem::ChargeDisputed { .. } => 22,
+        Problem::RefundExceedsRemaining { .. } => 23,
+        Problem::InsufficientBalance { .. } => 24,
+        Problem::RefundNotSupported(_) => 25,
+        Problem::RateLimited { .. } => 26,
+        Problem::TooManyTests { .. } => 27,
+        Problem::TooManyLogins { .. } => 28,
+        Problem::Unavailable(_) => 29,
+        Problem::Internal(_) => 30,
+    }
+}
+
+#[test]
+fn the_guide_lists_every_error_code_with_its_status() {
+    let problems = problems();
+    let positions: Vec<usize> = problems.iter().map(position).collect();
+    assert_eq!(positions, (0..problems.len()).collect::<Vec<usize>>());
+    let sent: BTreeSet<(String, String)> = problems
+        .iter()
+        .map(|problem| (problem.status().as_str().to_owned(), problem.code().to_owned()))
+        .collect();
+    let page = include_str!("../../../docs/guide/errors.md");
+    let (_, table) = page.split_once("## All codes").unwrap();
+    let (table, _) = table.split_once("\n## ").unwrap();
+    let rows: Vec<Vec<&str>> = table
+        .lines()
+        .filter(|line| line.starts_with("| ") && line.contains('`'))
+        .map(|line| line.trim_matches('|').split(" | ").map(str::trim).collect())
+        .collect();
+    assert!(rows.iter().all(|row| row.len() == 4 && row.iter().all(|cell| !cell.is_empty())), "{rows:?}");
+    let listed: BTreeSet<(String, String)> =
+        rows.iter().map(|row| (row[0].to_owned(), row[1].trim_matches('`').to_owned())).collect();
+    assert_eq!((listed.len(), &listed), (rows.len(), &sent));
+}
+
+#[test]
+fn the_generated_files_are_up_to_date() {
+    for File { path, content } in files(&document()) {
+        let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path);
+        if std::env::var_os("UPDATE_DESCRIPTION").is_some() {
+            std::fs::write(&file, &content).unwrap();
+        }
+        let is_same = std::fs::read_to_string(&file).is_ok_and(|written| written == content);
+        assert!(is_same, "{path} is out of date: run UPDATE_DESCRIPTION=1 cargo test -p openapi");
+    }
+}
