@@ -1,10 +1,13 @@
 //! Serves `/checkout`: the hosted checkout page, its QR image and the boleto's PDF (contract: Charge,
 //! `checkout_url` and `pix.qr_code_url`). The routes are public: anyone who knows a charge's URL can see its
-//! page.
+//! page. [`page`] renders the page.
 //!
-//! The function only reads charges, and never API keys. [`page`] renders the page. The function is also the
-//! API's `$default` route, so it returns 404 for every path that no other function serves.
+//! [`docs`] serves the documentation for merchants and the description of the API, which are public too.
+//!
+//! The function only reads charges, and never API keys. It is also the API's `$default` route, so it returns
+//! 404 for every path that no other function serves.
 
+pub mod docs;
 pub mod page;
 
 use artefacts::pdf::{BoletoDocument, boleto_pdf};
@@ -81,6 +84,10 @@ pub fn router(checkout: Checkout) -> Router {
         .route("/checkout/{raw_id}", get(show))
         .route("/checkout/{raw_id}/qr.png", get(show_qr))
         .route("/checkout/{raw_id}/boleto.pdf", get(show_boleto))
+        .route("/docs", get(docs::page))
+        .route("/docs.md", get(docs::markdown))
+        .route("/llms.txt", get(docs::index))
+        .route("/v1/openapi.json", get(docs::description))
         .with_state(checkout);
     with_middleware(routes, origin)
 }

@@ -177,3 +177,74 @@ fn a_qr_image_that_cannot_be_made_returns_an_error_status() {
         charge(&json!({"artefacts": {"pix": {"br_code": "", "expires_at": 0, "ttl_seconds": 60}}}));
     assert_eq!(status(Ok(Some(with_empty_code))), StatusCode::INTERNAL_SERVER_ERROR);
 }
+
+const DOCS: [(&str, &str); 4] = [
+    ("/docs", "text/html; charset=utf-8"),
+    ("/docs.md", "text/markdown; charset=utf-8"),
+    ("/llms.txt", "text/plain; charset=utf-8"),
+    ("/v1/openapi.json", "application/json"),
+];
+
+async fn send_if_none_match(path: &str, values: &[&str]) -> Response {
+    let request =
+        values.iter().fold(Request::get(path), |request, value| request.header("if-none-match", *value));
+    routes().oneshot(request.body(Body::empty()).unwrap()).await.unwrap()
+}
+
+#[tokio::test]
+async fn the_documentation_is_public_and_may_be_cached() {
+    for (path, content_type) in DOCS {
+        let response = send(Method::GET, path).await;
+        assert_eq!(response.status(), 200, "{path}");
+        assert_eq!(header_of(&response, "content-type"), Some(content_type));
+        assert_eq!(header_of(&response, "cache-control"), Some("public, max-age=300"));
+        assert!(header_of(&response, "x-request-id").is_some());
+        assert!(!body_of(response).await.is_empty());
+        let head = send(Method::HEAD, path).await;
+        assert_eq!((head.status(), header_of(&head, "content-type")), (StatusCode::OK, Some(content_type)));
+        assert!(header_of(&head, "etag").is_some());
+        assert!(body_of(head).await.is_empty());
+        assert_eq!(send(Method::POST, path).await.status(), 404);
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_has_a_file_receives_304_without_a_body() {
+    for (path, _) in DOCS {
+        let response = send(Method::GET, path).await;
+        let etag = header_of(&response, "etag").unwrap().to_owned();
+        assert!(etag.starts_with('"') && etag.ends_with('"') && etag.len() > 2, "{etag} is not strong");
+        let weak = format!("W/{etag}");
+        let list = format!("\"other\" , W/\"more\",{etag}");
+        for sent in [vec![etag.as_str()], vec!["*"], vec![&weak], vec![&list], vec!["\"other\"", &etag]] {
+            let unchanged = send_if_none_match(path, &sent).await;
+            assert_eq!(unchanged.status(), 304, "{path}: {sent:?}");
+            assert_eq!(header_of(&unchanged, "etag"), Some(etag.as_str()));
+            assert_eq!(header_of(&unchanged, "cache-control"), Some("public, max-age=300"));
+            assert!(body_of(unchanged).await.is_empty());
+        }
+        for sent in ["\"other\"", "", etag.trim_matches('"')] {
+            assert_eq!(send_if_none_match(path, &[sent]).await.status(), 200, "{path}: {sent}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_page_of_the_documentation_may_use_its_own_style_alone() {
+    let response = send(Method::GET, "/docs").await;
+    let policy = header_of(&response, "content-security-policy").unwrap().to_owned();
+    assert_eq!(header_of(&response, "referrer-policy"), Some("no-referrer"));
+    let page = text_of(response).await;
+    let style = page.split_once("<style>").unwrap().1.split_once("</style>").unwrap().0;
+    let expected = format!(
+        "default-src 'none'; style-src '{}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+        shared::http::csp_source(style)
+    );
+    assert_eq!(policy, expected);
+    assert!(!style.is_empty() && !page.contains("<script"));
+}
+
+#[tokio::test]
+async fn the_description_refuses_an_unknown_query_parameter() {
+    assert_eq!(send(Method::GET, "/v1/openapi.json?nothing=1").await.status(), 400);
+}

@@ -92,7 +92,15 @@ impl Portable {
     }
 
     fn usual_credential(&self, path: &str) -> Credential {
-        let public = ["/checkout/", "/v1/auth/login", "/v1/acquirer-events/", "/v1/webhooks/event-catalog"];
+        let public = [
+            "/checkout/",
+            "/docs",
+            "/llms.txt",
+            "/v1/openapi.json",
+            "/v1/auth/login",
+            "/v1/acquirer-events/",
+            "/v1/webhooks/event-catalog",
+        ];
         if public.iter().any(|prefix| path.starts_with(prefix)) {
             Credential::None
         } else if path.starts_with("/v1/api-keys") || path.starts_with("/v1/auth/") {
