@@ -244,7 +244,7 @@ fn framed(status: StatusCode, title: &str, leave_for: Option<&str>, content: &Ma
                 style { (PreEscaped(STYLE)) }
             }
             body {
-                p.test { strong { "Ambiente de teste" } ": nenhum dinheiro é cobrado." }
+                header { p.test { strong { "Ambiente de teste" } ": nenhum dinheiro é cobrado." } }
                 main { (content) }
             }
         }

@@ -417,7 +417,7 @@ impl Frame<'_> {
                 }
                 body data-refresh-seconds=[self.refresh_seconds] {
                     @if self.is_test {
-                        p.test { strong { "Ambiente de teste" } ": nenhum dinheiro é cobrado." }
+                        header { p.test { strong { "Ambiente de teste" } ": nenhum dinheiro é cobrado." } }
                     }
                     main class=(self.appearance.class()) {
                         @if let Some(icon_path) = self.appearance.icon_path() {
