@@ -14,6 +14,13 @@ pub(super) enum Block {
     },
     /// Markdown without headings. Its links name other pages, or headings by their ids.
     Text(String),
+    /// The fields of an object, or the parameters of a route.
+    Fields {
+        /// What a row describes: `field` or `parameter`.
+        head: &'static str,
+        /// Name, type and description, each as inline Markdown.
+        rows: Vec<[String; 3]>,
+    },
     /// A method and path.
     Route {
         /// Such as `POST`.

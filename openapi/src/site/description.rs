@@ -55,6 +55,11 @@ impl<'a> Description<'a> {
         self.document.pointer("/info/title").and_then(Value::as_str).unwrap_or_default()
     }
 
+    /// Returns the summary of the API: one sentence.
+    pub(super) fn summary(self) -> &'a str {
+        self.document.pointer("/info/summary").and_then(Value::as_str).unwrap_or_default()
+    }
+
     /// Returns the description of the whole API.
     pub(super) fn text(self) -> &'a str {
         self.document.pointer("/info/description").and_then(Value::as_str).unwrap_or_default()

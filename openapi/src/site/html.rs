@@ -92,6 +92,18 @@ fn block_markup(block: &Block) -> Markup {
             }
         }
         Block::Text(text) => markdown(text),
+        Block::Fields { head, rows } => html! {
+            div.table.fields {
+                table {
+                    thead { tr { th { (head) } th { "type" } th { "description" } } }
+                    tbody {
+                        @for row in rows {
+                            tr { @for text in row { td { (inline(text)) } } }
+                        }
+                    }
+                }
+            }
+        },
         Block::Route { method, path } => html! { p.route { code { b { (method) } " " (path) } } },
         Block::Code { language: _, text } => html! { pre { code { (text) } } },
         Block::Fold { summary, group, is_open, blocks } => html! {

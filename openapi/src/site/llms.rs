@@ -8,9 +8,8 @@ use super::reference::tag_id;
 
 /// Returns the index.
 pub(super) fn index(description: Description<'_>) -> String {
-    let about = description.text().split("\n\n").next().unwrap_or_default().replace('\n', " ");
     let mut index = format!(
-        "# {}\n\n> {about}\n\n\
+        "# {}\n\n> {}\n\n\
          All links are relative to the host of the API. The Markdown page contains the whole guide and the \
          reference of all routes.\n\n\
          ## Documentation\n\n\
@@ -18,6 +17,7 @@ pub(super) fn index(description: Description<'_>) -> String {
          - [OpenAPI 3.1 description](/v1/openapi.json): all routes, schemas and events\n\n\
          ## Guide\n\n",
         description.title(),
+        description.summary(),
     );
     for chapter in CHAPTERS {
         let (name, title) = (chapter.name, chapter.title());

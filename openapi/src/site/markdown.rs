@@ -13,6 +13,11 @@ pub(super) fn page(description: Description<'_>, blocks: &[Block]) -> String {
     page
 }
 
+/// Returns a text as a cell of a table: on one line, and without the character that ends a cell.
+pub(super) fn cell(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|")
+}
+
 fn write(blocks: &[Block], page: &mut String) {
     for block in blocks {
         let text = match block {
@@ -20,6 +25,14 @@ fn write(blocks: &[Block], page: &mut String) {
                 format!("<a id=\"{id}\"></a>\n\n{} {text}\n", "#".repeat(usize::from(*level)))
             }
             Block::Text(text) => text.clone(),
+            Block::Fields { head, rows } => {
+                let mut table = format!("| {head} | type | description |\n| --- | --- | --- |\n");
+                for row in rows {
+                    let [name, kind, about] = row.each_ref().map(|text| cell(text));
+                    let _ = writeln!(table, "| {name} | {kind} | {about} |");
+                }
+                table
+            }
             Block::Route { method, path } => format!("`{method} {path}`\n"),
             Block::Code { language, text } => format!("```{language}\n{text}```\n"),
             Block::Fold { summary, blocks, .. } => {

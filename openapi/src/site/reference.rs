@@ -6,9 +6,16 @@ use serde_json::Value;
 
 use super::block::{Block, slug};
 use super::description::{Content, Credential, Description, Operation, members, text};
+use super::markdown::cell;
 
 /// How deeply the fields of inline objects are listed. Deeper objects are shown by their type alone.
 const MAX_DEPTH: usize = 4;
+
+/// A header that every route accepts. The guide describes it once.
+const REQUEST_ID: &str = "X-Request-Id";
+
+/// The type of a schema that does not restrict the type.
+const ANY: &str = "any value";
 
 /// The id of the reference's heading.
 pub(super) const REFERENCE: &str = "reference";
@@ -39,7 +46,7 @@ pub(super) fn blocks(description: Description<'_>) -> Vec<Block> {
     for (name, schema) in description.schemas() {
         blocks.push(heading(4, format!("schema-{name}"), name));
         blocks.extend(paragraph(text(schema, "description")));
-        blocks.push(Block::Text(schema_text(description, schema)));
+        blocks.push(schema_block(description, schema));
     }
     blocks
 }
@@ -61,10 +68,11 @@ fn operation_blocks(description: Description<'_>, operation: &Operation<'_>) -> 
     blocks.push(Block::Text(authentication(&description.credentials(operation))));
     let parameters = parameters(operation);
     if !parameters.is_empty() {
-        blocks.push(Block::Text(table("parameter", &parameters)));
+        blocks.push(Block::Fields { head: "parameter", rows: parameters });
     }
     if let Some(body) = description.body(operation) {
-        blocks.push(Block::Text(body_text(description, body)));
+        blocks.push(Block::Text(format!("The request has a body, `{}`:\n", body.media_type)));
+        blocks.push(schema_block(description, body.schema));
         blocks.extend(examples(description, "Example of a request", body));
     }
     blocks.extend(response_blocks(description, operation));
@@ -98,33 +106,22 @@ fn authentication(credentials: &[Credential<'_>]) -> String {
     }
 }
 
-/// A line of a table of fields or parameters.
-#[derive(Debug)]
-struct Row {
-    name: String,
-    kind: String,
-    about: String,
-}
-
-fn parameters(operation: &Operation<'_>) -> Vec<Row> {
+fn parameters(operation: &Operation<'_>) -> Vec<[String; 3]> {
     let locations = ["path", "header", "query"];
     let listed = locations.into_iter().flat_map(|location| {
-        operation.parameters(location).map(move |parameter| {
+        let listed = operation.parameters(location).filter(|parameter| text(parameter, "name") != REQUEST_ID);
+        listed.map(move |parameter| {
             let schema = parameter.get("schema").unwrap_or(&Value::Null);
             let is_required = parameter.get("required").and_then(Value::as_bool).unwrap_or_default();
             let about = Some(text(parameter, "description")).filter(|about| !about.is_empty());
-            Row {
-                name: format!("`{}`", text(parameter, "name")),
-                kind: format!("{location}; {}", kind(schema, is_required)),
-                about: about.unwrap_or(text(schema, "description")).to_owned(),
-            }
+            [
+                format!("`{}`", text(parameter, "name")),
+                format!("{location}; {}", kind(schema, is_required)),
+                about.unwrap_or(text(schema, "description")).to_owned(),
+            ]
         })
     });
     listed.collect()
-}
-
-fn body_text(description: Description<'_>, body: Content<'_>) -> String {
-    format!("The request has a body, `{}`:\n\n{}", body.media_type, schema_text(description, body.schema))
 }
 
 fn response_blocks(description: Description<'_>, operation: &Operation<'_>) -> Vec<Block> {
@@ -134,7 +131,10 @@ fn response_blocks(description: Description<'_>, operation: &Operation<'_>) -> V
         let bodies: Vec<String> = contents
             .iter()
             .map(|content| match (content.is_json(), content.schema.is_null()) {
-                (true, false) => type_of(content.schema),
+                (true, false) => match error_codes(content.schema).as_slice() {
+                    [] => type_of(content.schema),
+                    codes => format!("{} with {}", type_of(content.schema), codes.join(", ")),
+                },
                 _ => format!("`{}`", content.media_type),
             })
             .collect();
@@ -149,13 +149,24 @@ fn response_blocks(description: Description<'_>, operation: &Operation<'_>) -> V
     blocks
 }
 
+/// Returns the codes to which a response restricts the schema of errors.
+fn error_codes(schema: &Value) -> Vec<String> {
+    let parts = schema.get("allOf").and_then(Value::as_array).into_iter().flatten();
+    let codes = parts.filter_map(|part| part.pointer("/properties/error/properties/code"));
+    let values = codes.flat_map(|code| match code.get("enum").and_then(Value::as_array) {
+        Some(values) => values.iter().collect(),
+        None => code.get("const").into_iter().collect::<Vec<_>>(),
+    });
+    values.map(|value| format!("`{}`", bare(value))).collect()
+}
+
 fn examples(description: Description<'_>, summary: &str, content: Content<'_>) -> Vec<Block> {
     let fold = |(name, example): (&str, &Value)| {
         let (language, code) = match example.as_str().filter(|_| !content.is_json()) {
             Some(text) => ("text", text.to_owned()),
             None => ("json", serde_json::to_string_pretty(example).unwrap_or_default()),
         };
-        let name = if name.is_empty() { String::new() } else { format!(": {name}") };
+        let name = if name.is_empty() || name == "default" { String::new() } else { format!(": {name}") };
         Block::Fold {
             summary: format!("{summary}{name}"),
             group: None,
@@ -167,19 +178,25 @@ fn examples(description: Description<'_>, summary: &str, content: Content<'_>) -
 }
 
 /// Returns the fields of a schema as a table; if it has none, its type.
-fn schema_text(description: Description<'_>, schema: &Value) -> String {
+fn schema_block(description: Description<'_>, schema: &Value) -> Block {
     let mut rows = Vec::new();
     collect(description, description.resolve(schema), "", 0, &mut rows);
     if rows.is_empty() {
         // The type of the schema itself, not a link to it.
-        return format!("Type: {}\n", type_of(description.resolve(schema)));
+        return Block::Text(format!("Type: {}\n", type_of(description.resolve(schema))));
     }
-    table("field", &rows)
+    Block::Fields { head: "field", rows }
 }
 
 /// Adds the fields of a schema, with those of inline objects and arrays below it. The required fields of each
 /// object come first.
-fn collect(description: Description<'_>, schema: &Value, prefix: &str, depth: usize, rows: &mut Vec<Row>) {
+fn collect(
+    description: Description<'_>,
+    schema: &Value,
+    prefix: &str,
+    depth: usize,
+    rows: &mut Vec<[String; 3]>,
+) {
     for part in schema.get("allOf").and_then(Value::as_array).into_iter().flatten() {
         collect(description, description.resolve(part), prefix, depth, rows);
     }
@@ -196,11 +213,11 @@ fn collect(description: Description<'_>, schema: &Value, prefix: &str, depth: us
         fields().filter(|(name, _)| is_required(name)).chain(fields().filter(|(name, _)| !is_required(name)));
     for (name, field) in ordered {
         let path = format!("{prefix}{name}");
-        rows.push(Row {
-            name: format!("`{path}`"),
-            kind: kind(field, is_required(name)),
-            about: text(field, "description").to_owned(),
-        });
+        rows.push([
+            format!("`{path}`"),
+            kind(field, is_required(name)),
+            text(field, "description").to_owned(),
+        ]);
         if depth < MAX_DEPTH {
             let deeper = depth.saturating_add(1);
             collect(description, field, &format!("{path}."), deeper, rows);
@@ -216,19 +233,6 @@ fn kind(schema: &Value, is_required: bool) -> String {
     if is_required { format!("{kind}; required") } else { kind }
 }
 
-fn table(head: &str, rows: &[Row]) -> String {
-    let mut lines = format!("| {head} | type | description |\n| --- | --- | --- |\n");
-    for Row { name, kind, about } in rows {
-        let _ = writeln!(lines, "| {name} | {} | {} |", cell(kind), cell(about));
-    }
-    lines
-}
-
-/// Returns a text as a cell of a Markdown table: on one line, and without the character that ends a cell.
-fn cell(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|")
-}
-
 /// Describes a type in Markdown, with a link to a named schema.
 fn type_of(schema: &Value) -> String {
     if let Some(name) = text(schema, "$ref").strip_prefix("#/components/schemas/") {
@@ -237,7 +241,8 @@ fn type_of(schema: &Value) -> String {
     for union in ["oneOf", "anyOf", "allOf"] {
         if let Some(parts) = schema.get(union).and_then(Value::as_array) {
             let separator = if union == "allOf" { " and " } else { " or " };
-            let parts: Vec<String> = parts.iter().map(type_of).collect();
+            // A part without a type only restricts another part.
+            let parts: Vec<String> = parts.iter().map(type_of).filter(|part| part != ANY).collect();
             return parts.join(separator);
         }
     }
@@ -245,13 +250,15 @@ fn type_of(schema: &Value) -> String {
         return format!("always `{}`", bare(value));
     }
     let names = type_names(schema);
-    let name = if names.is_empty() { "any value".to_owned() } else { names.join(" or ") };
+    let name = if names.is_empty() { ANY.to_owned() } else { names.join(" or ") };
     let mut words = match schema.get("items") {
         Some(items) => format!("{name} of {}", type_of(items)),
         None => name,
     };
     if let Some(values) = schema.get("enum").and_then(Value::as_array) {
-        let values: Vec<String> = values.iter().map(|value| format!("`{}`", bare(value))).collect();
+        // The type says whether the value can be null.
+        let values = values.iter().filter(|value| !value.is_null());
+        let values: Vec<String> = values.map(|value| format!("`{}`", bare(value))).collect();
         words = format!("{words}: {}", values.join(", "));
     }
     for rule in rules(schema) {
@@ -271,19 +278,22 @@ fn type_names(schema: &Value) -> Vec<&str> {
 /// Describes the limits of a schema.
 fn rules(schema: &Value) -> Vec<String> {
     let format = schema.get("format").and_then(Value::as_str).map(str::to_owned);
-    let limits = [
-        ("minimum", "at least ", ""),
-        ("maximum", "at most ", ""),
-        ("minLength", "at least ", " characters"),
-        ("maxLength", "at most ", " characters"),
-        ("minItems", "at least ", " items"),
-        ("maxItems", "at most ", " items"),
-        ("default", "default `", "`"),
+    let ranges = [
+        ("minimum", "maximum", ""),
+        ("minLength", "maxLength", " characters"),
+        ("minItems", "maxItems", " items"),
     ];
-    let limits = limits
-        .into_iter()
-        .filter_map(|(rule, before, after)| Some(format!("{before}{}{after}", bare(schema.get(rule)?))));
-    format.into_iter().chain(limits).collect()
+    let ranges = ranges.into_iter().filter_map(|(least, most, unit)| {
+        let (least, most) = (schema.get(least).map(bare), schema.get(most).map(bare));
+        Some(match (least.filter(|least| least != "0"), most) {
+            (Some(least), Some(most)) => format!("{least} to {most}{unit}"),
+            (Some(least), None) => format!("at least {least}{unit}"),
+            (None, Some(most)) => format!("at most {most}{unit}"),
+            (None, None) => return None,
+        })
+    });
+    let default = schema.get("default").map(|default| format!("default `{}`", bare(default)));
+    format.into_iter().chain(ranges).chain(default).collect()
 }
 
 /// Returns a value as it is written, a text without its quotes.

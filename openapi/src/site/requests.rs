@@ -12,7 +12,7 @@ use super::description::{Credential, Description, Operation, text};
 const VARIABLES: [(&str, &str); 4] = [
     ("baseUrl", "http://127.0.0.1:3000"),
     ("apiKey", "ak_test_replace"),
-    ("token", "replace_by_the_token_of_POST_/v1/auth/login"),
+    ("dashboardToken", "replace_by_the_token_of_POST_/v1/auth/login"),
     ("idempotencyKey", "order-0001"),
 ];
 
@@ -53,7 +53,7 @@ fn request(
         Some(Credential::Header(name)) => {
             let _ = writeln!(request, "{name}: {{{{apiKey}}}}");
         }
-        Some(Credential::Bearer) => request.push_str("Authorization: Bearer {{token}}\n"),
+        Some(Credential::Bearer) => request.push_str("Authorization: Bearer {{dashboardToken}}\n"),
         None => {}
     }
     for header in

@@ -12,7 +12,7 @@ use super::*;
 fn document() -> Value {
     json!({
         "openapi": "3.1.0",
-        "info": {"title": "Payment service", "version": "1", "description": "Pix charges.\n\nMore about it."},
+        "info": {"title": "Payment service", "version": "1", "summary": "Pix charges.", "description": "Pix charges.\n\nMore about it."},
         "tags": [{"name": "Charges", "description": "A charge asks one payer for an amount."}, {"name": "Keys"}],
         "security": [{"apiKey": []}],
         "paths": {
@@ -38,8 +38,14 @@ fn document() -> Value {
                     "schema": {"$ref": "#/components/schemas/CreateCharge"},
                     "examples": {"minimal": {"summary": "The least", "value": {"amount": 1990}}},
                 }}},
-                "responses": {"201": {"description": "Created.", "content": {"application/json": {
-                    "schema": {"$ref": "#/components/schemas/Charge"}}}}},
+                "responses": {
+                    "201": {"description": "Created.", "content": {"application/json": {
+                        "schema": {"$ref": "#/components/schemas/Charge"}}}},
+                    "409": {"description": "A conflict.", "content": {"application/json": {"schema": {"allOf": [
+                        {"$ref": "#/components/schemas/Status"},
+                        {"properties": {"error": {"properties": {"code": {"enum": ["reused"]}}}}},
+                    ]}}}},
+                },
             }},
             "/v1/api-keys/{id}/parts/{part_id}": {"delete": {
                 "operationId": "deletePart", "summary": "Delete a part", "tags": ["Keys"],
@@ -218,7 +224,7 @@ fn a_request_has_its_key_or_token_its_headers_and_the_first_example() {
 
     @baseUrl = http://127.0.0.1:3000
     @apiKey = ak_test_replace
-    @token = replace_by_the_token_of_POST_/v1/auth/login
+    @dashboardToken = replace_by_the_token_of_POST_/v1/auth/login
     @idempotencyKey = order-0001
     @apiKeyId = replace
     @chargeId = ch_81549006-475b-811c-b292-793f61c77ab2
@@ -251,7 +257,7 @@ fn a_request_has_its_key_or_token_its_headers_and_the_first_example() {
     ### Delete a part
     # @name deletePart
     DELETE {{baseUrl}}/v1/api-keys/{{apiKeyId}}/parts/{{partId}}
-    Authorization: Bearer {{token}}
+    Authorization: Bearer {{dashboardToken}}
     "##);
 }
 
@@ -278,7 +284,7 @@ fn an_operation_shows_types_limits_examples_and_responses() {
 
     | parameter | type | description |
     | --- | --- | --- |
-    | `Idempotency-Key` | header; string, at least 8 characters, at most 128 characters; required |  |
+    | `Idempotency-Key` | header; string, 8 to 128 characters; required |  |
 
     The request has a body, `application/json`:
 
@@ -299,6 +305,7 @@ fn an_operation_shows_types_limits_examples_and_responses() {
     | status | body | meaning |
     | --- | --- | --- |
     | 201 | [Charge](#schema-Charge) | Created. |
+    | 409 | [Status](#schema-Status) with `reused` | A conflict. |
 
     Example of a response with 201
 
