@@ -27,11 +27,14 @@ pub struct File {
     pub content: String,
 }
 
-/// Returns the files that are generated from the description of the API and the guide.
-pub fn files(document: &Value) -> [File; 4] {
+/// Returns the description of the API as a file, and the files that are generated from it and the guide.
+pub fn files(document: &Value) -> [File; 5] {
     let description = Description::new(document);
     let blocks = [guide::blocks(), reference::blocks(description)].concat();
+    // An object of strings, numbers and lists can always be serialised.
+    let json = serde_json::to_string_pretty(document).unwrap_or_default();
     [
+        File { path: "docs/openapi.json", content: format!("{json}\n") },
         File { path: "docs/site/index.html", content: html::page(description, &blocks) },
         File { path: "docs/site/docs.md", content: markdown::page(description, &blocks) },
         File { path: "docs/site/llms.txt", content: llms::index(description) },

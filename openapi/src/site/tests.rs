@@ -100,8 +100,7 @@ fn document() -> Value {
 }
 
 fn file(path: &str) -> String {
-    let [html, markdown, llms, requests] = files(&document());
-    [html, markdown, llms, requests].into_iter().find(|file| file.path == path).unwrap().content
+    files(&document()).into_iter().find(|file| file.path == path).unwrap().content
 }
 
 /// Returns the values of an attribute, such as `id`.
