@@ -18,6 +18,7 @@ use shared::webhook::delivery::{Delivery, DeliveryStatus};
 use shared::webhook::endpoint::{Endpoint, Endpoints};
 use shared::webhook::event::{Event, Origin};
 
+use crate::description::example;
 use crate::invocations::{dispatch, dispatch_records, run_webhook_worker, stream_records};
 use crate::seeding::write;
 use crate::support::{Client, Listener, Service, eventually, id};
@@ -368,7 +369,7 @@ fn charge_paid_event(service: &Service, number: usize, at: Timestamp) -> Event {
         request_id: None,
         charge: None,
     };
-    Event::canonical(EventType::ChargePaid, &origin, json!({})).unwrap()
+    Event::canonical(EventType::ChargePaid, &origin, example("Charge")).unwrap()
 }
 
 /// Writes `count` pending deliveries to the endpoint that subscribes to `charge.paid`. Their next attempt is

@@ -39,7 +39,7 @@ impl BankApi {
     }
 
     async fn connect(url: &str, token_url: &str, access: &BankClient) -> Self {
-        let http = Client::new(url, "");
+        let http = Client::of_other_server(url);
         let credentials = format!("{}:{}", access.client_id, access.client_secret);
         let basic = format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(credentials));
         let headers =

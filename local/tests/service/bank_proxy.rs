@@ -68,7 +68,7 @@ impl BankProxy {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let state = Arc::new(State {
-            http: Client::new(&origin, ""),
+            http: Client::of_other_server(&origin),
             origin,
             requests: Mutex::default(),
             is_away: Mutex::new(false),

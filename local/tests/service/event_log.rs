@@ -11,6 +11,7 @@ use shared::random;
 use shared::store::key_attributes;
 use shared::webhook::event::Event;
 
+use crate::description::example_body;
 use crate::support::{Listener, Service, eventually, id, operator};
 use crate::webhooks::{CANONICAL, LEGACY};
 
@@ -335,8 +336,11 @@ async fn a_rare_event_type_is_found_through_pages_that_may_be_empty() {
     let event = |number: i64, event_type: EventType| {
         let created_at = now.plus_millis(-number).unwrap();
         let id_of_event = EventId::derive(created_at, "row", 1, event_type.as_str());
-        let payload =
-            json!({"id": id_of_event.to_string(), "type": event_type.as_str(), "pad": "x".repeat(3000)});
+        let mut payload = example_body(event_type);
+        payload["id"] = json!(id_of_event);
+        if event_type == EventType::ChargeCreated {
+            payload["data"]["object"]["metadata"]["pad"] = json!("x".repeat(3000));
+        }
         Event {
             id: id_of_event,
             scope: service.scope(),
@@ -370,7 +374,13 @@ async fn insert_simultaneous_events(service: &Service) -> Vec<Event> {
         let family = if types.len() == 1 { types[0].as_str() } else { "legacy" };
         let id_of_event = EventId::derive(now, &format!("charge#{order}"), 2, family);
         let id = if types.len() == 1 { id_of_event } else { id_of_event.row_id() };
-        let payload = json!({"id": id.to_string(), "type": types[0].as_str(), "order": order}).to_string();
+        let mut body = example_body(types[0]);
+        let payload = if types.len() == 1 {
+            body["id"] = json!(id);
+            body.to_string()
+        } else {
+            body["data"].to_string()
+        };
         Event {
             id,
             scope,

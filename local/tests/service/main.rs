@@ -34,6 +34,7 @@ mod commands;
 mod contention;
 mod dashboard_limit;
 mod delivery_list;
+mod description;
 mod emails;
 mod error_messages;
 mod event_log;

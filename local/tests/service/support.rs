@@ -36,12 +36,15 @@ use shared::store::{Item, Store};
 use shared::wallet::Wallets;
 use shared::wallet::verify::Verification;
 
+use crate::description::{assert_described, check_webhook};
 use crate::policies::refused;
 
 /// A merchant's HTTP client: the base URL of a service and an API key.
 pub(crate) struct Client {
     pub(crate) base_url: String,
     key: String,
+    /// Whether the server is the service, and not a bank.
+    is_described: bool,
     http: HttpClient<HttpConnector, Full<Bytes>>,
 }
 
@@ -118,7 +121,12 @@ impl Answer {
 impl Client {
     pub(crate) fn new(base_url: &str, key: &str) -> Self {
         let http = HttpClient::builder(TokioExecutor::new()).build_http();
-        Self { base_url: base_url.to_owned(), key: key.to_owned(), http }
+        Self { base_url: base_url.to_owned(), key: key.to_owned(), is_described: true, http }
+    }
+
+    /// A client of another server, whose responses are not in the description of the service.
+    pub(crate) fn of_other_server(base_url: &str) -> Self {
+        Self { is_described: false, ..Self::new(base_url, "") }
     }
 
     pub(crate) fn key(&self) -> String {
@@ -139,7 +147,8 @@ impl Client {
         self.send_with_byte_headers(method, &url, &headers, body.into()).await
     }
 
-    /// Sends a request whose header values need not be UTF-8.
+    /// Sends a request whose header values need not be UTF-8. Fails if the service's response is not one that
+    /// the OpenAPI description has for the route.
     pub(crate) async fn send_with_byte_headers(
         &self,
         method: Method,
@@ -147,15 +156,20 @@ impl Client {
         headers: &[(&str, &[u8])],
         body: Bytes,
     ) -> Answer {
-        let mut request = Request::builder().method(method).uri(url);
+        let mut request = Request::builder().method(&method).uri(url);
         for (name, value) in headers {
             request = request.header(*name, HeaderValue::from_bytes(value).unwrap());
         }
+        let sent = body.clone();
         let response = self.http.request(request.body(Full::new(body)).unwrap()).await.unwrap();
         let (head, body) = response.into_parts();
         let bytes = body.collect().await.unwrap().to_bytes();
         let body = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
-        Answer { status: head.status, headers: head.headers, bytes, body }
+        let answer = Answer { status: head.status, headers: head.headers, bytes, body };
+        if let Some(path) = url.strip_prefix(&self.base_url).filter(|_| self.is_described) {
+            assert_described(&method, path, &sent, &answer);
+        }
+        answer
     }
 
     pub(crate) async fn get_as(&self, key: &str, path: &str) -> Answer {
@@ -395,11 +409,25 @@ impl ReceivedWebhook {
 /// Creates a response from the number of earlier requests.
 type Reply = Arc<dyn Fn(usize) -> Response + Send + Sync>;
 
-/// A merchant's server that records each webhook request.
+/// A merchant's server that records each webhook request. When it is dropped, the test fails if a webhook was
+/// not as the OpenAPI description says.
 pub(crate) struct Listener {
     pub(crate) url: String,
     hooks: Arc<Mutex<Vec<ReceivedWebhook>>>,
     _server: tokio::task::JoinHandle<()>,
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            // A bank's callbacks are not signed by the service.
+            let hooks =
+                self.hooks().into_iter().filter(|hook| hook.headers.contains_key("x-service-signature"));
+            let violations: Vec<String> =
+                hooks.filter_map(|hook| check_webhook(&hook.headers, &hook.body).err()).collect();
+            assert!(violations.is_empty(), "{violations:#?}");
+        }
+    }
 }
 
 impl Listener {

@@ -476,7 +476,7 @@ fn the_guide_lists_every_error_code_with_its_status() {
 
 #[test]
 fn the_generated_files_are_up_to_date() {
-    for File { path, content } in files(&document()) {
+    for File { path, content } in files(&crate::document()) {
         let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path);
         if std::env::var_os("UPDATE_DESCRIPTION").is_some() {
             std::fs::write(&file, &content).unwrap();

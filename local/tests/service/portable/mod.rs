@@ -11,7 +11,7 @@ mod charges;
 mod checkout;
 mod med;
 mod payments;
-mod routes;
+pub(crate) mod routes;
 mod sandbox;
 mod wallets;
 mod webhooks;

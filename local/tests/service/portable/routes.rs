@@ -24,14 +24,20 @@ const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
 fn every_route_has_a_portable_test() {
     let tested: BTreeSet<String> =
         ALL.iter().flat_map(|routes| routes.iter()).map(|(route, _)| (*route).to_owned()).collect();
-    let mut declared = BTreeSet::new();
-    for path in sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../functions")) {
-        declared.extend(declared_routes(&fs::read_to_string(path).unwrap()));
-    }
-    assert!(declared.len() > 50, "{declared:?}");
+    let declared = served();
     let untested: Vec<&String> = declared.difference(&tested).collect();
     let gone: Vec<&String> = tested.difference(&declared).collect();
     assert_eq!((untested, gone), (Vec::<&String>::new(), Vec::<&String>::new()));
+}
+
+/// Returns the routes of all functions.
+pub(crate) fn served() -> BTreeSet<String> {
+    let mut served = BTreeSet::new();
+    for path in sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../functions")) {
+        served.extend(declared_routes(&fs::read_to_string(path).unwrap()));
+    }
+    assert!(served.len() > 50, "{served:?}");
+    served
 }
 
 /// Returns the library sources under a directory.
