@@ -353,6 +353,13 @@ async fn every_invalid_field_of_a_notice_is_reported() {
             json!({"notice_id": "n", "infraction_id": "i", "end_to_end_id": "E1", "status": "CLOSED", "reported_at": DEADLINE}),
             vec!["analysis_result", "reported_at"],
         ),
+        (
+            json!({
+                "notice_id": "n", "infraction_id": "i", "end_to_end_id": "E1", "status": "OPEN",
+                "analysis_result": "WON", "reported_at": DEADLINE,
+            }),
+            vec!["analysis_result", "reported_at"],
+        ),
     ] {
         let answer = fixture.post(&notice).await;
         assert_eq!((answer.status.as_u16(), answer.params()), (400, expected), "{notice}");

@@ -162,7 +162,7 @@ const ANALYSIS_RESULT: Field<Word<InfractionStatus>> = Field {
     name: "analysis_result",
     kind: Word { words: || RESULTS.to_vec() },
     presence: Presence::Optional,
-    text: "The result of a closed infraction. It is required with the status `CLOSED`, and ignored with any other.",
+    text: "The result of a closed infraction. It is required with the status `CLOSED`, and has no effect with any other.",
     example: "\"AGREED\"",
 };
 
@@ -204,11 +204,13 @@ pub fn notice_content(body: &JsonObject, now: Timestamp) -> Result<NoticeContent
     let infraction_id = fields.read(&root, &INFRACTION_ID);
     let end_to_end_id = fields.read(&root, &END_TO_END_ID);
     let status = fields.read(&root, &STATUS);
-    let infraction_status = match status {
-        Some(None) => fields.require(&root, &ANALYSIS_RESULT),
-        Some(status) => status,
-        None => None,
+    let is_closed = status == Some(None);
+    let result = if is_closed {
+        fields.require(&root, &ANALYSIS_RESULT)
+    } else {
+        fields.read(&root, &ANALYSIS_RESULT)
     };
+    let infraction_status = if is_closed { result } else { status.flatten() };
     let situation = fields.read(&root, &SITUATION);
     let amount = fields.read(&root, &AMOUNT);
     let reason = reason(&mut fields, &root);
