@@ -119,10 +119,9 @@ fn describe(operation: &Operation) -> Map<String, Value> {
             "schema": schema::of_parameter(&field),
         })
     }));
-    if operation.has_idempotency_header {
-        parameters.push(json!({"$ref": "#/components/parameters/Idempotency-Key"}));
+    for name in operation.request_headers.iter().chain(&["X-Request-Id"]) {
+        parameters.push(json!({"$ref": format!("#/components/parameters/{name}")}));
     }
-    parameters.push(json!({"$ref": "#/components/parameters/X-Request-Id"}));
     let mut described = object([
         ("operationId", json!(operation.id)),
         ("tags", json!([operation.tag.name()])),
@@ -203,9 +202,9 @@ fn request_body(operation: &Operation) -> Option<Value> {
         Body::None => return None,
         Body::Json(fields) => ("application/json", schema::of_body(fields)),
         Body::Form(fields) => ("application/x-www-form-urlencoded", schema::of_body(fields)),
-        Body::AnyJson => ("application/json", json!({"type": "object"})),
+        Body::PixNotification => ("application/json", schema::of_pix_notification()),
     };
-    let is_required = schema.get("required").is_some() || matches!(operation.body, Body::AnyJson);
+    let is_required = schema.get("required").is_some();
     let mut content = object([("schema", schema)]);
     // An example is written as JSON in the table of operations, and a test parses all of them.
     if let Some(example) = operation.example.and_then(|text| serde_json::from_str::<Value>(text).ok()) {
@@ -375,6 +374,13 @@ fn parameters() -> Value {
             "required": key.required,
             "description": key.text,
             "schema": schema::of_parameter(&key),
+        },
+        "X-Signature": {
+            "in": "header",
+            "name": "X-Signature",
+            "required": true,
+            "description": "`t` is the Unix time, which may differ from the service's clock by 5 minutes. `v1` is HMAC-SHA256 of `<t>.<raw body>`, keyed with the 64 characters of the MED secret, in hexadecimal. Of two `v1`, one must be valid.",
+            "schema": {"type": "string", "examples": ["t=1795341600,v1=a4ed04b9251ee4307af16c9f1eef239ecc846e7c1e6d9e5da3ec02424bd8d503"]},
         },
         "X-Request-Id": {
             "in": "header",

@@ -105,8 +105,8 @@ pub(super) enum Body {
     Json(Definitions),
     /// Fields of an HTML form.
     Form(Definitions),
-    /// Any JSON object.
-    AnyJson,
+    /// A notification of Pix, whose format is the bank's.
+    PixNotification,
 }
 
 /// One operation. The method and path are those of the functions' routers.
@@ -122,7 +122,8 @@ pub(super) struct Operation {
     pub(super) body: Body,
     /// An example of the body, as JSON.
     pub(super) example: Option<&'static str>,
-    pub(super) has_idempotency_header: bool,
+    /// Headers of the request, beside `X-Request-Id`.
+    pub(super) request_headers: &'static [&'static str],
     /// Headers of the successful responses, beside those of every response.
     pub(super) response_headers: &'static [&'static str],
     errors: &'static [ErrorCode],
@@ -149,7 +150,7 @@ pub(super) const fn api(
         query: &[],
         body: Body::None,
         example: None,
-        has_idempotency_header: false,
+        request_headers: &[],
         response_headers: &[],
         errors: &[],
         is_static: false,
@@ -174,12 +175,12 @@ impl Operation {
         Self { body: Body::Form(fields), ..self }
     }
 
-    pub(super) const fn any_json(self) -> Self {
-        Self { body: Body::AnyJson, ..self }
+    pub(super) const fn pix_notification(self, example: &'static str) -> Self {
+        Self { body: Body::PixNotification, example: Some(example), ..self }
     }
 
-    pub(super) const fn idempotency_header(self) -> Self {
-        Self { has_idempotency_header: true, ..self }
+    pub(super) const fn request_headers(self, request_headers: &'static [&'static str]) -> Self {
+        Self { request_headers, ..self }
     }
 
     pub(super) const fn response_headers(self, response_headers: &'static [&'static str]) -> Self {

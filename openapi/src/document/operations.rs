@@ -12,7 +12,7 @@ use shared::charge::payment::request::PAYMENT_BODY;
 use shared::charge::request::{CHARGE_BODY, PIX_CHARGE_BODY};
 use shared::med::CASES_QUERY;
 use shared::med::evidence::EVIDENCE_BODY;
-use shared::med::request::APPEAL_BODY;
+use shared::med::request::{APPEAL_BODY, NOTICE_BODY};
 use shared::refund::REFUND_BODY;
 use shared::rollup::view::{METRICS_QUERY, STATS_QUERY};
 use shared::services::PAYMENTS_QUERY;
@@ -33,6 +33,8 @@ pub(super) const MED_ALIAS: (&str, &str) = ("/v1/med/cases", "/v1/infractions");
 
 const REPLAYED: &[&str] = &["Idempotent-Replayed"];
 
+const PIX_NOTIFICATION: &str = r#"{"pix": [{"endToEndId": "E1234567820261121100000000000001", "txid": "7yajwdvt35gsbahg94yx2nj73v", "valor": "19.90", "horario": "2026-11-21T10:00:00.000Z"}]}"#;
+
 const CACHED: &[&str] = &["ETag", "Cache-Control"];
 
 pub(super) const OPERATIONS: &[Operation] = &[
@@ -43,7 +45,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         "Create a Pix charge",
         "Returns the charge with its copy-and-paste code, QR code and checkout page. Retry with the same `Idempotency-Key` after a timeout or a 5xx: no second charge is created.",
     )
-    .idempotency_header()
+    .request_headers(&["Idempotency-Key"])
     .response_headers(REPLAYED)
     .json(
         CHARGE_BODY,
@@ -57,7 +59,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         "Create a Pix charge without naming the method",
         "Like `POST /v1/charges`, but `payment_method` may be left out. Both routes share their idempotency keys.",
     )
-    .idempotency_header()
+    .request_headers(&["Idempotency-Key"])
     .response_headers(REPLAYED)
     .json(
         PIX_CHARGE_BODY,
@@ -571,7 +573,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         "A bank calls this URL, which an operator registers there. Each reported payment is read back from the bank before it is credited.",
     )
     .access(Access::Bank)
-    .any_json()
+    .pix_notification(PIX_NOTIFICATION)
     .errors(&[INVALID_REQUEST]),
     api(
         "POST /v1/acquirer-events/{account}/{token}/pix",
@@ -581,17 +583,21 @@ pub(super) const OPERATIONS: &[Operation] = &[
         "Like the URL without `/pix`, which some banks add by themselves.",
     )
     .access(Access::Bank)
-    .any_json()
+    .pix_notification(PIX_NOTIFICATION)
     .errors(&[INVALID_REQUEST]),
     api(
         "POST /v1/acquirer-events/{account}/{token}/med",
         "notifyMed",
         Tag::BankNotifications,
         "Report a MED case",
-        "The body is signed in `X-Signature`.",
+        "The body is signed in `X-Signature`. While the Pix is not credited to a charge, the response is 202 and the notice is tried again.",
     )
     .access(Access::Bank)
-    .any_json()
+    .request_headers(&["X-Signature"])
+    .json(
+        NOTICE_BODY,
+        r#"{"notice_id": "n-1001", "infraction_id": "91d65e98-97c0-4b0f-b577-73625da1f9fc", "end_to_end_id": "E1234567820261121100000000000001", "status": "OPEN", "situation": "SCAM", "amount": 1990, "reason": "Não reconheço este pagamento", "reported_at": "2026-11-21T10:00:00.000Z"}"#,
+    )
     .errors(&[INVALID_AMOUNT, INVALID_REQUEST]),
     api(
         "GET /v1/openapi.json",

@@ -23,6 +23,21 @@ fn of_object(fields: &[Definition]) -> Value {
     schema
 }
 
+/// Returns the schema of a bank's notification of Pix. Its elements have no schema, because the service sets
+/// malformed ones aside and processes the others.
+pub(super) fn of_pix_notification() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "pix": {
+                "type": ["array", "null"],
+                "maxItems": 1_000,
+                "description": "The payments. Of each, the service reads `endToEndId`, `txid`, and `id` and `status` of its `devolucoes`. Without this field, the request tests the URL.",
+            },
+        },
+    })
+}
+
 fn of_property(field: &Definition) -> Value {
     let mut schema = of_field(field);
     if !field.required {

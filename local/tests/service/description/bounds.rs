@@ -262,6 +262,10 @@ async fn every_bound_of_the_description_is_the_services() {
     let mut differing = Vec::new();
     let mut sent = 0;
     for (template, operations) in strict()["paths"].as_object().unwrap() {
+        // Banks' requests need the token of a URL and a signature. `.ci/schemathesis` sends their bounds.
+        if template.starts_with("/v1/acquirer-events/") {
+            continue;
+        }
         for (method, operation) in operations.as_object().unwrap() {
             for (place, schema) in places(operation) {
                 let param = place.param();
