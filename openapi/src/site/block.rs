@@ -14,11 +14,12 @@ pub(super) enum Block {
     },
     /// Markdown without headings. Its links name other pages, or headings by their ids.
     Text(String),
-    /// The fields of an object, or the parameters of a route.
+    /// The fields of an object, or the parameters or responses of a route. On a phone, the cells of a row are
+    /// below each other.
     Fields {
-        /// What a row describes: `field` or `parameter`.
-        head: &'static str,
-        /// Name, type and description, each as inline Markdown.
+        /// The titles of the columns.
+        head: [&'static str; 3],
+        /// The cells, such as name, type and description, each as inline Markdown.
         rows: Vec<[String; 3]>,
     },
     /// A method and path.

@@ -95,7 +95,7 @@ fn block_markup(block: &Block) -> Markup {
         Block::Fields { head, rows } => html! {
             div.table.fields {
                 table {
-                    thead { tr { th { (head) } th { "type" } th { "description" } } }
+                    thead { tr { @for title in head { th { (title) } } } }
                     tbody {
                         @for row in rows {
                             tr { @for text in row { td { (inline(text)) } } }

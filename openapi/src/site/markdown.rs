@@ -14,7 +14,7 @@ pub(super) fn page(description: Description<'_>, blocks: &[Block]) -> String {
 }
 
 /// Returns a text as a cell of a table: on one line, and without the character that ends a cell.
-pub(super) fn cell(text: &str) -> String {
+fn cell(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|")
 }
 
@@ -26,7 +26,7 @@ fn write(blocks: &[Block], page: &mut String) {
             }
             Block::Text(text) => text.clone(),
             Block::Fields { head, rows } => {
-                let mut table = format!("| {head} | type | description |\n| --- | --- | --- |\n");
+                let mut table = format!("| {} |\n| --- | --- | --- |\n", head.join(" | "));
                 for row in rows {
                     let [name, kind, about] = row.each_ref().map(|text| cell(text));
                     let _ = writeln!(table, "| {name} | {kind} | {about} |");

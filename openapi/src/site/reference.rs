@@ -6,7 +6,6 @@ use serde_json::Value;
 
 use super::block::{Block, slug};
 use super::description::{Content, Credential, Description, Operation, members, text};
-use super::markdown::cell;
 
 /// How deeply the fields of inline objects are listed. Deeper objects are shown by their type alone.
 const MAX_DEPTH: usize = 4;
@@ -68,7 +67,7 @@ fn operation_blocks(description: Description<'_>, operation: &Operation<'_>) -> 
     blocks.push(Block::Text(authentication(&description.credentials(operation))));
     let parameters = parameters(operation);
     if !parameters.is_empty() {
-        blocks.push(Block::Fields { head: "parameter", rows: parameters });
+        blocks.push(Block::Fields { head: ["parameter", "type", "description"], rows: parameters });
     }
     if let Some(body) = description.body(operation) {
         blocks.push(Block::Text(format!("The request has a body, `{}`:\n", body.media_type)));
@@ -126,8 +125,7 @@ fn parameters(operation: &Operation<'_>) -> Vec<[String; 3]> {
 
 fn response_blocks(description: Description<'_>, operation: &Operation<'_>) -> Vec<Block> {
     let responses = description.responses(operation);
-    let mut lines = String::from("| status | body | meaning |\n| --- | --- | --- |\n");
-    for (status, response, contents) in &responses {
+    let rows = responses.iter().map(|(status, response, contents)| {
         let bodies: Vec<String> = contents
             .iter()
             .map(|content| match (content.is_json(), content.schema.is_null()) {
@@ -139,9 +137,9 @@ fn response_blocks(description: Description<'_>, operation: &Operation<'_>) -> V
             })
             .collect();
         let body = if bodies.is_empty() { "none".to_owned() } else { bodies.join(", ") };
-        let _ = writeln!(lines, "| {status} | {} | {} |", cell(&body), cell(text(response, "description")));
-    }
-    let mut blocks = vec![Block::Text(lines)];
+        [status.to_string(), body, text(response, "description").to_owned()]
+    });
+    let mut blocks = vec![Block::Fields { head: ["status", "body", "meaning"], rows: rows.collect() }];
     for (status, _, contents) in responses.iter().filter(|(status, ..)| status.starts_with('2')) {
         let summary = format!("Example of a response with {status}");
         blocks.extend(contents.iter().flat_map(|content| examples(description, &summary, *content)));
@@ -185,7 +183,7 @@ fn schema_block(description: Description<'_>, schema: &Value) -> Block {
         // The type of the schema itself, not a link to it.
         return Block::Text(format!("Type: {}\n", type_of(description.resolve(schema))));
     }
-    Block::Fields { head: "field", rows }
+    Block::Fields { head: ["field", "type", "description"], rows }
 }
 
 /// Adds the fields of a schema, with those of inline objects and arrays below it. The required fields of each
@@ -286,6 +284,7 @@ fn rules(schema: &Value) -> Vec<String> {
     let ranges = ranges.into_iter().filter_map(|(least, most, unit)| {
         let (least, most) = (schema.get(least).map(bare), schema.get(most).map(bare));
         Some(match (least.filter(|least| least != "0"), most) {
+            (Some(least), Some(most)) if least == most => format!("{least}{unit}"),
             (Some(least), Some(most)) => format!("{least} to {most}{unit}"),
             (Some(least), None) => format!("at least {least}{unit}"),
             (None, Some(most)) => format!("at most {most}{unit}"),
