@@ -71,6 +71,11 @@ impl Books {
         Ok(result)
     }
 
+    /// Returns true if nothing happens without a request: there are no timers and no unsent callbacks.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.state.is_idle()
+    }
+
     /// Prevents all further changes, as the end of the process does.
     pub(crate) fn close(&mut self) {
         self.failure = Some("o banco parou".to_owned());

@@ -199,7 +199,8 @@ impl Bank {
         self.server.snapshot()
     }
 
-    /// Makes the bank look at its clock at once. Otherwise it does so every 20 ms.
+    /// Makes the bank look at its clock at once. Otherwise it does so every 20 ms, and only while something waits
+    /// for a time.
     pub fn wake(&self) {
         self.server.wake();
     }

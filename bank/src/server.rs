@@ -1,6 +1,7 @@
 //! The HTTP side: connections, routes, authentication, faults and callbacks.
 
 use std::io;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -31,7 +32,7 @@ use crate::profile::{Behaviour, TokenAuthentication};
 use crate::query::{Query, decode_segment};
 use crate::state::{Callback, State};
 
-/// How often the bank looks at its clock, which may be moved at any time.
+/// How often the bank looks at its clock, which may be moved at any time, while something waits for a time.
 const CLOCK_POLL: Duration = Duration::from_millis(20);
 /// How long an answer is withheld by `timeout` and `timeout_after_store`, in milliseconds.
 const TIMEOUT_MS: i64 = 60_000;
@@ -97,9 +98,19 @@ impl Server {
 
     /// Executes all timers that are due, then `act` with the state and the time. Saves what they changed.
     pub(crate) fn change<T>(&self, act: impl FnOnce(&mut State, i64) -> T) -> Result<T, NotSaved> {
+        let (result, is_idle) = self.apply(act);
+        if !is_idle {
+            self.wake();
+        }
+        result
+    }
+
+    /// As [`Self::change`], without waking the tasks that wait. Also returns whether the books are idle.
+    fn apply<T>(&self, act: impl FnOnce(&mut State, i64) -> T) -> (Result<T, NotSaved>, bool) {
         let mut books = self.books();
         let now_ms = self.now_ms();
-        books.change(now_ms, act)
+        let result = books.change(now_ms, act);
+        (result, books.is_idle())
     }
 
     /// Accesses the faults, which are not saved.
@@ -400,12 +411,21 @@ impl Server {
     pub(crate) async fn run_timers(self: Arc<Self>) {
         let mut sending = JoinSet::new();
         loop {
-            while let Ok(Some((number, callback))) = self.change(|state, _| state.next_callback()) {
+            // Enabled before the books are read, so that a change after the read wakes this task.
+            let mut woken = pin!(self.wake.notified());
+            woken.as_mut().enable();
+            let is_idle = loop {
+                let (next, is_idle) = self.apply(|state, _| state.next_callback());
+                let Ok(Some((number, callback))) = next else { break is_idle };
                 let server = Arc::clone(&self);
                 sending.spawn(async move { server.send(number, callback).await });
-            }
+            };
             while sending.try_join_next().is_some() {}
-            self.look_at_clock_again().await;
+            if is_idle {
+                woken.await;
+            } else {
+                let _ = tokio::time::timeout(CLOCK_POLL, woken).await;
+            }
         }
     }
 

@@ -76,6 +76,11 @@ impl State {
         }
     }
 
+    /// Returns true if there are no timers and no unsent callbacks.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.timers.iter().next().is_none() && self.unsent.is_empty()
+    }
+
     /// Executes all timers that are due. Each takes effect at the time for which it was scheduled.
     pub(crate) fn run_timers(&mut self, now_ms: i64) {
         while let Some(((due_ms, _), timer)) = self.timers.remove_first_if(|(due_ms, _)| *due_ms <= now_ms) {
