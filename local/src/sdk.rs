@@ -2,7 +2,9 @@
 //! functions create their own clients from their environment.
 
 use aws_credential_types::Credentials;
-use aws_sdk_s3::config::{BehaviorVersion, Region, SharedCredentialsProvider, SharedHttpClient};
+use aws_sdk_s3::config::{
+    BehaviorVersion, Region, SharedCredentialsProvider, SharedHttpClient, StalledStreamProtectionConfig,
+};
 
 use crate::embedded::{ACCESS_KEY, REGION, SECRET_KEY};
 
@@ -35,6 +37,8 @@ pub fn sqs(url: &str) -> aws_sdk_sqs::Client {
         .region(Region::from_static(REGION))
         .credentials_provider(SharedCredentialsProvider::new(credentials()))
         .http_client(http_client())
+        // Otherwise, the client checks ten times a second whether a long poll has stalled.
+        .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
         .build();
     aws_sdk_sqs::Client::from_conf(config)
 }

@@ -19,6 +19,7 @@ use tokio::sync::Notify;
 
 use crate::acquirer_seed;
 use crate::embedded::fault_proxy::FaultProxy;
+use crate::embedded::signals::Signals;
 use crate::embedded::{ACCESS_KEY, Embedded, Endpoints, Listen, REGION, SECRET_KEY, State};
 use crate::error::{Error, Result};
 use crate::event_sources::{Dependencies, EventSources};
@@ -215,6 +216,7 @@ impl Stack {
             template: &template,
             functions: &functions,
             endpoints: &endpoints,
+            signals: &embedded.signals(),
             directory,
             clock: &clock,
             run_schedules_now: &run_schedules_now,
@@ -240,6 +242,11 @@ impl Stack {
             event_sources,
             embedded,
         })
+    }
+
+    /// Returns the signals of the embedded services.
+    pub fn signals(&self) -> Signals {
+        self.embedded.signals()
     }
 
     /// Returns the content of the ready file, with new dashboard tokens.

@@ -7,10 +7,11 @@
 //! never throttled, and a stream has one shard. Tests inject conflicts and throttling with
 //! [`super::fault_proxy`].
 //!
-//! A second connection to the database, [`Maintenance`], does what dynoxide does not: it indexes the stream
-//! records and deletes old ones. It is used by the server's thread only, so it never waits
+//! A second connection to the database, `Maintenance`, does what dynoxide does not: it indexes the stream
+//! records, deletes old ones, and detects changes. It is used by the server's thread only, so it never waits
 //! for dynoxide's connection, nor dynoxide for it.
 
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ use rusqlite::Connection;
 use tokio::net::TcpListener;
 
 use super::State;
+use super::signals::{Announcer, Changes};
 use crate::error::{Error, Result};
 use crate::http;
 use crate::shutdown::{self, Shutdown, Trigger};
@@ -31,6 +33,8 @@ const SWEEP_PERIOD: Duration = Duration::from_mins(1);
 const STREAM_RETENTION: Duration = Duration::from_hours(24);
 /// The maximum number of stream records that one deletion examines. It bounds how long requests wait.
 const TRIM_LIMIT: i64 = 5_000;
+/// The longest time after which a change is announced. Usually, it is announced at once.
+const ANNOUNCEMENT_PERIOD: Duration = Duration::from_millis(250);
 /// The time that running requests have to finish after shutdown is requested. Also the longest wait for a
 /// lock of the database file when the index is created at the start.
 const GRACE: Duration = Duration::from_secs(2);
@@ -39,6 +43,7 @@ const GRACE: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub struct DynamoDb {
     url: String,
+    changes: Changes,
     trigger: Trigger,
     thread: Option<JoinHandle<()>>,
 }
@@ -55,16 +60,22 @@ impl DynamoDb {
         // The server's own runtime uses the listener.
         let listener = listener.into_std().map_err(io)?;
         let (trigger, shutdown) = shutdown::channel();
+        let changes = maintenance.announcer.changes();
         let thread = std::thread::Builder::new()
             .name("dynamodb".to_owned())
             .spawn(move || run(listener, database, maintenance, shutdown))
             .map_err(io)?;
-        Ok(Self { url, trigger, thread: Some(thread) })
+        Ok(Self { url, changes, trigger, thread: Some(thread) })
     }
 
     /// Returns the base URL.
     pub fn url(&self) -> &str {
         &self.url
+    }
+
+    /// Returns the changes of the database.
+    pub fn changes(&self) -> Changes {
+        self.changes.clone()
     }
 
     /// Stops the server. Returns when its file is closed.
@@ -86,7 +97,10 @@ fn location(state: &State) -> String {
 }
 
 /// The second connection to the database.
-struct Maintenance(Connection);
+struct Maintenance {
+    connection: Connection,
+    announcer: Announcer,
+}
 
 impl Maintenance {
     /// Connects to the database and creates an index of the stream records. Without the index, each write to a
@@ -98,13 +112,22 @@ impl Maintenance {
             "CREATE INDEX IF NOT EXISTS stream_order
                  ON _stream_records (table_name, CAST(sequence_number AS INTEGER));",
         )?;
-        Ok(Self(connection))
+        Ok(Self { connection, announcer: Announcer::default() })
+    }
+
+    /// Announces a change if dynoxide has changed the database since the last call.
+    fn announce_changes(&self) {
+        // SQLite increments this number when another connection commits. It reads no table.
+        match self.connection.pragma_query_value(None, "data_version", |row| row.get(0)) {
+            Ok(version) => self.announcer.announce(version),
+            Err(error) => tracing::warn!(%error, "changes of the database were not detected"),
+        }
     }
 
     /// Deletes at most [`TRIM_LIMIT`] stream records whose retention has ended. Returns their number.
     fn trim_streams(&self) -> rusqlite::Result<usize> {
         let retained = i64::try_from(STREAM_RETENTION.as_secs()).unwrap_or(i64::MAX);
-        self.0.execute(
+        self.connection.execute(
             "DELETE FROM _stream_records
              WHERE id IN (SELECT id FROM _stream_records ORDER BY id LIMIT ?1)
                  AND created_at < CAST(strftime('%s', 'now') AS INTEGER) - ?2",
@@ -119,7 +142,12 @@ fn run(
     maintenance: Maintenance,
     mut shutdown: Shutdown,
 ) {
-    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+    let maintenance = Arc::new(Mutex::new(maintenance));
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    // The thread parks when it has no request to process.
+    let parked = Arc::clone(&maintenance);
+    runtime.on_thread_park(move || lock(&parked).announce_changes());
+    let runtime = match runtime.enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return tracing::error!(%error, "DynamoDB did not start"),
     };
@@ -128,6 +156,7 @@ fn run(
             Ok(listener) => listener,
             Err(error) => return tracing::error!(%error, "DynamoDB did not start"),
         };
+        let announcer = tokio::spawn(announce_changes(Arc::clone(&maintenance)));
         let sweeper = tokio::spawn(sweep(database.clone(), maintenance));
         let mut graceful = shutdown.clone();
         let serving =
@@ -146,17 +175,30 @@ fn run(
             },
             () = grace_over => {}
         }
+        announcer.abort();
         sweeper.abort();
     });
 }
 
-async fn sweep(database: Database, maintenance: Maintenance) {
+fn lock(maintenance: &Mutex<Maintenance>) -> MutexGuard<'_, Maintenance> {
+    maintenance.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Announces changes while the thread has too many requests to park.
+async fn announce_changes(maintenance: Arc<Mutex<Maintenance>>) {
+    loop {
+        tokio::time::sleep(ANNOUNCEMENT_PERIOD).await;
+        lock(&maintenance).announce_changes();
+    }
+}
+
+async fn sweep(database: Database, maintenance: Arc<Mutex<Maintenance>>) {
     loop {
         tokio::time::sleep(SWEEP_PERIOD).await;
         if let Err(error) = database.sweep_ttl() {
             tracing::warn!(%error, "expired rows were not deleted");
         }
-        if let Err(error) = maintenance.trim_streams() {
+        if let Err(error) = lock(&maintenance).trim_streams() {
             tracing::warn!(%error, "old stream records were not deleted");
         }
     }
@@ -186,7 +228,8 @@ mod tests {
     }
 
     fn plan(maintenance: &Maintenance, statement: &str) -> String {
-        let mut explained = maintenance.0.prepare(&format!("EXPLAIN QUERY PLAN {statement}")).unwrap();
+        let mut explained =
+            maintenance.connection.prepare(&format!("EXPLAIN QUERY PLAN {statement}")).unwrap();
         let steps = explained.query_map([], |row| row.get::<_, String>("detail")).unwrap();
         steps.map(rusqlite::Result::unwrap).collect::<Vec<_>>().join("; ")
     }
@@ -233,10 +276,10 @@ mod tests {
                  VALUES ('T', 'INSERT', '{{}}', '{number}', 'S',
                      CAST(strftime('%s', 'now', '-{age}') AS INTEGER))"
             );
-            maintenance.0.execute_batch(&insert).unwrap();
+            maintenance.connection.execute_batch(&insert).unwrap();
         }
         assert_eq!(maintenance.trim_streams().unwrap(), 1);
         let rest = "SELECT sequence_number FROM _stream_records";
-        assert_eq!(maintenance.0.query_row(rest, [], |row| row.get::<_, String>(0)).unwrap(), "2");
+        assert_eq!(maintenance.connection.query_row(rest, [], |row| row.get::<_, String>(0)).unwrap(), "2");
     }
 }

@@ -7,6 +7,7 @@
 pub mod dynamodb;
 pub mod fault_proxy;
 pub mod s3;
+pub mod signals;
 pub mod sqs;
 
 use std::net::{Ipv4Addr, SocketAddr};
@@ -17,6 +18,7 @@ use tokio::net::TcpListener;
 
 use self::dynamodb::DynamoDb;
 use self::s3::S3;
+use self::signals::Signals;
 use self::sqs::Sqs;
 use crate::error::{Error, Result};
 
@@ -127,6 +129,11 @@ impl Embedded {
             sqs_url: self.sqs.url(),
             s3_url: self.s3.url(),
         }
+    }
+
+    /// Returns the signals of the services.
+    pub fn signals(&self) -> Signals {
+        Signals { changes: self.dynamodb.changes(), long_polls: self.sqs.long_polls() }
     }
 
     /// Stops the servers. Returns when their files are closed.

@@ -28,6 +28,7 @@ use winterbaume_core::{MockRequest, MockService};
 use winterbaume_sqs::SqsService;
 
 use super::REGION;
+use super::signals::LongPolls;
 use crate::error::{Error, Result};
 use crate::http::{self, Server};
 
@@ -35,8 +36,8 @@ use crate::http::{self, Server};
 const MAX_MESSAGE_BYTES: usize = 1_048_576;
 /// The maximum size of a request body. It exceeds the size of a message, because JSON escapes characters.
 const MAX_REQUEST_BYTES: usize = 4 * MAX_MESSAGE_BYTES;
-/// The interval at which a long poll checks for messages whose delay or visibility timeout has ended. A newly
-/// sent message wakes the poll at once.
+/// The interval at which a long poll checks for messages whose delay or visibility timeout has ended. It only
+/// does so while the queue has such messages. A newly sent message wakes the poll at once.
 const POLL_PERIOD: Duration = Duration::from_millis(50);
 
 /// The attributes that a request may set on a queue. A numeric attribute has its minimum and maximum.
@@ -88,15 +89,20 @@ const MAX_STORED_GROUPS: usize = 100_000;
 
 /// A running embedded SQS.
 #[derive(Debug)]
-pub struct Sqs(Server);
+pub struct Sqs {
+    server: Server,
+    long_polls: LongPolls,
+}
 
 impl Sqs {
     /// Starts the server on this listener, without queues.
     pub fn start(listener: TcpListener) -> Result<Self> {
         let io = |e: std::io::Error| Error::because("starting SQS", &e);
+        let long_polls = LongPolls::default();
         let front = Arc::new(Front {
             queues: SqsService::new(),
-            sent: Notify::new(),
+            changed: Notify::new(),
+            long_polls: long_polls.clone(),
             groups: Mutex::default(),
             url: http::url_of(listener.local_addr().map_err(io)?),
         });
@@ -107,25 +113,31 @@ impl Sqs {
                 async move { front.handle(request).await }
             })
         });
-        Ok(Self(server.map_err(io)?))
+        Ok(Self { server: server.map_err(io)?, long_polls })
     }
 
     /// Returns the base URL.
     pub fn url(&self) -> String {
-        self.0.url()
+        self.server.url()
+    }
+
+    /// Returns the long polls of all queues.
+    pub fn long_polls(&self) -> LongPolls {
+        self.long_polls.clone()
     }
 
     /// Stops the server. All messages are lost.
     pub async fn stop(self) {
-        self.0.stop().await;
+        self.server.stop().await;
     }
 }
 
 /// The front end of winterbaume's queues.
 struct Front {
     queues: SqsService,
-    /// Notified when a message is sent.
-    sent: Notify,
+    /// Notified by each request after which a queue can have a visible message, now or later.
+    changed: Notify,
+    long_polls: LongPolls,
     /// The ids of sent messages, oldest first, and the group of each message. winterbaume does not store
     /// groups.
     groups: Mutex<(VecDeque<String>, HashMap<String, String>)>,
@@ -222,7 +234,7 @@ impl Front {
         }
     }
 
-    /// Sends a message, stores its group, and wakes the long polls.
+    /// Sends a message and stores its group.
     async fn send(&self, body: Map<String, Value>) -> Answer {
         let group = body.get("MessageGroupId").and_then(Value::as_str).map(str::to_owned);
         let answer = self.forward("SendMessage", body).await;
@@ -237,7 +249,6 @@ impl Front {
                 groups.1.remove(&oldest);
             }
         }
-        self.sent.notify_waiters();
         answer
     }
 
@@ -264,17 +275,35 @@ impl Front {
         body.insert("WaitTimeSeconds".to_owned(), json!(0));
         let started = Instant::now();
         loop {
-            // Created before the receive, so that a message that is sent between the receive and the wait
-            // wakes this poll.
-            let sent = self.sent.notified();
+            // Created before the receive, so that a change between the receive and the wait wakes this poll.
+            let changed = self.changed.notified();
+            let ended = self.long_polls.ended();
             let answer = self.forward("ReceiveMessage", body.clone()).await?;
             let is_empty = answer.get("Messages").and_then(Value::as_array).is_none_or(Vec::is_empty);
             let remaining = Duration::from_secs(wait).saturating_sub(started.elapsed());
             if !is_empty || remaining.is_zero() {
                 return Ok(self.add_groups(answer));
             }
-            let _ = tokio::time::timeout(remaining.min(POLL_PERIOD), sent).await;
+            let has_hidden = self.has_hidden_messages(&body).await?;
+            let pause = if has_hidden { remaining.min(POLL_PERIOD) } else { remaining };
+            tokio::select! {
+                () = changed => {}
+                () = tokio::time::sleep(pause) => {}
+                () = ended => return Ok(answer),
+            }
         }
+    }
+
+    /// Returns true if the queue of a request has messages in flight or delayed messages, which become visible
+    /// without a request.
+    async fn has_hidden_messages(&self, request: &Map<String, Value>) -> std::result::Result<bool, Refusal> {
+        let url = request.get("QueueUrl").cloned().unwrap_or_default();
+        let counts = ["ApproximateNumberOfMessagesNotVisible", "ApproximateNumberOfMessagesDelayed"];
+        let body =
+            Map::from_iter([("QueueUrl".to_owned(), url), ("AttributeNames".to_owned(), json!(counts))]);
+        let answer = self.forward("GetQueueAttributes", body).await?;
+        let is_zero = |name: &str| answer.pointer(&format!("/Attributes/{name}")) == Some(&json!("0"));
+        Ok(!counts.into_iter().all(is_zero))
     }
 
     /// Executes each entry of a batch as a single request, so that a rejected entry does not affect the
@@ -318,7 +347,8 @@ impl Front {
         Ok(json!({"Successful": successful, "Failed": failed}))
     }
 
-    /// Forwards a request to winterbaume.
+    /// Forwards a request to winterbaume. Wakes the long polls if the request can have made a message
+    /// visible, or put one in flight, which becomes visible later.
     async fn forward(&self, operation: &str, body: Map<String, Value>) -> Answer {
         let host = format!("https://sqs.{REGION}.amazonaws.com");
         let mut headers = HeaderMap::new();
@@ -335,6 +365,14 @@ impl Front {
             })
             .await;
         let json: Value = serde_json::from_slice(&answer.body).unwrap_or_else(|_| json!({}));
+        let is_change = match operation {
+            "ReceiveMessage" => json.get("Messages").is_some_and(|messages| messages != &json!([])),
+            "DeleteMessage" => false,
+            _ => !operation.starts_with("Get") && !operation.starts_with("List"),
+        };
+        if is_change {
+            self.changed.notify_waiters();
+        }
         if answer.status >= 400 {
             return Err(translate(answer.status, &json));
         }
@@ -590,6 +628,21 @@ mod tests {
             (deleted.failed[0].id.as_str(), deleted.failed[0].code.as_str()),
             ("b", "ReceiptHandleIsInvalid")
         );
+    }
+
+    #[tokio::test]
+    async fn a_long_poll_receives_a_message_whose_delay_or_visibility_timeout_ends() {
+        let (_sqs, client, url) = queue().await;
+        let poll = || client.receive_message().queue_url(&url).wait_time_seconds(20).visibility_timeout(1);
+        // The queue is empty when the first poll begins.
+        let waiting = tokio::spawn(poll().send());
+        let started = Instant::now();
+        client.send_message().queue_url(&url).message_body("x").delay_seconds(1).send().await.unwrap();
+        let received = waiting.await.unwrap().unwrap();
+        assert_eq!(received.messages().len(), 1);
+        let received = poll().send().await.unwrap();
+        assert_eq!(received.messages().len(), 1, "the message is received again");
+        assert!(started.elapsed() < Duration::from_secs(10), "the poll must not wait for its end");
     }
 
     #[tokio::test]

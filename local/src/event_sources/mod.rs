@@ -9,6 +9,7 @@
 //! checkpointed is delivered again.
 
 mod checkpoint;
+mod due_rows;
 mod queue;
 mod schedule;
 mod shard;
@@ -25,10 +26,13 @@ use shared::clock::Clock;
 use tokio::sync::{Mutex, Notify};
 use tokio::task::JoinHandle;
 
+use self::due_rows::DueRows;
 use self::queue::QueuePoller;
+use self::schedule::ScheduledFunction;
 pub use self::shard::stream_records;
 use self::stream::StreamPoller;
 use crate::embedded::Endpoints;
+use crate::embedded::signals::Signals;
 use crate::error::{Error, Result};
 use crate::lambda::Functions;
 use crate::shutdown::{self, Shutdown, Trigger};
@@ -54,6 +58,8 @@ pub struct Dependencies<'a> {
     pub functions: &'a Functions,
     /// The URLs of the streams, the queues and the quarantine bucket.
     pub endpoints: &'a Endpoints,
+    /// The signals of the embedded services.
+    pub signals: &'a Signals,
     /// The directory of the stream checkpoints. `None`: none are saved, and each start reads the streams from
     /// the oldest record.
     pub directory: Option<&'a PathBuf>,
@@ -83,7 +89,15 @@ impl EventSources {
                 queues.push(QueuePoller::new(&dependencies, source, invoke));
             }
             for schedule in &function.schedules {
-                scheduled.push((schedule.clone(), Arc::clone(invoke)));
+                let due_rows = schedule
+                    .input
+                    .is_none()
+                    .then(|| DueRows::new(dependencies.endpoints, &dependencies.signals.changes));
+                scheduled.push(ScheduledFunction {
+                    schedule: schedule.clone(),
+                    invoke: Arc::clone(invoke),
+                    due_rows,
+                });
             }
         }
         let clock = dependencies.clock.clone();

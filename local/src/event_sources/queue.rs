@@ -14,6 +14,7 @@ use tokio::task::JoinSet;
 
 use super::{Dependencies, ERROR_PAUSE, batch_item_failures};
 use crate::embedded::REGION;
+use crate::embedded::signals::LongPolls;
 use crate::error::{Error, Result};
 use crate::lambda::Invoke;
 use crate::sdk;
@@ -36,8 +37,12 @@ const EXTENDED_VISIBILITY_SECONDS: i32 = 360;
 /// The time that running invocations have to finish after shutdown is requested.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
 
-/// The duration of a long poll in seconds. It is short because shutdown waits for the poll in progress.
-const POLL_SECONDS: i32 = 1;
+/// The duration of a long poll in seconds: the longest that SQS accepts.
+const POLL_SECONDS: i32 = 20;
+
+/// The interval at which shutdown ends the long poll in progress. The first time, the request may not have
+/// arrived.
+const END_PERIOD: Duration = Duration::from_millis(10);
 
 /// The delay before a failed message is received again, in seconds.
 const RETRY_SECONDS: i32 = 2;
@@ -48,6 +53,7 @@ pub(super) struct QueuePoller {
     arn: String,
     batch_size: i32,
     slots: Arc<Semaphore>,
+    long_polls: LongPolls,
     invoke: Invoke,
 }
 
@@ -61,6 +67,7 @@ impl QueuePoller {
             arn: queue_arn(&source.queue),
             batch_size: i32::try_from(source.batch_size).unwrap_or(1).clamp(1, 10),
             slots: Arc::new(Semaphore::new(concurrency)),
+            long_polls: dependencies.signals.long_polls.clone(),
             invoke: Arc::clone(invoke),
         })
     }
@@ -76,7 +83,7 @@ impl QueuePoller {
                     () = shutdown.requested() => break,
                 }
             }
-            match self.receive().await {
+            match self.receive_until(&mut shutdown).await {
                 Ok(messages) => {
                     for (group, batch) in by_group(messages) {
                         let slots = groups
@@ -102,6 +109,22 @@ impl QueuePoller {
         // Messages of an aborted invocation were not deleted, so SQS delivers them again.
         let finished = async { while invocations.join_next().await.is_some() {} };
         let _ = tokio::time::timeout(SHUTDOWN_GRACE, finished).await;
+    }
+
+    /// Receives messages. Shutdown ends the long poll. It does not abort the request, because messages that are
+    /// already on their way would then stay invisible.
+    async fn receive_until(&self, shutdown: &mut Shutdown) -> Result<Vec<Message>> {
+        let mut received = std::pin::pin!(self.receive());
+        tokio::select! {
+            messages = received.as_mut() => return messages,
+            () = shutdown.requested() => {}
+        }
+        loop {
+            self.long_polls.end();
+            if let Ok(messages) = tokio::time::timeout(END_PERIOD, received.as_mut()).await {
+                return messages;
+            }
+        }
     }
 
     async fn receive(&self) -> Result<Vec<Message>> {

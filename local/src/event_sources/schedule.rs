@@ -1,4 +1,5 @@
-//! Invokes the scheduled functions, as EventBridge does.
+//! Invokes the scheduled functions, as EventBridge does. The scheduler is only invoked when it could find a due
+//! row, because otherwise it would use most of the CPU time of an idle service.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,6 +9,7 @@ use shared::clock::Clock;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
+use super::due_rows::DueRows;
 use crate::embedded::{ACCOUNT, REGION};
 use crate::lambda::Invoke;
 use crate::shutdown::Shutdown;
@@ -17,20 +19,28 @@ use crate::template::Schedule;
 /// second.
 const MINUTE: Duration = Duration::from_millis(500);
 
+/// A function with one of its schedules.
+pub(super) struct ScheduledFunction {
+    pub(super) schedule: Schedule,
+    pub(super) invoke: Invoke,
+    /// Set if the function processes due rows. It is then not invoked while no row is due.
+    pub(super) due_rows: Option<DueRows>,
+}
+
 /// Runs the schedules, each independently of the others, until shutdown is requested. All of them run at once
 /// when `run_now` is notified.
 pub(super) async fn run(
-    schedules: Vec<(Schedule, Invoke)>,
+    functions: Vec<ScheduledFunction>,
     clock: Clock,
     run_now: Arc<Notify>,
     mut shutdown: Shutdown,
 ) {
     let mut tasks = JoinSet::new();
     let mut waiting = Vec::new();
-    for (schedule, invoke) in schedules {
+    for function in functions {
         let run_now = Arc::new(Notify::new());
         waiting.push(Arc::clone(&run_now));
-        tasks.spawn(run_one(schedule, invoke, clock.clone(), run_now, shutdown.clone()));
+        tasks.spawn(run_one(function, clock.clone(), run_now, shutdown.clone()));
     }
     while !shutdown.is_requested() {
         tokio::select! {
@@ -43,23 +53,25 @@ pub(super) async fn run(
 
 /// Invokes a function once per period, and at once when `run_now` is notified. As with EventBridge, the first
 /// period begins now.
-async fn run_one(
-    schedule: Schedule,
-    invoke: Invoke,
-    clock: Clock,
-    run_now: Arc<Notify>,
-    mut shutdown: Shutdown,
-) {
+async fn run_one(function: ScheduledFunction, clock: Clock, run_now: Arc<Notify>, mut shutdown: Shutdown) {
+    let ScheduledFunction { schedule, invoke, mut due_rows } = function;
     let period = MINUTE.saturating_mul(schedule.minutes);
     loop {
-        tokio::select! {
-            () = run_now.notified() => {}
-            () = tokio::time::sleep(period) => {}
+        let is_notified = tokio::select! {
+            () = run_now.notified() => true,
+            () = tokio::time::sleep(period) => false,
             () = shutdown.requested() => return,
+        };
+        if !is_notified && due_rows.as_ref().is_some_and(|due_rows| !due_rows.may_exist(clock.now())) {
+            continue;
         }
+        let version = due_rows.as_ref().map(DueRows::version);
         let event = schedule.input.clone().unwrap_or_else(|| scheduled_event(&clock));
         if let Err(error) = invoke(event).await {
             tracing::error!(error, "a scheduled function failed");
+        }
+        if let (Some(due_rows), Some(version)) = (&mut due_rows, version) {
+            due_rows.update(version).await;
         }
     }
 }

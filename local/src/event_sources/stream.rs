@@ -1,4 +1,5 @@
-//! Polls the stream of a table and invokes its function with batches of records.
+//! Reads the stream of a table and invokes its function with batches of records. After it has read all records,
+//! it waits for a change of the database.
 //!
 //! Retries work as in Lambda. A failed batch is retried from its first failed record. If no record succeeded
 //! and the template enables `BisectBatchOnFunctionError`, the batch is halved before the retry. A record that
@@ -9,10 +10,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::checkpoint::{Checkpoint, CheckpointFile};
 use super::shard::{Shard, sequence_number};
 use super::{Dependencies, ERROR_PAUSE, batch_item_failures};
+use crate::embedded::signals::Changes;
 use crate::error::Error;
 use crate::filter::Pattern;
 use crate::lambda::Invoke;
@@ -21,11 +24,9 @@ use crate::shutdown::Shutdown;
 use crate::template::{StreamSource, bucket_name};
 use crate::wire::{JsonClient, JsonClientError};
 
-/// The first pause between polls of a stream without new records. It is short, because changes arrive in
-/// bursts. The pause doubles after each poll without records.
+/// The minimum time between two reads of a stream of which the first returned no records. Other tables than the
+/// stream's may change often, and each change causes a read.
 const SHORTEST_POLL: Duration = Duration::from_millis(10);
-/// The maximum pause between polls.
-const LONGEST_POLL: Duration = Duration::from_millis(80);
 
 /// The first pause before failed records are retried. The pause doubles after each failure.
 const FIRST_RETRY: Duration = Duration::from_millis(50);
@@ -42,6 +43,7 @@ pub(super) struct StreamPoller {
     filters: Vec<Pattern>,
     s3: aws_sdk_s3::Client,
     checkpoint: CheckpointFile,
+    changes: Changes,
     invoke: Invoke,
 }
 
@@ -57,6 +59,7 @@ impl StreamPoller {
             filters: source.filters.clone(),
             s3: sdk::s3(&dependencies.endpoints.s3_url),
             checkpoint: CheckpointFile::new(dependencies.directory, &source.table),
+            changes: dependencies.signals.changes.clone(),
             invoke: Arc::clone(invoke),
         }
     }
@@ -80,17 +83,24 @@ impl StreamPoller {
         let mut checkpoint = self.checkpoint.load().filter(|checkpoint| checkpoint.shard == shard.id);
         let after = checkpoint.as_ref().map(|checkpoint| checkpoint.sequence_number.as_str());
         let mut iterator = shard.iterator(&self.wire, after).await?;
-        let mut pause = SHORTEST_POLL;
+        let mut changes = self.changes.clone();
         while !shutdown.is_requested() {
+            // Before the read, so that a change during the read causes another read.
+            let version = changes.version();
+            let next_read = Instant::now().checked_add(SHORTEST_POLL);
             let (records, next) = shard.records(&self.wire, &iterator, self.batch_size).await?;
             if records.is_empty() {
+                let next_change = async {
+                    changes.since(version).await;
+                    if let Some(next_read) = next_read {
+                        tokio::time::sleep_until(next_read).await;
+                    }
+                };
                 tokio::select! {
-                    () = tokio::time::sleep(pause) => {}
+                    () = next_change => {}
                     () = shutdown.requested() => {}
                 }
-                pause = pause.saturating_mul(2).min(LONGEST_POLL);
             } else {
-                pause = SHORTEST_POLL;
                 let last = records.last().and_then(sequence_number).unwrap_or_default().to_owned();
                 let records: Vec<Value> =
                     records.into_iter().filter(|record| self.passes_filters(record)).collect();

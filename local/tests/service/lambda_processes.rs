@@ -282,6 +282,7 @@ fn event_sources(service: &Service, functions: &Functions) -> EventSources {
         template: &Template::deployed().unwrap(),
         functions,
         endpoints: &service.stack.endpoints,
+        signals: &service.stack.signals(),
         directory: None,
         clock: &service.stack.clock,
         run_schedules_now: &Arc::new(Notify::new()),

@@ -39,6 +39,13 @@ pub fn due_attributes(key: &Key, at: Timestamp) -> [(String, AttributeValue); 2]
     ]
 }
 
+/// Returns the exclusive upper limit of the sort keys of rows that are due at `now` or before. It ends with `$`.
+/// That sorts after the `#` which follows the time in a sort key, so rows that are due exactly at `now` are
+/// included.
+pub fn due_limit(now: Timestamp) -> String {
+    format!("{}$", sortable(now))
+}
+
 fn due_partition(shard: u8) -> String {
     format!("due#{shard}")
 }
@@ -53,8 +60,6 @@ impl Store {
         now: Timestamp,
         after: Option<Item>,
     ) -> Result<(Vec<DueRow>, Option<Item>), StoreError> {
-        // The upper limit ends with `$`. That sorts after the `#` which follows the time in a sort key, so
-        // rows that are due exactly at `now` are included.
         let answer = self
             .client
             .query()
@@ -62,7 +67,7 @@ impl Store {
             .index_name("due")
             .key_condition_expression("due_pk = :shard AND due_sk < :now")
             .expression_attribute_values(":shard", AttributeValue::S(due_partition(shard)))
-            .expression_attribute_values(":now", AttributeValue::S(format!("{}$", sortable(now))))
+            .expression_attribute_values(":now", AttributeValue::S(due_limit(now)))
             .set_exclusive_start_key(after)
             .limit(DUE_PAGE)
             .send()

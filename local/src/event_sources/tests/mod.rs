@@ -4,13 +4,17 @@ mod queue;
 mod schedule;
 mod stream;
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use aws_sdk_dynamodb::types::AttributeValue;
+use domain::row::Key;
+use domain::time::Timestamp;
 use serde_json::{Value, json};
 use shared::clock::Clock;
+use shared::store::due_attributes;
 use tokio::sync::Notify;
 
 use super::{Dependencies, EventSources};
@@ -71,6 +75,7 @@ impl Fixture {
             template: &self.template,
             functions: &functions,
             endpoints: &self.embedded.endpoints(),
+            signals: &self.embedded.signals(),
             directory: self.directory.as_ref(),
             clock: &Clock::default(),
             run_schedules_now: &self.run_schedules_now,
@@ -84,10 +89,21 @@ impl Fixture {
     }
 
     async fn put_row(&self, pk: &str, sk: &str) {
-        let text = |text: &str| AttributeValue::S(text.to_owned());
+        self.put(pk, sk, HashMap::new()).await;
+    }
+
+    /// Writes a row that is due at this time.
+    async fn put_due_row(&self, pk: &str, at: Timestamp) {
+        let key = Key { pk: pk.to_owned(), sk: "row".to_owned() };
+        self.put(&key.pk, &key.sk, HashMap::from(due_attributes(&key, at))).await;
+    }
+
+    async fn put(&self, pk: &str, sk: &str, mut item: HashMap<String, AttributeValue>) {
+        for (name, value) in [("pk", pk), ("sk", sk)] {
+            item.insert(name.to_owned(), AttributeValue::S(value.to_owned()));
+        }
         let client = sdk::dynamodb(&self.embedded.endpoints().dynamodb_url);
-        let put = client.put_item().table_name("StateTable").item("pk", text(pk)).item("sk", text(sk));
-        put.send().await.unwrap();
+        client.put_item().table_name("StateTable").set_item(Some(item)).send().await.unwrap();
     }
 
     async fn send_messages(&self, bodies: &[&str]) {

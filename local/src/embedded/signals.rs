@@ -1,0 +1,72 @@
+//! Signals between the embedded services and their clients in this process, which the APIs of AWS lack. By
+//! them, clients wait for changes instead of polling.
+
+use std::sync::Arc;
+
+use tokio::sync::futures::Notified;
+use tokio::sync::{Notify, watch};
+
+/// The signals of the embedded services.
+#[derive(Clone, Debug)]
+pub struct Signals {
+    /// The changes of the DynamoDB tables.
+    pub changes: Changes,
+    /// The long polls of SQS.
+    pub long_polls: LongPolls,
+}
+
+/// Announces changes.
+#[derive(Debug)]
+pub(super) struct Announcer(watch::Sender<i64>);
+
+impl Announcer {
+    /// Announces a change unless the version is the one announced last.
+    pub(super) fn announce(&self, version: i64) {
+        self.0.send_if_modified(|latest| std::mem::replace(latest, version) != version);
+    }
+
+    /// Returns a receiver of the changes from now on.
+    pub(super) fn changes(&self) -> Changes {
+        Changes(self.0.subscribe())
+    }
+}
+
+impl Default for Announcer {
+    fn default() -> Self {
+        Self(watch::Sender::new(0))
+    }
+}
+
+/// The changes of the database, by any client. A change is announced soon after it is stored.
+#[derive(Clone, Debug)]
+pub struct Changes(watch::Receiver<i64>);
+
+impl Changes {
+    /// Returns the version of the database. Each announced change gives it another one.
+    pub fn version(&self) -> i64 {
+        *self.0.borrow()
+    }
+
+    /// Waits until the database has another version than `seen`. Never returns if the server stops first.
+    pub async fn since(&mut self, seen: i64) {
+        if self.0.wait_for(|version| *version != seen).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+/// The long polls of all queues.
+#[derive(Clone, Debug, Default)]
+pub struct LongPolls(Arc<Notify>);
+
+impl LongPolls {
+    /// Ends the polls that wait now. They return no messages.
+    pub fn end(&self) {
+        self.0.notify_waiters();
+    }
+
+    /// Waits for the next call of [`Self::end`], from the time of this call.
+    pub(super) fn ended(&self) -> Notified<'_> {
+        self.0.notified()
+    }
+}

@@ -1,0 +1,64 @@
+//! Decides whether the scheduler could find a due row, so that it is not invoked without need.
+
+use domain::time::Timestamp;
+use shared::store::{DUE_SHARDS, Store, StoreError, due_limit};
+
+use crate::embedded::Endpoints;
+use crate::embedded::signals::Changes;
+use crate::sdk;
+use crate::stack::STATE_TABLE;
+
+/// The rows that will become due, as of the last run of the scheduler that changed nothing.
+pub(super) struct DueRows {
+    store: Store,
+    changes: Changes,
+    known: Option<Known>,
+}
+
+/// The earliest row in the due index of one version of the database.
+struct Known {
+    version: i64,
+    /// The sort key of the row. `None`: the index is empty.
+    earliest: Option<String>,
+}
+
+impl DueRows {
+    pub(super) fn new(endpoints: &Endpoints, changes: &Changes) -> Self {
+        let store = Store::new(sdk::dynamodb(&endpoints.dynamodb_url), STATE_TABLE);
+        Self { store, changes: changes.clone(), known: None }
+    }
+
+    /// Returns the version of the database.
+    pub(super) fn version(&self) -> i64 {
+        self.changes.version()
+    }
+
+    /// Returns true if a row is due, or if that is unknown because the database has changed.
+    pub(super) fn may_exist(&self, now: Timestamp) -> bool {
+        let Some(known) = self.known.as_ref().filter(|known| known.version == self.changes.version()) else {
+            return true;
+        };
+        known.earliest.as_ref().is_some_and(|earliest| *earliest < due_limit(now))
+    }
+
+    /// Finds the earliest row if the database still has the version from before a run.
+    pub(super) async fn update(&mut self, version: i64) {
+        self.known = None;
+        if version == self.changes.version() {
+            match self.earliest().await {
+                Ok(earliest) => self.known = Some(Known { version, earliest }),
+                Err(error) => tracing::warn!(%error, "the next due row was not found"),
+            }
+        }
+    }
+
+    async fn earliest(&self) -> Result<Option<String>, StoreError> {
+        let mut earliest: Option<String> = None;
+        for shard in 0..DUE_SHARDS {
+            let (rows, _) = self.store.due(shard, Timestamp::MAX, None).await?;
+            let first = rows.into_iter().next().map(|row| row.sort);
+            earliest = earliest.into_iter().chain(first).min();
+        }
+        Ok(earliest)
+    }
+}
