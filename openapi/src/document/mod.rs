@@ -216,7 +216,7 @@ fn request_body(operation: &Operation) -> Option<Value> {
 fn responses_of(operation: &Operation) -> Value {
     let mut described = Map::new();
     for success in responses::successes_of(operation.route) {
-        let mut headers = common_headers(operation.access);
+        let mut headers = common_headers(operation.access.has_caller());
         for name in operation.response_headers {
             headers.insert((*name).to_owned(), header_reference(name));
         }
@@ -241,10 +241,10 @@ fn responses_of(operation: &Operation) -> Value {
         described.insert(success.status.to_string(), Value::Object(response));
     }
     for (status, codes) in by_status(&operation.all_errors()) {
-        let response = if operation.is_page() {
+        let response = if operation.is_page {
             json!({
                 "description": errors::meaning(status),
-                "headers": {"X-Request-Id": header_reference("X-Request-Id")},
+                "headers": common_headers(false),
                 "content": {"text/html": {}},
             })
         } else {
@@ -289,13 +289,12 @@ fn response_name(status: u16, codes: &[ErrorCode], access: Access) -> String {
 /// Whether every error response with this status has the headers of the rate limit: the caller is known. A 500
 /// or 503 may come from the authentication itself.
 fn shows_rate_limit(status: u16, access: Access) -> bool {
-    let has_caller = !matches!(access, Access::Public | Access::Bank);
-    status == 429 || (has_caller && !matches!(status, 401 | 500 | 503))
+    status == 429 || (access.has_caller() && !matches!(status, 401 | 500 | 503))
 }
 
 fn error_responses() -> Value {
     let mut components = BTreeMap::new();
-    for operation in OPERATIONS.iter().filter(|operation| !operation.is_page()) {
+    for operation in OPERATIONS.iter().filter(|operation| !operation.is_page) {
         for (status, codes) in by_status(&operation.all_errors()) {
             let name = response_name(status, &codes, operation.access);
             components.entry(name).or_insert_with(|| error_response(status, &codes, operation.access));
@@ -305,12 +304,7 @@ fn error_responses() -> Value {
 }
 
 fn error_response(status: u16, codes: &[ErrorCode], access: Access) -> Value {
-    let mut headers = Map::from_iter([("X-Request-Id".to_owned(), header_reference("X-Request-Id"))]);
-    if shows_rate_limit(status, access) {
-        for name in RATE_LIMIT_HEADERS {
-            headers.insert(name.to_owned(), header_reference(name));
-        }
-    }
+    let mut headers = common_headers(shows_rate_limit(status, access));
     if matches!(status, 429 | 503) {
         headers.insert("Retry-After".to_owned(), header_reference("Retry-After"));
     }
@@ -331,9 +325,10 @@ fn error_response(status: u16, codes: &[ErrorCode], access: Access) -> Value {
 
 const RATE_LIMIT_HEADERS: [&str; 2] = ["X-RateLimit-Limit-Minute", "X-RateLimit-Remaining-Minute"];
 
-fn common_headers(access: Access) -> Map<String, Value> {
-    let mut headers = Map::from_iter([("X-Request-Id".to_owned(), header_reference("X-Request-Id"))]);
-    if !matches!(access, Access::Public | Access::Bank) {
+/// Returns the headers that responses have in common.
+fn common_headers(shows_rate_limit: bool) -> Map<String, Value> {
+    let mut headers = object([("X-Request-Id", header_reference("X-Request-Id"))]);
+    if shows_rate_limit {
         for name in RATE_LIMIT_HEADERS {
             headers.insert(name.to_owned(), header_reference(name));
         }

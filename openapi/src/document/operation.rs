@@ -97,6 +97,13 @@ pub(super) enum Access {
     Bank,
 }
 
+impl Access {
+    /// Whether a successful request has a known caller, whose rate limit the response shows.
+    pub(super) fn has_caller(self) -> bool {
+        !matches!(self, Self::Public | Self::Bank)
+    }
+}
+
 /// The body that an operation reads.
 #[derive(Clone, Copy)]
 pub(super) enum Body {
@@ -129,7 +136,8 @@ pub(super) struct Operation {
     errors: &'static [ErrorCode],
     /// Whether the response is a file of the function, so that no dependency can fail.
     is_static: bool,
-    is_page: bool,
+    /// Whether the operation answers a browser with HTML, also for errors.
+    pub(super) is_page: bool,
 }
 
 /// An operation for merchants, authenticated by an API key.
@@ -200,11 +208,6 @@ impl Operation {
     /// The response is a file of the function, so no dependency can fail.
     pub(super) const fn is_static(self) -> Self {
         Self { is_static: true, ..self }
-    }
-
-    /// Whether the operation answers a browser with HTML, also for errors.
-    pub(super) fn is_page(&self) -> bool {
-        self.is_page
     }
 
     pub(super) fn method(&self) -> &'static str {
