@@ -11,10 +11,11 @@ use crate::time::Timestamp;
 /// A change of the rows that an earlier version can't read is a new format. It takes two releases: the first
 /// reads the new format, and the second writes it. `admin doctor` checks that all functions read the format
 /// that the second release writes.
-pub const READ_FORMAT: u64 = 1;
+pub const READ_FORMAT: u64 = 2;
 
-/// The format of the rows that this version of the service writes.
-pub const WRITTEN_FORMAT: u64 = 1;
+/// The newest format of rows that this version of the service writes. Most rows have the format 1; see
+/// [`Row::format`].
+pub const WRITTEN_FORMAT: u64 = 2;
 
 /// The attribute with a row's format. A row without it has the format 1.
 pub const FORMAT: &str = "format";
@@ -55,6 +56,11 @@ pub struct Indexes {
 pub trait Row: Serialize + Send + Sync {
     /// Returns the primary key.
     fn key(&self) -> Key;
+
+    /// Returns the format of the row, at most [`WRITTEN_FORMAT`].
+    fn format(&self) -> u64 {
+        1
+    }
 
     /// Returns the entries in secondary indexes. By default there are none.
     fn indexes(&self) -> Indexes {

@@ -349,7 +349,7 @@ async fn lists_among(payments: usize) {
         request_id: None,
         charge: None,
     };
-    let event = Event::canonical(EventType::ChargePaid, &origin, json!({})).unwrap();
+    let event = Event::of_one(EventType::ChargePaid, &origin, &json!({})).unwrap();
     let began = Instant::now();
     let failed = [1, payments / 2, payments - 2];
     seeding::seed_deliveries(&dynamodb, &event, payments, 40, &failed).await;

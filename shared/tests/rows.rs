@@ -23,6 +23,7 @@ use domain::payout::Payout;
 use domain::refund::Refund;
 use domain::row::Row;
 use domain::wallet::Posting;
+use domain::webhook::event_type::Family;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use shared::account::User;
@@ -109,6 +110,21 @@ fn comparable(item: Item) -> BTreeMap<String, AttributeValue> {
         .collect()
 }
 
+/// An event of that version has another format, and is never written back. Its bodies are those that were sent.
+fn assert_event_of_an_earlier_version(stored: &Item) {
+    let event: Event = from_item(stored.clone()).unwrap();
+    let payload = stored["payload"].as_s().unwrap();
+    for event_type in event.types() {
+        let body = event.body_as(event_type).unwrap();
+        if event_type.family() == Family::Canonical {
+            assert_eq!(&body, payload);
+            assert_eq!(event.id_as(event_type), event.id);
+        } else {
+            assert_eq!(body, format!(r#"{{"event":"{}","data":{payload}}}"#, event_type.as_str()));
+        }
+    }
+}
+
 #[test]
 fn rows_of_an_earlier_version_can_be_read_and_are_written_back_unchanged() {
     let rows: Vec<Value> = serde_json::from_str(include_str!("rows/2026-11-22.json")).unwrap();
@@ -127,7 +143,10 @@ fn rows_of_an_earlier_version_can_be_read_and_are_written_back_unchanged() {
             "charge upload" => round_trip::<Upload>(&stored),
             "deliveries" => round_trip::<Delivery>(&stored),
             "endpoints" => round_trip::<Endpoint>(&stored),
-            "events" => round_trip::<Event>(&stored),
+            "events" => {
+                assert_event_of_an_earlier_version(&stored);
+                stored.clone()
+            }
             "ledger" => round_trip::<Posting>(&stored),
             "notices" => round_trip::<EmailRecord>(&stored),
             "override-secret" => round_trip::<SigningSecret>(&stored),

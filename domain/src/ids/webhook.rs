@@ -30,25 +30,32 @@ ulid_id! {
 const LAST_CHARACTER_BITS: u128 = 31;
 
 impl EventId {
-    /// Derives the id of the event of this type that a row's change to `version` emits. `at` is the time of
-    /// the change.
-    pub fn derive(at: Timestamp, row: &str, version: u64, event_type: &str) -> Self {
-        let hash = digest("event", &[row.as_bytes(), &version.to_be_bytes(), event_type.as_bytes()]);
+    /// Derives the id of the event that a row's change to `version` emits. `at` is the time of the change, and
+    /// `name` distinguishes ids that are derived from one change.
+    pub fn derive(at: Timestamp, row: &str, version: u64, name: &str) -> Self {
+        let hash = digest("event", &[row.as_bytes(), &version.to_be_bytes(), name.as_bytes()]);
         Self(Ulid::new(at, &hash))
     }
 
-    /// Returns the id of the row that stores this legacy event. All legacy events of one change share a row:
-    /// their ids differ from the row's id only in the last character. So the row's id can be computed from an
-    /// event's id, and both sort together.
+    /// Returns the id of the row that stores this event. All events of one change share a row: their ids differ
+    /// from the row's id only in the last character. So the row's id can be computed from an event's id, and
+    /// both sort together.
     #[must_use]
     pub fn row_id(self) -> Self {
         Self(Ulid(self.0.0 & !LAST_CHARACTER_BITS))
     }
 
-    /// Returns the id of the event with this code (1 to 31) in a row that stores several events.
+    /// Returns the id of the event with this code (1 to 31) in the row with this id.
     #[must_use]
     pub fn with_code(self, code: u8) -> Self {
         Self(Ulid((self.0.0 & !LAST_CHARACTER_BITS) | (u128::from(code) & LAST_CHARACTER_BITS)))
+    }
+
+    /// Checks whether the row with this id makes the scheduler fold the rollups of its scope soon. One row in
+    /// 64 does, chosen by the hash in its id.
+    pub fn is_sampled(&self) -> bool {
+        // The last five bits are 0 in the id of every row.
+        (self.0.0 >> 5).trailing_zeros() >= 6
     }
 }
 

@@ -2,19 +2,19 @@
 //! Statistics and the totals of lists read these rows, so their cost does not grow with the number of charges
 //! (design: daily rollups).
 //!
-//! This module computes what one change of a charge adds to the sums. Each change counts exactly once, even
-//! if the stream delivers it several times: the transaction that adds to the sums also inserts a marker for
-//! the change. A charge counts in the row of the day of its creation, so that row can also change on later
-//! days.
+//! This module computes what one change of a charge adds to the sums. A charge counts in the row of the day of
+//! its creation, so that row can also change on later days.
 
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use crate::calendar::{Day, hour_of};
 use crate::charge::{Charge, PublicStatus, TransactionStatus};
-use crate::ids::{ChargeId, Scope};
+use crate::ids::Scope;
 use crate::money::Currency;
 use crate::payment_method::PaymentMethod;
 use crate::row::Key;
@@ -66,10 +66,13 @@ impl Counter {
             Self::VolumeBy(method) => format!("v_{}", method.facts().code),
             Self::CreatedInHour(hour) => format!("c{hour}"),
             Self::PaidInHour(hour) => format!("p{hour}"),
-            Self::InStatus(status) => format!("s_{}", status_code(status)),
+            Self::InStatus(status) => format!("{IN_STATUS}{}", status_code(status)),
         }
     }
 }
+
+/// Prefix of the attributes of [`Counter::InStatus`].
+const IN_STATUS: &str = "s_";
 
 fn public_status_code(status: PublicStatus) -> &'static str {
     match status {
@@ -101,7 +104,7 @@ fn status_code(status: TransactionStatus) -> &'static str {
 }
 
 /// Sums by attribute name. An absent sum is 0.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Sums(BTreeMap<String, i64>);
 
 impl Sums {
@@ -134,52 +137,63 @@ impl Sums {
         *sum = sum.saturating_add(by);
     }
 
+    /// Returns those of these sums that the row for all time has too: the number of charges created, and the
+    /// number in each status.
+    #[must_use]
+    pub fn of_all_time(&self) -> Self {
+        let created = Counter::Created.attribute();
+        let is_of_all_time =
+            |(attribute, _): &(&String, &i64)| **attribute == created || attribute.starts_with(IN_STATUS);
+        let sums = self.0.iter().filter(is_of_all_time);
+        Self(sums.map(|(attribute, sum)| (attribute.clone(), *sum)).collect())
+    }
+
     /// Returns the sums that are not 0.
     pub fn into_changes(self) -> Vec<(String, i64)> {
         self.0.into_iter().filter(|(_, by)| *by != 0).collect()
     }
 }
 
-/// The additions to the rollup rows that one change of a charge causes.
-#[derive(Clone, Debug, Eq, PartialEq)]
+/// The additions to the rollup rows that one change of a charge causes. The stored names are short, because
+/// the row of the change's events has them.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct RollupChange {
-    /// Scope of the charge.
-    pub scope: Scope,
-    /// Id of the charge.
-    pub charge: ChargeId,
-    /// Version of the charge that the change wrote. Together with the charge's id it identifies the change.
-    pub version: u64,
     /// The day on which the charge was created.
+    #[serde(rename = "d")]
     pub day: Day,
     /// Currency of the charge.
+    #[serde(rename = "c")]
     pub currency: Currency,
     /// Additions to the row of the day.
-    pub of_day: Sums,
-    /// Additions to the row for all time.
-    pub of_all_time: Sums,
+    #[serde(rename = "s")]
+    pub sums: Sums,
+}
+
+impl RollupChange {
+    /// Returns the additions to the row for all time.
+    pub fn of_all_time(&self) -> Sums {
+        self.sums.of_all_time()
+    }
 }
 
 /// Computes what a change of a charge adds, from its row before and after. `old` is `None` for a new charge.
 /// Returns `None` when the change adds nothing.
 pub fn rollup_change(old: Option<&Charge>, new: &Charge) -> Option<RollupChange> {
-    let (mut of_day, mut of_all_time) = (Sums::default(), Sums::default());
+    let mut sums = Sums::default();
     if old.is_none() {
-        of_day.add(Counter::Created, 1);
-        of_day.add(Counter::CreatedInHour(hour_of(new.created_at)), 1);
-        of_all_time.add(Counter::Created, 1);
+        sums.add(Counter::Created, 1);
+        sums.add(Counter::CreatedInHour(hour_of(new.created_at)), 1);
     }
     let before = old.map(|charge| charge.status);
     if before != Some(new.status) {
-        for sums in [&mut of_day, &mut of_all_time] {
-            sums.add(Counter::InStatus(new.status), 1);
-            if let Some(before) = before {
-                sums.add(Counter::InStatus(before), -1);
-            }
+        sums.add(Counter::InStatus(new.status), 1);
+        if let Some(before) = before {
+            sums.add(Counter::InStatus(before), -1);
         }
     }
     let before = before.unwrap_or(TransactionStatus::Pending);
     if is_attempt(before, new.status) {
-        of_day.add(Counter::Attempted, 1);
+        sums.add(Counter::Attempted, 1);
     }
     let public = new.status.public();
     if before.public() != public {
@@ -188,25 +202,17 @@ pub fn rollup_change(old: Option<&Charge>, new: &Charge) -> Option<RollupChange>
             | PublicStatus::Expired
             | PublicStatus::Cancelled
             | PublicStatus::Refunded
-            | PublicStatus::Disputed => of_day.add(Counter::Became(public), 1),
+            | PublicStatus::Disputed => sums.add(Counter::Became(public), 1),
             PublicStatus::Pending | PublicStatus::Processing | PublicStatus::Paid => {}
         }
     }
     if old.is_none_or(|charge| charge.settlement.is_none())
         && let Some(applied) = new.settlement.and(new.applied_payment.as_ref())
     {
-        add_payment(&mut of_day, new, applied.paid_at);
+        add_payment(&mut sums, new, applied.paid_at);
     }
-    let is_nothing = of_day.0.is_empty() && of_all_time.0.is_empty();
-    (!is_nothing).then(|| RollupChange {
-        scope: new.scope,
-        charge: new.id,
-        version: new.version,
-        day: Day::of(new.created_at),
-        currency: new.currency,
-        of_day,
-        of_all_time,
-    })
+    let (day, currency) = (Day::of(new.created_at), new.currency);
+    (!sums.0.is_empty()).then_some(RollupChange { day, currency, sums })
 }
 
 fn add_payment(sums: &mut Sums, charge: &Charge, paid_at: Timestamp) {

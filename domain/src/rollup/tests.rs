@@ -85,7 +85,7 @@ fn an_attempt_to_pay_counts_once_and_a_refusal_at_creation_is_not_one() {
     let pending = Charge { status: TransactionStatus::Pending, ..waiting() };
     let attempts = |before: &Charge, status| {
         let after = Charge { status, version: 2, ..before.clone() };
-        rollup_change(Some(before), &after).unwrap().of_day.get(Counter::Attempted)
+        rollup_change(Some(before), &after).unwrap().sums.get(Counter::Attempted)
     };
     assert_eq!(attempts(&pending, TransactionStatus::Refused), 0);
     assert_eq!(attempts(&pending, TransactionStatus::Paid), 1);
@@ -215,9 +215,9 @@ proptest! {
         let before = std::iter::once(None).chain(versions.iter().map(Some));
         for (old, new) in before.zip(&versions) {
             if let Some(change) = rollup_change(old, new) {
-                prop_assert_eq!((change.version, change.day), (new.version, Day::of(versions[0].created_at)));
-                of_day.add_all(&change.of_day);
-                of_all_time.add_all(&change.of_all_time);
+                prop_assert_eq!(change.day, Day::of(versions[0].created_at));
+                of_day.add_all(&change.sums);
+                of_all_time.add_all(&change.of_all_time());
             }
         }
         let expected = recount(&versions);

@@ -83,33 +83,32 @@ impl EventType {
         Self::ALL.iter().map(|(_, event)| *event).filter(|event| *event != Self::WebhookTest)
     }
 
-    /// Returns the code that distinguishes the ids of the legacy events of one change: 1 to 31. Codes must
-    /// never change, because ids contain them. Lists are in descending order of ids, so the event with the
-    /// greatest code is listed first. `None` for canonical events: each has its own row, so its id needs no
-    /// code.
-    pub fn code(self) -> Option<u8> {
+    /// Returns the code that distinguishes the ids of the events of one change: 1 to 31. Codes must never
+    /// change, because ids contain them. Lists are in descending order of ids, so the event with the greatest
+    /// code is listed first.
+    pub fn code(self) -> u8 {
         match self {
-            Self::PaymentCreated => Some(10),
-            Self::PaymentCompleted => Some(9),
-            Self::PaymentExpired => Some(8),
-            Self::PaymentFailed => Some(7),
-            Self::PaymentRefunded => Some(6),
-            Self::PaymentStatusChanged => Some(5),
-            Self::WithdrawalCreated => Some(4),
-            Self::WithdrawalCompleted => Some(3),
-            Self::WithdrawalFailed => Some(2),
-            Self::WithdrawalStatusChanged => Some(1),
-            Self::ChargeCreated
-            | Self::ChargePaid
-            | Self::ChargeFailed
-            | Self::ChargeExpired
-            | Self::PayoutCreated
-            | Self::PayoutPaid
-            | Self::PayoutFailed
-            | Self::MedCaseCreated
-            | Self::MedCaseUpdated
-            | Self::MedResolved
-            | Self::WebhookTest => None,
+            Self::ChargeCreated => 21,
+            Self::ChargePaid => 20,
+            Self::ChargeExpired => 19,
+            Self::ChargeFailed => 18,
+            Self::PayoutCreated => 17,
+            Self::PayoutPaid => 16,
+            Self::PayoutFailed => 15,
+            Self::MedCaseCreated => 14,
+            Self::MedCaseUpdated => 13,
+            Self::MedResolved => 12,
+            Self::WebhookTest => 11,
+            Self::PaymentCreated => 10,
+            Self::PaymentCompleted => 9,
+            Self::PaymentExpired => 8,
+            Self::PaymentFailed => 7,
+            Self::PaymentRefunded => 6,
+            Self::PaymentStatusChanged => 5,
+            Self::WithdrawalCreated => 4,
+            Self::WithdrawalCompleted => 3,
+            Self::WithdrawalFailed => 2,
+            Self::WithdrawalStatusChanged => 1,
         }
     }
 
@@ -167,12 +166,10 @@ mod tests {
     }
 
     #[test]
-    fn every_legacy_event_has_a_distinct_code() {
-        let all = || EventType::ALL.iter().map(|(_, event)| *event);
-        let mut codes: Vec<u8> = all().filter_map(EventType::code).collect();
+    fn every_event_type_has_a_distinct_code() {
+        let mut codes: Vec<u8> = EventType::ALL.iter().map(|(_, event)| event.code()).collect();
         codes.sort_unstable();
-        assert_eq!(codes, (1..=10).collect::<Vec<u8>>());
-        assert!(all().all(|event| event.code().is_some() == (event.family() == Family::Legacy)));
+        assert_eq!(codes, (1..=21).collect::<Vec<u8>>());
     }
 
     #[test]

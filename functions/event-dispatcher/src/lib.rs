@@ -36,8 +36,8 @@ use domain::med::MedCase;
 use domain::payout::Payout;
 use domain::refund::Refund;
 use domain::request_id::StoredRequestId;
-use domain::rollup::{RollupChange, rollup_change};
 use domain::row::{Key, Row as _};
+use domain::webhook::event_type::EventType;
 use shared::WorkError;
 use shared::acquirer::{AcquirerMessage, AcquirerQueue};
 use shared::clock::Clock;
@@ -58,6 +58,8 @@ use tracing::{Instrument, field};
 
 use self::figures::Figure;
 use self::quarantine::Cause;
+pub use self::rollups::DueFolds;
+use self::rollups::Published;
 
 /// The most changes of a batch that are published concurrently, and the most accounts whose audit rows are
 /// appended concurrently.
@@ -88,10 +90,23 @@ pub struct Dispatcher {
     pub public_urls: PublicUrls,
     /// Whether the outcome of MED cases is published (contract: MED events).
     pub med_outcome_notices: bool,
+    /// The scopes for which a fold of the rollups is known to be due.
+    pub due_folds: DueFolds,
 }
 
 /// An action that failed: the sequence number of its record, and the cause.
 type Failure = (String, Cause);
+
+/// A change whose events must be published.
+struct Change {
+    /// The sequence number of the stream record.
+    number: String,
+    events: Vec<Event>,
+    /// The resend request that the events are published for; `None`: they are published for the first time.
+    resend: Option<ResendId>,
+    /// The version of the charge, if a charge changed.
+    charge_version: u64,
+}
 
 /// The outcome of the actions of a batch.
 struct BatchOutcome {
@@ -108,8 +123,8 @@ struct StreamActions {
     events: Vec<Event>,
     /// The resend request that the events are published for; `None`: they are published for the first time.
     resend: Option<ResendId>,
-    /// Numbers to add to the rollups.
-    counted: Option<Box<RollupChange>>,
+    /// The version of the charge whose change the events belong to.
+    charge_version: u64,
     /// The delivery to start.
     delivery: Option<DeliveryMessage>,
     /// The work for an acquirer.
@@ -145,6 +160,7 @@ impl Dispatcher {
             clock,
             public_urls: PublicUrls::new(&required(var, "CHECKOUT_BASE_URL")?)?,
             med_outcome_notices: required(var, "MED_OUTCOME_NOTICES")? != "off",
+            due_folds: DueFolds::default(),
         })
     }
 
@@ -172,7 +188,7 @@ impl Dispatcher {
 
     /// Carries out the actions of records.
     async fn work_on(&self, records: &[EventRecord]) -> BatchOutcome {
-        let (mut changes, mut counts) = (Vec::new(), Vec::new());
+        let mut changes = Vec::new();
         let (mut deliveries, mut acquirers, mut emails) = (Vec::new(), Vec::new(), Vec::new());
         let (mut audits, mut abandonments) = (Vec::new(), Vec::new());
         let (mut replays, mut failures) = (Vec::new(), Vec::new());
@@ -183,7 +199,7 @@ impl Dispatcher {
                 Ok(StreamActions {
                     events,
                     resend,
-                    counted,
+                    charge_version,
                     delivery,
                     acquirer,
                     email,
@@ -193,9 +209,8 @@ impl Dispatcher {
                     figure,
                 }) => {
                     if !events.is_empty() {
-                        changes.push((number(), events, resend));
+                        changes.push(Change { number: number(), events, resend, charge_version });
                     }
-                    counts.extend(counted.map(|counted| (number(), *counted)));
                     deliveries.extend(delivery.map(|message| (number(), message)));
                     acquirers.extend(acquirer.map(|message| (number(), message)));
                     emails.extend(email.map(|message| (number(), message)));
@@ -216,12 +231,15 @@ impl Dispatcher {
             }
         }
         let sent = deliveries.len().saturating_add(acquirers.len()).saturating_add(emails.len());
-        let (to_workers, to_acquirers, mailed, published, counted, audited, (), ()) = tokio::join!(
+        let publish_and_count = async {
+            let (failed, published) = self.publish_all(changes).await;
+            [failed, self.count_published(published).await].concat()
+        };
+        let (to_workers, to_acquirers, mailed, published, audited, (), ()) = tokio::join!(
             send(&self.queue, &deliveries),
             send(&self.acquirers, &acquirers),
             send(&self.emails, &emails),
-            self.publish_all(changes),
-            self.count_changes(counts),
+            publish_and_count,
             self.record_all(audits),
             Box::pin(self.schedule_counting(&deliveries)),
             Box::pin(self.abandon(&abandonments))
@@ -233,7 +251,7 @@ impl Dispatcher {
                 *cause = Cause::Temporary.min(*cause);
             }
         }
-        failures.extend([refused, published, counted, audited].concat());
+        failures.extend([refused, published, audited].concat());
         BatchOutcome { failures: worst_causes(failures), replays }
     }
 
@@ -262,41 +280,45 @@ impl Dispatcher {
         }
     }
 
-    /// Publishes changes, some of them concurrently. Returns those that failed.
-    async fn publish_all(&self, changes: Vec<(String, Vec<Event>, Option<ResendId>)>) -> Vec<Failure> {
+    /// Publishes changes, some of them concurrently. Returns those that failed, and the rows to count.
+    async fn publish_all(&self, changes: Vec<Change>) -> (Vec<Failure>, Vec<(String, Published)>) {
         let endpoints = EndpointsOfBatch::new(self.store.clone());
         let slots = Arc::new(Semaphore::new(CONCURRENT_CHANGES));
         let mut work = JoinSet::new();
-        for (sequence_number, events, resend) in changes {
+        for change in changes {
             let (dispatcher, endpoints, slots) = (self.clone(), endpoints.clone(), Arc::clone(&slots));
             let publish = async move {
                 let _slot = slots.acquire().await;
-                let done = dispatcher.publish(&events, resend, &endpoints).await;
-                (sequence_number, done)
+                let done = dispatcher.publish(&change, &endpoints).await;
+                (change.number, done)
             };
             work.spawn(publish.in_current_span());
         }
-        let mut failed = Vec::new();
-        for (sequence_number, done) in work.join_all().await {
-            if let Err(error) = done {
-                tracing::error!(sequence_number, %error, "can't publish the events of a change");
-                failed.push((sequence_number, Cause::from(&error)));
+        let (mut failed, mut published) = (Vec::new(), Vec::new());
+        for (number, done) in work.join_all().await {
+            match done {
+                Ok(rows) => published.extend(rows.into_iter().map(|row| (number.clone(), row))),
+                Err(error) => {
+                    tracing::error!(sequence_number = number, %error, "can't publish the events of a change");
+                    failed.push((number, Cause::from(&error)));
+                }
             }
         }
-        failed
+        (failed, published)
     }
 
-    /// Inserts the events of a change and their deliveries, unless they exist.
+    /// Inserts the events of a change and their deliveries, unless they exist. Returns the rows to count.
     async fn publish(
         &self,
-        events: &[Event],
-        resend: Option<ResendId>,
+        Change { events, resend, charge_version, .. }: &Change,
         endpoints: &EndpointsOfBatch,
-    ) -> Result<(), StoreError> {
+    ) -> Result<Vec<Published>, StoreError> {
+        let mut published = Vec::new();
         for event in events {
-            // `commit` does not read an existing row, so an existing row that can't be parsed causes no
-            // failure.
-            let _inserted_or_existing = self.store.commit(vec![Write::insert(event)?]).await?;
+            published.extend(self.insert_event(event, *charge_version).await?);
+            if event.objects.is_empty() {
+                continue;
+            }
             log_published(event);
             let now = self.clock.now();
             if let Some(until) = resend.and_then(|_| event.needed_until(now)) {
@@ -304,14 +326,14 @@ impl Dispatcher {
             }
             let endpoints = endpoints.of(event.scope).await?;
             let deliveries = match resend {
-                Some(resend) => Delivery::for_resend(event, &endpoints, &resend, now),
+                Some(resend) => Delivery::for_resend(event, &endpoints, resend, now),
                 None => Delivery::for_event(event, &endpoints, now),
             };
             for delivery in deliveries {
                 let _inserted_or_existing = self.store.commit(vec![Write::insert(&delivery)?]).await?;
             }
         }
-        Ok(())
+        Ok(published)
     }
 
     /// Appends audit rows, unless they exist, those of some accounts concurrently. Returns those that failed.
@@ -364,8 +386,8 @@ impl Dispatcher {
             let waits_for_acquirer =
                 is_new && new.status == TransactionStatus::Pending && new.lease_until.is_none();
             return Ok(StreamActions {
-                events: Event::of_charge(old, new, &self.public_urls)?,
-                counted: rollup_change(old, new).map(Box::new),
+                events: Event::of_charge(old, new, &self.public_urls)?.into_iter().collect(),
+                charge_version: new.version,
                 acquirer: waits_for_acquirer.then_some(AcquirerMessage::Finalise(new.id)),
                 audit: audit_trail::for_charge(old, new).map(Box::new),
                 figure: Figure::of_charge(old, new),
@@ -385,8 +407,9 @@ impl Dispatcher {
         }
         if MedCase::is_at(&key) {
             let (old, new): (Option<MedCase>, MedCase) = before_and_after(record)?;
-            let events = Event::of_case(old.as_ref(), &new, self.med_outcome_notices)?;
-            let email = Email::for_case(&new, &events);
+            let event = Event::of_case(old.as_ref(), &new, self.med_outcome_notices)?;
+            let email = Email::for_case(&new, event.as_ref());
+            let events = event.into_iter().collect();
             let audit = audit_trail::for_case(&new).map(Box::new);
             let figure = Figure::of_case(old.as_ref(), &new);
             return Ok(StreamActions { events, email, audit, figure, ..StreamActions::default() });
@@ -422,7 +445,7 @@ impl Dispatcher {
         if Payout::is_at(&key) {
             let (old, new): (Option<Payout>, Payout) = before_and_after(record)?;
             return Ok(StreamActions {
-                events: Event::of_payout(old.as_ref(), &new)?,
+                events: Event::of_payout(old.as_ref(), &new)?.into_iter().collect(),
                 ..StreamActions::default()
             });
         }
@@ -449,11 +472,11 @@ impl Dispatcher {
     }
 }
 
-/// Logs a published event. A repeated stream record repeats the line.
+/// Logs a published row of events. A repeated stream record repeats the line.
 fn log_published(event: &Event) {
     tracing::info!(
         event = %event.id,
-        types = event.types.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(","),
+        types = event.types().map(EventType::as_str).collect::<Vec<_>>().join(","),
         charge = event.charge.map(field::display),
         scope = %event.scope,
         request_id = event.request_id.as_ref().map(StoredRequestId::as_str),

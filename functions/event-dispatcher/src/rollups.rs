@@ -1,13 +1,16 @@
-//! Adds each change of a charge to the rollups, once (see [`domain::rollup`]).
+//! Has each change of a charge counted in the rollups, once (see [`shared::rollup`]).
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use domain::ids::Scope;
-use domain::rollup::RollupChange;
+use domain::time::Timestamp;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use shared::clock::Clock;
-use shared::rollup::Rollups;
-use shared::store::StoreError;
+use shared::rollup::{LATE_MS, LateChange, Rollups};
+use shared::store::{Inserted, StoreError};
+use shared::webhook::event::Event;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tracing::Instrument;
@@ -18,33 +21,133 @@ use crate::{Dispatcher, Failure};
 /// The most scopes of a batch that are counted at the same time.
 const CONCURRENT_SCOPES: usize = 8;
 
+/// How long it is remembered that a fold is due, in seconds. A fold that finds rows of the last day makes the
+/// next one due after a day, so one is due for the whole time.
+const REMEMBERED_SECONDS: i64 = 12 * 60 * 60;
+
+/// A row whose change adds to the rollups.
+pub(crate) enum Published {
+    /// The next fold counts the row. `is_sampled`: the fold must be soon.
+    ForFold { scope: Scope, is_sampled: bool },
+    /// The row was inserted late, so the change is counted now.
+    Late(LateChange),
+}
+
+/// The rows to count of one scope, each with the sequence number of its stream record.
+#[derive(Default)]
+struct OfScope {
+    /// The records of rows that a fold counts.
+    for_fold: Vec<String>,
+    is_sampled: bool,
+    late: Vec<(String, LateChange)>,
+}
+
+/// The scopes for which a fold of the rollups is known to be due, and until when. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct DueFolds(Arc<Mutex<HashMap<Scope, Timestamp>>>);
+
+impl DueFolds {
+    fn contains(&self, scope: &Scope, now: Timestamp) -> bool {
+        let due = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        due.get(scope).is_some_and(|until| now < *until)
+    }
+
+    fn add(&self, scope: Scope, now: Timestamp) {
+        let mut due = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        due.retain(|_, until| now < *until);
+        due.insert(scope, now.saturating_plus_seconds(REMEMBERED_SECONDS));
+    }
+}
+
+/// The part of an event's row that shows how its change is counted.
+#[derive(Deserialize)]
+struct StoredCount {
+    #[serde(default)]
+    counted: Option<IgnoredAny>,
+}
+
 impl Dispatcher {
-    /// Adds changes to the rollups. Each change comes with the sequence number of its stream record. Returns
-    /// the changes that failed; a repeated call skips those that were counted already. Scopes are counted
-    /// concurrently, because they share no row.
-    pub(crate) async fn count_changes(&self, changes: Vec<(String, RollupChange)>) -> Vec<Failure> {
-        let mut by_scope: HashMap<Scope, Vec<(String, RollupChange)>> = HashMap::new();
-        for (sequence_number, change) in changes {
-            by_scope.entry(change.scope).or_default().push((sequence_number, change));
+    /// Inserts an event's row, unless it exists. Returns how its change is counted; `None`: it adds nothing to
+    /// the rollups. `charge_version`: the version of the charge after the change.
+    pub(crate) async fn insert_event(
+        &self,
+        event: &Event,
+        charge_version: u64,
+    ) -> Result<Option<Published>, StoreError> {
+        let is_late = self.clock.now().millis_since(event.created_at) >= LATE_MS;
+        let counted = event.counted.clone().filter(|_| !is_late);
+        let for_fold = counted.is_some();
+        let row = Event { counted, ..event.clone() };
+        let for_fold = match self.store.insert_or_read::<StoredCount>(&row).await? {
+            Inserted::New => for_fold,
+            Inserted::Existing(stored) => stored.counted.is_some(),
+        };
+        let Some((counted, charge)) = event.counted.clone().zip(event.charge) else { return Ok(None) };
+        let scope = event.scope;
+        Ok(Some(if for_fold {
+            Published::ForFold { scope, is_sampled: event.id.is_sampled() }
+        } else {
+            Published::Late(LateChange { scope, charge, version: charge_version, change: counted })
+        }))
+    }
+
+    /// Counts the late changes of published rows, and has the others counted by a fold. Returns the changes
+    /// that failed; a repeated call skips those that were counted already. Scopes are counted concurrently,
+    /// because they share no row.
+    pub(crate) async fn count_published(&self, published: Vec<(String, Published)>) -> Vec<Failure> {
+        let mut by_scope: HashMap<Scope, OfScope> = HashMap::new();
+        for (sequence_number, row) in published {
+            match row {
+                Published::ForFold { scope, is_sampled } => {
+                    let of_scope = by_scope.entry(scope).or_default();
+                    of_scope.for_fold.push(sequence_number);
+                    of_scope.is_sampled |= is_sampled;
+                }
+                Published::Late(change) => {
+                    by_scope.entry(change.scope).or_default().late.push((sequence_number, change));
+                }
+            }
         }
         let permits = Arc::new(Semaphore::new(CONCURRENT_SCOPES));
         let mut tasks = JoinSet::new();
-        for changes in by_scope.into_values() {
-            let (rollups, clock, permits) =
-                (Rollups::new(self.store.clone()), self.clock.clone(), Arc::clone(&permits));
+        for (scope, of_scope) in by_scope {
+            let (dispatcher, permits) = (self.clone(), Arc::clone(&permits));
             let count = async move {
                 let _permit = permits.acquire().await;
-                count_scope(&rollups, &clock, changes).await
+                dispatcher.count_scope(scope, of_scope).await
             };
             tasks.spawn(count.in_current_span());
         }
         tasks.join_all().await.into_iter().flatten().collect()
     }
+
+    async fn count_scope(
+        &self,
+        scope: Scope,
+        OfScope { for_fold, is_sampled, late }: OfScope,
+    ) -> Vec<Failure> {
+        let rollups = Rollups::new(self.store.clone());
+        let now = self.clock.now();
+        let mut failures = Vec::new();
+        if !for_fold.is_empty() && (is_sampled || !self.due_folds.contains(&scope, now)) {
+            match rollups.schedule_fold(&scope, is_sampled, now).await {
+                Ok(()) => self.due_folds.add(scope, now),
+                Err(error) => {
+                    tracing::error!(%scope, %error, "can't schedule a fold of the rollups");
+                    failures.extend(for_fold.into_iter().map(|number| (number, Cause::of_count(&error))));
+                }
+            }
+        }
+        if !late.is_empty() {
+            failures.extend(count_late(&rollups, &self.clock, late).await);
+        }
+        failures
+    }
 }
 
-/// Counts the changes of one scope. If a row is corrupt, counts each change alone, so that only the changes of
+/// Counts late changes of one scope. If a row is corrupt, counts each change alone, so that only the changes of
 /// the corrupt row fail.
-async fn count_scope(rollups: &Rollups, clock: &Clock, changes: Vec<(String, RollupChange)>) -> Vec<Failure> {
+async fn count_late(rollups: &Rollups, clock: &Clock, changes: Vec<(String, LateChange)>) -> Vec<Failure> {
     let all = changes.iter().map(|(_, change)| change.clone()).collect();
     let Err(error) = rollups.count(all, clock.now()).await else { return Vec::new() };
     let mut cause = log_failed_count(&changes, &error);
@@ -63,7 +166,7 @@ async fn count_scope(rollups: &Rollups, clock: &Clock, changes: Vec<(String, Rol
     failures
 }
 
-fn log_failed_count(changes: &[(String, RollupChange)], error: &StoreError) -> Cause {
+fn log_failed_count(changes: &[(String, LateChange)], error: &StoreError) -> Cause {
     let scope = changes.first().map(|(_, change)| change.scope.to_string());
     tracing::error!(scope, %error, "can't count changes in the rollups");
     Cause::of_count(error)

@@ -1,7 +1,7 @@
 //! Runs all due work once per invocation. It expires charges and releases tranches of held money. It sends
 //! the queue messages that poll acquirers for pending charges and unfinished refunds, and those that retry
-//! deliveries. These messages also replace lost ones. It cancels abandoned deliveries, and counts deliveries
-//! that are done. It starts the replays of stream records that were set aside for a temporary cause.
+//! deliveries. These messages also replace lost ones. It cancels abandoned deliveries, counts deliveries that
+//! are done, and folds the rollups. It starts the replays of stream records that were set aside for a temporary cause.
 //!
 //! Rows with due work are in a sparse index, sharded and sorted by due time. Each run reads the due rows and
 //! processes them by conditional writes, like the other functions. So concurrent runs, or a run that crashes,
@@ -29,6 +29,7 @@ use shared::config::{ConfigError, required};
 use shared::failed_record::FailedRecord;
 use shared::med::MedCases;
 use shared::metrics;
+use shared::rollup::{Rollups, folded_scope};
 use shared::store::{Aws, DUE_SHARDS, DueRow, Store, from_item};
 use shared::wallet::Wallets;
 use shared::wallet::counters::{self, CounterRow};
@@ -64,6 +65,8 @@ enum DueAction {
     Acquirer(AcquirerMessage),
     /// Count this scope's deliveries. The count is slow, so it runs after the other rows.
     Count(Scope),
+    /// Fold the rollups of this scope. The fold is slow, so it runs after the other rows.
+    Fold(Scope),
     /// Run the next step of this abandonment, which cancels some of the deliveries. The step is slow, so it
     /// runs after the other rows.
     Abandon(Box<Abandonment>),
@@ -78,6 +81,7 @@ const REPORT_REVIEW_SECONDS: i64 = 60 * 60;
 #[derive(Default)]
 struct SlowWork {
     to_count: Vec<Scope>,
+    to_fold: Vec<Scope>,
     to_abandon: Vec<Abandonment>,
 }
 
@@ -169,6 +173,12 @@ impl Scheduler {
                 tracing::error!(%scope, %endpoint, %error, "abandoned deliveries were not cancelled; the next run retries");
             }
         }
+        for scope in slow.to_fold {
+            let rollups = Rollups::new(self.store.clone());
+            if let Err(error) = rollups.fold(&scope, self.clock.now()).await {
+                tracing::error!(%scope, %error, "rollups were not folded; the next run retries");
+            }
+        }
         for scope in slow.to_count {
             if let Err(error) = self.deliveries().count(&scope, self.clock.now()).await {
                 tracing::error!(%scope, %error, "deliveries were not counted; the next run retries");
@@ -199,6 +209,7 @@ impl Scheduler {
                         DueAction::Delivery(message) => deliveries.push(message),
                         DueAction::Acquirer(message) => acquirer_messages.push(message),
                         DueAction::Count(scope) => slow.to_count.push(scope),
+                        DueAction::Fold(scope) => slow.to_fold.push(scope),
                         DueAction::Abandon(abandonment) => slow.to_abandon.push(*abandonment),
                         DueAction::Nothing => {}
                     }
@@ -243,6 +254,8 @@ impl Scheduler {
             self.release(scope, currency, day, now).await.map(|()| DueAction::Nothing)
         } else if let Some(scope) = counted_scope(&due.key) {
             Ok(DueAction::Count(scope))
+        } else if let Some(scope) = folded_scope(&due.key) {
+            Ok(DueAction::Fold(scope))
         } else if Abandonment::is_at(&due.key) {
             let found = self.store.get::<Abandonment>(&due.key).await.map_err(WorkError::from);
             found.map(|found| found.map_or(DueAction::Nothing, |found| DueAction::Abandon(Box::new(found))))

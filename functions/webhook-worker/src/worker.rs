@@ -186,8 +186,11 @@ impl Worker {
             let age_ms = self.clock.now().millis_since(event.created_at);
             metrics::write("", &[(metrics::PAID_TO_FIRST_ATTEMPT, &age_ms)]);
         }
+        let Some(body) = event.body_as(delivery.event_type) else {
+            return Ok(exhausted("the event can't be read"));
+        };
         let started_at = Instant::now();
-        let attempt = self.post(delivery, &event, &url, &secret).await;
+        let attempt = self.post(delivery, &event, Bytes::from(body), (&url, &secret)).await;
         log_attempt(delivery, &event, &attempt, started_at.elapsed());
         Ok((outcome_of(&attempt, delivery, self.clock.now()), endpoint))
     }
@@ -220,8 +223,13 @@ impl Worker {
         }
     }
 
-    async fn post(&self, delivery: &Delivery, event: &Event, url: &str, secret: &EndpointSecret) -> Attempt {
-        let body = Bytes::from(event.body_as(delivery.event_type));
+    async fn post(
+        &self,
+        delivery: &Delivery,
+        event: &Event,
+        body: Bytes,
+        (url, secret): (&str, &EndpointSecret),
+    ) -> Attempt {
         let headers = [
             (header::CONTENT_TYPE, "application/json".to_owned()),
             (X_SERVICE_DELIVERY_ID, delivery.id.to_string()),
@@ -248,7 +256,7 @@ fn signatures(
     let secret = secret.as_secret();
     match delivery.event_type.family() {
         Family::Canonical => {
-            let id = event.id.to_string();
+            let id = event.id_as(delivery.event_type).to_string();
             let standard = signature::standard_webhooks(secret, &id, t, body);
             vec![
                 (X_SERVICE_SIGNATURE, signature::canonical(secret, t, body)),
@@ -283,7 +291,7 @@ fn outcome_name(outcome: &AttemptOutcome) -> &'static str {
 fn log_attempt(delivery: &Delivery, event: &Event, attempt: &Attempt, duration: Duration) {
     tracing::info!(
         delivery = %delivery.id,
-        event = %event.id,
+        event = %event.id_as(delivery.event_type),
         event_type = delivery.event_type.as_str(),
         endpoint = delivery.endpoint.map(field::display),
         scope = %delivery.scope,

@@ -60,7 +60,7 @@ fn the_environment_of_each_function_resolves_to_names_on_this_machine() {
         ("DELIVERY_QUEUE_URL", "http://127.0.0.1:9324/123456789012/DeliveryQueue"),
         ("EXHAUSTED_DELIVERIES_QUEUE_URL", "http://127.0.0.1:9324/123456789012/ExhaustedDeliveriesQueue"),
         ("METRICS_NAMESPACE", ""),
-        ("READ_ROW_FORMAT", "1"),
+        ("READ_ROW_FORMAT", "2"),
         ("RUST_LOG", "info"),
         ("SECRETS_TABLE_NAME", "SecretsTable"),
         ("TABLE_NAME", "StateTable"),

@@ -369,7 +369,7 @@ fn charge_paid_event(service: &Service, number: usize, at: Timestamp) -> Event {
         request_id: None,
         charge: None,
     };
-    Event::canonical(EventType::ChargePaid, &origin, example("Charge")).unwrap()
+    Event::of_one(EventType::ChargePaid, &origin, &example("Charge")).unwrap()
 }
 
 /// Writes `count` pending deliveries to the endpoint that subscribes to `charge.paid`. Their next attempt is

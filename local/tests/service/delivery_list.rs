@@ -117,8 +117,7 @@ impl DeliveryFixture {
         };
         let (row, at) = (format!("charge#{}", self.inserted), now.plus_seconds(-seconds_ago).unwrap());
         let origin = Origin { scope: self.scope, row, version: 1, at, request_id: None, charge: None };
-        let event =
-            Event::canonical(event_type, &origin, &example_body(event_type)["data"]["object"]).unwrap();
+        let event = Event::of_one(event_type, &origin, &example_body(event_type)["data"]["object"]).unwrap();
         let mut deliveries = Delivery::for_event(&event, std::slice::from_ref(endpoint), now);
         let delivery = change(deliveries.remove(0));
         let writes = vec![Write::insert(&event).unwrap(), Write::insert(&delivery).unwrap()];
@@ -582,7 +581,7 @@ async fn seed_counted_deliveries(count: usize) -> CountedDeliveries {
         request_id: None,
         charge: None,
     };
-    let event = Event::canonical(EventType::ChargePaid, &origin, example("Charge")).unwrap();
+    let event = Event::of_one(EventType::ChargePaid, &origin, &example("Charge")).unwrap();
     seed_deliveries(&client, &event, count, 40, &[1, count / 2, count - 2]).await;
     count_all(&fixture.deliveries, &fixture.scope, fixture.now(), count).await;
     // For 10 s after a count, a page of failed or cancelled deliveries takes one more read. The tests measure

@@ -55,15 +55,18 @@ async fn pages_and_statistics_cost_the_same_for_100_and_5000_payments() {
         let ((_, few), (_, many)) = tokio::join!(cost(&few, path), cost(&many, path));
         let is_list = LISTS.contains(&path);
         for report in [&few, &many] {
-            let (requests, sequential) = if is_list { (5, 3) } else { (3, 2) };
+            let (requests, sequential) = if is_list { (5, 3) } else { (3, 3) };
             assert!(
                 report.requests() <= requests && report.sequential_requests <= sequential,
                 "{path}: {report:?}"
             );
         }
-        // A page beyond the end reads no rows, which saves one request.
+        // A page beyond the end reads no rows, which saves one request. The total of a long list takes one more:
+        // the changes after the checkpoint of the statistics.
         let is_beyond = path.contains("page=40");
-        assert_eq!(few.requests() + usize::from(is_beyond), many.requests(), "{path}: {few:?} {many:?}");
+        let is_long = is_list && path != "/v1/payments?status=REFUSED";
+        let more = usize::from(is_beyond) + usize::from(is_long);
+        assert_eq!(few.requests() + more, many.requests(), "{path}: {few:?} {many:?}");
     }
 }
 
@@ -77,7 +80,7 @@ async fn a_page_after_a_cursor_costs_the_same_at_both_ends_of_the_list() {
         let cursor = page["data"][99]["id"].as_str().unwrap();
         let (page, report) = cost(&service, &format!("/v1/payments?starting_after={cursor}&limit=50")).await;
         assert_eq!((page["data"].as_array().unwrap().len(), &page["total"]), (50, &json!(5_500)));
-        assert!(report.requests() <= 5 && report.sequential_requests <= 3, "{report:?}");
+        assert!(report.requests() <= 6 && report.sequential_requests <= 3, "{report:?}");
     }
 }
 
@@ -108,7 +111,7 @@ async fn the_total_of_a_long_list_is_exact_with_and_without_filters() {
     );
     let path = format!("/v1/payments?startDate={oldest}&endDate={newest}");
     let (_, report) = cost(&service, &path).await;
-    assert!(report.requests() <= 6 && report.sequential_requests <= 3, "{report:?}");
+    assert!(report.requests() <= 7 && report.sequential_requests <= 3, "{report:?}");
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use domain::row::Row;
 use domain::time::Timestamp;
 use domain::wallet::Posting;
 use shared::store::{CommitOutcome, Item, Store, Write, from_item};
-use shared::webhook::event::Event;
+use shared::webhook::event::{Event, SentObject};
 
 use crate::support::{Client, Service, eventually};
 
@@ -93,12 +93,11 @@ async fn a_bare_date_as_an_inclusive_bound_includes_the_whole_day_in_sao_paulo()
     check_inclusive(&service, "/v1/wallets/transactions", bounds, day, ids).await;
 
     let template: Event = from_item(row(&service, &format!("events#{scope}"), "evt_").await).unwrap();
-    let name = template.types[0];
+    let name = template.types().next().unwrap();
     let events = times.map(|at| {
-        let id = EventId::derive(at, "row", 1, name.as_str());
-        // A canonical event is returned as its stored payload, which contains the id.
-        let payload = template.payload.replace(&template.id.to_string(), &id.to_string());
-        Event { id, payload, created_at: at, ..template.clone() }
+        let id = EventId::derive(at, "row", 1, "change").row_id();
+        let objects = vec![SentObject { types: vec![name], ..template.objects[0].clone() }];
+        Event { id, objects, created_at: at, ..template.clone() }
     });
     for event in &events {
         insert(&store, event).await;

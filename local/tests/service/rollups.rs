@@ -1,5 +1,5 @@
-//! Tests that rollups count each change exactly once when stream records are replayed, split, interleaved or
-//! reordered, and when database responses are lost.
+//! Tests that rollups count each change exactly once when stream records are replayed, split, interleaved,
+//! reordered or late, when database responses are lost, and when folds run meanwhile.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +8,12 @@ use domain::charge::{Charge, StoredCharge};
 use domain::ids::ChargeId;
 use local::embedded::fault_proxy::Fault;
 use serde_json::{Value, json};
-use shared::rollup::Rollups;
+use shared::rollup::{LATE_MS, PASSED_AFTER_MS, Rollups};
 use shared::store::{Item, text};
 
 use crate::invocations::{dispatch, dispatch_records, stream_records};
 use crate::set_aside::set_aside_objects;
-use crate::support::{Service, eventually, id};
+use crate::support::{Service, created_count, eventually, id};
 
 /// The sums of all rollup rows, by sort key and attribute. Sums of 0 are left out.
 type Sums = BTreeMap<(String, String), i64>;
@@ -115,7 +115,8 @@ async fn rows(service: &Service) -> Vec<Item> {
     service.store().partition(&format!("rollup#{}", service.scope())).await.unwrap()
 }
 
-async fn stored_sums(service: &Service) -> Sums {
+/// The stored sums, with the changes after the checkpoint.
+async fn counted_sums(service: &Service) -> Sums {
     let mut sums = Sums::new();
     for row in rows(service).await {
         let sort = text(&row, "sk").unwrap();
@@ -125,17 +126,27 @@ async fn stored_sums(service: &Service) -> Sums {
             }
         }
     }
+    let (rollups, scope) = (Rollups::new(service.store()), service.scope());
+    let (_, checkpoint) = rollups.all_time(&scope).await.unwrap();
+    for change in rollups.changes_after(&scope, checkpoint).await.unwrap() {
+        let day = format!("day#{}#{}", change.day, change.currency);
+        for (row, added) in [(day, &change.sums), ("total".to_owned(), &change.of_all_time())] {
+            for (attribute, by) in added.iter() {
+                *sums.entry((row.clone(), attribute.to_owned())).or_default() += by;
+            }
+        }
+    }
     sums.retain(|_, sum| *sum != 0);
     sums
 }
 
-/// Deletes all rollups and markers.
+/// Deletes all rollups, markers and events.
 async fn delete_rollups(service: &Service) {
     let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
     let scan = client.scan().table_name("StateTable").send().await.unwrap();
     for item in scan.items.unwrap() {
         let pk = text(&item, "pk").unwrap();
-        if pk.starts_with("rollup#") || pk.starts_with("counted#") {
+        if ["rollup#", "counted#", "events#"].iter().any(|prefix| pk.starts_with(prefix)) {
             let delete = client.delete_item().table_name("StateTable");
             let delete = delete.key("pk", item["pk"].clone()).key("sk", item["sk"].clone());
             delete.send().await.unwrap();
@@ -174,7 +185,7 @@ async fn sums_equal_a_recount_for_any_cut_repetition_and_interleaving_of_batches
     let expected = create_histories(&service, 24).await;
     let mut records = stream_records(&service.stack).await;
     dispatch(&service.stack).await;
-    assert_eq!(stored_sums(&service).await, expected, "all records in one batch");
+    assert_eq!(counted_sums(&service).await, expected, "all records in one batch");
     // The dispatcher's own writes are in the stream too.
     records.extend(stream_records(&service.stack).await.split_off(records.len()));
     for seed in 0..6 {
@@ -196,7 +207,7 @@ async fn sums_equal_a_recount_for_any_cut_repetition_and_interleaving_of_batches
         };
         tokio::join!(dispatch_all(left), dispatch_all(right));
         proxy.reset();
-        assert_eq!(stored_sums(&service).await, expected, "seed {seed}");
+        assert_eq!(counted_sums(&service).await, expected, "seed {seed}");
     }
 }
 
@@ -211,15 +222,16 @@ async fn the_sums_of_ninety_charges_are_split_over_transactions() {
         service.stack.clock.advance(86_400_000);
     }
     dispatch(&service.stack).await;
-    assert_eq!(stored_sums(&service).await, expected);
+    assert_eq!(counted_sums(&service).await, expected);
 }
 
 #[tokio::test]
-async fn a_record_that_could_not_be_counted_is_set_aside_and_counted_on_replay() {
+async fn a_late_change_that_could_not_be_counted_is_set_aside_and_counted_on_replay() {
     let service = Service::without_event_sources().await;
     let charge = service.charge().await;
     let records = stream_records(&service.stack).await;
     let proxy = service.stack.fault_proxy.as_ref().unwrap();
+    service.stack.clock.advance(LATE_MS);
     proxy.inject_every("TransactWriteItems", 1, Fault::InternalError);
     let dispatcher = service.stack.functions.get("EventDispatcherFunction").unwrap().clone();
     let answer = dispatcher(json!({ "Records": records })).await.unwrap();
@@ -232,7 +244,7 @@ async fn a_record_that_could_not_be_counted_is_set_aside_and_counted_on_replay()
     dispatch_records(&service.stack, &records).await;
     let mut expected = Sums::new();
     add(&mut expected, &service, &charge, &[]).await;
-    assert_eq!(stored_sums(&service).await, expected);
+    assert_eq!(counted_sums(&service).await, expected);
 }
 
 #[tokio::test]
@@ -245,15 +257,11 @@ async fn scopes_have_separate_counts() {
         let key = [("idempotency-key", order)];
         service.post_as(other, "/v1/pix/charges", &body, &key).await.expect(201);
     }
-    let rollups = Rollups::new(service.store());
     let mine = service.scope();
     let theirs = domain::ids::Scope { account: service.stack.seed.other.id, ..mine };
     eventually("the counts are one and two", async || {
-        let created = async |scope| {
-            let sums = rollups.all_time(scope).await.unwrap();
-            sums.get(domain::rollup::Counter::Created)
-        };
-        ((created(&mine).await, created(&theirs).await) == (1, 2)).then_some(())
+        let counts = (created_count(&service, &mine).await, created_count(&service, &theirs).await);
+        (counts == (1, 2)).then_some(())
     })
     .await;
 }
@@ -262,6 +270,7 @@ async fn scopes_have_separate_counts() {
 async fn a_marker_expires_with_the_events_after_ninety_days_and_a_sum_never() {
     let service = Service::without_event_sources().await;
     let charge = service.charge().await;
+    service.stack.clock.advance(LATE_MS);
     dispatch(&service.stack).await;
     let marker =
         service.rows(&format!("counted#{}", id(&charge).trim_start_matches("ch_")), "").await.remove(0);
@@ -269,4 +278,85 @@ async fn a_marker_expires_with_the_events_after_ninety_days_and_a_sum_never() {
     let days = (seconds - service.stack.clock.now().seconds()) / 86_400;
     assert!((89..=90).contains(&days), "{days}");
     assert!(rows(&service).await.iter().all(|row| !row.contains_key("ttl")));
+}
+
+/// Advances the checkpoint as far as it can be now, by two folds at once.
+async fn fold_twice(service: &Service) {
+    let (rollups, scope, now) = (Rollups::new(service.store()), service.scope(), service.stack.clock.now());
+    let (one, other) = tokio::join!(rollups.fold(&scope, now), rollups.fold(&scope, now));
+    one.unwrap();
+    other.unwrap();
+}
+
+#[tokio::test]
+async fn sums_equal_a_recount_while_folds_run_and_after_an_outage_of_twelve_hours() {
+    const TWELVE_HOURS_MS: i64 = 12 * 60 * 60 * 1_000;
+    let service = Service::without_event_sources().await;
+    let proxy = service.stack.fault_proxy.as_ref().unwrap();
+    let mut random = SeededRandom(7);
+    let (mut expected, mut seen, mut withheld) = (Sums::new(), 0, Vec::new());
+    for number in 0..48 {
+        let (steps, additional) = HISTORIES[number % HISTORIES.len()];
+        let charge = create_charge_with_history(&service, steps).await;
+        add(&mut expected, &service, &charge, additional).await;
+        let records = stream_records(&service.stack).await.split_off(seen);
+        seen += records.len();
+        if (20..30).contains(&number) {
+            // The dispatcher does not run.
+            withheld.extend(records);
+        } else {
+            for batch in batches(&records, &mut random) {
+                dispatch_records(&service.stack, &batch).await;
+            }
+        }
+        match number {
+            10 => proxy.inject_every("TransactWriteItems", 2, Fault::ResponseLost),
+            29 => {
+                service.stack.clock.advance(TWELVE_HOURS_MS);
+                Box::pin(fold_twice(&service)).await;
+                for batch in batches(&withheld, &mut random) {
+                    dispatch_records(&service.stack, &batch).await;
+                }
+            }
+            _ => {}
+        }
+        service.stack.clock.advance(i64::try_from(random.below(120_000)).unwrap());
+        Box::pin(fold_twice(&service)).await;
+    }
+    expected.retain(|_, sum| *sum != 0);
+    assert_eq!(counted_sums(&service).await, expected, "beside the last changes");
+    service.stack.clock.advance(PASSED_AFTER_MS);
+    Box::pin(fold_twice(&service)).await;
+    assert_eq!(counted_sums(&service).await, expected, "after the checkpoint has passed all changes");
+    let (rollups, scope) = (Rollups::new(service.store()), service.scope());
+    let (_, checkpoint) = rollups.all_time(&scope).await.unwrap();
+    assert_eq!(rollups.changes_after(&scope, checkpoint).await.unwrap(), []);
+    // Records that are replayed after the fold count nothing again.
+    dispatch(&service.stack).await;
+    Box::pin(fold_twice(&service)).await;
+    assert_eq!(counted_sums(&service).await, expected, "after a replay");
+}
+
+#[tokio::test]
+async fn the_scheduler_folds_the_rollups_within_a_day_and_stops_when_nothing_follows() {
+    let service = Service::start().await;
+    service.charge().await;
+    let scope = service.scope();
+    let checkpoint = async || {
+        let row = service.rows(&format!("rollup#{scope}"), "total").await.pop()?;
+        Some((text(&row, "up_to"), row.contains_key("due_sk")))
+    };
+    eventually("a fold is due", async || (checkpoint().await? == (None, true)).then_some(())).await;
+    service.advance_seconds(24 * 60 * 60).await;
+    eventually("the checkpoint has passed the charge", async || checkpoint().await?.0).await;
+    assert_eq!(created_count(&service, &scope).await, 1);
+    eventually("no fold is due", async || {
+        service.advance_seconds(24 * 60 * 60).await;
+        (!checkpoint().await?.1).then_some(())
+    })
+    .await;
+    assert_eq!(created_count(&service, &scope).await, 1);
+    // The numbers stay when the event's row has expired.
+    let stats = service.get("/v1/payments/stats").await.expect(200);
+    assert_eq!(stats["totalTransactions"], 1, "{stats}");
 }

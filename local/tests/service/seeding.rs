@@ -41,7 +41,7 @@ pub(crate) async fn seed(
         };
         let added_by = rollup_change(None, &charge).unwrap();
         let day = format!("day#{}#{}", added_by.day, added_by.currency);
-        for (row, added) in [(day, &added_by.of_day), ("total".to_owned(), &added_by.of_all_time)] {
+        for (row, added) in [(day, &added_by.sums), ("total".to_owned(), &added_by.of_all_time())] {
             let row = sums.entry(row).or_default();
             for (attribute, by) in added.iter() {
                 *row.entry(attribute.to_owned()).or_default() += by;
@@ -84,7 +84,7 @@ pub(crate) async fn seed_deliveries(
         let (event_type, endpoint) = match number {
             _ if number + 1 == count => (EventType::PayoutPaid, endpoint),
             _ if number % 10 == 3 => (EventType::ChargeCreated, other_endpoint(event)),
-            _ => (event.types[0], endpoint),
+            _ => (event.types().next().unwrap(), endpoint),
         };
         let delivery_of_event = Delivery::resend_to(event, event_type, Some(endpoint), &resend, at);
         let has_failed = failed.contains(&number);

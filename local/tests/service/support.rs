@@ -19,6 +19,7 @@ use domain::account::terms::MethodTerms;
 use domain::audit::Operator;
 use domain::ids::{Mode, Scope};
 use domain::payment_method::PaymentMethod;
+use domain::rollup::{Counter, Sums};
 use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy::Client as HttpClient;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -31,6 +32,7 @@ use shared::account::Accounts;
 use shared::acquirer::configuration::AccountAcquirers;
 use shared::api_key::ApiKeys;
 use shared::charge::Charges;
+use shared::rollup::Rollups;
 use shared::services::{change_account_settings, verify_ledger};
 use shared::store::{Item, Store};
 use shared::wallet::Wallets;
@@ -375,6 +377,21 @@ pub(crate) fn operator() -> Operator {
 
 pub(crate) fn id(object: &Value) -> &str {
     object["id"].as_str().unwrap()
+}
+
+/// Reads the sums of all time, with the changes after the checkpoint.
+pub(crate) async fn all_time_sums(service: &Service, scope: &Scope) -> Sums {
+    let rollups = Rollups::new(service.store());
+    let (mut sums, checkpoint) = rollups.all_time(scope).await.unwrap();
+    for change in rollups.changes_after(scope, checkpoint).await.unwrap() {
+        sums.add_all(&change.of_all_time());
+    }
+    sums
+}
+
+/// Reads how many charges a scope has created.
+pub(crate) async fn created_count(service: &Service, scope: &Scope) -> i64 {
+    all_time_sums(service, scope).await.get(Counter::Created)
 }
 
 /// Polls until `condition` returns a value. Fails after a minute with the text `expected`.

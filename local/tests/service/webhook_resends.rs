@@ -352,8 +352,9 @@ async fn a_resend_keeps_its_event_for_at_least_sixteen_more_days() {
     let delivery = service.deliveries("").await.remove(0);
     let event_ttl = async || {
         let rows = service.rows(&format!("events#{}", service.scope()), "evt_").await;
-        let canonical = rows.iter().find(|row| row["payload"].as_s().unwrap().contains("charge.paid"));
-        canonical.unwrap()["ttl"].as_n().unwrap().parse::<i64>().unwrap()
+        let paid = AttributeValue::S("charge.paid".to_owned());
+        let row = rows.iter().find(|row| row["types"].as_l().unwrap().contains(&paid));
+        row.unwrap()["ttl"].as_n().unwrap().parse::<i64>().unwrap()
     };
     let original_retention = event_ttl().await;
     let resend_path = format!("/v1/webhooks/deliveries/{}/resend", id(&delivery));

@@ -514,11 +514,7 @@ async fn stream_records_dispatched_again_write_no_row_and_send_no_webhook() {
     assert!(deliveries.iter().all(|delivery| delivery["attempts"] == 1), "{deliveries:?}");
     assert_eq!(listener.hooks().len(), 6);
     let scope = format!("events#{}:test", service.stack.seed.first.id);
-    assert_eq!(
-        service.rows(&scope, "evt_").await.len(),
-        4,
-        "one event row per change and family (canonical, legacy)"
-    );
+    assert_eq!(service.rows(&scope, "evt_").await.len(), 2, "one event row per change");
 }
 
 /// Waits until the delivery queue has no visible message and none in flight.

@@ -90,9 +90,9 @@ impl Message for Email {
 
 impl Email {
     /// Returns the email that a change of a case causes. Only a change that emits `med_case.created` or
-    /// `med.resolved` causes an email. `events` are the events of the change.
-    pub fn for_case(case: &MedCase, events: &[Event]) -> Option<Self> {
-        let has_event = |name| events.iter().any(|event| event.types.contains(&name));
+    /// `med.resolved` causes an email. `event`: the events of the change.
+    pub fn for_case(case: &MedCase, event: Option<&Event>) -> Option<Self> {
+        let has_event = |name| event.is_some_and(|event| event.object_as(name).is_some());
         let about = if has_event(EventType::MedCaseCreated) {
             EmailTopic::MedOpened(case.id)
         } else if has_event(EventType::MedResolved) {
@@ -272,8 +272,8 @@ mod tests {
         let step = MedCase::open(MedCaseId::derive(paid().id, "1"), &paid(), &claim, at(100)).unwrap();
         let opened = step.case.clone();
         let of = |old: Option<&MedCase>, new: &MedCase, outcome_notices| {
-            let events = Event::of_case(old, new, outcome_notices).unwrap();
-            Email::for_case(new, &events)
+            let event = Event::of_case(old, new, outcome_notices).unwrap();
+            Email::for_case(new, event.as_ref())
         };
         let first = of(None, &opened, false).unwrap();
         assert_eq!((first.about, first.version, first.at), (EmailTopic::MedOpened(opened.id), 1, at(100)));

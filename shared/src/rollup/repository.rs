@@ -1,27 +1,41 @@
-//! Reads and writes rollups. Each change of a charge is counted once: the transaction that adds to the sums
-//! also inserts a marker for the change. If the marker exists already, the change was counted before.
+//! Reads rollups, and counts late changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
 use domain::calendar::{BusinessDayRange, Day};
-use domain::ids::{ChargeId, Scope};
+use domain::ids::{ChargeId, EventId, Scope};
 use domain::money::Currency;
 use domain::retention::EVENTS_KEPT_SECONDS;
 use domain::rollup::{DAY_SORT, RollupChange, Sums, all_time_key, day_key, parse_day, partition};
 use domain::row::{Key, Row};
 use domain::time::Timestamp;
 
-use crate::store::{CommitOutcome, Item, Order, Store, StoreError, Write, text};
+use super::fold::CHECKPOINT;
+use crate::store::{CommitOutcome, Item, Order, Store, StoreError, Write, from_item, text};
+use crate::webhook::event::Event;
 
 /// The most changes in one transaction, which DynamoDB limits to 100 rows. Forty changes write at most 81:
 /// for each a marker and the row of its day, and one row with the sums of all time.
 const CHANGES_PER_TRANSACTION: usize = 40;
 
-/// A window of at least this many days is read by two concurrent queries. A query returns at most 1 MB, about
-/// 1,400 rows, in one response, and must wait for it before it requests more. A day has one row per currency.
-const DAYS_PER_QUERY: u64 = 183;
+/// The most rows after the checkpoint that a reader reads. They are read by one query, which DynamoDB ends at
+/// 1 MB, about a thousand rows.
+const MAX_ROWS_AFTER: i32 = 2_000;
+
+/// A change that is counted by its own marker, because the row of its events was inserted late.
+#[derive(Clone, Debug)]
+pub struct LateChange {
+    /// The scope of the charge.
+    pub scope: Scope,
+    /// The id of the charge.
+    pub charge: ChargeId,
+    /// The version of the charge that the change wrote. Together with the charge's id it identifies the change.
+    pub version: u64,
+    /// What the change adds to the sums.
+    pub change: RollupChange,
+}
 
 /// The row that marks a change as counted. It is kept as long as events are, because quarantined stream
 /// records may be replayed late.
@@ -54,10 +68,14 @@ pub struct DayRow {
     pub sums: Sums,
 }
 
+/// The checkpoint of a scope's rollups, as it was read with their sums. Readers add the changes after it.
+#[derive(Clone, Copy, Debug)]
+pub struct Checkpoint(pub(super) Option<EventId>);
+
 /// The repository of all scopes' rollups.
 #[derive(Clone, Debug)]
 pub struct Rollups {
-    store: Store,
+    pub(super) store: Store,
 }
 
 impl Rollups {
@@ -66,12 +84,12 @@ impl Rollups {
         Self { store }
     }
 
-    /// Adds changes of one scope's charges to the sums. Counts a change once, even if `changes` contains it
-    /// twice or an earlier call counted it. After an error, some of the changes may be counted, and the
+    /// Adds late changes of one scope's charges to the sums. Counts a change once, even if `changes` contains
+    /// it twice or an earlier call counted it. After an error, some of the changes may be counted, and the
     /// caller can repeat the whole call.
-    pub async fn count(&self, changes: Vec<RollupChange>, now: Timestamp) -> Result<(), StoreError> {
+    pub async fn count(&self, changes: Vec<LateChange>, now: Timestamp) -> Result<(), StoreError> {
         let mut seen = BTreeSet::new();
-        let changes: Vec<RollupChange> =
+        let changes: Vec<LateChange> =
             changes.into_iter().filter(|change| seen.insert((change.charge.raw(), change.version))).collect();
         for chunk in changes.chunks(CHANGES_PER_TRANSACTION) {
             self.count_chunk(chunk.to_vec(), now).await?;
@@ -81,7 +99,7 @@ impl Rollups {
 
     /// Counts changes in one transaction. If the markers of some changes exist already, retries without these
     /// changes.
-    async fn count_chunk(&self, changes: Vec<RollupChange>, now: Timestamp) -> Result<(), StoreError> {
+    async fn count_chunk(&self, changes: Vec<LateChange>, now: Timestamp) -> Result<(), StoreError> {
         let mut left = changes;
         while !left.is_empty() {
             match self.store.commit(count_writes(&left, now)?).await? {
@@ -104,52 +122,103 @@ impl Rollups {
         Ok(())
     }
 
-    /// Reads the sums of a window's days, oldest first, in one query or two concurrent ones.
+    /// Reads the sums of a window's days, oldest first.
     pub async fn for_window(
         &self,
         scope: &Scope,
         window: BusinessDayRange,
     ) -> Result<Vec<DayRow>, StoreError> {
-        let BusinessDayRange { first, today: last } = window;
-        let days = first.days_until(last);
-        if days < DAYS_PER_QUERY {
-            return self.for_days(scope, first, last).await;
+        let BusinessDayRange { first, today } = window;
+        let (mut days, checkpoint) = self.for_days(scope, first, today).await?;
+        for change in self.changes_after(scope, checkpoint).await? {
+            let (day, currency) = (change.day, change.currency);
+            if !(first..=today).contains(&day) {
+                continue;
+            }
+            match days.iter_mut().find(|row| (row.day, row.currency) == (day, currency)) {
+                Some(row) => row.sums.add_all(&change.sums),
+                None => days.push(DayRow { day, currency, sums: change.sums }),
+            }
         }
-        let middle = last.minus_days(days.div_euclid(2));
-        let (mut early, late) = tokio::try_join!(
-            self.for_days(scope, first, middle.minus_days(1)),
-            self.for_days(scope, middle, last)
-        )?;
-        early.extend(late);
-        Ok(early)
+        days.sort_by_key(|row| row.day);
+        Ok(days)
     }
 
-    /// Reads the sums of the days from `first` to `last`, both inclusive, oldest first, in one query.
-    pub async fn for_days(&self, scope: &Scope, first: Day, last: Day) -> Result<Vec<DayRow>, StoreError> {
-        // '#' follows the day in a sort key. '$' sorts after '#', so this bound includes every row of the
-        // last day.
-        let (from, to) = (format!("{DAY_SORT}{first}"), format!("{DAY_SORT}{last}$"));
-        let items = self.store.range(&partition(scope), (&from, &to), Order::OldestFirst, usize::MAX).await?;
-        items.iter().map(day_row).collect()
+    /// Reads the sums of the days from `first` to `last`, both inclusive, oldest first, up to the checkpoint,
+    /// in one query.
+    pub async fn for_days(
+        &self,
+        scope: &Scope,
+        first: Day,
+        last: Day,
+    ) -> Result<(Vec<DayRow>, Checkpoint), StoreError> {
+        // The row of all time, which has the checkpoint, sorts after the rows of all days.
+        let (from, to) = (format!("{DAY_SORT}{first}"), all_time_key(scope).sk);
+        let (mut days, mut checkpoint) = (Vec::new(), Checkpoint(None));
+        for item in self.store.range(&partition(scope), (&from, &to), Order::OldestFirst, usize::MAX).await? {
+            if text(&item, "sk").as_ref() == Some(&to) {
+                checkpoint = checkpoint_of(&item)?;
+            } else {
+                days.push(day_row(&item)?);
+            }
+        }
+        days.retain(|row| row.day <= last);
+        Ok((days, checkpoint))
     }
 
-    /// Reads the sums of all time: the number of charges created, and the number in each status now.
-    pub async fn all_time(&self, scope: &Scope) -> Result<Sums, StoreError> {
-        let item = self.store.get_item(&all_time_key(scope)).await?;
-        item.as_ref().map_or(Ok(Sums::default()), sums)
+    /// Reads the sums of all time up to the checkpoint: the number of charges created, and the number in each
+    /// status.
+    pub async fn all_time(&self, scope: &Scope) -> Result<(Sums, Checkpoint), StoreError> {
+        let item = self.store.get_item(&all_time_key(scope)).await?.unwrap_or_default();
+        Ok((sums(&item)?, checkpoint_of(&item)?))
     }
+
+    /// Reads the changes after the checkpoint, in one query.
+    pub async fn changes_after(
+        &self,
+        scope: &Scope,
+        Checkpoint(checkpoint): Checkpoint,
+    ) -> Result<Vec<RollupChange>, StoreError> {
+        let after = checkpoint.map(|id| id.to_string());
+        let (items, _) = self.store.page(&Event::partition(scope), after.as_deref(), MAX_ROWS_AFTER).await?;
+        Ok(items.into_iter().filter_map(counted_by).collect())
+    }
+}
+
+/// Returns what the change of an event row adds to the sums. Logs an error and returns `None` if the row can't
+/// be read, so that it does not stop the count of all others.
+pub(super) fn counted_by(item: Item) -> Option<RollupChange> {
+    #[derive(Deserialize)]
+    struct Counted {
+        #[serde(default)]
+        counted: Option<RollupChange>,
+    }
+    match from_item::<Counted>(item) {
+        Ok(row) => row.counted,
+        Err(error) => {
+            tracing::error!(%error, "can't read an event's row; its change is not counted");
+            None
+        }
+    }
+}
+
+/// Reads the checkpoint in the row of all time.
+pub(super) fn checkpoint_of(item: &Item) -> Result<Checkpoint, StoreError> {
+    let Some(id) = text(item, CHECKPOINT) else { return Ok(Checkpoint(None)) };
+    let id = id.parse().map_err(|_| StoreError::Corrupt(format!("{id} is not the id of an event")))?;
+    Ok(Checkpoint(Some(id)))
 }
 
 /// Returns the writes that count changes: first the markers, in the order of the changes, then one addition
 /// for each row of sums.
-fn count_writes(changes: &[RollupChange], now: Timestamp) -> Result<Vec<Write>, StoreError> {
+fn count_writes(changes: &[LateChange], now: Timestamp) -> Result<Vec<Write>, StoreError> {
     let mut writes = Vec::new();
     let mut rows: BTreeMap<(String, String), Sums> = BTreeMap::new();
-    for change in changes {
-        let marker = Marker { charge: change.charge, version: change.version, counted_at: now };
+    for LateChange { scope, charge, version, change } in changes {
+        let marker = Marker { charge: *charge, version: *version, counted_at: now };
         writes.push(Write::insert(&marker)?);
-        let day = day_key(&change.scope, change.day, change.currency);
-        for (key, sums) in [(day, &change.of_day), (all_time_key(&change.scope), &change.of_all_time)] {
+        let day = day_key(scope, change.day, change.currency);
+        for (key, sums) in [(day, &change.sums), (all_time_key(scope), &change.of_all_time())] {
             rows.entry((key.pk, key.sk)).or_default().add_all(sums);
         }
     }

@@ -16,7 +16,7 @@ use strum::{IntoStaticStr, VariantArray};
 use domain::calendar::Day;
 use domain::charge::{Charge, StoredCharge, TransactionStatus};
 use domain::ids::{ChargeId, RawChargeId, Scope};
-use domain::rollup::Counter;
+use domain::rollup::{Counter, RollupChange};
 use domain::row::Key;
 use domain::time::Timestamp;
 
@@ -27,7 +27,7 @@ use crate::http::field::{
     CREATED_AFTER, CREATED_BEFORE, Count, Definitions, Field, LIMIT, Parsed, Presence, TimeBound, Word,
 };
 use crate::http::{Fields, Problem, Query};
-use crate::rollup::{DayRow, Rollups};
+use crate::rollup::{Checkpoint, DayRow, Rollups};
 use crate::store::{ListIndex, Order, PageError, Store, StoreError};
 
 /// The most payments that a page by number can skip. Their index entries are read too, and this many still
@@ -250,6 +250,15 @@ impl PaymentFilter {
     }
 }
 
+/// A number of payments up to the checkpoint of the rollups.
+struct Counted {
+    number: i64,
+    /// `None`: no rollup was read, so that the number has no later changes.
+    checkpoint: Option<Checkpoint>,
+    /// The days whose later changes matter; `None`: all.
+    days: Option<(Day, Day)>,
+}
+
 /// Why a page of payments was not read.
 #[derive(Debug, thiserror::Error)]
 pub enum PaymentListError {
@@ -332,13 +341,20 @@ impl PaymentList {
         };
         let (mut entries, counted) = tokio::try_join!(read(), Box::pin(self.count(scope, filter, now)))?;
         let read_count = entries.len();
-        let total = if cursor.is_none() && read_count < limit { read_count } else { counted.max(read_count) };
+        let is_complete = cursor.is_none() && read_count < limit;
         entries.retain(|entry| Some(entry.sort.as_str()) != cursor);
         let skipped = if cursor.is_none() { filter.offset() } else { 0 };
         let has_more = entries.len() > skipped.saturating_add(filter.limit());
         let on_page = entries.into_iter().skip(skipped).take(filter.limit());
         let keys: Vec<Key> = on_page.map(|entry| entry.key).collect();
-        let rows: Vec<StoredCharge> = self.store.get_in_order(&keys).await?;
+        let total = async || {
+            if is_complete {
+                return Ok(read_count);
+            }
+            Ok(self.with_later_changes(scope, filter, &counted).await?.max(read_count))
+        };
+        let (rows, total): (Vec<StoredCharge>, usize) =
+            tokio::try_join!(self.store.get_in_order(&keys), Box::pin(total()))?;
         let payments: Vec<Charge> = rows.into_iter().map(|charge| charge.read_at(now)).collect();
         let next_cursor = payments.last().map(|charge| charge.id).filter(|_| has_more);
         let matching = payments.into_iter().filter(|charge| filter.matches(charge));
@@ -371,20 +387,22 @@ impl PaymentList {
         Ok(PaymentPage { has_more: total > filter.offset().saturating_add(filter.limit()), ..page })
     }
 
-    /// Counts the matching payments. Without dates, the rollup of all time contains the number. With dates,
-    /// adds the daily rollups of the whole days and the number of index entries in the partial days at either
-    /// end.
+    /// Counts the matching payments, up to the checkpoint of the rollups. Without dates, the rollup of all time
+    /// contains the number. With dates, adds the daily rollups of the whole days and the number of index entries
+    /// in the partial days at either end.
     async fn count(
         &self,
         scope: &Scope,
         filter: &PaymentFilter,
         now: Timestamp,
-    ) -> Result<usize, StoreError> {
+    ) -> Result<Counted, StoreError> {
         let rollups = Rollups::new(self.store.clone());
         // No payment was created after `now`, so an end after it does not limit the list.
         let end = filter.end.filter(|end| *end < now);
         if filter.start.is_none() && end.is_none() {
-            return Ok(count_or_zero(rollups.all_time(scope).await?.get(filter.counter())));
+            let (sums, checkpoint) = rollups.all_time(scope).await?;
+            let number = sums.get(filter.counter());
+            return Ok(Counted { number, checkpoint: Some(checkpoint), days: None });
         }
         let parts = RangeParts::split(filter.start, end);
         let (index, partition) = filter.partition(scope);
@@ -396,13 +414,34 @@ impl PaymentList {
             }
         };
         let read_days = async |days: Option<(Day, Day)>| match days {
-            None => Ok(Vec::new()),
-            Some((first, last)) => rollups.for_days(scope, first, last).await,
+            None => Ok(None),
+            Some((first, last)) => rollups.for_days(scope, first, last).await.map(Some),
         };
         let (head, days, tail) =
             tokio::try_join!(count_entries(parts.head), read_days(parts.days), count_entries(parts.tail))?;
-        let count_of_day = |row: &DayRow| count_or_zero(row.sums.get(filter.counter()));
-        Ok(days.iter().map(count_of_day).fold(head.saturating_add(tail), usize::saturating_add))
+        let (days, checkpoint) = days.unzip();
+        let of_days = days.iter().flatten().map(|row: &DayRow| row.sums.get(filter.counter()));
+        let in_parts = i64::try_from(head.saturating_add(tail)).unwrap_or(i64::MAX);
+        let number = of_days.fold(in_parts, i64::saturating_add);
+        Ok(Counted { number, checkpoint, days: parts.days })
+    }
+
+    /// Adds the changes after the checkpoint to a number of payments.
+    async fn with_later_changes(
+        &self,
+        scope: &Scope,
+        filter: &PaymentFilter,
+        counted: &Counted,
+    ) -> Result<usize, StoreError> {
+        let later = match counted.checkpoint {
+            Some(checkpoint) => Rollups::new(self.store.clone()).changes_after(scope, checkpoint).await?,
+            None => Vec::new(),
+        };
+        let is_within = |change: &&RollupChange| {
+            counted.days.is_none_or(|(first, last)| (first..=last).contains(&change.day))
+        };
+        let later = later.iter().filter(is_within).map(|change| change.sums.get(filter.counter()));
+        Ok(count_or_zero(later.fold(counted.number, i64::saturating_add)))
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde::de::DeserializeOwned;
 
-use domain::row::{FORMAT, Key, READ_FORMAT, Row, WRITTEN_FORMAT};
+use domain::row::{FORMAT, Key, READ_FORMAT, Row};
 
 use super::StoreError;
 use super::due::due_attributes;
@@ -54,8 +54,8 @@ pub fn to_item<R: Row>(row: &R) -> Result<Item, StoreError> {
     if let Some(partition) = indexes.customer {
         item.insert("customer_pk".to_owned(), AttributeValue::S(partition));
     }
-    if WRITTEN_FORMAT > 1 {
-        item.insert(FORMAT.to_owned(), AttributeValue::N(WRITTEN_FORMAT.to_string()));
+    if row.format() > 1 {
+        item.insert(FORMAT.to_owned(), AttributeValue::N(row.format().to_string()));
     }
     if let Some(at) = row.removable_at() {
         item.insert("ttl".to_owned(), AttributeValue::N(at.seconds().to_string()));

@@ -65,8 +65,8 @@ pub(super) struct Replacement {
     version: u64,
 }
 
-/// The condition of an addition: a bound on a counter's value before the addition.
-#[derive(Clone, Debug, Eq, PartialEq)]
+/// The condition of an addition, on the row before the addition.
+#[derive(Clone, Debug, PartialEq)]
 pub enum Bound {
     /// The counter is at most `most` or absent.
     AtMost {
@@ -81,6 +81,13 @@ pub enum Bound {
         counter: String,
         /// The lower bound, inclusive.
         least: i64,
+    },
+    /// An attribute has a value.
+    Is {
+        /// The attribute.
+        attribute: String,
+        /// The value; `None`: the attribute is absent.
+        value: Option<AttributeValue>,
     },
 }
 
@@ -122,7 +129,7 @@ impl Write {
         Ok(Change::Replace(Replacement { item, absent, version }).into())
     }
 
-    /// Adds to counters of a row and sets the attributes `set`. If the row does not exist, it is created. An
+    /// Adds to counters of a row and sets the attributes `set`; one of both may be empty. If the row does not exist, it is created. An
     /// addition is not idempotent, so the same commit must contain a write whose condition fails when the
     /// commit is repeated.
     pub fn add(key: Key, counters: Vec<(String, i64)>, set: Item, bound: Option<Bound>) -> Self {
@@ -308,22 +315,24 @@ pub(super) fn add(
             .expression_attribute_names(format!("#s{index}"), name)
             .expression_attribute_values(format!(":s{index}"), value);
     }
-    let adds = adds.join(", ");
-    let expression =
-        if sets.is_empty() { format!("ADD {adds}") } else { format!("ADD {adds} SET {}", sets.join(", ")) };
+    let clauses = [("ADD", adds), ("SET", sets)].into_iter().filter(|(_, terms)| !terms.is_empty());
+    let clauses: Vec<String> =
+        clauses.map(|(clause, terms)| format!("{clause} {}", terms.join(", "))).collect();
     if let Some(bound) = bound {
-        let (condition, counter, value) = match bound {
+        let (condition, attribute, value) = match bound {
             Bound::AtMost { counter, most } => {
-                ("attribute_not_exists(#bounded) OR #bounded <= :bound", counter, most)
+                ("attribute_not_exists(#bounded) OR #bounded <= :bound", counter, Some(number(most)))
             }
-            Bound::AtLeast { counter, least } => ("#bounded >= :bound", counter, least),
+            Bound::AtLeast { counter, least } => ("#bounded >= :bound", counter, Some(number(least))),
+            Bound::Is { attribute, value: Some(value) } => ("#bounded = :bound", attribute, Some(value)),
+            Bound::Is { attribute, value: None } => ("attribute_not_exists(#bounded)", attribute, None),
         };
-        update = update
-            .condition_expression(condition)
-            .expression_attribute_names("#bounded", counter)
-            .expression_attribute_values(":bound", number(value));
+        update = update.condition_expression(condition).expression_attribute_names("#bounded", attribute);
+        if let Some(value) = value {
+            update = update.expression_attribute_values(":bound", value);
+        }
     }
-    update.update_expression(expression).build()
+    update.update_expression(clauses.join(" ")).build()
 }
 
 /// The outcome of a commit.

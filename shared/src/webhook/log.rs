@@ -1,10 +1,10 @@
 //! The event log (`GET /v1/events`): lists the events of the last 30 days, delivered or not. A merchant reads
 //! missed events from it after an outage.
 //!
-//! A scope's events share a partition, sorted by the time of their changes. A canonical event has its own
-//! row. All legacy events of a change share one row, and each of them has its own id. The key of an event's
-//! row can be derived from the event's id, and event ids sort in the order of the rows. So a page is a range
-//! of the partition that begins after the cursor.
+//! A scope's events share a partition, sorted by the time of their changes. All events of a change share one
+//! row, and each of them has its own id. The key of an event's row can be derived from the event's id, and
+//! event ids sort in the order of the rows. So a page is a range of the partition that begins after the
+//! cursor.
 //!
 //! The events of one object (`object=`) are read by their ids. The ids are derived from the object's rows,
 //! which record each change of status.
@@ -52,7 +52,7 @@ const LISTED_SECONDS: i64 = 30 * 24 * 60 * 60;
 const MAX_QUERIES: usize = 2;
 
 /// Rows that the first query reads in addition to one row for each event of a page. One is the cursor's row,
-/// which may store further legacy events after the cursor. The other shows whether there is a next page.
+/// which may store further events after the cursor. The other shows whether there is a next page.
 const EXTRA_ROWS: usize = 2;
 
 /// Rows that the first query reads for each wanted event of one type. This is enough for a frequent type.
@@ -344,8 +344,10 @@ impl EventLog {
         let rows: Vec<Event> =
             self.store.batch_get(&keys).await?.into_iter().filter_map(parse_or_log).collect();
         let stored = |(row, id, event_type): (EventId, EventId, EventType)| {
-            let row = rows.iter().find(|stored| stored.id == row)?.clone();
-            Some(ListedEvent { id, row, event_type })
+            let row = rows.iter().find(|stored| stored.id == row)?;
+            // The type is missing if outcome notices are off.
+            row.object_as(event_type)?;
+            Some(ListedEvent { id, row: row.clone(), event_type })
         };
         Ok(EventPage { events: listed.into_iter().filter_map(stored).collect(), next_cursor })
     }
@@ -405,12 +407,8 @@ fn parse_or_log<R: DeserializeOwned>(item: Item) -> Option<R> {
 
 /// Returns the events of a row, one for each of its event types, in descending order of ids.
 fn events_of_row(row: &Event) -> Vec<ListedEvent> {
-    let with_type = |event_type: &EventType| ListedEvent {
-        id: row.id_as(*event_type),
-        row: row.clone(),
-        event_type: *event_type,
-    };
-    let mut listed: Vec<ListedEvent> = row.types.iter().map(with_type).collect();
+    let with_type = |event_type| ListedEvent { id: row.id_as(event_type), row: row.clone(), event_type };
+    let mut listed: Vec<ListedEvent> = row.types().map(with_type).collect();
     listed.sort_by_key(|listed| Reverse(listed.id));
     listed
 }
@@ -447,14 +445,15 @@ pub enum EventView {
 
 impl EventView {
     fn new(listed: &ListedEvent) -> Result<Self, serde_json::Error> {
-        let payload = RawValue::from_string(listed.row.payload.clone())?;
-        Ok(match listed.event_type.family() {
-            Family::Canonical => Self::Canonical(payload),
+        let ListedEvent { id, row, event_type } = listed;
+        let raw = |json: Option<String>| RawValue::from_string(json.unwrap_or_default());
+        Ok(match event_type.family() {
+            Family::Canonical => Self::Canonical(raw(row.body_as(*event_type))?),
             Family::Legacy => Self::Legacy {
-                id: listed.id,
-                event: listed.event_type,
-                created_at: listed.row.created_at,
-                data: payload,
+                id: *id,
+                event: *event_type,
+                created_at: row.created_at,
+                data: raw(row.object_as(*event_type).map(str::to_owned))?,
             },
         })
     }

@@ -136,8 +136,8 @@ impl Resends {
         let deliveries = Deliveries::new(self.store.clone());
         let earlier = deliveries.shown(scope, id, now).await?;
         let DeliveryContext { event, recipient } = deliveries.delivery_context(&earlier).await?;
-        let event = event.filter(|event| event.is_kept(now));
-        let event = event.ok_or(WebhookError::EventNotKept)?;
+        let event = event.filter(|event| event.is_kept(now)).ok_or(WebhookError::EventNotKept)?;
+        let body = event.body_as(earlier.event_type).ok_or(WebhookError::EventNotKept)?;
         let generation = match &recipient {
             Recipient::Endpoint(endpoint) => expect_active(endpoint.as_deref())?.generation(),
             Recipient::Override => 0,
@@ -150,7 +150,7 @@ impl Resends {
             ..Delivery::resend_to(&event, earlier.event_type, earlier.endpoint, &resend, now)
         };
         let _inserted_or_existing: Inserted<Delivery> = self.store.insert(&delivery).await?;
-        Ok((delivery, event.body_as(earlier.event_type)))
+        Ok((delivery, body))
     }
 
     /// Creates a `webhook.test` delivery to an endpoint, whatever the endpoint is subscribed to. Returns it
@@ -176,7 +176,7 @@ impl Resends {
             request_id: None,
             charge: None,
         };
-        let event = Event::canonical(EventType::WebhookTest, &origin, EndpointView::new(endpoint))?;
+        let event = Event::of_one(EventType::WebhookTest, &origin, &EndpointView::new(endpoint))?;
         let delivery = Delivery {
             generation,
             ..Delivery::resend_to(&event, EventType::WebhookTest, Some(endpoint.id), &resend, now)
@@ -190,7 +190,7 @@ impl Resends {
                     retry_after_seconds: SECONDS_A_MINUTE.saturating_sub(past_seconds),
                 })
             }
-            CommitOutcome::Done => Ok((delivery, event.body_as(EventType::WebhookTest))),
+            CommitOutcome::Done => Ok((delivery, event.body_as(EventType::WebhookTest).unwrap_or_default())),
             CommitOutcome::Conflict { .. } => {
                 Err(StoreError::Corrupt("a resend's random id was taken".to_owned()).into())
             }

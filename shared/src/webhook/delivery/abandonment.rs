@@ -344,7 +344,7 @@ impl Deliveries {
                 at = from_item::<Abandonment>(item).map_err(unreadable).ok().map(|tombstone| tombstone.at);
             } else {
                 let event = from_item::<Event>(item).map_err(unreadable).ok();
-                body = event.map(|event| event.body_as(delivery.event_type));
+                body = event.and_then(|event| event.body_as(delivery.event_type));
             }
         }
         Ok(match cause {
@@ -593,7 +593,7 @@ mod tests {
             request_id: None,
             charge: None,
         };
-        let event = Event::canonical(EventType::ChargePaid, &origin, json!({})).unwrap();
+        let event = Event::of_one(EventType::ChargePaid, &origin, &json!({})).unwrap();
         let waiting = Delivery::for_event(&event, &[endpoint()], at(0)).remove(0);
         let attempted =
             Delivery { last_error: Some("answered 502".to_owned()), attempts: 1, ..waiting.clone() };

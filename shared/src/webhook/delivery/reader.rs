@@ -783,7 +783,7 @@ impl Deliveries {
                 FoundDelivery::Row(delivery) => *delivery,
                 FoundDelivery::Entry(list_key) => rows.remove(&list_key.id)?,
             };
-            let body = events.get(&delivery.event).map(|event| event.body_as(delivery.event_type));
+            let body = events.get(&delivery.event).and_then(|event| event.body_as(delivery.event_type));
             Some((delivery, body))
         };
         Ok((page.into_iter().filter_map(with_body).collect(), cursor_exists))

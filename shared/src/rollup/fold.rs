@@ -1,0 +1,206 @@
+//! The fold: adds the numbers of event rows to the sums, and advances the checkpoint over these rows.
+//!
+//! The checkpoint is in the row of all time, which each transaction of a fold updates on the condition that
+//! the checkpoint is still where the fold has read it. So two folds never add the same row.
+//!
+//! The row of all time is in the due index while rows may follow the checkpoint:
+//!
+//! - A row with numbers makes a fold due after a day, if none is due.
+//! - One row in 64 makes a fold due as soon as the checkpoint can pass the row, so that the rows after the
+//!   checkpoint stay few.
+//! - A fold that leaves rows makes the next one due after a minute.
+
+use std::collections::BTreeMap;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+
+use domain::ids::{EventId, Scope};
+use domain::rollup::{Sums, all_time_key, day_key};
+use domain::row::Key;
+use domain::time::Timestamp;
+
+use super::PASSED_AFTER_MS;
+use super::repository::{Checkpoint, Rollups, checkpoint_of, counted_by};
+use crate::store::{
+    Bound, CommitOutcome, Item, Order, StoreError, Write, conditional_update, due_attributes, key_attributes,
+    text,
+};
+use crate::webhook::event::Event;
+
+/// The most rows that one transaction passes.
+const STRIDE: usize = 2_000;
+
+/// The most transactions of one run. The next run continues from the new checkpoint.
+const MAX_STRIDES: usize = 100;
+
+/// The most rows of sums in one transaction, besides the row of all time. DynamoDB's limit is 100 rows.
+const MAX_DAYS: usize = 90;
+
+/// When the next fold is due, in seconds, if this one leaves rows.
+const NEXT_FOLD_SECONDS: i64 = 60;
+
+/// When a fold is due at the latest, in seconds after the insert of a row with numbers. Rows are kept for
+/// 90 days.
+const LATEST_FOLD_SECONDS: i64 = 24 * 60 * 60;
+
+/// The attribute with the checkpoint.
+pub(super) const CHECKPOINT: &str = "up_to";
+
+/// Returns the scope whose row of all time has this key; `None`: the key is of another row.
+pub fn scope_of(key: &Key) -> Option<Scope> {
+    let scope = key.pk.strip_prefix("rollup#")?.parse().ok()?;
+    (all_time_key(&scope) == *key).then_some(scope)
+}
+
+/// Returns the greatest id that the checkpoint may have at this time.
+fn last_passed(now: Timestamp) -> EventId {
+    EventId::last_at(now.plus_millis(PASSED_AFTER_MS.saturating_neg()).unwrap_or(Timestamp::MIN))
+}
+
+/// Returns the first sort key after the checkpoint's; `None`: the first of all event rows.
+fn after(checkpoint: Option<EventId>) -> String {
+    // All ids have the same length, and '!' sorts before each of their characters.
+    checkpoint.map_or_else(|| EventId::first_at(Timestamp::MIN).to_string(), |id| format!("{id}!"))
+}
+
+/// The sums that a transaction adds, and the checkpoint after it.
+#[derive(Default)]
+struct Stride {
+    days: BTreeMap<String, Sums>,
+    all_time: Sums,
+    checkpoint: Option<EventId>,
+}
+
+impl Stride {
+    /// Adds the numbers of rows, up to the first row for which the transaction has no room.
+    fn of(scope: &Scope, items: Vec<Item>) -> Self {
+        let mut stride = Self::default();
+        for item in items {
+            let Some(id) = text(&item, "sk").and_then(|sort| sort.parse().ok()) else { continue };
+            if let Some(change) = counted_by(item) {
+                let day = day_key(scope, change.day, change.currency).sk;
+                if stride.days.len() >= MAX_DAYS && !stride.days.contains_key(&day) {
+                    break;
+                }
+                stride.all_time.add_all(&change.of_all_time());
+                stride.days.entry(day).or_default().add_all(&change.sums);
+            }
+            stride.checkpoint = Some(id);
+        }
+        stride
+    }
+
+    /// Returns the writes: an addition to the row of each day, and the new row of all time. `before`: the
+    /// checkpoint before the transaction.
+    fn into_writes(self, scope: &Scope, before: Option<EventId>) -> Vec<Write> {
+        let all_time = all_time_key(scope);
+        let mut writes = Vec::new();
+        for (sk, sums) in self.days {
+            let changes = sums.into_changes();
+            if !changes.is_empty() {
+                writes.push(Write::add(Key { pk: all_time.pk.clone(), sk }, changes, Item::new(), None));
+            }
+        }
+        let checkpoint = self.checkpoint.map(|id| (CHECKPOINT.to_owned(), AttributeValue::S(id.to_string())));
+        let unchanged = Bound::Is {
+            attribute: CHECKPOINT.to_owned(),
+            value: before.map(|id| AttributeValue::S(id.to_string())),
+        };
+        let sums = self.all_time.into_changes();
+        writes.push(Write::add(all_time, sums, checkpoint.into_iter().collect(), Some(unchanged)));
+        writes
+    }
+}
+
+impl Rollups {
+    /// Makes a fold of a scope's rollups due. `is_sampled`: as soon as the checkpoint can pass the rows that
+    /// exist now; otherwise after a day. If a fold is due earlier, nothing changes.
+    pub async fn schedule_fold(
+        &self,
+        scope: &Scope,
+        is_sampled: bool,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let at = if is_sampled {
+            now.plus_millis(PASSED_AFTER_MS).unwrap_or(Timestamp::MAX)
+        } else {
+            now.saturating_plus_seconds(LATEST_FOLD_SECONDS)
+        };
+        self.set_due(scope, Some(at), "attribute_not_exists(due_sk) OR due_sk > :due_sk", None).await
+    }
+
+    /// Folds the rollups of a scope: adds the numbers of all rows that the checkpoint may pass now, and
+    /// advances the checkpoint over them. Makes the next fold due if rows are left or may follow.
+    pub async fn fold(&self, scope: &Scope, now: Timestamp) -> Result<(), StoreError> {
+        let key = all_time_key(scope);
+        let partition = Event::partition(scope);
+        let mut row = self.store.get_item(&key).await?.unwrap_or_default();
+        let due = row.get("due_sk").cloned();
+        for _stride in 0..MAX_STRIDES {
+            let Checkpoint(checkpoint) = checkpoint_of(&row)?;
+            let (from, to) = (after(checkpoint), last_passed(now).to_string());
+            if from > to {
+                break;
+            }
+            let items = self.store.range(&partition, (&from, &to), Order::OldestFirst, STRIDE).await?;
+            let is_last = items.len() < STRIDE;
+            let stride = Stride::of(scope, items);
+            let Some(reached) = stride.checkpoint else { break };
+            if let CommitOutcome::Conflict { .. } =
+                self.store.commit(stride.into_writes(scope, checkpoint)).await?
+            {
+                // Another fold has advanced the checkpoint, and will make the next one due.
+                return Ok(());
+            }
+            row.insert(CHECKPOINT.to_owned(), AttributeValue::S(reached.to_string()));
+            if is_last {
+                break;
+            }
+        }
+        let Checkpoint(checkpoint) = checkpoint_of(&row)?;
+        let last = EventId::last_at(Timestamp::MAX).to_string();
+        let left = self.store.range(&partition, (&after(checkpoint), &last), Order::OldestFirst, 1).await?;
+        let counted_at = checkpoint.and_then(|id| id.timestamp());
+        let next = if !left.is_empty() {
+            Some(now.saturating_plus_seconds(NEXT_FOLD_SECONDS))
+        } else if counted_at
+            .is_some_and(|at| now.millis_since(at) < LATEST_FOLD_SECONDS.saturating_mul(1_000))
+        {
+            // A dispatcher remembers for some hours that a fold is due.
+            Some(now.saturating_plus_seconds(LATEST_FOLD_SECONDS))
+        } else {
+            None
+        };
+        // If a row has made a fold due meanwhile, that one remains.
+        match due {
+            Some(due) => self.set_due(scope, next, "due_sk = :seen", Some(due)).await,
+            None if next.is_some() => self.set_due(scope, next, "attribute_not_exists(due_sk)", None).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Sets when the next fold is due, on a condition; `None`: none is due. `seen`: the value of `:seen` in
+    /// the condition.
+    async fn set_due(
+        &self,
+        scope: &Scope,
+        at: Option<Timestamp>,
+        condition: &str,
+        seen: Option<AttributeValue>,
+    ) -> Result<(), StoreError> {
+        let key = all_time_key(scope);
+        let mut update = self.store.client().update_item().table_name(self.store.table());
+        update = update.set_key(Some(key_attributes(&key))).condition_expression(condition);
+        update = match at {
+            Some(at) => due_attributes(&key, at).into_iter().fold(
+                update.update_expression("SET due_pk = :due_pk, due_sk = :due_sk"),
+                |update, (name, value)| update.expression_attribute_values(format!(":{name}"), value),
+            ),
+            None => update.update_expression("REMOVE due_pk, due_sk"),
+        };
+        if let Some(seen) = seen {
+            update = update.expression_attribute_values(":seen", seen);
+        }
+        conditional_update(update).await.map(|_updated_or_refused| ())
+    }
+}
