@@ -1,6 +1,6 @@
 //! `cargo bench -p local`: for each API request, prints its DynamoDB requests, capacity units, budget and
-//! duration. The tests in `local/tests/service/budgets.rs` enforce the budgets. Durations depend on the
-//! machine.
+//! duration. Also prints the write units of whole flows, by kind of row and by partition key. The tests in
+//! `local/tests/service/budgets.rs` enforce the budgets. Durations depend on the machine.
 #![allow(
     clippy::arithmetic_side_effects,
     clippy::as_conversions,
@@ -12,10 +12,12 @@
     reason = "a benchmark that fails may panic, and prints"
 )]
 
-#[path = "../tests/service/invocations.rs"]
-mod invocations;
+#[path = "../tests/service/merchant.rs"]
+mod merchant;
 #[path = "../tests/service/seeding.rs"]
 mod seeding;
+#[path = "../tests/service/unit_costs.rs"]
+mod unit_costs;
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -27,21 +29,20 @@ use axum::Router;
 use axum::extract::State as Shared;
 use axum::http::StatusCode;
 use domain::charge::{Charge, StoredCharge};
-use domain::ids::ChargeId;
+use domain::ids::{ChargeId, EndpointId, Mode, ResendId, Scope};
 use domain::webhook::event_type::EventType;
-use http_body_util::{BodyExt, Full};
-use hyper::body::Bytes;
-use hyper::{Method, Request};
-use hyper_util::client::legacy::Client as HttpClient;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
+use hyper::Method;
 use local::embedded::State;
 use local::embedded::fault_proxy::{FaultProxy, Report};
 use local::stack::{Options, Stack};
+use local::template::Template;
 use serde_json::{Value, json};
-use shared::store::Store;
-use shared::webhook::delivery::Deliveries;
+use shared::store::{Item, Store, to_item};
+use shared::webhook::delivery::{Deliveries, Delivery};
 use shared::webhook::event::{Event, Origin};
+
+use self::merchant::{Merchant, webhook_server};
+use self::unit_costs::{Budget, highest};
 
 /// The number of samples of each request.
 const SAMPLES: usize = 300;
@@ -49,49 +50,17 @@ const SAMPLES: usize = 300;
 /// The number of samples of each request for a list or statistics.
 const SAMPLES_AMONG_MANY: usize = 50;
 
+/// The number of due deliveries that the scheduler moves.
+const DUE_DELIVERIES: usize = 25_000;
+
 /// The number of charges that the throughput test creates and pays.
 const DELIVERED_CHARGES: usize = 500;
 
+/// The number of charges whose write units are measured.
+const CHARGES_OF_A_MINUTE: usize = 1_000;
+
 /// The number of charges whose events are sent to two healthy endpoints and a dead one.
 const EVENTS_BESIDE_A_DEAD_ENDPOINT: usize = 2_000;
-
-#[derive(Clone)]
-struct Client {
-    base_url: String,
-    key: String,
-    http: HttpClient<HttpConnector, Full<Bytes>>,
-}
-
-impl Client {
-    fn of(stack: &Stack) -> Self {
-        Self {
-            base_url: stack.base_url.clone(),
-            key: stack.seed.first.test_api_key.clone(),
-            http: HttpClient::builder(TokioExecutor::new()).build_http(),
-        }
-    }
-
-    async fn send(&self, method: Method, path: &str, idempotency_key: &str, body: &Value) -> Value {
-        let body = if body.is_null() { String::new() } else { body.to_string() };
-        let request = Request::builder()
-            .method(method)
-            .uri(format!("{}{path}", self.base_url))
-            .header("apikey", &self.key)
-            .header("content-type", "application/json")
-            .header("idempotency-key", idempotency_key)
-            .body(Full::new(Bytes::from(body)))
-            .unwrap();
-        let answer = self.http.request(request).await.unwrap();
-        assert!(answer.status().is_success(), "{path}: {}", answer.status());
-        serde_json::from_slice(&answer.into_body().collect().await.unwrap().to_bytes()).unwrap()
-    }
-
-    async fn create(&self, order: usize) -> String {
-        let body = json!({"amount": 1990, "description": "Pedido"});
-        let charge = self.send(Method::POST, "/v1/pix/charges", &format!("order-{order:08}"), &body).await;
-        charge["id"].as_str().unwrap().to_owned()
-    }
-}
 
 /// A line of the output: the samples of one request.
 struct Row {
@@ -162,7 +131,7 @@ async fn requests() {
         .await
         .unwrap();
     let proxy = stack.fault_proxy.as_ref().unwrap();
-    let client = Client::of(&stack);
+    let client = Merchant::of(&stack);
     print_header();
     let mut ids = Vec::new();
     sample(proxy, "POST /v1/pix/charges", (2, 2), async |number| ids.push(client.create(number).await)).await;
@@ -179,7 +148,7 @@ async fn requests() {
     })
     .await;
     sample(proxy, "POST /v1/sandbox/charges/{id}/pay", (3, 2), async |number| {
-        client.send(Method::POST, &format!("/v1/sandbox/charges/{}/pay", ids[number]), "", &json!({})).await;
+        client.pay(&ids[number]).await;
     })
     .await;
     sample(proxy, "GET /v1/wallets", (2, 2), async |_| {
@@ -219,86 +188,50 @@ async fn requests() {
     stack.stop().await;
 }
 
-/// Runs `step` and prints the write units of its DynamoDB requests. Returns these units and the step's
-/// result.
-async fn step<T>(proxy: &FaultProxy, name: &str, step: impl Future<Output = T>) -> (f64, T) {
-    proxy.reset();
-    let result = step.await;
-    let write_units = proxy.report().write_units;
-    println!("  {name:<58} {write_units:>6.1}");
-    (write_units, result)
+fn print_budget(budget: &Budget, value: f64) {
+    let Budget { figure, ceiling, gate, aim } = budget;
+    println!("{figure:<64} {value:>8.2} {ceiling:>8.2} {gate:>8.2} {aim:>8.2}");
 }
 
-/// Prints the write units of whole flows, step by step: a charge, a refund, a MED case. A row or an index
-/// entry of up to 1 KB costs one unit, or two within a transaction.
-async fn flows() {
-    let stack = Stack::start(Options { fault_proxy: true, event_sources: false, ..Options::in_memory() })
-        .await
-        .unwrap();
-    let proxy = stack.fault_proxy.as_ref().unwrap();
-    let client = Client::of(&stack);
-    let (url, _received) = endpoint(StatusCode::NO_CONTENT).await;
-    let events = json!({"url": url, "events": ["charge.created", "charge.paid"]});
-    client.send(Method::POST, "/v1/webhooks/endpoints", "", &events).await;
-    let post = async |path: String, body: Value| client.send(Method::POST, &path, "", &body).await;
-    let seen = async || invocations::stream_records(&stack).await.len();
-
-    println!("\nwrite units of whole flows, each change dispatched in a batch of its own");
-    let before = seen().await;
-    let (created, charge) = step(proxy, "charge: create", client.create(0)).await;
-    let (paid, _) =
-        step(proxy, "charge: pay", post(format!("/v1/sandbox/charges/{charge}/pay"), json!({}))).await;
-    let (dispatched, ()) = step(
-        proxy,
-        "charge: events, deliveries, statistics",
-        invocations::dispatch_each_after(&stack, before),
-    )
-    .await;
-    let page = client.send(Method::GET, "/v1/webhooks/deliveries", "", &Value::Null).await;
-    let (delivered, ()) = step(proxy, "charge: two deliveries at their first attempt", async {
-        for delivery in page["data"].as_array().unwrap() {
-            invocations::run_webhook_worker(&stack, delivery).await;
-        }
-    })
-    .await;
-    println!("  {:<58} {:>6.1}", "total", created + paid + dispatched + delivered);
-
-    let before = seen().await;
-    let path = format!("/v1/payments/{}/refund", charge.trim_start_matches("ch_"));
-    let body = json!({"idempotencyKey": "refund-01", "reason": "Devolvido pelo cliente"});
-    let (requested, refund) = step(proxy, "refund: request", post(path, body)).await;
-    let (claimed, ()) = step(proxy, "refund: claim", invocations::run_acquirer_worker(&stack, &refund)).await;
-    stack.clock.advance(3_000);
-    let (completed, ()) =
-        step(proxy, "refund: complete", invocations::run_acquirer_worker(&stack, &refund)).await;
-    let (dispatched, ()) = step(
-        proxy,
-        "refund: events, audit row, statistics",
-        invocations::dispatch_each_after(&stack, before),
-    )
-    .await;
-    println!("  {:<58} {:>6.1}", "total", requested + claimed + completed + dispatched);
-
-    let charge = client.create(1).await;
-    post(format!("/v1/sandbox/charges/{charge}/pay"), json!({})).await;
-    invocations::dispatch(&stack).await;
-    let before = seen().await;
-    let path = format!("/v1/sandbox/charges/{charge}/med-cases");
-    let (opened, case) = step(proxy, "MED case: open", post(path, json!({"reason": "Golpe"}))).await;
-    let case = case["id"].as_str().unwrap();
-    let reason = json!({"reason": "O cliente recebeu o produto."});
-    let (appealed, _) =
-        step(proxy, "MED case: appeal", post(format!("/v1/med/cases/{case}/appeal"), reason)).await;
-    let path = format!("/v1/sandbox/med/cases/{case}/resolve");
-    let (lost, _) = step(proxy, "MED case: lose", post(path, json!({"decision": "payer"}))).await;
-    let (dispatched, ()) = step(
-        proxy,
-        "MED case: events, audit row, statistics",
-        invocations::dispatch_each_after(&stack, before),
-    )
-    .await;
-    println!("  {:<58} {:>6.1}", "total", opened + appealed + lost + dispatched);
-    stack.stop().await;
+/// Prints the write units of whole flows beside their budgets. A row or an index entry of up to 1 KB costs one
+/// unit; a row costs two within a transaction.
+async fn write_units() {
+    let of_a_minute = unit_costs::charges_of_a_minute(CHARGES_OF_A_MINUTE).await;
+    let alone = unit_costs::charge_alone().await;
+    let live = unit_costs::live_charge().await;
+    let refund = unit_costs::refund(0, None).await;
+    let of_held_money = unit_costs::refund(1, None).await;
+    let to_third_party = unit_costs::refund(0, Some("maria@example.com")).await;
+    let med_case = unit_costs::med_case().await;
+    let (without_audit_row, with_audit_row) = unit_costs::refund_units(&refund);
+    println!(
+        "\n{:<64} {:>8} {:>8} {:>8} {:>8}",
+        "write units of whole flows", "measured", "ceiling", "gate", "aim"
+    );
+    print_budget(&unit_costs::CHARGES_OF_A_MINUTE, of_a_minute.units());
+    print_budget(&unit_costs::CHARGE_ALONE, alone.units());
+    print_budget(&unit_costs::REFUND, with_audit_row);
+    print_budget(&unit_costs::REFUND_OF_HELD_MONEY, unit_costs::refund_units(&of_held_money).1);
+    print_budget(&unit_costs::REFUND_TO_THIRD_PARTY, unit_costs::refund_units(&to_third_party).1);
+    print_budget(&unit_costs::HOTTEST_KEY, highest(&of_a_minute.by_partition()));
+    print_budget(&unit_costs::DUE_INDEX, highest(&of_a_minute.by_due_shard()));
+    print_budget(&unit_costs::LIVE_CHARGE, live.units());
+    print_budget(&unit_costs::MED_CASE, med_case.units());
+    for (figure, units) in [
+        ("refund without its audit row", without_audit_row),
+        ("refund with its audit row, events and statistics", refund.units()),
+    ] {
+        println!("{figure:<64} {units:>8.2}");
+    }
+    for (title, cost) in [
+        ("a charge among 1,000 of a minute: created, paid, both events delivered", &of_a_minute),
+        ("a charge alone in its minute", &alone),
+        ("a live charge", &live),
+        ("a refund", &refund),
+        ("a MED case", &med_case),
+    ] {
+        println!("\nwrite units of {title}\n{}", cost.describe());
+    }
 }
 
 /// Starts a service with its state in files, and also returns the state directory. In files, the records of
@@ -317,7 +250,7 @@ async fn lists_among(payments: usize) {
     let (stack, directory) =
         start_in_files(Options { fault_proxy: true, event_sources: false, ..Options::in_memory() }).await;
     let proxy = stack.fault_proxy.as_ref().unwrap();
-    let client = Client::of(&stack);
+    let client = Merchant::of(&stack);
     let key = Charge::key_of(ChargeId::parse_any(&client.create(0).await).unwrap());
     let dynamodb = local::sdk::dynamodb(&stack.endpoints.dynamodb_url);
     let store = Store::new(dynamodb.clone(), "StateTable");
@@ -376,6 +309,44 @@ async fn lists_among(payments: usize) {
     std::fs::remove_dir_all(&directory).unwrap();
 }
 
+/// Measures how many due deliveries one run of the schedules moves, and how fast.
+async fn due_rows() {
+    let (stack, directory) = start_in_files(Options { event_sources: false, ..Options::in_memory() }).await;
+    let dynamodb = local::sdk::dynamodb(&stack.endpoints.dynamodb_url);
+    let scope = Scope { account: stack.seed.first.id, mode: Mode::Test };
+    let at = stack.clock.now();
+    let origin = Origin { scope, row: "charge#1".to_owned(), version: 1, at, request_id: None, charge: None };
+    let event = Event::of_one(EventType::ChargePaid, &origin, &json!({})).unwrap();
+    let endpoint = EndpointId::new(at, [7; 10]);
+    let delivery = |number: usize| {
+        let mut random = [0; 10];
+        random[..8].copy_from_slice(&number.to_be_bytes());
+        let resend = ResendId::new(at, random);
+        to_item(&Delivery::resend_to(&event, EventType::ChargePaid, Some(endpoint), &resend, at)).unwrap()
+    };
+    let items: Vec<Item> = (0..DUE_DELIVERIES).map(delivery).collect();
+    seeding::write(&dynamodb, &items).await;
+    stack.clock.advance(600_000);
+    let template = Template::deployed().unwrap();
+    let scheduler = stack.functions.get("SchedulerFunction").unwrap();
+    let began = Instant::now();
+    let mut runs = tokio::task::JoinSet::new();
+    for schedule in &template.function("SchedulerFunction").unwrap().schedules {
+        let input = schedule.input.clone().unwrap_or_default();
+        if input.get("task").is_none() {
+            runs.spawn(scheduler(input));
+        }
+    }
+    let moved = runs.join_all().await.into_iter().map(|moved| moved.unwrap()["moved"].as_u64().unwrap());
+    let (moved, took) = (moved.sum::<u64>(), began.elapsed());
+    println!(
+        "\n{moved} due deliveries moved in one run of the schedules in {took:.2?} ({:.0} a second)",
+        moved as f64 / took.as_secs_f64()
+    );
+    stack.stop().await;
+    std::fs::remove_dir_all(&directory).unwrap();
+}
+
 /// Measures the delay of a webhook after the creation of a charge, and the throughput of charges and their
 /// webhooks.
 async fn webhooks() {
@@ -389,9 +360,8 @@ async fn webhooks() {
     tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
 
     let (stack, directory) = start_in_files(Options::in_memory()).await;
-    let client = Client::of(&stack);
-    let events = json!({"url": url, "events": ["charge.created", "charge.paid"]});
-    client.send(Method::POST, "/v1/webhooks/endpoints", "", &events).await;
+    let client = Merchant::of(&stack);
+    client.register_endpoint(&url, &["charge.created", "charge.paid"]).await;
     let mut delays = Vec::new();
     for order in 0..50 {
         let before = received.load(Ordering::Relaxed);
@@ -416,7 +386,7 @@ async fn webhooks() {
         merchants.spawn(async move {
             for order in (merchant..DELIVERED_CHARGES).step_by(8) {
                 let id = client.create(order).await;
-                client.send(Method::POST, &format!("/v1/sandbox/charges/{id}/pay"), "", &json!({})).await;
+                client.pay(&id).await;
             }
         });
     }
@@ -436,31 +406,16 @@ async fn webhooks() {
     std::fs::remove_dir_all(&directory).unwrap();
 }
 
-/// Starts a server that responds with `status`. Returns its URL, and the ids of the events that it receives.
-async fn endpoint(status: StatusCode) -> (String, Arc<Mutex<Vec<String>>>) {
-    let received: Arc<Mutex<Vec<String>>> = Arc::default();
-    let record = async move |Shared(received): Shared<Arc<Mutex<Vec<String>>>>, body: Bytes| {
-        let event: Value = serde_json::from_slice(&body).unwrap();
-        received.lock().unwrap().push(event["id"].as_str().unwrap().to_owned());
-        status
-    };
-    let router = Router::new().fallback(record).with_state(Arc::clone(&received));
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}/hook", listener.local_addr().unwrap());
-    tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
-    (url, received)
-}
-
 /// Measures deliveries to two healthy endpoints and a dead one. Each healthy endpoint must receive every
 /// event once.
 async fn webhooks_beside_a_dead_endpoint() {
     let (stack, directory) = start_in_files(Options::in_memory()).await;
-    let client = Client::of(&stack);
-    let healthy = [endpoint(StatusCode::NO_CONTENT).await, endpoint(StatusCode::NO_CONTENT).await];
-    let dead = endpoint(StatusCode::SERVICE_UNAVAILABLE).await;
+    let client = Merchant::of(&stack);
+    let healthy =
+        [webhook_server(StatusCode::NO_CONTENT).await, webhook_server(StatusCode::NO_CONTENT).await];
+    let dead = webhook_server(StatusCode::SERVICE_UNAVAILABLE).await;
     for (url, _) in healthy.iter().chain([&dead]) {
-        let events = json!({"url": url, "events": ["charge.created"]});
-        client.send(Method::POST, "/v1/webhooks/endpoints", "", &events).await;
+        client.register_endpoint(url, &["charge.created"]).await;
     }
     let began = Instant::now();
     let mut merchants = tokio::task::JoinSet::new();
@@ -496,13 +451,30 @@ async fn webhooks_beside_a_dead_endpoint() {
     std::fs::remove_dir_all(&directory).unwrap();
 }
 
+/// The parts of the benchmark. `cargo bench -p local -- units` runs only the part `units`.
+const PARTS: [&str; 5] = ["requests", "units", "lists", "due", "webhooks"];
+
 #[tokio::main]
 async fn main() {
-    requests().await;
-    flows().await;
-    for payments in [100, 100_000] {
-        lists_among(payments).await;
+    let selected: Vec<String> =
+        std::env::args().filter(|argument| PARTS.contains(&argument.as_str())).collect();
+    let is_selected = |part: &str| selected.is_empty() || selected.iter().any(|selected| selected == part);
+    if is_selected("requests") {
+        requests().await;
     }
-    webhooks().await;
-    webhooks_beside_a_dead_endpoint().await;
+    if is_selected("units") {
+        write_units().await;
+    }
+    if is_selected("lists") {
+        for payments in [100, 100_000] {
+            lists_among(payments).await;
+        }
+    }
+    if is_selected("due") {
+        due_rows().await;
+    }
+    if is_selected("webhooks") {
+        webhooks().await;
+        webhooks_beside_a_dead_endpoint().await;
+    }
 }

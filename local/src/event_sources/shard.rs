@@ -89,12 +89,12 @@ pub(super) fn sequence_number(record: &Value) -> Option<&str> {
 }
 
 /// Reads all records that the stream of a table still contains, in the form in which Lambda passes them to a
-/// function.
-pub async fn stream_records(dynamodb_url: &str, table: &str) -> Result<Vec<Value>> {
+/// function. `after`: only those after the record with this sequence number.
+pub async fn stream_records(dynamodb_url: &str, table: &str, after: Option<&str>) -> Result<Vec<Value>> {
     let wire = JsonClient::new(dynamodb_url);
     let failed = |e: JsonClientError| Error::because("reading a stream", &e);
     let shard = Shard::for_table(&wire, table).await.map_err(failed)?;
-    let mut iterator = shard.iterator(&wire, None).await.map_err(failed)?;
+    let mut iterator = shard.iterator(&wire, after).await.map_err(failed)?;
     let mut all = Vec::new();
     loop {
         let (records, next) = shard.records(&wire, &iterator, PAGE_SIZE).await.map_err(failed)?;

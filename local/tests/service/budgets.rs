@@ -12,10 +12,9 @@ use local::embedded::fault_proxy::Report;
 use serde_json::{Value, json};
 
 use crate::bank_proxy::BankProxy;
-use crate::invocations::{
-    dispatch, dispatch_each_after, run_acquirer_worker, run_webhook_worker, stream_records,
-};
+use crate::invocations::{dispatch, run_webhook_worker};
 use crate::support::{Listener, Service, id};
+use crate::unit_costs::{self, Budget, Cost, highest};
 
 /// The minimum latency of a DynamoDB request in tests that count sequential requests. It is long enough that
 /// two concurrent requests overlap.
@@ -264,61 +263,48 @@ async fn a_delivery_to_an_override_url_takes_a_fourth_request_only_until_the_sec
     assert_eq!(listener.hooks().len(), 2);
 }
 
-#[tokio::test]
-async fn a_charge_created_paid_and_delivered_stays_within_its_write_units() {
-    let service = service_with_counted_requests().await;
-    let listener = Listener::start().await;
-    service.register_endpoint(&listener.url, &["charge.created", "charge.paid"]).await;
-    let before = stream_records(&service.stack).await.len();
-    let (charge, created) = cost(&service, service.charge()).await;
-    let (_, paid) = cost(&service, service.sandbox(&charge, "pay", &json!({}))).await;
-    let (_, dispatched) = cost(&service, dispatch_each_after(&service.stack, before)).await;
-    let deliveries = service.deliveries("").await;
-    assert_eq!(deliveries.len(), 2);
-    let (_, delivered) = cost(&service, async {
-        for delivery in &deliveries {
-            run_webhook_worker(&service.stack, delivery).await;
-        }
-    })
-    .await;
-    assert_eq!(listener.hooks().len(), 2);
-    let total = created.write_units + paid.write_units + dispatched.write_units + delivered.write_units;
-    assert!(total <= 45.0, "{total}: {created:?} {paid:?} {dispatched:?} {delivered:?}");
+#[track_caller]
+fn assert_holds(budget: &Budget, units: f64, cost: &Cost) {
+    let Budget { figure, ceiling, gate, aim } = budget;
+    let detail = format!("gate {gate}, aim {aim}\n{}", cost.describe());
+    assert!(units <= *ceiling, "{figure}: {units:.2} > {ceiling}; {detail}");
 }
 
 #[tokio::test]
+async fn a_thousand_charges_of_a_minute_stay_within_their_write_units_and_heat_no_partition() {
+    let cost = unit_costs::charges_of_a_minute(1_000).await;
+    assert_holds(&unit_costs::CHARGES_OF_A_MINUTE, cost.units(), &cost);
+    assert_holds(&unit_costs::HOTTEST_KEY, highest(&cost.by_partition()), &cost);
+    assert_holds(&unit_costs::DUE_INDEX, highest(&cost.by_due_shard()), &cost);
+}
+
+#[tokio::test]
+async fn a_charge_alone_in_its_minute_stays_within_its_write_units() {
+    let cost = unit_costs::charge_alone().await;
+    assert_holds(&unit_costs::CHARGE_ALONE, cost.units(), &cost);
+}
+
+#[tokio::test]
+async fn a_live_charge_and_a_med_case_stay_within_their_write_units() {
+    for (budget, cost) in [
+        (unit_costs::LIVE_CHARGE, unit_costs::live_charge().await),
+        (unit_costs::MED_CASE, unit_costs::med_case().await),
+    ] {
+        assert_holds(&budget, cost.units(), &cost);
+    }
+}
+
+/// Refunds to the payer, to the payer from held money, and to a third party within the daily limit.
+#[tokio::test]
 async fn a_refund_stays_within_its_write_units_from_the_request_to_its_completion() {
-    // Refunds to the payer, to the payer from held money, and to a third party within the daily limit.
-    for (hold_days, destination, max_write_units) in
-        [(0, None, 23.0), (1, None, 25.0), (0, Some("maria@example.com"), 25.0)]
-    {
-        let service = service_with_counted_requests().await;
-        service.change_settings(|settings| settings.third_party_refunds.test = Some(100_000)).await;
-        service.set_terms(MethodTerms { hold_days, ..MethodTerms::default() }).await;
-        let charge = service.charge().await;
-        service.sandbox(&charge, "pay", &json!({})).await;
-        let path = format!("/v1/payments/{}/refund", id(&charge).trim_start_matches("ch_"));
-        let body = json!({
-            "idempotencyKey": "refund-01", "reason": "Devolvido pelo cliente", "destinationKey": destination,
-        });
-        let (refund, requested) = cost(&service, service.post(&path, &body)).await;
-        let refund = refund.expect(201);
-        let (_, started) = cost(&service, run_acquirer_worker(&service.stack, &refund)).await;
-        service.stack.clock.advance(3_000);
-        let (_, ended) = cost(&service, run_acquirer_worker(&service.stack, &refund)).await;
-        dispatch(&service.stack).await;
-        let audit = service.rows(&format!("audit#{}", service.scope().account), "seq_").await;
-        let audit: Vec<usize> =
-            audit.iter().filter(|row| row.contains_key("source")).map(size_of_item).collect();
-        // The budget covers the requests of the route and the worker, and the refund's audit row. It does not
-        // cover the dispatcher's other writes. So the dispatcher's requests are not counted, and `total` adds
-        // one write unit for the audit row: the dispatcher writes it outside a transaction, and it is at most
-        // 1 KB.
-        assert!(audit.len() == 1 && audit[0] <= 1024, "{audit:?}");
-        let total = requested.write_units + started.write_units + ended.write_units + 1.0;
-        assert!(total <= max_write_units, "{total} > {max_write_units}: {requested:?} {started:?} {ended:?}");
-        let read = service.get_charge(&charge).await;
-        assert_eq!(read["status"], "refunded");
+    for (hold_days, destination, budget) in [
+        (0, None, unit_costs::REFUND),
+        (1, None, unit_costs::REFUND_OF_HELD_MONEY),
+        (0, Some("maria@example.com"), unit_costs::REFUND_TO_THIRD_PARTY),
+    ] {
+        let cost = unit_costs::refund(hold_days, destination).await;
+        let (_, with_audit_row) = unit_costs::refund_units(&cost);
+        assert_holds(&budget, with_audit_row, &cost);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Invokes functions by hand, for tests and benchmarks that run without event sources.
+//! Invokes functions by hand, for tests that run without event sources.
 
 use local::stack::Stack;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ pub(crate) async fn dispatch(stack: &Stack) {
 
 /// Reads all records of the stream.
 pub(crate) async fn stream_records(stack: &Stack) -> Vec<Value> {
-    local::event_sources::stream_records(&stack.endpoints.dynamodb_url, "StateTable").await.unwrap()
+    local::event_sources::stream_records(&stack.endpoints.dynamodb_url, "StateTable", None).await.unwrap()
 }
 
 /// Invokes the dispatcher with one batch of records. Fails if the dispatcher reports a failed record.
@@ -18,14 +18,6 @@ pub(crate) async fn dispatch_records(stack: &Stack, records: &[Value]) {
     let dispatcher = stack.functions.get("EventDispatcherFunction").unwrap().clone();
     let answer = dispatcher(json!({ "Records": records })).await.unwrap();
     assert_eq!(answer["batchItemFailures"], json!([]));
-}
-
-/// Dispatches the stream records after the first `seen`, each in a batch of its own. This is the worst case,
-/// because the records of one batch share the writes of the rollups.
-pub(crate) async fn dispatch_each_after(stack: &Stack, seen: usize) {
-    for record in stream_records(stack).await.split_off(seen) {
-        dispatch_records(stack, &[record]).await;
-    }
 }
 
 /// Invokes the webhook worker with a delivery's message, as the event source does.

@@ -1,5 +1,5 @@
 //! A proxy in front of DynamoDB, for tests and benchmarks. It injects faults, counts requests and capacity
-//! units, and records the calls that IAM would decide on.
+//! units, also by partition key, and records the calls that IAM would decide on.
 //!
 //! The embedded DynamoDB never reports a conflict, never throttles and never loses a response, so tests
 //! inject these faults with the proxy. The proxy also rejects a query with an empty text in its key
@@ -8,6 +8,7 @@
 mod calls;
 mod capacity;
 mod fault;
+mod partitions;
 mod report;
 #[cfg(test)]
 mod tests;
@@ -26,17 +27,28 @@ pub use self::calls::{Call, Calls};
 use self::capacity::Units;
 pub use self::fault::Fault;
 use self::fault::Faults;
-pub use self::report::Report;
+pub use self::partitions::PartitionUnits;
+use self::partitions::{Partitions, RowWrite};
 use self::report::RequestRecord;
+pub use self::report::{KeyUnits, Report};
 use crate::error::{Error, Result};
 use crate::http::{self, Server};
-use crate::wire::http_client;
+use crate::wire::{JsonClientError, http_client};
 
 /// A running proxy. Dropping this stops it.
 #[derive(Debug)]
 pub struct FaultProxy {
     server: Server,
-    state: Arc<Mutex<State>>,
+    front: Arc<Front>,
+}
+
+/// What the connections of a proxy share.
+#[derive(Debug)]
+struct Front {
+    state: Mutex<State>,
+    client: Client,
+    upstream: Uri,
+    partitions: Partitions,
 }
 
 #[derive(Debug, Default)]
@@ -47,6 +59,7 @@ struct State {
     calls: Calls,
     faults: Faults,
     min_latency: Duration,
+    counts_partitions: bool,
 }
 
 impl FaultProxy {
@@ -54,18 +67,22 @@ impl FaultProxy {
     pub async fn start(url: &str) -> Result<Self> {
         let io = |e: std::io::Error| Error::because("starting the fault proxy", &e);
         let upstream: Uri = url.parse().map_err(|e| Error::because("the fault proxy's upstream", &e))?;
-        let state = Arc::new(Mutex::new(State::default()));
-        let shared = Arc::clone(&state);
-        let client = http_client();
+        let front = Arc::new(Front {
+            state: Mutex::default(),
+            client: http_client(),
+            upstream,
+            partitions: Partitions::new(url),
+        });
+        let shared = Arc::clone(&front);
         let make = move |_| {
-            let (shared, client, upstream) = (Arc::clone(&shared), client.clone(), upstream.clone());
+            let front = Arc::clone(&shared);
             hyper::service::service_fn(move |request| {
-                let (shared, client, upstream) = (Arc::clone(&shared), client.clone(), upstream.clone());
-                async move { handle(request, &shared, &client, &upstream).await }
+                let front = Arc::clone(&front);
+                async move { front.handle(request).await }
             })
         };
         let server = Server::start(http::bind_loopback().await.map_err(io)?, make).map_err(io)?;
-        Ok(Self { server, state })
+        Ok(Self { server, front })
     }
 
     /// Returns the base URL.
@@ -101,7 +118,13 @@ impl FaultProxy {
         self.lock().min_latency = latency;
     }
 
-    /// Clears the recorded requests and all faults, but not the calls and the minimum latency.
+    /// From now on, attributes the write units of requests to partition keys ([`Report::units_by_key`]). Each
+    /// write then takes two additional reads, so writes are slower.
+    pub fn count_partitions(&self) {
+        self.lock().counts_partitions = true;
+    }
+
+    /// Clears the recorded requests and all faults, but not the calls and the settings.
     pub fn reset(&self) {
         let mut state = self.lock();
         state.requests.clear();
@@ -119,12 +142,8 @@ impl FaultProxy {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        lock(&self.state)
+        self.front.lock()
     }
-}
-
-fn lock(state: &Mutex<State>) -> std::sync::MutexGuard<'_, State> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 type Client =
@@ -141,73 +160,120 @@ impl From<Infallible> for NoResponse {
     }
 }
 
-async fn handle(
-    request: Request<Incoming>,
-    state: &Mutex<State>,
-    client: &Client,
-    upstream: &Uri,
-) -> std::result::Result<Response<Full<Bytes>>, NoResponse> {
-    let began = Instant::now();
-    let (head, body) = request.into_parts();
-    let body = body.collect().await.map_err(|_| NoResponse)?.to_bytes();
-    let target = head.headers.get("x-amz-target").and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let operation = target.rsplit('.').next().unwrap_or_default().to_owned();
-    let caller = calls::caller(&head.headers);
-    let (fault, min_latency) = {
-        let mut state = lock(state);
-        (state.faults.next_for(&operation, &body), state.min_latency)
-    };
-    if is_rejected_by_aws(&operation, &body) {
-        let message = "a key condition must not contain an empty text";
-        let error = json!({"__type": error_type("ValidationException"), "message": message});
-        return Ok(json_response(StatusCode::BAD_REQUEST, &error));
+impl From<JsonClientError> for NoResponse {
+    fn from(error: JsonClientError) -> Self {
+        tracing::error!(%error, "the fault proxy can't read the rows of a write");
+        Self
     }
-    let (response, units) = match fault {
-        Some(fault @ (Fault::TransactionConflict | Fault::Throttled | Fault::InternalError)) => {
-            (Some(fault.response(&operation, &body)), Units::default())
-        }
-        Some(Fault::ResponseLost) => {
-            let (_lost, units) = forward(head, &operation, &body, client, upstream).await?;
-            (None, units)
-        }
-        None => {
-            let (response, units) = forward(head, &operation, &body, client, upstream).await?;
-            (Some(response), units)
-        }
-    };
-    let remaining = min_latency.saturating_sub(began.elapsed());
-    // A sleep of zero still takes up to a millisecond.
-    if !remaining.is_zero() {
-        tokio::time::sleep(remaining).await;
-    }
-    let mut state = lock(state);
-    state.calls.record(&caller, &operation, &body);
-    state.requests.push(RequestRecord { operation, began, ended: Instant::now(), units });
-    drop(state);
-    response.ok_or(NoResponse)
 }
 
-/// Sends a request to DynamoDB. Returns the response and the capacity units that the request consumed.
-async fn forward(
-    mut head: hyper::http::request::Parts,
-    operation: &str,
-    body: &Bytes,
-    client: &Client,
-    upstream: &Uri,
-) -> std::result::Result<(Response<Full<Bytes>>, Units), NoResponse> {
-    head.uri = upstream.clone();
-    head.headers.remove(HOST);
-    head.headers.remove(CONTENT_LENGTH);
-    let request = Request::from_parts(head, Full::new(capacity::with_return_consumed_capacity(body)));
-    let response = client.request(request).await.map_err(|_| NoResponse)?;
-    let (head, response) = response.into_parts();
-    let response = response.collect().await.map_err(|_| NoResponse)?.to_bytes();
-    let units = if head.status.is_success() {
-        capacity::consumed(operation, &response)
-    } else {
-        capacity::consumed_by_failed_condition(body, &response)
-    };
-    Ok((Response::from_parts(head, Full::new(response)), units))
+/// A response, and the capacity units that the request consumed.
+type Answer = (Response<Full<Bytes>>, Units, Vec<PartitionUnits>);
+
+impl Front {
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn handle(
+        &self,
+        request: Request<Incoming>,
+    ) -> std::result::Result<Response<Full<Bytes>>, NoResponse> {
+        let began = Instant::now();
+        let (head, body) = request.into_parts();
+        let body = body.collect().await.map_err(|_| NoResponse)?.to_bytes();
+        let target =
+            head.headers.get("x-amz-target").and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let operation = target.rsplit('.').next().unwrap_or_default().to_owned();
+        let caller = calls::caller(&head.headers);
+        let (fault, min_latency) = {
+            let mut state = self.lock();
+            (state.faults.next_for(&operation, &body), state.min_latency)
+        };
+        if is_rejected_by_aws(&operation, &body) {
+            let message = "a key condition must not contain an empty text";
+            let error = json!({"__type": error_type("ValidationException"), "message": message});
+            return Ok(json_response(StatusCode::BAD_REQUEST, &error));
+        }
+        let (response, units, partitions) = match fault {
+            Some(fault @ (Fault::TransactionConflict | Fault::Throttled | Fault::InternalError)) => {
+                (Some(fault.response(&operation, &body)), Units::default(), Vec::new())
+            }
+            Some(Fault::ResponseLost) => {
+                let (_lost, units, partitions) = self.execute(head, &operation, &body).await?;
+                (None, units, partitions)
+            }
+            None => {
+                let (response, units, partitions) = self.execute(head, &operation, &body).await?;
+                (Some(response), units, partitions)
+            }
+        };
+        let remaining = min_latency.saturating_sub(began.elapsed());
+        // A sleep of zero still takes up to a millisecond.
+        if !remaining.is_zero() {
+            tokio::time::sleep(remaining).await;
+        }
+        let mut state = self.lock();
+        state.calls.record(&caller, &operation, &body);
+        let ended = Instant::now();
+        state.requests.push(RequestRecord { caller, operation, began, ended, units, partitions });
+        drop(state);
+        response.ok_or(NoResponse)
+    }
+
+    /// Sends a request to DynamoDB, and counts its units by partition key if that is requested.
+    async fn execute(
+        &self,
+        head: hyper::http::request::Parts,
+        operation: &str,
+        body: &Bytes,
+    ) -> std::result::Result<Answer, NoResponse> {
+        let writes = if self.lock().counts_partitions {
+            self.partitions.writes(operation, body).await?
+        } else {
+            Vec::new()
+        };
+        if writes.is_empty() {
+            let (response, units) = self.forward(head, operation, body).await?;
+            return Ok((response, units, Vec::new()));
+        }
+        let _locked = self.partitions.lock(&writes).await;
+        let before = self.partitions.read(&writes).await?;
+        let (response, units) = self.forward(head, operation, body).await?;
+        let partitions = if response.status().is_success() {
+            let after = self.partitions.read(&writes).await?;
+            let images = before.iter().zip(&after);
+            let written = writes.iter().zip(images);
+            written.flat_map(|(write, (old, new))| write.units(old.as_ref(), new.as_ref())).collect()
+        } else if units.write > 0.0 {
+            writes.iter().map(RowWrite::units_of_failed_condition).collect()
+        } else {
+            Vec::new()
+        };
+        Ok((response, units, partitions))
+    }
+
+    /// Sends a request to DynamoDB. Returns the response and the capacity units that the request consumed.
+    async fn forward(
+        &self,
+        mut head: hyper::http::request::Parts,
+        operation: &str,
+        body: &Bytes,
+    ) -> std::result::Result<(Response<Full<Bytes>>, Units), NoResponse> {
+        head.uri = self.upstream.clone();
+        head.headers.remove(HOST);
+        head.headers.remove(CONTENT_LENGTH);
+        let request = Request::from_parts(head, Full::new(capacity::with_return_consumed_capacity(body)));
+        let response = self.client.request(request).await.map_err(|_| NoResponse)?;
+        let (head, response) = response.into_parts();
+        let response = response.collect().await.map_err(|_| NoResponse)?.to_bytes();
+        let units = if head.status.is_success() {
+            capacity::consumed(operation, &response)
+        } else {
+            capacity::consumed_by_failed_condition(body, &response)
+        };
+        Ok((Response::from_parts(head, Full::new(response)), units))
+    }
 }
 
 /// Checks for a query with an empty text in its key condition. AWS rejects this query, but the embedded

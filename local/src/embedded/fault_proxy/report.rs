@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use super::capacity::Units;
+use super::partitions::PartitionUnits;
 
 /// Totals of the requests since the last reset.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -16,6 +17,20 @@ pub struct Report {
     pub write_units: f64,
     /// Read capacity units.
     pub read_units: f64,
+    /// The write units of each row and index entry, if the proxy counts partitions
+    /// ([`super::FaultProxy::count_partitions`]). Their sum is `write_units`.
+    pub units_by_key: Vec<KeyUnits>,
+}
+
+/// The write units of a row, or of its entry in an index, by one request.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KeyUnits {
+    /// The logical id of the function that sent the request. Empty: the caller is no function.
+    pub caller: String,
+    /// The operation, such as `PutItem`.
+    pub operation: String,
+    /// The row or entry, and its units.
+    pub written: PartitionUnits,
 }
 
 impl Report {
@@ -31,6 +46,11 @@ impl Report {
             *count = count.saturating_add(1);
             report.write_units += request.units.write;
             report.read_units += request.units.read;
+            report.units_by_key.extend(request.partitions.iter().map(|written| KeyUnits {
+                caller: request.caller.clone(),
+                operation: request.operation.clone(),
+                written: written.clone(),
+            }));
         }
         report
     }
@@ -39,10 +59,12 @@ impl Report {
 /// One request that passed through the proxy.
 #[derive(Debug)]
 pub(super) struct RequestRecord {
+    pub(super) caller: String,
     pub(super) operation: String,
     pub(super) began: Instant,
     pub(super) ended: Instant,
     pub(super) units: Units,
+    pub(super) partitions: Vec<PartitionUnits>,
 }
 
 /// Returns the maximum number of requests of which no two overlap. The algorithm is greedy: it repeatedly

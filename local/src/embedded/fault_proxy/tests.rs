@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use aws_sdk_dynamodb::operation::put_item::builders::PutItemFluentBuilder;
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::types::builders::PutBuilder;
-use aws_sdk_dynamodb::types::{AttributeValue, Put, TransactWriteItem};
+use aws_sdk_dynamodb::types::{AttributeValue, Delete, Put, PutRequest, TransactWriteItem, WriteRequest};
 use shared::clock::Clock;
 
 use super::report::longest_chain;
@@ -91,7 +91,12 @@ async fn concurrent_requests_overlap_when_the_proxy_has_a_minimum_latency() {
 #[tokio::test]
 async fn each_kind_of_request_consumes_the_units_that_aws_bills() {
     let (_embedded, proxy, client) = start().await;
-    let units = |report: Report| (report.write_units, report.read_units);
+    proxy.count_partitions();
+    let units = |report: Report| {
+        let by_key: f64 = report.units_by_key.iter().map(|key| key.written.units).sum();
+        assert!((by_key - report.write_units).abs() < f64::EPSILON, "{report:?}");
+        (report.write_units, report.read_units)
+    };
     let update = |set: &str, value: &str| {
         let update = client.update_item().table_name("StateTable").key("pk", text("a")).key("sk", text("x"));
         update.update_expression(format!("SET {set} = :v")).expression_attribute_values(":v", text(value))
@@ -134,15 +139,77 @@ async fn each_kind_of_request_consumes_the_units_that_aws_bills() {
     assert_eq!(units(proxy.report()), (0.0, 0.5), "a query of an index: half a unit");
 }
 
+#[tokio::test]
+async fn units_are_attributed_to_the_partition_keys_of_the_table_and_its_indexes() {
+    let (_embedded, proxy, client) = start().await;
+    proxy.count_partitions();
+    let written = || {
+        let of_key = |key: KeyUnits| {
+            let PartitionUnits { resource, partition, sort, units } = key.written;
+            format!("{} {resource} {partition} {sort} {units}", key.operation)
+        };
+        let written: Vec<String> = proxy.report().units_by_key.into_iter().map(of_key).collect();
+        proxy.reset();
+        written
+    };
+    put(&client, "a").send().await.unwrap();
+    assert_eq!(written(), ["PutItem StateTable a x 1", "PutItem StateTable/index/list l x 1"]);
+
+    let moved = client.update_item().table_name("StateTable").key("pk", text("a")).key("sk", text("x"));
+    let moved = moved.update_expression("SET list_pk = :to").expression_attribute_values(":to", text("m"));
+    moved.send().await.unwrap();
+    assert_eq!(
+        written(),
+        [
+            "UpdateItem StateTable a x 1",
+            "UpdateItem StateTable/index/list l x 1",
+            "UpdateItem StateTable/index/list m x 1"
+        ]
+    );
+
+    let is_new = "attribute_not_exists(pk)";
+    put(&client, "a").condition_expression(is_new).send().await.unwrap_err();
+    assert_eq!(written(), ["PutItem StateTable a x 1"]);
+
+    let delete = Delete::builder().table_name("StateTable").key("pk", text("a")).key("sk", text("x"));
+    let mut items = transaction(transactional_put(&client, "b"));
+    items.push(TransactWriteItem::builder().delete(delete.build().unwrap()).build());
+    client.transact_write_items().set_transact_items(Some(items)).send().await.unwrap();
+    assert_eq!(
+        written(),
+        [
+            "TransactWriteItems StateTable b x 2",
+            "TransactWriteItems StateTable/index/list l x 1",
+            "TransactWriteItems StateTable a x 2",
+            "TransactWriteItems StateTable/index/list m x 1"
+        ]
+    );
+
+    let batch = client.batch_write_item().request_items(
+        "StateTable",
+        vec![
+            WriteRequest::builder()
+                .put_request(
+                    PutRequest::builder().set_item(put(&client, "c").get_item().clone()).build().unwrap(),
+                )
+                .build(),
+        ],
+    );
+    batch.send().await.unwrap();
+    assert_eq!(written(), ["BatchWriteItem StateTable c x 1", "BatchWriteItem StateTable/index/list l x 1"]);
+}
+
 #[test]
 fn the_longest_chain_counts_overlapping_requests_once() {
     let start = Instant::now();
     let at = |ms: u64| start + Duration::from_millis(ms);
     let request = |began, ended| RequestRecord {
+        caller: String::new(),
         operation: String::new(),
         began: at(began),
         ended: at(ended),
         units: Units::default(),
+        partitions: Vec::new(),
     };
     assert_eq!(longest_chain(&[request(0, 10), request(1, 9), request(10, 20)]), 2);
     assert_eq!(longest_chain(&[request(0, 10), request(0, 5), request(5, 8), request(8, 12)]), 3);

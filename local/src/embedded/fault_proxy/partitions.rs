@@ -1,0 +1,287 @@
+//! Attributes the write units of a request to partition keys: those of the rows that it writes, and those of
+//! their entries in indexes.
+//!
+//! DynamoDB reports units for a whole table or index, but limits them for each partition. So the proxy reads
+//! the rows before and after a write, and computes the units of each row by the rules that the embedded
+//! DynamoDB also applies: the larger image counts in units of 1 KB, twice in a transaction. An index entry
+//! costs its own units once, also in a transaction. An entry whose key moves is deleted and inserted.
+
+use std::collections::{BTreeSet, HashMap};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use dynoxide::types::{AttributeValue, Item, item_size, table_write_capacity_units, write_capacity_units};
+use hyper::body::Bytes;
+use serde_json::{Map, Value, json};
+use tokio::sync::{Mutex, MutexGuard};
+
+use crate::wire::{JsonClient, JsonClientError};
+
+/// The number of locks. Each row has one of them, so that no other write changes the row between the two
+/// reads.
+const LOCKS: usize = 256;
+
+/// The factor of the units of a row in a transaction. It does not apply to index entries.
+const TRANSACTION_FACTOR: f64 = 2.0;
+
+/// The write units of a row, or of its entry in an index, by one request.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PartitionUnits {
+    /// The table or index, such as `StateTable` or `StateTable/index/due`.
+    pub resource: String,
+    /// The partition key of the row, or of the entry.
+    pub partition: String,
+    /// The sort key of the row in the table. Empty: the table has no sort key.
+    pub sort: String,
+    /// The write units.
+    pub units: f64,
+}
+
+/// The keys and indexes of a table.
+#[derive(Debug)]
+struct TableSchema {
+    name: String,
+    keys: Vec<String>,
+    indexes: Vec<IndexSchema>,
+}
+
+#[derive(Debug)]
+struct IndexSchema {
+    name: String,
+    keys: Vec<String>,
+    /// The attributes of an entry. `None`: all attributes of the row.
+    projected: Option<BTreeSet<String>>,
+}
+
+/// A write of one row, or a check of one row in a transaction.
+#[derive(Debug, Clone)]
+pub(super) struct RowWrite {
+    schema: Arc<TableSchema>,
+    key: Item,
+    is_transactional: bool,
+}
+
+/// Reads the rows that requests write.
+#[derive(Debug)]
+pub(super) struct Partitions {
+    wire: JsonClient,
+    schemas: Mutex<HashMap<String, Arc<TableSchema>>>,
+    locks: Vec<Mutex<()>>,
+}
+
+impl Partitions {
+    /// `url` is that of DynamoDB.
+    pub(super) fn new(url: &str) -> Self {
+        Self {
+            wire: JsonClient::new(url),
+            schemas: Mutex::default(),
+            locks: std::iter::repeat_with(Mutex::default).take(LOCKS).collect(),
+        }
+    }
+
+    /// Returns the writes of a request. Empty: the request only reads.
+    pub(super) async fn writes(
+        &self,
+        operation: &str,
+        body: &Bytes,
+    ) -> Result<Vec<RowWrite>, JsonClientError> {
+        let body: Value = serde_json::from_slice(body).unwrap_or_default();
+        let is_transactional = operation == "TransactWriteItems";
+        let mut writes = Vec::new();
+        for (table, attributes) in row_requests(operation, &body) {
+            let schema = self.schema(table).await?;
+            let attributes: Item = serde_json::from_value(attributes.clone()).unwrap_or_default();
+            let key = selected(&attributes, |name| schema.keys.iter().any(|key| key == name));
+            writes.push(RowWrite { schema, key, is_transactional });
+        }
+        Ok(writes)
+    }
+
+    /// Locks the rows until the guards are dropped. The locks are always taken in the same order, so two
+    /// requests do not wait for each other.
+    pub(super) async fn lock(&self, writes: &[RowWrite]) -> Vec<MutexGuard<'_, ()>> {
+        let numbers: BTreeSet<usize> = writes.iter().map(RowWrite::lock_number).collect();
+        let mut guards = Vec::new();
+        for lock in numbers.into_iter().filter_map(|number| self.locks.get(number)) {
+            guards.push(lock.lock().await);
+        }
+        guards
+    }
+
+    /// Reads the rows, in the order of the writes. `None`: no row has this key.
+    pub(super) async fn read(&self, writes: &[RowWrite]) -> Result<Vec<Option<Item>>, JsonClientError> {
+        let mut tables: HashMap<&str, Vec<&Item>> = HashMap::new();
+        for write in writes {
+            tables.entry(&write.schema.name).or_default().push(&write.key);
+        }
+        let requests: Map<String, Value> = tables
+            .into_iter()
+            .map(|(table, keys)| (table.to_owned(), json!({"Keys": keys, "ConsistentRead": true})))
+            .collect();
+        let mut found =
+            self.wire.call("DynamoDB_20120810.BatchGetItem", &json!({ "RequestItems": requests })).await?;
+        let found = found.get_mut("Responses").map(Value::take).unwrap_or_default();
+        let found: HashMap<String, Vec<Item>> =
+            serde_json::from_value(found).map_err(|error| JsonClientError::Failed(error.to_string()))?;
+        let row = |write: &RowWrite| {
+            let is_this = |item: &&Item| write.key.iter().all(|(name, value)| item.get(name) == Some(value));
+            found.get(&write.schema.name)?.iter().find(is_this).cloned()
+        };
+        Ok(writes.iter().map(row).collect())
+    }
+
+    async fn schema(&self, table: &str) -> Result<Arc<TableSchema>, JsonClientError> {
+        let mut schemas = self.schemas.lock().await;
+        if let Some(schema) = schemas.get(table) {
+            return Ok(Arc::clone(schema));
+        }
+        let described =
+            self.wire.call("DynamoDB_20120810.DescribeTable", &json!({ "TableName": table })).await?;
+        let schema = Arc::new(TableSchema::of(table, described.get("Table").unwrap_or(&Value::Null)));
+        schemas.insert(table.to_owned(), Arc::clone(&schema));
+        Ok(schema)
+    }
+}
+
+impl TableSchema {
+    fn of(table: &str, described: &Value) -> Self {
+        let keys = key_names(described);
+        let indexes = described.get("GlobalSecondaryIndexes").and_then(Value::as_array);
+        let indexes = indexes.into_iter().flatten().map(|index| IndexSchema::of(index, &keys)).collect();
+        Self { name: table.to_owned(), keys, indexes }
+    }
+}
+
+impl IndexSchema {
+    fn of(described: &Value, table_keys: &[String]) -> Self {
+        let text = |pointer: &str| described.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let keys = key_names(described);
+        let others = described.pointer("/Projection/NonKeyAttributes").and_then(Value::as_array);
+        let others = others.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned);
+        let projected = keys.iter().chain(table_keys).cloned().chain(others).collect();
+        let is_all = text("/Projection/ProjectionType") == "ALL";
+        Self { name: text("/IndexName").to_owned(), keys, projected: (!is_all).then_some(projected) }
+    }
+
+    /// Returns the entry of a row, and its partition key. `None`: the row is not in the index.
+    fn entry(&self, row: Option<&Item>) -> Option<(String, Item)> {
+        let row = row.filter(|row| self.keys.iter().all(|key| row.contains_key(key)))?;
+        let is_projected =
+            |name: &str| self.projected.as_ref().is_none_or(|projected| projected.contains(name));
+        Some((key_text(row, self.keys.first()), selected(row, is_projected)))
+    }
+
+    /// Returns the units of each partition that a write of a row costs.
+    fn units(&self, before: Option<&Item>, after: Option<&Item>) -> Vec<(String, f64)> {
+        let units = |entry: &Item| write_capacity_units(item_size(entry));
+        let keys = |entry: &Item| selected(entry, |name| self.keys.iter().any(|key| key == name));
+        match (self.entry(before), self.entry(after)) {
+            (None, None) => Vec::new(),
+            (None, Some((partition, entry))) | (Some((partition, entry)), None) => {
+                vec![(partition, units(&entry))]
+            }
+            (Some((from, old)), Some((to, new))) if keys(&old) != keys(&new) => {
+                vec![(from, units(&old)), (to, units(&new))]
+            }
+            (Some((_, old)), Some((_, new))) if old == new => Vec::new(),
+            (Some((_, old)), Some((partition, new))) => {
+                vec![(partition, units(&old).max(units(&new)))]
+            }
+        }
+    }
+}
+
+impl RowWrite {
+    /// Returns the units of the write, given the row before and after it.
+    pub(super) fn units(&self, before: Option<&Item>, after: Option<&Item>) -> Vec<PartitionUnits> {
+        let of_row = self.factor() * table_write_capacity_units(before.map(item_size), after.map(item_size));
+        let in_indexes = self.schema.indexes.iter().flat_map(|index| {
+            let resource = format!("{}/index/{}", self.schema.name, index.name);
+            let units = index.units(before, after).into_iter();
+            units.map(move |(partition, units)| (resource.clone(), partition, units))
+        });
+        std::iter::once((self.schema.name.clone(), self.partition(), of_row))
+            .chain(in_indexes)
+            .map(|(resource, partition, units)| PartitionUnits {
+                resource,
+                partition,
+                sort: key_text(&self.key, self.schema.keys.get(1)),
+                units,
+            })
+            .collect()
+    }
+
+    /// Returns the units of a write that DynamoDB rejected because of a condition. It wrote no index entry.
+    pub(super) fn units_of_failed_condition(&self) -> PartitionUnits {
+        PartitionUnits {
+            resource: self.schema.name.clone(),
+            partition: self.partition(),
+            sort: key_text(&self.key, self.schema.keys.get(1)),
+            units: self.factor(),
+        }
+    }
+
+    fn partition(&self) -> String {
+        key_text(&self.key, self.schema.keys.first())
+    }
+
+    fn factor(&self) -> f64 {
+        if self.is_transactional { TRANSACTION_FACTOR } else { 1.0 }
+    }
+
+    fn lock_number(&self) -> usize {
+        let mut hasher = DefaultHasher::new();
+        self.schema.name.hash(&mut hasher);
+        for key in &self.schema.keys {
+            key_text(&self.key, Some(key)).hash(&mut hasher);
+        }
+        usize::try_from(hasher.finish()).unwrap_or_default().checked_rem(LOCKS).unwrap_or_default()
+    }
+}
+
+/// Returns the table and the attributes of each row that a request writes. The attributes contain the row's
+/// key.
+fn row_requests<'a>(operation: &str, body: &'a Value) -> Vec<(&'a str, &'a Value)> {
+    let of_row = |request: &'a Value| {
+        let table = request.get("TableName")?.as_str()?;
+        Some((table, request.get("Item").or_else(|| request.get("Key"))?))
+    };
+    match operation {
+        "PutItem" | "UpdateItem" | "DeleteItem" => of_row(body).into_iter().collect(),
+        "TransactWriteItems" => {
+            let items = body.get("TransactItems").and_then(Value::as_array).into_iter().flatten();
+            items.filter_map(Value::as_object).flat_map(Map::values).filter_map(of_row).collect()
+        }
+        "BatchWriteItem" => {
+            let tables = body.get("RequestItems").and_then(Value::as_object).into_iter().flatten();
+            let rows = tables.flat_map(|(table, requests)| {
+                let requests = requests.as_array().into_iter().flatten();
+                requests.filter_map(move |request| {
+                    let put = request.pointer("/PutRequest/Item");
+                    Some((table.as_str(), put.or_else(|| request.pointer("/DeleteRequest/Key"))?))
+                })
+            });
+            rows.collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Returns the names of the key attributes of a table or index, that of the partition key first.
+fn key_names(described: &Value) -> Vec<String> {
+    let keys = described.get("KeySchema").and_then(Value::as_array).into_iter().flatten();
+    keys.filter_map(|key| key.get("AttributeName")?.as_str().map(str::to_owned)).collect()
+}
+
+fn selected(item: &Item, is_selected: impl Fn(&str) -> bool) -> Item {
+    let attributes = item.iter().filter(|(name, _)| is_selected(name));
+    attributes.map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
+/// Returns a key attribute as text. Empty: the item has no such attribute, or it is binary.
+fn key_text(item: &Item, name: Option<&String>) -> String {
+    match name.and_then(|name| item.get(name)) {
+        Some(AttributeValue::S(text) | AttributeValue::N(text)) => text.clone(),
+        _ => String::new(),
+    }
+}
