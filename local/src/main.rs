@@ -16,6 +16,7 @@ use domain::webhook::event_type::EventType;
 use local::commands::listen::Print;
 use local::commands::{Running, bank_commands, listen, trigger, verify};
 use local::deployed::{self, DeployedStack};
+use local::embedded::fault_proxy::Ceiling;
 use local::embedded::{ACCESS_KEY, Endpoints, Listen, REGION, SECRET_KEY, State};
 use local::guard::AllowedHost;
 use local::seed::write_atomically;
@@ -207,6 +208,10 @@ struct Serve {
     #[arg(long, value_name = "SECONDS", default_value_t = 0, allow_negative_numbers = true,
         value_parser = clap::value_parser!(i64).range(-MAX_SKEW_SECONDS..=MAX_SKEW_SECONDS))]
     bank_skew: i64,
+    /// Throttle requests to a partition key of DynamoDB above this many write units a second, and three times as
+    /// many read units, in the table and in each index; AWS allows 1000
+    #[arg(long, value_name = "UNITS", value_parser = clap::value_parser!(u16).range(1..))]
+    throttle: Option<u16>,
 }
 
 /// The options of the command `emulators`.
@@ -261,7 +266,7 @@ async fn main() -> ExitCode {
     let filter = shared::log::filter("warn,dynoxide=error,shared::http=info,webhook_worker=info,mailer=info");
     let lines = fmt::layer().compact().with_target(false).with_ansi(std::io::stderr().is_terminal());
     tracing_subscriber::registry().with(lines.with_writer(std::io::stderr).with_filter(filter)).init();
-    match run(arguments).await {
+    match Box::pin(run(arguments)).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             let _ = writeln!(std::io::stderr(), "error: {error}");
@@ -328,6 +333,7 @@ async fn serve(arguments: Serve) -> Result<()> {
         allowed_hosts: arguments.allow_host,
         bank_profile: arguments.bank_profile,
         bank_skew_seconds: arguments.bank_skew,
+        throttle: arguments.throttle.map(Ceiling::of_writes),
         ..Options::in_memory()
     };
     run_stack(options, arguments.in_memory, arguments.ready_file, |stack, location| {

@@ -18,7 +18,7 @@ use tokio::net::TcpListener;
 use tokio::sync::Notify;
 
 use crate::acquirer_seed;
-use crate::embedded::fault_proxy::FaultProxy;
+use crate::embedded::fault_proxy::{Ceiling, FaultProxy};
 use crate::embedded::signals::Signals;
 use crate::embedded::{ACCESS_KEY, Embedded, Endpoints, Listen, REGION, SECRET_KEY, State};
 use crate::error::{Error, Result};
@@ -56,6 +56,9 @@ pub struct Options {
     pub listen: Listen,
     /// Puts a [`FaultProxy`] between the functions and DynamoDB.
     pub fault_proxy: bool,
+    /// Throttles the functions' requests to a partition key of DynamoDB above this ceiling. The fault proxy
+    /// does it.
+    pub throttle: Option<Ceiling>,
     /// Runs the event sources (streams, queues, schedules). Without them, only HTTP requests invoke
     /// functions.
     pub event_sources: bool,
@@ -84,6 +87,7 @@ impl Options {
             api_elsewhere: None,
             listen: Listen::AnyPort,
             fault_proxy: false,
+            throttle: None,
             event_sources: true,
             mail_directory: None,
             webhook_local_names: String::new(),
@@ -114,7 +118,7 @@ pub struct Stack {
     pub bank: Arc<Bank>,
     /// The functions by logical id.
     pub functions: Functions,
-    /// The proxy in front of DynamoDB. `None` unless [`Options::fault_proxy`] is set.
+    /// The proxy in front of DynamoDB. `None` unless [`Options::fault_proxy`] or [`Options::throttle`] is set.
     pub fault_proxy: Option<FaultProxy>,
     /// `None`: another program serves the API.
     gateway: Option<Gateway>,
@@ -189,8 +193,14 @@ impl Stack {
         let api_keys = ApiKeys::new(store.clone(), API_KEYS_TABLE);
         seed.insert_rows(&store, &api_keys, clock.now()).await?;
 
-        let fault_proxy =
-            if options.fault_proxy { Some(FaultProxy::start(&endpoints.dynamodb_url).await?) } else { None };
+        let fault_proxy = if options.fault_proxy || options.throttle.is_some() {
+            Some(FaultProxy::start(&endpoints.dynamodb_url).await?)
+        } else {
+            None
+        };
+        if let (Some(proxy), Some(ceiling)) = (&fault_proxy, options.throttle) {
+            proxy.throttle(ceiling);
+        }
         let dynamodb_url =
             fault_proxy.as_ref().map_or_else(|| endpoints.dynamodb_url.clone(), FaultProxy::url);
         let values = template_values(&base_url, &seed, endpoints.sqs_url.clone(), options.parameters);

@@ -1,5 +1,5 @@
 //! A proxy in front of DynamoDB, for tests and benchmarks. It injects faults, counts requests and capacity
-//! units, also by partition key, and records the calls that IAM would decide on.
+//! units, also by partition key, throttles hot partitions, and records the calls that IAM would decide on.
 //!
 //! The embedded DynamoDB never reports a conflict, never throttles and never loses a response, so tests
 //! inject these faults with the proxy. The proxy also rejects a query with an empty text in its key
@@ -12,6 +12,7 @@ mod partitions;
 mod report;
 #[cfg(test)]
 mod tests;
+mod throttle;
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,6 +32,8 @@ pub use self::partitions::PartitionUnits;
 use self::partitions::{Partitions, RowWrite};
 use self::report::RequestRecord;
 pub use self::report::{KeyUnits, Report};
+pub use self::throttle::Ceiling;
+use self::throttle::{Access, Throttle};
 use crate::error::{Error, Result};
 use crate::http::{self, Server};
 use crate::wire::{JsonClientError, http_client};
@@ -60,6 +63,7 @@ struct State {
     faults: Faults,
     min_latency: Duration,
     counts_partitions: bool,
+    throttle: Option<Throttle>,
 }
 
 impl FaultProxy {
@@ -124,6 +128,23 @@ impl FaultProxy {
         self.lock().counts_partitions = true;
     }
 
+    /// From now on, throttles the requests to a partition key above `ceiling`, as DynamoDB does. Each write then
+    /// takes one more read. A `BatchGetItem` is throttled as a whole; DynamoDB would leave some keys
+    /// unprocessed.
+    pub fn throttle(&self, ceiling: Ceiling) {
+        self.lock().throttle = Some(Throttle::new(ceiling));
+    }
+
+    /// Ends the throttling.
+    pub fn stop_throttling(&self) {
+        self.lock().throttle = None;
+    }
+
+    /// Returns the number of requests that were throttled since [`Self::throttle`].
+    pub fn throttled_requests(&self) -> usize {
+        self.lock().throttle.as_ref().map_or(0, Throttle::throttled)
+    }
+
     /// Clears the recorded requests and all faults, but not the calls and the settings.
     pub fn reset(&self) {
         let mut state = self.lock();
@@ -167,7 +188,8 @@ impl From<JsonClientError> for NoResponse {
     }
 }
 
-/// A response, and the capacity units that the request consumed.
+/// A response, the capacity units that the request consumed, and those of each partition key if they are
+/// counted.
 type Answer = (Response<Full<Bytes>>, Units, Vec<PartitionUnits>);
 
 impl Front {
@@ -221,36 +243,87 @@ impl Front {
         response.ok_or(NoResponse)
     }
 
-    /// Sends a request to DynamoDB, and counts its units by partition key if that is requested.
+    /// Sends a request to DynamoDB, unless it is throttled, and counts its units by partition key if that is
+    /// requested.
     async fn execute(
         &self,
         head: hyper::http::request::Parts,
         operation: &str,
         body: &Bytes,
     ) -> std::result::Result<Answer, NoResponse> {
-        let writes = if self.lock().counts_partitions {
-            self.partitions.writes(operation, body).await?
-        } else {
-            Vec::new()
+        let (counts, throttles) = {
+            let state = self.lock();
+            (state.counts_partitions, state.throttle.is_some())
         };
-        if writes.is_empty() {
+        if !counts && !throttles {
             let (response, units) = self.forward(head, operation, body).await?;
+            return Ok((response, units, Vec::new()));
+        }
+        let writes = self.partitions.writes(operation, body).await?;
+        if writes.is_empty() {
+            let (response, units) = self.execute_read(head, operation, body).await?;
             return Ok((response, units, Vec::new()));
         }
         let _locked = self.partitions.lock(&writes).await;
         let before = self.partitions.read(&writes).await?;
+        let rows = || writes.iter().zip(&before);
+        let expected: Vec<Vec<PartitionUnits>> =
+            rows().map(|(write, before)| write.expected_units(before.as_ref())).collect();
+        let transaction_rows = (operation == "TransactWriteItems").then_some(writes.len());
+        if let Some(throttled) = self.admit(Access::Write, &expected, transaction_rows) {
+            return Ok((throttled, Units::default(), Vec::new()));
+        }
         let (response, units) = self.forward(head, operation, body).await?;
-        let partitions = if response.status().is_success() {
-            let after = self.partitions.read(&writes).await?;
-            let images = before.iter().zip(&after);
-            let written = writes.iter().zip(images);
-            written.flat_map(|(write, (old, new))| write.units(old.as_ref(), new.as_ref())).collect()
+        let consumed = if response.status().is_success() {
+            let after = if counts { Some(self.partitions.read(&writes).await?) } else { None };
+            match after {
+                Some(after) => rows()
+                    .zip(&after)
+                    .flat_map(|((write, old), new)| write.units(old.as_ref(), new.as_ref()))
+                    .collect(),
+                None => expected.concat(),
+            }
         } else if units.write > 0.0 {
             writes.iter().map(RowWrite::units_of_failed_condition).collect()
         } else {
             Vec::new()
         };
-        Ok((response, units, partitions))
+        if let Some(throttle) = &mut self.lock().throttle {
+            throttle.settle(Access::Write, &expected, &consumed, Instant::now());
+        }
+        Ok((response, units, if counts { consumed } else { Vec::new() }))
+    }
+
+    /// Sends a request that writes nothing, unless it is throttled.
+    async fn execute_read(
+        &self,
+        head: hyper::http::request::Parts,
+        operation: &str,
+        body: &Bytes,
+    ) -> std::result::Result<(Response<Full<Bytes>>, Units), NoResponse> {
+        // The units of a read are known only after it. It is admitted while its partitions have units left.
+        let expected = [partitions::read_partitions(operation, body, 0.0)];
+        if let Some(throttled) = self.admit(Access::Read, &expected, None) {
+            return Ok((throttled, Units::default()));
+        }
+        let (response, units) = self.forward(head, operation, body).await?;
+        let consumed = partitions::read_partitions(operation, body, units.read);
+        if let Some(throttle) = &mut self.lock().throttle {
+            throttle.settle(Access::Read, &expected, &consumed, Instant::now());
+        }
+        Ok((response, units))
+    }
+
+    /// Returns the response to a request that is throttled. `None`: it is not throttled.
+    fn admit(
+        &self,
+        access: Access,
+        expected: &[Vec<PartitionUnits>],
+        transaction_rows: Option<usize>,
+    ) -> Option<Response<Full<Bytes>>> {
+        let mut state = self.lock();
+        let refused = state.throttle.as_mut()?.admit(access, expected, Instant::now()).err()?;
+        Some(throttle::response(&refused, transaction_rows))
     }
 
     /// Sends a request to DynamoDB. Returns the response and the capacity units that the request consumed.

@@ -1,5 +1,8 @@
 use std::collections::BTreeMap;
 
+use aws_sdk_dynamodb::config::retry::RetryConfig;
+use aws_sdk_dynamodb::error::ProvideErrorMetadata;
+use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::operation::put_item::builders::PutItemFluentBuilder;
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::types::builders::PutBuilder;
@@ -197,6 +200,101 @@ async fn units_are_attributed_to_the_partition_keys_of_the_table_and_its_indexes
     );
     batch.send().await.unwrap();
     assert_eq!(written(), ["BatchWriteItem StateTable c x 1", "BatchWriteItem StateTable/index/list l x 1"]);
+}
+
+/// A ceiling for the whole test.
+fn ceiling(write: f64, read: f64) -> Ceiling {
+    Ceiling { write, read, period: Duration::from_hours(1) }
+}
+
+/// A client that does not retry, so that each response is seen.
+fn without_retries(proxy: &FaultProxy) -> aws_sdk_dynamodb::Client {
+    let config = sdk::dynamodb(&proxy.url()).config().to_builder();
+    aws_sdk_dynamodb::Client::from_conf(config.retry_config(RetryConfig::disabled()).build())
+}
+
+#[tokio::test]
+async fn writes_above_the_ceiling_of_a_partition_are_throttled_in_the_table_and_in_an_index() {
+    let (_embedded, proxy, _client) = start().await;
+    let client = without_retries(&proxy);
+    proxy.throttle(ceiling(3.0, 1_000.0));
+    // The rows have partition keys of their own, but share that of the index.
+    for pk in ["a", "b", "c"] {
+        put(&client, pk).send().await.unwrap();
+    }
+    let error = put(&client, "d").send().await.unwrap_err().into_service_error();
+    let PutItemError::ThrottlingException(throttled) = error else { panic!("{error:?}") };
+    assert!(throttled.message().unwrap().contains("global secondary indexes"), "{throttled:?}");
+    let reason = &throttled.throttling_reasons()[0];
+    assert_eq!(reason.reason(), Some("IndexWriteKeyRangeThroughputExceeded"));
+    assert!(reason.resource().unwrap().ends_with(":table/StateTable/index/list"), "{reason:?}");
+
+    let row = client.put_item().table_name("StateTable").item("pk", text("a"));
+    for sk in ["1", "2"] {
+        row.clone().item("sk", text(sk)).send().await.unwrap();
+    }
+    let throttled = row.clone().item("sk", text("3")).send().await.unwrap_err().into_service_error();
+    let PutItemError::ThrottlingException(throttled) = throttled else { panic!("{throttled:?}") };
+    assert_eq!(
+        throttled.throttling_reasons()[0].reason(),
+        Some("TableWriteKeyRangeThroughputExceeded"),
+        "{throttled:?}"
+    );
+    // Another partition is not affected.
+    let other = client.put_item().table_name("StateTable").item("pk", text("z")).item("sk", text("1"));
+    other.send().await.unwrap();
+    assert_eq!(proxy.throttled_requests(), 2);
+}
+
+#[tokio::test]
+async fn a_throttled_transaction_is_cancelled_with_a_reason_for_each_row_and_writes_nothing() {
+    let (_embedded, proxy, _client) = start().await;
+    let client = without_retries(&proxy);
+    let row = |pk: &str| {
+        let put = Put::builder().table_name("StateTable").item("pk", text(pk)).item("sk", text("x"));
+        TransactWriteItem::builder().put(put.build().unwrap()).build()
+    };
+    let transact = async |items| client.transact_write_items().set_transact_items(Some(items)).send().await;
+    proxy.throttle(ceiling(3.0, 1_000.0));
+    transact(vec![row("hot")]).await.unwrap();
+    let error = transact(vec![row("cold"), row("hot")]).await.unwrap_err().into_service_error();
+    let TransactWriteItemsError::TransactionCanceledException(cancelled) = error else { panic!("{error:?}") };
+    let codes: Vec<_> = cancelled.cancellation_reasons().iter().map(|reason| reason.code()).collect();
+    assert_eq!(codes, [Some("None"), Some("ThrottlingError")]);
+    let cold = client.get_item().table_name("StateTable").key("pk", text("cold")).key("sk", text("x"));
+    assert!(cold.send().await.unwrap().item.is_none());
+}
+
+#[tokio::test]
+async fn reads_above_the_ceiling_of_a_partition_are_throttled() {
+    let (_embedded, proxy, _client) = start().await;
+    let client = without_retries(&proxy);
+    put(&client, "a").send().await.unwrap();
+    proxy.throttle(ceiling(1_000.0, 1.0));
+    let page =
+        client.query().table_name("StateTable").index_name("list").key_condition_expression("list_pk = :l");
+    let page = page.expression_attribute_values(":l", text("l"));
+    for _ in 0..3 {
+        page.clone().send().await.unwrap();
+    }
+    let throttled = page.send().await.unwrap_err();
+    assert_eq!(throttled.code(), Some("ThrottlingException"));
+    let get = client.get_item().table_name("StateTable").key("pk", text("a")).key("sk", text("x"));
+    get.send().await.unwrap();
+}
+
+#[test]
+fn an_update_is_read_for_the_index_keys_that_it_sets_and_removes() {
+    let body = json!({
+        "TableName": "T", "Key": {},
+        "UpdateExpression": "SET #a = :a, b = if_not_exists(b, :a), c = :c REMOVE d, #e ADD f :a",
+        "ExpressionAttributeNames": {"#a": "first", "#e": "fifth"},
+        "ExpressionAttributeValues": {":a": {"S": "x"}, ":c": {"N": "1"}},
+    });
+    let assigned = partitions::assignments(&body).into_iter();
+    let assigned: Vec<(String, bool)> = assigned.map(|(name, value)| (name, value.is_some())).collect();
+    let named = |name: &str, is_set| (name.to_owned(), is_set);
+    assert_eq!(assigned, [named("first", true), named("c", true), named("d", false), named("fifth", false)]);
 }
 
 #[test]
