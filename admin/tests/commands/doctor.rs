@@ -183,7 +183,7 @@ async fn doctor_prints_each_fault_of_settings_and_exits_with_1() {
             "email: SES is in its sandbox: request production access",
             "email: SES knows neither avisos@pay.example.com nor its domain",
             "certificates: BankDomainCertificateArn: the certificate ends at 2026-11-23T02:59:59.000Z, and was not renewed",
-            "schedules: SchedulerFunctionEveryMinute: the schedule minute is disabled",
+            "schedules: SchedulerFunctionShard0: the schedule minute is disabled",
             "queues: DeliveryDeadLetterQueue: 3 messages were given up",
             "queues: FailedRecordsBucket: stream records were not processed, the first is failed-stream-records/1.json: run `events replay`",
         ]

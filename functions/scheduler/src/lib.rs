@@ -1,15 +1,18 @@
-//! Runs all due work once per invocation. It expires charges and releases tranches of held money. It sends
-//! the queue messages that poll acquirers for pending charges and unfinished refunds, and those that retry
-//! deliveries. These messages also replace lost ones. It cancels abandoned deliveries, counts deliveries that
-//! are done, and folds the rollups. It starts the replays of stream records that were set aside for a temporary cause.
+//! Runs the due work of one shard of the due index per invocation. It expires charges and releases tranches of
+//! held money. It sends the queue messages that poll acquirers for pending charges and unfinished refunds, and
+//! those that retry deliveries. These messages also replace lost ones. It cancels abandoned deliveries, counts
+//! deliveries that are done, and folds the rollups. It starts the replays of stream records that were set
+//! aside for a temporary cause.
 //!
-//! Rows with due work are in a sparse index, sharded and sorted by due time. Each run reads the due rows and
-//! processes them by conditional writes, like the other functions. So concurrent runs, or a run that crashes,
-//! do no harm.
+//! Rows with due work are in a sparse index, sharded and sorted by due time. Each shard has a schedule, so that
+//! the shards are processed in invocations of their own. Each run reads the due rows and processes them by
+//! conditional writes, like the other functions. So concurrent runs, or a run that crashes, do no harm.
 //!
 //! A schedule of its own has the ledgers of all accounts verified, in invocations of their own.
 
 mod ledgers;
+
+use std::time::{Duration, Instant};
 
 use domain::acquirer::{ConnectionSweep, ReportedPix};
 use domain::calendar::Day;
@@ -43,9 +46,9 @@ pub use ledgers::{LedgerVerifier, Limits};
 /// The `task` in the input of the schedule that verifies the ledgers (`template.yaml`).
 const VERIFY_LEDGERS: &str = "verify-ledgers";
 
-/// The maximum number of pages of due rows that one run reads from a shard. The next run, a minute later,
-/// reads the rest.
-const MAX_PAGES: usize = 50;
+/// How long a run begins further pages of due rows. The rest of the function's time limit is for the last page
+/// and for slow work. The next run, a minute after the start of this one, reads the remaining rows.
+const WORK_TIME: Duration = Duration::from_secs(40);
 
 /// How long a row is postponed when its processing failed, in seconds. So failing rows do not block the
 /// others.
@@ -80,9 +83,9 @@ const REPORT_REVIEW_SECONDS: i64 = 60 * 60;
 /// The slow work of a shard, which runs after all its other rows.
 #[derive(Default)]
 struct SlowWork {
-    to_count: Vec<Scope>,
-    to_fold: Vec<Scope>,
-    to_abandon: Vec<Abandonment>,
+    counts: Vec<Scope>,
+    folds: Vec<Scope>,
+    abandonments: Vec<Abandonment>,
 }
 
 /// The function's state.
@@ -117,8 +120,9 @@ impl Scheduler {
         })
     }
 
-    /// Does the task of a schedule's event. An event without a task processes the rows that are due. The task
-    /// `verify-ledgers` can have [`Limits`].
+    /// Does the task of a schedule's event. An event with a `shard` processes the rows of this shard that are
+    /// due. An event with neither processes the due rows of all shards. The task `verify-ledgers` can have
+    /// [`Limits`].
     ///
     /// # Errors
     ///
@@ -129,7 +133,16 @@ impl Scheduler {
             let verifier = LedgerVerifier { store, clock, limits: Limits::of(event) };
             return Ok(json!({ "verified": verifier.run().await }));
         }
-        Ok(json!({ "moved": self.run().await? }))
+        let moved = match event.get("shard") {
+            Some(shard) => {
+                let shard = shard.as_u64().and_then(|shard| u8::try_from(shard).ok());
+                let shard = shard.filter(|shard| *shard < DUE_SHARDS);
+                self.run_shard(shard.ok_or(WorkError::Missing("the shard of the schedule does not exist"))?)
+                    .await?
+            }
+            None => self.run().await?,
+        };
+        Ok(json!({ "moved": moved }))
     }
 
     /// Processes all rows that are due now, with the shards in parallel. Returns the number of rows
@@ -152,14 +165,25 @@ impl Scheduler {
         Ok(processed)
     }
 
+    /// Processes the rows of a shard that are due now. Returns the number of rows processed.
+    ///
+    /// # Errors
+    ///
+    /// The last error of a row that could be neither processed nor postponed. The rows behind it are
+    /// processed nevertheless.
     async fn run_shard(&self, shard: u8) -> Result<usize, WorkError> {
+        let started = Instant::now();
         let mut processed: usize = 0;
         let mut after = None;
         let mut slow = SlowWork::default();
-        for _page in 0..MAX_PAGES {
+        let mut failure = None;
+        while started.elapsed() < WORK_TIME {
             let now = self.clock.now();
             let (due, next) = self.store.due(shard, now, after).await?;
-            processed = processed.saturating_add(self.process_page(due, now, &mut slow).await?);
+            match self.process_page(due, now, &mut slow).await {
+                Ok(rows) => processed = processed.saturating_add(rows),
+                Err(error) => failure = Some(error),
+            }
             match next {
                 Some(_) => after = next,
                 None => break,
@@ -167,24 +191,24 @@ impl Scheduler {
         }
         // Slow work runs sequentially and persists each step, so a run that is cut short has still made
         // progress.
-        for abandonment in slow.to_abandon {
+        for abandonment in slow.abandonments {
             if let Err(error) = self.deliveries().run_abandonment_step(&abandonment, self.clock.now()).await {
                 let Abandonment { scope, endpoint, .. } = &abandonment;
                 tracing::error!(%scope, %endpoint, %error, "abandoned deliveries were not cancelled; the next run retries");
             }
         }
-        for scope in slow.to_fold {
+        for scope in slow.folds {
             let rollups = Rollups::new(self.store.clone());
-            if let Err(error) = rollups.fold(&scope, self.clock.now()).await {
+            if let Err(error) = Box::pin(rollups.fold(&scope, self.clock.now())).await {
                 tracing::error!(%scope, %error, "rollups were not folded; the next run retries");
             }
         }
-        for scope in slow.to_count {
+        for scope in slow.counts {
             if let Err(error) = self.deliveries().count(&scope, self.clock.now()).await {
                 tracing::error!(%scope, %error, "deliveries were not counted; the next run retries");
             }
         }
-        Ok(processed)
+        failure.map_or(Ok(processed), Err)
     }
 
     /// Processes a page of due rows concurrently, and sends the resulting queue messages in batches.
@@ -208,9 +232,9 @@ impl Scheduler {
                     match action {
                         DueAction::Delivery(message) => deliveries.push(message),
                         DueAction::Acquirer(message) => acquirer_messages.push(message),
-                        DueAction::Count(scope) => slow.to_count.push(scope),
-                        DueAction::Fold(scope) => slow.to_fold.push(scope),
-                        DueAction::Abandon(abandonment) => slow.to_abandon.push(*abandonment),
+                        DueAction::Count(scope) => slow.counts.push(scope),
+                        DueAction::Fold(scope) => slow.folds.push(scope),
+                        DueAction::Abandon(abandonment) => slow.abandonments.push(*abandonment),
                         DueAction::Nothing => {}
                     }
                     processed = processed.saturating_add(1);

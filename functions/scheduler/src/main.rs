@@ -18,7 +18,7 @@ async fn serve() -> Result<(), Error> {
     let var = |name: &str| std::env::var(name).ok();
     let scheduler = &Scheduler::from_vars(&Aws::from_vars(&var)?, Clock::default(), &var)?;
     lambda_runtime::run(service_fn(|tick: LambdaEvent<Value>| async move {
-        Ok::<_, Error>(in_invocation(&tick.context, scheduler.handle(&tick.payload)).await?)
+        Ok::<_, Error>(in_invocation(&tick.context, Box::pin(scheduler.handle(&tick.payload))).await?)
     }))
     .await
 }

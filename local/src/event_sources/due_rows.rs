@@ -1,31 +1,32 @@
-//! Decides whether the scheduler could find a due row, so that it is not invoked without need.
+//! Decides whether the scheduler could find a due row in a shard, so that it is not invoked without need.
 
 use domain::time::Timestamp;
-use shared::store::{DUE_SHARDS, Store, StoreError, due_limit};
+use shared::store::{Store, StoreError, due_limit};
 
 use crate::embedded::Endpoints;
 use crate::embedded::signals::Changes;
 use crate::sdk;
 use crate::stack::STATE_TABLE;
 
-/// The rows that will become due, as of the last run of the scheduler that changed nothing.
+/// The rows of a shard that will become due, as of the last run of the scheduler that changed nothing.
 pub(super) struct DueRows {
     store: Store,
+    shard: u8,
     changes: Changes,
     known: Option<Known>,
 }
 
-/// The earliest row in the due index of one version of the database.
+/// The earliest row in the shard, in one version of the database.
 struct Known {
     version: i64,
-    /// The sort key of the row. `None`: the index is empty.
+    /// The sort key of the row. `None`: the shard is empty.
     earliest: Option<String>,
 }
 
 impl DueRows {
-    pub(super) fn new(endpoints: &Endpoints, changes: &Changes) -> Self {
+    pub(super) fn new(endpoints: &Endpoints, changes: &Changes, shard: u8) -> Self {
         let store = Store::new(sdk::dynamodb(&endpoints.dynamodb_url), STATE_TABLE);
-        Self { store, changes: changes.clone(), known: None }
+        Self { store, shard, changes: changes.clone(), known: None }
     }
 
     /// Returns the version of the database.
@@ -53,12 +54,7 @@ impl DueRows {
     }
 
     async fn earliest(&self) -> Result<Option<String>, StoreError> {
-        let mut earliest: Option<String> = None;
-        for shard in 0..DUE_SHARDS {
-            let (rows, _) = self.store.due(shard, Timestamp::MAX, None).await?;
-            let first = rows.into_iter().next().map(|row| row.sort);
-            earliest = earliest.into_iter().chain(first).min();
-        }
-        Ok(earliest)
+        let (rows, _) = self.store.due(self.shard, Timestamp::MAX, None).await?;
+        Ok(rows.into_iter().next().map(|row| row.sort))
     }
 }

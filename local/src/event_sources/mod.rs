@@ -89,10 +89,10 @@ impl EventSources {
                 queues.push(QueuePoller::new(&dependencies, source, invoke));
             }
             for schedule in &function.schedules {
-                let due_rows = schedule
-                    .input
-                    .is_none()
-                    .then(|| DueRows::new(dependencies.endpoints, &dependencies.signals.changes));
+                let shard = schedule.input.as_ref().and_then(|input| input.get("shard")?.as_u64());
+                let shard = shard.and_then(|shard| u8::try_from(shard).ok());
+                let due_rows = shard
+                    .map(|shard| DueRows::new(dependencies.endpoints, &dependencies.signals.changes, shard));
                 scheduled.push(ScheduledFunction {
                     schedule: schedule.clone(),
                     invoke: Arc::clone(invoke),

@@ -1,3 +1,5 @@
+use shared::store::DUE_SHARDS;
+
 use super::*;
 
 fn template_values() -> TemplateValues {
@@ -39,9 +41,12 @@ fn the_deployed_template_declares_the_expected_resources_and_event_sources() {
     assert!(stream.bisect && stream.reports_failures);
     assert_eq!(stream.quarantine_bucket.as_deref(), Some("FailedRecordsBucket"));
     let verification = Schedule { minutes: 5, input: Some(json!({"task": "verify-ledgers"})) };
+    let shard = |shard| Schedule { minutes: 1, input: Some(json!({"shard": shard})) };
+    let schedules: Vec<Schedule> = (0..DUE_SHARDS).map(shard).chain([verification]).collect();
     assert_eq!(
         template.function("SchedulerFunction").unwrap().schedules,
-        [Schedule { minutes: 1, input: None }, verification]
+        schedules,
+        "each shard of the due index needs a schedule"
     );
     assert!(template.function("CheckoutFunction").unwrap().routes.contains(&Route::Default));
 }

@@ -404,14 +404,15 @@ async fn the_verification_of_the_ledgers_writes_metrics_and_a_line_for_each_diff
         .await;
     let (functions, processes) = start_processes(&service, &build().await, &variables).await;
     let scheduler = functions.get("SchedulerFunction").unwrap();
-    let input =
-        || Template::deployed().unwrap().function("SchedulerFunction").unwrap().schedules[1].input.clone();
-    assert_eq!(scheduler(input().unwrap()).await, Ok(json!({"verified": 4})));
-    assert_eq!(
-        scheduler(input().unwrap()).await,
-        Ok(json!({"verified": 0})),
-        "the pass of the day has ended"
-    );
+    let template = Template::deployed().unwrap();
+    let declared = template.function("SchedulerFunction").unwrap();
+    let input = declared
+        .schedules
+        .iter()
+        .find_map(|schedule| schedule.input.clone().filter(|input| input["task"] == "verify-ledgers"));
+    let input = input.unwrap();
+    assert_eq!(scheduler(input.clone()).await, Ok(json!({"verified": 4})));
+    assert_eq!(scheduler(input).await, Ok(json!({"verified": 0})), "the pass of the day has ended");
 
     let lines: Vec<Value> = processes.iter().flat_map(LambdaProcess::lines).collect();
     let line = lines.iter().find(|line| line["level"] == "ERROR").unwrap();

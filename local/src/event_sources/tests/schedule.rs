@@ -1,10 +1,15 @@
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use shared::clock::Clock;
+use shared::store::DUE_SHARDS;
 
 use super::super::due_rows::DueRows;
 use super::{Fixture, Received, recording, succeed, wait_until};
 use crate::embedded::State;
+
+/// The shard of the row `due` in the due index.
+const SHARD_OF_DUE: u8 = 2;
 
 #[tokio::test]
 async fn the_scheduler_runs_while_a_row_is_due_and_when_notified_until_the_event_sources_stop() {
@@ -12,12 +17,16 @@ async fn the_scheduler_runs_while_a_row_is_due_and_when_notified_until_the_event
     let received = Received::default();
     let runs = || received.lock().unwrap().len();
     fixture.put_due_row("due", Clock::default().now()).await;
+    let shards = || -> BTreeSet<Option<u64>> {
+        received.lock().unwrap().iter().map(|event| event["shard"].as_u64()).collect()
+    };
     let sources = fixture.event_sources("SchedulerFunction", recording(&received, succeed));
-    wait_until("the function runs periodically", async || runs() >= 3).await;
+    wait_until("the function runs periodically", async || runs() >= 3 + usize::from(DUE_SHARDS)).await;
     let before = runs();
     fixture.run_schedules_now.notify_one();
     wait_until("the function runs when notified", async || runs() > before).await;
-    assert_eq!(received.lock().unwrap()[0]["detail-type"], "Scheduled Event");
+    let each_shard = (0..DUE_SHARDS).map(|shard| Some(u64::from(shard)));
+    assert!(each_shard.collect::<BTreeSet<_>>().is_subset(&shards()), "{:?}", shards());
     let stopping = Instant::now();
     sources.stop().await;
     assert!(stopping.elapsed() < Duration::from_secs(5));
@@ -26,13 +35,14 @@ async fn the_scheduler_runs_while_a_row_is_due_and_when_notified_until_the_event
 #[tokio::test]
 async fn the_scheduler_can_find_a_due_row_after_a_change_and_when_a_row_becomes_due() {
     let fixture = Fixture::start(State::InMemory).await;
-    let mut due_rows = DueRows::new(&fixture.embedded.endpoints(), &fixture.embedded.signals().changes);
+    let (endpoints, signals) = (fixture.embedded.endpoints(), fixture.embedded.signals());
     let now = Clock::default().now();
     let later = now.saturating_plus_seconds(60);
+    let mut due_rows = DueRows::new(&endpoints, &signals.changes, SHARD_OF_DUE);
     assert!(due_rows.may_exist(now), "the index was not read yet");
     let version = due_rows.version();
     due_rows.update(version).await;
-    assert!(!due_rows.may_exist(later), "the index is empty");
+    assert!(!due_rows.may_exist(later), "the shard is empty");
 
     fixture.put_due_row("due", later).await;
     wait_until("the change is announced", async || due_rows.may_exist(now)).await;
