@@ -71,6 +71,7 @@ mod statistics;
 mod stream_filter;
 mod support;
 mod sweep;
+mod throttling;
 mod unit_costs;
 mod velocity;
 mod wallets;

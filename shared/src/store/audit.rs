@@ -4,6 +4,8 @@
 //! another caller appends a row first, the put fails, the newest row is read again, and the row is appended
 //! after it.
 
+use std::time::Duration;
+
 use aws_sdk_dynamodb::types::AttributeValue;
 use domain::audit::chain::{self, HASH, Head};
 use domain::audit::{Audit, partition};
@@ -12,6 +14,7 @@ use domain::row::{Key, Row};
 use domain::time::Timestamp;
 use serde::Serialize;
 
+use super::update::RETRY_BUDGET;
 use super::write::Change;
 use super::{CommitOutcome, Item, Order, Store, StoreError, Write, from_item, text, to_item};
 
@@ -77,17 +80,18 @@ impl Store {
             appended.push(Appended { index, account: audit.account, head: next.clone() });
             head = next;
         }
-        Ok(self.commit_linked(writes, appended).await?.map(|_done| head))
+        Ok(self.commit_linked(RETRY_BUDGET, writes, appended).await?.map(|_done| head))
     }
 
     /// Executes writes whose audit rows are linked, all or none. `None`: nothing is written, only because
     /// places in chains were taken.
     pub(super) async fn commit_linked(
         &self,
+        budget: Duration,
         writes: Vec<Write>,
         appended: Vec<Appended>,
     ) -> Result<Option<CommitOutcome>, StoreError> {
-        match self.execute(writes).await? {
+        match self.execute(budget, writes).await? {
             CommitOutcome::Done => {
                 for Appended { account, head: Head { sequence, hash }, .. } in appended {
                     tracing::info!(%account, sequence, hash, "appended an audit row");

@@ -37,7 +37,7 @@ impl Store {
         &self,
         row: &impl Row,
     ) -> Result<Inserted<R>, StoreError> {
-        match self.write(vec![Write::insert(row)?]).await? {
+        match self.write(RETRY_BUDGET, vec![Write::insert(row)?]).await? {
             WriteOutcome::Done => Ok(Inserted::New),
             WriteOutcome::ConditionFailed { found, .. } => {
                 from_item(found.unwrap_or_default()).map(Inserted::Existing)
@@ -57,7 +57,7 @@ impl Store {
         self.commit_within(RETRY_BUDGET, writes).await
     }
 
-    /// Like [`Store::commit`], with a budget for the retries of an audit row.
+    /// Like [`Store::commit`], with a budget for the retries.
     ///
     /// When another caller extends the chain first, only the newest audit row is read again, after a pause,
     /// and the same writes are sent. If a row of the change is no longer the one that was read, its condition
@@ -68,7 +68,7 @@ impl Store {
         writes: Vec<Write>,
     ) -> Result<CommitOutcome, StoreError> {
         if !has_audit_row(&writes) {
-            return self.execute(writes).await;
+            return self.execute(budget, writes).await;
         }
         // Boxed, because most commits have no audit row.
         Box::pin(async {
@@ -77,7 +77,8 @@ impl Store {
             loop {
                 let attempt_started_at = Instant::now();
                 let (linked, appended) = self.link_audit_rows(writes.clone()).await?;
-                if let Some(outcome) = self.commit_linked(linked, appended).await? {
+                let left = budget.saturating_sub(started_at.elapsed());
+                if let Some(outcome) = self.commit_linked(left, linked, appended).await? {
                     return Ok(outcome);
                 }
                 let left = budget.saturating_sub(started_at.elapsed());
@@ -93,17 +94,22 @@ impl Store {
         .await
     }
 
-    /// Executes writes without audit rows, all or none.
-    pub(super) async fn execute(&self, writes: Vec<Write>) -> Result<CommitOutcome, StoreError> {
-        match self.write(writes).await? {
+    /// Executes writes without audit rows, all or none. Begins no retry when the budget is spent.
+    pub(super) async fn execute(
+        &self,
+        budget: Duration,
+        writes: Vec<Write>,
+    ) -> Result<CommitOutcome, StoreError> {
+        match self.write(budget, writes).await? {
             WriteOutcome::Done => Ok(CommitOutcome::Done),
             WriteOutcome::ConditionFailed { at, .. } => Ok(CommitOutcome::Conflict { at }),
         }
     }
 
-    /// Executes the writes. While another transaction holds a row or capacity is short, it retries up to
-    /// [`MAX_WRITE_RETRIES`] times.
-    async fn write(&self, writes: Vec<Write>) -> Result<WriteOutcome, StoreError> {
+    /// Executes the writes. While another transaction holds a row, or a transaction is throttled, it retries up
+    /// to [`MAX_WRITE_RETRIES`] times within the budget.
+    async fn write(&self, budget: Duration, writes: Vec<Write>) -> Result<WriteOutcome, StoreError> {
+        let started_at = Instant::now();
         let mut request = match <[Write; 1]>::try_from(writes) {
             Ok([Write { change: Change::Insert { mut item }, table }]) => {
                 item.insert(PUT_ID.to_owned(), new_put_id()?);
@@ -131,7 +137,7 @@ impl Store {
             match attempted {
                 Ok(written) => return Ok(written),
                 Err(failed @ (AttemptError::Contended | AttemptError::InProgress))
-                    if attempt < MAX_WRITE_RETRIES =>
+                    if attempt < MAX_WRITE_RETRIES && started_at.elapsed() < budget =>
                 {
                     // A cancelled transaction is retried under a new token. If DynamoDB reports that a
                     // transaction with this token is in progress, the response to an earlier attempt was
@@ -146,7 +152,8 @@ impl Store {
                 }
                 Err(AttemptError::Contended | AttemptError::InProgress) => {
                     return Err(StoreError::Unavailable(
-                        "other transactions held a row, or capacity was short, during all retries".to_owned(),
+                        "other transactions held a row, or DynamoDB throttled the writes, during all retries"
+                            .to_owned(),
                     ));
                 }
                 Err(AttemptError::Store(error)) => return Err(error),
@@ -296,7 +303,8 @@ impl WriteOutcome {
 
 /// Why an attempt to write failed.
 enum AttemptError {
-    /// Another transaction holds a row, or capacity is short. A retry may succeed.
+    /// Another transaction holds a row, or the transaction is throttled. A retry may succeed. The SDK retries
+    /// other throttled writes itself.
     Contended,
     /// A transaction under the same client token is still in progress.
     InProgress,

@@ -1,0 +1,210 @@
+//! Tests of writes that DynamoDB throttles, because an account writes more to a partition than its ceiling. A
+//! throttled write is retried for a few seconds, and nothing is lost or done twice.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use domain::row::{Key, sortable};
+use domain::time::Timestamp;
+use local::embedded::fault_proxy::{Ceiling, Fault, FaultProxy};
+use serde_json::{Value, json};
+use shared::store::due_attributes;
+
+use crate::invocations::{dispatch, run_webhook_worker, stream_records};
+use crate::support::{Listener, Service, id};
+
+/// The number of concurrent requests. Together, they write several times as much as [`CEILING`] allows while
+/// they are retried.
+const REQUESTS: usize = 40;
+
+/// A ceiling that a slow machine exceeds too.
+const CEILING: Ceiling = Ceiling { write: 4.0, read: 3_000.0, period: Duration::from_secs(1) };
+
+fn proxy(service: &Service) -> &FaultProxy {
+    service.stack.fault_proxy.as_ref().unwrap()
+}
+
+/// Sends the requests concurrently. Returns the statuses and bodies in their order.
+async fn send_all(service: &Arc<Service>, requests: Vec<(String, String, Value)>) -> Vec<(u16, Value)> {
+    let mut sent = tokio::task::JoinSet::new();
+    for (index, (path, key, body)) in requests.into_iter().enumerate() {
+        let service = Arc::clone(service);
+        sent.spawn(async move {
+            let headers: &[(&str, &str)] = if key.is_empty() { &[] } else { &[("idempotency-key", &key)] };
+            let answer = service.post_as(&service.key(), &path, &body, headers).await;
+            let status = answer.status.as_u16();
+            if status == 503 {
+                let seconds: u64 = answer.header("retry-after").unwrap().parse().unwrap();
+                assert!((1..=3).contains(&seconds), "{answer:?}");
+            }
+            (index, status, answer.body)
+        });
+    }
+    let answers = sent.join_all().await.into_iter();
+    let answers: BTreeMap<usize, (u16, Value)> =
+        answers.map(|(index, status, body)| (index, (status, body))).collect();
+    answers.into_values().collect()
+}
+
+fn creations() -> Vec<(String, String, Value)> {
+    let creation =
+        |order| ("/v1/pix/charges".to_owned(), format!("order-{order:04}"), json!({"amount": 1000}));
+    (0..REQUESTS).map(creation).collect()
+}
+
+#[tokio::test]
+async fn a_throttled_creation_ends_in_201_or_503_and_never_in_a_lost_or_second_charge() {
+    let service = Arc::new(Service::without_event_sources().await);
+    proxy(&service).throttle(CEILING);
+    let throttled = send_all(&service, creations()).await;
+    let statuses: BTreeSet<u16> = throttled.iter().map(|(status, _)| *status).collect();
+    assert!(proxy(&service).throttled_requests() > 0);
+    assert!(statuses.is_subset(&BTreeSet::from([201, 503])), "{statuses:?}");
+    assert!(statuses.contains(&201), "a throttled write is retried");
+
+    proxy(&service).stop_throttling();
+    let repeated = send_all(&service, creations()).await;
+    let ids: BTreeSet<&str> = repeated.iter().map(|(_, charge)| id(charge)).collect();
+    assert_eq!(ids.len(), REQUESTS);
+    for ((status, first), (again, charge)) in throttled.iter().zip(&repeated) {
+        assert_eq!(*again, 201);
+        assert!(*status == 503 || id(first) == id(charge), "{first}: {charge}");
+    }
+    let page = service.get("/v1/charges?limit=100").await.expect(200);
+    let listed: BTreeSet<&str> = page["data"].as_array().unwrap().iter().map(id).collect();
+    assert_eq!(listed, ids);
+}
+
+#[tokio::test]
+async fn a_throttled_payment_ends_in_200_or_503_and_credits_the_money_once() {
+    let service = Arc::new(Service::without_event_sources().await);
+    let charges = send_all(&service, creations()).await;
+    let payments = || -> Vec<_> {
+        let pay = |(_, charge): &(u16, Value)| {
+            (format!("/v1/sandbox/charges/{}/pay", id(charge)), String::new(), json!({}))
+        };
+        charges.iter().map(pay).collect()
+    };
+    proxy(&service).throttle(CEILING);
+    let throttled = send_all(&service, payments()).await;
+    let statuses: BTreeSet<u16> = throttled.iter().map(|(status, _)| *status).collect();
+    assert!(proxy(&service).throttled_requests() > 0);
+    assert!(statuses.is_subset(&BTreeSet::from([200, 503])), "{statuses:?}");
+    assert!(statuses.contains(&200), "a cancelled transaction is retried");
+
+    proxy(&service).stop_throttling();
+    for ((status, _), (path, _, body)) in throttled.iter().zip(payments()) {
+        if *status == 503 {
+            service.post(&path, &body).await.expect(200);
+        }
+    }
+    let page = service.get("/v1/charges?limit=100&status=paid").await.expect(200);
+    assert_eq!(page["data"].as_array().unwrap().len(), REQUESTS);
+    let wallet = service.get("/v1/wallets/balance").await.expect(200);
+    assert_eq!(wallet["available"], json!(1000 * REQUESTS), "{wallet}");
+    service.check_ledger().await;
+}
+
+#[tokio::test]
+async fn a_throttled_dispatch_reports_the_records_and_publishes_each_event_once_later() {
+    let service = Service::without_event_sources().await;
+    let listener = Listener::start().await;
+    service.register_endpoint(&listener.url, &["charge.created"]).await;
+    let mut expected = BTreeSet::new();
+    for _ in 0..10 {
+        expected.insert(id(&service.charge().await).to_owned());
+    }
+    let records = stream_records(&service.stack).await;
+    let dispatcher = service.stack.functions.get("EventDispatcherFunction").unwrap().clone();
+    // The partition of the events is hot for the whole invocation.
+    proxy(&service).throttle(Ceiling { write: 2.0, period: Duration::from_hours(1), ..CEILING });
+    let answer = dispatcher(json!({ "Records": records })).await.unwrap();
+    assert_ne!(answer["batchItemFailures"], json!([]));
+    assert!(proxy(&service).throttled_requests() > 0);
+
+    proxy(&service).stop_throttling();
+    dispatch(&service.stack).await;
+    dispatch(&service.stack).await;
+    let events = service.get("/v1/events?limit=100&type=charge.created").await.expect(200);
+    let charges: Vec<String> = events["data"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|event| id(&event["data"]["object"]).to_owned())
+        .collect();
+    assert_eq!(charges.len(), 10);
+    assert_eq!(charges.into_iter().collect::<BTreeSet<_>>(), expected);
+    assert_eq!(service.deliveries("").await.len(), 10);
+}
+
+#[tokio::test]
+async fn the_message_of_a_throttled_delivery_is_retried() {
+    let service = Service::without_event_sources().await;
+    let listener = Listener::start().await;
+    service.register_endpoint(&listener.url, &["charge.created"]).await;
+    service.charge().await;
+    dispatch(&service.stack).await;
+    let delivery = service.deliveries("").await.remove(0);
+    let worker = service.stack.functions.get("WebhookWorkerFunction").unwrap().clone();
+    let scope = service.scope().to_string();
+    let body = json!({"scope": scope, "delivery": delivery["id"], "endpoint": delivery["endpointId"]});
+    let message = json!({"messageId": "m", "body": body.to_string(), "eventSource": "aws:sqs"});
+    proxy(&service).inject_where(&format!("deliveries#{scope}"), Fault::Throttled);
+    let answer = worker(json!({ "Records": [message] })).await.unwrap();
+    assert_eq!(answer["batchItemFailures"], json!([{"itemIdentifier": "m"}]));
+    assert_eq!(listener.hooks().len(), 0);
+
+    proxy(&service).reset();
+    run_webhook_worker(&service.stack, &delivery).await;
+    assert_eq!(listener.hooks().len(), 1);
+}
+
+/// Inserts a row that is due since `at`. `shard`: the shard of the due index that it must be in.
+async fn put_due_row(service: &Service, pk: &str, name: &str, at: Timestamp, shard: Option<&str>) -> Key {
+    let key = |suffix: usize| Key { pk: pk.to_owned(), sk: format!("{name}{suffix}") };
+    let shard_of = |key: &Key| due_attributes(key, at)[0].1.as_s().unwrap().clone();
+    let mut keys = (0..).map(key);
+    let key = keys.find(|key| shard.is_none_or(|shard| shard_of(key) == shard)).unwrap();
+    let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
+    let mut put = client.put_item().table_name("StateTable");
+    for (name, value) in [("pk", key.pk.clone()), ("sk", key.sk.clone())] {
+        put = put.item(name, AttributeValue::S(value));
+    }
+    for (name, value) in due_attributes(&key, at) {
+        put = put.item(name, value);
+    }
+    put.send().await.unwrap();
+    key
+}
+
+#[tokio::test]
+async fn throttled_due_rows_of_an_account_stay_due_and_do_not_delay_those_of_another() {
+    let service = Service::without_event_sources().await;
+    let busy = format!("deliveries#{}", service.scope());
+    let other = format!("deliveries#{}:test", service.stack.seed.other.id);
+    let now = service.stack.clock.now();
+    let at = now.saturating_plus_seconds(-120);
+    let first = put_due_row(&service, &busy, "wd_0_", at, None).await;
+    let shard = due_attributes(&first, at)[0].1.as_s().unwrap().clone();
+    // More rows than a page of the index, all before that of the other account.
+    for number in 1..=100 {
+        put_due_row(&service, &busy, &format!("wd_{number}_"), at, Some(&shard)).await;
+    }
+    let later = now.saturating_plus_seconds(-60);
+    let last = put_due_row(&service, &other, "wd_0_", later, Some(&shard)).await;
+    let due_since = async |key: &Key| {
+        let rows = service.rows(&key.pk, &key.sk).await;
+        rows[0]["due_sk"].as_s().unwrap().clone()
+    };
+    let before = (due_since(&first).await, due_since(&last).await);
+    // This text is in the requests that postpone the rows, and not in those that read the index.
+    let postponing = format!(r#"":seen":{{"S":"{}#{busy}"#, sortable(at));
+    proxy(&service).inject_where(&postponing, Fault::Throttled);
+    let scheduler = service.stack.functions.get("SchedulerFunction").unwrap().clone();
+    let shard: u8 = shard.trim_start_matches("due#").parse().unwrap();
+    assert!(scheduler(json!({ "shard": shard })).await.is_err(), "the alarm reports it");
+    assert_eq!(due_since(&first).await, before.0);
+    assert!(due_since(&last).await > before.1);
+}
