@@ -11,11 +11,13 @@ pub mod listener;
 pub mod plan;
 pub mod run;
 pub mod service;
+pub mod throttle;
 pub mod verify;
 pub mod world;
 
 use std::fmt;
 use std::io::Write;
+use std::path::{Path, PathBuf};
 
 /// Why a trial could not be carried out. It says nothing about the service's correctness.
 #[derive(Debug)]
@@ -43,6 +45,27 @@ impl std::error::Error for Error {}
 
 /// The result of a part of a trial.
 pub type Result<T> = std::result::Result<T, Error>;
+
+/// Returns the path of a program of the workspace, by default beside this one.
+///
+/// # Errors
+///
+/// When there is no such program.
+pub fn program(named: Option<PathBuf>, name: &str) -> Result<PathBuf> {
+    let beside = || {
+        let own = std::env::current_exe().ok()?;
+        Some(own.with_file_name(format!("{name}{}", std::env::consts::EXE_SUFFIX)))
+    };
+    let path = named.or_else(beside).unwrap_or_default();
+    match std::path::absolute(&path) {
+        Ok(absolute) if Path::exists(&absolute) => Ok(absolute),
+        _ => Err(Error::new(format!(
+            "there is no {}; build it with `cargo build --bin {name}`, or name it with --{}",
+            path.display(),
+            if name == "local" { "service" } else { "admin" },
+        ))),
+    }
+}
 
 /// Prints a line. Ignores the error of a closed terminal.
 pub fn say(line: impl fmt::Display) {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Empty};
@@ -16,7 +17,7 @@ use tokio::net::TcpListener;
 
 use crate::{Error, Result};
 
-type Counts = Arc<Mutex<BTreeMap<String, u64>>>;
+type Counts = Arc<Mutex<BTreeMap<String, (u64, Instant)>>>;
 
 /// A running server. It stops with the process.
 pub struct Listener {
@@ -41,7 +42,14 @@ impl Listener {
 
     /// Returns the number of requests by the id of the object of their event.
     pub fn received(&self) -> BTreeMap<String, u64> {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.iter().map(|(id, (count, _))| (id.clone(), *count)).collect()
+    }
+
+    /// Returns when the first request with an object's id arrived.
+    pub fn first_arrival(&self, id: &str) -> Option<Instant> {
+        let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.get(id).map(|(_, first)| *first)
     }
 }
 
@@ -62,7 +70,7 @@ async fn answer(
     let event: Value = serde_json::from_slice(&body).unwrap_or_default();
     if let Some(id) = event.pointer("/data/object/id").and_then(Value::as_str) {
         let mut counts = counts.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = counts.entry(id.to_owned()).or_default();
+        let (count, _) = counts.entry(id.to_owned()).or_insert((0, Instant::now()));
         *count = count.saturating_add(1);
     }
     Ok(Response::new(Empty::new()))

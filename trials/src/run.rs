@@ -149,7 +149,8 @@ enum Task {
 ///
 /// When the trial can't be carried out. Violations are in the report.
 pub async fn run(plan: Plan, options: Options) -> Result<Report> {
-    let service = Service::new(options.service, options.directory, options.skew_seconds)?;
+    let arguments = vec!["--bank-skew".to_owned(), options.skew_seconds.to_string()];
+    let service = Service::new(options.service, options.directory, arguments)?;
     let api = Api::new(service.base_url());
     let ready = service.start().await?;
     api.set_key(&text(&ready, "live_api_key"));

@@ -23,7 +23,8 @@ pub struct Service {
     /// The directory of its state and its log.
     pub directory: PathBuf,
     port: u16,
-    skew_seconds: i64,
+    /// The program's further arguments.
+    arguments: Vec<String>,
     child: Mutex<Option<Child>>,
     is_up: watch::Sender<bool>,
 }
@@ -34,7 +35,7 @@ impl Service {
     /// # Errors
     ///
     /// When the directory can't be created.
-    pub fn new(program: PathBuf, directory: PathBuf, skew_seconds: i64) -> Result<Self> {
+    pub fn new(program: PathBuf, directory: PathBuf, arguments: Vec<String>) -> Result<Self> {
         std::fs::create_dir_all(&directory).map_err(Error::of("creating the directory"))?;
         // Every start uses the same port, so that URLs stay the same. The system gives the next program that
         // asks for any port another one.
@@ -45,7 +46,7 @@ impl Service {
             program,
             directory,
             port,
-            skew_seconds,
+            arguments,
             child: Mutex::default(),
             is_up: watch::channel(false).0,
         })
@@ -78,7 +79,7 @@ impl Service {
         let log = log.map_err(Error::of("opening the log"))?;
         let mut child = Command::new(&self.program)
             .args(["--port", &self.port.to_string(), "--ready-file", READY_FILE])
-            .args(["--bank-skew", &self.skew_seconds.to_string()])
+            .args(&self.arguments)
             .current_dir(&self.directory)
             .stdin(Stdio::null())
             .stdout(Stdio::null())

@@ -1,14 +1,14 @@
 //! A trial of live charges at the local bank. `docs/live-trial.md` describes it.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Parser;
 use trials::plan::{Plan, Sizes};
 use trials::run::{Options, Report, run};
-use trials::{Error, Result, say};
+use trials::{Error, Result, program, say};
 
 /// Use many live charges while the bank fails at random and the service is killed, and compare the bank's books
 /// with the service's at the end.
@@ -101,23 +101,6 @@ async fn trial(arguments: Arguments) -> Result<ExitCode> {
     }
     say(format_args!("state and log are in {}\nreplay: {replay}", directory.display()));
     Ok(ExitCode::FAILURE)
-}
-
-/// Returns the path of a program of the workspace, by default beside this one.
-fn program(named: Option<PathBuf>, name: &str) -> Result<PathBuf> {
-    let beside = || {
-        let own = std::env::current_exe().ok()?;
-        Some(own.with_file_name(format!("{name}{}", std::env::consts::EXE_SUFFIX)))
-    };
-    let path = named.or_else(beside).unwrap_or_default();
-    match std::path::absolute(&path) {
-        Ok(absolute) if Path::exists(&absolute) => Ok(absolute),
-        _ => Err(Error::new(format!(
-            "there is no {}; build it with `cargo build --bin {name}`, or name it with --{}",
-            path.display(),
-            if name == "local" { "service" } else { "admin" },
-        ))),
-    }
 }
 
 fn print(report: &Report) {
