@@ -15,7 +15,7 @@ use crate::service::Service;
 use crate::{Error, Result};
 
 /// How long the trial waits for the last webhooks, after the load has ended.
-const PATIENCE: Duration = Duration::from_secs(240);
+const PATIENCE: Duration = Duration::from_mins(4);
 
 /// The pause between two looks at the webhooks that arrived.
 const LOOK: Duration = Duration::from_millis(200);
@@ -146,7 +146,7 @@ async fn load(api: &Arc<Api>, rate: u32, phase: Duration) -> Sample {
     while began.elapsed() < phase {
         ticks.tick().await;
         number = number.saturating_add(1);
-        let key = format!("trial-{:?}-{number}", began);
+        let key = format!("trial-{began:?}-{number}");
         charges.spawn(create_and_pay(Arc::clone(api), key, Arc::clone(&sample)));
     }
     while charges.join_next().await.is_some() {}

@@ -23,6 +23,9 @@ struct Arguments {
     /// How many times its ceiling the busy account offers
     #[arg(long, default_value_t = 5.0)]
     times: f64,
+    /// How many charges the busy account offers in a second [default: --times its ceiling]
+    #[arg(long)]
+    busy: Option<u32>,
     /// How many charges the other account creates and pays in a second
     #[arg(long, default_value_t = 3)]
     quiet: u32,
@@ -47,13 +50,16 @@ async fn main() -> ExitCode {
 
 async fn trial(arguments: Arguments) -> Result<ExitCode> {
     let own_ceiling = f64::from(arguments.ceiling) / arguments.units;
-    let busy_rate = format!("{:.0}", own_ceiling * arguments.times).parse();
+    let busy_rate = match arguments.busy {
+        Some(rate) => rate,
+        None => format!("{:.0}", own_ceiling * arguments.times).parse().map_err(Error::of("--times"))?,
+    };
     let directory = std::env::temp_dir().join(format!("throttle-trial-{}", std::process::id()));
     let options = Options {
         service: program(arguments.service, "local")?,
         directory: directory.clone(),
         ceiling: arguments.ceiling,
-        busy_rate: busy_rate.map_err(Error::of("--times"))?,
+        busy_rate,
         quiet_rate: arguments.quiet,
         phase: Duration::from_secs(arguments.seconds),
     };
