@@ -17,11 +17,11 @@ pub struct Signals {
 
 /// Announces changes.
 #[derive(Debug)]
-pub(super) struct Announcer(watch::Sender<i64>);
+pub(super) struct Announcer(watch::Sender<u64>);
 
 impl Announcer {
     /// Announces a change unless the version is the one announced last.
-    pub(super) fn announce(&self, version: i64) {
+    pub(super) fn announce(&self, version: u64) {
         self.0.send_if_modified(|latest| std::mem::replace(latest, version) != version);
     }
 
@@ -39,16 +39,23 @@ impl Default for Announcer {
 
 /// The changes of the database, by any client. A change is announced soon after it is stored.
 #[derive(Clone, Debug)]
-pub struct Changes(watch::Receiver<i64>);
+pub struct Changes(watch::Receiver<u64>);
 
 impl Changes {
     /// Returns the version of the database. Each announced change gives it another one.
-    pub fn version(&self) -> i64 {
+    pub fn version(&self) -> u64 {
         *self.0.borrow()
     }
 
+    /// Waits until the database has at least this version. Never returns if the server stops first.
+    pub(super) async fn reach(&mut self, version: u64) {
+        if self.0.wait_for(|latest| *latest >= version).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+
     /// Waits until the database has another version than `seen`. Never returns if the server stops first.
-    pub async fn since(&mut self, seen: i64) {
+    pub async fn since(&mut self, seen: u64) {
         if self.0.wait_for(|version| *version != seen).await.is_err() {
             std::future::pending::<()>().await;
         }

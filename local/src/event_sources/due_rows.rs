@@ -18,7 +18,7 @@ pub(super) struct DueRows {
 
 /// The earliest row in the shard, in one version of the database.
 struct Known {
-    version: i64,
+    version: u64,
     /// The sort key of the row. `None`: the shard is empty.
     earliest: Option<String>,
 }
@@ -30,7 +30,7 @@ impl DueRows {
     }
 
     /// Returns the version of the database.
-    pub(super) fn version(&self) -> i64 {
+    pub(super) fn version(&self) -> u64 {
         self.changes.version()
     }
 
@@ -43,7 +43,7 @@ impl DueRows {
     }
 
     /// Finds the earliest row if the database still has the version from before a run.
-    pub(super) async fn update(&mut self, version: i64) {
+    pub(super) async fn update(&mut self, version: u64) {
         self.known = None;
         if version == self.changes.version() {
             match self.earliest().await {

@@ -1,0 +1,332 @@
+//! Executes the operations of DynamoDB and of DynamoDB Streams with the functions of the crate dynoxide.
+//!
+//! dynoxide has an HTTP server and a type `Database` of its own. They are not used, because they parse each
+//! request three times, scan all recent idempotency tokens in each transaction, and hide the SQLite
+//! connection, which needs an index and other settings.
+
+use std::fmt::Display;
+use std::path::PathBuf;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use dynoxide::actions::transact_write_items::TransactWriteItemsRequest;
+use dynoxide::actions::vector_lifecycle::VectorIndexLifecycle;
+use dynoxide::actions::{
+    batch_get_item, batch_write_item, create_table, delete_item, delete_table, describe_stream,
+    describe_table, describe_time_to_live, get_item, get_records, get_shard_iterator, list_streams,
+    list_tables, put_item, query, scan, transact_get_items, transact_write_items, update_item, update_table,
+    update_time_to_live,
+};
+use dynoxide::storage::Storage;
+use dynoxide::{DynoxideError, ttl};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::tokens::{Seen, Tokens};
+use crate::embedded::State;
+
+/// How long a stream record is retained, as on AWS.
+const STREAM_RETENTION: Duration = Duration::from_hours(24);
+/// The maximum number of stream records that one deletion examines. It bounds how long requests wait.
+const TRIM_LIMIT: i64 = 5_000;
+/// The number of SQL statements that SQLite does not have to parse again. dynoxide executes about twenty
+/// different ones for each table.
+const CACHED_STATEMENTS: usize = 256;
+
+type Result<T> = std::result::Result<T, DynoxideError>;
+
+/// The database, with the tokens of recent transactions.
+pub(super) struct Engine {
+    storage: Storage,
+    tokens: Tokens,
+    /// Needed for tables with vector indexes, of which there are none.
+    vector_indexes: VectorIndexLifecycle,
+}
+
+impl Engine {
+    /// Opens the database, and creates it if it does not exist.
+    pub(super) fn open(state: &State) -> Result<Self> {
+        let storage = match database_file(state) {
+            None => Storage::memory()?,
+            Some(file) => Storage::new(&file.to_string_lossy())?,
+        };
+        let connection = storage.conn();
+        connection.set_prepared_statement_cache_capacity(CACHED_STATEMENTS);
+        // - `synchronous`: SQLite does not sync each commit. The server does, for all commits of a moment
+        //   together, before it responds.
+        // - `locking_mode`: the process locks the file once, instead of in each transaction. No other process
+        //   uses the file.
+        // - `cache_size`: 64 MiB instead of 2 MiB, so that the inner pages of all indexes stay in memory.
+        // - `wal_autocheckpoint`: a page that many commits change is copied to the file once in 4,000 written
+        //   pages (16 MiB), instead of once in 1,000.
+        // - `stream_order`: without this index, each write to a table reads all records of the table's
+        //   stream, and so does each read of the stream.
+        connection.execute_batch(
+            "PRAGMA synchronous = NORMAL;
+             PRAGMA locking_mode = EXCLUSIVE;
+             PRAGMA cache_size = -65536;
+             PRAGMA wal_autocheckpoint = 4000;
+             CREATE INDEX IF NOT EXISTS stream_order
+                 ON _stream_records (table_name, CAST(sequence_number AS INTEGER));",
+        )?;
+        let vector_indexes = VectorIndexLifecycle::new();
+        Ok(Self { storage, tokens: Tokens::default(), vector_indexes })
+    }
+
+    /// Executes an operation, such as `PutItem`. Returns the response.
+    pub(super) fn execute(&mut self, operation: &str, body: &[u8]) -> Result<Vec<u8>> {
+        let storage = &self.storage;
+        match operation {
+            "BatchGetItem" => run(body, |request| batch_get_item::execute(storage, request)),
+            "BatchWriteItem" => run(body, |request| batch_write_item::execute(storage, request)),
+            "CreateTable" => run(body, |request| create_table::execute(storage, request)),
+            "DeleteItem" => run(body, |request| delete_item::execute(storage, request)),
+            "DeleteTable" => {
+                run(body, |request| delete_table::execute(storage, request, &self.vector_indexes))
+            }
+            "DescribeStream" => run(body, |request| describe_stream::execute(storage, request)),
+            "DescribeTable" => {
+                run(body, |request| describe_table::execute(storage, request, &self.vector_indexes))
+            }
+            "DescribeTimeToLive" => run(body, |request| describe_time_to_live::execute(storage, request)),
+            "GetItem" => run(body, |request| get_item::execute(storage, request)),
+            "GetRecords" => run(body, |request| get_records::execute(storage, request)),
+            "GetShardIterator" => run(body, |request| get_shard_iterator::execute(storage, request)),
+            "ListStreams" => run(body, |request| list_streams::execute(storage, request)),
+            "ListTables" => run(body, |request| list_tables::execute(storage, request)),
+            "PutItem" => run(body, |request| put_item::execute(storage, request)),
+            "Query" => run(body, |request| query::execute(storage, request)),
+            "Scan" => run(body, |request| scan::execute(storage, request)),
+            "TransactGetItems" => run(body, |request| transact_get_items::execute(storage, request)),
+            "TransactWriteItems" => self.transact(body),
+            "UpdateItem" => run(body, |request| update_item::execute(storage, request)),
+            "UpdateTable" => {
+                run(body, |request| update_table::execute(storage, request, &self.vector_indexes))
+            }
+            "UpdateTimeToLive" => run(body, |request| update_time_to_live::execute(storage, request)),
+            unknown => Err(DynoxideError::SerializationException(format!("unknown operation {unknown}"))),
+        }
+    }
+
+    /// Executes a transaction, unless one with the same token was executed in the last ten minutes.
+    fn transact(&mut self, body: &[u8]) -> Result<Vec<u8>> {
+        let request: TransactWriteItemsRequest = parse(body)?;
+        let Some(token) = request.client_request_token.clone() else {
+            return respond(ready(transact_write_items::execute(&self.storage, request))?);
+        };
+        let items = serde_json::to_value(&request.transact_items).map_err(|e| internal(&e))?;
+        match self.tokens.find(&token, &items) {
+            Seen::Never => {}
+            Seen::Same => return Ok(b"{}".to_vec()),
+            Seen::WithOtherItems => {
+                return Err(DynoxideError::IdempotentParameterMismatchException(
+                    "the token was used for a transaction with other items".to_owned(),
+                ));
+            }
+        }
+        let response = ready(transact_write_items::execute(&self.storage, request))?;
+        self.tokens.add(token, &items);
+        respond(response)
+    }
+
+    /// Returns the number of rows that were ever inserted, changed or deleted. If it is the same as before,
+    /// nothing changed.
+    pub(super) fn changes(&self) -> u64 {
+        self.storage.conn().total_changes()
+    }
+
+    /// Deletes expired rows.
+    pub(super) fn sweep_expired(&self) -> Result<usize> {
+        ready(ttl::sweep_expired_items(&self.storage))
+    }
+
+    /// Deletes at most [`TRIM_LIMIT`] stream records whose retention has ended. Returns their number.
+    pub(super) fn trim_streams(&self) -> Result<usize> {
+        let retained = i64::try_from(STREAM_RETENTION.as_secs()).unwrap_or(i64::MAX);
+        let deleted = self.storage.conn().execute(
+            "DELETE FROM _stream_records
+             WHERE id IN (SELECT id FROM _stream_records ORDER BY id LIMIT ?1)
+                 AND created_at < CAST(strftime('%s', 'now') AS INTEGER) - ?2",
+            [TRIM_LIMIT, retained],
+        );
+        Ok(deleted?)
+    }
+}
+
+/// Returns the database's file. `None`: the database is in memory.
+pub(super) fn database_file(state: &State) -> Option<PathBuf> {
+    state.directory().map(|directory| directory.join("dynamodb.sqlite"))
+}
+
+fn run<Q, R, F>(body: &[u8], action: impl FnOnce(Q) -> F) -> Result<Vec<u8>>
+where
+    Q: DeserializeOwned,
+    R: Serialize,
+    F: Future<Output = Result<R>>,
+{
+    respond(ready(action(parse(body)?))?)
+}
+
+/// Returns the output of one of dynoxide's futures. They never wait, because SQLite blocks.
+fn ready<T>(future: impl Future<Output = Result<T>>) -> Result<T> {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => output,
+        Poll::Pending => Err(internal(&"the database waits")),
+    }
+}
+
+fn parse<Q: DeserializeOwned>(body: &[u8]) -> Result<Q> {
+    serde_json::from_slice(body).map_err(|error| {
+        let text = error.to_string();
+        // dynoxide marks the errors of values that have the right type, but are invalid.
+        match text.strip_prefix("VALIDATION:").or_else(|| text.strip_prefix("VALIDATION_REQUEST:")) {
+            Some(text) => DynoxideError::ValidationException(text.to_owned()),
+            None => DynoxideError::SerializationException(text),
+        }
+    })
+}
+
+fn respond(response: impl Serialize) -> Result<Vec<u8>> {
+    serde_json::to_vec(&response).map_err(|e| internal(&e))
+}
+
+fn internal(error: &dyn Display) -> DynoxideError {
+    DynoxideError::InternalServerError(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// The statements of dynoxide 3.2 (`src/storage.rs`) that each write and each read of a stream execute.
+    const STREAM_STATEMENTS: [&str; 2] = [
+        "SELECT COALESCE(MAX(CAST(sequence_number AS INTEGER)), 0) + 1 FROM _stream_records WHERE table_name = 'T'",
+        "SELECT event_name, keys_json, new_image, old_image, sequence_number, created_at, user_identity, event_id
+         FROM _stream_records
+         WHERE table_name = 'T' AND shard_id = 'S' AND CAST(sequence_number AS INTEGER) > 7
+         ORDER BY CAST(sequence_number AS INTEGER) ASC
+         LIMIT 100",
+    ];
+
+    fn plan(engine: &Engine, statement: &str) -> String {
+        let connection = engine.storage.conn();
+        let mut explained = connection.prepare(&format!("EXPLAIN QUERY PLAN {statement}")).unwrap();
+        let steps = explained.query_map([], |row| row.get::<_, String>("detail")).unwrap();
+        steps.map(rusqlite::Result::unwrap).collect::<Vec<_>>().join("; ")
+    }
+
+    #[test]
+    fn writes_and_reads_of_a_stream_search_an_index_in_memory_and_in_a_file() {
+        let directory = std::env::temp_dir().join(uuid::Uuid::new_v4().to_string());
+        std::fs::create_dir(&directory).unwrap();
+        for state in [State::InMemory, State::Directory(directory.clone())] {
+            let engine = Engine::open(&state).unwrap();
+            for statement in STREAM_STATEMENTS {
+                let plan = plan(&engine, statement);
+                assert!(
+                    plan.contains("SEARCH _stream_records USING") && plan.contains("stream_order"),
+                    "{plan}"
+                );
+                assert!(!plan.contains("SCAN") && !plan.contains("TEMP B-TREE"), "{plan}");
+            }
+        }
+        std::fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[test]
+    fn stream_records_are_deleted_after_their_retention() {
+        let engine = Engine::open(&State::InMemory).unwrap();
+        let connection = engine.storage.conn();
+        for (number, age) in [("1", "25 hours"), ("2", "23 hours")] {
+            let insert = format!(
+                "INSERT INTO _stream_records
+                     (table_name, event_name, keys_json, sequence_number, shard_id, created_at)
+                 VALUES ('T', 'INSERT', '{{}}', '{number}', 'S',
+                     CAST(strftime('%s', 'now', '-{age}') AS INTEGER))"
+            );
+            connection.execute_batch(&insert).unwrap();
+        }
+        assert_eq!(engine.trim_streams().unwrap(), 1);
+        let rest = "SELECT sequence_number FROM _stream_records";
+        assert_eq!(connection.query_row(rest, [], |row| row.get::<_, String>(0)).unwrap(), "2");
+    }
+
+    fn with_table() -> Engine {
+        let mut engine = Engine::open(&State::InMemory).unwrap();
+        let table = json!({
+            "TableName": "Table",
+            "AttributeDefinitions": [{"AttributeName": "pk", "AttributeType": "S"}],
+            "KeySchema": [{"AttributeName": "pk", "KeyType": "HASH"}],
+            "BillingMode": "PAY_PER_REQUEST",
+        });
+        execute(&mut engine, "CreateTable", &table).unwrap();
+        engine
+    }
+
+    fn execute(engine: &mut Engine, operation: &str, request: &Value) -> std::result::Result<Value, String> {
+        let response = engine.execute(operation, request.to_string().as_bytes());
+        let response = response.map_err(|error| error.error_type().to_owned())?;
+        Ok(serde_json::from_slice(&response).unwrap())
+    }
+
+    /// A transaction that adds 1 to a counter.
+    fn addition(token: &str, amount: &str) -> Value {
+        json!({
+            "ClientRequestToken": token,
+            "TransactItems": [{"Update": {
+                "TableName": "Table",
+                "Key": {"pk": {"S": "counter"}},
+                "UpdateExpression": "ADD n :n",
+                "ExpressionAttributeValues": {":n": {"N": amount}},
+            }}],
+        })
+    }
+
+    #[test]
+    fn a_repeated_token_executes_a_transaction_once_and_other_items_are_rejected() {
+        let mut engine = with_table();
+        for token in ["first", "first", "second"] {
+            execute(&mut engine, "TransactWriteItems", &addition(token, "1")).unwrap();
+        }
+        let error = execute(&mut engine, "TransactWriteItems", &addition("first", "2")).unwrap_err();
+        assert!(error.ends_with("IdempotentParameterMismatchException"), "{error}");
+        let get = json!({"TableName": "Table", "Key": {"pk": {"S": "counter"}}});
+        assert_eq!(execute(&mut engine, "GetItem", &get).unwrap()["Item"]["n"]["N"], "2");
+    }
+
+    #[test]
+    fn a_failed_transaction_can_be_repeated_with_its_token() {
+        let mut engine = with_table();
+        let mut checked = addition("token", "1");
+        checked["TransactItems"][0]["Update"]["ConditionExpression"] = json!("attribute_exists(pk)");
+        let error = execute(&mut engine, "TransactWriteItems", &checked).unwrap_err();
+        assert!(error.ends_with("TransactionCanceledException"), "{error}");
+        execute(&mut engine, "TransactWriteItems", &addition("other", "1")).unwrap();
+        execute(&mut engine, "TransactWriteItems", &checked).unwrap();
+        let get = json!({"TableName": "Table", "Key": {"pk": {"S": "counter"}}});
+        assert_eq!(execute(&mut engine, "GetItem", &get).unwrap()["Item"]["n"]["N"], "2");
+    }
+
+    #[test]
+    fn a_request_that_is_not_json_or_unknown_is_rejected() {
+        let mut engine = with_table();
+        let error = engine.execute("GetItem", b"{").unwrap_err();
+        assert!(error.error_type().ends_with("SerializationException"), "{error}");
+        assert!(engine.execute("Nonsense", b"{}").is_err());
+    }
+
+    #[test]
+    fn reads_change_nothing_and_writes_do() {
+        let mut engine = with_table();
+        let before = engine.changes();
+        let get = json!({"TableName": "Table", "Key": {"pk": {"S": "counter"}}});
+        execute(&mut engine, "GetItem", &get).unwrap();
+        assert_eq!(engine.changes(), before);
+        let put = json!({"TableName": "Table", "Item": {"pk": {"S": "counter"}}});
+        execute(&mut engine, "PutItem", &put).unwrap();
+        assert!(engine.changes() > before);
+    }
+}

@@ -1,0 +1,199 @@
+//! The embedded DynamoDB: the functions of the crate dynoxide behind an HTTP server of our own.
+//!
+//! The server has its own thread and runtime, because each request blocks the thread while it uses the
+//! database. On a shared runtime, a request would block all other tasks.
+//!
+//! This DynamoDB differs from AWS: reads are always consistent, transactions never conflict, requests are
+//! never throttled, a stream has one shard, and any signature is accepted. Tests inject conflicts and
+//! throttling with [`super::fault_proxy`].
+//!
+//! A response leaves when all that the request read or wrote is on disk. The writes of concurrent requests
+//! are synced together.
+
+mod durability;
+mod engine;
+mod tokens;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use dynoxide::DynoxideError;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use hyper::{Request, Response, StatusCode};
+use serde_json::json;
+use tokio::net::TcpListener;
+
+use self::durability::Durability;
+use self::engine::Engine;
+use super::State;
+use super::signals::Changes;
+use crate::error::{Error, Result};
+use crate::http::{self, Server};
+use crate::shutdown::{self, Shutdown, Trigger};
+
+/// The interval between two deletions of expired rows. It is short so that code that wrongly depends on an
+/// expired row fails soon. On AWS it would fail later, because AWS can take days to delete such a row. Also
+/// the interval between two deletions of old stream records. The first deletion is this long after the start,
+/// so that records of an earlier run are processed first.
+const SWEEP_PERIOD: Duration = Duration::from_mins(1);
+/// DynamoDB's maximum size of a request, in bytes.
+const MAX_REQUEST_BYTES: usize = 16 * 1024 * 1024;
+/// The prefixes of the header `x-amz-target`.
+const TARGETS: [&str; 2] = ["DynamoDB_20120810.", "DynamoDBStreams_20120810."];
+
+/// A running embedded DynamoDB.
+#[derive(Debug)]
+pub struct DynamoDb {
+    url: String,
+    changes: Changes,
+    trigger: Trigger,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl DynamoDb {
+    /// Starts the server on this listener.
+    pub fn start(state: &State, listener: TcpListener) -> Result<Self> {
+        let failed = |e: &dyn std::fmt::Display| Error::new(format!("opening the database: {e}"));
+        let engine = Engine::open(state).map_err(|e| failed(&e))?;
+        let durability = Durability::open(engine::database_file(state).as_deref()).map_err(|e| failed(&e))?;
+        let io = |e: std::io::Error| Error::because("starting DynamoDB", &e);
+        let url = http::url_of(listener.local_addr().map_err(io)?);
+        // The server's own runtime uses the listener.
+        let listener = listener.into_std().map_err(io)?;
+        let (trigger, shutdown) = shutdown::channel();
+        let changes = durability.changes();
+        let thread = std::thread::Builder::new()
+            .name("dynamodb".to_owned())
+            .spawn(move || run(listener, engine, durability, shutdown))
+            .map_err(io)?;
+        Ok(Self { url, changes, trigger, thread: Some(thread) })
+    }
+
+    /// Returns the base URL.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Returns the changes of the database.
+    pub fn changes(&self) -> Changes {
+        self.changes.clone()
+    }
+
+    /// Stops the server. Returns when its file is closed.
+    pub async fn stop(mut self) {
+        self.trigger.fire();
+        if let Some(thread) = self.thread.take() {
+            let _ = tokio::task::spawn_blocking(move || thread.join()).await;
+        }
+    }
+}
+
+fn run(listener: std::net::TcpListener, engine: Engine, durability: Durability, mut shutdown: Shutdown) {
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return tracing::error!(%error, "DynamoDB did not start"),
+    };
+    runtime.block_on(async move {
+        let front = Arc::new(Front { engine: Mutex::new(engine), durability });
+        let make = {
+            let front = Arc::clone(&front);
+            move |_| {
+                let front = Arc::clone(&front);
+                http::service(move |request| {
+                    let front = Arc::clone(&front);
+                    async move { front.handle(request).await }
+                })
+            }
+        };
+        let server = TcpListener::from_std(listener).and_then(|listener| Server::start(listener, make));
+        let server = match server {
+            Ok(server) => server,
+            Err(error) => return tracing::error!(%error, "DynamoDB did not start"),
+        };
+        tokio::select! {
+            () = front.sweep() => {}
+            () = front.durability.run() => {}
+            () = async {
+                shutdown.requested().await;
+                server.stop().await;
+            } => {}
+        }
+    });
+}
+
+struct Front {
+    engine: Mutex<Engine>,
+    durability: Durability,
+}
+
+impl Front {
+    async fn handle(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+        let (head, body) = request.into_parts();
+        let target = head.headers.get("x-amz-target").and_then(|target| target.to_str().ok());
+        let operation =
+            target.and_then(|target| TARGETS.iter().find_map(|prefix| target.strip_prefix(prefix)));
+        let Some(operation) = operation else {
+            return refuse("com.amazon.coral.service#UnknownOperationException", "unknown x-amz-target");
+        };
+        if !head.headers.contains_key(AUTHORIZATION) {
+            let code = "com.amazon.coral.service#MissingAuthenticationTokenException";
+            return refuse(code, "Request is missing Authentication Token");
+        }
+        let Ok(body) = Limited::new(body, MAX_REQUEST_BYTES).collect().await else {
+            return refuse(
+                "com.amazon.coral.service#SerializationException",
+                "the body is too large or cut off",
+            );
+        };
+        let (result, changes) = self.with_engine(|engine| engine.execute(operation, &body.to_bytes()));
+        self.durability.reach(changes).await;
+        match result {
+            Ok(json) => respond(StatusCode::OK, json),
+            Err(error) => {
+                let status = StatusCode::from_u16(error.status_code()).unwrap_or(StatusCode::BAD_REQUEST);
+                respond(status, error.to_json().into_bytes())
+            }
+        }
+    }
+
+    /// Calls the engine. Also returns its number of changes.
+    fn with_engine<T>(
+        &self,
+        call: impl FnOnce(&mut Engine) -> std::result::Result<T, DynoxideError>,
+    ) -> (std::result::Result<T, DynoxideError>, u64) {
+        let mut engine = self.engine.lock().unwrap_or_else(PoisonError::into_inner);
+        let result = call(&mut engine);
+        (result, engine.changes())
+    }
+
+    async fn sweep(&self) {
+        loop {
+            tokio::time::sleep(SWEEP_PERIOD).await;
+            for (sweep, name) in [
+                (Engine::sweep_expired as fn(&Engine) -> _, "expired rows"),
+                (Engine::trim_streams, "old stream records"),
+            ] {
+                let (result, changes) = self.with_engine(|engine| sweep(engine));
+                self.durability.reach(changes).await;
+                if let Err(error) = result {
+                    tracing::warn!(%error, "{name} were not deleted");
+                }
+            }
+        }
+    }
+}
+
+fn refuse(code: &str, message: &str) -> Response<Full<Bytes>> {
+    respond(StatusCode::BAD_REQUEST, json!({"__type": code, "message": message}).to_string().into_bytes())
+}
+
+fn respond(status: StatusCode, json: Vec<u8>) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from(json)));
+    *response.status_mut() = status;
+    let content_type = HeaderValue::from_static("application/x-amz-json-1.0");
+    response.headers_mut().insert(CONTENT_TYPE, content_type);
+    response
+}
