@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use aws_sdk_sqs::types::{Message, MessageSystemAttributeName};
+use aws_sdk_sqs::types::{DeleteMessageBatchRequestEntry, Message, MessageSystemAttributeName};
 use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
@@ -168,19 +168,16 @@ impl QueuePoller {
                 messages.iter().filter_map(|message| message.message_id.clone()).collect()
             }
         };
-        for message in &messages {
-            let Some(handle) = message.receipt_handle() else {
-                continue;
-            };
-            let is_failed = message.message_id().is_some_and(|id| failed.iter().any(|failed| failed == id));
-            let settled = if is_failed {
-                self.set_visibility(handle, RETRY_SECONDS).await
-            } else {
-                self.delete(handle).await
-            };
-            if let Err(error) = settled {
-                tracing::warn!(%error, "a message will be received again after its visibility timeout");
-            }
+        let is_failed = |message: &&Message| {
+            message.message_id().is_some_and(|id| failed.iter().any(|failed| failed == id))
+        };
+        let (failed, done): (Vec<&Message>, Vec<&Message>) = messages.iter().partition(is_failed);
+        let mut results = vec![self.delete(&done).await];
+        for handle in failed.into_iter().filter_map(Message::receipt_handle) {
+            results.push(self.set_visibility(handle, RETRY_SECONDS).await);
+        }
+        for error in results.into_iter().filter_map(Result::err) {
+            tracing::warn!(%error, "a message will be received again after its visibility timeout");
         }
     }
 
@@ -190,9 +187,30 @@ impl QueuePoller {
         changed.map(drop).map_err(|e| Error::because("changing a message's visibility timeout", &e))
     }
 
-    async fn delete(&self, handle: &str) -> Result<()> {
-        let deleted = self.sqs.delete_message().queue_url(&self.url).receipt_handle(handle).send().await;
-        deleted.map(drop).map_err(|e| Error::because("deleting a message", &e))
+    /// Deletes the messages of a batch, at most ten.
+    async fn delete(&self, messages: &[&Message]) -> Result<()> {
+        let mut entries = Vec::new();
+        for (index, message) in messages.iter().enumerate() {
+            let entry = DeleteMessageBatchRequestEntry::builder()
+                .id(index.to_string())
+                .receipt_handle(message.receipt_handle().unwrap_or_default())
+                .build();
+            entries.push(entry.map_err(|e| Error::because("deleting messages", &e))?);
+        }
+        if entries.is_empty() {
+            return Ok(());
+        }
+        let request = self.sqs.delete_message_batch().queue_url(&self.url).set_entries(Some(entries));
+        let deleted = request.send().await.map_err(|e| Error::because("deleting messages", &e))?;
+        match deleted.failed().first() {
+            None => Ok(()),
+            Some(failed) => Err(Error::new(format!(
+                "deleting messages: {} failed, such as {}: {}",
+                deleted.failed().len(),
+                failed.code(),
+                failed.message().unwrap_or_default()
+            ))),
+        }
     }
 }
 
