@@ -10,6 +10,7 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use dynoxide::DynoxideError;
 use dynoxide::actions::transact_write_items::TransactWriteItemsRequest;
 use dynoxide::actions::vector_lifecycle::VectorIndexLifecycle;
 use dynoxide::actions::{
@@ -19,10 +20,10 @@ use dynoxide::actions::{
     update_time_to_live,
 };
 use dynoxide::storage::Storage;
-use dynoxide::{DynoxideError, ttl};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::sweep::Sweeper;
 use super::tokens::{Seen, Tokens};
 use crate::embedded::State;
 
@@ -40,6 +41,7 @@ type Result<T> = std::result::Result<T, DynoxideError>;
 pub(super) struct Engine {
     storage: Storage,
     tokens: Tokens,
+    sweeper: Sweeper,
     /// Needed for tables with vector indexes, of which there are none.
     vector_indexes: VectorIndexLifecycle,
 }
@@ -71,7 +73,7 @@ impl Engine {
                  ON _stream_records (table_name, CAST(sequence_number AS INTEGER));",
         )?;
         let vector_indexes = VectorIndexLifecycle::new();
-        Ok(Self { storage, tokens: Tokens::default(), vector_indexes })
+        Ok(Self { storage, tokens: Tokens::default(), sweeper: Sweeper::default(), vector_indexes })
     }
 
     /// Executes an operation, such as `PutItem`. Returns the response.
@@ -113,7 +115,7 @@ impl Engine {
     fn transact(&mut self, body: &[u8]) -> Result<Vec<u8>> {
         let request: TransactWriteItemsRequest = parse(body)?;
         let Some(token) = request.client_request_token.clone() else {
-            return respond(ready(transact_write_items::execute(&self.storage, request))?);
+            return respond(&ready(transact_write_items::execute(&self.storage, request))?);
         };
         let items = serde_json::to_value(&request.transact_items).map_err(|e| internal(&e))?;
         match self.tokens.find(&token, &items) {
@@ -127,7 +129,7 @@ impl Engine {
         }
         let response = ready(transact_write_items::execute(&self.storage, request))?;
         self.tokens.add(token, &items);
-        respond(response)
+        respond(&response)
     }
 
     /// Returns the number of rows that were ever inserted, changed or deleted. If it is the same as before,
@@ -136,13 +138,13 @@ impl Engine {
         self.storage.conn().total_changes()
     }
 
-    /// Deletes expired rows.
-    pub(super) fn sweep_expired(&self) -> Result<usize> {
-        ready(ttl::sweep_expired_items(&self.storage))
+    /// Examines the next rows and deletes those that have expired. Returns true if there are more rows.
+    pub(super) fn sweep_expired(&mut self) -> Result<bool> {
+        self.sweeper.sweep(&self.storage)
     }
 
     /// Deletes at most [`TRIM_LIMIT`] stream records whose retention has ended. Returns their number.
-    pub(super) fn trim_streams(&self) -> Result<usize> {
+    pub(super) fn trim_streams(&mut self) -> Result<usize> {
         let retained = i64::try_from(STREAM_RETENTION.as_secs()).unwrap_or(i64::MAX);
         let deleted = self.storage.conn().execute(
             "DELETE FROM _stream_records
@@ -165,11 +167,11 @@ where
     R: Serialize,
     F: Future<Output = Result<R>>,
 {
-    respond(ready(action(parse(body)?))?)
+    respond(&ready(action(parse(body)?))?)
 }
 
 /// Returns the output of one of dynoxide's futures. They never wait, because SQLite blocks.
-fn ready<T>(future: impl Future<Output = Result<T>>) -> Result<T> {
+pub(super) fn ready<T>(future: impl Future<Output = Result<T>>) -> Result<T> {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => output,
         Poll::Pending => Err(internal(&"the database waits")),
@@ -187,11 +189,11 @@ fn parse<Q: DeserializeOwned>(body: &[u8]) -> Result<Q> {
     })
 }
 
-fn respond(response: impl Serialize) -> Result<Vec<u8>> {
-    serde_json::to_vec(&response).map_err(|e| internal(&e))
+fn respond(response: &impl Serialize) -> Result<Vec<u8>> {
+    serde_json::to_vec(response).map_err(|e| internal(&e))
 }
 
-fn internal(error: &dyn Display) -> DynoxideError {
+pub(super) fn internal(error: &dyn Display) -> DynoxideError {
     DynoxideError::InternalServerError(error.to_string())
 }
 
@@ -238,7 +240,7 @@ mod tests {
 
     #[test]
     fn stream_records_are_deleted_after_their_retention() {
-        let engine = Engine::open(&State::InMemory).unwrap();
+        let mut engine = Engine::open(&State::InMemory).unwrap();
         let connection = engine.storage.conn();
         for (number, age) in [("1", "25 hours"), ("2", "23 hours")] {
             let insert = format!(
@@ -251,6 +253,7 @@ mod tests {
         }
         assert_eq!(engine.trim_streams().unwrap(), 1);
         let rest = "SELECT sequence_number FROM _stream_records";
+        let connection = engine.storage.conn();
         assert_eq!(connection.query_row(rest, [], |row| row.get::<_, String>(0)).unwrap(), "2");
     }
 
@@ -308,6 +311,32 @@ mod tests {
         execute(&mut engine, "TransactWriteItems", &checked).unwrap();
         let get = json!({"TableName": "Table", "Key": {"pk": {"S": "counter"}}});
         assert_eq!(execute(&mut engine, "GetItem", &get).unwrap()["Item"]["n"]["N"], "2");
+    }
+
+    #[test]
+    fn expired_rows_are_deleted_from_tables_of_several_slices_and_others_stay() {
+        let mut engine = with_table();
+        let ttl = json!({
+            "TableName": "Table",
+            "TimeToLiveSpecification": {"AttributeName": "ttl", "Enabled": true},
+        });
+        execute(&mut engine, "UpdateTimeToLive", &ttl).unwrap();
+        for number in 0..1_200 {
+            let mut item = json!({"pk": {"S": format!("row {number:04}")}});
+            match number % 400 {
+                0 => item["ttl"] = json!({"N": "1000"}),
+                1 => item["ttl"] = json!({"N": "99999999999"}),
+                2 => item["ttl"] = json!({"S": "not a time"}),
+                _ => {}
+            }
+            execute(&mut engine, "PutItem", &json!({"TableName": "Table", "Item": item})).unwrap();
+        }
+        let slices = std::iter::from_fn(|| engine.sweep_expired().unwrap().then_some(())).count();
+        assert_eq!(slices, 3);
+        let left = execute(&mut engine, "Scan", &json!({"TableName": "Table", "Select": "COUNT"})).unwrap();
+        assert_eq!(left["Count"], 1_197);
+        let expired = json!({"TableName": "Table", "Key": {"pk": {"S": "row 0800"}}});
+        assert_eq!(execute(&mut engine, "GetItem", &expired).unwrap(), json!({}));
     }
 
     #[test]

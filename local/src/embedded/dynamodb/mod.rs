@@ -12,6 +12,7 @@
 
 mod durability;
 mod engine;
+mod sweep;
 mod tokens;
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -39,6 +40,9 @@ use crate::shutdown::{self, Shutdown, Trigger};
 /// the interval between two deletions of old stream records. The first deletion is this long after the start,
 /// so that records of an earlier run are processed first.
 const SWEEP_PERIOD: Duration = Duration::from_mins(1);
+/// The most slices that one deletion examines: 10,000 rows of each table, and 100,000 stream records. It bounds
+/// the CPU time at rest.
+const SLICES: u32 = 20;
 /// DynamoDB's maximum size of a request, in bytes.
 const MAX_REQUEST_BYTES: usize = 16 * 1024 * 1024;
 /// The prefixes of the header `x-amz-target`.
@@ -148,9 +152,8 @@ impl Front {
                 "the body is too large or cut off",
             );
         };
-        let (result, changes) = self.with_engine(|engine| engine.execute(operation, &body.to_bytes()));
-        self.durability.reach(changes).await;
-        match result {
+        let body = body.to_bytes();
+        match self.with_engine(|engine| engine.execute(operation, &body)).await {
             Ok(json) => respond(StatusCode::OK, json),
             Err(error) => {
                 let status = StatusCode::from_u16(error.status_code()).unwrap_or(StatusCode::BAD_REQUEST);
@@ -159,27 +162,42 @@ impl Front {
         }
     }
 
-    /// Calls the engine. Also returns its number of changes.
-    fn with_engine<T>(
+    /// Calls the engine. Returns when all changes that the call made or saw are durable.
+    async fn with_engine<T>(
         &self,
         call: impl FnOnce(&mut Engine) -> std::result::Result<T, DynoxideError>,
-    ) -> (std::result::Result<T, DynoxideError>, u64) {
-        let mut engine = self.engine.lock().unwrap_or_else(PoisonError::into_inner);
-        let result = call(&mut engine);
-        (result, engine.changes())
+    ) -> std::result::Result<T, DynoxideError> {
+        let (result, changes) = {
+            let mut engine = self.engine.lock().unwrap_or_else(PoisonError::into_inner);
+            (call(&mut engine), engine.changes())
+        };
+        self.durability.reach(changes).await;
+        result
     }
 
+    /// Deletes expired rows and old stream records.
     async fn sweep(&self) {
         loop {
             tokio::time::sleep(SWEEP_PERIOD).await;
-            for (sweep, name) in [
-                (Engine::sweep_expired as fn(&Engine) -> _, "expired rows"),
-                (Engine::trim_streams, "old stream records"),
-            ] {
-                let (result, changes) = self.with_engine(|engine| sweep(engine));
-                self.durability.reach(changes).await;
-                if let Err(error) = result {
-                    tracing::warn!(%error, "{name} were not deleted");
+            for _ in 0..SLICES {
+                match self.with_engine(Engine::sweep_expired).await {
+                    // Requests that have arrived are executed before the next slice.
+                    Ok(true) => tokio::task::yield_now().await,
+                    Ok(false) => break,
+                    Err(error) => {
+                        tracing::warn!(%error, "expired rows were not deleted");
+                        break;
+                    }
+                }
+            }
+            for _ in 0..SLICES {
+                match self.with_engine(Engine::trim_streams).await {
+                    Ok(0) => break,
+                    Ok(_) => tokio::task::yield_now().await,
+                    Err(error) => {
+                        tracing::warn!(%error, "old stream records were not deleted");
+                        break;
+                    }
                 }
             }
         }
