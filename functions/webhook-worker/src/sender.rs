@@ -36,6 +36,11 @@ pub use failure::Failure;
 /// Delivery semantics 4).
 pub const TIME_LIMIT: Duration = Duration::from_secs(30);
 
+/// The time limit of a TCP connection, for all addresses of the host name together. A server that can be
+/// reached accepts a connection within a second, even after a lost packet. So the limit frees the worker early
+/// without a failure of a server that is only slow to respond.
+const CONNECT_TIME_LIMIT: Duration = Duration::from_secs(5);
+
 /// The most bytes of a response's body that are read. An ordinary body ends before this limit, so its
 /// connection can be reused. An endless body costs no more than the limit.
 const MAX_BODY_BYTES: usize = 64 * 1024;
@@ -84,7 +89,13 @@ impl Sender {
 
     /// Returns a builder, for tests that need another time limit, root certificate or resolver.
     pub fn builder(policy: AddressPolicy) -> SenderBuilder {
-        SenderBuilder { policy, time_limit: TIME_LIMIT, extra_roots: Vec::new(), lookup: None }
+        SenderBuilder {
+            policy,
+            time_limit: TIME_LIMIT,
+            connect_time_limit: CONNECT_TIME_LIMIT,
+            extra_roots: Vec::new(),
+            lookup: None,
+        }
     }
 
     /// Posts `body` to `url` once. All failures are in the returned [`Attempt`].
@@ -180,6 +191,7 @@ fn is_stale(error: &ClientError) -> bool {
 pub struct SenderBuilder {
     policy: AddressPolicy,
     time_limit: Duration,
+    connect_time_limit: Duration,
     extra_roots: Vec<CertificateDer<'static>>,
     lookup: Option<Lookup>,
 }
@@ -192,6 +204,13 @@ impl SenderBuilder {
     #[must_use]
     pub fn time_limit(mut self, limit: Duration) -> Self {
         self.time_limit = limit;
+        self
+    }
+
+    /// Replaces [`CONNECT_TIME_LIMIT`] for the TCP connection.
+    #[must_use]
+    pub fn connect_time_limit(mut self, limit: Duration) -> Self {
+        self.connect_time_limit = limit;
         self
     }
 
@@ -211,7 +230,7 @@ impl SenderBuilder {
 
     /// Reads the machine's root certificates and creates the sender.
     pub fn build(self) -> Result<Sender, SenderError> {
-        let connector = connector::new(&self.policy, self.time_limit, self.extra_roots, self.lookup)?;
+        let connector = connector::new(&self.policy, self.connect_time_limit, self.extra_roots, self.lookup)?;
         let mut client = Client::builder(TokioExecutor::new());
         client.pool_timer(TokioTimer::new()).pool_idle_timeout(IDLE_LIMIT).http1_max_buf_size(MAX_HEAD_BYTES);
         Ok(Sender {

@@ -36,7 +36,7 @@ pub(super) type Connector =
 
 pub(super) fn new(
     policy: &AddressPolicy,
-    time_limit: Duration,
+    connect_time_limit: Duration,
     extra_roots: Vec<CertificateDer<'static>>,
     lookup: Option<Lookup>,
 ) -> Result<Connector, SenderError> {
@@ -45,7 +45,7 @@ pub(super) fn new(
     tcp.set_nodelay(true);
     // hyper divides this time among a name's addresses. So an address that does not respond leaves time for
     // the next.
-    tcp.set_connect_timeout(Some(time_limit));
+    tcp.set_connect_timeout(Some(connect_time_limit));
     let mark: fn(TokioIo<TcpStream>) -> Marked = Marked::new;
     let mut connector = HttpsConnector::from((tcp.map_response(mark), tls(policy, extra_roots)?));
     match policy {

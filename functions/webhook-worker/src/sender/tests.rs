@@ -7,7 +7,7 @@ use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, 
 use rustls::ServerConfig;
 use rustls::pki_types::PrivatePkcs8KeyDer;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
 use super::*;
@@ -374,6 +374,23 @@ async fn a_port_without_a_listener_is_a_refused_connection() {
     let attempt = post(&local().build().unwrap(), &format!("http://{address}/")).await;
     assert_eq!(attempt, Attempt::failed(Failure::ConnectionRefused));
     assert_eq!(attempt.error().unwrap(), "connection refused");
+}
+
+#[tokio::test]
+async fn a_server_that_accepts_no_connection_fails_after_the_limit_for_connections() {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+    let address = socket.local_addr().unwrap();
+    let _listener = socket.listen(1).unwrap();
+    // The kernel drops requests for connections once the queue of the listener is full.
+    let mut queued = Vec::new();
+    while let Ok(connected) = tokio::time::timeout(SHORT, TcpStream::connect(address)).await {
+        queued.push(connected.unwrap());
+    }
+    let sender = local().connect_time_limit(SHORT).build().unwrap();
+    let attempt = post(&sender, &format!("http://{address}/")).await;
+    assert_eq!(attempt, Attempt::failed(Failure::ConnectionTimeout));
+    assert_eq!(attempt.error().unwrap(), "connection timed out");
 }
 
 #[tokio::test]
