@@ -4,8 +4,8 @@
    a version when its logical id changes. Lambda refuses a version of a function that did not change.
 2. Every route, event source and permission refers to an alias, never to a function.
 3. With a gradual deployment, CodeDeploy moves each alias, and an alarm of the function's new version stops it.
-4. Reserved concurrency is never lower than the maximum concurrency of the function's event source. Otherwise
-   Lambda would throttle the messages that the event source receives.
+4. Reserved concurrency is never lower than the maximum concurrency of the function's queues together. Otherwise
+   Lambda would throttle the messages that the event sources receive.
 
 Needs the package aws-sam-translator, which aws-sam-cli installs.
 """
@@ -144,19 +144,20 @@ def check_rollback():
 def check_concurrency():
     template = read()
     for name, function in template["Resources"].items():
-        for event in (function.get("Properties", {}).get("Events") or {}).values():
-            maximum = event["Properties"].get("ScalingConfig", {}).get("MaximumConcurrency")
-            if event["Type"] != "SQS":
-                continue
-            reserved = references(function["Properties"].get("ReservedConcurrentExecutions"), template["Conditions"])
-            patterns = [template["Parameters"][p]["AllowedPattern"] for p in reserved if p in template["Parameters"]]
-            if len(patterns) != 1:
-                yield f"{name} must have a parameter for its reserved concurrency"
-                continue
-            accepts = lambda value: re.fullmatch(patterns[0], value) is not None  # noqa: E731
-            accepted = [value for value in range(1, 5000) if accepts(str(value))]
-            if not accepts("") or accepted[0] != maximum or "1000" not in map(str, accepted):
-                yield f"{name}: reserved concurrency must be empty or at least {maximum}"
+        events = (function.get("Properties", {}).get("Events") or {}).values()
+        queues = [event["Properties"] for event in events if event["Type"] == "SQS"]
+        if not queues:
+            continue
+        maximum = sum(queue["ScalingConfig"]["MaximumConcurrency"] for queue in queues)
+        reserved = references(function["Properties"].get("ReservedConcurrentExecutions"), template["Conditions"])
+        patterns = [template["Parameters"][p]["AllowedPattern"] for p in reserved if p in template["Parameters"]]
+        if len(patterns) != 1:
+            yield f"{name} must have a parameter for its reserved concurrency"
+            continue
+        accepts = lambda value: re.fullmatch(patterns[0], value) is not None  # noqa: E731
+        accepted = [value for value in range(1, 5000) if accepts(str(value))]
+        if not accepts("") or accepted[0] != maximum or "1000" not in map(str, accepted):
+            yield f"{name}: reserved concurrency must be empty or at least {maximum}"
 
 
 failures = [f for check in (check_parameters, check_aliases, check_rollback, check_concurrency) for f in check()]

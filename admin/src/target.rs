@@ -47,6 +47,7 @@ const NO_SECRETS_TABLE: &str = "name the stack's table of secrets with --secrets
 
 /// The names of the event dispatcher's queues on this machine, and the path of the checkout.
 const LOCAL_DELIVERY_QUEUE: &str = "DeliveryQueue";
+const LOCAL_TEST_DELIVERY_QUEUE: &str = "TestDeliveryQueue";
 const LOCAL_ACQUIRER_QUEUE: &str = "AcquirerQueue";
 const LOCAL_MAIL_QUEUE: &str = "MailQueue";
 const LOCAL_CHECKOUT: &str = "checkout";
@@ -341,6 +342,7 @@ fn dispatcher_var(name: &str, ready: &Ready) -> Option<String> {
     let queue = |queue: &str| queue_url(ready, queue);
     match name {
         "DELIVERY_QUEUE_URL" => Some(queue(LOCAL_DELIVERY_QUEUE)),
+        "TEST_DELIVERY_QUEUE_URL" => Some(queue(LOCAL_TEST_DELIVERY_QUEUE)),
         "ACQUIRER_QUEUE_URL" => Some(queue(LOCAL_ACQUIRER_QUEUE)),
         "MAIL_QUEUE_URL" => Some(queue(LOCAL_MAIL_QUEUE)),
         "FAILED_RECORDS_BUCKET" => Some(LOCAL_FAILED_RECORDS_BUCKET.to_owned()),

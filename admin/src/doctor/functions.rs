@@ -247,16 +247,20 @@ fn source_findings(logical_id: &str, source: &EventSource) -> Vec<String> {
 fn quota_findings(limit: &AccountLimit, functions: &[&Function], sources: &[&EventSource]) -> Vec<String> {
     let mut found = Vec::new();
     let mut needed = RUNS_FOR_REQUESTS;
+    let reserving = || functions.iter().filter_map(|function| Some((function, function.reserved_runs?)));
     for source in sources {
-        let function = functions.iter().find(|function| source.invokes(function));
-        match function.and_then(|function| Some((function, function.reserved_runs?))) {
-            Some((function, reserved)) if reserved < source.runs() => found.push(format!(
-                "{}: its event source starts up to {} runs, but {reserved} are reserved: the others are throttled",
-                function.logical_id,
-                source.runs()
-            )),
-            Some(_) => {}
-            None => needed = needed.saturating_add(source.runs()),
+        if !reserving().any(|(function, _)| source.invokes(function)) {
+            needed = needed.saturating_add(source.runs());
+        }
+    }
+    for (function, reserved) in reserving() {
+        let of_function = sources.iter().filter(|source| source.invokes(function));
+        let runs = of_function.fold(0_u64, |sum, source| sum.saturating_add(source.runs()));
+        if reserved < runs {
+            found.push(format!(
+                "{}: its event sources start up to {runs} runs, but {reserved} are reserved: the others are throttled",
+                function.logical_id
+            ));
         }
     }
     let AccountLimit { concurrent_executions, unreserved_concurrent_executions: unreserved } = limit;

@@ -233,7 +233,7 @@ async fn doctor_prints_each_fault_of_functions() {
             "functions: WebhookWorkerFunction: the versions 7 and 6 share the invocations: a deployment has not ended",
             "concurrency: EventDispatcherFunctionStateChanges: PROBLEM: Function call failed",
             "concurrency: EventDispatcherFunctionStateChanges: the event source is in the state Disabled",
-            "concurrency: WebhookWorkerFunction: its event source starts up to 50 runs, but 20 are reserved: the others are throttled",
+            "concurrency: WebhookWorkerFunction: its event sources start up to 50 runs, but 20 are reserved: the others are throttled",
             "concurrency: the stack needs 110 concurrent runs, and 109 of the AWS account's 1000 are not reserved: request a higher quota",
         ]
     );

@@ -31,7 +31,7 @@ use aws_lambda_events::streams::{DynamoDbBatchItemFailure, DynamoDbEventResponse
 use domain::acquirer::ReportedPix;
 use domain::audit::Audit;
 use domain::charge::{Charge, IncomingPayment, StoredCharge, TransactionStatus};
-use domain::ids::{AccountId, ResendId, Scope};
+use domain::ids::{AccountId, Mode, ResendId, Scope};
 use domain::med::MedCase;
 use domain::payout::Payout;
 use domain::refund::Refund;
@@ -49,7 +49,7 @@ use shared::store::{Aws, Store, StoreError, Write, from_item};
 use shared::webhook::delivery::{Abandonment, Deliveries, Delivery, DeliveryStatus};
 use shared::webhook::endpoint::{Endpoint, Endpoints};
 use shared::webhook::event::Event;
-use shared::webhook::queue::{DeliveryMessage, DeliveryQueue};
+use shared::webhook::queue::{DeliveryMessage, DeliveryQueues};
 use shared::webhook::resend::Resend;
 use shared::{audit, audit_trail};
 use tokio::sync::{Mutex, OnceCell, Semaphore};
@@ -74,8 +74,8 @@ const MAX_STEPS: usize = 4;
 pub struct Dispatcher {
     /// The state table.
     pub store: Store,
-    /// The queue of the webhook worker.
-    pub queue: DeliveryQueue,
+    /// The queues of the webhook worker.
+    pub queues: DeliveryQueues,
     /// The queue of the acquirer worker.
     pub acquirers: AcquirerQueue,
     /// The queue of the mailer.
@@ -142,9 +142,9 @@ struct StreamActions {
 }
 
 impl Dispatcher {
-    /// Reads `TABLE_NAME`, `DELIVERY_QUEUE_URL`, `ACQUIRER_QUEUE_URL`, `MAIL_QUEUE_URL`,
-    /// `FAILED_RECORDS_BUCKET`, `CHECKOUT_BASE_URL` and `MED_OUTCOME_NOTICES` (`off`: the outcome of MED cases
-    /// is neither published nor mailed).
+    /// Reads `TABLE_NAME`, `DELIVERY_QUEUE_URL`, `TEST_DELIVERY_QUEUE_URL`, `ACQUIRER_QUEUE_URL`,
+    /// `MAIL_QUEUE_URL`, `FAILED_RECORDS_BUCKET`, `CHECKOUT_BASE_URL` and `MED_OUTCOME_NOTICES` (`off`: the
+    /// outcome of MED cases is neither published nor mailed).
     pub fn from_vars(
         aws: &Aws,
         clock: Clock,
@@ -152,7 +152,7 @@ impl Dispatcher {
     ) -> Result<Self, ConfigError> {
         Ok(Self {
             store: Store::new(aws.dynamodb(), required(var, "TABLE_NAME")?),
-            queue: DeliveryQueue::new(aws.sqs(), required(var, "DELIVERY_QUEUE_URL")?),
+            queues: DeliveryQueues::from_vars(&aws.sqs(), var)?,
             acquirers: AcquirerQueue::new(aws.sqs(), required(var, "ACQUIRER_QUEUE_URL")?),
             emails: EmailQueue::new(aws.sqs(), required(var, "MAIL_QUEUE_URL")?),
             s3: aws.s3(),
@@ -235,8 +235,11 @@ impl Dispatcher {
             let (failed, published) = self.publish_all(changes).await;
             [failed, self.count_published(published).await].concat()
         };
-        let (to_workers, to_acquirers, mailed, published, audited, (), ()) = tokio::join!(
-            send(&self.queue, &deliveries),
+        let (live, test): (Vec<_>, Vec<_>) =
+            deliveries.iter().cloned().partition(|(_, message)| message.scope.mode == Mode::Live);
+        let (live, test, to_acquirers, mailed, published, audited, (), ()) = tokio::join!(
+            send(self.queues.of(Mode::Live), &live),
+            send(self.queues.of(Mode::Test), &test),
             send(&self.acquirers, &acquirers),
             send(&self.emails, &emails),
             publish_and_count,
@@ -244,7 +247,7 @@ impl Dispatcher {
             Box::pin(self.schedule_counting(&deliveries)),
             Box::pin(self.abandon(&abandonments))
         );
-        let mut refused = [to_workers, to_acquirers, mailed].concat();
+        let mut refused = [live, test, to_acquirers, mailed].concat();
         if refused.len() < sent {
             // SQS accepted a message, so it is not down.
             for (_, cause) in &mut refused {
@@ -487,7 +490,7 @@ fn log_published(event: &Event) {
 /// Sends messages. Returns those that were not sent.
 async fn send<M: Message + Clone>(queue: &Queue<M>, messages: &[(String, M)]) -> Vec<Failure> {
     let bodies: Vec<M> = messages.iter().map(|(_, message)| message.clone()).collect();
-    // Boxed, because the future of a request takes kilobytes, and three run concurrently.
+    // Boxed, because the future of a request takes kilobytes, and four run concurrently.
     match Box::pin(queue.send(&bodies)).await {
         Ok(refused) => {
             let refused = refused.into_iter().filter_map(|index| messages.get(index));

@@ -18,7 +18,7 @@ use domain::acquirer::{ConnectionSweep, ReportedPix};
 use domain::calendar::Day;
 use domain::charge::transition::Command;
 use domain::charge::{Charge, IncomingPayment, StoredCharge, TransactionStatus};
-use domain::ids::Scope;
+use domain::ids::{Mode, Scope};
 use domain::med::MedNotice;
 use domain::money::Currency;
 use domain::refund::Refund;
@@ -37,7 +37,7 @@ use shared::store::{Aws, DUE_SHARDS, DueRow, Store, from_item};
 use shared::wallet::Wallets;
 use shared::wallet::counters::{self, CounterRow};
 use shared::webhook::delivery::{Abandonment, Deliveries, Delivery, NEXT_LOOK_SECONDS, counted_scope};
-use shared::webhook::queue::{DeliveryMessage, DeliveryQueue};
+use shared::webhook::queue::{DeliveryMessage, DeliveryQueues};
 use tokio::task::JoinSet;
 use tracing::Instrument;
 
@@ -62,7 +62,7 @@ const NEXT_SWEEP_SECONDS: i64 = 5 * 60;
 
 /// What to do with a due row.
 enum DueAction {
-    /// Send this message to the queue of deliveries.
+    /// Send this message to the queue of its mode's deliveries.
     Delivery(DeliveryMessage),
     /// Send this message to the queue of acquirer work.
     Acquirer(AcquirerMessage),
@@ -93,8 +93,8 @@ struct SlowWork {
 pub struct Scheduler {
     /// The state table.
     pub store: Store,
-    /// The queue of deliveries.
-    pub delivery_queue: DeliveryQueue,
+    /// The queues of deliveries.
+    pub delivery_queues: DeliveryQueues,
     /// The queue of acquirer work.
     pub acquirer_queue: AcquirerQueue,
     /// The time source.
@@ -102,7 +102,7 @@ pub struct Scheduler {
 }
 
 impl Scheduler {
-    /// Reads `TABLE_NAME`, `DELIVERY_QUEUE_URL` and `ACQUIRER_QUEUE_URL`.
+    /// Reads `TABLE_NAME`, `DELIVERY_QUEUE_URL`, `TEST_DELIVERY_QUEUE_URL` and `ACQUIRER_QUEUE_URL`.
     ///
     /// # Errors
     ///
@@ -114,7 +114,7 @@ impl Scheduler {
     ) -> Result<Self, ConfigError> {
         Ok(Self {
             store: Store::new(aws.dynamodb(), required(var, "TABLE_NAME")?),
-            delivery_queue: DeliveryQueue::new(aws.sqs(), required(var, "DELIVERY_QUEUE_URL")?),
+            delivery_queues: DeliveryQueues::from_vars(&aws.sqs(), var)?,
             acquirer_queue: AcquirerQueue::new(aws.sqs(), required(var, "ACQUIRER_QUEUE_URL")?),
             clock,
         })
@@ -244,9 +244,14 @@ impl Scheduler {
         }
         // Messages are sent even if other rows failed, because the rows of these messages are already
         // postponed. If a queue refuses a message, the message is sent again when its row is due next.
-        let sent =
-            tokio::join!(self.delivery_queue.send(&deliveries), self.acquirer_queue.send(&acquirer_messages));
-        for refused in [sent.0, sent.1] {
+        let (live, test): (Vec<_>, Vec<_>) =
+            deliveries.into_iter().partition(|message| message.scope.mode == Mode::Live);
+        let sent = tokio::join!(
+            self.delivery_queues.of(Mode::Live).send(&live),
+            self.delivery_queues.of(Mode::Test).send(&test),
+            self.acquirer_queue.send(&acquirer_messages)
+        );
+        for refused in [sent.0, sent.1, sent.2] {
             match refused {
                 Ok(refused) if refused.is_empty() => {}
                 Ok(refused) => tracing::warn!(refused = refused.len(), "a queue refused messages"),

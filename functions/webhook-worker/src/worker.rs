@@ -28,7 +28,7 @@ use shared::webhook::WebhookError;
 use shared::webhook::delivery::{AttemptOutcome, Cause, Claim, Deliveries, Delivery, Recipient};
 use shared::webhook::endpoint::{Endpoint, Endpoints};
 use shared::webhook::event::Event;
-use shared::webhook::queue::{DeliveryMessage, DeliveryQueue};
+use shared::webhook::queue::{DeliveryMessage, DeliveryQueue, DeliveryQueues};
 use tracing::field;
 
 use crate::sender::{Attempt, Sender};
@@ -48,15 +48,15 @@ pub struct Worker {
     endpoints: Endpoints,
     /// The table of secrets.
     secrets: Store,
-    queue: DeliveryQueue,
+    queues: DeliveryQueues,
     exhausted: DeliveryQueue,
     sender: Arc<Sender>,
     clock: Clock,
 }
 
 impl Worker {
-    /// Reads `TABLE_NAME`, `SECRETS_TABLE_NAME`, `DELIVERY_QUEUE_URL`, `EXHAUSTED_DELIVERIES_QUEUE_URL` and
-    /// `WEBHOOK_ADDRESSES`.
+    /// Reads `TABLE_NAME`, `SECRETS_TABLE_NAME`, `DELIVERY_QUEUE_URL`, `TEST_DELIVERY_QUEUE_URL`,
+    /// `EXHAUSTED_DELIVERIES_QUEUE_URL` and `WEBHOOK_ADDRESSES`.
     pub fn from_vars(
         aws: &Aws,
         clock: Clock,
@@ -69,7 +69,7 @@ impl Worker {
             deliveries: Deliveries::new(store.clone()),
             endpoints: Endpoints::new(store),
             secrets: Store::new(aws.dynamodb(), required(var, "SECRETS_TABLE_NAME")?),
-            queue: DeliveryQueue::new(sqs.clone(), required(var, "DELIVERY_QUEUE_URL")?),
+            queues: DeliveryQueues::from_vars(&sqs, var)?,
             exhausted: DeliveryQueue::new(sqs, required(var, "EXHAUSTED_DELIVERIES_QUEUE_URL")?),
             sender: Arc::new(sender),
             clock,
@@ -93,7 +93,8 @@ impl Worker {
         match self.deliveries.claim(&message.scope, message.delivery, claim, now).await? {
             Claim::NotNow => Ok(()),
             Claim::Early { due_at } => {
-                Ok(self.queue.send_later(&message, due_at.saturating_duration_since(now)).await?)
+                let delay = due_at.saturating_duration_since(now);
+                Ok(self.queues.of(message.scope.mode).send_later(&message, delay).await?)
             }
             Claim::Claimed(delivery) => self.attempt(&delivery, &message).await,
         }
@@ -144,7 +145,7 @@ impl Worker {
             let delay = next_attempt_at.saturating_duration_since(now);
             // SQS delays a message by at most 15 minutes. The scheduler sends the message of a later attempt.
             if delay <= Duration::from_secs(MAX_DELAY_SECONDS) {
-                self.queue.send_later(message, delay).await?;
+                self.queues.of(message.scope.mode).send_later(message, delay).await?;
             }
         }
         Ok(())

@@ -166,7 +166,7 @@ async fn a_delivery_whose_worker_died_is_retried_after_its_lease_expires() {
     let scheduler = service.stack.functions.get("SchedulerFunction").unwrap().clone();
     scheduler(json!({})).await.unwrap();
     let sqs = local::sdk::sqs(&service.stack.endpoints.sqs_url);
-    let url = local::template::queue_url(&service.stack.endpoints.sqs_url, "DeliveryQueue");
+    let url = local::template::queue_url(&service.stack.endpoints.sqs_url, "TestDeliveryQueue");
     let message = eventually("the scheduler sends another message", async || {
         let got = sqs.receive_message().queue_url(&url).send().await.unwrap();
         got.messages().first()?.body().map(str::to_owned)

@@ -59,6 +59,7 @@ fn operators_dispatcher(service: &Service) -> Dispatcher {
             "AWS_ENDPOINT_URL_S3" => endpoints.s3_url.clone(),
             "TABLE_NAME" => "StateTable".to_owned(),
             "DELIVERY_QUEUE_URL" => queue("DeliveryQueue"),
+            "TEST_DELIVERY_QUEUE_URL" => queue("TestDeliveryQueue"),
             "ACQUIRER_QUEUE_URL" => queue("AcquirerQueue"),
             "MAIL_QUEUE_URL" => queue("MailQueue"),
             "FAILED_RECORDS_BUCKET" => BUCKET.to_owned(),

@@ -518,10 +518,10 @@ async fn stream_records_dispatched_again_write_no_row_and_send_no_webhook() {
     assert_eq!(service.rows(&scope, "evt_").await.len(), 2, "one event row per change");
 }
 
-/// Waits until the delivery queue has no visible message and none in flight.
+/// Waits until the queue of test deliveries has no visible message and none in flight.
 pub(crate) async fn wait_for_empty_queue(service: &Service) {
     let sqs = local::sdk::sqs(&service.stack.endpoints.sqs_url);
-    let url = local::template::queue_url(&service.stack.endpoints.sqs_url, "DeliveryQueue");
+    let url = local::template::queue_url(&service.stack.endpoints.sqs_url, "TestDeliveryQueue");
     eventually("the delivery queue is empty", async || {
         let attributes =
             sqs.get_queue_attributes().queue_url(&url).attribute_names(QueueAttributeName::All).send().await;
@@ -571,7 +571,7 @@ async fn the_scheduler_replaces_a_lost_message() {
     service.register_endpoint(&listener.url, &["charge.created"]).await;
     // No worker reads the queue. The test receives the message and deletes it.
     let sqs = local::sdk::sqs(&service.stack.endpoints.sqs_url);
-    let url = local::template::queue_url(&service.stack.endpoints.sqs_url, "DeliveryQueue");
+    let url = local::template::queue_url(&service.stack.endpoints.sqs_url, "TestDeliveryQueue");
     service.stack.stop_queues().await;
     service.charge().await;
     eventually("the delivery's message is queued", async || {

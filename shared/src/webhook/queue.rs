@@ -1,10 +1,13 @@
-//! The queue that starts delivery attempts. A message only names a delivery; the worker reads the row.
+//! The queues that start delivery attempts. A message only names a delivery; the worker reads the row.
+//!
+//! Deliveries of test keys have a queue of their own, so that a flood of them does not delay live deliveries.
 
 use serde::{Deserialize, Serialize};
 
-use domain::ids::{DeliveryId, EndpointId, Scope};
+use domain::ids::{DeliveryId, EndpointId, Mode, Scope};
 
 use super::delivery::Delivery;
+use crate::config::{ConfigError, required};
 use crate::queue::{Message, Queue};
 
 /// A message of the queue: names the delivery that the worker must attempt.
@@ -22,8 +25,40 @@ pub struct DeliveryMessage {
     pub server: Option<String>,
 }
 
-/// The queue of deliveries.
+/// A queue of deliveries.
 pub type DeliveryQueue = Queue<DeliveryMessage>;
+
+/// The queue of live deliveries and that of test deliveries.
+#[derive(Clone, Debug)]
+pub struct DeliveryQueues {
+    live: DeliveryQueue,
+    test: DeliveryQueue,
+}
+
+impl DeliveryQueues {
+    /// Reads `DELIVERY_QUEUE_URL`, the queue of live deliveries, and `TEST_DELIVERY_QUEUE_URL`.
+    ///
+    /// # Errors
+    ///
+    /// When a variable is missing.
+    pub fn from_vars(
+        sqs: &aws_sdk_sqs::Client,
+        var: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, ConfigError> {
+        Ok(Self {
+            live: DeliveryQueue::new(sqs.clone(), required(var, "DELIVERY_QUEUE_URL")?),
+            test: DeliveryQueue::new(sqs.clone(), required(var, "TEST_DELIVERY_QUEUE_URL")?),
+        })
+    }
+
+    /// Returns the queue of a mode's deliveries.
+    pub fn of(&self, mode: Mode) -> &DeliveryQueue {
+        match mode {
+            Mode::Live => &self.live,
+            Mode::Test => &self.test,
+        }
+    }
+}
 
 impl DeliveryMessage {
     /// Returns the message for a delivery.
