@@ -22,7 +22,7 @@ use crate::embedded::fault_proxy::{Ceiling, FaultProxy};
 use crate::embedded::signals::Signals;
 use crate::embedded::{ACCESS_KEY, Embedded, Endpoints, Listen, REGION, SECRET_KEY, State};
 use crate::error::{Error, Result};
-use crate::event_sources::{Dependencies, EventSources};
+use crate::event_sources::{Dependencies, EventSources, QueueUsage};
 use crate::functions::{MAIL_DIRECTORY, create_functions};
 use crate::gateway::Gateway;
 use crate::guard::AllowedHost;
@@ -172,7 +172,7 @@ impl Stack {
             let (listener, base_url) = listen_on(options.port).await?;
             (Some(listener), base_url)
         };
-        let template = Template::deployed()?;
+        let template = Template::deployed_with(&options.parameters)?;
         let directory = options.state.directory();
         let clock_file = directory.map(|directory| directory.join("clock.json"));
         let clock = restored_clock(clock_file.as_ref())?;
@@ -303,6 +303,12 @@ impl Stack {
             functions.insert(function.logical_id.clone(), json!(variables));
         }
         Ok(Value::Object(functions))
+    }
+
+    /// Returns the invocations that a queue caused. `None`: the service runs without event sources, or no
+    /// function has this queue.
+    pub fn queue_usage(&self, queue: &str) -> Option<QueueUsage> {
+        self.event_sources.as_ref()?.usage_of(queue)
     }
 
     /// Stops polling the queues. Returns when the received messages are processed, or after a few seconds.

@@ -7,8 +7,8 @@
 //!
 //! This SQS differs from AWS in three ways:
 //!
-//! - It stores the group of a message, but does not limit the number of a group's messages in flight. The
-//!   poller in [`crate::event_sources`] limits it.
+//! - It stores the group of a message, but does not prefer the messages of quiet groups. The poller in
+//!   [`crate::event_sources`] does.
 //! - A visibility timeout of 0 in a receive request means the visibility timeout of the queue.
 //! - Message attributes are returned even if the request does not name them.
 

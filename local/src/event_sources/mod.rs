@@ -10,7 +10,9 @@
 
 mod checkpoint;
 mod due_rows;
+mod fair_order;
 mod queue;
+mod ramp;
 mod schedule;
 mod shard;
 mod stream;
@@ -18,7 +20,7 @@ mod stream;
 mod tests;
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -28,6 +30,7 @@ use tokio::task::JoinHandle;
 
 use self::due_rows::DueRows;
 use self::queue::QueuePoller;
+pub use self::queue::QueueUsage;
 use self::schedule::ScheduledFunction;
 pub use self::shard::stream_records;
 use self::stream::StreamPoller;
@@ -46,6 +49,7 @@ const ERROR_PAUSE: Duration = Duration::from_millis(500);
 pub struct EventSources {
     streams: TaskGroup,
     queues: TaskGroup,
+    usage: Vec<(String, Arc<std::sync::Mutex<QueueUsage>>)>,
     schedules: TaskGroup,
 }
 
@@ -100,9 +104,11 @@ impl EventSources {
                 });
             }
         }
+        let usage = queues.iter().map(|poller| (poller.queue.clone(), Arc::clone(&poller.usage))).collect();
         let clock = dependencies.clock.clone();
         let run_now = Arc::clone(dependencies.run_schedules_now);
         Ok(Self {
+            usage,
             streams: TaskGroup::new(|shutdown| {
                 streams.into_iter().map(|poller| tokio::spawn(poller.run(shutdown.clone()))).collect()
             }),
@@ -113,6 +119,12 @@ impl EventSources {
                 vec![tokio::spawn(schedule::run(scheduled, clock, run_now, shutdown))]
             }),
         })
+    }
+
+    /// Returns the invocations that a queue caused. `None`: no function has this queue.
+    pub fn usage_of(&self, queue: &str) -> Option<QueueUsage> {
+        let (_, usage) = self.usage.iter().find(|(name, _)| name == queue)?;
+        Some(*usage.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Stops polling the queues. Returns when the received messages are processed, or after a few seconds.

@@ -1,17 +1,17 @@
-//! Polls an SQS queue and invokes its function with batches of messages.
-//!
-//! The queue is read like an SQS fair queue: the concurrent invocations of each message group are limited, so
-//! a group with slow messages does not delay the others.
+//! Polls an SQS queue and invokes its function with batches of messages, as an event source mapping of Lambda
+//! does: with the concurrency of [`Ramp`], and in [`FairOrder`]. The embedded SQS has no groups, so the poller
+//! receives messages ahead and orders them itself. There is no limit for a message group, as on AWS.
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use aws_sdk_sqs::types::{DeleteMessageBatchRequestEntry, Message, MessageSystemAttributeName};
 use serde_json::{Value, json};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
+use super::fair_order::FairOrder;
+use super::ramp::Ramp;
 use super::{Dependencies, ERROR_PAUSE, batch_item_failures};
 use crate::embedded::REGION;
 use crate::embedded::signals::LongPolls;
@@ -21,18 +21,24 @@ use crate::sdk;
 use crate::shutdown::Shutdown;
 use crate::template::{QueueSource, queue_arn, queue_url};
 
-/// The maximum number of concurrent invocations of a queue's function.
-const MAX_CONCURRENCY: usize = 50;
-/// The maximum number of concurrent invocations for one message group.
-const GROUP_CONCURRENCY: usize = 8;
+/// The maximum number of concurrent invocations of an event source without a limit in the template.
+const MAX_CONCURRENCY: usize = 1_250;
 
-/// The maximum number of received batches that are being processed or wait for a concurrency slot.
-const MAX_BATCHES_IN_MEMORY: usize = 1_000;
+/// The number of messages that a request receives at most: the most that SQS accepts.
+const RECEIVED_AT_ONCE: i32 = 10;
 
-/// The interval at which the visibility timeout of messages that wait for a slot is extended.
+/// The maximum number of received messages that wait for an invocation.
+const MAX_WAITING: usize = 20_000;
+
+/// The number of receive requests whose messages may wait to be ordered.
+const MAX_UNORDERED: usize = 16;
+
+/// How long a message waits before its visibility timeout is extended, so that it is not received again.
 const EXTENSION_PERIOD: Duration = Duration::from_mins(4);
 /// The visibility timeout that an extension sets, in seconds.
 const EXTENDED_VISIBILITY_SECONDS: i32 = 360;
+/// The interval at which messages that need an extension are searched.
+const EXTENSION_CHECK: Duration = Duration::from_secs(30);
 
 /// The time that running invocations have to finish after shutdown is requested.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
@@ -47,26 +53,50 @@ const END_PERIOD: Duration = Duration::from_millis(10);
 /// The delay before a failed message is received again, in seconds.
 const RETRY_SECONDS: i32 = 2;
 
+/// The invocations of a queue's function.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct QueueUsage {
+    /// The invocations that are running.
+    pub running: usize,
+    /// The most invocations that were running at the same time.
+    pub most_running: usize,
+    /// The number of invocations that have ended.
+    pub ended: u64,
+    /// The duration of the invocations that have ended.
+    pub busy: Duration,
+}
+
 pub(super) struct QueuePoller {
+    /// The logical id of the queue.
+    pub(super) queue: String,
+    pub(super) usage: Arc<Mutex<QueueUsage>>,
     sqs: aws_sdk_sqs::Client,
     url: String,
     arn: String,
-    batch_size: i32,
-    slots: Arc<Semaphore>,
+    batch_size: usize,
+    concurrency: usize,
     long_polls: LongPolls,
     invoke: Invoke,
 }
 
+/// A received message that waits for an invocation.
+struct Waiting {
+    message: Message,
+    /// When it was received, or its visibility timeout was last extended.
+    visible_since: Instant,
+}
+
 impl QueuePoller {
     pub(super) fn new(dependencies: &Dependencies<'_>, source: &QueueSource, invoke: &Invoke) -> Arc<Self> {
-        let concurrency = source.max_concurrency.unwrap_or(MAX_CONCURRENCY).min(MAX_CONCURRENCY);
         let sqs_url = &dependencies.endpoints.sqs_url;
         Arc::new(Self {
+            queue: source.queue.clone(),
+            usage: Arc::default(),
             sqs: sdk::sqs(sqs_url),
             url: queue_url(sqs_url, &source.queue),
             arn: queue_arn(&source.queue),
-            batch_size: i32::try_from(source.batch_size).unwrap_or(1).clamp(1, 10),
-            slots: Arc::new(Semaphore::new(concurrency)),
+            batch_size: usize::try_from(source.batch_size).unwrap_or(1).clamp(1, 10),
+            concurrency: source.max_concurrency.unwrap_or(MAX_CONCURRENCY).min(MAX_CONCURRENCY),
             long_polls: dependencies.signals.long_polls.clone(),
             invoke: Arc::clone(invoke),
         })
@@ -74,27 +104,63 @@ impl QueuePoller {
 
     /// Polls until shutdown is requested, then waits at most [`SHUTDOWN_GRACE`] for the running invocations.
     pub(super) async fn run(self: Arc<Self>, mut shutdown: Shutdown) {
-        let mut invocations = JoinSet::new();
-        let mut groups: HashMap<String, Arc<Semaphore>> = HashMap::new();
+        let (sender, mut received) = mpsc::channel(MAX_UNORDERED);
+        let receiving = tokio::spawn(Arc::clone(&self).receive_all(shutdown.clone(), sender));
+        let mut invocations: JoinSet<Vec<String>> = JoinSet::new();
+        let mut order = FairOrder::new();
+        let mut ramp = Ramp::new(self.concurrency);
+        let mut extension = tokio::time::interval(EXTENSION_CHECK);
         while !shutdown.is_requested() {
-            if invocations.len() >= MAX_BATCHES_IN_MEMORY {
-                tokio::select! {
-                    _ = invocations.join_next() => {}
-                    () = shutdown.requested() => break,
+            let now = Instant::now();
+            self.start(&mut order, &mut invocations, ramp.limit(now));
+            let is_waiting = order.waiting() > 0;
+            ramp.observe(is_waiting, now);
+            self.start(&mut order, &mut invocations, ramp.limit(now));
+            let step = ramp.next_step(now).filter(|_| is_waiting);
+            tokio::select! {
+                Some(messages) = received.recv(), if order.waiting() < MAX_WAITING => {
+                    for message in messages {
+                        push(&mut order, message);
+                    }
                 }
+                Some(ended) = invocations.join_next() => {
+                    for group in ended.unwrap_or_default() {
+                        order.ended(&group);
+                    }
+                }
+                () = tokio::time::sleep(step.unwrap_or_default()), if step.is_some() => {}
+                _ = extension.tick() => self.extend_visibility(&mut order),
+                () = shutdown.requested() => break,
             }
+        }
+        // Messages of an aborted invocation and those that wait were not deleted, so SQS delivers them again.
+        let finished = async {
+            while invocations.join_next().await.is_some() {}
+            let _ = receiving.await;
+        };
+        let _ = tokio::time::timeout(SHUTDOWN_GRACE, finished).await;
+    }
+
+    /// Starts invocations for the messages that wait, up to a limit.
+    fn start(
+        self: &Arc<Self>,
+        order: &mut FairOrder<Waiting>,
+        invocations: &mut JoinSet<Vec<String>>,
+        limit: usize,
+    ) {
+        while order.waiting() > 0 && invocations.len() < limit {
+            let batch = order.take(self.batch_size);
+            invocations.spawn(Arc::clone(self).process(batch));
+        }
+    }
+
+    /// Receives messages until shutdown is requested.
+    async fn receive_all(self: Arc<Self>, mut shutdown: Shutdown, sender: mpsc::Sender<Vec<Message>>) {
+        while !shutdown.is_requested() {
             match self.receive_until(&mut shutdown).await {
                 Ok(messages) => {
-                    for (group, batch) in by_group(messages) {
-                        let slots = groups
-                            .entry(group)
-                            .or_insert_with(|| Arc::new(Semaphore::new(GROUP_CONCURRENCY)));
-                        let (poller, group_slots) = (Arc::clone(&self), Arc::clone(slots));
-                        invocations.spawn(async move {
-                            let _group_slot = poller.wait_for_slot(group_slots, &batch).await;
-                            let _slot = Arc::clone(&poller.slots).acquire_owned().await;
-                            poller.process(batch).await;
-                        });
+                    if sender.send(messages).await.is_err() {
+                        return;
                     }
                 }
                 Err(error) => {
@@ -102,13 +168,26 @@ impl QueuePoller {
                     tokio::time::sleep(ERROR_PAUSE).await;
                 }
             }
-            while invocations.try_join_next().is_some() {}
-            // Removes the groups that no batch refers to.
-            groups.retain(|_, slots| Arc::strong_count(slots) > 1);
         }
-        // Messages of an aborted invocation were not deleted, so SQS delivers them again.
-        let finished = async { while invocations.join_next().await.is_some() {} };
-        let _ = tokio::time::timeout(SHUTDOWN_GRACE, finished).await;
+    }
+
+    /// Extends the visibility timeout of messages that wait for long.
+    fn extend_visibility(self: &Arc<Self>, order: &mut FairOrder<Waiting>) {
+        let now = Instant::now();
+        let mut handles = Vec::new();
+        for waiting in order.iter_mut() {
+            if now.duration_since(waiting.visible_since) >= EXTENSION_PERIOD {
+                waiting.visible_since = now;
+                handles.extend(waiting.message.receipt_handle.clone());
+            }
+        }
+        let poller = Arc::clone(self);
+        tokio::spawn(async move {
+            for handle in handles {
+                // A failure is harmless: the message is delivered twice, and a duplicate changes nothing.
+                let _ = poller.set_visibility(&handle, EXTENDED_VISIBILITY_SECONDS).await;
+            }
+        });
     }
 
     /// Receives messages. Shutdown ends the long poll. It does not abort the request, because messages that are
@@ -132,7 +211,7 @@ impl QueuePoller {
             .sqs
             .receive_message()
             .queue_url(&self.url)
-            .max_number_of_messages(self.batch_size)
+            .max_number_of_messages(RECEIVED_AT_ONCE)
             .wait_time_seconds(POLL_SECONDS)
             .message_system_attribute_names(MessageSystemAttributeName::All)
             .send()
@@ -141,27 +220,16 @@ impl QueuePoller {
         Ok(response.messages.unwrap_or_default())
     }
 
-    /// Waits for a concurrency slot of the message group. Meanwhile, extends the visibility timeout of the
-    /// batch, so that its messages are not received again.
-    async fn wait_for_slot(&self, slots: Arc<Semaphore>, batch: &[Message]) -> Option<OwnedSemaphorePermit> {
-        let mut slot = std::pin::pin!(slots.acquire_owned());
-        loop {
-            tokio::select! {
-                slot = slot.as_mut() => return slot.ok(),
-                () = tokio::time::sleep(EXTENSION_PERIOD) => {}
-            }
-            for handle in batch.iter().filter_map(Message::receipt_handle) {
-                // A failure is harmless: the message is delivered twice, and a duplicate changes nothing.
-                let _ = self.set_visibility(handle, EXTENDED_VISIBILITY_SECONDS).await;
-            }
-        }
-    }
-
     /// Invokes the function with a batch. Deletes the messages that succeeded and schedules the others for a
-    /// retry.
-    async fn process(&self, messages: Vec<Message>) {
+    /// retry. Returns the groups of the messages.
+    async fn process(self: Arc<Self>, batch: Vec<(String, Waiting)>) -> Vec<String> {
+        let (groups, messages): (Vec<String>, Vec<Message>) =
+            batch.into_iter().map(|(group, waiting)| (group, waiting.message)).unzip();
         let records: Vec<Value> = messages.iter().map(|message| lambda_record(message, &self.arn)).collect();
-        let failed: Vec<String> = match (self.invoke)(json!({ "Records": records })).await {
+        let started = self.begin_usage();
+        let result = (self.invoke)(json!({ "Records": records })).await;
+        self.end_usage(started);
+        let failed: Vec<String> = match result {
             Ok(response) => batch_item_failures(&response),
             Err(error) => {
                 tracing::error!(error, queue = self.url, "a queue's function failed");
@@ -179,6 +247,21 @@ impl QueuePoller {
         for error in results.into_iter().filter_map(Result::err) {
             tracing::warn!(%error, "a message will be received again after its visibility timeout");
         }
+        groups
+    }
+
+    fn begin_usage(&self) -> Instant {
+        let mut usage = self.usage.lock().unwrap_or_else(PoisonError::into_inner);
+        usage.running = usage.running.saturating_add(1);
+        usage.most_running = usage.most_running.max(usage.running);
+        Instant::now()
+    }
+
+    fn end_usage(&self, started: Instant) {
+        let mut usage = self.usage.lock().unwrap_or_else(PoisonError::into_inner);
+        usage.running = usage.running.saturating_sub(1);
+        usage.ended = usage.ended.saturating_add(1);
+        usage.busy = usage.busy.saturating_add(started.elapsed());
     }
 
     async fn set_visibility(&self, handle: &str, seconds: i32) -> Result<()> {
@@ -214,16 +297,14 @@ impl QueuePoller {
     }
 }
 
-/// Splits a batch by message group. The order within a group does not change.
-fn by_group(messages: Vec<Message>) -> BTreeMap<String, Vec<Message>> {
-    let mut groups: BTreeMap<String, Vec<Message>> = BTreeMap::new();
-    for message in messages {
-        let group = message
-            .attributes()
-            .and_then(|attributes| attributes.get(&MessageSystemAttributeName::MessageGroupId));
-        groups.entry(group.cloned().unwrap_or_default()).or_default().push(message);
-    }
-    groups
+/// Adds a received message. A message without a group is a group of its own.
+fn push(order: &mut FairOrder<Waiting>, message: Message) {
+    let group = message
+        .attributes()
+        .and_then(|attributes| attributes.get(&MessageSystemAttributeName::MessageGroupId))
+        .or(message.message_id.as_ref());
+    let group = group.cloned().unwrap_or_default();
+    order.push(&group, Waiting { message, visible_since: Instant::now() });
 }
 
 /// Converts a message to the form in which Lambda passes it to a function.

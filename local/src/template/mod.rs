@@ -216,6 +216,11 @@ impl Template {
         Self::parse(TEMPLATE)
     }
 
+    /// Parses [`TEMPLATE`]. Event sources have the numbers in these values of parameters.
+    pub fn deployed_with(values: &BTreeMap<String, String>) -> Result<Self> {
+        Self::parse_with(TEMPLATE, values)
+    }
+
     /// Parses a template.
     ///
     /// # Errors
@@ -223,6 +228,10 @@ impl Template {
     /// When the text is not YAML, or a resource is incomplete, uses an unsupported feature or refers to a
     /// resource that the template lacks.
     pub fn parse(text: &str) -> Result<Self> {
+        Self::parse_with(text, &BTreeMap::new())
+    }
+
+    fn parse_with(text: &str, values: &BTreeMap<String, String>) -> Result<Self> {
         let yaml: Yaml =
             serde_yaml_ng::from_str(text).map_err(|e| Error::because("the template is not YAML", &e))?;
         let root = to_json(&yaml, "the template")?;
@@ -244,7 +253,9 @@ impl Template {
                 "AWS::S3::Bucket" => template.buckets.push(Bucket { logical_id: logical_id.clone() }),
                 "AWS::SecretsManager::Secret" => template.secrets.push(logical_id.clone()),
                 "AWS::Serverless::Function" => {
-                    template.functions.push(resources::function(logical_id, properties, &globals)?);
+                    template.functions.push(resources::function(logical_id, properties, &globals, |name| {
+                        values.get(name).or(template.parameters.get(name)?.default.as_ref()).cloned()
+                    })?);
                 }
                 _ => {}
             }

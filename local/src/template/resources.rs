@@ -92,7 +92,12 @@ pub(super) fn queue(logical_id: &str, properties: &Value) -> Result<Queue> {
     Ok(Queue { logical_id: logical_id.to_owned(), attributes, redrive })
 }
 
-pub(super) fn function(logical_id: &str, properties: &Value, globals: &Value) -> Result<Function> {
+pub(super) fn function(
+    logical_id: &str,
+    properties: &Value,
+    globals: &Value,
+    parameter: impl Fn(&str) -> Option<String>,
+) -> Result<Function> {
     let mut environment = Map::new();
     for level in [globals, properties] {
         if let Some(variables) = level.pointer("/Environment/Variables") {
@@ -119,7 +124,7 @@ pub(super) fn function(logical_id: &str, properties: &Value, globals: &Value) ->
         match string(event.get("Type"), &at)? {
             "HttpApi" => function.routes.push(route(properties, &at)?),
             "DynamoDB" => function.streams.push(stream_source(properties, &at)?),
-            "SQS" => function.queues.push(queue_source(properties, &at)?),
+            "SQS" => function.queues.push(queue_source(properties, &parameter, &at)?),
             "Schedule" => function.schedules.push(schedule(properties, &at)?),
             other => return Err(unsupported(&format!("the event type {other}"), &at)),
         }
@@ -184,15 +189,33 @@ fn stream_source(properties: &Value, at: &str) -> Result<StreamSource> {
     })
 }
 
-fn queue_source(properties: &Value, at: &str) -> Result<QueueSource> {
-    let batch_size = number(properties.get("BatchSize"), at)?;
-    let max_concurrency = number(properties.pointer("/ScalingConfig/MaximumConcurrency"), at)?;
+fn queue_source(
+    properties: &Value,
+    parameter: &impl Fn(&str) -> Option<String>,
+    at: &str,
+) -> Result<QueueSource> {
+    let batch_size = number_or_parameter(properties.get("BatchSize"), parameter, at)?;
+    let max_concurrency = properties.pointer("/ScalingConfig/MaximumConcurrency");
+    let max_concurrency = number_or_parameter(max_concurrency, parameter, at)?;
     Ok(QueueSource {
         queue: get_att_resource(properties.get("Queue"), "Arn", at)?.to_owned(),
         batch_size: batch_size.and_then(|size| u32::try_from(size).ok()).unwrap_or(DEFAULT_QUEUE_BATCH),
         reports_failures: reports_failures(properties),
         max_concurrency: max_concurrency.and_then(|limit| usize::try_from(limit).ok()),
     })
+}
+
+/// Reads a number, or the value of the parameter that it refers to.
+fn number_or_parameter(
+    value: Option<&Value>,
+    parameter: &impl Fn(&str) -> Option<String>,
+    at: &str,
+) -> Result<Option<u64>> {
+    let name = value.and_then(|value| value.get("Ref")?.as_str());
+    match name.and_then(parameter) {
+        Some(value) => number(Some(&Value::String(value)), at),
+        None => number(value, at),
+    }
 }
 
 fn reports_failures(properties: &Value) -> bool {
