@@ -148,7 +148,9 @@ def check_concurrency():
         queues = [event["Properties"] for event in events if event["Type"] == "SQS"]
         if not queues:
             continue
-        maximum = sum(queue["ScalingConfig"]["MaximumConcurrency"] for queue in queues)
+        maximums = [queue["ScalingConfig"]["MaximumConcurrency"] for queue in queues]
+        default = lambda value: template["Parameters"][value["Ref"]]["Default"] if isinstance(value, dict) else value  # noqa: E731
+        maximum = sum(default(value) for value in maximums)
         reserved = references(function["Properties"].get("ReservedConcurrentExecutions"), template["Conditions"])
         patterns = [template["Parameters"][p]["AllowedPattern"] for p in reserved if p in template["Parameters"]]
         if len(patterns) != 1:

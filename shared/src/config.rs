@@ -30,6 +30,17 @@ pub fn required(var: &dyn Fn(&str) -> Option<String>, name: &str) -> Result<Stri
     var(name).filter(|value| !value.is_empty()).ok_or_else(|| ConfigError(format!("{name} is not set")))
 }
 
+/// Reads a required variable that is an integer of at least 1.
+///
+/// # Errors
+///
+/// When the variable is not set or is not such a number.
+pub fn required_number(var: &dyn Fn(&str) -> Option<String>, name: &str) -> Result<u32, ConfigError> {
+    let text = required(var, name)?;
+    let number = text.parse().ok().filter(|number| *number > 0);
+    number.ok_or_else(|| ConfigError(format!("{name} is {text:?}, but must be an integer of at least 1")))
+}
+
 /// Builds the public URLs of charges.
 #[derive(Clone, Debug)]
 pub struct PublicUrls {

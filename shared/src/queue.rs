@@ -67,6 +67,11 @@ impl<M: Message> Queue<M> {
         Self { client, url: url.into(), messages: PhantomData }
     }
 
+    /// Returns the name of the queue, which is the end of its URL and of its ARN.
+    pub fn name(&self) -> &str {
+        self.url.rsplit('/').next().unwrap_or_default()
+    }
+
     /// Sends messages, at most ten in a request. Returns the indexes in `messages` of those that SQS
     /// rejected.
     ///
@@ -75,6 +80,15 @@ impl<M: Message> Queue<M> {
     /// When a request fails or a message can't be serialised. The messages of earlier requests were already
     /// sent.
     pub async fn send(&self, messages: &[M]) -> Result<Vec<usize>, QueueError> {
+        self.send_after(messages, |_message| Duration::ZERO).await
+    }
+
+    /// Like [`Self::send`], but each message arrives after its delay, at most [`MAX_DELAY_SECONDS`].
+    pub async fn send_after(
+        &self,
+        messages: &[M],
+        delay_of: impl Fn(&M) -> Duration,
+    ) -> Result<Vec<usize>, QueueError> {
         let mut rejected = Vec::new();
         for (batch, chunk) in messages.chunks(BATCH).enumerate() {
             let mut entries = Vec::new();
@@ -83,6 +97,7 @@ impl<M: Message> Queue<M> {
                     .id(index.to_string())
                     .message_body(message.body()?)
                     .message_group_id(message.group())
+                    .delay_seconds(delay_seconds(delay_of(message)))
                     .build()
                     .map_err(|error| QueueError::Malformed(error.to_string()))?;
                 entries.push(entry);
@@ -100,20 +115,24 @@ impl<M: Message> Queue<M> {
 
     /// Sends one message that arrives after `delay`, at most [`MAX_DELAY_SECONDS`].
     pub async fn send_later(&self, message: &M, delay: Duration) -> Result<(), QueueError> {
-        // SQS delays by whole seconds. The delay is rounded up, because a message that arrived early would
-        // find a row that is not due yet.
-        let seconds = delay.as_millis().div_ceil(1_000).min(u128::from(MAX_DELAY_SECONDS));
         self.client
             .send_message()
             .queue_url(&self.url)
             .message_body(message.body()?)
             .message_group_id(message.group())
-            .delay_seconds(i32::try_from(seconds).unwrap_or_default())
+            .delay_seconds(delay_seconds(delay))
             .send()
             .await
             .map_err(|error| QueueError::Unavailable(DisplayErrorContext(error).to_string()))?;
         Ok(())
     }
+}
+
+/// Converts a delay to whole seconds, by which SQS delays. It is rounded up, because a message that arrived
+/// early would find a row that is not due yet.
+fn delay_seconds(delay: Duration) -> i32 {
+    let seconds = delay.as_millis().div_ceil(1_000).min(u128::from(MAX_DELAY_SECONDS));
+    i32::try_from(seconds).unwrap_or_default()
 }
 
 /// Why a message could not be processed.
@@ -124,6 +143,13 @@ pub trait MessageFailure: fmt::Display + From<QueueError> {
     fn is_external(&self) -> bool {
         false
     }
+}
+
+/// Returns the failure of a message, which SQS then delivers again.
+pub fn failure_of(message_id: Option<String>) -> SqsBatchItemFailure {
+    let mut failure = SqsBatchItemFailure::default();
+    failure.item_identifier = message_id;
+    failure
 }
 
 /// Processes the messages of a batch concurrently. Returns the ids of the messages that failed. SQS delivers
@@ -163,14 +189,17 @@ where
         } else {
             tracing::error!(message_id, error, "a message could not be processed");
         }
-        let mut failure = SqsBatchItemFailure::default();
-        failure.item_identifier = message_id;
-        response.batch_item_failures.push(failure);
+        response.batch_item_failures.push(failure_of(message_id));
     }
     response
 }
 
-fn read<M: Message>(message: &SqsMessage) -> Result<M, QueueError> {
+/// Reads the message in a record of a batch.
+///
+/// # Errors
+///
+/// When the record's body is not such a message.
+pub fn read<M: Message>(message: &SqsMessage) -> Result<M, QueueError> {
     let body = message.body.as_deref().unwrap_or_default();
     serde_json::from_str(body).map_err(|error| QueueError::Malformed(error.to_string()))
 }

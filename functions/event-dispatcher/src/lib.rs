@@ -49,7 +49,7 @@ use shared::store::{Aws, Store, StoreError, Write, from_item};
 use shared::webhook::delivery::{Abandonment, Deliveries, Delivery, DeliveryStatus};
 use shared::webhook::endpoint::{Endpoint, Endpoints};
 use shared::webhook::event::Event;
-use shared::webhook::queue::{DeliveryMessage, DeliveryQueues};
+use shared::webhook::queue::{DeliveryMessage, DeliveryQueues, Lane};
 use shared::webhook::resend::Resend;
 use shared::{audit, audit_trail};
 use tokio::sync::{Mutex, OnceCell, Semaphore};
@@ -152,7 +152,7 @@ impl Dispatcher {
     ) -> Result<Self, ConfigError> {
         Ok(Self {
             store: Store::new(aws.dynamodb(), required(var, "TABLE_NAME")?),
-            queues: DeliveryQueues::from_vars(&aws.sqs(), var)?,
+            queues: DeliveryQueues::from_vars(&aws.sqs(), Lane::Fast, var)?,
             acquirers: AcquirerQueue::new(aws.sqs(), required(var, "ACQUIRER_QUEUE_URL")?),
             emails: EmailQueue::new(aws.sqs(), required(var, "MAIL_QUEUE_URL")?),
             s3: aws.s3(),

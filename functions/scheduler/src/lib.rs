@@ -37,7 +37,7 @@ use shared::store::{Aws, DUE_SHARDS, DueRow, Store, from_item};
 use shared::wallet::Wallets;
 use shared::wallet::counters::{self, CounterRow};
 use shared::webhook::delivery::{Abandonment, Deliveries, Delivery, NEXT_LOOK_SECONDS, counted_scope};
-use shared::webhook::queue::{DeliveryMessage, DeliveryQueues};
+use shared::webhook::queue::{DeliveryMessage, DeliveryQueues, Lane};
 use tokio::task::JoinSet;
 use tracing::Instrument;
 
@@ -114,7 +114,7 @@ impl Scheduler {
     ) -> Result<Self, ConfigError> {
         Ok(Self {
             store: Store::new(aws.dynamodb(), required(var, "TABLE_NAME")?),
-            delivery_queues: DeliveryQueues::from_vars(&aws.sqs(), var)?,
+            delivery_queues: DeliveryQueues::from_vars(&aws.sqs(), Lane::Fast, var)?,
             acquirer_queue: AcquirerQueue::new(aws.sqs(), required(var, "ACQUIRER_QUEUE_URL")?),
             clock,
         })
@@ -308,7 +308,7 @@ impl Scheduler {
         if !delivery.listed {
             self.deliveries().add_to_list(&delivery).await?;
         }
-        Ok(DueAction::Delivery(DeliveryMessage::of(&delivery)))
+        Ok(DueAction::Delivery(DeliveryMessage::of_due(&delivery)))
     }
 
     fn deliveries(&self) -> Deliveries {

@@ -207,7 +207,7 @@ impl SenderBuilder {
         self
     }
 
-    /// Replaces [`CONNECT_TIME_LIMIT`] for the TCP connection.
+    /// Replaces `CONNECT_TIME_LIMIT` for the TCP connection.
     #[must_use]
     pub fn connect_time_limit(mut self, limit: Duration) -> Self {
         self.connect_time_limit = limit;

@@ -1,6 +1,9 @@
 //! Runs a delivery attempt: reads a queue message, claims the delivery, reads its event and receiver, posts
 //! the event, and writes the outcome.
 //!
+//! An attempt may be postponed: if its account has too many attempts in flight or its receiver is slow
+//! (`admission`), or if the breaker of its server is open ([`shared::webhook::breaker`]). It is then not counted.
+//!
 //! If the worker dies, the claim's lease ends after 60 s, and the scheduler starts the delivery again. So
 //! each event is posted at least once, and may be posted twice.
 
@@ -9,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use aws_lambda_events::sqs::SqsEvent;
 use aws_lambda_events::streams::SqsEventResponse;
+use domain::ids::Scope;
 use domain::request_id::StoredRequestId;
 use domain::time::Timestamp;
 use domain::webhook::event_type::{EventType, Family};
@@ -25,13 +29,18 @@ use shared::queue::{self, MAX_DELAY_SECONDS, QueueError};
 use shared::random::{self, RandomError};
 use shared::store::{Aws, Store, StoreError};
 use shared::webhook::WebhookError;
-use shared::webhook::delivery::{AttemptOutcome, Cause, Claim, Deliveries, Delivery, Recipient};
+use shared::webhook::breaker::{self, Breaker, Breakers, Open};
+use shared::webhook::delivery::{
+    AttemptOutcome, Cause, Claim, Deliveries, Delivery, Recipient, SignedContext,
+};
 use shared::webhook::endpoint::{Endpoint, Endpoints};
 use shared::webhook::event::Event;
-use shared::webhook::queue::{DeliveryMessage, DeliveryQueue, DeliveryQueues};
+use shared::webhook::in_flight::InFlight;
+use shared::webhook::queue::{DeliveryMessage, DeliveryQueue, DeliveryQueues, Lane};
 use tracing::field;
 
-use crate::sender::{Attempt, Sender};
+use crate::admission::{Admission, Admitted, Batch, SLOW_AFTER};
+use crate::sender::{Attempt, Failure, Sender};
 
 const X_SERVICE_SIGNATURE: HeaderName = HeaderName::from_static("x-service-signature");
 const X_SERVICE_DELIVERY_ID: HeaderName = HeaderName::from_static("x-service-delivery-id");
@@ -41,6 +50,14 @@ const WEBHOOK_ID: HeaderName = HeaderName::from_static("webhook-id");
 const WEBHOOK_TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
 const WEBHOOK_SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
 
+/// The age from which a delivery is no longer postponed because a breaker is open, in milliseconds: 3 days,
+/// somewhat more than its schedule takes. So it is `FAILED` in the end, even if the server never answers.
+const NOT_POSTPONED_AFTER_MS: i64 = 3 * 24 * 60 * 60 * 1_000;
+
+/// The most that is added to the time for which an attempt is postponed, in milliseconds, so that the
+/// deliveries to a server do not come back together.
+const MAX_POSTPONEMENT_JITTER_MS: u64 = 10_000;
+
 /// The function's state. Clones share clients and connections.
 #[derive(Clone, Debug)]
 pub struct Worker {
@@ -49,6 +66,8 @@ pub struct Worker {
     /// The table of secrets.
     secrets: Store,
     queues: DeliveryQueues,
+    admission: Admission,
+    breakers: Breakers,
     exhausted: DeliveryQueue,
     sender: Arc<Sender>,
     clock: Clock,
@@ -56,7 +75,8 @@ pub struct Worker {
 
 impl Worker {
     /// Reads `TABLE_NAME`, `SECRETS_TABLE_NAME`, `DELIVERY_QUEUE_URL`, `TEST_DELIVERY_QUEUE_URL`,
-    /// `EXHAUSTED_DELIVERIES_QUEUE_URL` and `WEBHOOK_ADDRESSES`.
+    /// `SLOW_DELIVERY_QUEUE_URL`, `SLOW_TEST_DELIVERY_QUEUE_URL`, `DELIVERIES_IN_FLIGHT`,
+    /// `SLOW_DELIVERIES_IN_FLIGHT`, `EXHAUSTED_DELIVERIES_QUEUE_URL` and `WEBHOOK_ADDRESSES`.
     pub fn from_vars(
         aws: &Aws,
         clock: Clock,
@@ -65,11 +85,14 @@ impl Worker {
         let sqs = aws.sqs();
         let sender = Sender::new(address_policy(var)).map_err(|error| ConfigError::new(error.to_string()))?;
         let store = Store::new(aws.dynamodb(), required(var, "TABLE_NAME")?);
+        let slow = (InFlight::new(store.clone()), DeliveryQueues::from_vars(&sqs, Lane::Slow, var)?);
         Ok(Self {
             deliveries: Deliveries::new(store.clone()),
+            breakers: Breakers::new(store.clone()),
+            admission: Admission::from_vars(slow, clock.clone(), var)?,
             endpoints: Endpoints::new(store),
             secrets: Store::new(aws.dynamodb(), required(var, "SECRETS_TABLE_NAME")?),
-            queues: DeliveryQueues::from_vars(&sqs, var)?,
+            queues: DeliveryQueues::from_vars(&sqs, Lane::Fast, var)?,
             exhausted: DeliveryQueue::new(sqs, required(var, "EXHAUSTED_DELIVERIES_QUEUE_URL")?),
             sender: Arc::new(sender),
             clock,
@@ -78,16 +101,30 @@ impl Worker {
 
     /// Processes the messages of a batch concurrently. Returns the messages that failed; SQS delivers only
     /// these again.
-    pub async fn handle(&self, batch: SqsEvent) -> SqsEventResponse {
-        let worker = self.clone();
-        queue::process_batch(batch, move |message: DeliveryMessage| {
-            let worker = worker.clone();
-            async move { worker.work(message).await }
-        })
-        .await
+    pub async fn handle(&self, mut event: SqsEvent) -> SqsEventResponse {
+        // Boxed, because the compiler limits how deeply futures are nested.
+        let Admitted { records, failures, batch } = Box::pin(self.admission.admit(event.records)).await;
+        event.records = records;
+        let batch = Arc::new(batch);
+        let (worker, of_worker) = (self.clone(), Arc::clone(&batch));
+        let attempts = queue::process_batch(event, move |message: DeliveryMessage| {
+            let (worker, batch) = (worker.clone(), Arc::clone(&of_worker));
+            async move { worker.work(message, &batch).await }
+        });
+        let mut attempts = Box::pin(attempts);
+        let mut response = tokio::select! {
+            response = attempts.as_mut() => response,
+            () = tokio::time::sleep(SLOW_AFTER) => {
+                let (response, ()) = tokio::join!(attempts, Box::pin(self.admission.settle(&batch)));
+                response
+            }
+        };
+        Box::pin(self.admission.release(&batch)).await;
+        response.batch_item_failures.extend(failures);
+        response
     }
 
-    async fn work(&self, message: DeliveryMessage) -> Result<(), WorkError> {
+    async fn work(&self, message: DeliveryMessage, batch: &Batch) -> Result<(), WorkError> {
         let now = self.clock.now();
         let claim = u64::from_le_bytes(random::bytes()?);
         match self.deliveries.claim(&message.scope, message.delivery, claim, now).await? {
@@ -96,13 +133,21 @@ impl Worker {
                 let delay = due_at.saturating_duration_since(now);
                 Ok(self.queues.of(message.scope.mode).send_later(&message, delay).await?)
             }
-            Claim::Claimed(delivery) => self.attempt(&delivery, &message).await,
+            Claim::Claimed(delivery) => Box::pin(self.attempt(&delivery, &message, batch)).await,
         }
     }
 
     /// Makes the attempt of a claimed delivery and writes its outcome.
-    async fn attempt(&self, delivery: &Delivery, message: &DeliveryMessage) -> Result<(), WorkError> {
-        let (outcome, endpoint) = self.make_attempt(delivery).await?;
+    async fn attempt(
+        &self,
+        delivery: &Delivery,
+        message: &DeliveryMessage,
+        batch: &Batch,
+    ) -> Result<(), WorkError> {
+        let Made { outcome, endpoint, was_slow } = self.make_attempt(delivery, message, batch).await?;
+        if let AttemptOutcome::Postponed { until } = outcome {
+            return self.postpone(delivery, message, until).await;
+        }
         let outcome = self.unless_abandoned(delivery, outcome).await;
         let now = self.clock.now();
         if matches!(outcome, AttemptOutcome::Exhausted { .. }) {
@@ -142,32 +187,74 @@ impl Worker {
             tracing::warn!(delivery = %delivery.id, %error, "can't record a failure in the endpoint's row");
         }
         if let AttemptOutcome::Retry { next_attempt_at, .. } = outcome {
-            let delay = next_attempt_at.saturating_duration_since(now);
-            // SQS delays a message by at most 15 minutes. The scheduler sends the message of a later attempt.
-            if delay <= Duration::from_secs(MAX_DELAY_SECONDS) {
-                self.queues.of(message.scope.mode).send_later(message, delay).await?;
-            }
+            let lane = if was_slow { Lane::Slow } else { Lane::Fast };
+            self.send_at(lane, message, next_attempt_at, now).await?;
         }
         Ok(())
     }
 
-    /// Makes an attempt. Returns its outcome, and the endpoint that was posted to; `None`: no request was
-    /// sent, or it was sent to a `webhookUrl`.
+    /// Ends a claim without an attempt, and sends a message for the next one.
+    async fn postpone(
+        &self,
+        delivery: &Delivery,
+        message: &DeliveryMessage,
+        until: Option<Timestamp>,
+    ) -> Result<(), WorkError> {
+        let now = self.clock.now();
+        if !self.deliveries.end_attempt(delivery, &AttemptOutcome::Postponed { until }, now).await? {
+            return Ok(());
+        }
+        match until {
+            Some(until) => self.send_at(Lane::Slow, message, until, now).await,
+            None => {
+                Ok(self.admission.slow_queue(message.scope.mode).send_later(message, Duration::ZERO).await?)
+            }
+        }
+    }
+
+    /// Sends the message for a delivery that the due index has for this time. SQS delays a message by at most
+    /// 15 minutes. The scheduler sends the message of a later attempt.
+    async fn send_at(
+        &self,
+        lane: Lane,
+        message: &DeliveryMessage,
+        at: Timestamp,
+        now: Timestamp,
+    ) -> Result<(), WorkError> {
+        let delay = at.saturating_duration_since(now);
+        if delay > Duration::from_secs(MAX_DELAY_SECONDS) {
+            return Ok(());
+        }
+        let queue = match lane {
+            Lane::Fast => self.queues.of(message.scope.mode),
+            Lane::Slow => self.admission.slow_queue(message.scope.mode),
+        };
+        let message = DeliveryMessage { waits: 0, due: true, ..message.clone() };
+        Ok(queue.send_later(&message, delay).await?)
+    }
+
+    /// Makes an attempt, unless it is postponed.
     async fn make_attempt(
         &self,
         delivery: &Delivery,
-    ) -> Result<(AttemptOutcome, Option<Endpoint>), WorkError> {
+        message: &DeliveryMessage,
+        batch: &Batch,
+    ) -> Result<Made, WorkError> {
         let exhausted = |error: &str| {
             let (status_code, error) = (delivery.last_status_code, error.to_owned());
-            (AttemptOutcome::Exhausted { status_code, error, response_body: None }, None)
+            Made::unsent(AttemptOutcome::Exhausted { status_code, error, response_body: None })
         };
-        let cancelled = |reason: &str| (AttemptOutcome::Cancelled { reason: reason.to_owned() }, None);
+        let cancelled = |reason: &str| Made::unsent(AttemptOutcome::Cancelled { reason: reason.to_owned() });
         // Each claim counts as an attempt, even if the worker died. So a delivery that always crashes its
         // worker is `FAILED` in the end.
         if delivery.attempts > delivery.max_attempts {
             return Ok(exhausted("the last attempt was cut short"));
         }
-        let (context, secret) = match self.deliveries.signed_context(delivery, &self.secrets).await {
+        let SignedContext { context, secret, occupancy, breakers } = match self
+            .deliveries
+            .signed_context(delivery, &self.secrets)
+            .await
+        {
             Ok(found) => found,
             Err(StoreError::Corrupt(cause)) => {
                 tracing::error!(delivery = %delivery.id, cause, "can't read a delivery's event, endpoint or secret");
@@ -183,6 +270,15 @@ impl Worker {
             Ok(destination) => destination,
             Err(reason) => return Ok(cancelled(reason)),
         };
+        if self.admission.defers(batch, message, &occupancy) {
+            return Ok(Made::unsent(AttemptOutcome::Postponed { until: None }));
+        }
+        let server = breaker::server_of(&url).unwrap_or_default();
+        let breaker = Breaker::of(breakers.as_ref(), &server);
+        let probe = match self.admit_to_server(delivery, &server, &breaker).await {
+            Ok(probe) => probe,
+            Err(until) => return Ok(Made::unsent(AttemptOutcome::Postponed { until: Some(until) })),
+        };
         if is_first_of_payment(delivery, &event) {
             let age_ms = self.clock.now().millis_since(event.created_at);
             metrics::write("", &[(metrics::PAID_TO_FIRST_ATTEMPT, &age_ms)]);
@@ -191,9 +287,69 @@ impl Worker {
             return Ok(exhausted("the event can't be read"));
         };
         let started_at = Instant::now();
-        let attempt = self.post(delivery, &event, Bytes::from(body), (&url, &secret)).await;
-        log_attempt(delivery, &event, &attempt, started_at.elapsed());
-        Ok((outcome_of(&attempt, delivery, self.clock.now()), endpoint))
+        let attempt = {
+            let _running = batch.start(message);
+            self.post(delivery, &event, Bytes::from(body), (&url, &secret)).await
+        };
+        let duration = started_at.elapsed();
+        log_attempt(delivery, &event, &attempt, duration);
+        self.record_on_breaker((&delivery.scope, &server), &attempt, &breaker, probe).await;
+        let outcome = outcome_of(&attempt, delivery, self.clock.now());
+        Ok(Made { outcome, endpoint, was_slow: duration >= SLOW_AFTER })
+    }
+
+    /// Returns the breaker whose probe the attempt is, if any. The error is the time until which an open
+    /// breaker postpones the attempt.
+    async fn admit_to_server(
+        &self,
+        delivery: &Delivery,
+        server: &str,
+        breaker: &Breaker,
+    ) -> Result<Option<Open>, Timestamp> {
+        let now = self.clock.now();
+        if now.millis_since(delivery.created_at) >= NOT_POSTPONED_AFTER_MS {
+            return Ok(None);
+        }
+        let until = match breaker.admit(now) {
+            breaker::Admission::Pass => return Ok(None),
+            breaker::Admission::Refuse { until } => until,
+            breaker::Admission::Probe(open) => {
+                match self.breakers.start_probe((&delivery.scope, server), open, now).await {
+                    Ok(None) => return Ok(Some(open)),
+                    Ok(Some(until)) => until,
+                    // A failure of the breaker does not stop deliveries.
+                    Err(error) => {
+                        tracing::warn!(delivery = %delivery.id, %error, "can't start the probe of a breaker");
+                        return Ok(None);
+                    }
+                }
+            }
+        };
+        let jitter_ms = i64::try_from(random::below(MAX_POSTPONEMENT_JITTER_MS)).unwrap_or_default();
+        Err(until.plus_millis(jitter_ms).unwrap_or(until))
+    }
+
+    /// Records on the server's breaker whether it answered. A failure is only logged, because the next attempt
+    /// records the same.
+    async fn record_on_breaker(
+        &self,
+        server: (&Scope, &str),
+        attempt: &Attempt,
+        breaker: &Breaker,
+        probe: Option<Open>,
+    ) {
+        let recorded = match attempt {
+            // Nothing was sent, so nothing is known about the server.
+            Attempt::Failed { failure: Failure::Url(_) | Failure::Address(_), .. } => Ok(()),
+            Attempt::Failed { status_code: None, .. } => {
+                self.breakers.record_failure(server, probe, self.clock.now()).await
+            }
+            _ if breaker.has_failures() => self.breakers.record_answer(server).await,
+            _ => Ok(()),
+        };
+        if let Err(error) = recorded {
+            tracing::warn!(scope = %server.0, %error, "can't record an attempt on a breaker");
+        }
     }
 
     /// Returns the outcome of an attempt. A failure becomes [`AttemptOutcome::Abandoned`] if the delivery was
@@ -205,6 +361,7 @@ impl Worker {
                 (status_code, error.clone(), response_body.clone())
             }
             AttemptOutcome::Delivered { .. }
+            | AttemptOutcome::Postponed { .. }
             | AttemptOutcome::Cancelled { .. }
             | AttemptOutcome::Abandoned { .. } => {
                 return outcome;
@@ -281,7 +438,7 @@ fn is_first_of_payment(delivery: &Delivery, event: &Event) -> bool {
 fn outcome_name(outcome: &AttemptOutcome) -> &'static str {
     match outcome {
         AttemptOutcome::Delivered { .. } => "delivered",
-        AttemptOutcome::Retry { .. } => "retried",
+        AttemptOutcome::Retry { .. } | AttemptOutcome::Postponed { .. } => "retried",
         AttemptOutcome::Exhausted { .. } => "exhausted",
         AttemptOutcome::Cancelled { .. } => "cancelled",
         AttemptOutcome::Abandoned { .. } => "abandoned",
@@ -314,6 +471,21 @@ fn unless_corrupt(recorded: Result<(), WebhookError>) -> Result<(), WorkError> {
             Ok(())
         }
         other => Ok(other?),
+    }
+}
+
+/// An attempt that was made, or the reason why none was.
+struct Made {
+    outcome: AttemptOutcome,
+    /// The endpoint that was posted to; `None`: no request was sent, or it was sent to a `webhookUrl`.
+    endpoint: Option<Endpoint>,
+    /// Whether the post took longer than [`SLOW_AFTER`].
+    was_slow: bool,
+}
+
+impl Made {
+    fn unsent(outcome: AttemptOutcome) -> Self {
+        Self { outcome, endpoint: None, was_slow: false }
     }
 }
 

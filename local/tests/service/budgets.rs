@@ -12,7 +12,7 @@ use local::embedded::fault_proxy::Report;
 use serde_json::{Value, json};
 
 use crate::bank_proxy::BankProxy;
-use crate::invocations::{dispatch, run_webhook_worker};
+use crate::invocations::{dispatch, run_webhook_worker, run_webhook_workers};
 use crate::support::{Listener, Service, id};
 use crate::unit_costs::{self, Budget, Cost, highest};
 
@@ -243,6 +243,30 @@ async fn a_delivery_that_succeeds_at_the_first_attempt_takes_three_requests() {
     let (_, report) = cost(&service, run_webhook_worker(&service.stack, &delivery)).await;
     assert_within_budget(&report, 3, 3);
     assert_eq!(listener.hooks().len(), 1);
+}
+
+#[tokio::test]
+async fn a_batch_of_ten_deliveries_takes_and_releases_its_slots_with_two_write_units() {
+    let service = service_with_counted_requests().await;
+    let listener = Listener::start().await;
+    service.register_endpoint(&listener.url, &["charge.created"]).await;
+    for minute in 0..3 {
+        for _ in 0..11 {
+            service.charge().await;
+        }
+        dispatch(&service.stack).await;
+        let deliveries = service.deliveries("&status=PENDING").await;
+        let (_, lone) = cost(&service, run_webhook_worker(&service.stack, &deliveries[0])).await;
+        let (_, batch) = cost(&service, run_webhook_workers(&service.stack, &deliveries[1..])).await;
+        let for_slots = batch.write_units - 10.0 * lone.write_units;
+        // The first batch of a minute begins the minute in the row, after an update that is refused.
+        assert!(for_slots <= if minute < 2 { 3.0 } else { 2.0 }, "{minute}: {for_slots} {batch:?}");
+        assert_eq!(batch.requests(), 30 + if minute < 2 { 3 } else { 2 });
+        if minute == 0 {
+            service.stack.clock.advance(60_000);
+        }
+    }
+    assert_eq!(listener.hooks().len(), 33);
 }
 
 #[tokio::test]

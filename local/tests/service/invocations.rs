@@ -22,13 +22,19 @@ pub(crate) async fn dispatch_records(stack: &Stack, records: &[Value]) {
 
 /// Invokes the webhook worker with a delivery's message, as the event source does.
 pub(crate) async fn run_webhook_worker(stack: &Stack, delivery: &Value) {
+    run_webhook_workers(stack, std::slice::from_ref(delivery)).await;
+}
+
+/// Invokes the webhook worker with the messages of deliveries in one batch.
+pub(crate) async fn run_webhook_workers(stack: &Stack, deliveries: &[Value]) {
     let worker = stack.functions.get("WebhookWorkerFunction").unwrap().clone();
     let scope = format!("{}:test", stack.seed.first.id);
-    let body =
-        json!({"scope": scope, "delivery": delivery["id"], "endpoint": delivery["endpointId"]}).to_string();
-    let answer = worker(json!({"Records": [{"messageId": "m", "body": body, "eventSource": "aws:sqs"}]}))
-        .await
-        .unwrap();
+    let record = |delivery: &Value| {
+        let message = json!({"scope": scope, "delivery": delivery["id"], "endpoint": delivery["endpointId"]});
+        json!({"messageId": delivery["id"], "body": message.to_string(), "eventSource": "aws:sqs"})
+    };
+    let records: Vec<Value> = deliveries.iter().map(record).collect();
+    let answer = worker(json!({ "Records": records })).await.unwrap();
     assert_eq!(answer["batchItemFailures"], json!([]));
 }
 

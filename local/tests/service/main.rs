@@ -41,6 +41,7 @@ mod event_log;
 mod evidence;
 mod failing_endpoints;
 mod failures;
+mod fairness;
 mod invocations;
 mod lambda_processes;
 mod ledger_passes;

@@ -270,7 +270,12 @@ impl Endpoint {
             }
             (AttemptOutcome::Delivered { .. }, None)
             | (AttemptOutcome::Retry { .. } | AttemptOutcome::Exhausted { .. }, Some(_))
-            | (AttemptOutcome::Cancelled { .. } | AttemptOutcome::Abandoned { .. }, _) => None,
+            | (
+                AttemptOutcome::Cancelled { .. }
+                | AttemptOutcome::Abandoned { .. }
+                | AttemptOutcome::Postponed { .. },
+                _,
+            ) => None,
         }
     }
 }

@@ -8,11 +8,8 @@ use miniz_oxide::{deflate, inflate};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use sha2::{Digest, Sha256};
-use url::Url;
 
 use domain::charge::{Charge, StatusChange, TransactionStatus};
-use domain::hex;
 use domain::ids::{ChargeId, EndpointId, EventId, Scope};
 use domain::med::MedCase;
 use domain::payout::{Payout, PayoutStatus};
@@ -25,6 +22,7 @@ use domain::time::Timestamp;
 use domain::webhook::event_rules;
 use domain::webhook::event_type::{EventType, Family};
 
+use super::breaker::server_of;
 use super::endpoint::Endpoint;
 use super::legacy::{PaymentData, WithdrawalData};
 use crate::charge::view::{ChargeView, QrImage};
@@ -374,10 +372,7 @@ impl Event {
     /// Returns 8 hex digits of a hash of the host and port of the `webhookUrl`. They distinguish this server
     /// from others.
     pub(super) fn webhook_url_server(&self) -> Option<String> {
-        let url = Url::parse(self.webhook_url.as_deref()?).ok()?;
-        let server = format!("{}:{}", url.host_str()?, url.port_or_known_default()?);
-        let hash = hex::encode(&Sha256::digest(server));
-        hash.get(..8).map(str::to_owned)
+        server_of(self.webhook_url.as_deref()?)
     }
 
     /// Returns the stable id of the event under one of its event types.

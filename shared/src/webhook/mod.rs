@@ -8,10 +8,12 @@
 //! deliveries and its counts.
 
 pub mod body_schema;
+pub mod breaker;
 pub mod delivery;
 pub mod endpoint;
 mod error;
 pub mod event;
+pub mod in_flight;
 pub mod legacy;
 pub mod log;
 pub mod queue;

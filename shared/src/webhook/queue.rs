@@ -1,6 +1,9 @@
 //! The queues that start delivery attempts. A message only names a delivery; the worker reads the row.
 //!
-//! Deliveries of test keys have a queue of their own, so that a flood of them does not delay live deliveries.
+//! Deliveries of test keys have queues of their own, so that a flood of them does not delay live deliveries.
+//! Each mode has a fast queue, to which all messages are sent first, and a slow queue. A worker moves a message
+//! to the slow queue if its receiver is slow to answer or its account has too many attempts in flight
+//! ([`super::in_flight`]).
 
 use serde::{Deserialize, Serialize};
 
@@ -23,12 +26,44 @@ pub struct DeliveryMessage {
     /// For a `webhookUrl`: a short hash of its host and port (see [`Delivery::server`]).
     #[serde(default)]
     pub server: Option<String>,
+    /// How often the message returned to the slow queue because its account had too many attempts in flight.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub waits: u32,
+    /// Whether the delivery is in the due index, so that the scheduler sends another message if this one is
+    /// dropped.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub due: bool,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes it so")]
+fn is_zero(waits: &u32) -> bool {
+    *waits == 0
+}
+
+/// A lane of a mode's deliveries. Each has a queue, whose invocations are limited separately.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Lane {
+    /// The queue to which all messages are sent first.
+    Fast,
+    /// The queue of slow receivers, and of messages that wait until their account has fewer attempts in
+    /// flight.
+    Slow,
+}
+
+impl Lane {
+    /// Returns `fast` or `slow`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Fast => "fast",
+            Self::Slow => "slow",
+        }
+    }
 }
 
 /// A queue of deliveries.
 pub type DeliveryQueue = Queue<DeliveryMessage>;
 
-/// The queue of live deliveries and that of test deliveries.
+/// The queues of live and of test deliveries in one lane.
 #[derive(Clone, Debug)]
 pub struct DeliveryQueues {
     live: DeliveryQueue,
@@ -36,18 +71,24 @@ pub struct DeliveryQueues {
 }
 
 impl DeliveryQueues {
-    /// Reads `DELIVERY_QUEUE_URL`, the queue of live deliveries, and `TEST_DELIVERY_QUEUE_URL`.
+    /// Reads `DELIVERY_QUEUE_URL`, the queue of live deliveries, and `TEST_DELIVERY_QUEUE_URL`; for the slow
+    /// lane `SLOW_DELIVERY_QUEUE_URL` and `SLOW_TEST_DELIVERY_QUEUE_URL`.
     ///
     /// # Errors
     ///
     /// When a variable is missing.
     pub fn from_vars(
         sqs: &aws_sdk_sqs::Client,
+        lane: Lane,
         var: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, ConfigError> {
+        let (live, test) = match lane {
+            Lane::Fast => ("DELIVERY_QUEUE_URL", "TEST_DELIVERY_QUEUE_URL"),
+            Lane::Slow => ("SLOW_DELIVERY_QUEUE_URL", "SLOW_TEST_DELIVERY_QUEUE_URL"),
+        };
         Ok(Self {
-            live: DeliveryQueue::new(sqs.clone(), required(var, "DELIVERY_QUEUE_URL")?),
-            test: DeliveryQueue::new(sqs.clone(), required(var, "TEST_DELIVERY_QUEUE_URL")?),
+            live: DeliveryQueue::new(sqs.clone(), required(var, live)?),
+            test: DeliveryQueue::new(sqs.clone(), required(var, test)?),
         })
     }
 
@@ -58,23 +99,46 @@ impl DeliveryQueues {
             Mode::Test => &self.test,
         }
     }
+
+    /// Whether one of the queues has this ARN.
+    pub fn include(&self, arn: &str) -> bool {
+        [&self.live, &self.test].into_iter().any(|queue| arn.rsplit(':').next() == Some(queue.name()))
+    }
 }
 
 impl DeliveryMessage {
-    /// Returns the message for a delivery.
+    /// Returns the message that starts a new delivery.
     pub fn of(delivery: &Delivery) -> Self {
-        let server = delivery.server.clone();
-        Self { scope: delivery.scope, delivery: delivery.id, endpoint: delivery.endpoint, server }
+        Self {
+            scope: delivery.scope,
+            delivery: delivery.id,
+            endpoint: delivery.endpoint,
+            server: delivery.server.clone(),
+            waits: 0,
+            due: false,
+        }
+    }
+
+    /// Returns the message for a delivery that is in the due index.
+    pub fn of_due(delivery: &Delivery) -> Self {
+        Self { due: true, ..Self::of(delivery) }
+    }
+
+    /// Returns the name of the receiver within its scope: the endpoint's id, or a short hash of the
+    /// `webhookUrl`'s server.
+    pub fn receiver(&self) -> String {
+        match self.endpoint {
+            Some(endpoint) => endpoint.to_string(),
+            None => self.server.clone().unwrap_or_default(),
+        }
     }
 }
 
 impl Message for DeliveryMessage {
-    /// Returns the message group: one for each endpoint, and one for each server of a scope's `webhookUrl`s.
-    /// So a slow receiver does not delay other receivers.
+    /// Returns the message group: one for each account and mode. SQS prefers the messages of other groups
+    /// while one has many in flight. A group for each receiver would let an account with many receivers
+    /// have many groups, none of which is conspicuous.
     fn group(&self) -> String {
-        match self.endpoint {
-            Some(endpoint) => endpoint.to_string(),
-            None => format!("override#{}#{}", self.scope, self.server.as_deref().unwrap_or_default()),
-        }
+        self.scope.to_string()
     }
 }

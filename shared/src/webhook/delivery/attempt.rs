@@ -22,8 +22,11 @@ use crate::store::{
     Item, Store, StoreError, UpdateOutcome, conditional_update_or_stored_row, due_attributes, from_item,
     key_attributes, key_of_item, text,
 };
+use crate::webhook::breaker::Breakers;
 use crate::webhook::endpoint::Endpoint;
 use crate::webhook::event::Event;
+use crate::webhook::in_flight::{InFlight, Occupancy};
+use crate::webhook::queue::Lane;
 use crate::webhook::secret::SigningSecret;
 
 /// The largest expected difference between the clocks of two machines, in milliseconds. A message that
@@ -79,6 +82,11 @@ pub enum AttemptOutcome {
         /// The beginning of the response's body.
         response_body: Option<String>,
     },
+    /// No request was sent, because the receiver's turn comes later. The claim does not count as an attempt.
+    Postponed {
+        /// When the attempt may begin; `None`: at once, after the message moved to the slow queue.
+        until: Option<Timestamp>,
+    },
     /// No request was sent, because the delivery was abandoned or its event has expired. The delivery becomes
     /// `CANCELLED`.
     Cancelled {
@@ -115,6 +123,21 @@ impl DeliveryContext {
             Recipient::Override => None,
         }
     }
+}
+
+/// What an attempt needs besides the delivery's row: the context, the secret, and the rows by which the
+/// attempt may be postponed.
+#[derive(Debug)]
+pub struct SignedContext {
+    /// The event and the receiver.
+    pub context: DeliveryContext,
+    /// The secret that signs the delivery; `None`: the endpoint was deleted, or the scope has no override
+    /// secret yet.
+    pub secret: Option<EndpointSecret>,
+    /// The scope's attempts in the fast lane, and its slow receivers.
+    pub occupancy: Occupancy,
+    /// The row with the scope's circuit breakers; `None`: no server of the scope failed lately.
+    pub breakers: Option<Item>,
 }
 
 /// The receiver of a delivery.
@@ -232,9 +255,8 @@ impl Deliveries {
         context_of(delivery, &mut rows_by_key(self.store.batch_get(&keys).await?))
     }
 
-    /// Like [`Deliveries::delivery_context`], but also reads the secret that signs the delivery, in the same
-    /// request. The secret is not cached, so that a rotation takes effect at once. `None`: the endpoint was
-    /// deleted, or the scope has no override secret yet.
+    /// Like [`Deliveries::delivery_context`], but reads all of [`SignedContext`], in the same request. The
+    /// secret is not cached, so that a rotation takes effect at once.
     ///
     /// # Errors
     ///
@@ -243,17 +265,19 @@ impl Deliveries {
         &self,
         delivery: &Delivery,
         secrets: &Store,
-    ) -> Result<(DeliveryContext, Option<EndpointSecret>), StoreError> {
+    ) -> Result<SignedContext, StoreError> {
         let found = Box::pin(self.read_signed_context(delivery, secrets)).await?;
-        if found.1.is_some() || matches!(found.0.recipient, Recipient::Endpoint(None)) {
+        if found.secret.is_some() || matches!(found.context.recipient, Recipient::Endpoint(None)) {
             return Ok(found);
         }
         // A transaction that moves a secret between the tables may have committed during the read, so that the
         // secret was in neither of the rows. A second read finds it.
         match Box::pin(self.read_signed_context(delivery, secrets)).await? {
-            (DeliveryContext { recipient: Recipient::Endpoint(Some(_)), .. }, None) => {
-                Err(StoreError::Corrupt("an endpoint has no secret".to_owned()))
-            }
+            SignedContext {
+                context: DeliveryContext { recipient: Recipient::Endpoint(Some(_)), .. },
+                secret: None,
+                ..
+            } => Err(StoreError::Corrupt("an endpoint has no secret".to_owned())),
             found => Ok(found),
         }
     }
@@ -262,11 +286,14 @@ impl Deliveries {
         &self,
         delivery: &Delivery,
         secrets: &Store,
-    ) -> Result<(DeliveryContext, Option<EndpointSecret>), StoreError> {
+    ) -> Result<SignedContext, StoreError> {
+        let scope = &delivery.scope;
+        let (slots_key, breakers_key) = (InFlight::key_of(scope, Lane::Fast), Breakers::key_of(scope));
         let secret_key = SigningSecret::key_of(&delivery.scope, delivery.endpoint);
         // Until it is migrated, an override secret of an earlier version is in the state table.
         let former_key = delivery.endpoint.is_none().then(|| secret_key.clone());
-        let keys: Vec<Key> = context_keys(delivery).chain(former_key).collect();
+        let fairness_keys = [slots_key.clone(), breakers_key.clone()];
+        let keys: Vec<Key> = context_keys(delivery).chain(former_key).chain(fairness_keys).collect();
         let (rows, secret) = self.store.batch_get_with(&keys, (secrets, &secret_key)).await?;
         let mut rows = rows_by_key(rows);
         let context = context_of(delivery, &mut rows)?;
@@ -274,7 +301,8 @@ impl Deliveries {
             Some(item) => Some(from_item::<SigningSecret>(item)?.secret),
             None => context.former_secret().cloned(),
         };
-        Ok((context, secret))
+        let occupancy = Occupancy::of(&rows.remove(&slots_key).unwrap_or_default());
+        Ok(SignedContext { context, secret, occupancy, breakers: rows.remove(&breakers_key) })
     }
 
     /// Writes the outcome of a claimed attempt into the delivery's row. Returns `false` if the lease ended
@@ -286,7 +314,9 @@ impl Deliveries {
         now: Timestamp,
     ) -> Result<bool, StoreError> {
         let Some(claim) = &claimed.claim else { return Ok(false) };
-        let is_listed = claimed.listed || !matches!(outcome, AttemptOutcome::Delivered { .. });
+        let stays_unlisted =
+            matches!(outcome, AttemptOutcome::Delivered { .. } | AttemptOutcome::Postponed { until: None });
+        let is_listed = claimed.listed || !stays_unlisted;
         let refused = match self.try_end(claimed, claim, outcome, is_listed, now).await? {
             UpdateOutcome::Done(_) => return Ok(true),
             UpdateOutcome::Refused(item) => item,
@@ -329,22 +359,18 @@ impl Deliveries {
                 set.push("delivered_at = :now");
                 (DeliveryStatus::Delivered, Some(*status_code), None, None)
             }
-            AttemptOutcome::Retry { status_code, error, response_body, next_attempt_at } => {
-                set.extend(["next_attempt_at = :next", "due_pk = :due_pk", "due_sk = :due_sk"]);
-                values.insert(":next".to_owned(), millis(*next_attempt_at));
-                values.extend(
-                    due_attributes(&key, *next_attempt_at).map(|(name, value)| (format!(":{name}"), value)),
-                );
+            AttemptOutcome::Retry { status_code, error, response_body, .. } => {
                 (DeliveryStatus::Pending, *status_code, Some(error.clone()), response_body.clone())
+            }
+            AttemptOutcome::Postponed { .. } => {
+                let Delivery { last_status_code, last_error, last_response_body, .. } = claimed.clone();
+                (DeliveryStatus::Pending, last_status_code, last_error, last_response_body)
             }
             AttemptOutcome::Exhausted { status_code, error, response_body } => {
                 (DeliveryStatus::Failed, *status_code, Some(error.clone()), response_body.clone())
             }
             AttemptOutcome::Cancelled { reason } => {
-                // No request was sent, so this claim does not count as an attempt. The results of earlier
-                // attempts stay.
-                set.push("attempts = attempts - :unmade");
-                values.insert(":unmade".to_owned(), AttributeValue::N("1".to_owned()));
+                // The results of earlier attempts stay.
                 let body = claimed.last_response_body.clone();
                 let error = cancelled_error(reason, claimed.last_error.as_deref());
                 (DeliveryStatus::Cancelled, claimed.last_status_code, Some(error), body)
@@ -354,6 +380,18 @@ impl Deliveries {
                 (DeliveryStatus::Cancelled, *status_code, Some(error), response_body.clone())
             }
         };
+        if matches!(outcome, AttemptOutcome::Cancelled { .. } | AttemptOutcome::Postponed { .. }) {
+            // No request was sent, so this claim does not count as an attempt.
+            set.push("attempts = attempts - :unmade");
+            values.insert(":unmade".to_owned(), AttributeValue::N("1".to_owned()));
+        }
+        if let AttemptOutcome::Retry { next_attempt_at: next, .. }
+        | AttemptOutcome::Postponed { until: Some(next) } = outcome
+        {
+            set.extend(["next_attempt_at = :next", "due_pk = :due_pk", "due_sk = :due_sk"]);
+            values.insert(":next".to_owned(), millis(*next));
+            values.extend(due_attributes(&key, *next).map(|(name, value)| (format!(":{name}"), value)));
+        }
         values.insert(":status".to_owned(), status_value(status));
         if status != DeliveryStatus::Pending {
             remove.extend(["due_pk", "due_sk"]);

@@ -58,7 +58,7 @@ use strum::{IntoStaticStr, VariantArray};
 
 use abandonment::cancelled_error;
 pub use abandonment::{Abandonment, Cause};
-pub use attempt::{AttemptOutcome, Claim, DeliveryContext, Recipient};
+pub use attempt::{AttemptOutcome, Claim, DeliveryContext, Recipient, SignedContext};
 pub(super) use counts::first_shown;
 pub use counts::scope_of as counted_scope;
 pub use list::{DELIVERIES_QUERY, DeliveryFilter};

@@ -1,0 +1,398 @@
+//! Tests that no account and no slow receiver delays the webhooks of others: limits of attempts in flight, the
+//! slow queues, circuit breakers, and the separate queues of test deliveries.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use domain::ids::{Mode, Scope};
+use local::stack::Options;
+use local::template::{queue_arn, queue_url};
+use serde_json::{Value, json};
+use shared::webhook::in_flight::{InFlight, Occupancy};
+use shared::webhook::queue::Lane;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use crate::invocations::{dispatch, run_webhook_worker};
+use crate::support::{Listener, Service, eventually, id};
+
+const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+
+/// A server that answers no request until it is released.
+struct Hanging {
+    url: String,
+    /// The number of requests with each delivery id.
+    requests: Arc<Mutex<BTreeMap<String, usize>>>,
+    open: Arc<AtomicUsize>,
+    most_open: Arc<AtomicUsize>,
+    released: watch::Sender<bool>,
+}
+
+impl Hanging {
+    async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/hook", listener.local_addr().unwrap());
+        let server = Self {
+            url,
+            requests: Arc::default(),
+            open: Arc::default(),
+            most_open: Arc::default(),
+            released: watch::channel(false).0,
+        };
+        let (requests, open, most_open) =
+            (server.requests.clone(), server.open.clone(), server.most_open.clone());
+        let released = server.released.subscribe();
+        tokio::spawn(async move {
+            loop {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let (requests, open, most_open) = (requests.clone(), open.clone(), most_open.clone());
+                let mut released = released.clone();
+                tokio::spawn(async move {
+                    let mut bytes = vec![0; 16 * 1024];
+                    let length = stream.read(&mut bytes).await.unwrap();
+                    let text = String::from_utf8_lossy(&bytes[..length]).into_owned();
+                    let delivery = text.split("x-service-delivery-id: ").nth(1).unwrap();
+                    let delivery = delivery.lines().next().unwrap().to_owned();
+                    *requests.lock().unwrap().entry(delivery).or_default() += 1;
+                    let now_open = open.fetch_add(1, Ordering::SeqCst) + 1;
+                    most_open.fetch_max(now_open, Ordering::SeqCst);
+                    let _ = released.wait_for(|released| *released).await;
+                    open.fetch_sub(1, Ordering::SeqCst);
+                    let _ = stream.write_all(ANSWER).await;
+                });
+            }
+        });
+        server
+    }
+
+    fn open(&self) -> usize {
+        self.open.load(Ordering::SeqCst)
+    }
+
+    fn requests(&self) -> BTreeMap<String, usize> {
+        self.requests.lock().unwrap().clone()
+    }
+
+    fn release(&self) {
+        self.released.send_replace(true);
+    }
+
+    async fn wait_for_open(&self, count: usize) {
+        eventually("the requests arrive", async || (self.open() == count).then_some(())).await;
+    }
+}
+
+/// Starts a service without event sources, with these values of the template's parameters.
+async fn service_with(parameters: &[(&str, &str)]) -> Service {
+    let parameters =
+        parameters.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    Service::start_with(Options { event_sources: false, parameters, ..Options::in_memory() }).await
+}
+
+/// Creates charges. Returns the messages of their deliveries.
+async fn messages_of_new_charges(service: &Service, charges: usize) -> Vec<Value> {
+    let before = service.deliveries("").await.len();
+    for _ in 0..charges {
+        service.charge().await;
+    }
+    dispatch(&service.stack).await;
+    let deliveries = service.deliveries("").await;
+    assert_eq!(deliveries.len(), before + charges);
+    let message = |delivery: &Value| json!({"scope": service.scope().to_string(), "delivery": delivery["id"], "endpoint": delivery["endpointId"]});
+    deliveries.iter().take(charges).map(message).collect()
+}
+
+/// Invokes the worker with a batch of messages from a queue. Nothing in it may fail.
+async fn work(service: &Service, queue: &str, messages: &[Value]) {
+    let records: Vec<Value> = messages
+        .iter()
+        .enumerate()
+        .map(|(number, message)| {
+            json!({
+                "messageId": format!("m{number}"), "body": message.to_string(), "eventSource": "aws:sqs",
+                "eventSourceARN": queue_arn(queue),
+            })
+        })
+        .collect();
+    let worker = service.stack.functions.get("WebhookWorkerFunction").unwrap().clone();
+    let answer = worker(json!({ "Records": records })).await.unwrap();
+    assert_eq!(answer["batchItemFailures"], json!([]));
+}
+
+/// Receives and deletes all visible messages of a queue.
+async fn received_from(service: &Service, queue: &str) -> Vec<Value> {
+    let sqs = local::sdk::sqs(&service.stack.endpoints.sqs_url);
+    let url = queue_url(&service.stack.endpoints.sqs_url, queue);
+    let mut bodies = Vec::new();
+    loop {
+        let got = sqs.receive_message().queue_url(&url).max_number_of_messages(10).send().await.unwrap();
+        if got.messages().is_empty() {
+            return bodies;
+        }
+        for message in got.messages() {
+            bodies.push(serde_json::from_str(message.body().unwrap()).unwrap());
+            let handle = message.receipt_handle().unwrap();
+            sqs.delete_message().queue_url(&url).receipt_handle(handle).send().await.unwrap();
+        }
+    }
+}
+
+async fn count_delayed(service: &Service, queue: &str) -> String {
+    let sqs = local::sdk::sqs(&service.stack.endpoints.sqs_url);
+    let url = queue_url(&service.stack.endpoints.sqs_url, queue);
+    let name = aws_sdk_sqs::types::QueueAttributeName::ApproximateNumberOfMessagesDelayed;
+    let got = sqs.get_queue_attributes().queue_url(url).attribute_names(name.clone()).send().await.unwrap();
+    got.attributes.unwrap()[&name].clone()
+}
+
+#[tokio::test]
+async fn attempts_beyond_the_limit_of_an_account_wait_in_the_slow_queue_and_none_is_lost_or_repeated() {
+    let service = service_with(&[("DeliveriesInFlight", "5")]).await;
+    let server = Hanging::start().await;
+    service.register_endpoint(&server.url, &["charge.created"]).await;
+    let messages = messages_of_new_charges(&service, 30).await;
+    let batch =
+        |number: usize| work(&service, "TestDeliveryQueue", &messages[10 * number..10 * (number + 1)]);
+    let moved = async {
+        server.wait_for_open(5).await;
+        let mut moved = Vec::new();
+        eventually("the other messages are moved", async || {
+            moved.extend(received_from(&service, "SlowTestDeliveryQueue").await);
+            (moved.len() == 25).then_some(())
+        })
+        .await;
+        let waiting = service.deliveries("&status=PENDING").await;
+        assert_eq!(waiting.len(), 25, "they wait without a claim");
+        assert!(waiting.iter().all(|delivery| delivery["attempts"] == 0));
+        server.release();
+        moved
+    };
+    let (moved, (), (), ()) = tokio::join!(moved, batch(0), batch(1), batch(2));
+    assert_eq!(server.most_open.load(Ordering::SeqCst), 5);
+    // The slots are free again.
+    for batch in moved.chunks(10) {
+        work(&service, "SlowTestDeliveryQueue", batch).await;
+    }
+    let requests = server.requests();
+    assert!(requests.len() == 30 && requests.values().all(|times| *times == 1), "{requests:?}");
+    assert_eq!(service.deliveries("&status=DELIVERED").await.len(), 30);
+}
+
+#[tokio::test]
+async fn a_message_without_a_slot_in_the_slow_lane_returns_later_unless_the_scheduler_sends_another() {
+    let service = service_with(&[("SlowDeliveriesInFlight", "1")]).await;
+    let server = Hanging::start().await;
+    service.register_endpoint(&server.url, &["charge.created"]).await;
+    let mut messages = messages_of_new_charges(&service, 3).await;
+    messages[2]["due"] = json!(true);
+    tokio::join!(work(&service, "SlowTestDeliveryQueue", &messages), async {
+        server.wait_for_open(1).await;
+        assert_eq!(count_delayed(&service, "SlowTestDeliveryQueue").await, "1");
+        server.release();
+    });
+    assert_eq!(server.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn the_slots_of_a_worker_that_died_lapse_after_two_minutes() {
+    let service = service_with(&[("DeliveriesInFlight", "5")]).await;
+    let listener = Listener::start().await;
+    service.register_endpoint(&listener.url, &["charge.created"]).await;
+    let messages = messages_of_new_charges(&service, 4).await;
+    let in_flight = InFlight::new(service.store());
+    let (scope, now) = (service.scope(), service.stack.clock.now());
+    let (taken, _) = in_flight.take((&scope, Lane::Fast), 9, 5, now).await.unwrap();
+    assert_eq!(taken.count, 5, "no more than the limit");
+    work(&service, "TestDeliveryQueue", &messages[..2]).await;
+    assert_eq!(listener.hooks().len(), 0);
+    service.stack.clock.advance(120_000);
+    work(&service, "TestDeliveryQueue", &messages[2..]).await;
+    assert_eq!(listener.hooks().len(), 2);
+    // Slots that have lapsed are not released again.
+    in_flight.release(&taken, 5).await.unwrap();
+    let row = service.store().get_item(&InFlight::key_of(&scope, Lane::Fast)).await.unwrap().unwrap();
+    assert_eq!(Occupancy::of(&row).in_use(service.stack.clock.now()), 0);
+}
+
+#[tokio::test]
+async fn slots_are_carried_over_to_the_next_minute_and_released_there() {
+    let service = service_with(&[]).await;
+    let in_flight = InFlight::new(service.store());
+    let scope = service.scope();
+    let lane = (&scope, Lane::Slow);
+    let now = service.stack.clock.now();
+    let (first, _) = in_flight.take(lane, 3, 5, now).await.unwrap();
+    let next_minute = now.saturating_plus_seconds(60);
+    let (second, row) = in_flight.take(lane, 9, 5, next_minute).await.unwrap();
+    assert_eq!((second.count, row.in_use(next_minute)), (2, 5));
+    in_flight.release(&first, 3).await.unwrap();
+    let (third, row) = in_flight.take(lane, 2, 5, next_minute).await.unwrap();
+    assert_eq!((third.count, row.in_use(next_minute)), (2, 4));
+    // The clock of this worker is behind.
+    let (fourth, row) = in_flight.take(lane, 9, 5, now).await.unwrap();
+    assert_eq!((fourth.count, row.in_use(next_minute)), (1, 5));
+}
+
+#[tokio::test]
+async fn concurrent_batches_never_take_more_slots_than_the_limit() {
+    let service = service_with(&[]).await;
+    let in_flight = InFlight::new(service.store());
+    let (scope, now) = (service.scope(), service.stack.clock.now());
+    let mut batches = tokio::task::JoinSet::new();
+    for _ in 0..20 {
+        let in_flight = in_flight.clone();
+        batches.spawn(async move { in_flight.take((&scope, Lane::Fast), 7, 50, now).await.unwrap().0.count });
+    }
+    let taken: u32 = batches.join_all().await.into_iter().sum();
+    assert!((42..=50).contains(&taken), "{taken}");
+}
+
+#[tokio::test]
+async fn a_slow_receiver_moves_to_the_slow_queue_for_some_minutes_and_others_stay() {
+    let service = service_with(&[]).await;
+    let (hanging, healthy) = (Hanging::start().await, Listener::start().await);
+    let slow = service.register_endpoint(&hanging.url, &["charge.created"]).await;
+    service.register_endpoint(&healthy.url, &["charge.failed"]).await;
+    let first = messages_of_new_charges(&service, 1).await;
+    let key = InFlight::key_of(&service.scope(), Lane::Fast);
+    let is_slow = |row: &shared::store::Item| row.contains_key(&format!("slow#{}", id(&slow)));
+    tokio::join!(work(&service, "TestDeliveryQueue", &first), async {
+        eventually("the receiver is marked", async || {
+            service.store().get_item(&key).await.unwrap().filter(is_slow)
+        })
+        .await;
+        eventually("the lone attempt takes a slot", async || {
+            let row = service.store().get_item(&key).await.unwrap().unwrap();
+            (Occupancy::of(&row).in_use(service.stack.clock.now()) == 1).then_some(())
+        })
+        .await;
+        // Alone in its batch, and together with another one.
+        let next = messages_of_new_charges(&service, 3).await;
+        work(&service, "TestDeliveryQueue", &next[..1]).await;
+        work(&service, "TestDeliveryQueue", &next[1..]).await;
+        assert_eq!(received_from(&service, "SlowTestDeliveryQueue").await.len(), 3);
+        assert_eq!(hanging.requests().len(), 1);
+        let waiting = service.deliveries("&status=PENDING").await;
+        assert!(waiting.len() == 3 && waiting.iter().all(|delivery| delivery["attempts"] == 0));
+        let charge = service.charge().await;
+        service.sandbox(&charge, "fail", &json!({})).await;
+        dispatch(&service.stack).await;
+        let failed = service.deliveries("&eventType=charge.failed").await.remove(0);
+        run_webhook_worker(&service.stack, &failed).await;
+        assert_eq!(healthy.hooks().len(), 1, "another receiver of the account is not moved");
+        hanging.release();
+    });
+    let row = service.store().get_item(&key).await.unwrap().unwrap();
+    assert_eq!(Occupancy::of(&row).in_use(service.stack.clock.now()), 0);
+    service.stack.clock.advance(301_000);
+    let later = messages_of_new_charges(&service, 1).await;
+    work(&service, "TestDeliveryQueue", &later).await;
+    assert_eq!(hanging.requests().len(), 2, "the mark has ended");
+}
+
+#[tokio::test]
+async fn many_slow_servers_of_override_urls_mark_all_override_urls_but_no_endpoint() {
+    let service = service_with(&[]).await;
+    let in_flight = InFlight::new(service.store());
+    let (scope, now) = (service.scope(), service.stack.clock.now());
+    let servers: Vec<String> = (0..8).map(|number| format!("{number:08x}")).collect();
+    in_flight.mark(&scope, &servers[..7], now).await.unwrap();
+    let row =
+        async || service.store().get_item(&InFlight::key_of(&scope, Lane::Fast)).await.unwrap().unwrap();
+    let message = |receiver: Value| {
+        let mut message = json!({"scope": scope.to_string(), "delivery": "wd_01m7xpe60063pqsxx1gmvkjbw5"});
+        message.as_object_mut().unwrap().extend(receiver.as_object().unwrap().clone());
+        serde_json::from_value(message).unwrap()
+    };
+    let other_server = message(json!({"server": "ffffffff"}));
+    let endpoint = message(json!({"endpoint": "wh_01m7xpe60063pqsxx1gmvkjbw5"}));
+    assert!(!Occupancy::of(&row().await).marks.include(&other_server, now));
+    in_flight.mark(&scope, &servers[7..], now).await.unwrap();
+    let marks = Occupancy::of(&row().await).marks;
+    assert!(marks.include(&other_server, now) && !marks.include(&endpoint, now));
+    assert!(!marks.include(&other_server, now.saturating_plus_seconds(300)));
+    assert!(row().await.len() < 8, "one mark replaces those of the servers");
+}
+
+#[tokio::test]
+async fn a_breaker_postpones_attempts_without_counting_them_and_closes_when_the_server_answers() {
+    let service = service_with(&[]).await;
+    let closed = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = closed.local_addr().unwrap();
+    drop(closed);
+    let url = format!("http://{address}/hook");
+    service.register_endpoint(&url, &["charge.created"]).await;
+    let messages = messages_of_new_charges(&service, 8).await;
+    for message in &messages[..5] {
+        work(&service, "TestDeliveryQueue", std::slice::from_ref(message)).await;
+    }
+    work(&service, "TestDeliveryQueue", &messages[5..]).await;
+    let deliveries = service.deliveries("").await;
+    let attempts = |deliveries: &[Value]| -> Vec<u64> {
+        let mut attempts: Vec<u64> =
+            deliveries.iter().map(|delivery| delivery["attempts"].as_u64().unwrap()).collect();
+        attempts.sort_unstable();
+        attempts
+    };
+    assert_eq!(attempts(&deliveries), [0, 0, 0, 1, 1, 1, 1, 1]);
+    for delivery in &deliveries {
+        assert_eq!((&delivery["status"], delivery["nextRetryAt"].is_string()), (&json!("PENDING"), true));
+    }
+    // Another merchant's deliveries to the same server are attempted.
+    let other = service.stack.seed.other.test_api_key.clone();
+    let endpoint = json!({"url": url, "events": ["charge.created"]});
+    service.post_as(&other, "/v1/webhooks/endpoints", &endpoint, &[]).await.expect(201);
+    let headers = [("idempotency-key", "order-other-1")];
+    service.post_as(&other, "/v1/pix/charges", &json!({"amount": 1000}), &headers).await.expect(201);
+    dispatch(&service.stack).await;
+    let read =
+        async || service.get_as(&other, "/v1/webhooks/deliveries").await.expect(200)["data"][0].clone();
+    let theirs = Scope { account: service.stack.seed.other.id, mode: Mode::Test };
+    let message = json!({"scope": theirs.to_string(), "delivery": read().await["id"], "endpoint": read().await["endpointId"]});
+    work(&service, "TestDeliveryQueue", &[message]).await;
+    assert_eq!(read().await["attempts"], 1);
+
+    // After 30 seconds, one attempt is the probe. It fails, so the others wait for another minute.
+    service.stack.clock.advance(45_000);
+    work(&service, "SlowTestDeliveryQueue", &messages[5..]).await;
+    assert_eq!(attempts(&service.deliveries("").await), [0, 0, 1, 1, 1, 1, 1, 1]);
+    service.stack.clock.advance(45_000);
+    work(&service, "SlowTestDeliveryQueue", &messages[5..]).await;
+    assert_eq!(attempts(&service.deliveries("").await), [0, 0, 1, 1, 1, 1, 1, 1]);
+    // The server answers the next probe, which closes the breaker.
+    let router = axum::Router::new().fallback(async || axum::http::StatusCode::NO_CONTENT);
+    let listener = TcpListener::bind(address).await.unwrap();
+    tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+    service.stack.clock.advance(75_000);
+    work(&service, "SlowTestDeliveryQueue", &messages[5..]).await;
+    assert!(!service.deliveries("&status=DELIVERED").await.is_empty());
+    service.stack.clock.advance(75_000);
+    for message in &messages[5..] {
+        work(&service, "SlowTestDeliveryQueue", std::slice::from_ref(message)).await;
+    }
+    let delivered = service.deliveries("&status=DELIVERED").await;
+    assert_eq!(attempts(&delivered), [1, 1, 2], "a postponed attempt is not counted");
+}
+
+#[tokio::test]
+async fn a_flood_of_test_deliveries_does_not_delay_live_ones() {
+    let parameters = [("TestDeliveryConcurrency", "2"), ("SlowTestDeliveryConcurrency", "2")];
+    let parameters = parameters.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+    let service = Service::start_with(Options { parameters, ..Options::in_memory() }).await;
+    let (hanging, healthy) = (Hanging::start().await, Listener::start().await);
+    service.register_endpoint(&hanging.url, &["charge.created"]).await;
+    let live_key = service.stack.seed.first.live_api_key.clone();
+    let endpoint = json!({"url": healthy.url, "events": ["charge.created"]});
+    service.post_as(&live_key, "/v1/webhooks/endpoints", &endpoint, &[]).await.expect(201);
+    for _ in 0..60 {
+        service.charge().await;
+    }
+    eventually("the test deliveries hang", async || (hanging.open() >= 2).then_some(())).await;
+    let headers = [("idempotency-key", "order-live-1")];
+    service.post_as(&live_key, "/v1/pix/charges", &json!({"amount": 1000}), &headers).await.expect(201);
+    healthy.received(1).await;
+    assert!(hanging.requests().len() < 60, "test deliveries are still waiting");
+    hanging.release();
+}

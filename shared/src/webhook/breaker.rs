@@ -1,0 +1,305 @@
+//! Circuit breakers: stop the attempts of a scope to a server that does not answer, and try again after a
+//! while.
+//!
+//! A breaker opens after `FAILURES_TO_OPEN` consecutive attempts without an answer. Attempts are then
+//! postponed without being counted. After some time, one attempt is the *probe*. If the server answers it,
+//! the breaker closes; otherwise it stays open for twice as long. A response with any status is an answer.
+//!
+//! The breakers of a scope are attributes of one row. A worker reads the row with the event and the endpoint,
+//! so a closed breaker costs no request. The row is written only when an attempt gets no answer, for a probe,
+//! and when the server answers again.
+//!
+//! The key is the scope and the server. So one merchant's failures never stop another merchant's deliveries
+//! to the same server, for example with a URL that the server refuses.
+
+use std::collections::BTreeMap;
+
+use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
+use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue};
+use sha2::{Digest, Sha256};
+use url::Url;
+
+use domain::hex;
+use domain::ids::Scope;
+use domain::row::Key;
+use domain::time::Timestamp;
+
+use crate::store::{
+    Item, Store, StoreError, UpdateOutcome, conditional_update_or_stored_row, key_attributes,
+};
+
+/// The number of consecutive attempts without an answer that opens a breaker.
+const FAILURES_TO_OPEN: i64 = 5;
+
+/// How long a breaker is open the first time, in seconds.
+const FIRST_OPEN_SECONDS: i64 = 30;
+
+/// The longest time that a breaker is open, in seconds. The time doubles after each failed probe.
+const MAX_OPEN_SECONDS: i64 = 300;
+
+/// How long other attempts wait for the result of a probe, in seconds. An attempt takes at most 30 s. If the
+/// worker dies, the next attempt after this time is a probe.
+const PROBE_SECONDS: i64 = 60;
+
+/// The most servers in a row, which limits its size to about 6 KB. Beyond, those that are not open are
+/// forgotten first.
+const MAX_SERVERS: usize = 64;
+
+/// When DynamoDB may remove the row, in seconds after the last failure.
+const KEPT_SECONDS: i64 = 24 * 60 * 60;
+
+const FAILURES: &str = "failures#";
+const OPEN_UNTIL: &str = "open_until#";
+const OPEN_SECONDS: &str = "open_seconds#";
+
+/// A short name of a server: 8 hex digits of a hash of the URL's host and port. `None`: the URL has none.
+pub fn server_of(url: &str) -> Option<String> {
+    let url = Url::parse(url).ok()?;
+    let server = format!("{}:{}", url.host_str()?, url.port_or_known_default()?);
+    let hash = hex::encode(&Sha256::digest(server));
+    hash.get(..8).map(str::to_owned)
+}
+
+/// The breaker's decision on an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// The attempt may be made.
+    Pass,
+    /// The attempt may be made if [`Breakers::start_probe`] succeeds.
+    Probe(Open),
+    /// The attempt is postponed.
+    Refuse {
+        /// When the next probe is possible.
+        until: Timestamp,
+    },
+}
+
+/// An open breaker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Open {
+    until_ms: i64,
+    seconds: i64,
+}
+
+/// The state of a server's breaker, as it was read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Breaker {
+    failures: i64,
+    open: Option<Open>,
+}
+
+impl Breaker {
+    /// Returns the breaker of a server from the scope's row, if there is a row.
+    pub fn of(row: Option<&Item>, server: &str) -> Self {
+        let number = |prefix: &str| {
+            row?.get(&format!("{prefix}{server}")).and_then(|value| value.as_n().ok()?.parse().ok())
+        };
+        let seconds = number(OPEN_SECONDS).unwrap_or(FIRST_OPEN_SECONDS);
+        Self {
+            failures: number(FAILURES).unwrap_or_default(),
+            open: number(OPEN_UNTIL).map(|until_ms| Open { until_ms, seconds }),
+        }
+    }
+
+    /// Decides on an attempt.
+    pub fn admit(&self, now: Timestamp) -> Admission {
+        let Some(open) = self.open else { return Admission::Pass };
+        // A longer time than the longest means that the clock was moved back.
+        let longest_ms = MAX_OPEN_SECONDS.saturating_mul(1_000);
+        match open.until_ms.saturating_sub(now.millis()) {
+            left_ms if (1..=longest_ms).contains(&left_ms) => {
+                Admission::Refuse { until: now.plus_millis(left_ms).unwrap_or(Timestamp::MAX) }
+            }
+            _ => Admission::Probe(open),
+        }
+    }
+
+    /// Whether a success must be recorded.
+    pub fn has_failures(&self) -> bool {
+        self.failures > 0 || self.open.is_some()
+    }
+}
+
+/// The breakers of all scopes.
+#[derive(Clone, Debug)]
+pub struct Breakers {
+    store: Store,
+}
+
+impl Breakers {
+    /// Uses the rows in a store.
+    pub fn new(store: Store) -> Self {
+        Self { store }
+    }
+
+    /// Returns the key of the row with a scope's breakers.
+    pub fn key_of(scope: &Scope) -> Key {
+        Key { pk: format!("in-flight#{scope}"), sk: "breakers".to_owned() }
+    }
+
+    /// Makes the caller's attempt the probe. Returns `None`, or the time to wait for if another worker's
+    /// attempt is the probe.
+    pub async fn start_probe(
+        &self,
+        (scope, server): (&Scope, &str),
+        seen: Open,
+        now: Timestamp,
+    ) -> Result<Option<Timestamp>, StoreError> {
+        let until = now.saturating_plus_seconds(PROBE_SECONDS);
+        let update = self
+            .update(scope)
+            .update_expression("SET #until = :until")
+            .condition_expression("#until = :seen")
+            .expression_attribute_names("#until", format!("{OPEN_UNTIL}{server}"))
+            .expression_attribute_values(":until", number(until.millis()))
+            .expression_attribute_values(":seen", number(seen.until_ms));
+        Ok(match conditional_update_or_stored_row(update).await? {
+            UpdateOutcome::Done(_) => None,
+            UpdateOutcome::Refused(_) => Some(until),
+        })
+    }
+
+    /// Records an attempt without an answer. `probe`: the breaker whose probe it was.
+    pub async fn record_failure(
+        &self,
+        (scope, server): (&Scope, &str),
+        probe: Option<Open>,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let counting = self
+            .update(scope)
+            .expression_attribute_names("#failures", format!("{FAILURES}{server}"))
+            .expression_attribute_names("#ttl", "ttl")
+            .expression_attribute_values(":one", number(1))
+            .expression_attribute_values(":ttl", number(now.seconds().saturating_add(KEPT_SECONDS)))
+            .return_values(ReturnValue::AllNew);
+        if let Some(open) = probe {
+            let seconds = open.seconds.saturating_mul(2).min(MAX_OPEN_SECONDS);
+            let reopening = opening(counting, server, seconds, now).update_expression(
+                "SET #ttl = :ttl, #until = :until, #seconds = :seconds ADD #failures :one",
+            );
+            return conditional_update_or_stored_row(reopening).await.map(|_reopened| ());
+        }
+        let counting = counting.update_expression("SET #ttl = :ttl ADD #failures :one");
+        let (UpdateOutcome::Done(row) | UpdateOutcome::Refused(row)) =
+            conditional_update_or_stored_row(counting).await?;
+        let breaker = Breaker::of(Some(&row), server);
+        if breaker.failures < FAILURES_TO_OPEN || breaker.open.is_some() {
+            return Ok(());
+        }
+        tracing::warn!(%scope, server, "a server does not answer; its breaker opens");
+        let forgotten = forgotten(&row, server);
+        let mut update = opening(self.update(scope), server, FIRST_OPEN_SECONDS, now)
+            .condition_expression("attribute_not_exists(#until)");
+        let mut names = Vec::new();
+        for (index, name) in forgotten.into_iter().enumerate() {
+            update = update.expression_attribute_names(format!("#r{index}"), name);
+            names.push(format!("#r{index}"));
+        }
+        let remove = if names.is_empty() { String::new() } else { format!(" REMOVE {}", names.join(", ")) };
+        let update = update.update_expression(format!("SET #until = :until, #seconds = :seconds{remove}"));
+        conditional_update_or_stored_row(update).await.map(|_opened_here_or_elsewhere| ())
+    }
+
+    /// Records an answer, which closes the breaker.
+    pub async fn record_answer(&self, (scope, server): (&Scope, &str)) -> Result<(), StoreError> {
+        let update = self
+            .update(scope)
+            .update_expression("REMOVE #failures, #until, #seconds")
+            .expression_attribute_names("#failures", format!("{FAILURES}{server}"))
+            .expression_attribute_names("#until", format!("{OPEN_UNTIL}{server}"))
+            .expression_attribute_names("#seconds", format!("{OPEN_SECONDS}{server}"));
+        conditional_update_or_stored_row(update).await.map(|_closed| ())
+    }
+
+    fn update(&self, scope: &Scope) -> UpdateItemFluentBuilder {
+        let key = key_attributes(&Self::key_of(scope));
+        self.store.client().update_item().table_name(self.store.table()).set_key(Some(key))
+    }
+}
+
+/// Adds the names and values that open a server's breaker.
+fn opening(
+    update: UpdateItemFluentBuilder,
+    server: &str,
+    seconds: i64,
+    now: Timestamp,
+) -> UpdateItemFluentBuilder {
+    update
+        .expression_attribute_names("#until", format!("{OPEN_UNTIL}{server}"))
+        .expression_attribute_names("#seconds", format!("{OPEN_SECONDS}{server}"))
+        .expression_attribute_values(":until", number(now.saturating_plus_seconds(seconds).millis()))
+        .expression_attribute_values(":seconds", number(seconds))
+}
+
+/// Returns the attributes of the servers that a row no longer has room for, except those of `server`. The
+/// servers whose breaker opened longest ago, or never, come first.
+fn forgotten(row: &Item, server: &str) -> Vec<String> {
+    let mut servers: BTreeMap<&str, i64> = BTreeMap::new();
+    for (name, value) in row {
+        if let Some(failing) = name.strip_prefix(FAILURES) {
+            servers.entry(failing).or_default();
+        }
+        if let Some(open) = name.strip_prefix(OPEN_UNTIL) {
+            servers.insert(open, value.as_n().ok().and_then(|until| until.parse().ok()).unwrap_or_default());
+        }
+    }
+    let excess = servers.len().saturating_sub(MAX_SERVERS);
+    let mut others: Vec<(i64, &str)> =
+        servers.into_iter().filter(|(name, _)| *name != server).map(|(name, until)| (until, name)).collect();
+    others.sort_unstable();
+    let of_server =
+        |(_, name): (i64, &str)| [FAILURES, OPEN_UNTIL, OPEN_SECONDS].map(|prefix| format!("{prefix}{name}"));
+    others.into_iter().take(excess).flat_map(of_server).collect()
+}
+
+fn number(value: i64) -> AttributeValue {
+    AttributeValue::N(value.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: i64) -> Timestamp {
+        Timestamp::from_millis(1_000_000_000 + ms).unwrap()
+    }
+
+    fn open(until: Timestamp) -> Breaker {
+        Breaker { failures: 5, open: Some(Open { until_ms: until.millis(), seconds: 30 }) }
+    }
+
+    #[test]
+    fn an_open_breaker_refuses_until_its_time_and_then_lets_a_probe_through() {
+        assert_eq!(Breaker::default().admit(at(0)), Admission::Pass);
+        let breaker = open(at(30_000));
+        assert_eq!(breaker.admit(at(0)), Admission::Refuse { until: at(30_000) });
+        assert_eq!(breaker.admit(at(29_999)), Admission::Refuse { until: at(30_000) });
+        assert!(matches!(breaker.admit(at(30_000)), Admission::Probe(_)));
+    }
+
+    #[test]
+    fn a_clock_that_was_moved_back_does_not_keep_it_open() {
+        assert!(matches!(open(at(301_000)).admit(at(0)), Admission::Probe(_)));
+    }
+
+    #[test]
+    fn a_server_is_a_host_and_a_port() {
+        assert_eq!(server_of("https://shop.example/a"), server_of("https://shop.example:443/b?c"));
+        assert_ne!(server_of("https://shop.example/"), server_of("https://shop.example:8443/"));
+        assert_eq!(server_of("nonsense"), None);
+    }
+
+    #[test]
+    fn a_full_row_forgets_the_servers_that_opened_first() {
+        let mut row = Item::new();
+        for index in 0..MAX_SERVERS {
+            let until = i64::try_from(index).unwrap();
+            row.insert(format!("{OPEN_UNTIL}{index:02}"), number(until));
+        }
+        assert!(forgotten(&row, "00").is_empty());
+        row.insert(format!("{FAILURES}new"), number(5));
+        assert_eq!(forgotten(&row, "new"), ["failures#00", "open_until#00", "open_seconds#00"]);
+        assert_eq!(forgotten(&row, "00"), ["failures#new", "open_until#new", "open_seconds#new"]);
+    }
+}
