@@ -1,0 +1,313 @@
+//! `cargo bench -p local --bench fairness`: the latency of webhooks beside receivers that never answer.
+//! `docs/decisions/110-attempts-in-flight.md` has the rules that it tries.
+//!
+//! 1. One account creates 4,000 payments, each with another `webhookUrl` whose server never answers. Another
+//!    account creates charges at a steady rate. Prints the time from each of its events to the first attempt,
+//!    and the part of it after the dispatcher has created the delivery. The dispatcher processes the changes of
+//!    all accounts in order, so a load above its throughput on this machine delays the rest.
+//! 2. One account has 40 endpoints, of which 2 (5 %) never answer, and creates charges at a steady rate. Prints
+//!    the same for the healthy endpoints.
+//!
+//! Both print the invocations of the webhook worker by queue, with their price. `FAIRNESS_PAYMENTS`,
+//! `FAIRNESS_PAYMENTS_PER_SECOND`, `FAIRNESS_DELIVERIES_PER_SECOND` and `FAIRNESS_SECONDS` change the load.
+#![allow(
+    clippy::arithmetic_side_effects,
+    clippy::as_conversions,
+    clippy::cast_precision_loss,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a benchmark that fails may panic, and prints"
+)]
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use axum::Router;
+use axum::extract::State as Shared;
+use axum::http::{HeaderMap, StatusCode};
+use axum::routing::post;
+use domain::ids::AccountId;
+use domain::time::Timestamp;
+use http_body_util::{BodyExt, Full};
+use hyper::Request;
+use hyper::body::Bytes;
+use hyper_util::client::legacy::Client as HttpClient;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use local::embedded::State;
+use local::stack::{Options, Stack};
+use serde_json::{Value, json};
+use shared::store::{Store, text};
+use tokio::task::JoinSet;
+
+/// The queues of the webhook worker.
+const QUEUES: [&str; 4] =
+    ["DeliveryQueue", "TestDeliveryQueue", "SlowDeliveryQueue", "SlowTestDeliveryQueue"];
+
+/// The endpoints of the second trial, and those that never answer.
+const ENDPOINTS: usize = 40;
+const HANGING_ENDPOINTS: usize = 2;
+
+/// The charges a second of the account that is measured in the first trial.
+const CHARGES_PER_SECOND: usize = 10;
+
+/// The memory of the webhook worker in GB, and Lambda's prices in us-east-1 (arm64) in USD.
+const MEMORY_GB: f64 = 0.5;
+const USD_PER_GB_SECOND: f64 = 0.000_013_333_4;
+const USD_PER_INVOCATION: f64 = 0.000_000_2;
+
+/// Reads the size of a load.
+fn size(name: &str, default: usize) -> usize {
+    std::env::var(name).ok().map_or(default, |text| text.parse().expect("a number"))
+}
+
+/// The merchants' servers: one listener on all addresses of the loopback network.
+#[derive(Clone, Default)]
+struct Receivers {
+    /// The delivery, the time of its event and the time of its arrival, in milliseconds.
+    arrivals: Arc<Mutex<Vec<(String, i64, i64)>>>,
+    hanging: Arc<AtomicUsize>,
+    most_hanging: Arc<AtomicUsize>,
+    posts_to_hanging: Arc<AtomicUsize>,
+}
+
+/// Counts a request until the client closes its connection.
+struct Held(Arc<AtomicUsize>);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Receivers {
+    async fn start(&self) -> u16 {
+        let router = Router::new()
+            .route("/healthy", post(Self::record))
+            .route("/hanging", post(Self::hang))
+            .with_state(self.clone());
+        let listener = tokio::net::TcpListener::bind("0.0.0.0:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+        port
+    }
+
+    async fn record(Shared(receivers): Shared<Self>, headers: HeaderMap, body: Bytes) -> StatusCode {
+        let event: Value = serde_json::from_slice(&body).unwrap();
+        let created_at = Timestamp::parse_floor(event["created_at"].as_str().unwrap()).unwrap();
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
+        let delivery = headers["x-service-delivery-id"].to_str().unwrap().to_owned();
+        let arrival = (delivery, created_at.millis(), i64::try_from(now).unwrap());
+        receivers.arrivals.lock().unwrap().push(arrival);
+        StatusCode::NO_CONTENT
+    }
+
+    async fn hang(Shared(receivers): Shared<Self>) -> StatusCode {
+        receivers.posts_to_hanging.fetch_add(1, Ordering::SeqCst);
+        let hanging = receivers.hanging.fetch_add(1, Ordering::SeqCst) + 1;
+        receivers.most_hanging.fetch_max(hanging, Ordering::SeqCst);
+        let _held = Held(receivers.hanging.clone());
+        std::future::pending().await
+    }
+
+    /// Prints the times of the webhooks that arrived since the last call.
+    async fn print(&self, stack: &Stack, account: AccountId, title: &str) {
+        let arrivals = std::mem::take(&mut *self.arrivals.lock().unwrap());
+        let store = Store::new(local::sdk::dynamodb(&stack.endpoints.dynamodb_url), "StateTable");
+        let rows = store.partition(&format!("deliveries#{account}:test")).await.unwrap();
+        let created_at: HashMap<String, i64> = rows
+            .iter()
+            .filter_map(|row| Some((text(row, "sk")?, row.get("created_at")?.as_n().ok()?.parse().ok()?)))
+            .collect();
+        println!("{title}: {} webhooks", arrivals.len());
+        let since_event = arrivals.iter().map(|(_, event, arrival)| arrival - event).collect();
+        print_times("  from the event to the first attempt", since_event);
+        let since_row =
+            arrivals.iter().map(|(delivery, _, arrival)| arrival - created_at[delivery]).collect();
+        print_times("  from the delivery's row to the first attempt", since_row);
+    }
+}
+
+fn print_times(title: &str, mut times: Vec<i64>) {
+    times.sort_unstable();
+    let at = |share: usize| times[(times.len() * share / 100).min(times.len() - 1)];
+    println!("{title:<46} p50 {:>6} ms, p99 {:>6} ms, at most {:>6} ms", at(50), at(99), at(100));
+}
+
+#[derive(Clone)]
+struct Client {
+    base_url: String,
+    key: String,
+    http: HttpClient<HttpConnector, Full<Bytes>>,
+}
+
+impl Client {
+    fn new(stack: &Stack, key: &str) -> Self {
+        let http = HttpClient::builder(TokioExecutor::new()).build_http();
+        Self { base_url: stack.base_url.clone(), key: key.to_owned(), http }
+    }
+
+    async fn post(&self, path: &str, idempotency_key: &str, body: Value) {
+        let request = Request::post(format!("{}{path}", self.base_url))
+            .header("apikey", &self.key)
+            .header("content-type", "application/json")
+            .header("idempotency-key", idempotency_key)
+            .body(Full::new(Bytes::from(body.to_string())))
+            .unwrap();
+        let answer = self.http.request(request).await.unwrap();
+        let status = answer.status();
+        let body = answer.into_body().collect().await.unwrap().to_bytes();
+        assert!(status.is_success(), "{path}: {status} {}", String::from_utf8_lossy(&body));
+    }
+
+    async fn register_endpoint(&self, url: String) {
+        let body = json!({"url": url, "events": ["charge.created"]});
+        self.post("/v1/webhooks/endpoints", &url, body).await;
+    }
+
+    /// Creates charges at a steady rate.
+    async fn create_charges(&self, prefix: &str, count: usize, per_second: f64) {
+        paced(count, per_second, |number| {
+            let (client, key) = (self.clone(), format!("{prefix}-{number:06}"));
+            async move { client.post("/v1/pix/charges", &key, json!({"amount": 1000})).await }
+        })
+        .await;
+    }
+}
+
+/// Starts `count` requests at a steady rate, and waits for all of them. Returns the duration.
+async fn paced<F: Future<Output = ()> + Send + 'static>(
+    count: usize,
+    per_second: f64,
+    request: impl Fn(usize) -> F,
+) -> Duration {
+    let started = Instant::now();
+    let mut requests = JoinSet::new();
+    for number in 0..count {
+        let at = started + Duration::from_secs_f64(number as f64 / per_second);
+        tokio::time::sleep_until(at.into()).await;
+        requests.spawn(request(number));
+    }
+    requests.join_all().await;
+    started.elapsed()
+}
+
+/// Starts a service with its state in files. Their directory is removed by [`stop`].
+async fn start(trial: usize) -> (Stack, PathBuf) {
+    let directory = std::env::temp_dir().join(format!("fairness-{}-{trial}", std::process::id()));
+    let state = State::Directory(directory.clone());
+    (Stack::start(Options { state, ..Options::in_memory() }).await.unwrap(), directory)
+}
+
+async fn stop(stack: Stack, directory: &Path) {
+    stack.stop().await;
+    let _ = std::fs::remove_dir_all(directory);
+}
+
+fn print_invocations(stack: &Stack, seconds: f64) {
+    for queue in QUEUES {
+        let usage = stack.queue_usage(queue).unwrap();
+        let busy_s = usage.busy.as_secs_f64();
+        let usd = busy_s * MEMORY_GB * USD_PER_GB_SECOND + usage.ended as f64 * USD_PER_INVOCATION;
+        println!(
+            "  {queue:<22} {:>6} invocations ended, {:>3} running, at most {:>3}, {:>5.1} on average; USD {usd:.6}",
+            usage.ended,
+            usage.running,
+            usage.most_running,
+            busy_s / seconds,
+        );
+    }
+}
+
+async fn hanging_receivers_of_one_account() {
+    let payments = size("FAIRNESS_PAYMENTS", 4_000);
+    let per_second = size("FAIRNESS_PAYMENTS_PER_SECOND", 100);
+    let (stack, directory) = start(1).await;
+    let receivers = Receivers::default();
+    let port = receivers.start().await;
+    let noisy = Client::new(&stack, &stack.seed.first.test_api_key);
+    let quiet = Client::new(&stack, &stack.seed.other.test_api_key);
+    quiet.register_endpoint(format!("http://127.0.0.1:{port}/healthy")).await;
+    println!("{payments} payments with hanging receivers, {per_second} a second");
+    quiet.create_charges("before", 100, CHARGES_PER_SECOND as f64).await;
+    receivers.wait_for(100).await;
+    receivers.print(&stack, stack.seed.other.id, "another account, alone").await;
+
+    let started = Instant::now();
+    let flood = paced(payments, per_second as f64, |number| {
+        let noisy = noisy.clone();
+        // Each payment has a server of its own.
+        let (high, low) = (number / 250, number % 250 + 1);
+        let body = json!({
+            "amount": 1000, "paymentMethods": ["PIX"], "idempotencyKey": format!("p-{number:06}"),
+            "webhookUrl": format!("http://127.1.{high}.{low}:{port}/hanging"),
+        });
+        async move { noisy.post("/v1/payments", "", body).await }
+    });
+    let seconds = payments / per_second + 30;
+    let charges = seconds * CHARGES_PER_SECOND;
+    let (flooded, ()) =
+        tokio::join!(flood, quiet.create_charges("during", charges, CHARGES_PER_SECOND as f64));
+    receivers.wait_for(charges).await;
+    receivers.print(&stack, stack.seed.other.id, "another account, during the flood").await;
+    println!(
+        "  payments created in {:.0} s; {} posts to hanging receivers so far, at most {} at a time",
+        flooded.as_secs_f64(),
+        receivers.posts_to_hanging.load(Ordering::SeqCst),
+        receivers.most_hanging.load(Ordering::SeqCst),
+    );
+    print_invocations(&stack, started.elapsed().as_secs_f64());
+    stop(stack, &directory).await;
+}
+
+async fn hanging_endpoints_of_the_same_account() {
+    let per_second = size("FAIRNESS_DELIVERIES_PER_SECOND", 100);
+    let seconds = size("FAIRNESS_SECONDS", 60);
+    let (stack, directory) = start(2).await;
+    let receivers = Receivers::default();
+    let port = receivers.start().await;
+    let client = Client::new(&stack, &stack.seed.first.test_api_key);
+    for number in 1..=ENDPOINTS {
+        let path = if number <= HANGING_ENDPOINTS { "hanging" } else { "healthy" };
+        client.register_endpoint(format!("http://127.2.0.{number}:{port}/{path}")).await;
+    }
+    let charges = per_second * seconds / ENDPOINTS;
+    println!(
+        "{per_second} deliveries a second to {ENDPOINTS} endpoints, {HANGING_ENDPOINTS} of them hanging"
+    );
+    let started = Instant::now();
+    client.create_charges("load", charges, per_second as f64 / ENDPOINTS as f64).await;
+    receivers.wait_for(charges * (ENDPOINTS - HANGING_ENDPOINTS)).await;
+    receivers.print(&stack, stack.seed.first.id, "healthy endpoints").await;
+    println!(
+        "  {} posts to hanging endpoints, at most {} at a time",
+        receivers.posts_to_hanging.load(Ordering::SeqCst),
+        receivers.most_hanging.load(Ordering::SeqCst),
+    );
+    print_invocations(&stack, started.elapsed().as_secs_f64());
+    stop(stack, &directory).await;
+}
+
+impl Receivers {
+    /// Waits until healthy receivers have got this number of webhooks.
+    async fn wait_for(&self, count: usize) {
+        let started = Instant::now();
+        while self.arrivals.lock().unwrap().len() < count {
+            assert!(started.elapsed() < Duration::from_mins(5), "webhooks are missing");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
+fn main() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        hanging_receivers_of_one_account().await;
+        hanging_endpoints_of_the_same_account().await;
+    });
+}
