@@ -223,6 +223,12 @@ async fn write_units() {
     ] {
         println!("{figure:<64} {units:>8.2}");
     }
+    for (profile, cost) in [("busy", &of_a_minute), ("alone", &alone)] {
+        println!("\nquantities of the profile `{profile}` of admin/usage.json");
+        for (path, quantity) in cost.quantities() {
+            println!("{path:<64} {quantity:>8.2}");
+        }
+    }
     for (title, cost) in [
         ("a charge among 1,000 of a minute: created, paid, both events delivered", &of_a_minute),
         ("a charge alone in its minute", &alone),

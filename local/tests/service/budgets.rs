@@ -294,18 +294,43 @@ fn assert_holds(budget: &Budget, units: f64, cost: &Cost) {
     assert!(units <= *ceiling, "{figure}: {units:.2} > {ceiling}; {detail}");
 }
 
+/// The quantities from which `admin cost` computes the cost of a charge.
+const USAGE: &str = include_str!("../../../admin/usage.json");
+
+/// The highest difference between a measured quantity and that in the usage file. The last digits of a thousand
+/// charges of a minute depend on the division into batches.
+const USAGE_TOLERANCE: f64 = 0.1;
+
+/// Compares a profile of the usage file with the quantities of a measured flow.
+#[track_caller]
+fn assert_usage(profile: &str, cost: &Cost) {
+    let usage: Value = serde_json::from_str(USAGE).unwrap();
+    let quantities = cost.quantities().map(|(path, measured)| {
+        let stated = usage["profiles"][profile].pointer(path).and_then(Value::as_str);
+        let stated: f64 = stated.unwrap_or_else(|| panic!("{profile}{path} is missing")).parse().unwrap();
+        (path, stated, measured)
+    });
+    assert!(
+        quantities.iter().all(|(_, stated, measured)| (stated - measured).abs() <= USAGE_TOLERANCE),
+        "the profile `{profile}` of admin/usage.json differs from the service; update it and the figures of \
+         `admin cost` in docs (path, stated, measured): {quantities:#?}"
+    );
+}
+
 #[tokio::test]
 async fn a_thousand_charges_of_a_minute_stay_within_their_write_units_and_heat_no_partition() {
     let cost = unit_costs::charges_of_a_minute(1_000).await;
     assert_holds(&unit_costs::CHARGES_OF_A_MINUTE, cost.units(), &cost);
     assert_holds(&unit_costs::HOTTEST_KEY, highest(&cost.by_partition()), &cost);
     assert_holds(&unit_costs::DUE_INDEX, highest(&cost.by_due_shard()), &cost);
+    assert_usage("busy", &cost);
 }
 
 #[tokio::test]
 async fn a_charge_alone_in_its_minute_stays_within_its_write_units() {
     let cost = unit_costs::charge_alone().await;
     assert_holds(&unit_costs::CHARGE_ALONE, cost.units(), &cost);
+    assert_usage("alone", &cost);
 }
 
 #[tokio::test]

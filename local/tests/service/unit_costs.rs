@@ -4,6 +4,7 @@
 //! A flow runs without event sources. It reads the stream, the delivery queues and the schedules itself, in
 //! the batches of the template, so that the figures are the same on every machine.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Instant;
@@ -73,9 +74,26 @@ const MINUTES_AFTERWARDS: usize = 3;
 /// The task of the schedule that verifies the ledgers. Its cost does not depend on the charges.
 const VERIFY_LEDGERS: &str = "verify-ledgers";
 
-/// The write units of a flow.
+/// The number of requests to the API, and of webhooks, of a charge that is created and paid.
+const API_REQUESTS: f64 = 2.0;
+const WEBHOOKS: f64 = 2.0;
+
+/// What a flow used besides write units.
+#[derive(Clone, Default)]
+struct Counts {
+    /// The number of invocations of each function that reads a stream or a queue.
+    invocations: BTreeMap<&'static str, f64>,
+    /// The read units of the webhook worker.
+    delivery_read_units: f64,
+    /// The read units of the schedules. They do not depend on the charges.
+    schedule_read_units: f64,
+}
+
+/// The units of a flow, and its invocations.
 pub(crate) struct Cost {
     written: Vec<KeyUnits>,
+    read_units: f64,
+    counts: Counts,
     /// The number of charges, or of refunds.
     count: usize,
 }
@@ -90,6 +108,28 @@ impl Cost {
     pub(crate) fn units_of(&self, matches: impl Fn(&KeyUnits) -> bool) -> f64 {
         let matching = self.written.iter().filter(|key| matches(key));
         self.per_one(matching.map(|key| key.written.units).fold(0.0, |sum, units| sum + units))
+    }
+
+    /// The measured quantities of a paid charge and of a delivery, by their paths in a profile of
+    /// `admin/usage.json`.
+    pub(crate) fn quantities(&self) -> [(&'static str, f64); 8] {
+        let delivery_units = self.units_of(is_delivery);
+        let Counts { invocations, delivery_read_units, schedule_read_units } = &self.counts;
+        let invocations = |function| self.per_one(invocations.get(function).copied().unwrap_or_default());
+        let charge_read_units = self.read_units - delivery_read_units - schedule_read_units;
+        [
+            ("/charge/measured/dynamodb_write_units", self.units() - delivery_units),
+            ("/charge/measured/dynamodb_read_units", self.per_one(charge_read_units)),
+            ("/charge/measured/http_api_requests", API_REQUESTS),
+            ("/charge/functions/api/invocations", API_REQUESTS),
+            ("/charge/functions/event_dispatcher/invocations", invocations("EventDispatcherFunction")),
+            ("/delivery/measured/dynamodb_write_units", delivery_units / WEBHOOKS),
+            ("/delivery/measured/dynamodb_read_units", self.per_one(*delivery_read_units) / WEBHOOKS),
+            (
+                "/delivery/functions/webhook_worker/invocations",
+                invocations("WebhookWorkerFunction") / WEBHOOKS,
+            ),
+        ]
     }
 
     /// The units by function and kind of row, the highest first.
@@ -156,6 +196,11 @@ pub(crate) fn is_audit_row(key: &KeyUnits) -> bool {
     key.written.partition.starts_with("audit#")
 }
 
+/// Whether a row, or an entry of an index, belongs to a delivery.
+fn is_delivery(key: &KeyUnits) -> bool {
+    key.written.partition.starts_with("deliveries#") || key.written.sort.starts_with("wd_")
+}
+
 fn is_api_key(key: &KeyUnits) -> bool {
     key.written.resource == "ApiKeysTable"
 }
@@ -188,6 +233,7 @@ struct Flow {
     sqs: aws_sdk_sqs::Client,
     /// The sequence number of the last stream record that was dispatched.
     dispatched: Option<String>,
+    counts: RefCell<Counts>,
 }
 
 impl Flow {
@@ -203,6 +249,7 @@ impl Flow {
             sqs: local::sdk::sqs(&stack.endpoints.sqs_url),
             stack,
             dispatched: None,
+            counts: RefCell::default(),
         };
         flow.proxy().count_partitions();
         flow
@@ -210,6 +257,17 @@ impl Flow {
 
     fn proxy(&self) -> &FaultProxy {
         self.stack.fault_proxy.as_ref().unwrap()
+    }
+
+    /// Sets all counts to zero.
+    fn reset(&self) {
+        self.proxy().reset();
+        self.counts.take();
+    }
+
+    /// The read units since the last reset.
+    fn read_units(&self) -> f64 {
+        self.proxy().report().read_units
     }
 
     async fn change_settings(&self, change: impl Fn(&mut AccountSettings)) {
@@ -245,6 +303,7 @@ impl Flow {
     /// Runs the deliveries whose messages are in a queue. `false`: there are none.
     async fn deliver(&self) -> bool {
         let mut has_delivered = false;
+        let read_units_before = self.read_units();
         for source in &self.delivery_queues {
             let url = queue_url(&self.stack.endpoints.sqs_url, &source.queue);
             loop {
@@ -280,11 +339,13 @@ impl Flow {
                 has_delivered = true;
             }
         }
+        self.counts.borrow_mut().delivery_read_units += self.read_units() - read_units_before;
         has_delivered
     }
 
     /// Invokes a function with stream records or messages. Fails if the function reports a failed one.
-    async fn invoke(&self, function: &str, records: &[Value]) {
+    async fn invoke(&self, function: &'static str, records: &[Value]) {
+        *self.counts.borrow_mut().invocations.entry(function).or_default() += 1.0;
         let function = self.stack.functions.get(function).unwrap();
         let answer = function(json!({ "Records": records })).await.unwrap();
         assert_eq!(answer["batchItemFailures"], json!([]));
@@ -301,12 +362,14 @@ impl Flow {
     async fn run_schedules(&self) {
         let template = Template::deployed().unwrap();
         let scheduler = self.stack.functions.get("SchedulerFunction").unwrap();
+        let read_units_before = self.read_units();
         for schedule in &template.function("SchedulerFunction").unwrap().schedules {
             let event = schedule.input.clone().unwrap_or_else(|| json!({}));
             if event["task"] != VERIFY_LEDGERS {
                 scheduler(event).await.unwrap();
             }
         }
+        self.counts.borrow_mut().schedule_read_units += self.read_units() - read_units_before;
     }
 
     /// Lets some minutes pass, with the schedules of each.
@@ -318,14 +381,14 @@ impl Flow {
         }
     }
 
-    /// Returns the cost since the last reset of the proxy. `count`: the number of charges or refunds.
+    /// Returns the cost since the last reset. `count`: the number of charges or refunds.
     fn cost(&self, count: usize) -> Cost {
-        let Report { mut units_by_key, write_units, .. } = self.proxy().report();
+        let Report { mut units_by_key, write_units, read_units, .. } = self.proxy().report();
         let by_key: f64 = units_by_key.iter().map(|key| key.written.units).sum();
         assert!((by_key - write_units).abs() < 0.5, "{by_key} units by key: {write_units}");
         // The sweep of the seeded bank connection does not depend on the charges.
         units_by_key.retain(|key| key.written.sort != "sweep");
-        Cost { written: units_by_key, count }
+        Cost { written: units_by_key, read_units, counts: self.counts.borrow().clone(), count }
     }
 
     /// Ends the flow and returns its cost.
@@ -343,7 +406,7 @@ pub(crate) async fn charges_of_a_minute(charges: usize) -> Cost {
     let (url, received) = webhook_server(StatusCode::NO_CONTENT).await;
     flow.merchant.register_endpoint(&url, &["charge.created", "charge.paid"]).await;
     flow.process_events().await;
-    flow.proxy().reset();
+    flow.reset();
     let orders: Vec<usize> = (0..charges).collect();
     for second in orders.chunks(CHARGES_A_SECOND) {
         let began = Instant::now();
@@ -366,7 +429,7 @@ pub(crate) async fn charge_alone() -> Cost {
     let (url, received) = webhook_server(StatusCode::NO_CONTENT).await;
     flow.merchant.register_endpoint(&url, &["charge.created", "charge.paid"]).await;
     flow.process_events().await;
-    flow.proxy().reset();
+    flow.reset();
     let charge = flow.merchant.create(0).await;
     flow.process_events().await;
     flow.merchant.pay(&charge).await;
@@ -380,7 +443,7 @@ pub(crate) async fn charge_alone() -> Cost {
 pub(crate) async fn live_charge() -> Cost {
     let mut flow = Flow::start().await;
     let live = Merchant::with_key(&flow.stack, &flow.stack.seed.first.live_api_key);
-    flow.proxy().reset();
+    flow.reset();
     live.create(0).await;
     flow.process_events().await;
     flow.end(1).await
@@ -398,7 +461,7 @@ pub(crate) async fn refund(hold_days: u16, destination: Option<&str>) -> Cost {
     let charge = flow.merchant.create(0).await;
     flow.merchant.pay(&charge).await;
     flow.process_events().await;
-    flow.proxy().reset();
+    flow.reset();
     let path = format!("/v1/payments/{}/refund", charge.trim_start_matches("ch_"));
     let body = json!({
         "idempotencyKey": "refund-01", "reason": "Devolvido pelo cliente", "destinationKey": destination,
@@ -421,7 +484,7 @@ pub(crate) async fn med_case() -> Cost {
     let charge = flow.merchant.create(0).await;
     flow.merchant.pay(&charge).await;
     flow.process_events().await;
-    flow.proxy().reset();
+    flow.reset();
     let post = async |path: String, body: Value| flow.merchant.post(&path, &body).await;
     let case = post(format!("/v1/sandbox/charges/{charge}/med-cases"), json!({"reason": "Golpe"})).await;
     let case = case["id"].as_str().unwrap();
