@@ -6,6 +6,7 @@
 mod accounts;
 mod acquirer;
 mod audit;
+mod cost;
 mod deliveries;
 mod doctor;
 mod enum_parser;
@@ -57,6 +58,12 @@ enum Command {
     /// Prints one line for each finding, and one for each check without a finding. The exit code is 0 without
     /// findings, 1 with findings, and 2 without findings if a check could not be made.
     Doctor(doctor::Arguments),
+    /// Print what a million charges cost at AWS, by part of a stack
+    ///
+    /// Multiplies the quantities that a charge uses by published on-demand prices, and reads no stack. Tests
+    /// compare the counted quantities with the service; durations and log bytes are estimates, marked with `~`.
+    /// The exit code is 2 if the price file lacks a price that is needed; the total is then incomplete.
+    Cost(cost::Arguments),
     #[command(flatten)]
     OnStack(StackCommand),
 }
@@ -198,7 +205,7 @@ impl Command {
     fn exit_code_of_failure(&self) -> ExitCode {
         match self {
             Self::Doctor(_) | Self::OnStack(StackCommand::Reconcile(_)) => ExitCode::from(INCOMPLETE),
-            Self::OnStack(_) => ExitCode::FAILURE,
+            Self::Cost(_) | Self::OnStack(_) => ExitCode::FAILURE,
         }
     }
 }
@@ -210,6 +217,7 @@ async fn run(arguments: Arguments) -> Result<CommandOutcome, Box<dyn Error>> {
     let target = arguments.target;
     match arguments.command {
         Command::Doctor(arguments) => doctor::run(&target, arguments).await,
+        Command::Cost(arguments) => cost::run(&arguments),
         Command::OnStack(command) => run_on(&target.open().await?, command).await,
     }
 }

@@ -10,6 +10,7 @@
 
 mod acquirers;
 mod audit;
+mod cost;
 mod doctor;
 mod live_payments;
 mod med_notices;
