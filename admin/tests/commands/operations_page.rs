@@ -125,7 +125,8 @@ impl Values {
 
 async fn shell(line: String, variables: Vec<(&'static str, String)>) -> Output {
     let mut command = Command::new("bash");
-    command.args(["-c", &format!("set -o pipefail; {line}")]);
+    // Some commands write files.
+    command.args(["-c", &format!("set -o pipefail; {line}")]).current_dir(std::env::temp_dir());
     command.env_remove("TABLE_NAME").env_remove("API_KEYS_TABLE_NAME").env("USER", "ana").envs(variables);
     tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap()
 }
