@@ -45,8 +45,8 @@ impl Budget {
 }
 
 pub(crate) const CHARGES_OF_A_MINUTE: Budget =
-    Budget::new("a charge among 1,000 of one account within a minute", 37.5, 30.0, 26.0);
-pub(crate) const CHARGE_ALONE: Budget = Budget::new("a charge alone in its minute", 45.0, 36.0, 32.0);
+    Budget::new("a charge among 1,000 of one account within a minute", 29.7, 30.0, 26.0);
+pub(crate) const CHARGE_ALONE: Budget = Budget::new("a charge alone in its minute", 31.0, 36.0, 32.0);
 /// Events and statistics are apart.
 pub(crate) const REFUND: Budget = Budget::new("refund to REFUNDED, with its audit row", 23.0, 22.0, 18.0);
 pub(crate) const REFUND_OF_HELD_MONEY: Budget =
@@ -61,9 +61,9 @@ pub(crate) const DUE_INDEX: Budget =
 
 /// The design sets no gate for the following figures.
 pub(crate) const LIVE_CHARGE: Budget =
-    Budget::new("live charge, created, with its event and statistics", 22.0, 22.0, 22.0);
+    Budget::new("live charge, created, with its event and statistics", 15.0, 15.0, 15.0);
 pub(crate) const MED_CASE: Budget =
-    Budget::new("MED case, appealed and lost, with its events and statistics", 50.0, 50.0, 50.0);
+    Budget::new("MED case, appealed and lost, with its events and statistics", 43.0, 43.0, 43.0);
 
 /// The number of charges of [`charges_of_a_minute`] that are created and paid in each second.
 const CHARGES_A_SECOND: usize = 17;
