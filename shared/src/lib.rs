@@ -22,6 +22,7 @@ pub mod audit;
 pub mod audit_trail;
 pub mod auth;
 pub mod charge;
+pub mod checkpoint;
 pub mod clock;
 pub mod config;
 pub mod email;

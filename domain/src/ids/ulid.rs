@@ -95,6 +95,15 @@ macro_rules! ulid_id {
             pub fn last_at(at: $crate::time::Timestamp) -> Self {
                 Self($crate::ids::ulid::Ulid::last_at(at))
             }
+
+            /// Returns the first sort key after that of this id; `None`: the first of all.
+            pub fn sort_key_after(id: Option<Self>) -> String {
+                // All ids have the same length, and '!' sorts before each of their characters.
+                id.map_or_else(
+                    || Self::first_at($crate::time::Timestamp::MIN).to_string(),
+                    |id| format!("{id}!"),
+                )
+            }
         }
 
         impl std::fmt::Display for $type {

@@ -8,7 +8,8 @@ use domain::charge::{Charge, StoredCharge};
 use domain::ids::ChargeId;
 use local::embedded::fault_proxy::Fault;
 use serde_json::{Value, json};
-use shared::rollup::{LATE_MS, PASSED_AFTER_MS, Rollups};
+use shared::checkpoint::{LATE_MS, PASSED_AFTER_MS};
+use shared::rollup::Rollups;
 use shared::store::{Item, text};
 
 use crate::invocations::{dispatch, dispatch_records, stream_records};

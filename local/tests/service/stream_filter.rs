@@ -9,9 +9,9 @@ use axum::response::IntoResponse;
 use domain::ids::PayoutId;
 use local::template::Template;
 use serde_json::{Value, json};
+use shared::checkpoint::LATE_MS;
 use shared::payout::Payouts;
 use shared::random;
-use shared::rollup::LATE_MS;
 
 use crate::invocations::{dispatch, dispatch_records, run_webhook_worker, stream_records};
 use crate::support::{Listener, Service, id, operator};

@@ -19,8 +19,8 @@ use domain::rollup::{Sums, all_time_key, day_key};
 use domain::row::Key;
 use domain::time::Timestamp;
 
-use super::PASSED_AFTER_MS;
 use super::repository::{Checkpoint, Rollups, checkpoint_of, counted_by};
+use crate::checkpoint::PASSED_AFTER_MS;
 use crate::store::{
     Bound, CommitOutcome, Item, Order, StoreError, Write, conditional_update, due_attributes, key_attributes,
     text,
@@ -55,12 +55,6 @@ pub fn scope_of(key: &Key) -> Option<Scope> {
 /// Returns the greatest id that the checkpoint may have at this time.
 fn last_passed(now: Timestamp) -> EventId {
     EventId::last_at(now.plus_millis(PASSED_AFTER_MS.saturating_neg()).unwrap_or(Timestamp::MIN))
-}
-
-/// Returns the first sort key after the checkpoint's; `None`: the first of all event rows.
-fn after(checkpoint: Option<EventId>) -> String {
-    // All ids have the same length, and '!' sorts before each of their characters.
-    checkpoint.map_or_else(|| EventId::first_at(Timestamp::MIN).to_string(), |id| format!("{id}!"))
 }
 
 /// The sums that a transaction adds, and the checkpoint after it.
@@ -134,11 +128,11 @@ impl Rollups {
     pub async fn fold(&self, scope: &Scope, now: Timestamp) -> Result<(), StoreError> {
         let key = all_time_key(scope);
         let partition = Event::partition(scope);
-        let mut row = self.store.get_item(&key).await?.unwrap_or_default();
+        let row = self.store.get_item(&key).await?.unwrap_or_default();
         let due = row.get("due_sk").cloned();
+        let Checkpoint(mut checkpoint) = checkpoint_of(&row)?;
         for _stride in 0..MAX_STRIDES {
-            let Checkpoint(checkpoint) = checkpoint_of(&row)?;
-            let (from, to) = (after(checkpoint), last_passed(now).to_string());
+            let (from, to) = (EventId::sort_key_after(checkpoint), last_passed(now).to_string());
             if from > to {
                 break;
             }
@@ -152,14 +146,14 @@ impl Rollups {
                 // Another fold has advanced the checkpoint, and will make the next one due.
                 return Ok(());
             }
-            row.insert(CHECKPOINT.to_owned(), AttributeValue::S(reached.to_string()));
+            checkpoint = Some(reached);
             if is_last {
                 break;
             }
         }
-        let Checkpoint(checkpoint) = checkpoint_of(&row)?;
-        let last = EventId::last_at(Timestamp::MAX).to_string();
-        let left = self.store.range(&partition, (&after(checkpoint), &last), Order::OldestFirst, 1).await?;
+        let (from, last) =
+            (EventId::sort_key_after(checkpoint), EventId::last_at(Timestamp::MAX).to_string());
+        let left = self.store.range(&partition, (&from, &last), Order::OldestFirst, 1).await?;
         let counted_at = checkpoint.and_then(|id| id.timestamp());
         let next = if !left.is_empty() {
             Some(now.saturating_plus_seconds(NEXT_FOLD_SECONDS))

@@ -27,13 +27,3 @@ pub mod view;
 
 pub use fold::scope_of as folded_scope;
 pub use repository::{Checkpoint, DayRow, LateChange, Rollups};
-
-/// The age of a change, in milliseconds, from which a row that is inserted for it is late. The limit is above
-/// two minutes because an expired charge has changed at the time of its expiry, which the scheduler may write
-/// up to two minutes later.
-pub const LATE_MS: i64 = 150_000;
-
-/// The age from which a checkpoint may pass a row, in milliseconds, by the time in the row's id. It is a
-/// minute more than [`LATE_MS`]. No insert takes a minute, so a checkpoint never passes the id of a row that
-/// is not late before the insert.
-pub const PASSED_AFTER_MS: i64 = 210_000;

@@ -160,7 +160,7 @@ impl InFlight {
     /// Takes up to `wanted` slots, so that at most `most` are in use. Returns the slots taken, which can be
     /// none, and the row after that.
     ///
-    /// An update whose response was lost takes slots that nobody releases. They lapse.
+    /// If the response to the update is lost, the slots that it has taken are not released. They lapse.
     pub async fn take(
         &self,
         (scope, lane): (&Scope, Lane),

@@ -438,7 +438,7 @@ impl Deliveries {
             next_sort_key(after)
         } else {
             let counts = self.store.get_in_order::<Counts>(&[counts::key_of(&by.scope)]).await?.pop();
-            counts::after(counts.and_then(|counts| counts.checkpoint))
+            DeliveryId::sort_key_after(counts.and_then(|counts| counts.checkpoint))
         };
         let last = DeliveryId::last_at(Timestamp::MAX).to_string();
         let page = self

@@ -39,15 +39,11 @@ use domain::webhook::event_type::EventType;
 
 use super::list_key::{Kind, ListKey, Marker, NO_ENDPOINT, bounds};
 use super::{Deliveries, Delivery, DeliveryStatus, KEPT_AFTER_SHOWN_SECONDS};
+use crate::checkpoint::PASSED_AFTER_MS;
 use crate::store::{
     CommitOutcome, Item, ListEntry, ListIndex, Order, StoreError, Write, conditional_update, due_attributes,
     from_item, key_attributes, text,
 };
-
-/// The age from which the checkpoint may pass a delivery, in milliseconds, by the time in its id. It is a
-/// minute more than [`super::LATE_MS`], the age from which a new delivery is listed. No insert takes a
-/// minute, so the checkpoint never passes the id of an unlisted delivery before the insert.
-const PASSED_AFTER_MS: i64 = 210_000;
 
 /// The age of a row from which the count itself lists a delivery that blocks the checkpoint, in milliseconds.
 /// The scheduler lists slow deliveries after two minutes. So such an old row was written by an earlier
@@ -513,7 +509,8 @@ impl Deliveries {
             }
         }
         for _stride in 0..MAX_RECOUNT_STRIDES {
-            let from = after(loaded.counts.breakdown_to).max(first_shown(now).to_string());
+            let from =
+                DeliveryId::sort_key_after(loaded.counts.breakdown_to).max(first_shown(now).to_string());
             let range = (&*from, &*last.to_string());
             let stride = self.at_once(STRIDE);
             let items = self.store.range(&partition, range, Order::OldestFirst, stride).await?;
@@ -570,7 +567,7 @@ impl Deliveries {
         let (partition, last) = (Delivery::partition(&loaded.counts.scope), max_id().to_string());
         loaded.counts.look_at = now.plus_seconds(NEXT_COUNT_SECONDS).ok();
         for _stride in 0..MAX_STRIDES {
-            let range = (&*after(loaded.counts.checkpoint), &*last);
+            let range = (&*DeliveryId::sort_key_after(loaded.counts.checkpoint), &*last);
             let stride = self.at_once(STRIDE);
             let items = self.store.range(&partition, range, Order::OldestFirst, stride).await?;
             let is_last = items.len() < stride;
@@ -700,10 +697,4 @@ impl Delivery {
 pub(super) fn remove_at<T>(entries: &mut Vec<T>, at: &[usize]) {
     let mut indexes = 0..;
     entries.retain(|_| indexes.next().is_none_or(|index: usize| !at.contains(&index)));
-}
-
-/// Returns the first sort key after this delivery's; `None`: the first of all deliveries.
-pub(super) fn after(id: Option<DeliveryId>) -> String {
-    // All ids have the same length, and '!' sorts before each of their characters.
-    id.map_or_else(|| DeliveryId::first_at(Timestamp::MIN).to_string(), |id| format!("{id}!"))
 }

@@ -74,6 +74,7 @@ use domain::webhook::schedule::MAX_ATTEMPTS;
 
 use super::endpoint::Endpoint;
 use super::event::Event;
+use crate::checkpoint::LATE_MS;
 use crate::store::Store;
 
 /// The lease of a worker's claim, in seconds: twice the 30 s limit of an attempt.
@@ -85,13 +86,6 @@ const FIRST_DUE_SECONDS: i64 = 120;
 
 /// When the scheduler checks a delivery again, in seconds after it sent a queue message for the delivery.
 pub const NEXT_LOOK_SECONDS: i64 = 120;
-
-/// The age of the event, in milliseconds, from which a new delivery is listed from the start. The checkpoint
-/// passes ids that are 210 s old (`counts::PASSED_AFTER_MS`). So it may already have passed the id of a late
-/// delivery, which would never be counted if it was unlisted. The limit is above two minutes because the
-/// event of an expired charge has the time of the expiry, which the scheduler may write up to two minutes
-/// later.
-const LATE_MS: i64 = 150_000;
 
 /// How long a delivery's row is kept after lists no longer show it, in seconds: 2 days. So DynamoDB removes
 /// no row that readers still count.

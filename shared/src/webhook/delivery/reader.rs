@@ -128,7 +128,7 @@ impl NewestRows {
 
     /// Returns the lowest sort key that a shown row after the checkpoint can have.
     fn uncounted_from(&self) -> String {
-        counts::after(self.loaded.counts.checkpoint).max(self.first_shown.to_string())
+        DeliveryId::sort_key_after(self.loaded.counts.checkpoint).max(self.first_shown.to_string())
     }
 }
 
