@@ -1,15 +1,16 @@
 //! Replaces the Lambda runtime: a function receives a JSON event and returns a JSON response.
 //!
 //! As in the deployed functions, HTTP functions use the conversions of `lambda_http`, and event functions use
-//! the types of `aws_lambda_events`. As in Lambda, an invocation continues when its caller no longer waits,
-//! and a panic fails only its own invocation. Concurrency limits and cold starts are not simulated.
+//! the types of `aws_lambda_events`. A function runs in an [`Environment`]. As in Lambda, an invocation then
+//! continues when its caller no longer waits, and a panic fails only its own invocation. Concurrency limits
+//! and cold starts are not simulated.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::fmt::{self, Display};
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use axum::Router;
@@ -18,7 +19,10 @@ use lambda_http::{Adapter, Context, LambdaEvent};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tokio::task::AbortHandle;
 use tower::ServiceExt;
+
+use crate::error::Result as StartResult;
 
 /// A boxed future that can move between threads.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -32,11 +36,14 @@ const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// The functions by their logical ids in the template.
 #[derive(Clone, Default)]
-pub struct Functions(pub HashMap<String, Invoke>);
+pub struct Functions {
+    invokes: HashMap<String, Invoke>,
+    environments: HashMap<String, Arc<Environment>>,
+}
 
 impl fmt::Debug for Functions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.0.keys()).finish()
+        f.debug_set().entries(self.invokes.keys()).finish()
     }
 }
 
@@ -49,13 +56,126 @@ impl Functions {
     /// Adds a function under its logical id, or replaces the one that has this id.
     #[must_use]
     pub fn with(mut self, logical_id: &str, invoke: Invoke) -> Self {
-        self.0.insert(logical_id.to_owned(), invoke);
+        self.environments.remove(logical_id);
+        self.invokes.insert(logical_id.to_owned(), invoke);
+        self
+    }
+
+    /// Adds a function that runs in an environment.
+    #[must_use]
+    pub fn with_environment(mut self, logical_id: &str, environment: Environment) -> Self {
+        let environment = Arc::new(environment);
+        let invoked = Arc::clone(&environment);
+        self.invokes.insert(logical_id.to_owned(), Arc::new(move |event| invoked.invoke(event)));
+        self.environments.insert(logical_id.to_owned(), environment);
         self
     }
 
     /// Returns the function with a logical id.
     pub fn get(&self, logical_id: &str) -> Option<&Invoke> {
-        self.0.get(logical_id)
+        self.invokes.get(logical_id)
+    }
+
+    /// Returns the environment of the function with a logical id.
+    pub fn environment(&self, logical_id: &str) -> Option<&Environment> {
+        self.environments.get(logical_id).map(Arc::as_ref)
+    }
+
+    /// Kills the functions that are running.
+    pub fn kill_running(&self) {
+        for environment in self.environments.values() {
+            if environment.running_invocations() > 0 {
+                // It was created from the same variables before.
+                let _ = environment.kill();
+            }
+        }
+    }
+
+    /// Returns the number of running invocations in all environments.
+    pub fn running_invocations(&self) -> usize {
+        self.environments.values().map(|environment| environment.running_invocations()).sum()
+    }
+}
+
+/// Creates a function from its configuration.
+type Create = Box<dyn Fn() -> StartResult<Invoke> + Send + Sync>;
+
+/// Lambda's execution environments of one function. Unlike in Lambda, all its invocations share one memory.
+pub struct Environment {
+    create: Create,
+    state: Mutex<State>,
+}
+
+struct State {
+    function: Invoke,
+    running: Vec<AbortHandle>,
+}
+
+impl fmt::Debug for Environment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Environment").field("running", &self.running_invocations()).finish()
+    }
+}
+
+impl Environment {
+    /// Creates the function.
+    ///
+    /// # Errors
+    ///
+    /// When `create` fails.
+    pub fn start(create: impl Fn() -> StartResult<Invoke> + Send + Sync + 'static) -> StartResult<Self> {
+        let state = Mutex::new(State { function: create()?, running: Vec::new() });
+        Ok(Self { create: Box::new(create), state })
+    }
+
+    /// Ends all running invocations at once, and creates the function anew, without what it had in memory. So
+    /// it ends as when its process is killed. The callers receive an error.
+    ///
+    /// # Errors
+    ///
+    /// When the function can't be created.
+    pub fn kill(&self) -> StartResult<()> {
+        let function = (self.create)()?;
+        let mut state = self.lock();
+        state.running.drain(..).for_each(|invocation| invocation.abort());
+        state.function = function;
+        Ok(())
+    }
+
+    /// Returns the number of running invocations.
+    pub fn running_invocations(&self) -> usize {
+        self.lock().running.iter().filter(|invocation| !invocation.is_finished()).count()
+    }
+
+    /// Runs an invocation as a separate task. The task continues when the caller stops waiting, and a panic in
+    /// it becomes an error.
+    fn invoke(&self, event: Value) -> BoxFuture<'static, Result<Value, String>> {
+        let task = {
+            let mut state = self.lock();
+            let task = tokio::spawn((state.function)(event));
+            state.running.retain(|invocation| !invocation.is_finished());
+            state.running.push(task.abort_handle());
+            task
+        };
+        Box::pin(async move {
+            match task.await {
+                Ok(result) => result,
+                Err(error) if error.is_panic() => {
+                    let text = match error.into_panic().downcast::<String>() {
+                        Ok(text) => *text,
+                        Err(other) => {
+                            other.downcast::<&str>().map_or_else(|_| String::new(), |text| text.to_string())
+                        }
+                    };
+                    Err(format!("the function panicked: {text}"))
+                }
+                Err(_) => Err("the function was killed".to_owned()),
+            }
+        })
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -65,7 +185,7 @@ pub fn http_function(router: Router) -> Invoke {
     let router = router.with_state(());
     Arc::new(move |event| {
         let router = router.clone();
-        isolated(async move {
+        Box::pin(async move {
             let request: LambdaRequest =
                 serde_json::from_value(event).map_err(|e| format!("not an HTTP API event: {e}"))?;
             // The adapter is `Send` only if the service's response is `Send`. A router's response is not, so
@@ -95,34 +215,11 @@ where
     let handler = Arc::new(handler);
     Arc::new(move |event| {
         let handler = Arc::clone(&handler);
-        isolated(async move {
+        Box::pin(async move {
             let event = serde_json::from_value(event).map_err(|e| format!("not the expected event: {e}"))?;
             let response = handler(event).await.map_err(|e| e.to_string())?;
             serde_json::to_value(response).map_err(|e| format!("the response is not JSON: {e}"))
         })
-    })
-}
-
-/// Runs an invocation as a separate task. The task continues when the caller stops waiting, and a panic in it
-/// becomes an error.
-fn isolated(
-    invocation: impl Future<Output = Result<Value, String>> + Send + 'static,
-) -> BoxFuture<'static, Result<Value, String>> {
-    let task = tokio::spawn(invocation);
-    Box::pin(async move {
-        match task.await {
-            Ok(result) => result,
-            Err(error) if error.is_panic() => {
-                let text = match error.into_panic().downcast::<String>() {
-                    Ok(text) => *text,
-                    Err(other) => {
-                        other.downcast::<&str>().map_or_else(|_| String::new(), |text| text.to_string())
-                    }
-                };
-                Err(format!("the function panicked: {text}"))
-            }
-            Err(_) => Err("the function was cancelled".to_owned()),
-        }
     })
 }
 
@@ -198,8 +295,45 @@ mod tests {
             "fine"
         }));
         let invoke = http_function(router);
-        assert!(invoke(event("bad", false)).await.unwrap_err().contains("panicked"));
-        assert_eq!(invoke(event("good", false)).await.unwrap()["body"], "fine");
+        let environment = Environment::start(move || Ok(Arc::clone(&invoke))).unwrap();
+        assert!(environment.invoke(event("bad", false)).await.unwrap_err().contains("panicked"));
+        assert_eq!(environment.invoke(event("good", false)).await.unwrap()["body"], "fine");
+    }
+
+    #[tokio::test]
+    async fn a_killed_function_does_nothing_more_and_starts_with_empty_memory() {
+        let ended = Arc::new(Mutex::new(Vec::new()));
+        let gate = Arc::new(tokio::sync::Notify::new());
+        let (of_function, closed) = (Arc::clone(&ended), Arc::clone(&gate));
+        let create = move || {
+            let memory = Arc::new(Mutex::new(0));
+            let (ended, gate) = (Arc::clone(&of_function), Arc::clone(&closed));
+            Ok(event_function(move |waits: bool| {
+                let (memory, ended, gate) = (Arc::clone(&memory), Arc::clone(&ended), Arc::clone(&gate));
+                async move {
+                    let number = {
+                        let mut memory = memory.lock().unwrap();
+                        *memory += 1;
+                        *memory
+                    };
+                    if waits {
+                        gate.notified().await;
+                    }
+                    ended.lock().unwrap().push(number);
+                    Ok::<_, String>(number)
+                }
+            }))
+        };
+        let environment = Environment::start(create).unwrap();
+        assert_eq!(environment.invoke(json!(false)).await, Ok(json!(1)));
+        let waiting = environment.invoke(json!(true));
+        assert_eq!(environment.running_invocations(), 1);
+        environment.kill().unwrap();
+        gate.notify_one();
+        assert_eq!(waiting.await, Err("the function was killed".to_owned()));
+        assert_eq!(environment.running_invocations(), 0);
+        assert_eq!(environment.invoke(json!(false)).await, Ok(json!(1)));
+        assert_eq!(*ended.lock().unwrap(), [1, 1]);
     }
 
     #[tokio::test]
