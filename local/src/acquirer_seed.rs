@@ -25,7 +25,7 @@ const MARKER: &str = "acquirer-seeded";
 /// Requests a second to the bank: as many as the load tests on a laptop send.
 const REQUESTS_PER_SECOND: u32 = 1_000;
 
-/// Configures the acquirer of the first account, and registers the service's URL for notifications at the
+/// Configures the acquirer of the first account, which is reached at `bank_url`, and registers the service's URL for notifications at the
 /// bank. If the base URL of the service changed since the last start, registers the new one.
 ///
 /// # Errors
@@ -33,14 +33,14 @@ const REQUESTS_PER_SECOND: u32 = 1_000;
 /// When the tables or the bank do not answer.
 pub(crate) async fn configure(
     directory: Option<&Path>,
-    (seed, bank): (&Seed, &Bank),
+    (seed, bank, bank_url): (&Seed, &Bank, &str),
     acquirers: AccountAcquirers,
     base_url: &str,
     clock: &Clock,
 ) -> Result<()> {
     let failed = |error: &(dyn std::error::Error + 'static)| Error::because("configuring the bank", error);
     let account = seed.first.id;
-    let settings = settings(seed, bank)?;
+    let settings = settings(seed, bank, bank_url)?;
     let stored = acquirers.find(&account).await.map_err(|error| failed(&error))?;
     let marker = directory.map(|directory| directory.join(MARKER));
     let was_seeded = marker.as_ref().is_some_and(|marker| marker.exists());
@@ -72,7 +72,7 @@ pub(crate) async fn configure(
 }
 
 /// Returns the settings for the bank and its profile.
-fn settings(seed: &Seed, bank: &Bank) -> Result<AcquirerSettings> {
+fn settings(seed: &Seed, bank: &Bank, bank_url: &str) -> Result<AcquirerSettings> {
     let failed = |error: &(dyn std::error::Error + 'static)| Error::because("configuring the bank", error);
     let policy = AddressPolicy::PublicOrLocal(LocalNames::default());
     let behaviour: &Behaviour = bank.behaviour();
@@ -86,8 +86,9 @@ fn settings(seed: &Seed, bank: &Bank) -> Result<AcquirerSettings> {
         behaviour.webhook_header.map(header).into_iter().collect();
     Ok(AcquirerSettings {
         kind: AcquirerKind::Pix,
-        base_url: AcquirerUrl::base(&bank.url(), &policy).map_err(|error| failed(&error))?,
-        token_url: AcquirerUrl::token(&bank.token_url(), &policy).map_err(|error| failed(&error))?,
+        base_url: AcquirerUrl::base(bank_url, &policy).map_err(|error| failed(&error))?,
+        token_url: AcquirerUrl::token(&bank.token_url().replacen(&bank.url(), bank_url, 1), &policy)
+            .map_err(|error| failed(&error))?,
         client_id: seed.bank.client_id.parse().map_err(|error| failed(&error))?,
         client_secret: ClientSecret::new(seed.bank.client_secret.clone().into())
             .map_err(|error| failed(&error))?,

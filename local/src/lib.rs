@@ -46,6 +46,7 @@ pub mod embedded;
 pub mod error;
 pub mod event_sources;
 pub mod filter;
+pub mod fronts;
 pub mod functions;
 pub mod gateway;
 pub mod guard;

@@ -18,6 +18,7 @@ use local::commands::{Running, bank_commands, listen, trigger, verify};
 use local::deployed::{self, DeployedStack};
 use local::embedded::fault_proxy::Ceiling;
 use local::embedded::{ACCESS_KEY, Endpoints, Listen, REGION, SECRET_KEY, State};
+use local::fronts::{Fronts, Upstream};
 use local::guard::AllowedHost;
 use local::seed::write_atomically;
 use local::stack::{Options, Ready, Stack};
@@ -153,7 +154,7 @@ fn bank_profile(text: &str) -> std::result::Result<Profile, String> {
 }
 
 /// Refuses https, because requests are not signed: AWS itself would refuse them.
-fn emulator_url(text: &str) -> std::result::Result<String, String> {
+fn plain_url(text: &str) -> std::result::Result<String, String> {
     let url = text.trim_end_matches('/');
     let is_plain = url.starts_with("http://");
     is_plain.then(|| url.to_owned()).ok_or_else(|| "must begin with http://".to_owned())
@@ -218,6 +219,44 @@ struct Serve {
     /// many read units, in the table and in each index; AWS allows 1000
     #[arg(long, value_name = "UNITS", value_parser = clap::value_parser!(u16).range(1..))]
     throttle: Option<u16>,
+    /// Serve the embedded DynamoDB at this address and port, and SQS and S3 at the next two ports [default: free
+    /// ports of the loopback interface]
+    #[arg(long, value_name = "ADDR")]
+    aws_listen: Option<SocketAddr>,
+    #[command(flatten)]
+    fronts: FrontUrls,
+}
+
+/// URLs of programs between the functions and the services, such as proxies that inject faults.
+#[derive(Args)]
+struct FrontUrls {
+    /// Let the functions reach DynamoDB at this URL, where another program forwards to --aws-listen
+    #[arg(long = "dynamodb-url", value_name = "URL", value_parser = plain_url)]
+    dynamodb: Option<String>,
+    /// Let the functions reach SQS at this URL
+    #[arg(long = "sqs-url", value_name = "URL", value_parser = plain_url)]
+    sqs: Option<String>,
+    /// Let the functions reach S3 at this URL
+    #[arg(long = "s3-url", value_name = "URL", value_parser = plain_url)]
+    s3: Option<String>,
+    /// Let the functions reach the bank at this URL; the ready file has the bank's own URL, which stays the same
+    /// for a .local/
+    #[arg(long = "bank-url", value_name = "URL", value_parser = plain_url)]
+    bank: Option<String>,
+}
+
+impl From<FrontUrls> for Fronts {
+    fn from(urls: FrontUrls) -> Self {
+        Self::new(move |upstream, own| {
+            let url = match upstream {
+                Upstream::DynamoDb => &urls.dynamodb,
+                Upstream::Sqs => &urls.sqs,
+                Upstream::S3 => &urls.s3,
+                Upstream::Bank => &urls.bank,
+            };
+            url.clone().unwrap_or_else(|| own.to_owned())
+        })
+    }
 }
 
 /// The options of the command `emulators`.
@@ -252,7 +291,7 @@ struct Emulators {
 #[derive(Args)]
 struct DeployedGateway {
     /// URL of the emulator, by plain http; it serves Lambda, DynamoDB, SQS and S3
-    #[arg(long, value_name = "URL", value_parser = emulator_url)]
+    #[arg(long, value_name = "URL", value_parser = plain_url)]
     invoke_url: String,
     /// The stack's resources: the output of `sam list resources --stack-name NAME --output json`
     #[arg(long, value_name = "PATH")]
@@ -340,6 +379,8 @@ async fn serve(arguments: Serve) -> Result<()> {
         bank_profile: arguments.bank_profile,
         bank_skew_seconds: arguments.bank_skew,
         throttle: arguments.throttle.map(Ceiling::of_writes),
+        listen: arguments.aws_listen.map_or(Listen::AnyPort, Listen::Fixed),
+        fronts: arguments.fronts.into(),
         ..Options::in_memory()
     };
     run_stack(options, arguments.in_memory, arguments.ready_file, |stack, location| {

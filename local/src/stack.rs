@@ -23,6 +23,7 @@ use crate::embedded::signals::Signals;
 use crate::embedded::{ACCESS_KEY, Embedded, Endpoints, Listen, REGION, SECRET_KEY, State};
 use crate::error::{Error, Result};
 use crate::event_sources::{Dependencies, EventSources, QueueUsage};
+use crate::fronts::{Fronts, Upstream};
 use crate::functions::{MAIL_DIRECTORY, create_functions};
 use crate::gateway::Gateway;
 use crate::guard::AllowedHost;
@@ -59,6 +60,8 @@ pub struct Options {
     /// Throttles the functions' requests to a partition key of DynamoDB above this ceiling. The fault proxy
     /// does it.
     pub throttle: Option<Ceiling>,
+    /// The URLs at which the functions reach other services.
+    pub fronts: Fronts,
     /// Runs the event sources (streams, queues, schedules). Without them, only HTTP requests invoke
     /// functions.
     pub event_sources: bool,
@@ -88,6 +91,7 @@ impl Options {
             listen: Listen::AnyPort,
             fault_proxy: false,
             throttle: None,
+            fronts: Fronts::default(),
             event_sources: true,
             mail_directory: None,
             webhook_local_names: String::new(),
@@ -201,10 +205,15 @@ impl Stack {
         if let (Some(proxy), Some(ceiling)) = (&fault_proxy, options.throttle) {
             proxy.throttle(ceiling);
         }
-        let dynamodb_url =
-            fault_proxy.as_ref().map_or_else(|| endpoints.dynamodb_url.clone(), FaultProxy::url);
-        let values = template_values(&base_url, &seed, endpoints.sqs_url.clone(), options.parameters);
-        let mut environment = lambda_environment(&endpoints, dynamodb_url);
+        let dynamodb_url = fault_proxy.as_ref().map(FaultProxy::url);
+        let dynamodb_url = dynamodb_url.as_ref().unwrap_or(&endpoints.dynamodb_url);
+        let reached = Endpoints {
+            dynamodb_url: options.fronts.url(Upstream::DynamoDb, dynamodb_url),
+            sqs_url: options.fronts.url(Upstream::Sqs, &endpoints.sqs_url),
+            s3_url: options.fronts.url(Upstream::S3, &endpoints.s3_url),
+        };
+        let values = template_values(&base_url, &seed, reached.sqs_url.clone(), options.parameters);
+        let mut environment = lambda_environment(&reached);
         environment.insert("WEBHOOK_LOCAL_NAMES".to_owned(), options.webhook_local_names);
         if let Some(mails) = options.mail_directory {
             environment.insert(MAIL_DIRECTORY.to_owned(), mails.to_string_lossy().into_owned());
@@ -237,7 +246,8 @@ impl Stack {
         let secrets = Store::new(sdk::dynamodb(&endpoints.dynamodb_url), SECRETS_TABLE);
         let acquirers = AccountAcquirers::new(store, secrets);
         let directory = directory.map(PathBuf::as_path);
-        acquirer_seed::configure(directory, (&seed, &bank), acquirers, &base_url, &clock).await?;
+        let bank_url = options.fronts.url(Upstream::Bank, &bank.url());
+        acquirer_seed::configure(directory, (&seed, &bank, &bank_url), acquirers, &base_url, &clock).await?;
         Ok(Self {
             base_url,
             bank_url: bank.url(),
@@ -294,7 +304,7 @@ impl Stack {
         let template = Template::deployed()?;
         let endpoints = self.endpoints.at_host(host)?;
         let values = template_values(&self.base_url, &self.seed, endpoints.sqs_url.clone(), BTreeMap::new());
-        let mut common = lambda_environment(&endpoints, endpoints.dynamodb_url.clone());
+        let mut common = lambda_environment(&endpoints);
         common.insert("WEBHOOK_LOCAL_NAMES".to_owned(), webhook_local_names.to_owned());
         let mut functions = Map::new();
         for function in &template.functions {
@@ -366,12 +376,12 @@ fn template_values(
 }
 
 /// Returns the environment variables that Lambda sets, and those that exist only on this machine.
-fn lambda_environment(endpoints: &Endpoints, dynamodb_url: String) -> BTreeMap<String, String> {
+fn lambda_environment(endpoints: &Endpoints) -> BTreeMap<String, String> {
     [
         ("AWS_REGION", REGION.to_owned()),
         ("AWS_ACCESS_KEY_ID", ACCESS_KEY.to_owned()),
         ("AWS_SECRET_ACCESS_KEY", SECRET_KEY.to_owned()),
-        ("AWS_ENDPOINT_URL_DYNAMODB", dynamodb_url),
+        ("AWS_ENDPOINT_URL_DYNAMODB", endpoints.dynamodb_url.clone()),
         ("AWS_ENDPOINT_URL_SQS", endpoints.sqs_url.clone()),
         ("AWS_ENDPOINT_URL_S3", endpoints.s3_url.clone()),
         ("WEBHOOK_ADDRESSES", "loopback".to_owned()),

@@ -92,7 +92,7 @@ impl DeployedStack {
         let functions = deployed_functions(&template, &resources, &invoke_url);
         let gateway = Gateway::start(listener, &template, &functions, Router::new())?;
         let acquirers = AccountAcquirers::new(store, table(SECRETS_TABLE)?);
-        acquirer_seed::configure(None, (&seed, &bank), acquirers, &base_url, &clock).await?;
+        acquirer_seed::configure(None, (&seed, &bank, &bank.url()), acquirers, &base_url, &clock).await?;
         let tokens = DashboardTokens {
             owner: log_in(&base_url, &seed.first.owner_email, &seed.first.password).await?,
             member: log_in(&base_url, &seed.member_email, &seed.first.password).await?,
