@@ -36,7 +36,7 @@ BINARY_SchedulerFunction := scheduler
 # The first call builds all functions and writes the stamp file. Until a source changes, later calls only
 # copy.
 $(BUILT): $(SOURCES)
-	cargo lambda build --profile lambda --locked --workspace --exclude local --exclude admin --exclude bank --exclude trials --bins --lambda-dir $(OUT) $(ARCHITECTURE_FLAG_$(ARCHITECTURE))
+	cargo lambda build --profile lambda --locked --workspace --exclude local --exclude admin --exclude bank --exclude trials --exclude faults --bins --lambda-dir $(OUT) $(ARCHITECTURE_FLAG_$(ARCHITECTURE))
 	rm -f $(OUT)/.built-*
 	touch $@
 

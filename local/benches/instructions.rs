@@ -89,7 +89,17 @@ struct Arguments {
 async fn build(kind: &str, name: &str, profile: &str) -> PathBuf {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo
-        .args(["build", "--locked", "--workspace", "--exclude", "local", "--exclude", "admin"])
+        .args([
+            "build",
+            "--locked",
+            "--workspace",
+            "--exclude",
+            "local",
+            "--exclude",
+            "admin",
+            "--exclude",
+            "faults",
+        ])
         .args([kind, name, "--profile", profile, "--message-format", "json-render-diagnostics"])
         .stdout(Stdio::piped());
     for (variable, _) in std::env::vars_os() {

@@ -1,0 +1,306 @@
+//! Every crash point: runs each scenario once for each call that a function makes in it and each way in which
+//! that call can fail, and compares the end with that of a run without a fault. `docs/reliability.md`
+//! describes it.
+//!
+//! A run has one fault. The functions, the stream, the queues and the scheduler then finish what they can,
+//! while the clock advances. The end is compared by what a merchant, an operator and the bank see: payments,
+//! refunds, cases, wallets, statistics, events, deliveries, received webhooks, audit rows, the bank's books,
+//! the ledger's verification, and the rows that are still due.
+#![allow(clippy::indexing_slicing, reason = "a JSON value has null for a field that is missing")]
+
+use std::collections::BTreeSet;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Instant;
+
+use clap::Parser;
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+use tokio::task::{JoinSet, LocalSet};
+
+use tracing_subscriber::Layer as _;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+
+use faults::call::Call;
+use faults::fault::{self, Fault};
+use faults::scenarios::{self, Scenario};
+use faults::world::{HOOK, ROUND_S, World};
+use faults::{Error, Result, say};
+
+/// The rounds after the steps of a scenario without a fault.
+const ROUNDS: u32 = 5;
+
+/// The scenario without steps: the first one.
+const IDLE: &str = "idle";
+
+/// The most rounds of a run with a fault, until its end is that of the run without.
+const MOST_ROUNDS: u32 = 25;
+
+/// How often a run is repeated in which the planned call was not made, because the work was divided otherwise.
+const MOST_ATTEMPTS: u32 = 3;
+
+/// Fail each call of each scenario once in each way, and check that nothing is lost or doubled
+#[derive(Parser)]
+#[command(version)]
+struct Arguments {
+    /// Only this scenario; can be repeated
+    #[arg(long, value_name = "NAME")]
+    scenario: Vec<String>,
+    /// Only the crash points whose number ends with this digit: a tenth of them
+    #[arg(long, value_name = "DIGIT", value_parser = clap::value_parser!(u8).range(0..10))]
+    tenth: Option<u8>,
+    /// Only crash points whose name contains this text, such as the name that a failure prints
+    #[arg(long, value_name = "TEXT")]
+    point: Option<String>,
+    /// How many runs there are at the same time
+    #[arg(long, default_value_t = 6, value_name = "N")]
+    jobs: usize,
+    /// Print the crash points, and run none
+    #[arg(long)]
+    list: bool,
+    /// Print each crash point and its outcome
+    #[arg(long)]
+    verbose: bool,
+}
+
+/// A call and how it fails.
+type Point = (Call, Fault);
+
+/// The outcome of a run.
+enum Outcome {
+    Survived,
+    /// The planned call was not made.
+    NotReached,
+    Failed(String),
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let lines = tracing_subscriber::fmt::layer().compact().with_writer(std::io::stderr);
+    tracing_subscriber::registry().with(lines.with_filter(shared::log::filter("off"))).init();
+    match LocalSet::new().run_until(Box::pin(run(&arguments))).await {
+        Ok(0) => ExitCode::SUCCESS,
+        Ok(failed) => {
+            say(format_args!("{failed} crash points failed"));
+            ExitCode::FAILURE
+        }
+        Err(error) => {
+            say(format_args!("error: {error}"));
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Runs the chosen crash points. Returns how many failed.
+async fn run(arguments: &Arguments) -> Result<usize> {
+    let unknown = arguments.scenario.iter().find(|name| !scenarios::ALL.iter().any(|one| one.name == **name));
+    if let Some(unknown) = unknown {
+        let names: Vec<&str> = scenarios::ALL.iter().map(|one| one.name).collect();
+        return Err(Error::new(format!("there is no scenario {unknown}; there are {}", names.join(", "))));
+    }
+    let is_chosen =
+        |one: &&Scenario| arguments.scenario.is_empty() || arguments.scenario.iter().any(|n| n == one.name);
+    let background = match scenarios::ALL.first() {
+        Some(idle) => run_without_fault(*idle).await?.0,
+        None => BTreeSet::new(),
+    };
+    let mut failed: usize = 0;
+    let (mut survived, mut all) = (0_usize, 0_usize);
+    for scenario in scenarios::ALL.iter().filter(is_chosen) {
+        let result = run_scenario(arguments, *scenario, &background).await?;
+        survived = survived.saturating_add(result.survived);
+        all = all.saturating_add(result.points);
+        failed = failed.saturating_add(result.failed);
+    }
+    say(format_args!("{survived} of {all} crash points survived"));
+    Ok(failed)
+}
+
+struct ScenarioResult {
+    points: usize,
+    survived: usize,
+    failed: usize,
+}
+
+/// Runs the crash points of a scenario. The calls in `background` are made without any scenario, so only the
+/// scenario `idle` fails them.
+async fn run_scenario(
+    arguments: &Arguments,
+    scenario: Scenario,
+    background: &BTreeSet<Call>,
+) -> Result<ScenarioResult> {
+    let started = Instant::now();
+    let (mut calls, expected) = run_without_fault(scenario).await?;
+    if scenario.name != IDLE {
+        calls.retain(|call| !background.contains(call));
+    }
+    let points = points_of(&calls, arguments);
+    if arguments.list {
+        for (call, fault) in &points {
+            say(format_args!("{} {call}/{fault}", scenario.name));
+        }
+        return Ok(ScenarioResult { points: points.len(), survived: 0, failed: 0 });
+    }
+    let expected = Arc::new(expected);
+    let permits = Arc::new(Semaphore::new(arguments.jobs.max(1)));
+    let mut runs = JoinSet::new();
+    for point in points.iter().cloned() {
+        let (expected, permits) = (Arc::clone(&expected), Arc::clone(&permits));
+        runs.spawn_local(async move {
+            let _permit = permits.acquire_owned().await;
+            let outcome = run_with_fault(scenario, &point, &expected).await;
+            (point, outcome)
+        });
+    }
+    let mut result = ScenarioResult { points: points.len(), survived: 0, failed: 0 };
+    let mut not_reached = Vec::new();
+    while let Some(ended) = runs.join_next().await {
+        let ((call, fault), outcome) = ended.map_err(Error::of("a run ended"))?;
+        let name = format!("{call}/{fault}");
+        match outcome {
+            Outcome::Survived => {
+                result.survived = result.survived.saturating_add(1);
+                if arguments.verbose {
+                    say(format_args!("  survived {name}"));
+                }
+            }
+            Outcome::NotReached => not_reached.push(name),
+            Outcome::Failed(why) => {
+                result.failed = result.failed.saturating_add(1);
+                say(format_args!(
+                    "  FAILED {name}\n{why}\n    again: crash-points --scenario {} --point '{name}'",
+                    scenario.name
+                ));
+            }
+        }
+    }
+    say(format_args!(
+        "{}: {} of {} crash points survived, {} calls, {:.1} s",
+        scenario.name,
+        result.survived,
+        result.points,
+        calls.len(),
+        started.elapsed().as_secs_f64(),
+    ));
+    for name in not_reached {
+        say(format_args!("  not reached: {name}"));
+    }
+    Ok(result)
+}
+
+/// Returns the crash points of the calls that are chosen.
+fn points_of(calls: &BTreeSet<Call>, arguments: &Arguments) -> Vec<Point> {
+    let all = calls.iter().flat_map(|call| {
+        fault::ALL.into_iter().filter(|fault| fault.can_affect(call)).map(|fault| (call.clone(), fault))
+    });
+    let is_in_tenth = |number: usize| {
+        arguments.tenth.is_none_or(|digit| number.checked_rem(10) == Some(usize::from(digit)))
+    };
+    let is_named = |(call, fault): &Point| {
+        arguments.point.as_ref().is_none_or(|text| format!("{call}/{fault}").contains(text))
+    };
+    let numbered = all.enumerate().filter(|(number, _)| is_in_tenth(*number));
+    numbered.map(|(_, point)| point).filter(is_named).collect()
+}
+
+/// Runs a scenario without a fault. Returns the calls of its functions, and what is seen at the end.
+async fn run_without_fault(scenario: Scenario) -> Result<(BTreeSet<Call>, Value)> {
+    let world = World::start(true).await?;
+    (scenario.steps)(&world).await.map_err(Error::of(scenario.name))?;
+    world.idle().await?;
+    for _ in 0..ROUNDS {
+        world.pass(ROUND_S).await?;
+    }
+    world.front.stop_recording();
+    let calls = world.front.calls().into_iter().collect();
+    let seen = observe(&world).await?;
+    world.stack.stop().await;
+    Ok((calls, seen))
+}
+
+/// Returns what is seen, with the received webhooks.
+async fn observe(world: &World) -> Result<Value> {
+    let mut seen = world.observe().await?;
+    if let Some(fields) = seen.as_object_mut() {
+        fields.insert("webhooks".to_owned(), world.webhooks(HOOK)?);
+    }
+    Ok(seen)
+}
+
+async fn run_with_fault(scenario: Scenario, point: &Point, expected: &Value) -> Outcome {
+    for _ in 0..MOST_ATTEMPTS {
+        match Box::pin(attempt(scenario, point, expected)).await {
+            Ok(Outcome::NotReached) => {}
+            Ok(outcome) => return outcome,
+            Err(error) => return Outcome::Failed(format!("    {error}")),
+        }
+    }
+    Outcome::NotReached
+}
+
+async fn attempt(scenario: Scenario, point: &Point, expected: &Value) -> Result<Outcome> {
+    let world = World::start(true).await?;
+    let (planned, fault) = point.clone();
+    world.front.set_faults(move |call| (*call == planned).then_some(fault));
+    (scenario.steps)(&world).await?;
+    world.idle().await?;
+    let mut seen = Value::Null;
+    // The end must be the expected one, and stay so for a round.
+    let mut is_as_expected = false;
+    for round in 1..=MOST_ROUNDS {
+        world.pass(ROUND_S).await?;
+        seen = observe(&world).await?;
+        if scenario.repeats_changes() {
+            forget_repetitions(&mut seen, expected);
+        }
+        let was_as_expected = is_as_expected;
+        is_as_expected = seen == *expected;
+        // The planned call may be one of a later round.
+        let is_over = world.front.faults() > 0 || round >= ROUNDS;
+        if was_as_expected && is_as_expected && is_over {
+            break;
+        }
+    }
+    let is_met = world.front.faults() > 0;
+    world.stack.stop().await;
+    if !is_as_expected {
+        return Ok(Outcome::Failed(difference(expected, &seen, is_met)));
+    }
+    Ok(if is_met { Outcome::Survived } else { Outcome::NotReached })
+}
+
+/// Removes what a client's repetitions add to the audit.
+fn forget_repetitions(seen: &mut Value, expected: &Value) {
+    let (Some(seen), Some(expected)) = (seen["audit"].as_object_mut(), expected["audit"].as_object()) else {
+        return;
+    };
+    for (action, count) in seen.iter_mut() {
+        if let Some(once) = expected.get(action).filter(|once| once.as_u64() <= count.as_u64()) {
+            *count = once.clone();
+        }
+    }
+}
+
+/// Returns the fields that differ.
+fn difference(expected: &Value, seen: &Value, is_met: bool) -> String {
+    let mut lines = Vec::new();
+    differing("", expected, seen, &mut lines);
+    if !is_met {
+        lines.push("    (the planned call was not made)".to_owned());
+    }
+    lines.join("\n")
+}
+
+fn differing(path: &str, expected: &Value, seen: &Value, lines: &mut Vec<String>) {
+    if let (Some(left), Some(right)) = (expected.as_object(), seen.as_object()) {
+        let names: BTreeSet<&String> = left.keys().chain(right.keys()).collect();
+        for name in names {
+            let of = |fields: &serde_json::Map<String, Value>| fields.get(name).cloned().unwrap_or_default();
+            differing(&format!("{path}/{name}"), &of(left), &of(right), lines);
+        }
+    } else if expected != seen {
+        lines.push(format!("    {path}: expected {expected}, found {}", json!(seen)));
+    }
+}

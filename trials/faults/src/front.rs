@@ -1,0 +1,308 @@
+//! Servers between the functions and the services that they call. They record the calls and make one of them
+//! fail. The merchant's webhook server is one of them.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Instant;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper::http::request::Parts;
+use hyper::{Request, Response, StatusCode};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use local::fronts::{Fronts, Upstream};
+use local::http::{Server, bind_loopback};
+use local::lambda::Functions;
+use local::wire::http_client;
+
+use crate::call::{BANK_CLIENT, Call, Service, describe};
+use crate::fault::{Fault, HalfBatch, refusal};
+use crate::{Error, Result};
+
+/// The header by which the SDK marks all requests of one call.
+const INVOCATION: &str = "amz-sdk-invocation-id";
+
+/// The servers. Dropping this stops them.
+pub struct Front {
+    shared: Arc<Shared>,
+    servers: Vec<Server>,
+}
+
+struct Shared {
+    client: Client<HttpConnector, Full<Bytes>>,
+    functions: OnceLock<Functions>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The URL of each service behind its front.
+    behind: HashMap<Upstream, String>,
+    /// Whether calls are recorded and can fail.
+    records: bool,
+    calls: Vec<Call>,
+    counts: BTreeMap<(String, String), u32>,
+    /// Decides which calls fail.
+    decide: Option<Decide>,
+    /// How many calls have failed.
+    faults: usize,
+    /// The mark of the requests that fail like an earlier one, because the SDK repeats that call.
+    failing: Option<(String, Fault)>,
+    /// The marks of the calls that were recorded.
+    marks: Vec<String>,
+    last_call: Option<Instant>,
+    /// How many of the next webhooks the merchant's server refuses.
+    refused_webhooks: usize,
+    webhooks: Vec<Webhook>,
+}
+
+/// Decides how a call fails. `None`: it succeeds.
+type Decide = Box<dyn Fn(&Call) -> Option<Fault> + Send>;
+
+/// A webhook that the merchant's server accepted.
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub struct Webhook {
+    /// The path of the URL.
+    pub path: String,
+    /// The header `X-Service-Delivery-Id`.
+    pub delivery: String,
+    /// The header `X-Service-Event-Type`.
+    pub event_type: String,
+    /// The body.
+    pub body: String,
+}
+
+/// Makes the server close the connection without a response.
+#[derive(Debug, thiserror::Error)]
+#[error("no response")]
+struct NoResponse;
+
+const UPSTREAMS: [Upstream; 4] = [Upstream::DynamoDb, Upstream::Sqs, Upstream::S3, Upstream::Bank];
+
+impl Front {
+    /// Starts the servers.
+    pub async fn start() -> Result<Self> {
+        let shared =
+            Arc::new(Shared { client: http_client(), functions: OnceLock::new(), state: Mutex::default() });
+        let mut servers = Vec::new();
+        for service in UPSTREAMS.map(Service::Upstream).into_iter().chain([Service::Receiver]) {
+            let listener = bind_loopback().await.map_err(Error::of("listening"))?;
+            let shared = Arc::clone(&shared);
+            let make = move |_| {
+                let shared = Arc::clone(&shared);
+                hyper::service::service_fn(move |request| {
+                    let shared = Arc::clone(&shared);
+                    async move { shared.handle(service, request).await }
+                })
+            };
+            servers.push(Server::start(listener, make).map_err(Error::of("starting a front"))?);
+        }
+        Ok(Self { shared, servers })
+    }
+
+    /// Returns the URLs for the functions.
+    pub fn fronts(&self) -> Fronts {
+        let urls: HashMap<Upstream, String> =
+            UPSTREAMS.into_iter().zip(self.servers.iter().map(Server::url)).collect();
+        let shared = Arc::clone(&self.shared);
+        Fronts::new(move |upstream, own| {
+            shared.lock().behind.insert(upstream, own.to_owned());
+            urls.get(&upstream).cloned().unwrap_or_default()
+        })
+    }
+
+    /// Returns the URL of the front of DynamoDB.
+    pub fn dynamodb_url(&self) -> String {
+        self.servers.first().map(Server::url).unwrap_or_default()
+    }
+
+    /// Returns the URL of the merchant's webhook server.
+    pub fn receiver_url(&self) -> String {
+        self.servers.last().map(Server::url).unwrap_or_default()
+    }
+
+    /// Names the functions, so that a fault can kill them.
+    pub fn set_functions(&self, functions: &Functions) {
+        let _ = self.shared.functions.set(functions.clone());
+    }
+
+    /// Lets recorded calls fail as `decide` says.
+    pub fn set_faults(&self, decide: impl Fn(&Call) -> Option<Fault> + Send + 'static) {
+        self.shared.lock().decide = Some(Box::new(decide));
+    }
+
+    /// From now on, records calls and lets them fail.
+    pub fn record(&self) {
+        self.shared.lock().records = true;
+    }
+
+    /// From now on, forwards all calls.
+    pub fn stop_recording(&self) {
+        self.shared.lock().records = false;
+    }
+
+    /// Makes the merchant's server refuse the next webhooks.
+    pub fn refuse_webhooks(&self, count: usize) {
+        self.shared.lock().refused_webhooks = count;
+    }
+
+    /// Returns the recorded calls.
+    pub fn calls(&self) -> Vec<Call> {
+        self.shared.lock().calls.clone()
+    }
+
+    /// Returns how many calls have failed.
+    pub fn faults(&self) -> usize {
+        self.shared.lock().faults
+    }
+
+    /// Returns the time of the last call of any function.
+    pub fn last_call(&self) -> Option<Instant> {
+        self.shared.lock().last_call
+    }
+
+    /// Returns the webhooks that the merchant's server accepted.
+    pub fn webhooks(&self) -> Vec<Webhook> {
+        self.shared.lock().webhooks.clone()
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn handle(
+        &self,
+        service: Service,
+        request: Request<Incoming>,
+    ) -> std::result::Result<Response<Full<Bytes>>, NoResponse> {
+        let (head, body) = request.into_parts();
+        let body = body.collect().await.map_err(|_| NoResponse)?.to_bytes();
+        let (function, what) = describe(service, &head, &body);
+        let mark = head.headers.get(INVOCATION).and_then(|mark| mark.to_str().ok()).map(str::to_owned);
+        match self.fault_of(&function, &what, mark) {
+            None => self.execute(service, head, body).await,
+            Some(Fault::DiedBefore) => {
+                self.kill(&function);
+                Err(NoResponse)
+            }
+            Some(Fault::DiedAfter) => {
+                let _ = self.execute(service, head, body).await;
+                self.kill(&function);
+                Err(NoResponse)
+            }
+            Some(Fault::AnswerLost) => {
+                let _ = self.execute(service, head, body).await;
+                Err(NoResponse)
+            }
+            Some(Fault::PartialBatch) => self.execute_half(service, head, &body).await,
+            Some(fault @ (Fault::Throttled | Fault::Conflict | Fault::ServerError)) => {
+                Ok(refusal(service, fault, &body))
+            }
+        }
+    }
+
+    /// Records a call. Returns how it fails, if it does.
+    fn fault_of(&self, function: &str, what: &str, mark: Option<String>) -> Option<Fault> {
+        let mut state = self.lock();
+        state.last_call = Some(Instant::now());
+        if let (Some(mark), Some((failing, fault))) = (&mark, &state.failing)
+            && mark == failing
+        {
+            return Some(*fault);
+        }
+        if !state.records {
+            return None;
+        }
+        if let Some(mark) = &mark {
+            if state.marks.contains(mark) {
+                return None;
+            }
+            state.marks.push(mark.clone());
+        }
+        let count = state.counts.entry((function.to_owned(), what.to_owned())).or_default();
+        *count = count.saturating_add(1);
+        let call = Call { function: function.to_owned(), what: what.to_owned(), number: *count };
+        let fault = state.decide.as_ref().and_then(|decide| decide(&call));
+        state.calls.push(call);
+        let fault = fault?;
+        state.faults = state.faults.saturating_add(1);
+        if fault.includes_repetitions() {
+            state.failing = mark.map(|mark| (mark, fault));
+        }
+        Some(fault)
+    }
+
+    /// Kills a function. A call to the bank does not name its function, so all functions are killed that run.
+    fn kill(&self, function: &str) {
+        let Some(functions) = self.functions.get() else { return };
+        if function == BANK_CLIENT {
+            functions.kill_running();
+        } else if let Some(environment) = functions.environment(function) {
+            // The function was created from the same variables before.
+            let _ = environment.kill();
+        }
+    }
+
+    async fn execute(
+        &self,
+        service: Service,
+        head: Parts,
+        body: Bytes,
+    ) -> std::result::Result<Response<Full<Bytes>>, NoResponse> {
+        let Service::Upstream(upstream) = service else { return Ok(self.accept_webhook(&head, &body)) };
+        let base = self.lock().behind.get(&upstream).cloned().ok_or(NoResponse)?;
+        let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
+        let mut request = Request::builder().method(head.method.clone()).uri(format!("{base}{path}"));
+        for (name, value) in &head.headers {
+            if name != hyper::header::CONTENT_LENGTH {
+                request = request.header(name, value);
+            }
+        }
+        let request = request.body(Full::new(body)).map_err(|_| NoResponse)?;
+        let response = self.client.request(request).await.map_err(|_| NoResponse)?;
+        let (head, body) = response.into_parts();
+        let body = body.collect().await.map_err(|_| NoResponse)?.to_bytes();
+        Ok(Response::from_parts(head, Full::new(body)))
+    }
+
+    /// Executes the first half of a batch.
+    async fn execute_half(
+        &self,
+        service: Service,
+        head: Parts,
+        body: &Bytes,
+    ) -> std::result::Result<Response<Full<Bytes>>, NoResponse> {
+        let half = HalfBatch::of(body).ok_or(NoResponse)?;
+        let response = self.execute(service, head, Bytes::from(half.request.to_string())).await?;
+        let (mut head, body) = response.into_parts();
+        let body = body.collect().await.map_err(|_| NoResponse)?.to_bytes();
+        let body = half.add_to(&body).ok_or(NoResponse)?;
+        head.headers.remove(hyper::header::CONTENT_LENGTH);
+        head.headers.remove("x-amz-crc32");
+        Ok(Response::from_parts(head, Full::new(body)))
+    }
+
+    fn accept_webhook(&self, head: &Parts, body: &Bytes) -> Response<Full<Bytes>> {
+        let text =
+            |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let mut response = Response::new(Full::default());
+        let mut state = self.lock();
+        if let Some(left) = state.refused_webhooks.checked_sub(1) {
+            state.refused_webhooks = left;
+            *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+            return response;
+        }
+        state.webhooks.push(Webhook {
+            path: head.uri.path().to_owned(),
+            delivery: text("x-service-delivery-id").to_owned(),
+            event_type: text("x-service-event-type").to_owned(),
+            body: String::from_utf8_lossy(body).into_owned(),
+        });
+        *response.status_mut() = StatusCode::NO_CONTENT;
+        response
+    }
+}
