@@ -7,6 +7,7 @@ pub mod call;
 pub mod fault;
 pub mod front;
 pub mod scenarios;
+pub mod simulation;
 pub mod world;
 
 use std::fmt;

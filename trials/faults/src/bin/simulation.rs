@@ -1,0 +1,135 @@
+//! A simulation of merchants, payers and operators, with faults by chance, against an independent model.
+//! `docs/reliability.md` describes it.
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use faults::simulation::plan::{Step, steps};
+use faults::simulation::run::{Totals, simulate};
+use faults::{Error, Result, say};
+use tokio::task::{JoinSet, LocalSet};
+use tracing_subscriber::Layer as _;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+
+/// Simulate merchants, payers and operators while calls fail, and compare the service with a model
+#[derive(Parser)]
+#[command(version)]
+struct Arguments {
+    /// The first seed
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// How many seeds, counted from the first
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    seeds: u64,
+    /// Simulate further seeds for so many minutes
+    #[arg(long, value_name = "M", conflicts_with = "seeds")]
+    minutes: Option<u64>,
+    /// The number of steps of each seed
+    #[arg(long, default_value_t = 60, value_name = "N")]
+    steps: usize,
+    /// How many simulations there are at the same time
+    #[arg(long, default_value_t = 4, value_name = "N")]
+    jobs: usize,
+}
+
+/// How many simulations may be used to shorten the story of a failure.
+const MOST_SHORTENINGS: usize = 80;
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let lines = tracing_subscriber::fmt::layer().compact().with_writer(std::io::stderr);
+    tracing_subscriber::registry().with(lines.with_filter(shared::log::filter("off"))).init();
+    match LocalSet::new().run_until(Box::pin(run(&arguments))).await {
+        Ok(0) => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::FAILURE,
+        Err(error) => {
+            say(format_args!("error: {error}"));
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Simulates the chosen seeds. Returns how many failed.
+async fn run(arguments: &Arguments) -> Result<usize> {
+    let started = Instant::now();
+    let limit = arguments.minutes.map(|minutes| Duration::from_secs(minutes.saturating_mul(60)));
+    let is_over = |seed: u64| match limit {
+        Some(limit) => started.elapsed() >= limit,
+        None => seed >= arguments.seed.saturating_add(arguments.seeds),
+    };
+    let mut running = JoinSet::new();
+    let mut next = arguments.seed;
+    let (mut passed, mut failed, mut totals) = (0_usize, Vec::new(), Totals::default());
+    loop {
+        while running.len() < arguments.jobs.max(1) && !is_over(next) {
+            let (seed, count) = (next, arguments.steps);
+            running.spawn_local(async move { (seed, Box::pin(simulate(seed, &steps(seed, count))).await) });
+            next = next.saturating_add(1);
+        }
+        let Some(ended) = running.join_next().await else { break };
+        match ended.map_err(Error::of("a simulation ended"))? {
+            (_, Ok(of_seed)) => {
+                passed = passed.saturating_add(1);
+                totals.add(of_seed);
+            }
+            (seed, Err(error)) => {
+                say(format_args!("seed {seed} failed: {error}"));
+                failed.push(seed);
+            }
+        }
+    }
+    for seed in &failed {
+        Box::pin(tell(*seed, arguments.steps)).await;
+    }
+    let Totals { charges, payments, refunds, calls, faults, webhooks } = totals;
+    say(format_args!(
+        "{charges} charges, {payments} payments, {refunds} refunds, {webhooks} webhooks; {faults} of {calls} calls failed"
+    ));
+    say(format_args!(
+        "{passed} of {} seeds passed, {} steps each, {:.0} s",
+        passed.saturating_add(failed.len()),
+        arguments.steps,
+        started.elapsed().as_secs_f64(),
+    ));
+    Ok(failed.len())
+}
+
+/// Prints the shortest story of a seed that still fails, as far as it is found.
+async fn tell(seed: u64, count: usize) {
+    let mut story = steps(seed, count);
+    let mut left = MOST_SHORTENINGS;
+    let mut part = story.len().div_ceil(2);
+    while part > 0 && left > 0 {
+        let mut place = 0;
+        while place < story.len() && left > 0 {
+            let shorter: Vec<Step> = story
+                .iter()
+                .enumerate()
+                .filter(|(index, _)| *index < place || *index >= place.saturating_add(part))
+                .map(|(_, step)| *step)
+                .collect();
+            left = left.saturating_sub(1);
+            if Box::pin(simulate(seed, &shorter)).await.is_err() {
+                story = shorter;
+            } else {
+                place = place.saturating_add(part);
+            }
+        }
+        part = part.checked_div(2).unwrap_or_default();
+    }
+    match Box::pin(simulate(seed, &story)).await {
+        Ok(_) => say(format_args!(
+            "seed {seed} does not fail each time; again: simulation --seed {seed} --steps {count}"
+        )),
+        Err(error) => {
+            say(format_args!("seed {seed}, {} of {count} steps:", story.len()));
+            for step in &story {
+                say(format_args!("  {step}"));
+            }
+            say(format_args!("  {error}\n  again: simulation --seed {seed} --steps {count}"));
+        }
+    }
+}
