@@ -18,6 +18,7 @@ pub mod world;
 use std::fmt;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 /// Why a trial could not be carried out. It says nothing about the service's correctness.
 #[derive(Debug)]
@@ -65,6 +66,14 @@ pub fn program(named: Option<PathBuf>, name: &str) -> Result<PathBuf> {
             if name == "local" { "service" } else { "admin" },
         ))),
     }
+}
+
+/// Returns the exit code of a trial. If the trial could not be carried out, prints the error; the code is then 2.
+pub fn exit_code(trial: Result<ExitCode>) -> ExitCode {
+    trial.unwrap_or_else(|error| {
+        say(format_args!("error: {error}"));
+        ExitCode::from(2)
+    })
 }
 
 /// Prints a line. Ignores the error of a closed terminal.

@@ -8,7 +8,7 @@ use std::time::Instant;
 use clap::Parser;
 use trials::plan::{Plan, Sizes};
 use trials::run::{Options, Report, run};
-use trials::{Error, Result, program, say};
+use trials::{Error, Result, exit_code, program, say};
 
 /// Use many live charges while the bank fails at random and the service is killed, and compare the bank's books
 /// with the service's at the end.
@@ -46,13 +46,7 @@ const CHARGES_PER_KILL: usize = 250;
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    match trial(Arguments::parse()).await {
-        Ok(code) => code,
-        Err(error) => {
-            say(format_args!("error: {error}"));
-            ExitCode::from(2)
-        }
-    }
+    exit_code(trial(Arguments::parse()).await)
 }
 
 async fn trial(arguments: Arguments) -> Result<ExitCode> {

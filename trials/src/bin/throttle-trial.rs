@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use trials::throttle::{Options, Report, Sample, percentile, run};
-use trials::{Error, Result, program, say};
+use trials::{Error, Result, exit_code, program, say};
 
 /// Let one account pay several times as many charges as its partitions accept, and compare the latency of another
 /// account with that without the load.
@@ -39,13 +39,7 @@ struct Arguments {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    match trial(Arguments::parse()).await {
-        Ok(code) => code,
-        Err(error) => {
-            say(format_args!("error: {error}"));
-            ExitCode::from(2)
-        }
-    }
+    exit_code(trial(Arguments::parse()).await)
 }
 
 async fn trial(arguments: Arguments) -> Result<ExitCode> {
