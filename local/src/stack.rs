@@ -22,7 +22,7 @@ use crate::embedded::fault_proxy::{Ceiling, FaultProxy};
 use crate::embedded::signals::Signals;
 use crate::embedded::{ACCESS_KEY, Embedded, Endpoints, Listen, REGION, SECRET_KEY, State};
 use crate::error::{Error, Result};
-use crate::event_sources::{Dependencies, EventSources, QueueUsage};
+use crate::event_sources::{Dependencies, EventSources, QueueUsage, StreamUsage};
 use crate::fronts::{Fronts, Upstream};
 use crate::functions::{MAIL_DIRECTORY, create_functions};
 use crate::gateway::Gateway;
@@ -319,6 +319,12 @@ impl Stack {
     /// function has this queue.
     pub fn queue_usage(&self, queue: &str) -> Option<QueueUsage> {
         self.event_sources.as_ref()?.usage_of(queue)
+    }
+
+    /// Returns the invocations that the stream of a table caused. `None`: the service runs without event sources, or
+    /// no function has this stream.
+    pub fn stream_usage(&self, table: &str) -> Option<StreamUsage> {
+        self.event_sources.as_ref()?.usage_of_stream(table)
     }
 
     /// Stops polling the queues. Returns when the received messages are processed, or after a few seconds.

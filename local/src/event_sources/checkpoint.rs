@@ -1,11 +1,14 @@
 //! Saves and loads the checkpoints of streams, one file for each table.
+//!
+//! A file is replaced, but not synced to the disk, because a sync blocks the thread for milliseconds after each batch.
+//! A killed process loses no checkpoint. If the machine fails, an earlier checkpoint may be loaded, and the records
+//! since then are delivered again.
 
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::seed::write_atomically;
 
 /// The last record of a stream that was processed or filtered out.
 #[derive(Clone, Debug, Eq, PartialEq, Deserialize, Serialize)]
@@ -40,5 +43,8 @@ impl CheckpointFile {
 
 fn write(file: &Path, checkpoint: &Checkpoint) -> Result<()> {
     let text = serde_json::to_vec(checkpoint).map_err(|e| Error::because("encoding a checkpoint", &e))?;
-    write_atomically(file, &text)
+    let failed = |e: std::io::Error| Error::because(&format!("writing {}", file.display()), &e);
+    let temporary = file.with_extension("new");
+    std::fs::write(&temporary, text).map_err(failed)?;
+    std::fs::rename(&temporary, file).map_err(failed)
 }

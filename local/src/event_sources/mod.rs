@@ -4,13 +4,14 @@
 //! AWS, and its response has the same effect: failed items are retried, and a stream record that keeps
 //! failing is quarantined.
 //!
-//! Delivery is at least once. A checkpoint is written after each batch of a stream. After a restart, even
+//! Delivery is at least once. A checkpoint is written when all records up to it are processed. After a restart, even
 //! after `kill -9`, the stream is read from its last checkpoint. A batch that was processed but not
 //! checkpointed is delivered again.
 
 mod checkpoint;
 mod due_rows;
 mod fair_order;
+mod lanes;
 mod queue;
 mod ramp;
 mod schedule;
@@ -34,6 +35,7 @@ pub use self::queue::QueueUsage;
 use self::schedule::ScheduledFunction;
 pub use self::shard::stream_records;
 use self::stream::StreamPoller;
+pub use self::stream::StreamUsage;
 use crate::embedded::Endpoints;
 use crate::embedded::signals::Signals;
 use crate::error::{Error, Result};
@@ -50,6 +52,7 @@ pub struct EventSources {
     streams: TaskGroup,
     queues: TaskGroup,
     usage: Vec<(String, Arc<std::sync::Mutex<QueueUsage>>)>,
+    stream_usage: Vec<(String, Arc<std::sync::Mutex<StreamUsage>>)>,
     schedules: TaskGroup,
 }
 
@@ -105,10 +108,13 @@ impl EventSources {
             }
         }
         let usage = queues.iter().map(|poller| (poller.queue.clone(), Arc::clone(&poller.usage))).collect();
+        let stream_usage =
+            streams.iter().map(|poller| (poller.table.clone(), Arc::clone(&poller.usage))).collect();
         let clock = dependencies.clock.clone();
         let run_now = Arc::clone(dependencies.run_schedules_now);
         Ok(Self {
             usage,
+            stream_usage,
             streams: TaskGroup::new(|shutdown| {
                 streams.into_iter().map(|poller| tokio::spawn(poller.run(shutdown.clone()))).collect()
             }),
@@ -124,6 +130,12 @@ impl EventSources {
     /// Returns the invocations that a queue caused. `None`: no function has this queue.
     pub fn usage_of(&self, queue: &str) -> Option<QueueUsage> {
         let (_, usage) = self.usage.iter().find(|(name, _)| name == queue)?;
+        Some(*usage.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Returns the invocations that the stream of a table caused. `None`: no function has this stream.
+    pub fn usage_of_stream(&self, table: &str) -> Option<StreamUsage> {
+        let (_, usage) = self.stream_usage.iter().find(|(name, _)| name == table)?;
         Some(*usage.lock().unwrap_or_else(PoisonError::into_inner))
     }
 

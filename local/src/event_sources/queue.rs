@@ -64,6 +64,8 @@ pub struct QueueUsage {
     pub ended: u64,
     /// The duration of the invocations that have ended.
     pub busy: Duration,
+    /// The longest time from the receipt of a message to its invocation.
+    pub longest_wait: Duration,
 }
 
 pub(super) struct QueuePoller {
@@ -82,6 +84,7 @@ pub(super) struct QueuePoller {
 /// A received message that waits for an invocation.
 struct Waiting {
     message: Message,
+    received: Instant,
     /// When it was received, or its visibility timeout was last extended.
     visible_since: Instant,
 }
@@ -223,10 +226,11 @@ impl QueuePoller {
     /// Invokes the function with a batch. Deletes the messages that succeeded and schedules the others for a
     /// retry. Returns the groups of the messages.
     async fn process(self: Arc<Self>, batch: Vec<(String, Waiting)>) -> Vec<String> {
+        let waited = batch.iter().map(|(_, waiting)| waiting.received.elapsed()).max().unwrap_or_default();
         let (groups, messages): (Vec<String>, Vec<Message>) =
             batch.into_iter().map(|(group, waiting)| (group, waiting.message)).unzip();
         let records: Vec<Value> = messages.iter().map(|message| lambda_record(message, &self.arn)).collect();
-        let started = self.begin_usage();
+        let started = self.begin_usage(waited);
         let result = (self.invoke)(json!({ "Records": records })).await;
         self.end_usage(started);
         let failed: Vec<String> = match result {
@@ -250,8 +254,9 @@ impl QueuePoller {
         groups
     }
 
-    fn begin_usage(&self) -> Instant {
+    fn begin_usage(&self, waited: Duration) -> Instant {
         let mut usage = self.usage.lock().unwrap_or_else(PoisonError::into_inner);
+        usage.longest_wait = usage.longest_wait.max(waited);
         usage.running = usage.running.saturating_add(1);
         usage.most_running = usage.most_running.max(usage.running);
         Instant::now()
@@ -304,7 +309,8 @@ fn push(order: &mut FairOrder<Waiting>, message: Message) {
         .and_then(|attributes| attributes.get(&MessageSystemAttributeName::MessageGroupId))
         .or(message.message_id.as_ref());
     let group = group.cloned().unwrap_or_default();
-    order.push(&group, Waiting { message, visible_since: Instant::now() });
+    let now = Instant::now();
+    order.push(&group, Waiting { message, received: now, visible_since: now });
 }
 
 /// Converts a message to the form in which Lambda passes it to a function.

@@ -1,18 +1,22 @@
 //! Reads the stream of a table and invokes its function with batches of records. After it has read all records,
 //! it waits for a change of the database.
 //!
-//! Retries work as in Lambda. A failed batch is retried from its first failed record. If no record succeeded
-//! and the template enables `BisectBatchOnFunctionError`, the batch is halved before the retry. A record that
-//! uses up its retries is quarantined in a bucket, and the stream continues.
+//! Batches run in [`Lanes`], as many at a time as the template's `ParallelizationFactor`. Retries work as in Lambda.
+//! A failed batch is retried from its first failed record. If no record succeeded and the template enables
+//! `BisectBatchOnFunctionError`, the batch is halved before the retry. A record that uses up its retries is
+//! quarantined in a bucket, and the lane continues.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::checkpoint::{Checkpoint, CheckpointFile};
+use super::lanes::{LaneBatch, Lanes};
 use super::shard::{Shard, sequence_number};
 use super::{Dependencies, ERROR_PAUSE, batch_item_failures};
 use crate::embedded::signals::Changes;
@@ -28,15 +32,40 @@ use crate::wire::{JsonClient, JsonClientError};
 /// stream's may change often, and each change causes a read.
 const SHORTEST_POLL: Duration = Duration::from_millis(10);
 
+/// The minimum time between two reads of which the first returned records. Without it, each change of a busy table
+/// would cause a read.
+const SHORTEST_READ: Duration = Duration::from_millis(5);
+
 /// The first pause before failed records are retried. The pause doubles after each failure.
 const FIRST_RETRY: Duration = Duration::from_millis(50);
 /// The maximum pause before a retry.
 const LONGEST_RETRY: Duration = Duration::from_secs(2);
 
+/// The number of records that a request reads at most.
+const RECORDS_AT_ONCE: usize = 1_000;
+
+/// The number of records that are read, but not processed, above which no more are read.
+const MAX_WAITING: usize = 10_000;
+
+/// The invocations that a stream caused.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StreamUsage {
+    /// The number of invocations that have ended.
+    pub ended: u64,
+    /// The number of records of these invocations. A retried record counts again.
+    pub records: u64,
+    /// The duration of the invocations that have ended.
+    pub busy: Duration,
+    /// The longest time from the read of a record to its first invocation.
+    pub longest_wait: Duration,
+}
+
 pub(super) struct StreamPoller {
+    pub(super) usage: Arc<Mutex<StreamUsage>>,
     wire: JsonClient,
-    table: String,
+    pub(super) table: String,
     batch_size: usize,
+    lanes: usize,
     max_retries: u32,
     bisect: bool,
     quarantine_bucket: Option<String>,
@@ -48,11 +77,13 @@ pub(super) struct StreamPoller {
 }
 
 impl StreamPoller {
-    pub(super) fn new(dependencies: &Dependencies<'_>, source: &StreamSource, invoke: &Invoke) -> Self {
-        Self {
+    pub(super) fn new(dependencies: &Dependencies<'_>, source: &StreamSource, invoke: &Invoke) -> Arc<Self> {
+        Arc::new(Self {
+            usage: Arc::default(),
             wire: JsonClient::new(&dependencies.endpoints.dynamodb_url),
             table: source.table.clone(),
             batch_size: source.batch_size,
+            lanes: source.parallelization_factor,
             max_retries: source.max_retries.unwrap_or(u32::MAX),
             bisect: source.bisect,
             quarantine_bucket: source.quarantine_bucket.as_deref().map(bucket_name),
@@ -61,11 +92,11 @@ impl StreamPoller {
             checkpoint: CheckpointFile::new(dependencies.directory, &source.table),
             changes: dependencies.signals.changes.clone(),
             invoke: Arc::clone(invoke),
-        }
+        })
     }
 
     /// Polls until shutdown is requested. After an error, polling resumes from the last saved checkpoint.
-    pub(super) async fn run(self, mut shutdown: Shutdown) {
+    pub(super) async fn run(self: Arc<Self>, mut shutdown: Shutdown) {
         while !shutdown.is_requested() {
             if let Err(error) = self.poll(&mut shutdown).await {
                 tracing::error!(%error, table = self.table, "polling a stream failed");
@@ -78,60 +109,108 @@ impl StreamPoller {
     }
 
     /// Polls until shutdown is requested or the stream returns an error.
-    async fn poll(&self, shutdown: &mut Shutdown) -> Result<(), JsonClientError> {
+    async fn poll(self: &Arc<Self>, shutdown: &mut Shutdown) -> Result<(), JsonClientError> {
         let shard = Shard::for_table(&self.wire, &self.table).await?;
-        let mut checkpoint = self.checkpoint.load().filter(|checkpoint| checkpoint.shard == shard.id);
-        let after = checkpoint.as_ref().map(|checkpoint| checkpoint.sequence_number.as_str());
-        let mut iterator = shard.iterator(&self.wire, after).await?;
-        let mut changes = self.changes.clone();
+        let checkpoint = self.checkpoint.load().filter(|checkpoint| checkpoint.shard == shard.id);
+        let after = checkpoint.map(|checkpoint| checkpoint.sequence_number);
+        let shard_id = shard.id.clone();
+        let (sender, mut pages) = mpsc::channel(1);
+        let mut reading = JoinSet::new();
+        reading.spawn(Arc::clone(self).read(shard, after, sender));
+        let mut lanes = Lanes::new(self.lanes);
+        let mut running = JoinSet::new();
         while !shutdown.is_requested() {
-            // Before the read, so that a change during the read causes another read.
-            let version = changes.version();
-            let next_read = Instant::now().checked_add(SHORTEST_POLL);
-            let (records, next) = shard.records(&self.wire, &iterator, self.batch_size).await?;
-            if records.is_empty() {
-                let next_change = async {
-                    changes.since(version).await;
-                    if let Some(next_read) = next_read {
-                        tokio::time::sleep_until(next_read).await;
-                    }
-                };
-                tokio::select! {
-                    () = next_change => {}
-                    () = shutdown.requested() => {}
-                }
-            } else {
-                let last = records.last().and_then(sequence_number).unwrap_or_default().to_owned();
-                let records: Vec<Value> =
-                    records.into_iter().filter(|record| self.passes_filters(record)).collect();
-                if !records.is_empty() && !self.process(records, shutdown).await {
-                    return Ok(());
-                }
-                let reached = Checkpoint { shard: shard.id.clone(), sequence_number: last };
-                self.checkpoint.save(&reached);
-                checkpoint = Some(reached);
+            for batch in lanes.take(self.batch_size) {
+                running.spawn(Arc::clone(self).process(batch, shutdown.clone()));
             }
-            iterator = if let Some(next) = next {
-                next
-            } else {
-                let after = checkpoint.as_ref().map(|checkpoint| checkpoint.sequence_number.as_str());
-                shard.iterator(&self.wire, after).await?
-            };
+            tokio::select! {
+                Some(page) = pages.recv(), if lanes.len() < MAX_WAITING => {
+                    for record in page {
+                        let is_selected = self.passes_filters(&record);
+                        lanes.push(record, is_selected);
+                    }
+                }
+                Some(ended) = running.join_next() => {
+                    let ended = ended.map_err(|error| JsonClientError::Failed(error.to_string()))?;
+                    // `None`: shutdown is requested.
+                    if let Some((lane, numbers)) = ended {
+                        lanes.ended(lane, numbers);
+                    }
+                }
+                Some(read) = reading.join_next() => {
+                    return read.unwrap_or_else(|error| Err(JsonClientError::Failed(error.to_string())));
+                }
+                () = shutdown.requested() => {}
+            }
+            if let Some(sequence_number) = lanes.checkpoint() {
+                self.checkpoint.save(&Checkpoint { shard: shard_id.clone(), sequence_number });
+            }
+        }
+        while let Some(ended) = running.join_next().await {
+            if let Ok(Some((lane, numbers))) = ended {
+                lanes.ended(lane, numbers);
+            }
+        }
+        if let Some(sequence_number) = lanes.checkpoint() {
+            self.checkpoint.save(&Checkpoint { shard: shard_id, sequence_number });
         }
         Ok(())
+    }
+
+    /// Reads the records after a sequence number, until the stream returns an error or nobody receives the records.
+    async fn read(
+        self: Arc<Self>,
+        shard: Shard,
+        mut after: Option<String>,
+        sender: mpsc::Sender<Vec<Value>>,
+    ) -> Result<(), JsonClientError> {
+        let mut iterator = shard.iterator(&self.wire, after.as_deref()).await?;
+        let mut changes = self.changes.clone();
+        loop {
+            // Before the read, so that a change during the read causes another read.
+            let version = changes.version();
+            let began = Instant::now();
+            let (records, next) = shard.records(&self.wire, &iterator, RECORDS_AT_ONCE).await?;
+            let pause = if let Some(last) = records.last().and_then(sequence_number) {
+                after = Some(last.to_owned());
+                if sender.send(records).await.is_err() {
+                    return Ok(());
+                }
+                SHORTEST_READ
+            } else {
+                changes.since(version).await;
+                SHORTEST_POLL
+            };
+            if let Some(next_read) = began.checked_add(pause) {
+                tokio::time::sleep_until(next_read).await;
+            }
+            iterator = match next {
+                Some(next) => next,
+                None => shard.iterator(&self.wire, after.as_deref()).await?,
+            };
+        }
     }
 
     fn passes_filters(&self, record: &Value) -> bool {
         self.filters.is_empty() || self.filters.iter().any(|filter| filter.matches(record))
     }
 
-    /// Invokes the function until each record has succeeded or is quarantined, and returns true. Returns
-    /// false when shutdown is requested first.
-    async fn process(&self, records: Vec<Value>, shutdown: &mut Shutdown) -> bool {
+    /// Invokes the function until each record has succeeded or is quarantined. Returns the lane and the sequence
+    /// numbers of the records. `None`: shutdown is requested first.
+    async fn process(
+        self: Arc<Self>,
+        batch: LaneBatch,
+        mut shutdown: Shutdown,
+    ) -> Option<(usize, Vec<String>)> {
+        let LaneBatch { lane, records, waited } = batch;
+        let numbers = records.iter().filter_map(sequence_number).map(str::to_owned).collect();
         let mut waiting = VecDeque::from([Batch { records, retries: 0 }]);
         let mut pause = FIRST_RETRY;
         while let Some(batch) = waiting.pop_front() {
-            let failed = match (self.invoke)(json!({ "Records": batch.records })).await {
+            let started = Instant::now();
+            let result = (self.invoke)(json!({ "Records": batch.records })).await;
+            self.count(batch.records.len(), started.elapsed(), waited);
+            let failed = match result {
                 Ok(response) => first_failure(&batch.records, &batch_item_failures(&response)),
                 Err(error) => {
                     tracing::error!(error, "the stream's function failed");
@@ -151,11 +230,19 @@ impl StreamPoller {
             }
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
-                () = shutdown.requested() => return false,
+                () = shutdown.requested() => return None,
             }
             pause = pause.saturating_mul(2).min(LONGEST_RETRY);
         }
-        true
+        Some((lane, numbers))
+    }
+
+    fn count(&self, records: usize, duration: Duration, waited: Duration) {
+        let mut usage = self.usage.lock().unwrap_or_else(PoisonError::into_inner);
+        usage.ended = usage.ended.saturating_add(1);
+        usage.records = usage.records.saturating_add(u64::try_from(records).unwrap_or(u64::MAX));
+        usage.busy = usage.busy.saturating_add(duration);
+        usage.longest_wait = usage.longest_wait.max(waited);
     }
 
     /// Saves records that used up their retries to the bucket. Without a bucket, the records are dropped, as

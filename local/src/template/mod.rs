@@ -138,6 +138,8 @@ pub struct StreamSource {
     pub table: String,
     /// The maximum number of records in an event.
     pub batch_size: usize,
+    /// The number of batches that are processed at a time.
+    pub parallelization_factor: usize,
     /// The maximum number of retries of a failed record. `None`: no limit.
     pub max_retries: Option<u32>,
     /// Whether a batch is halved before its retry if none of its records succeeded.

@@ -175,12 +175,14 @@ fn stream_source(properties: &Value, at: &str) -> Result<StreamSource> {
         None => None,
     };
     let batch_size = number(properties.get("BatchSize"), at)?;
+    let factor = number(properties.get("ParallelizationFactor"), at)?;
     let filters = properties.pointer("/FilterCriteria/Filters").and_then(Value::as_array);
     let filter = |filter: &Value| Pattern::parse(string(filter.get("Pattern"), at)?);
     let filters = filters.into_iter().flatten().map(filter).collect::<Result<_>>()?;
     Ok(StreamSource {
         table: get_att_resource(properties.get("Stream"), "StreamArn", at)?.to_owned(),
         batch_size: batch_size.and_then(|size| usize::try_from(size).ok()).unwrap_or(DEFAULT_STREAM_BATCH),
+        parallelization_factor: factor.and_then(|factor| usize::try_from(factor).ok()).unwrap_or(1),
         max_retries,
         bisect: properties.get("BisectBatchOnFunctionError") == Some(&Value::Bool(true)),
         reports_failures: reports_failures(properties),

@@ -1,4 +1,5 @@
 use shared::store::DUE_SHARDS;
+use webhook_worker::sender::TIME_LIMIT;
 
 use super::*;
 
@@ -33,12 +34,14 @@ fn the_deployed_template_declares_the_expected_resources_and_event_sources() {
         visibility >= 6 * worker.timeout_s,
         "messages would be received again while the worker still processes them"
     );
+    assert!(worker.timeout_s >= TIME_LIMIT.as_secs() + 15, "Lambda would end posts before their limit");
     assert_eq!(worker.queues[0].queue, "DeliveryQueue");
     assert!(worker.queues[0].reports_failures);
 
     let stream = &template.function("EventDispatcherFunction").unwrap().streams[0];
     assert_eq!((stream.table.as_str(), stream.batch_size, stream.max_retries), ("StateTable", 100, None));
     assert!(stream.bisect && stream.reports_failures);
+    assert_eq!(stream.parallelization_factor, 10);
     assert_eq!(stream.quarantine_bucket.as_deref(), Some("FailedRecordsBucket"));
     let verification = Schedule { minutes: 5, input: Some(json!({"task": "verify-ledgers"})) };
     let shard = |shard| Schedule { minutes: 1, input: Some(json!({"shard": shard})) };

@@ -46,7 +46,7 @@ fn succeed(_: &Value) -> Result<Value, String> {
 }
 
 /// The embedded services and the deployed template. Stream records are retried only twice, so that tests end
-/// soon.
+/// soon, and in one lane, so that their batches are known.
 struct Fixture {
     embedded: Embedded,
     directory: Option<PathBuf>,
@@ -56,7 +56,13 @@ struct Fixture {
 
 impl Fixture {
     async fn start(state: State) -> Self {
-        let text = TEMPLATE.replace("MaximumRetryAttempts: -1", "MaximumRetryAttempts: 2");
+        Self::start_with_lanes(state, 1).await
+    }
+
+    async fn start_with_lanes(state: State, lanes: usize) -> Self {
+        let text = TEMPLATE
+            .replace("MaximumRetryAttempts: -1", "MaximumRetryAttempts: 2")
+            .replace("ParallelizationFactor: 10", &format!("ParallelizationFactor: {lanes}"));
         let template = Template::parse(&text).unwrap();
         let embedded = Embedded::start(&state, Listen::AnyPort, &Clock::default()).await.unwrap();
         provision(&template, &embedded.endpoints()).await.unwrap();

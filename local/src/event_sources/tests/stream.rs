@@ -90,6 +90,39 @@ async fn a_record_that_keeps_failing_is_quarantined_alone_and_the_others_succeed
 }
 
 #[tokio::test]
+async fn a_record_that_fails_delays_only_its_lane_and_is_received_again_after_a_restart() {
+    let directory = std::env::temp_dir().join(format!("event-sources-{}", uuid::Uuid::new_v4()));
+    let fixture = Fixture::start_with_lanes(State::Directory(directory.clone()), 10).await;
+    let received = Received::default();
+    let sources = fixture.event_sources(
+        FUNCTION,
+        recording(&received, |event| {
+            let is_bad = |record: &&Value| record["dynamodb"]["Keys"]["pk"]["S"] == "charge#bad";
+            let bad = event["Records"].as_array().unwrap().iter().find(is_bad);
+            let failed = bad.map(|record| json!({"itemIdentifier": record["dynamodb"]["SequenceNumber"]}));
+            Ok(json!({"batchItemFailures": failed.into_iter().collect::<Vec<_>>()}))
+        }),
+    );
+    fixture.put_charge("bad").await;
+    wait_until("the first record fails", async || !received.lock().unwrap().is_empty()).await;
+    for number in 0..30 {
+        fixture.put_charge(&number.to_string()).await;
+    }
+    wait_until("other lanes continue", async || all(&received, charge_ids).len() > 20).await;
+    sources.stop().await;
+
+    let received = Received::default();
+    let sources = fixture.event_sources(FUNCTION, recording(&received, succeed));
+    wait_until("the record is received again", async || {
+        all(&received, charge_ids).iter().any(|id| id == "bad")
+    })
+    .await;
+    sources.stop().await;
+    fixture.embedded.stop().await;
+    std::fs::remove_dir_all(directory).unwrap();
+}
+
+#[tokio::test]
 async fn a_restart_resumes_after_the_last_checkpoint() {
     let directory = std::env::temp_dir().join(format!("event-sources-{}", uuid::Uuid::new_v4()));
     let first = Fixture::start(State::Directory(directory.clone())).await;
