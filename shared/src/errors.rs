@@ -25,7 +25,7 @@ use crate::webhook::WebhookError;
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
         match error {
-            StoreError::Unavailable(_) => Self::Unavailable(error.to_string()),
+            StoreError::Unavailable(_) | StoreError::Throttled(_) => Self::Unavailable(error.to_string()),
             StoreError::Corrupt(_) => Self::Internal(error.to_string()),
         }
     }

@@ -23,7 +23,7 @@ const KEPT_SECONDS: i64 = 24 * 60 * 60;
 /// A stream record that failed for a temporary cause, or a group of such records of one batch.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct FailedRecord {
-    /// The sequence number of the record, or of the group's first record.
+    /// The sequence number of the record. For a group, that of its first record, `-`, and a hash of all of them.
     pub sequence_number: String,
     /// When the record failed first while DynamoDB accepted this row.
     #[serde(with = "domain::time::millis")]
@@ -31,6 +31,10 @@ pub struct FailedRecord {
     /// When the record was set aside. `None`: it is retried with its batch, or its replay has succeeded.
     #[serde(with = "domain::time::millis_option")]
     pub set_aside_at: Option<Timestamp>,
+    /// When the first replay starts, or the next one if the dispatcher has decided that. `None`:
+    /// `FIRST_REPLAY_SECONDS` after the record was set aside.
+    #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
+    pub replay_at: Option<Timestamp>,
     /// The version, which each replacement increases.
     pub version: u64,
 }
@@ -39,7 +43,7 @@ impl FailedRecord {
     /// Creates the row of a record that fails for the first time.
     pub fn new(sequence_number: &str, now: Timestamp) -> Self {
         let sequence_number = sequence_number.to_owned();
-        Self { sequence_number, first_failed_at: now, set_aside_at: None, version: 1 }
+        Self { sequence_number, first_failed_at: now, set_aside_at: None, replay_at: None, version: 1 }
     }
 
     /// Checks whether a key is that of such a row.
@@ -47,16 +51,24 @@ impl FailedRecord {
         key.sk == SORT && key.pk.starts_with(PARTITION)
     }
 
-    /// Returns the row of a record that is set aside, so that the scheduler starts its replays.
+    /// Returns the row of a record that is set aside, so that the scheduler starts its replays. `replay_at`: when it
+    /// starts the first one; `None`: after `FIRST_REPLAY_SECONDS`.
     #[must_use]
-    pub fn set_aside(&self, now: Timestamp) -> Self {
-        Self { set_aside_at: Some(now), version: self.version.saturating_add(1), ..self.clone() }
+    pub fn set_aside(&self, now: Timestamp, replay_at: Option<Timestamp>) -> Self {
+        let version = self.version.saturating_add(1);
+        Self { set_aside_at: Some(now), replay_at, version, ..self.clone() }
+    }
+
+    /// Returns the row of a record that is still set aside, and whose next replay starts at this time.
+    #[must_use]
+    pub fn postponed(&self, replay_at: Timestamp) -> Self {
+        Self { replay_at: Some(replay_at), version: self.version.saturating_add(1), ..self.clone() }
     }
 
     /// Returns the row of a record whose replay has succeeded.
     #[must_use]
     pub fn replayed(&self) -> Self {
-        Self { set_aside_at: None, version: self.version.saturating_add(1), ..self.clone() }
+        Self { set_aside_at: None, replay_at: None, version: self.version.saturating_add(1), ..self.clone() }
     }
 }
 
@@ -66,7 +78,9 @@ impl Row for FailedRecord {
     }
 
     fn indexes(&self) -> Indexes {
-        let due = self.set_aside_at.map(|at| at.saturating_plus_seconds(FIRST_REPLAY_SECONDS));
+        let due = self
+            .set_aside_at
+            .map(|at| self.replay_at.unwrap_or_else(|| at.saturating_plus_seconds(FIRST_REPLAY_SECONDS)));
         Indexes { due, ..Indexes::default() }
     }
 
@@ -87,12 +101,14 @@ mod tests {
     fn only_the_row_of_a_record_that_is_set_aside_is_due_and_it_is_kept_as_long_as_events() {
         let at = |text: &str| -> Timestamp { text.parse().unwrap() };
         let failed = FailedRecord::new("111", at("2026-11-21T12:00:00Z"));
-        let set_aside = failed.set_aside(at("2026-11-21T12:15:00Z"));
-        let replayed = set_aside.replayed();
+        let set_aside = failed.set_aside(at("2026-11-21T12:15:00Z"), None);
+        let postponed = set_aside.postponed(at("2026-11-21T12:20:00Z"));
+        let replayed = postponed.replayed();
         assert!(FailedRecord::is_at(&failed.key()));
         for (row, due, kept_until) in [
             (failed, None, "2026-11-22T12:00:00Z"),
             (set_aside, Some("2026-11-21T12:17:00Z"), "2027-02-19T12:00:00Z"),
+            (postponed, Some("2026-11-21T12:20:00Z"), "2027-02-19T12:00:00Z"),
             (replayed, None, "2026-11-22T12:00:00Z"),
         ] {
             let item = to_item(&row).unwrap();

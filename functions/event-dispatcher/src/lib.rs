@@ -22,6 +22,7 @@ pub mod replay;
 mod rollups;
 #[cfg(test)]
 mod tests;
+mod turns;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -60,6 +61,7 @@ use self::figures::Figure;
 use self::quarantine::Cause;
 pub use self::rollups::DueFolds;
 use self::rollups::Published;
+use self::turns::{ThrottledScopes, in_turns};
 
 /// The most changes of a batch that are published concurrently, and the most accounts whose audit rows are
 /// appended concurrently.
@@ -151,7 +153,7 @@ impl Dispatcher {
         var: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, ConfigError> {
         Ok(Self {
-            store: Store::new(aws.dynamodb(), required(var, "TABLE_NAME")?),
+            store: Store::for_stream(aws, required(var, "TABLE_NAME")?),
             queues: DeliveryQueues::from_vars(&aws.sqs(), Lane::Fast, var)?,
             acquirers: AcquirerQueue::new(aws.sqs(), required(var, "ACQUIRER_QUEUE_URL")?),
             emails: EmailQueue::new(aws.sqs(), required(var, "MAIL_QUEUE_URL")?),
@@ -283,16 +285,24 @@ impl Dispatcher {
         }
     }
 
-    /// Publishes changes, some of them concurrently. Returns those that failed, and the rows to count.
+    /// Publishes changes, some of them concurrently. The scopes take turns. Returns those that failed, and the rows
+    /// to count.
     async fn publish_all(&self, changes: Vec<Change>) -> (Vec<Failure>, Vec<(String, Published)>) {
         let endpoints = EndpointsOfBatch::new(self.store.clone());
+        let throttled = ThrottledScopes::default();
         let slots = Arc::new(Semaphore::new(CONCURRENT_CHANGES));
         let mut work = JoinSet::new();
-        for change in changes {
-            let (dispatcher, endpoints, slots) = (self.clone(), endpoints.clone(), Arc::clone(&slots));
+        for change in in_turns(changes) {
+            // Before the task starts, so that the order is kept.
+            let slot = Arc::clone(&slots).acquire_owned().await;
+            let (dispatcher, endpoints, throttled) = (self.clone(), endpoints.clone(), throttled.clone());
             let publish = async move {
-                let _slot = slots.acquire().await;
-                let done = dispatcher.publish(&change, &endpoints).await;
+                let _slot = slot;
+                let done = match throttled.check(&change) {
+                    Ok(()) => dispatcher.publish(&change, &endpoints).await,
+                    Err(error) => Err(error),
+                };
+                throttled.record(&change, &done);
                 (change.number, done)
             };
             work.spawn(publish.in_current_span());
@@ -301,6 +311,8 @@ impl Dispatcher {
         for (number, done) in work.join_all().await {
             match done {
                 Ok(rows) => published.extend(rows.into_iter().map(|row| (number.clone(), row))),
+                // One line for all throttled records of the batch is logged when they are set aside.
+                Err(StoreError::Throttled(_)) => failed.push((number, Cause::Throttled)),
                 Err(error) => {
                     tracing::error!(sequence_number = number, %error, "can't publish the events of a change");
                     failed.push((number, Cause::from(&error)));
@@ -360,8 +372,10 @@ impl Dispatcher {
         let mut failed = Vec::new();
         for (account, numbers, written) in work.join_all().await {
             if let Err(error) = written {
-                tracing::error!(%account, %error, "can't append the audit rows of an account");
                 let cause = Cause::from(&error);
+                if cause != Cause::Throttled {
+                    tracing::error!(%account, %error, "can't append the audit rows of an account");
+                }
                 failed.extend(numbers.into_iter().map(|number| (number, cause)));
             }
         }
@@ -530,11 +544,15 @@ fn before_and_after<T: serde::de::DeserializeOwned>(
 }
 
 /// Returns the record that was set aside, if the scheduler starts its replay. Only the scheduler changes a due
-/// time that is set already.
+/// time without the row's version.
 fn started_replay(record: &EventRecord) -> Result<Option<FailedRecord>, StoreError> {
-    let due = |image: &serde_dynamo::Item| image.inner().get("due_sk").cloned();
-    let (before, now) = (due(&record.change.old_image), due(&record.change.new_image));
-    let is_started = before.is_some() && now.is_some() && before != now;
+    let change = &record.change;
+    let images = |name: &str| {
+        let of = |image: &serde_dynamo::Item| image.inner().get(name).cloned();
+        (of(&change.old_image), of(&change.new_image))
+    };
+    let ((before, now), (old_version, version)) = (images("due_sk"), images("version"));
+    let is_started = before.is_some() && now.is_some() && before != now && old_version == version;
     is_started.then(|| row(&record.change.new_image)).transpose()
 }
 

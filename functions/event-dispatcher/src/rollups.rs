@@ -134,8 +134,11 @@ impl Dispatcher {
             match rollups.schedule_fold(&scope, is_sampled, now).await {
                 Ok(()) => self.due_folds.add(scope, now),
                 Err(error) => {
-                    tracing::error!(%scope, %error, "can't schedule a fold of the rollups");
-                    failures.extend(for_fold.into_iter().map(|number| (number, Cause::of_count(&error))));
+                    let cause = Cause::of_count(&error);
+                    if cause != Cause::Throttled {
+                        tracing::error!(%scope, %error, "can't schedule a fold of the rollups");
+                    }
+                    failures.extend(for_fold.into_iter().map(|number| (number, cause)));
                 }
             }
         }
@@ -157,8 +160,8 @@ async fn count_late(rollups: &Rollups, clock: &Clock, changes: Vec<(String, Late
     }
     let mut failures = Vec::new();
     for (number, change) in changes {
-        // During an outage, the other changes are not tried, because each would wait for a time-out.
-        if cause != Cause::Statistics {
+        // During an outage or a throttle, the other changes are not tried, because each would wait for a time-out.
+        if cause == Cause::Permanent {
             let Err(error) = rollups.count(vec![change], clock.now()).await else { continue };
             cause = Cause::of_count(&error);
         }
@@ -168,7 +171,10 @@ async fn count_late(rollups: &Rollups, clock: &Clock, changes: Vec<(String, Late
 }
 
 fn log_failed_count(changes: &[(String, LateChange)], error: &StoreError) -> Cause {
-    let scope = changes.first().map(|(_, change)| change.scope.to_string());
-    tracing::error!(scope, %error, "can't count changes in the rollups");
-    Cause::of_count(error)
+    let cause = Cause::of_count(error);
+    if cause != Cause::Throttled {
+        let scope = changes.first().map(|(_, change)| change.scope.to_string());
+        tracing::error!(scope, %error, "can't count changes in the rollups");
+    }
+    cause
 }

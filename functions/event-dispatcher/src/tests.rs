@@ -393,18 +393,20 @@ fn an_abandonment_is_continued_while_a_pass_runs() {
 fn a_record_that_was_set_aside_is_replayed_when_the_scheduler_changes_its_due_time() {
     let failed = FailedRecord::new("111", at(0));
     assert_eq!(actions(&insert(&failed)), "nothing");
-    let set_aside = failed.set_aside(at(900));
+    let set_aside = failed.set_aside(at(900), None);
     assert_eq!(actions(&modify(&failed, &set_aside)), "nothing");
     let mut postponed = image(&set_aside);
     postponed["due_sk"] = json!({"S": "000001795266000000#failed-records#111#record"});
     assert_eq!(actions(&record("MODIFY", &image(&set_aside), &postponed)), "replay 111");
+    assert_eq!(actions(&modify(&set_aside, &set_aside.postponed(at(1000)))), "nothing");
     assert_eq!(actions(&modify(&set_aside, &set_aside.replayed())), "nothing");
 }
 
 #[test]
 fn the_greatest_cause_of_a_records_failures_counts() {
     let number = |cause| ("1".to_owned(), cause);
-    let in_order = [Cause::Statistics, Cause::Permanent, Cause::Temporary, Cause::Unavailable];
+    let in_order =
+        [Cause::Statistics, Cause::Permanent, Cause::Throttled, Cause::Temporary, Cause::Unavailable];
     for (index, greater) in in_order.into_iter().enumerate() {
         for lesser in &in_order[..=index] {
             let worst = HashMap::from([number(greater)]);
@@ -415,6 +417,8 @@ fn the_greatest_cause_of_a_records_failures_counts() {
     let (outage, corrupt) = (StoreError::Unavailable(String::new()), StoreError::Corrupt(String::new()));
     assert_eq!((Cause::from(&outage), Cause::of_count(&outage)), (Cause::Temporary, Cause::Statistics));
     assert_eq!((Cause::from(&corrupt), Cause::of_count(&corrupt)), (Cause::Permanent, Cause::Permanent));
+    let throttled = StoreError::Throttled(String::new());
+    assert_eq!((Cause::from(&throttled), Cause::of_count(&throttled)), (Cause::Throttled, Cause::Throttled));
 }
 
 #[tokio::test]

@@ -10,10 +10,11 @@ use domain::row::{Key, sortable};
 use domain::time::Timestamp;
 use local::embedded::fault_proxy::{Ceiling, Fault, FaultProxy};
 use serde_json::{Value, json};
-use shared::store::due_attributes;
+use shared::store::{DUE_SHARDS, due_attributes};
 
-use crate::invocations::{dispatch, run_webhook_worker, stream_records};
-use crate::support::{Listener, Service, id};
+use crate::invocations::{dispatch, dispatch_records, run_webhook_worker, stream_records};
+use crate::set_aside::set_aside_objects;
+use crate::support::{Client, Listener, Service, eventually, id};
 
 /// The number of concurrent requests. Together, they write several times as much as [`CEILING`] allows while
 /// they are retried.
@@ -108,24 +109,36 @@ async fn a_throttled_payment_ends_in_200_or_503_and_credits_the_money_once() {
 }
 
 #[tokio::test]
-async fn a_throttled_dispatch_reports_the_records_and_publishes_each_event_once_later() {
+async fn throttled_records_of_an_account_do_not_delay_another_and_are_published_once_later() {
     let service = Service::without_event_sources().await;
+    let other = Client::new(&service.stack.base_url, &service.stack.seed.other.test_api_key);
     let listener = Listener::start().await;
     service.register_endpoint(&listener.url, &["charge.created"]).await;
+    other.register_endpoint(&listener.url, &["charge.created"]).await;
     let mut expected = BTreeSet::new();
-    for _ in 0..10 {
+    for _ in 0..20 {
         expected.insert(id(&service.charge().await).to_owned());
     }
+    // The last records of the batch.
+    other.new_charge("order-0001", &json!({"amount": 1000})).await;
     let records = stream_records(&service.stack).await;
     let dispatcher = service.stack.functions.get("EventDispatcherFunction").unwrap().clone();
-    // The partition of the events is hot for the whole invocation.
-    proxy(&service).throttle(Ceiling { write: 2.0, period: Duration::from_hours(1), ..CEILING });
+    // The partition of the account's events is hot for the whole invocation. The other account writes less.
+    proxy(&service).throttle(Ceiling { write: 12.0, period: Duration::from_hours(1), ..CEILING });
     let answer = dispatcher(json!({ "Records": records })).await.unwrap();
-    assert_ne!(answer["batchItemFailures"], json!([]));
+    assert_eq!(answer["batchItemFailures"], json!([]), "no record blocks the stream");
     assert!(proxy(&service).throttled_requests() > 0);
+    let delivered = other.get("/v1/webhooks/deliveries").await.expect(200);
+    assert_eq!(delivered["data"].as_array().unwrap().len(), 1, "the other account's event is published");
+    assert!(service.deliveries("").await.len() < 20);
+    assert_eq!(set_aside_objects(&service).await.len(), 1, "the records are one group");
 
+    // A replay during the throttle leaves the group for later.
+    replay_set_aside(&service).await;
+    assert_eq!(set_aside_objects(&service).await.len(), 1);
     proxy(&service).stop_throttling();
-    dispatch(&service.stack).await;
+    replay_set_aside(&service).await;
+    assert_eq!(set_aside_objects(&service).await, [""; 0]);
     dispatch(&service.stack).await;
     let events = service.get("/v1/events?limit=100&type=charge.created").await.expect(200);
     let charges: Vec<String> = events["data"]
@@ -134,9 +147,85 @@ async fn a_throttled_dispatch_reports_the_records_and_publishes_each_event_once_
         .iter()
         .map(|event| id(&event["data"]["object"]).to_owned())
         .collect();
-    assert_eq!(charges.len(), 10);
+    assert_eq!(charges.len(), 20);
     assert_eq!(charges.into_iter().collect::<BTreeSet<_>>(), expected);
-    assert_eq!(service.deliveries("").await.len(), 10);
+    assert_eq!(service.deliveries("").await.len(), 20);
+    let stats = service.get("/v1/payments/stats").await.expect(200);
+    assert_eq!(stats["totalTransactions"], 20, "{stats}");
+}
+
+/// Lets the time of the next replay pass, then runs the scheduler and the dispatcher.
+async fn replay_set_aside(service: &Service) {
+    service.stack.clock.advance(20 * 60_000);
+    let before = stream_records(&service.stack).await.len();
+    let scheduler = service.stack.functions.get("SchedulerFunction").unwrap().clone();
+    for shard in 0..DUE_SHARDS {
+        // During the throttle, the run fails for the account's deliveries.
+        let _run = scheduler(json!({ "shard": shard })).await;
+    }
+    let records = stream_records(&service.stack).await.split_off(before);
+    let is_replay = |record: &Value| {
+        record["dynamodb"]["Keys"]["pk"]["S"].as_str().unwrap().starts_with("failed-records#")
+    };
+    let records: Vec<Value> = records.into_iter().filter(is_replay).collect();
+    assert!(!records.is_empty(), "the group is due");
+    dispatch_records(&service.stack, &records).await;
+}
+
+#[tokio::test]
+async fn an_account_above_its_ceiling_gets_each_webhook_after_the_throttle_and_another_one_meanwhile() {
+    let service = Arc::new(Service::start().await);
+    let other = Client::new(&service.stack.base_url, &service.stack.seed.other.test_api_key);
+    let (listener, others_listener) = (Listener::start().await, Listener::start().await);
+    service.register_endpoint(&listener.url, &["charge.created"]).await;
+    other.register_endpoint(&others_listener.url, &["charge.created"]).await;
+    proxy(&service).throttle(Ceiling { write: 12.0, period: Duration::from_mins(1), ..CEILING });
+    let created = send_all(&service, creations()).await;
+    let accepted: BTreeSet<String> = created
+        .iter()
+        .filter(|(status, _)| *status == 201)
+        .map(|(_, charge)| id(charge).to_owned())
+        .collect();
+    assert!(accepted.len() > 3, "the partitions of the charges accept some");
+    other.new_charge("order-0001", &json!({"amount": 1000})).await;
+    others_listener.received(1).await;
+    eventually("the records are set aside", async || {
+        (!set_aside_objects(&service).await.is_empty()).then_some(())
+    })
+    .await;
+
+    proxy(&service).stop_throttling();
+    let of_hooks = || -> BTreeSet<String> {
+        let hooks = listener.hooks().into_iter();
+        hooks.map(|hook| id(&hook.json()["data"]["object"]).to_owned()).collect()
+    };
+    eventually("every webhook arrives", async || {
+        service.stack.clock.advance(60_000);
+        (set_aside_objects(&service).await.is_empty() && of_hooks().is_superset(&accepted)).then_some(())
+    })
+    .await;
+    // A creation whose response was 503 may have been executed.
+    let page = service.get("/v1/charges?limit=100").await.expect(200);
+    let listed: BTreeSet<String> =
+        page["data"].as_array().unwrap().iter().map(|charge| id(charge).to_owned()).collect();
+    eventually("every charge has its webhook", async || (of_hooks() == listed).then_some(())).await;
+    assert_eq!(service.deliveries("").await.len(), listed.len());
+    let stats = service.get("/v1/payments/stats").await.expect(200);
+    assert_eq!(stats["totalTransactions"], listed.len(), "{stats}");
+}
+
+#[tokio::test]
+async fn a_throttle_of_the_whole_table_sets_no_record_aside() {
+    let service = Service::without_event_sources().await;
+    service.charge().await;
+    let records = stream_records(&service.stack).await;
+    let dispatcher = service.stack.functions.get("EventDispatcherFunction").unwrap().clone();
+    proxy(&service).inject_where("", Fault::Throttled);
+    let answer = dispatcher(json!({ "Records": records })).await.unwrap();
+    assert_ne!(answer["batchItemFailures"], json!([]));
+    proxy(&service).reset();
+    assert_eq!(set_aside_objects(&service).await, [""; 0]);
+    dispatch(&service.stack).await;
 }
 
 #[tokio::test]

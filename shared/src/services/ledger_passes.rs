@@ -248,7 +248,7 @@ impl ClaimedPass {
         let totals = &mut self.pass.totals;
         let (step, differences) = match stepped {
             Ok(None) => return Ok(PassStep::Unfinished),
-            Err(error @ StoreError::Unavailable(_)) => return Err(error),
+            Err(error @ (StoreError::Unavailable(_) | StoreError::Throttled(_))) => return Err(error),
             Err(error @ StoreError::Corrupt(_)) => (PassStep::Unreadable(scope, error), 1),
             Ok(Some(found)) => {
                 totals.postings = totals.postings.saturating_add(found.postings);

@@ -33,6 +33,9 @@ const MAX_ATTEMPTS: u32 = 6;
 /// [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
+/// The most attempts of a function of the stream. The pauses between them take at most 300 ms.
+pub(super) const STREAM_ATTEMPTS: u32 = 3;
+
 /// The longest pause. DynamoDB limits the units of a partition in each second.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
@@ -109,13 +112,22 @@ impl Aws {
 
     /// Builds a DynamoDB client.
     pub fn dynamodb(&self) -> aws_sdk_dynamodb::Client {
+        self.dynamodb_with(MAX_ATTEMPTS)
+    }
+
+    /// Builds a DynamoDB client with few retries, for functions that process records of several accounts.
+    pub(super) fn dynamodb_for_stream(&self) -> aws_sdk_dynamodb::Client {
+        self.dynamodb_with(STREAM_ATTEMPTS)
+    }
+
+    fn dynamodb_with(&self, max_attempts: u32) -> aws_sdk_dynamodb::Client {
         let mut config = aws_sdk_dynamodb::Config::builder()
             .behavior_version(BehaviorVersion::latest())
             .region(self.region.clone())
             .credentials_provider(self.credentials.clone())
             .http_client(self.http.clone())
             .timeout_config(timeouts())
-            .retry_config(throttled_retries())
+            .retry_config(throttled_retries(max_attempts))
             .retry_partition(unshared_retries());
         config.set_endpoint_url(self.dynamodb_endpoint.clone());
         aws_sdk_dynamodb::Client::from_conf(config.build())
@@ -170,9 +182,9 @@ pub fn timeouts() -> TimeoutConfig {
 
 /// The retries of the DynamoDB client, with full jitter. They do not include cancelled transactions, which
 /// [`super::Store`] retries.
-fn throttled_retries() -> RetryConfig {
+fn throttled_retries(max_attempts: u32) -> RetryConfig {
     RetryConfig::standard()
-        .with_max_attempts(MAX_ATTEMPTS)
+        .with_max_attempts(max_attempts)
         .with_initial_backoff(FIRST_PAUSE)
         .with_max_backoff(LONGEST_PAUSE)
 }

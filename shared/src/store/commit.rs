@@ -136,27 +136,28 @@ impl Store {
             };
             match attempted {
                 Ok(written) => return Ok(written),
-                Err(failed @ (AttemptError::Contended | AttemptError::InProgress))
-                    if attempt < MAX_WRITE_RETRIES && started_at.elapsed() < budget =>
-                {
+                Err(AttemptError::Store(error)) => return Err(error),
+                Err(failed) => {
+                    let max_retries = match failed {
+                        AttemptError::Throttled => self.throttled_retries,
+                        _ => MAX_WRITE_RETRIES,
+                    };
+                    if attempt >= max_retries || started_at.elapsed() >= budget {
+                        return Err(failed.into_store_error());
+                    }
                     // A cancelled transaction is retried under a new token. If DynamoDB reports that a
                     // transaction with this token is in progress, the response to an earlier attempt was
                     // lost. A retry with the same token returns the outcome of that attempt.
-                    if let (AttemptError::Contended, Request::Transaction { token, .. }) =
-                        (failed, &mut request)
+                    if let (
+                        AttemptError::Contended | AttemptError::Throttled,
+                        Request::Transaction { token, .. },
+                    ) = (failed, &mut request)
                     {
                         *token = new_token();
                     }
                     tokio::time::sleep(pause_before_retry(attempt)).await;
                     attempt = attempt.saturating_add(1);
                 }
-                Err(AttemptError::Contended | AttemptError::InProgress) => {
-                    return Err(StoreError::Unavailable(
-                        "other transactions held a row, or DynamoDB throttled the writes, during all retries"
-                            .to_owned(),
-                    ));
-                }
-                Err(AttemptError::Store(error)) => return Err(error),
             }
         }
     }
@@ -224,10 +225,12 @@ impl Store {
         if !failed.is_empty() {
             return Ok(WriteOutcome::ConditionFailed { at: failed, found: None });
         }
-        if !indexes_of(&["TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"])
-            .is_empty()
-        {
+        if !indexes_of(&["TransactionConflict"]).is_empty() {
             return Err(AttemptError::Contended);
+        }
+        // The reasons of a cancelled transaction do not show whether a key or the whole table is throttled.
+        if !indexes_of(&["ThrottlingError", "ProvisionedThroughputExceeded"]).is_empty() {
+            return Err(AttemptError::Throttled);
         }
         if !indexes_of(&["ValidationError"]).is_empty() {
             return Err(AttemptError::Store(StoreError::Corrupt(DisplayErrorContext(error).to_string())));
@@ -303,12 +306,28 @@ impl WriteOutcome {
 
 /// Why an attempt to write failed.
 enum AttemptError {
-    /// Another transaction holds a row, or the transaction is throttled. A retry may succeed. The SDK retries
-    /// other throttled writes itself.
+    /// Another transaction holds a row. A retry may succeed.
     Contended,
+    /// The transaction is throttled. A retry may succeed. The SDK retries other throttled writes itself.
+    Throttled,
     /// A transaction under the same client token is still in progress.
     InProgress,
     Store(StoreError),
+}
+
+impl AttemptError {
+    /// Returns the error of a write whose retries are used up.
+    fn into_store_error(self) -> StoreError {
+        match self {
+            Self::Contended | Self::InProgress => {
+                StoreError::Unavailable("other transactions held a row during all retries".to_owned())
+            }
+            Self::Throttled => {
+                StoreError::Throttled("DynamoDB throttled a transaction during all retries".to_owned())
+            }
+            Self::Store(error) => error,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -20,10 +20,12 @@ mod update;
 mod write;
 
 use std::collections::HashMap;
-use std::fmt;
+use std::error::Error;
+use std::{fmt, iter};
 
 use aws_sdk_dynamodb::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
 use aws_sdk_dynamodb::types::KeysAndAttributes;
+use aws_sdk_dynamodb::types::error::{ProvisionedThroughputExceededException, ThrottlingException};
 use serde::de::DeserializeOwned;
 
 pub(crate) use audit::head_of;
@@ -38,7 +40,7 @@ pub use write::{Bound, CommitOutcome, Inserted, Write};
 use domain::money::MoneyError;
 use domain::row::Key;
 
-use self::contention::pause_before_retry;
+use self::contention::{MAX_WRITE_RETRIES, pause_before_retry};
 
 /// The most keys that one `BatchGetItem` accepts.
 const BATCH_GET_KEYS: usize = 100;
@@ -54,6 +56,10 @@ pub enum StoreError {
     /// may succeed.
     #[error("the database is unavailable: {0}")]
     Unavailable(String),
+    /// DynamoDB throttled a partition key, because it received more requests than a partition accepts. Requests to
+    /// other keys succeed, and a later attempt may succeed.
+    #[error("the database throttles a partition: {0}")]
+    Throttled(String),
     /// A row can't be serialised or deserialised, a row that must exist is missing, or DynamoDB refused a write
     /// as invalid, for example because a counter is not a number. A later attempt fails too.
     #[error("a row can't be read or written: {0}")]
@@ -67,17 +73,37 @@ impl From<MoneyError> for StoreError {
     }
 }
 
-/// Wraps an SDK error with all its causes as [`StoreError::Unavailable`].
+/// Wraps an SDK error with all its causes: as [`StoreError::Throttled`] if DynamoDB throttled a partition key, else
+/// as [`StoreError::Unavailable`].
 pub fn unavailable<E, R>(error: SdkError<E, R>) -> StoreError
 where
     E: std::error::Error + Send + Sync + 'static,
     R: fmt::Debug + Send + Sync + 'static,
 {
-    StoreError::Unavailable(DisplayErrorContext(error).to_string())
+    let throttles_key = throttles_key(&error);
+    let text = DisplayErrorContext(error).to_string();
+    if throttles_key { StoreError::Throttled(text) } else { StoreError::Unavailable(text) }
+}
+
+/// Checks whether a request was throttled only because of its partition keys. A throttle of the whole table or of
+/// the AWS account has other reasons.
+/// <https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_ThrottlingReason.html>
+fn throttles_key(error: &(dyn Error + 'static)) -> bool {
+    iter::successors(Some(error), |error| (*error).source()).any(|error| {
+        let reasons = if let Some(error) = error.downcast_ref::<ThrottlingException>() {
+            error.throttling_reasons()
+        } else if let Some(error) = error.downcast_ref::<ProvisionedThroughputExceededException>() {
+            error.throttling_reasons()
+        } else {
+            &[]
+        };
+        let is_of_key = |reason: &str| reason.ends_with("KeyRangeThroughputExceeded");
+        !reasons.is_empty() && reasons.iter().all(|reason| reason.reason().is_some_and(is_of_key))
+    })
 }
 
 /// Wraps the error of a write: as [`StoreError::Corrupt`] if DynamoDB refused the write as invalid, else as
-/// [`StoreError::Unavailable`].
+/// [`unavailable`] does.
 fn write_error<E, R>(error: SdkError<E, R>) -> StoreError
 where
     E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
@@ -94,12 +120,21 @@ where
 pub struct Store {
     client: aws_sdk_dynamodb::Client,
     table: String,
+    /// How often a throttled transaction is retried.
+    throttled_retries: u32,
 }
 
 impl Store {
     /// Creates a store from a client and the table's name.
     pub fn new(client: aws_sdk_dynamodb::Client, table: impl Into<String>) -> Self {
-        Self { client, table: table.into() }
+        Self { client, table: table.into(), throttled_retries: MAX_WRITE_RETRIES }
+    }
+
+    /// Creates a store for a function of the stream, with few retries of throttled requests. The function sets a
+    /// throttled record aside, so that the records of other accounts do not wait for the retries.
+    pub fn for_stream(aws: &Aws, table: impl Into<String>) -> Self {
+        let client = aws.dynamodb_for_stream();
+        Self { client, table: table.into(), throttled_retries: client::STREAM_ATTEMPTS.saturating_sub(1) }
     }
 
     /// The DynamoDB client, for requests that a resource's module builds itself.
@@ -208,5 +243,34 @@ impl Store {
             }
         }
         Err(StoreError::Unavailable("BatchGetItem left keys unprocessed".to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use aws_sdk_dynamodb::operation::put_item::PutItemError;
+    use aws_sdk_dynamodb::types::ThrottlingReason;
+
+    use super::*;
+
+    #[test]
+    fn only_a_throttle_of_partition_keys_is_one_of_a_key() {
+        let throttles = |reasons: &[&str]| {
+            let reasons =
+                reasons.iter().map(|reason| ThrottlingReason::builder().reason(*reason).build()).collect();
+            let error = ThrottlingException::builder().set_throttling_reasons(Some(reasons)).build();
+            throttles_key(&PutItemError::ThrottlingException(error))
+        };
+        assert!(throttles(&["TableWriteKeyRangeThroughputExceeded"]));
+        assert!(throttles(&["IndexWriteKeyRangeThroughputExceeded", "TableReadKeyRangeThroughputExceeded"]));
+        for of_table in [
+            "TableWriteMaxOnDemandThroughputExceeded",
+            "TableWriteAccountLimitExceeded",
+            "IndexWriteProvisionedThroughputExceeded",
+        ] {
+            assert!(!throttles(&[of_table]), "{of_table}");
+            assert!(!throttles(&["TableWriteKeyRangeThroughputExceeded", of_table]), "{of_table}");
+        }
+        assert!(!throttles(&[]), "the reason is unknown");
     }
 }
