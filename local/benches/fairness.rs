@@ -3,25 +3,30 @@
 //!
 //! 1. One account creates 4,000 payments, each with another `webhookUrl` whose server never answers. Another
 //!    account creates charges at a steady rate. Prints the time from each of its events to the first attempt,
-//!    and the part of it after the dispatcher has created the delivery. The dispatcher processes the changes of
-//!    all accounts in order, so a load above its throughput on this machine delays the rest.
-//! 2. One account has 40 endpoints, of which 2 (5 %) never answer, and creates charges at a steady rate. Prints
+//!    and the part of it after the dispatcher has created the delivery.
+//! 2. The control run: the same load, but all servers answer.
+//! 3. One account has 40 endpoints, of which 2 (5 %) never answer, and creates charges at a steady rate. Prints
 //!    the same for the healthy endpoints.
+//! 4. The control run: the same load, but all endpoints answer.
 //!
-//! Both print the invocations of the webhook worker by queue, with their price. `FAIRNESS_PAYMENTS`,
-//! `FAIRNESS_PAYMENTS_PER_SECOND`, `FAIRNESS_DELIVERIES_PER_SECOND` and `FAIRNESS_SECONDS` change the load.
+//! Each prints the CPU time, and the invocations of the stream and of the queues of the webhook worker with their
+//! price. `FAIRNESS_PAYMENTS`, `FAIRNESS_PAYMENTS_PER_SECOND`, `FAIRNESS_SECONDS_AFTER` (how long the other account
+//! continues after the payments), `FAIRNESS_DELIVERIES_PER_SECOND` and `FAIRNESS_SECONDS` change the load.
+//! `FAIRNESS_RUNS=12` leaves out 3 and 4.
 #![allow(
     clippy::arithmetic_side_effects,
     clippy::as_conversions,
     clippy::cast_precision_loss,
     clippy::expect_used,
     clippy::indexing_slicing,
+    clippy::panic,
     clippy::print_stdout,
+    clippy::string_slice,
     clippy::unwrap_used,
     reason = "a benchmark that fails may panic, and prints"
 )]
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -41,6 +46,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use local::embedded::State;
 use local::stack::{Options, Stack};
+use local::template::Template;
 use serde_json::{Value, json};
 use shared::store::{Store, text};
 use tokio::task::JoinSet;
@@ -56,10 +62,11 @@ const HANGING_ENDPOINTS: usize = 2;
 /// The charges a second of the account that is measured in the first trial.
 const CHARGES_PER_SECOND: usize = 10;
 
-/// The memory of the webhook worker in GB, and Lambda's prices in us-east-1 (arm64) in USD.
-const MEMORY_GB: f64 = 0.5;
-const USD_PER_GB_SECOND: f64 = 0.000_013_333_4;
-const USD_PER_INVOCATION: f64 = 0.000_000_2;
+/// The price file of `admin cost`.
+const PRICES: &str = include_str!("../../admin/prices/us-east-1.json");
+
+/// The clock ticks of `/proc` in a second.
+const TICKS_PER_SECOND: f64 = 100.0;
 
 /// Reads the size of a load.
 fn size(name: &str, default: usize) -> usize {
@@ -73,15 +80,19 @@ struct Receivers {
     arrivals: Arc<Mutex<Vec<(String, i64, i64)>>>,
     hanging: Arc<AtomicUsize>,
     most_hanging: Arc<AtomicUsize>,
-    posts_to_hanging: Arc<AtomicUsize>,
+    /// The posts to hanging receivers by delivery.
+    posts_to_hanging: Arc<Mutex<HashMap<String, usize>>>,
+    /// How long the ended posts to hanging receivers took.
+    cut_after: Arc<Mutex<Vec<Duration>>>,
 }
 
-/// Counts a request until the client closes its connection.
-struct Held(Arc<AtomicUsize>);
+/// A request, until the client closes its connection.
+struct Held(Receivers, Instant);
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
+        self.0.hanging.fetch_sub(1, Ordering::SeqCst);
+        self.0.cut_after.lock().unwrap().push(self.1.elapsed());
     }
 }
 
@@ -89,6 +100,7 @@ impl Receivers {
     async fn start(&self) -> u16 {
         let router = Router::new()
             .route("/healthy", post(Self::record))
+            .route("/answering", post(async || StatusCode::NO_CONTENT))
             .route("/hanging", post(Self::hang))
             .with_state(self.clone());
         let listener = tokio::net::TcpListener::bind("0.0.0.0:0").await.unwrap();
@@ -107,11 +119,12 @@ impl Receivers {
         StatusCode::NO_CONTENT
     }
 
-    async fn hang(Shared(receivers): Shared<Self>) -> StatusCode {
-        receivers.posts_to_hanging.fetch_add(1, Ordering::SeqCst);
+    async fn hang(Shared(receivers): Shared<Self>, headers: HeaderMap) -> StatusCode {
+        let delivery = headers["x-service-delivery-id"].to_str().unwrap().to_owned();
+        *receivers.posts_to_hanging.lock().unwrap().entry(delivery).or_default() += 1;
         let hanging = receivers.hanging.fetch_add(1, Ordering::SeqCst) + 1;
         receivers.most_hanging.fetch_max(hanging, Ordering::SeqCst);
-        let _held = Held(receivers.hanging.clone());
+        let _held = Held(receivers.clone(), Instant::now());
         std::future::pending().await
     }
 
@@ -209,91 +222,185 @@ async fn stop(stack: Stack, directory: &Path) {
     let _ = std::fs::remove_dir_all(directory);
 }
 
-fn print_invocations(stack: &Stack, seconds: f64) {
-    for queue in QUEUES {
-        let usage = stack.queue_usage(queue).unwrap();
-        let busy_s = usage.busy.as_secs_f64();
-        let usd = busy_s * MEMORY_GB * USD_PER_GB_SECOND + usage.ended as f64 * USD_PER_INVOCATION;
+/// Lambda's prices in USD, and the functions' memory.
+struct Prices {
+    invocation: f64,
+    gb_second: f64,
+    memory_gb: f64,
+}
+
+impl Prices {
+    fn read() -> Self {
+        let file: Value = serde_json::from_str(PRICES).unwrap();
+        let price = |meter: &str| {
+            let price = &file["prices"][meter];
+            price["usd"].as_str().unwrap().parse::<f64>().unwrap() / price["per"].as_f64().unwrap()
+        };
+        let template = Template::deployed().unwrap();
+        let memory_mb: f64 = template.parameters["MemorySize"].default.as_ref().unwrap().parse().unwrap();
+        Self {
+            invocation: price("lambda_invocations"),
+            gb_second: price("lambda_gb_seconds"),
+            memory_gb: memory_mb / 1024.0,
+        }
+    }
+
+    fn usd(&self, invocations: u64, busy: Duration) -> f64 {
+        busy.as_secs_f64() * self.memory_gb * self.gb_second + invocations as f64 * self.invocation
+    }
+}
+
+/// The CPU time that this process has used, in seconds by name of the thread. It contains the service with its
+/// embedded parts, the merchants' servers and the clients.
+#[derive(Default)]
+struct CpuTimes(BTreeMap<String, f64>);
+
+impl CpuTimes {
+    fn now() -> Self {
+        let mut times = Self::default();
+        for thread in std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten() {
+            // A thread may have ended meanwhile.
+            let Ok(stat) = std::fs::read_to_string(thread.path().join("stat")) else { continue };
+            let (Some(start), Some(end)) = (stat.find('('), stat.rfind(')')) else { continue };
+            let fields: Vec<&str> = stat[end + 1..].split_whitespace().collect();
+            let ticks = |index: usize| fields[index].parse::<f64>().unwrap();
+            *times.0.entry(stat[start + 1..end].to_owned()).or_default() +=
+                (ticks(11) + ticks(12)) / TICKS_PER_SECOND;
+        }
+        times
+    }
+
+    /// Prints the cores that each kind of thread has used since then, on average.
+    fn print(&self, seconds: f64) {
+        let now = Self::now();
+        let used = |name: &str| now.0[name] - self.0.get(name).copied().unwrap_or_default();
+        let database = if now.0.contains_key("dynamodb") { used("dynamodb") } else { 0.0 };
+        let all: f64 = now.0.keys().map(|name| used(name)).sum();
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         println!(
-            "  {queue:<22} {:>6} invocations ended, {:>3} running, at most {:>3}, {:>5.1} on average; USD {usd:.6}",
-            usage.ended,
-            usage.running,
-            usage.most_running,
-            busy_s / seconds,
+            "  {:.2} of {cores} cores in use, {:.2} of them by the embedded DynamoDB, which uses at most one",
+            all / seconds,
+            database / seconds
         );
     }
 }
 
-async fn hanging_receivers_of_one_account() {
+/// What a load uses, from its start.
+struct Usage {
+    started: Instant,
+    cpu: CpuTimes,
+}
+
+impl Usage {
+    fn start() -> Self {
+        Self { started: Instant::now(), cpu: CpuTimes::now() }
+    }
+
+    fn print(&self, stack: &Stack) {
+        let seconds = self.started.elapsed().as_secs_f64();
+        self.cpu.print(seconds);
+        let prices = Prices::read();
+        let stream = stack.stream_usage("StateTable").unwrap();
+        println!(
+            "  {:<22} {:>6} invocations ended, with {} records, {:>5.1} on average; longest wait {} ms; USD {:.6}",
+            "stream",
+            stream.ended,
+            stream.records,
+            stream.busy.as_secs_f64() / seconds,
+            stream.longest_wait.as_millis(),
+            prices.usd(stream.ended, stream.busy),
+        );
+        for queue in QUEUES {
+            let usage = stack.queue_usage(queue).unwrap();
+            println!(
+                "  {queue:<22} {:>6} invocations ended, {:>3} running, at most {:>3}, {:>5.1} on average; longest wait {} ms; USD {:.6}",
+                usage.ended,
+                usage.running,
+                usage.most_running,
+                usage.busy.as_secs_f64() / seconds,
+                usage.longest_wait.as_millis(),
+                prices.usd(usage.ended, usage.busy),
+            );
+        }
+    }
+}
+
+/// Creates payments of one account, each with a server of its own, and charges of another account. Returns after all
+/// webhooks of the other account have arrived. `path`: how the servers of the first account answer.
+async fn flood_of_one_account(trial: usize, path: &'static str) {
     let payments = size("FAIRNESS_PAYMENTS", 4_000);
     let per_second = size("FAIRNESS_PAYMENTS_PER_SECOND", 100);
-    let (stack, directory) = start(1).await;
-    let receivers = Receivers::default();
-    let port = receivers.start().await;
+    let (stack, directory) = start(trial).await;
+    let (receivers, of_noisy) = (Receivers::default(), Receivers::default());
+    let (port, noisy_port) = (receivers.start().await, of_noisy.start().await);
     let noisy = Client::new(&stack, &stack.seed.first.test_api_key);
     let quiet = Client::new(&stack, &stack.seed.other.test_api_key);
     quiet.register_endpoint(format!("http://127.0.0.1:{port}/healthy")).await;
-    println!("{payments} payments with hanging receivers, {per_second} a second");
-    quiet.create_charges("before", 100, CHARGES_PER_SECOND as f64).await;
-    receivers.wait_for(100).await;
+    println!("{payments} payments with {path} receivers, {per_second} a second");
+    quiet.create_charges("before", 50, CHARGES_PER_SECOND as f64).await;
+    receivers.wait_for(50).await;
     receivers.print(&stack, stack.seed.other.id, "another account, alone").await;
 
-    let started = Instant::now();
+    let usage = Usage::start();
     let flood = paced(payments, per_second as f64, |number| {
         let noisy = noisy.clone();
-        // Each payment has a server of its own.
         let (high, low) = (number / 250, number % 250 + 1);
         let body = json!({
             "amount": 1000, "paymentMethods": ["PIX"], "idempotencyKey": format!("p-{number:06}"),
-            "webhookUrl": format!("http://127.1.{high}.{low}:{port}/hanging"),
+            "webhookUrl": format!("http://127.1.{high}.{low}:{noisy_port}/{path}"),
         });
         async move { noisy.post("/v1/payments", "", body).await }
     });
-    let seconds = payments / per_second + 30;
+    let seconds = payments / per_second + size("FAIRNESS_SECONDS_AFTER", 30);
     let charges = seconds * CHARGES_PER_SECOND;
     let (flooded, ()) =
         tokio::join!(flood, quiet.create_charges("during", charges, CHARGES_PER_SECOND as f64));
     receivers.wait_for(charges).await;
     receivers.print(&stack, stack.seed.other.id, "another account, during the flood").await;
-    println!(
-        "  payments created in {:.0} s; {} posts to hanging receivers so far, at most {} at a time",
-        flooded.as_secs_f64(),
-        receivers.posts_to_hanging.load(Ordering::SeqCst),
-        receivers.most_hanging.load(Ordering::SeqCst),
-    );
-    print_invocations(&stack, started.elapsed().as_secs_f64());
+    println!("  payments created in {:.0} s", flooded.as_secs_f64());
+    of_noisy.print_hanging();
+    usage.print(&stack);
     stop(stack, &directory).await;
 }
 
-async fn hanging_endpoints_of_the_same_account() {
-    let per_second = size("FAIRNESS_DELIVERIES_PER_SECOND", 100);
+/// Creates charges of an account with many endpoints. `hanging`: the endpoints that never answer.
+async fn endpoints_of_one_account(trial: usize, hanging: usize) {
+    let per_second = size("FAIRNESS_DELIVERIES_PER_SECOND", 200);
     let seconds = size("FAIRNESS_SECONDS", 60);
-    let (stack, directory) = start(2).await;
+    let (stack, directory) = start(trial).await;
     let receivers = Receivers::default();
     let port = receivers.start().await;
     let client = Client::new(&stack, &stack.seed.first.test_api_key);
     for number in 1..=ENDPOINTS {
-        let path = if number <= HANGING_ENDPOINTS { "hanging" } else { "healthy" };
+        let path = if number <= hanging { "hanging" } else { "healthy" };
         client.register_endpoint(format!("http://127.2.0.{number}:{port}/{path}")).await;
     }
     let charges = per_second * seconds / ENDPOINTS;
-    println!(
-        "{per_second} deliveries a second to {ENDPOINTS} endpoints, {HANGING_ENDPOINTS} of them hanging"
-    );
-    let started = Instant::now();
+    println!("{per_second} deliveries a second to {ENDPOINTS} endpoints, {hanging} of them hanging");
+    let usage = Usage::start();
     client.create_charges("load", charges, per_second as f64 / ENDPOINTS as f64).await;
-    receivers.wait_for(charges * (ENDPOINTS - HANGING_ENDPOINTS)).await;
+    receivers.wait_for(charges * (ENDPOINTS - hanging)).await;
     receivers.print(&stack, stack.seed.first.id, "healthy endpoints").await;
-    println!(
-        "  {} posts to hanging endpoints, at most {} at a time",
-        receivers.posts_to_hanging.load(Ordering::SeqCst),
-        receivers.most_hanging.load(Ordering::SeqCst),
-    );
-    print_invocations(&stack, started.elapsed().as_secs_f64());
+    receivers.print_hanging();
+    usage.print(&stack);
     stop(stack, &directory).await;
 }
 
 impl Receivers {
+    /// Prints the posts to receivers that never answer. No post may be cut before 30 s.
+    fn print_hanging(&self) {
+        let posts: Vec<usize> = self.posts_to_hanging.lock().unwrap().values().copied().collect();
+        let ended = self.cut_after.lock().unwrap().clone();
+        println!(
+            "  {} posts to hanging receivers so far, {} of them repeated, at most {} at a time; {} have ended, the first after {:.1} s",
+            posts.iter().sum::<usize>(),
+            posts.iter().map(|posts| posts - 1).sum::<usize>(),
+            self.most_hanging.load(Ordering::SeqCst),
+            ended.len(),
+            ended.iter().min().copied().unwrap_or_default().as_secs_f64(),
+        );
+    }
+
     /// Waits until healthy receivers have got this number of webhooks.
     async fn wait_for(&self, count: usize) {
         let started = Instant::now();
@@ -307,7 +414,15 @@ impl Receivers {
 fn main() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
-        hanging_receivers_of_one_account().await;
-        hanging_endpoints_of_the_same_account().await;
+        let runs = std::env::var("FAIRNESS_RUNS").unwrap_or_else(|_| "1234".to_owned());
+        for run in runs.chars() {
+            match run {
+                '1' => flood_of_one_account(1, "hanging").await,
+                '2' => flood_of_one_account(2, "answering").await,
+                '3' => endpoints_of_one_account(3, HANGING_ENDPOINTS).await,
+                '4' => endpoints_of_one_account(4, 0).await,
+                other => panic!("there is no run {other}"),
+            }
+        }
     });
 }
