@@ -281,6 +281,32 @@ struct Rows {
     groups: [Group; 16],
     /// The number of bytes in a row of pixels, the filter byte included.
     bytes: u32,
+    /// The codes of [`row_copies`] for one row of modules.
+    row_copies: Vec<Code>,
+}
+
+/// Returns the number of rows of pixels of `times` rows of modules.
+fn pixel_rows(times: usize) -> u32 {
+    u32::try_from(times.saturating_mul(MODULE_PIXELS)).unwrap_or(u32::MAX)
+}
+
+/// Returns the codes of the back references that repeat a row of pixels of `bytes` bytes, so that it fills
+/// `times` rows of modules.
+fn row_copies(bytes: u32, times: usize) -> Vec<Code> {
+    let mut codes = Vec::new();
+    let mut remaining = bytes.saturating_mul(pixel_rows(times).saturating_sub(1));
+    while remaining > 0 {
+        let longest = remaining.min(MAX_COPY);
+        // A copy has at least three bytes, so this one must not leave one or two bytes for the next.
+        let length = if (1..MIN_COPY).contains(&remaining.saturating_sub(longest)) {
+            longest.saturating_sub(MIN_COPY)
+        } else {
+            longest
+        };
+        codes.push(copy(length, bytes));
+        remaining = remaining.saturating_sub(length);
+    }
+    codes
 }
 
 impl Rows {
@@ -289,6 +315,7 @@ impl Rows {
         // and `LAST` contains the fourth.
         let groups = width.div_ceil(GROUP).saturating_add(1);
         let bytes = groups.saturating_mul(GROUP_BYTES).saturating_add(2);
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         let mut bits = BitWriter::default();
         push_header(&mut bits);
         let mut number = 0_u8;
@@ -297,7 +324,7 @@ impl Rows {
             number = number.wrapping_add(1);
             group
         });
-        Self { bits, adler: Adler::default(), groups, bytes: u32::try_from(bytes).unwrap_or(u32::MAX) }
+        Self { bits, adler: Adler::default(), groups, bytes, row_copies: row_copies(bytes, 1) }
     }
 
     /// Writes a row of modules `times` times.
@@ -312,19 +339,14 @@ impl Rows {
         self.bits.push(literal(LAST));
         sums = sums.then(Sums::from_byte(LAST));
 
-        let pixel_rows = u32::try_from(times.saturating_mul(MODULE_PIXELS)).unwrap_or(u32::MAX);
-        let mut remaining = self.bytes.saturating_mul(pixel_rows.saturating_sub(1));
-        while remaining > 0 {
-            let longest = remaining.min(MAX_COPY);
-            // A copy has at least three bytes, so this one must not leave one or two bytes for the next.
-            let length = if (1..MIN_COPY).contains(&remaining.saturating_sub(longest)) {
-                longest.saturating_sub(MIN_COPY)
-            } else {
-                longest
-            };
-            self.bits.push(copy(length, self.bytes));
-            remaining = remaining.saturating_sub(length);
+        if times == 1 {
+            self.row_copies.iter().for_each(|code| self.bits.push(*code));
+        } else {
+            for code in row_copies(self.bytes, times) {
+                self.bits.push(code);
+            }
         }
+        let pixel_rows = pixel_rows(times);
         for _ in 0..pixel_rows {
             self.adler.push(sums);
         }
