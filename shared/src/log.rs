@@ -6,18 +6,18 @@ use std::process::ExitCode;
 use lambda_http::{Context, Error};
 use tracing::instrument::Instrumented;
 use tracing::{Event, Instrument, Level, Subscriber};
-use tracing_subscriber::filter::{FilterExt, filter_fn};
+use tracing_subscriber::filter::{FilterExt, Targets, filter_fn};
 use tracing_subscriber::fmt::format::{JsonFields, Writer};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields, MakeWriter};
 use tracing_subscriber::layer::{Filter, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{EnvFilter, Layer, fmt};
+use tracing_subscriber::{Layer, fmt};
 
 use crate::metrics;
 
 /// Libraries that log whole events and requests, including API keys and documents, at levels below WARN.
-const LIBRARIES: [&str; 18] = [
+const LIBRARIES: [&str; 17] = [
     "aws_config",
     "aws_runtime",
     "aws_sdk_dynamodb",
@@ -25,7 +25,6 @@ const LIBRARIES: [&str; 18] = [
     "aws_sdk_ses",
     "aws_sdk_sqs",
     "aws_sigv4",
-    "aws_smithy_http_client",
     "aws_smithy_runtime",
     "dynoxide",
     "h2",
@@ -39,15 +38,15 @@ const LIBRARIES: [&str; 18] = [
 ];
 
 /// Returns the filter of log lines: the value of `RUST_LOG`, or `default` if the variable is not set or not
-/// valid. Lines below WARN of the libraries that log the contents of requests are always dropped, even if
+/// valid. The value lists levels, also for targets, such as `info,shared::store=debug`. Lines below WARN of the libraries that log the contents of requests are always dropped, even if
 /// `RUST_LOG` selects them.
 pub fn filter<S: Subscriber>(default: &str) -> impl Filter<S> {
-    without_library_details(
-        EnvFilter::try_from_default_env().unwrap_or_else(|_unset| EnvFilter::new(default)),
-    )
+    let requested = std::env::var("RUST_LOG").ok().filter(|text| !text.is_empty());
+    let requested = requested.and_then(|text| text.parse::<Targets>().ok());
+    without_library_details(requested.unwrap_or_else(|| default.parse().unwrap_or_default()))
 }
 
-fn without_library_details<S: Subscriber>(requested: EnvFilter) -> impl Filter<S> {
+fn without_library_details<S: Subscriber>(requested: Targets) -> impl Filter<S> {
     requested.and(filter_fn(|metadata| {
         let name = metadata.target().split("::").next().unwrap_or_default();
         *metadata.level() <= Level::WARN || !LIBRARIES.contains(&name)
@@ -147,9 +146,9 @@ mod tests {
         let output = Output::default();
         let writer = output.clone();
         let lines = fmt::layer().with_writer(move || writer.clone());
-        let requested = "trace,aws_smithy_runtime::client=trace,hyper[{body}]=trace";
+        let requested = "trace,aws_smithy_runtime::client=trace,hyper=trace";
         let log = tracing_subscriber::registry()
-            .with(lines.with_filter(without_library_details(EnvFilter::new(requested))));
+            .with(lines.with_filter(without_library_details(requested.parse().unwrap())));
         tracing::subscriber::with_default(log, || {
             tracing::trace!(target: "aws_smithy_runtime::client::orchestrator", body = "secret", "request");
             tracing::debug!(target: "hyper::proto", body = "secret", "request");
