@@ -3,8 +3,8 @@
 //!
 //! Usage: `sdk_calls REQUESTS [ROUNDS]`. `REQUESTS` is a JSON file of recorded requests, `[{"target",
 //! "body"}]`. Each round sends all of them in order. Without `ROUNDS` the program is a Lambda function that
-//! runs one round for each invocation. The environment variables and the client are those of the function
-//! `charges`.
+//! runs one round for each invocation. The environment variables and the HTTP client are those of the function
+//! `charges`; the rest of the client is the SDK's default.
 #![allow(
     clippy::expect_used,
     clippy::indexing_slicing,
@@ -17,15 +17,16 @@ use std::collections::HashMap;
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::config::BehaviorVersion;
 use aws_sdk_dynamodb::operation::put_item::builders::PutItemFluentBuilder;
 use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure};
+use aws_sdk_dynamodb::{Client, Config};
 use lambda_http::http::StatusCode;
 use lambda_http::{Error, service_fn};
 use serde_json::Value;
 use shared::random;
-use shared::store::Aws;
+use shared::store::{Aws, endpoint_url, timeouts};
 
 /// The number of hexadecimal digits of a round's random suffix.
 const SUFFIX_DIGITS: usize = 32;
@@ -106,6 +107,18 @@ fn attribute(value: &Value) -> AttributeValue {
     }
 }
 
+/// Builds a client with the SDK's own signer, endpoint rules and `User-Agent`.
+fn sdk_client(aws: &Aws, url: Option<String>) -> Client {
+    let mut config = Config::builder()
+        .behavior_version(BehaviorVersion::latest())
+        .region(aws.region())
+        .credentials_provider(aws.credentials())
+        .http_client(aws.http())
+        .timeout_config(timeouts());
+    config.set_endpoint_url(url);
+    Client::from_conf(config.build())
+}
+
 async fn run_round(requests: &[Request]) {
     for request in requests {
         request.send().await;
@@ -118,7 +131,7 @@ async fn main() -> Result<(), Error> {
     let requests = std::fs::read(arguments.next().expect("the argument REQUESTS is missing"))?;
     let requests: Vec<Value> = serde_json::from_slice(&requests)?;
     let var = |name: &str| std::env::var(name).ok();
-    let client = Aws::from_vars(&var)?.dynamodb();
+    let client = sdk_client(&Aws::from_vars(&var)?, endpoint_url(&var, "DYNAMODB"));
     let requests: Arc<[Request]> = requests.iter().map(|recorded| Request::new(&client, recorded)).collect();
     let Some(rounds) = arguments.next() else {
         let handler = service_fn(move |_: lambda_http::Request| {

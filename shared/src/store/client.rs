@@ -3,6 +3,10 @@
 //! TLS is rustls with ring. It trusts only Amazon's own root certificates, because loading the default root
 //! store makes a cold start seven times as expensive. Credentials come from the environment variables that
 //! Lambda sets. Profile files and the metadata service are never used.
+//!
+//! Each request uses the clients for DynamoDB and SQS, so they replace the parts of the SDK that take most of
+//! a call's instructions: the signer, the resolver of the endpoint and the `User-Agent` (docs/decisions/122).
+//! Retries, timeouts and the protection against stalled streams are the SDK's.
 
 use std::time::Duration;
 
@@ -11,12 +15,10 @@ use aws_sdk_dynamodb::config::retry::{RetryConfig, RetryPartition, TokenBucket};
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Region, SharedHttpClient};
 use aws_sdk_s3::config::{RequestChecksumCalculation, ResponseChecksumValidation};
-use aws_smithy_http_client::Builder;
-use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
-use aws_smithy_http_client::tls::{Provider, TlsContext, TrustStore};
 
-/// Amazon Root CA 1-4 and Starfield Services Root CA - G2, from <https://www.amazontrust.com/repository/>.
-const AMAZON_ROOTS: &str = include_str!("amazon-roots.pem");
+use super::endpoint::{ConstantUserAgent, fixed_endpoint};
+use super::http_client::http_client;
+use super::signer::SigV4;
 
 /// The timeout of one attempt of a call.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -57,8 +59,7 @@ pub struct AwsError(String);
 
 impl Aws {
     /// Reads the required variables `AWS_REGION`, `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`. Also reads
-    /// the optional variable `AWS_SESSION_TOKEN` and the variables of [`endpoint_url`]. If the DynamoDB
-    /// endpoint begins with `http://`, all clients use plain HTTP.
+    /// the optional variable `AWS_SESSION_TOKEN` and the variables of [`endpoint_url`].
     ///
     /// # Errors
     ///
@@ -82,14 +83,14 @@ impl Aws {
             url => Ok(url),
         };
         let dynamodb_endpoint = endpoint("DYNAMODB")?;
-        let plain = dynamodb_endpoint.as_deref().is_some_and(|url| url.starts_with("http://"));
         Ok(Self {
             region: Region::new(required("AWS_REGION")?),
             credentials,
             dynamodb_endpoint,
             sqs_endpoint: endpoint("SQS")?,
             s3_endpoint: endpoint("S3")?,
-            http: if plain { Builder::new().build_http() } else { https()? },
+            http: http_client()
+                .map_err(|error| AwsError(format!("the HTTP client can't be built: {error}")))?,
         })
     }
 
@@ -128,8 +129,11 @@ impl Aws {
             .http_client(self.http.clone())
             .timeout_config(timeouts())
             .retry_config(throttled_retries(max_attempts))
-            .retry_partition(unshared_retries());
-        config.set_endpoint_url(self.dynamodb_endpoint.clone());
+            .retry_partition(unshared_retries())
+            .push_auth_scheme(SigV4::new(self.region.as_ref(), "dynamodb"))
+            .interceptor(ConstantUserAgent);
+        let endpoint = fixed_endpoint("dynamodb", self.region.as_ref(), self.dynamodb_endpoint.as_deref());
+        config.set_endpoint_resolver(Some(endpoint));
         aws_sdk_dynamodb::Client::from_conf(config.build())
     }
 
@@ -140,8 +144,11 @@ impl Aws {
             .region(self.region.clone())
             .credentials_provider(self.credentials.clone())
             .http_client(self.http.clone())
-            .timeout_config(timeouts());
-        config.set_endpoint_url(self.sqs_endpoint.clone());
+            .timeout_config(timeouts())
+            .push_auth_scheme(SigV4::new(self.region.as_ref(), "sqs"))
+            .interceptor(ConstantUserAgent);
+        let endpoint = fixed_endpoint("sqs", self.region.as_ref(), self.sqs_endpoint.as_deref());
+        config.set_endpoint_resolver(Some(endpoint));
         aws_sdk_sqs::Client::from_conf(config.build())
     }
 
@@ -193,14 +200,6 @@ fn throttled_retries(max_attempts: u32) -> RetryConfig {
 /// retries of the other accounts in the same process. Attempts and time bound the retries of each call.
 fn unshared_retries() -> RetryPartition {
     RetryPartition::custom("dynamodb").token_bucket(TokenBucket::unlimited()).build()
-}
-
-fn https() -> Result<SharedHttpClient, AwsError> {
-    let roots = TrustStore::empty().with_pem_certificate(AMAZON_ROOTS);
-    let context = TlsContext::builder().with_trust_store(roots).build();
-    let context = context.map_err(|error| AwsError(format!("the TLS roots can't be read: {error}")))?;
-    let provider = Provider::Rustls(CryptoMode::Ring);
-    Ok(Builder::new().tls_provider(provider).tls_context(context).build_https())
 }
 
 #[cfg(test)]

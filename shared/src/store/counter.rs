@@ -62,7 +62,7 @@ impl Store {
     /// Extends a row's time to live: if the row has a `ttl` before `until`, its `ttl` becomes `until`.
     /// Otherwise nothing changes.
     pub async fn extend_ttl(&self, key: &Key, until: Timestamp) -> Result<(), StoreError> {
-        let update = self.client.update_item().table_name(&self.table).set_key(Some(key_attributes(key)));
+        let update = self.client.update_item().table_name(&*self.table).set_key(Some(key_attributes(key)));
         let update = update
             .condition_expression("#ttl < :until")
             .update_expression("SET #ttl = :until")

@@ -63,7 +63,7 @@ impl Store {
         let answer = self
             .client
             .query()
-            .table_name(&self.table)
+            .table_name(&*self.table)
             .index_name("due")
             .key_condition_expression("due_pk = :shard AND due_sk < :now")
             .expression_attribute_values(":shard", AttributeValue::S(due_partition(shard)))
@@ -85,7 +85,7 @@ impl Store {
         let answer = self
             .client
             .update_item()
-            .table_name(&self.table)
+            .table_name(&*self.table)
             .set_key(Some(key_attributes(&due.key)))
             .condition_expression("due_sk = :seen")
             .update_expression("SET due_pk = :shard, due_sk = :sort")

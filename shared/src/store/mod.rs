@@ -14,13 +14,17 @@ mod commit;
 mod contention;
 mod counter;
 mod due;
+mod endpoint;
+mod http_client;
 mod item;
 mod query;
+mod signer;
 mod update;
 mod write;
 
 use std::collections::HashMap;
 use std::error::Error;
+use std::sync::Arc;
 use std::{fmt, iter};
 
 use aws_sdk_dynamodb::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
@@ -119,22 +123,23 @@ where
 #[derive(Clone, Debug)]
 pub struct Store {
     client: aws_sdk_dynamodb::Client,
-    table: String,
+    table: Arc<str>,
     /// How often a throttled transaction is retried.
     throttled_retries: u32,
 }
 
 impl Store {
     /// Creates a store from a client and the table's name.
-    pub fn new(client: aws_sdk_dynamodb::Client, table: impl Into<String>) -> Self {
-        Self { client, table: table.into(), throttled_retries: MAX_WRITE_RETRIES }
+    pub fn new(client: aws_sdk_dynamodb::Client, table: impl AsRef<str>) -> Self {
+        Self { client, table: table.as_ref().into(), throttled_retries: MAX_WRITE_RETRIES }
     }
 
     /// Creates a store for a function of the stream, with few retries of throttled requests. The function sets a
     /// throttled record aside, so that the records of other accounts do not wait for the retries.
-    pub fn for_stream(aws: &Aws, table: impl Into<String>) -> Self {
+    pub fn for_stream(aws: &Aws, table: impl AsRef<str>) -> Self {
         let client = aws.dynamodb_for_stream();
-        Self { client, table: table.into(), throttled_retries: client::STREAM_ATTEMPTS.saturating_sub(1) }
+        let throttled_retries = client::STREAM_ATTEMPTS.saturating_sub(1);
+        Self { client, table: table.as_ref().into(), throttled_retries }
     }
 
     /// The DynamoDB client, for requests that a resource's module builds itself.
@@ -158,7 +163,7 @@ impl Store {
         let answer = self
             .client
             .get_item()
-            .table_name(&self.table)
+            .table_name(&*self.table)
             .set_key(Some(key_attributes(key)))
             .consistent_read(true)
             .send()
@@ -173,7 +178,7 @@ impl Store {
         let mut pending = tokio::task::JoinSet::new();
         for chunk in keys.chunks(BATCH_GET_KEYS) {
             let store = self.clone();
-            let chunk = HashMap::from([(self.table.clone(), chunk.iter().map(key_attributes).collect())]);
+            let chunk = HashMap::from([(self.table.to_string(), chunk.iter().map(key_attributes).collect())]);
             pending.spawn(async move { store.batch_get_chunk(chunk).await });
         }
         let mut items = Vec::new();
@@ -196,12 +201,12 @@ impl Store {
     ) -> Result<(Vec<Item>, Option<Item>), StoreError> {
         let mut found = self
             .batch_get_chunk(HashMap::from([
-                (self.table.clone(), keys.iter().map(key_attributes).collect()),
-                (other.table.clone(), vec![key_attributes(other_key)]),
+                (self.table.to_string(), keys.iter().map(key_attributes).collect()),
+                (other.table.to_string(), vec![key_attributes(other_key)]),
             ]))
             .await?;
-        let other = found.remove(&other.table).and_then(|mut items| items.pop());
-        Ok((found.remove(&self.table).unwrap_or_default(), other))
+        let other = found.remove(&*other.table).and_then(|mut items| items.pop());
+        Ok((found.remove(&*self.table).unwrap_or_default(), other))
     }
 
     /// Like [`Store::batch_get`], but deserialises the rows and returns them in the order of `keys`.

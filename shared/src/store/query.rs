@@ -112,7 +112,7 @@ impl Store {
         let (name, partition_attribute) = index.name_and_partition();
         self.client
             .query()
-            .table_name(&self.table)
+            .table_name(&*self.table)
             .index_name(name)
             .key_condition_expression("#partition = :partition AND list_sk BETWEEN :from AND :to")
             .expression_attribute_names("#partition", partition_attribute)
@@ -147,7 +147,7 @@ impl Store {
     fn partition_query(&self, pk: &str) -> QueryFluentBuilder {
         self.client
             .query()
-            .table_name(&self.table)
+            .table_name(&*self.table)
             .key_condition_expression("pk = :pk")
             .expression_attribute_values(":pk", AttributeValue::S(pk.to_owned()))
             .consistent_read(true)
