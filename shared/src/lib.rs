@@ -47,3 +47,7 @@ pub mod webhook;
 mod work_error;
 
 pub use work_error::WorkError;
+
+/// The allocator of the deployed functions. It needs fewer instructions than the system's allocator, and about
+/// 6 MB more memory.
+pub use mimalloc::MiMalloc as Allocator;

@@ -9,6 +9,9 @@ use shared::clock::Clock;
 use shared::log::in_invocation;
 use shared::store::Aws;
 
+#[global_allocator]
+static ALLOCATOR: shared::Allocator = shared::Allocator;
+
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     shared::log::run(serve()).await

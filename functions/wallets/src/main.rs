@@ -5,6 +5,9 @@ use std::process::ExitCode;
 use lambda_http::Error;
 use shared::app::App;
 
+#[global_allocator]
+static ALLOCATOR: shared::Allocator = shared::Allocator;
+
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     shared::log::run(serve()).await

@@ -7,6 +7,9 @@ use shared::clock::Clock;
 use shared::store::Aws;
 use webhooks::Webhooks;
 
+#[global_allocator]
+static ALLOCATOR: shared::Allocator = shared::Allocator;
+
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     shared::log::run(serve()).await
