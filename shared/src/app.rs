@@ -1,6 +1,8 @@
 //! The state of an HTTP function: repositories, clock, public URLs and settings from the environment.
 
 use std::error::Error;
+use std::ops::Deref;
+use std::sync::Arc;
 
 use domain::url_policy::{AddressPolicy, LocalNames};
 
@@ -23,9 +25,13 @@ use crate::webhook::endpoint::Endpoints;
 use crate::webhook::log::EventLog;
 use crate::webhook::resend::Resends;
 
-/// The state of an HTTP function. Clones share the AWS clients and the clock.
+/// The state of an HTTP function. Clones share it, because each request makes several.
 #[derive(Clone, Debug)]
-pub struct App {
+pub struct App(Arc<Parts>);
+
+/// The parts of an [`App`].
+#[derive(Debug)]
+pub struct Parts {
     /// API keys, and the authentication by them.
     pub api_keys: ApiKeys,
     /// Charges.
@@ -66,6 +72,14 @@ pub struct App {
     pub origin: OriginSecrets,
 }
 
+impl Deref for App {
+    type Target = Parts;
+
+    fn deref(&self) -> &Parts {
+        &self.0
+    }
+}
+
 impl App {
     /// Reads `TABLE_NAME`, `API_KEYS_TABLE_NAME`, `CHECKOUT_BASE_URL`, `CHARGE_LIST` (`off` disables the
     /// list), `SECRETS_TABLE_NAME` (functions that call banks need it), and the variables of
@@ -85,7 +99,7 @@ impl App {
         let secrets = var("SECRETS_TABLE_NAME").filter(|name| !name.is_empty());
         let settings =
             secrets.map(|table| AccountAcquirers::new(store.clone(), Store::new(aws.dynamodb(), table)));
-        Ok(Self {
+        Ok(Self(Arc::new(Parts {
             bank_payments: settings.clone().map(|settings| BankPayments::new(store.clone(), settings)),
             acquirers: settings.map_or_else(Acquirers::without_banks, |settings| {
                 Acquirers::with_banks(Banks::new(settings, clock.clone()))
@@ -107,18 +121,18 @@ impl App {
             address_policy: address_policy(var),
             charge_list_enabled: var("CHARGE_LIST").as_deref() != Some("off"),
             origin: OriginSecrets::from_vars(var)?,
-        })
+        })))
     }
 
     /// Returns what the creation of a charge uses.
     pub fn charge_creation(&self) -> ChargeCreation<'_> {
-        let Self { charges, acquirers, public_urls, clock, .. } = self;
+        let Parts { charges, acquirers, public_urls, clock, .. } = &**self;
         ChargeCreation { charges, acquirers, public_urls, clock }
     }
 
     /// Returns what the cancellation of a charge uses.
     pub fn charge_cancellation(&self) -> ChargeCancellation<'_> {
-        let Self { charges, acquirers, bank_payments, .. } = self;
+        let Parts { charges, acquirers, bank_payments, .. } = &**self;
         ChargeCancellation { charges, acquirers, payments: bank_payments.as_ref() }
     }
 
