@@ -1,14 +1,19 @@
-//! `cargo bench -p local --bench instructions --profile dev`: counts the instructions that the deployed
-//! `charges` function executes for one `POST /v1/pix/charges`. For comparison, it counts two baselines: the
-//! same DynamoDB requests sent by the AWS SDK alone, and sent by a Lambda function that does nothing else.
+//! `cargo bench -p local --bench instructions --profile dev`: counts the instructions that the deployed functions
+//! execute for one charge, one read of a charge, one batch of ten stream records and one delivery of a webhook,
+//! and from the start of a function to its first response over TLS. It also prints the sizes of the functions.
 //!
-//! The benchmark needs valgrind. The function runs as a separate process under callgrind, with the embedded
+//! As baselines, it counts the DynamoDB requests of the charge sent by the AWS SDK alone, and by a Lambda
+//! function that does nothing else.
+//!
+//! The benchmark needs valgrind. Each function runs as a separate process under callgrind, with the embedded
 //! services and a replacement of the Lambda Runtime API. Instruction counts vary by less than 1 % between
 //! runs, unlike durations on a shared machine. Only the measured binaries must be optimised, and this program
 //! builds them with the profile `lambda`. The program itself runs with `--profile dev`, so that it shares the
 //! build of the tests.
 //!
-//! The counts include no TLS, because requests to DynamoDB use plain HTTP, and no instructions of the kernel.
+//! The counts contain no instructions of the kernel. Except for the start, they contain no TLS, because requests
+//! to the embedded services use plain HTTP. callgrind has no instructions for SHA-256, which processors of
+//! Lambda have, so the counts are higher than there.
 #![allow(
     clippy::arithmetic_side_effects,
     clippy::as_conversions,
@@ -22,15 +27,19 @@
     reason = "a benchmark that fails may panic, and prints"
 )]
 
-use std::collections::BTreeMap;
+#[path = "../tests/service/merchant.rs"]
+#[allow(dead_code, reason = "other programs use more of this module")]
+mod merchant;
+
+use std::collections::{BTreeMap, VecDeque};
 use std::future::pending;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{ExitCode, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
+use aws_sdk_sqs::types::{Message, MessageSystemAttributeName};
 use axum::Router;
 use axum::extract::State as Shared;
 use axum::http::{HeaderMap, StatusCode, Uri};
@@ -42,17 +51,19 @@ use hyper::Request;
 use hyper::body::Bytes;
 use local::embedded::{ACCESS_KEY, ACCOUNT, REGION, SECRET_KEY};
 use local::stack::{Options, Stack};
-use local::template::{Template, TemplateValues};
+use local::template::{Template, queue_arn, queue_url};
 use local::wire::http_client;
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use serde_json::{Value, json};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::process::Command;
 use tokio::sync::mpsc;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 use uuid::Uuid;
 
-// The numbers of invocations in two runs. The difference of the runs' counts contains only warm invocations,
-// because the instructions of the start cancel out.
-const FEW: usize = 20;
-const MANY: usize = 120;
+use self::merchant::{Merchant, webhook_server};
 
 /// The number of repetitions of each measurement.
 const REPETITIONS: usize = 2;
@@ -66,12 +77,35 @@ const SET_BY_CARGO: [&str; 4] = ["CARGO_BIN_", "CARGO_CRATE_", "CARGO_MANIFEST_"
 
 const API_VERSION: &str = "/2018-06-01/runtime";
 
-/// Count the instructions of one POST /v1/pix/charges with callgrind.
+/// The root certificates that the functions trust.
+const AMAZON_ROOTS: &str = include_str!("../../shared/src/store/amazon-roots.pem");
+
+/// A measured function: its logical id in the template, its binary, and the numbers of invocations in two runs.
+/// The difference of the runs' counts contains only warm invocations, because the instructions of the start
+/// cancel out.
+#[derive(Clone, Copy)]
+struct Function {
+    logical_id: &'static str,
+    binary: &'static str,
+    few: usize,
+    many: usize,
+}
+
+const CHARGES: Function = Function { logical_id: "ChargesFunction", binary: "charges", few: 20, many: 120 };
+const DISPATCHER: Function =
+    Function { logical_id: "EventDispatcherFunction", binary: "event-dispatcher", few: 4, many: 24 };
+const WORKER: Function =
+    Function { logical_id: "WebhookWorkerFunction", binary: "webhook-worker", few: 20, many: 80 };
+
+/// The number of stream records in a batch.
+const BATCH: usize = 10;
+
+/// Count the instructions of the deployed functions with callgrind.
 #[derive(Parser)]
 struct Arguments {
-    /// Measure this `charges` binary instead of building one (absolute path)
-    #[arg(long, value_name = "PATH")]
-    charges: Option<PathBuf>,
+    /// Measure the binaries in this directory instead of building them (absolute path)
+    #[arg(long, value_name = "DIRECTORY")]
+    binaries: Option<PathBuf>,
     /// Cargo profile of the binaries that this program builds
     #[arg(long, default_value = "lambda")]
     build_profile: String,
@@ -82,6 +116,14 @@ struct Arguments {
     /// The argument that cargo adds
     #[arg(long, hide = true)]
     bench: bool,
+}
+
+/// Returns the path of a program: the given one, or a new build.
+async fn program(arguments: &Arguments, kind: &str, name: &str) -> PathBuf {
+    match &arguments.binaries {
+        Some(directory) => directory.join(name),
+        None => build(kind, name, &arguments.build_profile).await,
+    }
 }
 
 /// Builds a program as `Makefile` builds the functions, with the same features of all libraries. Returns its
@@ -129,25 +171,24 @@ struct RuntimeApi {
 }
 
 struct Invocations {
-    key: String,
-    total: usize,
-    answered: AtomicUsize,
+    function: Function,
+    /// The events that are still to be offered.
+    events: Mutex<VecDeque<Value>>,
     ended: mpsc::UnboundedSender<Result<(), String>>,
 }
 
 impl RuntimeApi {
-    /// Starts the API. It offers `total` invocations, each of which creates a charge with `key`.
-    async fn start(key: &str, total: usize) -> Self {
+    /// Starts the API. It offers the events one after the other.
+    async fn start(function: Function, events: Vec<Value>) -> Self {
         let (sender, ended) = mpsc::unbounded_channel();
-        let answered = AtomicUsize::new(0);
-        let state = Arc::new(Invocations { key: key.to_owned(), total, answered, ended: sender });
+        let state = Arc::new(Invocations { function, events: Mutex::new(events.into()), ended: sender });
         let router = Router::new()
             .route(&format!("{API_VERSION}/invocation/next"), get(next))
             .route(&format!("{API_VERSION}/invocation/{{id}}/response"), post(answer))
             // `…/invocation/{id}/error` and `…/init/error`.
             .fallback(fail)
             .with_state(state);
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let server = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
         Self { address, ended, server }
@@ -161,22 +202,30 @@ impl Drop for RuntimeApi {
 }
 
 async fn next(Shared(invocations): Shared<Arc<Invocations>>) -> Response {
-    let id = Uuid::new_v4().to_string();
+    let event = invocations.events.lock().unwrap().pop_front();
+    let Some(event) = event else {
+        // Never responds, so that the function waits and executes no more instructions.
+        let _ = invocations.ended.send(Ok(()));
+        return pending().await;
+    };
     let deadline = now().timestamp_millis() + 20_000;
     let headers = [
         ("content-type", "application/json".to_owned()),
-        ("lambda-runtime-aws-request-id", id),
+        ("lambda-runtime-aws-request-id", Uuid::new_v4().to_string()),
         ("lambda-runtime-deadline-ms", deadline.to_string()),
         (
             "lambda-runtime-invoked-function-arn",
-            format!("arn:aws:lambda:{REGION}:{ACCOUNT}:function:payments-ChargesFunction"),
+            format!(
+                "arn:aws:lambda:{REGION}:{ACCOUNT}:function:payments-{}",
+                invocations.function.logical_id
+            ),
         ),
         (
             "lambda-runtime-trace-id",
             "Root=1-6743f0a5-3d2f1c0b9a8e7d6c5b4a3f2e;Parent=53995c3f42cd8ad8;Sampled=0".to_owned(),
         ),
     ];
-    (headers, event(&invocations.key).to_string()).into_response()
+    (headers, event.to_string()).into_response()
 }
 
 fn now() -> chrono::DateTime<chrono::Utc> {
@@ -185,13 +234,10 @@ fn now() -> chrono::DateTime<chrono::Utc> {
 
 async fn answer(Shared(invocations): Shared<Arc<Invocations>>, body: Bytes) -> StatusCode {
     let answer: Value = serde_json::from_slice(&body).unwrap_or_default();
-    if answer["statusCode"] != 201 {
+    let is_success =
+        [json!(200), json!(201)].contains(&answer["statusCode"]) || answer["batchItemFailures"] == json!([]);
+    if !is_success {
         let _ = invocations.ended.send(Err(String::from_utf8_lossy(&body).into_owned()));
-        return pending().await;
-    }
-    if invocations.answered.fetch_add(1, Ordering::Relaxed) + 1 == invocations.total {
-        // Never responds, so that the function waits and executes no more instructions.
-        let _ = invocations.ended.send(Ok(()));
         return pending().await;
     }
     StatusCode::ACCEPTED
@@ -204,15 +250,15 @@ async fn fail(Shared(invocations): Shared<Arc<Invocations>>, uri: Uri, body: Str
 
 /// Returns an event of API Gateway's payload format 2.0, with the headers of a typical client and those that
 /// API Gateway adds.
-fn event(key: &str) -> Value {
-    let body = json!({"amount": 1990, "description": "Pedido 1042"}).to_string();
+fn event(key: &str, method: &str, route: &str, path: &str, body: &str) -> Value {
+    let route = format!("{method} {route}");
     let host = "a1b2c3d4e5.execute-api.sa-east-1.amazonaws.com";
     let agent = "python-requests/2.32.3";
     let now = now();
     json!({
         "version": "2.0",
-        "routeKey": "ANY /v1/pix/charges",
-        "rawPath": "/v1/pix/charges",
+        "routeKey": route,
+        "rawPath": path,
         "rawQueryString": "",
         "headers": {
             "accept": "*/*",
@@ -234,14 +280,14 @@ fn event(key: &str) -> Value {
             "domainName": host,
             "domainPrefix": "a1b2c3d4e5",
             "http": {
-                "method": "POST",
-                "path": "/v1/pix/charges",
+                "method": method,
+                "path": path,
                 "protocol": "HTTP/1.1",
                 "sourceIp": "203.0.113.25",
                 "userAgent": agent,
             },
             "requestId": "BkZ0wiDxGjQEJwA=",
-            "routeKey": "ANY /v1/pix/charges",
+            "routeKey": route,
             "stage": "$default",
             "time": now.format("%d/%b/%Y:%H:%M:%S +0000").to_string(),
             "timeEpoch": now.timestamp_millis(),
@@ -289,135 +335,266 @@ async fn record(Shared(recorder): Shared<Recorder>, headers: HeaderMap, body: By
     (head.status, body.collect().await.unwrap().to_bytes()).into_response()
 }
 
+/// Requests of a key to the API, as events of the function `charges`.
+struct Requests {
+    key: String,
+    /// The id of a charge.
+    charge: String,
+}
+
+impl Requests {
+    fn create(&self) -> Value {
+        let body = json!({"amount": 1990, "description": "Pedido 1042"}).to_string();
+        event(&self.key, "POST", "/v1/pix/charges", "/v1/pix/charges", &body)
+    }
+
+    fn read(&self) -> Value {
+        event(&self.key, "GET", "/v1/charges/{id}", &format!("/v1/charges/{}", self.charge), "")
+    }
+}
+
+/// Returns batches of records of the stream: each the creation of ten charges.
+async fn batches(stack: &Stack, merchant: &Merchant, count: usize) -> Vec<Value> {
+    let template = Template::deployed().unwrap();
+    let stream = &template.function(DISPATCHER.logical_id).unwrap().streams[0];
+    let url = &stack.endpoints.dynamodb_url;
+    let earlier = local::event_sources::stream_records(url, &stream.table, None).await.unwrap();
+    let last = earlier.last().map(|record| record["dynamodb"]["SequenceNumber"].as_str().unwrap().to_owned());
+    for order in 0..count * BATCH {
+        merchant.create(order).await;
+    }
+    let records = local::event_sources::stream_records(url, &stream.table, last.as_deref()).await.unwrap();
+    let passes = |record: &Value| stream.filters.iter().any(|filter| filter.matches(record));
+    let records: Vec<Value> = records.into_iter().filter(passes).collect();
+    assert_eq!(records.len(), count * BATCH, "each charge must have one record");
+    records.chunks(BATCH).map(|batch| json!({ "Records": batch })).collect()
+}
+
+/// Returns the messages of the worker's queues, each as one event.
+async fn messages(stack: &Stack) -> Vec<Value> {
+    let sqs = local::sdk::sqs(&stack.endpoints.sqs_url);
+    let template = Template::deployed().unwrap();
+    let mut events = Vec::new();
+    for source in &template.function(WORKER.logical_id).unwrap().queues {
+        let url = queue_url(&stack.endpoints.sqs_url, &source.queue);
+        loop {
+            let received = sqs
+                .receive_message()
+                .queue_url(&url)
+                .max_number_of_messages(10)
+                .message_system_attribute_names(MessageSystemAttributeName::All);
+            let messages = received.send().await.unwrap().messages.unwrap_or_default();
+            if messages.is_empty() {
+                break;
+            }
+            let event = |message: &Message| {
+                let attributes = message.attributes().unwrap().iter();
+                let attributes = attributes.map(|(name, value)| (name.as_str().to_owned(), json!(value)));
+                json!({ "Records": [{
+                    "messageId": message.message_id(),
+                    "receiptHandle": message.receipt_handle(),
+                    "body": message.body(),
+                    "attributes": attributes.collect::<serde_json::Map<_, _>>(),
+                    "messageAttributes": {},
+                    "eventSource": "aws:sqs",
+                    "eventSourceARN": queue_arn(&source.queue),
+                }] })
+            };
+            events.extend(messages.iter().map(event));
+        }
+    }
+    events
+}
+
+/// A server that terminates TLS and forwards connections, as the endpoint of an AWS service. Its chain has a
+/// root, an intermediate and a leaf, as Amazon's have.
+struct Tls {
+    root: String,
+    server: TlsAcceptor,
+}
+
+impl Tls {
+    fn new() -> Self {
+        let authority = |name: &str| {
+            let mut params = CertificateParams::new(Vec::<String>::new()).unwrap();
+            params.distinguished_name.push(rcgen::DnType::CommonName, name);
+            params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+            params
+        };
+        let root = CertifiedIssuer::self_signed(authority("root"), KeyPair::generate().unwrap()).unwrap();
+        let intermediate =
+            CertifiedIssuer::signed_by(authority("intermediate"), KeyPair::generate().unwrap(), &root)
+                .unwrap();
+        let key = KeyPair::generate().unwrap();
+        let leaf = CertificateParams::new(["localhost".to_owned()]).unwrap();
+        let leaf = leaf.signed_by(&key, &intermediate).unwrap();
+        let chain = vec![leaf.der().clone(), intermediate.der().clone()];
+        let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(chain, PrivateKeyDer::Pkcs8(key.serialize_der().into()))
+            .unwrap();
+        Self { root: root.pem(), server: TlsAcceptor::from(Arc::new(config)) }
+    }
+
+    /// Starts a server in front of `upstream`. Returns its URL.
+    async fn serve(&self, upstream: &str) -> String {
+        let upstream = upstream.trim_start_matches("http://").trim_end_matches('/').to_owned();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("https://localhost:{}", listener.local_addr().unwrap().port());
+        let server = self.server.clone();
+        tokio::spawn(async move {
+            loop {
+                let (connection, _) = listener.accept().await.unwrap();
+                let (server, upstream) = (server.clone(), upstream.clone());
+                tokio::spawn(async move {
+                    let mut connection = server.accept(connection).await.expect("a handshake");
+                    let mut upstream = TcpStream::connect(upstream).await.unwrap();
+                    // An error is the end of the function's process.
+                    let _ = tokio::io::copy_bidirectional(&mut connection, &mut upstream).await;
+                });
+            }
+        });
+        url
+    }
+
+    /// Copies a function. In the copy, the server's root replaces the first of the trusted roots. The functions
+    /// trust no other roots, and no setting changes that.
+    fn trusting(&self, binary: &Path, copy: &Path) {
+        let end = "-----END CERTIFICATE-----\n";
+        let first = &AMAZON_ROOTS[..AMAZON_ROOTS.find(end).unwrap() + end.len()];
+        let mut bytes = std::fs::read(binary).unwrap();
+        let at = bytes.windows(first.len()).position(|window| window == first.as_bytes());
+        let at = at.expect("the function does not contain the root certificates");
+        let place = &mut bytes[at..at + first.len()];
+        place.fill(b'\n');
+        place[..self.root.len()].copy_from_slice(self.root.as_bytes());
+        std::fs::write(copy, bytes).unwrap();
+        std::fs::set_permissions(copy, std::fs::metadata(binary).unwrap().permissions()).unwrap();
+    }
+}
+
 /// The settings that all runs share.
 struct Harness {
-    /// The path of the measured function.
-    charges: PathBuf,
-    /// The path of the baseline program.
-    baseline: PathBuf,
-    /// The function's environment, without the address of its Runtime API.
-    environment: BTreeMap<String, String>,
-    /// The test API key of the requests that create charges.
-    key: String,
     /// The directory of the recorded requests and callgrind's files.
     directory: PathBuf,
+    /// The variables of each function by its logical id.
+    variables: Value,
 }
 
 impl Harness {
-    /// Runs a program for `rounds` rounds under callgrind. A round sends the DynamoDB requests of one charge.
-    /// Returns the number of instructions.
-    async fn count(&self, program: Program, rounds: usize, repetition: usize) -> u64 {
-        let file = self.directory.join(format!("callgrind.{}.{rounds}.{repetition}", program.name()));
+    /// Returns the environment of a function: the variables of the template, and those that Lambda sets.
+    fn environment(&self, function: Function) -> BTreeMap<String, String> {
+        let variables = self.variables[function.logical_id].as_object().unwrap().iter();
+        let mut environment: BTreeMap<String, String> =
+            variables.map(|(name, value)| (name.clone(), value.as_str().unwrap().to_owned())).collect();
+        let of_lambda = [
+            ("AWS_ACCESS_KEY_ID", ACCESS_KEY),
+            ("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "512"),
+            ("AWS_LAMBDA_FUNCTION_NAME", "payments-Function"),
+            ("AWS_LAMBDA_FUNCTION_VERSION", "$LATEST"),
+            ("AWS_LAMBDA_LOG_GROUP_NAME", "payments"),
+            ("AWS_LAMBDA_LOG_STREAM_NAME", "2026/11/21/[$LATEST]0123456789abcdef0123456789abcdef"),
+            ("AWS_REGION", REGION),
+            ("AWS_SECRET_ACCESS_KEY", SECRET_KEY),
+            ("METRICS_NAMESPACE", "payments"),
+        ];
+        environment.extend(of_lambda.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        environment
+    }
+
+    /// Runs a program under callgrind. Returns the number of instructions.
+    async fn count(&self, name: &str, run: &Run<'_>) -> f64 {
+        let file = self.directory.join(format!("callgrind.{name}"));
         let mut valgrind = Command::new("valgrind");
         valgrind
             .args(["--tool=callgrind", "--cache-sim=no", "--branch-sim=no", "--quiet"])
             .arg(format!("--callgrind-out-file={}", file.display()));
-        self.run(program, rounds, valgrind, &self.environment).await;
+        self.run(valgrind, run).await;
         let profile = std::fs::read_to_string(&file).expect("callgrind left no file");
         let totals = profile.lines().find_map(|line| line.strip_prefix("totals: "));
         totals.expect("callgrind counted nothing").trim().parse().unwrap()
     }
 
-    /// Runs a program for `rounds` rounds. Returns the requests that it sent to DynamoDB.
-    async fn recorded(&self, program: Program, rounds: usize, recorder: &(Recorder, String)) -> Vec<Value> {
-        let mut environment = self.environment.clone();
-        environment.insert("AWS_ENDPOINT_URL_DYNAMODB".to_owned(), recorder.1.clone());
-        self.run(program, rounds, Command::new("env"), &environment).await;
-        recorder.0.take()
-    }
-
-    /// Runs a program with `command`, which is valgrind or `env`, for `rounds` rounds.
-    async fn run(
-        &self,
-        program: Program,
-        rounds: usize,
-        mut command: Command,
-        environment: &BTreeMap<String, String>,
-    ) {
+    /// Runs a program with `command`, which is valgrind or `env`.
+    async fn run(&self, mut command: Command, run: &Run<'_>) {
         command
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-            .envs(environment)
+            .envs(self.environment(run.function))
+            .envs(run.variables.iter().map(|(name, value)| (name, value)))
+            .arg(run.binary)
+            .args(&run.arguments)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .kill_on_drop(true);
-        let requests = self.directory.join("requests.json");
         let running = async {
-            match program {
-                Program::Charges => self.invoke(command.arg(&self.charges), rounds).await,
-                Program::SdkCalls => {
-                    let command = command.arg(&self.baseline).arg(requests).arg(rounds.to_string());
-                    let status = command.status().await.expect("starting the baseline");
-                    assert!(status.success(), "the baseline failed: {status}");
-                }
-                Program::BareFunction => {
-                    self.invoke(command.arg(&self.baseline).arg(requests), rounds).await;
-                }
+            if let Some(events) = &run.events {
+                invoke(run.function, &mut command, events.clone()).await;
+            } else {
+                let status = command.status().await.expect("starting the baseline");
+                assert!(status.success(), "the baseline failed: {status}");
             }
         };
         tokio::time::timeout(RUN_TIMEOUT, running).await.expect("a run took too long");
     }
 
-    /// Starts a function, and stops it after its response to the last of `invocations` invocations.
-    async fn invoke(&self, command: &mut Command, invocations: usize) {
-        let mut api = RuntimeApi::start(&self.key, invocations).await;
-        let command = command.env("AWS_LAMBDA_RUNTIME_API", api.address.to_string());
-        let mut function = command.spawn().expect("starting the function");
-        tokio::select! {
-            ended = api.ended.recv() => {
-                if let Err(response) = ended.unwrap() {
-                    panic!("the function did not create a charge: {response}");
-                }
+    /// Counts the instructions of one warm invocation. `events` returns that many events.
+    async fn warm(
+        &self,
+        name: &str,
+        function: Function,
+        mut run: impl FnMut(usize) -> Run<'static>,
+    ) -> Figures {
+        let mut figures = Figures::default();
+        for repetition in 1..=REPETITIONS {
+            let mut counts = [0.0; 2];
+            for (count, rounds) in counts.iter_mut().zip([function.few, function.many]) {
+                *count = self.count(&format!("{name}.{rounds}.{repetition}"), &run(rounds)).await;
             }
-            status = function.wait() => panic!("the function ended by itself: {status:?}"),
-        }
-        // Stops it with SIGTERM, because callgrind writes its file on that signal.
-        let id = function.id().expect("a running function").to_string();
-        let sent = Command::new("kill").arg(id).status().await.expect("running kill");
-        assert!(sent.success(), "the function was not stopped");
-        function.wait().await.unwrap();
-    }
-
-    /// Counts the instructions of one warm round.
-    async fn figures(&self, program: Program) -> Figures {
-        let mut figures = Figures::default();
-        for repetition in 1..=REPETITIONS {
-            let few = self.count(program, FEW, repetition).await;
-            let many = self.count(program, MANY, repetition).await;
-            figures.0.push((many - few) as f64 / (MANY - FEW) as f64);
-        }
-        figures
-    }
-
-    /// Counts the instructions of the function from its start to its first response.
-    async fn first_answer(&self) -> Figures {
-        let mut figures = Figures::default();
-        for repetition in 1..=REPETITIONS {
-            figures.0.push(self.count(Program::Charges, 1, repetition).await as f64);
+            figures.0.push((counts[1] - counts[0]) / (function.many - function.few) as f64);
         }
         figures
     }
 }
 
-/// A program that is measured.
-#[derive(Clone, Copy)]
-enum Program {
-    /// The deployed function.
-    Charges,
-    /// The function's DynamoDB requests, sent by the SDK alone.
-    SdkCalls,
-    /// A Lambda function that only sends the same DynamoDB requests.
-    BareFunction,
+/// A run of a program.
+struct Run<'a> {
+    function: Function,
+    binary: &'a Path,
+    arguments: Vec<String>,
+    /// The events of a Lambda function; `None`: the program is not one.
+    events: Option<Vec<Value>>,
+    /// Variables that replace those of the function.
+    variables: Vec<(String, String)>,
 }
 
-impl Program {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Charges => "charges",
-            Self::SdkCalls => "sdk-calls",
-            Self::BareFunction => "bare-function",
-        }
+impl<'a> Run<'a> {
+    fn of(function: Function, binary: &'a Path, events: Vec<Value>) -> Self {
+        Self { function, binary, arguments: Vec::new(), events: Some(events), variables: Vec::new() }
     }
+}
+
+/// Starts a function, and stops it after its response to the last event.
+async fn invoke(function: Function, command: &mut Command, events: Vec<Value>) {
+    let mut api = RuntimeApi::start(function, events).await;
+    let command = command.env("AWS_LAMBDA_RUNTIME_API", api.address.to_string());
+    let mut process = command.spawn().expect("starting the function");
+    tokio::select! {
+        ended = api.ended.recv() => {
+            if let Err(response) = ended.unwrap() {
+                panic!("{} failed: {response}", function.logical_id);
+            }
+        }
+        status = process.wait() => panic!("the function ended by itself: {status:?}"),
+    }
+    // Stops it with SIGTERM, because callgrind writes its file on that signal.
+    let id = process.id().expect("a running function").to_string();
+    let sent = Command::new("kill").arg(id).status().await.expect("running kill");
+    assert!(sent.success(), "the function was not stopped");
+    process.wait().await.unwrap();
 }
 
 /// Numbers of instructions, one for each repetition.
@@ -446,26 +623,6 @@ impl Figures {
     }
 }
 
-/// Returns the function's environment: the variables of the template, and those that Lambda sets.
-fn environment(stack: &Stack) -> BTreeMap<String, String> {
-    let checkout = ("CheckoutBaseUrl".to_owned(), "https://pay.example.com/checkout".to_owned());
-    let values = TemplateValues { parameters: BTreeMap::from([checkout]), ..TemplateValues::default() };
-    let mut environment = Template::deployed().unwrap().environment("ChargesFunction", &values).unwrap();
-    let of_lambda = [
-        ("AWS_ACCESS_KEY_ID", ACCESS_KEY),
-        ("AWS_ENDPOINT_URL_DYNAMODB", &stack.endpoints.dynamodb_url),
-        ("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "512"),
-        ("AWS_LAMBDA_FUNCTION_NAME", "payments-ChargesFunction"),
-        ("AWS_LAMBDA_FUNCTION_VERSION", "$LATEST"),
-        ("AWS_LAMBDA_LOG_GROUP_NAME", "payments"),
-        ("AWS_LAMBDA_LOG_STREAM_NAME", "2026/11/21/[$LATEST]0123456789abcdef0123456789abcdef"),
-        ("AWS_REGION", REGION),
-        ("AWS_SECRET_ACCESS_KEY", SECRET_KEY),
-    ];
-    environment.extend(of_lambda.map(|(name, value)| (name.to_owned(), value.to_owned())));
-    environment
-}
-
 /// Removes the key of the inserted row from the requests, because each run inserts another row.
 fn without_key(requests: &[Value]) -> Vec<Value> {
     let mut requests = requests.to_vec();
@@ -477,46 +634,99 @@ fn without_key(requests: &[Value]) -> Vec<Value> {
     requests
 }
 
+/// Prints the size of a function, and its size after DEFLATE at level 6, which is `zip`'s.
+fn print_size(name: &str, binary: &Path) {
+    let bytes = std::fs::read(binary).unwrap();
+    let zipped = miniz_oxide::deflate::compress_to_vec(&bytes, 6).len();
+    println!("{name:<44} {:>12.2} MB {:>12.2} MB zipped", bytes.len() as f64 / 1e6, zipped as f64 / 1e6);
+}
+
 async fn measure(arguments: &Arguments, directory: &Path) {
-    let profile = &arguments.build_profile;
-    let baseline = build("--example", "sdk_calls", profile).await;
-    let (charges, built) = match &arguments.charges {
-        Some(path) => {
-            (path.canonicalize().expect("finding the binary to measure"), "a given binary".to_owned())
-        }
-        None => (build("--bin", "charges", profile).await, format!("profile {profile}")),
-    };
+    let baseline: &'static Path = program(arguments, "--example", "sdk_calls").await.leak();
+    let charges: &'static Path = program(arguments, "--bin", CHARGES.binary).await.leak();
+    let dispatcher: &'static Path = program(arguments, "--bin", DISPATCHER.binary).await.leak();
+    let worker: &'static Path = program(arguments, "--bin", WORKER.binary).await.leak();
     let began = Instant::now();
     let stack = Stack::start(Options { event_sources: false, ..Options::in_memory() }).await.unwrap();
     let harness = Harness {
-        charges,
-        baseline,
-        environment: environment(&stack),
-        key: stack.seed.first.test_api_key.clone(),
         directory: directory.to_owned(),
+        variables: serde_json::to_value(stack.environment_file("127.0.0.1", "").unwrap()).unwrap(),
     };
+    let merchant = Merchant::of(&stack);
+    let (receiver, received) = webhook_server(StatusCode::NO_CONTENT).await;
+    merchant.register_endpoint(&receiver, &["charge.created", "charge.paid"]).await;
+    let requests =
+        Requests { key: stack.seed.first.test_api_key.clone(), charge: merchant.create(usize::MAX).await };
+    let create = |count: usize| (0..count).map(|_| requests.create()).collect::<Vec<_>>();
 
     let recorder = Recorder::start(&stack.endpoints.dynamodb_url).await;
-    let requests = harness.recorded(Program::Charges, 1, &recorder).await;
-    std::fs::write(directory.join("requests.json"), json!(requests).to_string()).unwrap();
-    let sent = harness.recorded(Program::SdkCalls, 1, &recorder).await;
-    assert_eq!(without_key(&sent), without_key(&requests), "the baseline must send the same requests");
+    let recorded_by = ("AWS_ENDPOINT_URL_DYNAMODB".to_owned(), recorder.1.clone());
+    let run = Run { variables: vec![recorded_by.clone()], ..Run::of(CHARGES, charges, create(1)) };
+    harness.run(Command::new("env"), &run).await;
+    let recorded = recorder.0.take();
+    let file = directory.join("requests.json").to_str().unwrap().to_owned();
+    std::fs::write(&file, json!(recorded).to_string()).unwrap();
+    let sdk_calls = |rounds: usize| Run {
+        function: CHARGES,
+        binary: baseline,
+        arguments: vec![file.clone(), rounds.to_string()],
+        events: None,
+        variables: Vec::new(),
+    };
+    harness.run(Command::new("env"), &Run { variables: vec![recorded_by], ..sdk_calls(1) }).await;
+    let sent = recorder.0.take();
+    assert_eq!(without_key(&sent), without_key(&recorded), "the baseline must send the same requests");
 
-    let first = harness.first_answer().await;
-    let warm = harness.figures(Program::Charges).await;
-    let alone = harness.figures(Program::SdkCalls).await;
-    let bare = harness.figures(Program::BareFunction).await;
-    println!(
-        "\n{}, {built}, {:.1} MB; the baseline: profile {profile}",
-        harness.charges.display(),
-        std::fs::metadata(&harness.charges).unwrap().len() as f64 / 1e6
-    );
-    println!("{REPETITIONS} repetitions of {MANY} minus {FEW} invocations in {:.0?}\n", began.elapsed());
+    let alone = harness.warm("sdk-calls", CHARGES, sdk_calls).await;
+    let bare = |rounds| Run { arguments: vec![file.clone()], ..Run::of(CHARGES, baseline, create(rounds)) };
+    let bare = harness.warm("bare-function", CHARGES, bare).await;
+    let post = harness.warm("post", CHARGES, |rounds| Run::of(CHARGES, charges, create(rounds))).await;
+    let reads = |rounds: usize| (0..rounds).map(|_| requests.read()).collect();
+    let read = harness.warm("get", CHARGES, |rounds| Run::of(CHARGES, charges, reads(rounds))).await;
+
+    // One more batch and one more message are for the starts.
+    let mut records = batches(&stack, &merchant, REPETITIONS * (DISPATCHER.few + DISPATCHER.many) + 1).await;
+    let mut take = |count: usize| records.split_off(records.len() - count);
+    let dispatch =
+        harness.warm("dispatch", DISPATCHER, |rounds| Run::of(DISPATCHER, dispatcher, take(rounds))).await;
+    let mut deliveries = messages(&stack).await;
+    let mut take_delivery = |count: usize| deliveries.split_off(deliveries.len() - count);
+    let deliver =
+        harness.warm("deliver", WORKER, |rounds| Run::of(WORKER, worker, take_delivery(rounds))).await;
+    let posted = REPETITIONS * (WORKER.few + WORKER.many);
+    assert_eq!(received.lock().unwrap().len(), posted, "each message must be posted once");
+
+    let tls = Tls::new();
+    let variables = vec![
+        ("AWS_ENDPOINT_URL_DYNAMODB".to_owned(), tls.serve(&stack.endpoints.dynamodb_url).await),
+        ("AWS_ENDPOINT_URL_SQS".to_owned(), tls.serve(&stack.endpoints.sqs_url).await),
+    ];
+    let mut starts = Vec::new();
+    for (function, binary, events) in
+        [(CHARGES, charges, create(1)), (DISPATCHER, dispatcher, take(1)), (WORKER, worker, take_delivery(1))]
+    {
+        let copy = directory.join(format!("{}-with-another-root", function.binary));
+        tls.trusting(binary, &copy);
+        let run = Run { variables: variables.clone(), ..Run::of(function, &copy, events) };
+        let count = harness.count(&format!("start.{}", function.binary), &run).await;
+        starts.push((function, Figures(vec![count])));
+    }
+
+    println!("\n{REPETITIONS} repetitions in {:.0?}, profile {}\n", began.elapsed(), arguments.build_profile);
     println!("{:<44} {:>14} {:>7} {:>10}", "", "instructions", "ratio", "spread");
-    warm.print("POST /v1/pix/charges, warm", alone.mean());
-    alone.print(&format!("its {} DynamoDB requests by the SDK alone", requests.len()), alone.mean());
-    bare.print("a bare Lambda function that sends them, warm", alone.mean());
-    first.print("from the start to the first response", alone.mean());
+    alone.print(&format!("the {} DynamoDB requests of a charge by the SDK", recorded.len()), alone.mean());
+    bare.print("a bare Lambda function that sends them", alone.mean());
+    post.print("POST /v1/pix/charges", alone.mean());
+    read.print("GET /v1/charges/{id}", alone.mean());
+    dispatch.print(&format!("dispatch of {BATCH} new charges"), alone.mean());
+    deliver.print("one delivery", alone.mean());
+    for (function, start) in &starts {
+        start.print(&format!("{}: start to first response, TLS", function.binary), alone.mean());
+    }
+    println!();
+    for (function, binary) in [(CHARGES, charges), (DISPATCHER, dispatcher), (WORKER, worker)] {
+        print_size(function.binary, binary);
+    }
     stack.stop().await;
 }
 
