@@ -1,9 +1,9 @@
 //! Runs DynamoDB, SQS and S3 on this machine. Each is a server on its own loopback port.
 //!
-//! DynamoDB and S3 store their state in the state directory. Without a state directory, their state is lost
-//! when the process ends. SQS is always in memory, so a restart loses its messages. The scheduler then sends
-//! a message again for each due row. [`crate::provision`] creates the tables, queues and buckets.
+//! They store their state in the state directory. Without a state directory, their state is lost when the
+//! process ends. [`crate::provision`] creates the tables, queues and buckets.
 
+mod durability;
 pub mod dynamodb;
 pub mod fault_proxy;
 pub mod s3;
@@ -110,14 +110,15 @@ pub struct Embedded {
 }
 
 impl Embedded {
-    /// Starts the servers. `clock` decides when presigned URLs of S3 expire.
+    /// Starts the servers. `clock` decides when presigned URLs of S3 expire, and when messages of SQS become
+    /// visible.
     pub async fn start(state: &State, listen: Listen, clock: &Clock) -> Result<Self> {
         if let Some(directory) = state.directory() {
             let text = format!("creating the directory {}", directory.display());
             std::fs::create_dir_all(directory).map_err(|e| Error::because(&text, &e))?;
         }
         let dynamodb = DynamoDb::start(state, listen.bind(0).await?)?;
-        let sqs = Sqs::start(listen.bind(1).await?)?;
+        let sqs = Sqs::start(state, listen.bind(1).await?, clock)?;
         let s3 = S3::start(state, listen.bind(2).await?, clock)?;
         Ok(Self { dynamodb, sqs, s3 })
     }
@@ -133,7 +134,11 @@ impl Embedded {
 
     /// Returns the signals of the services.
     pub fn signals(&self) -> Signals {
-        Signals { changes: self.dynamodb.changes(), long_polls: self.sqs.long_polls() }
+        Signals {
+            changes: self.dynamodb.changes(),
+            long_polls: self.sqs.long_polls(),
+            changed_visibility: self.sqs.changed_visibility(),
+        }
     }
 
     /// Stops the servers. Returns when their files are closed.

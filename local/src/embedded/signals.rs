@@ -1,7 +1,8 @@
 //! Signals between the embedded services and their clients in this process, which the APIs of AWS lack. By
 //! them, clients wait for changes instead of polling.
 
-use std::sync::Arc;
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, watch};
@@ -13,6 +14,8 @@ pub struct Signals {
     pub changes: Changes,
     /// The long polls of SQS.
     pub long_polls: LongPolls,
+    /// The receipts whose visibility timeout was changed.
+    pub changed_visibility: ChangedVisibility,
 }
 
 /// Announces changes.
@@ -75,5 +78,28 @@ impl LongPolls {
     /// Waits for the next call of [`Self::end`], from the time of this call.
     pub(super) fn ended(&self) -> Notified<'_> {
         self.0.notified()
+    }
+}
+
+/// The most receipts that are remembered.
+const MAX_CHANGED: usize = 100_000;
+
+/// The handles of receipts whose visibility timeout a request has changed. A function that changes it decides
+/// when the message is received again.
+#[derive(Clone, Debug, Default)]
+pub struct ChangedVisibility(Arc<Mutex<HashSet<String>>>);
+
+impl ChangedVisibility {
+    pub(super) fn add(&self, receipt_handle: &str) {
+        let mut changed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if changed.len() >= MAX_CHANGED {
+            changed.clear();
+        }
+        changed.insert(receipt_handle.to_owned());
+    }
+
+    /// Removes a receipt. Returns whether its visibility timeout was changed.
+    pub fn take(&self, receipt_handle: &str) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(receipt_handle)
     }
 }

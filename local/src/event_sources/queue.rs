@@ -14,7 +14,7 @@ use super::fair_order::FairOrder;
 use super::ramp::Ramp;
 use super::{Dependencies, ERROR_PAUSE, batch_item_failures};
 use crate::embedded::REGION;
-use crate::embedded::signals::LongPolls;
+use crate::embedded::signals::{ChangedVisibility, LongPolls};
 use crate::error::{Error, Result};
 use crate::lambda::Invoke;
 use crate::sdk;
@@ -50,7 +50,8 @@ const POLL_SECONDS: i32 = 20;
 /// arrived.
 const END_PERIOD: Duration = Duration::from_millis(10);
 
-/// The delay before a failed message is received again, in seconds.
+/// The delay before a failed message is received again, in seconds, unless the function has changed its
+/// visibility timeout. On AWS, it is the visibility timeout of the queue.
 const RETRY_SECONDS: i32 = 2;
 
 /// The invocations of a queue's function.
@@ -78,6 +79,7 @@ pub(super) struct QueuePoller {
     batch_size: usize,
     concurrency: usize,
     long_polls: LongPolls,
+    changed_visibility: ChangedVisibility,
     invoke: Invoke,
 }
 
@@ -101,6 +103,7 @@ impl QueuePoller {
             batch_size: usize::try_from(source.batch_size).unwrap_or(1).clamp(1, 10),
             concurrency: source.max_concurrency.unwrap_or(MAX_CONCURRENCY).min(MAX_CONCURRENCY),
             long_polls: dependencies.signals.long_polls.clone(),
+            changed_visibility: dependencies.signals.changed_visibility.clone(),
             invoke: Arc::clone(invoke),
         })
     }
@@ -189,6 +192,7 @@ impl QueuePoller {
             for handle in handles {
                 // A failure is harmless: the message is delivered twice, and a duplicate changes nothing.
                 let _ = poller.set_visibility(&handle, EXTENDED_VISIBILITY_SECONDS).await;
+                poller.changed_visibility.take(&handle);
             }
         });
     }
@@ -246,7 +250,10 @@ impl QueuePoller {
         let (failed, done): (Vec<&Message>, Vec<&Message>) = messages.iter().partition(is_failed);
         let mut results = vec![self.delete(&done).await];
         for handle in failed.into_iter().filter_map(Message::receipt_handle) {
-            results.push(self.set_visibility(handle, RETRY_SECONDS).await);
+            if !self.changed_visibility.take(handle) {
+                results.push(self.set_visibility(handle, RETRY_SECONDS).await);
+                self.changed_visibility.take(handle);
+            }
         }
         for error in results.into_iter().filter_map(Result::err) {
             tracing::warn!(%error, "a message will be received again after its visibility timeout");

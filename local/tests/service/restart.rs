@@ -120,8 +120,8 @@ async fn events_that_were_not_delivered_before_a_kill_are_delivered_after_the_re
             .expect(200);
         charges.push(id(&charge).to_owned());
     }
-    // The kill interrupts the work: some events are not dispatched, some deliveries have failed, and all
-    // queued messages are lost.
+    // The kill interrupts the work: some events are not dispatched, some deliveries have failed, and some are
+    // being attempted.
     process.kill().await;
     is_up.store(true, Ordering::SeqCst);
 

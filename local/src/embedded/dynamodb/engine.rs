@@ -157,8 +157,15 @@ impl Engine {
 }
 
 /// Returns the database's file. `None`: the database is in memory.
-pub(super) fn database_file(state: &State) -> Option<PathBuf> {
+fn database_file(state: &State) -> Option<PathBuf> {
     state.directory().map(|directory| directory.join("dynamodb.sqlite"))
+}
+
+/// Returns SQLite's write-ahead log of an open database. `None`: the database is in memory.
+pub(super) fn log_file(state: &State) -> Option<PathBuf> {
+    let mut log = database_file(state)?.into_os_string();
+    log.push("-wal");
+    Some(log.into())
 }
 
 fn run<Q, R, F>(body: &[u8], action: impl FnOnce(Q) -> F) -> Result<Vec<u8>>

@@ -10,7 +10,6 @@
 //! A response leaves when all that the request read or wrote is on disk. The writes of concurrent requests
 //! are synced together.
 
-mod durability;
 mod engine;
 mod sweep;
 mod tokens;
@@ -27,9 +26,9 @@ use hyper::{Request, Response, StatusCode};
 use serde_json::json;
 use tokio::net::TcpListener;
 
-use self::durability::Durability;
 use self::engine::Engine;
 use super::State;
+use super::durability::Durability;
 use super::signals::Changes;
 use crate::error::{Error, Result};
 use crate::http::{self, Server};
@@ -62,7 +61,7 @@ impl DynamoDb {
     pub fn start(state: &State, listener: TcpListener) -> Result<Self> {
         let failed = |e: &dyn std::fmt::Display| Error::new(format!("opening the database: {e}"));
         let engine = Engine::open(state).map_err(|e| failed(&e))?;
-        let durability = Durability::open(engine::database_file(state).as_deref()).map_err(|e| failed(&e))?;
+        let durability = Durability::open(engine::log_file(state).as_deref()).map_err(|e| failed(&e))?;
         let io = |e: std::io::Error| Error::because("starting DynamoDB", &e);
         let url = http::url_of(listener.local_addr().map_err(io)?);
         // The server's own runtime uses the listener.

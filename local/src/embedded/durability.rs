@@ -1,8 +1,8 @@
-//! Syncs commits to disk, and announces changes.
+//! Syncs changes to disk, and announces them.
 //!
-//! SQLite appends each commit to its write-ahead log. A sync of this file makes all earlier commits durable, so
-//! the requests of a moment share one sync. It runs on another thread. Meanwhile, further requests are
-//! executed.
+//! SQLite appends each commit to its write-ahead log, and SQS each change of a queue to a log of its own. A sync
+//! of this file makes all earlier changes durable, so the requests of a moment share one sync. It runs on
+//! another thread. Meanwhile, further requests are executed.
 
 use std::fs::File;
 use std::io;
@@ -13,15 +13,15 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::super::signals::{Announcer, Changes};
+use super::signals::{Announcer, Changes};
 
 /// The pause before a failed sync is repeated.
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
 
-/// Makes the changes of a database durable.
+/// Makes changes in a log durable.
 #[derive(Debug)]
 pub(super) struct Durability {
-    /// The write-ahead log. `None`: the database is in memory.
+    /// The log. `None`: the state is in memory.
     log: Option<Arc<File>>,
     /// The number of changes that requests have read or written.
     required: AtomicU64,
@@ -32,21 +32,19 @@ pub(super) struct Durability {
 }
 
 impl Durability {
-    /// Opens the log of an open database file. `None`: the database is in memory.
-    pub(super) fn open(database: Option<&Path>) -> io::Result<Self> {
-        let log = match database {
+    /// Opens a log that exists. `None`: the state is in memory.
+    pub(super) fn open(log: Option<&Path>) -> io::Result<Self> {
+        let log = match log {
             None => None,
-            Some(database) => {
-                let mut log = database.as_os_str().to_owned();
-                log.push("-wal");
+            Some(path) => {
                 // Some systems sync only files that are open for writing.
-                let log = File::options().write(true).open(log)?;
+                let file = File::options().write(true).open(path)?;
                 // The log may be a new file.
                 #[cfg(unix)]
-                if let Some(directory) = database.parent() {
+                if let Some(directory) = path.parent() {
                     File::open(directory)?.sync_all()?;
                 }
-                Some(Arc::new(log))
+                Some(Arc::new(file))
             }
         };
         Ok(Self {
@@ -62,7 +60,7 @@ impl Durability {
         self.durable.changes()
     }
 
-    /// Returns when this number of changes is durable. Does not wait if the database is in memory.
+    /// Returns when this number of changes is durable. Does not wait if the state is in memory.
     pub(super) async fn reach(&self, changes: u64) {
         let mut durable = self.durable.changes();
         if durable.version() >= changes {
@@ -83,7 +81,7 @@ impl Durability {
             tokio::task::yield_now().await;
             let changes = self.required.load(Ordering::Acquire);
             while let Err(error) = self.sync().await {
-                tracing::error!(%error, "the database was not synced to disk; writes wait");
+                tracing::error!(%error, "a log was not synced to disk; writes wait");
                 tokio::time::sleep(RETRY_PAUSE).await;
             }
             self.durable.announce(changes);
@@ -100,17 +98,18 @@ impl Durability {
 mod tests {
     use super::*;
 
-    fn database() -> std::path::PathBuf {
+    fn log() -> std::path::PathBuf {
         let directory = std::env::temp_dir().join(uuid::Uuid::new_v4().to_string());
         std::fs::create_dir(&directory).unwrap();
-        std::fs::write(directory.join("db-wal"), "log").unwrap();
-        directory.join("db")
+        let log = directory.join("log");
+        std::fs::write(&log, "log").unwrap();
+        log
     }
 
     #[tokio::test]
     async fn a_change_in_a_file_waits_for_a_sync_and_one_in_memory_does_not() {
-        let database = database();
-        let durability = Durability::open(Some(&database)).unwrap();
+        let log = log();
+        let durability = Durability::open(Some(&log)).unwrap();
         durability.reach(0).await;
         let mut waiting = std::pin::pin!(durability.reach(3));
         tokio::select! {
@@ -123,7 +122,7 @@ mod tests {
             () = waiting => {}
         }
         assert_eq!(durability.changes().version(), 3);
-        std::fs::remove_dir_all(database.parent().unwrap()).unwrap();
+        std::fs::remove_dir_all(log.parent().unwrap()).unwrap();
 
         let in_memory = Durability::open(None).unwrap();
         in_memory.reach(3).await;

@@ -1,0 +1,964 @@
+//! The embedded SQS.
+//!
+//! It checks the same limits and names as AWS. With a state directory, all messages are in a log there
+//! (`journal`), with their receive counts and delays. A restart makes received messages visible. The clock is
+//! that of the service, so a test that advances it ends delays, visibility timeouts and retention.
+//!
+//! This SQS differs from AWS in two ways:
+//!
+//! - It stores the group of a message, but does not prefer the messages of quiet groups. The poller in
+//!   [`crate::event_sources`] does.
+//! - Message attributes are returned even if the request does not name them, and without their MD5.
+
+mod journal;
+mod queues;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::{Bytes, Incoming};
+use hyper::header::CONTENT_TYPE;
+use hyper::{Request, Response, StatusCode};
+use md5::{Digest, Md5};
+use serde_json::{Map, Value, json};
+use shared::clock::Clock;
+use tokio::net::TcpListener;
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use self::queues::{Draft, Failure, Message, Queues};
+use super::durability::Durability;
+use super::signals::{ChangedVisibility, LongPolls};
+use super::{ACCOUNT, REGION, State};
+use crate::error::{Error, Result};
+use crate::http::{self, Server};
+
+/// The maximum size of a message, and of a whole batch: 1 MiB, AWS's limit since August 2025.
+const MAX_MESSAGE_BYTES: usize = 1_048_576;
+/// The maximum size of a request body. It exceeds the size of a message, because JSON escapes characters.
+const MAX_REQUEST_BYTES: usize = 4 * MAX_MESSAGE_BYTES;
+/// The interval at which a long poll checks for messages whose delay or visibility timeout has ended. It only
+/// does so while the queue has such messages. A newly sent message wakes the poll at once.
+const POLL_PERIOD: Duration = Duration::from_millis(50);
+
+/// The attributes that a request may set on a queue. A numeric attribute has its minimum and maximum.
+const QUEUE_ATTRIBUTES: [(&str, Option<(i64, i64)>); 15] = [
+    ("DelaySeconds", Some((0, 900))),
+    ("MaximumMessageSize", Some((1024, 1_048_576))),
+    ("MessageRetentionPeriod", Some((60, 1_209_600))),
+    ("ReceiveMessageWaitTimeSeconds", Some((0, 20))),
+    ("VisibilityTimeout", Some((0, 43_200))),
+    ("Policy", None),
+    ("RedrivePolicy", None),
+    ("RedriveAllowPolicy", None),
+    ("KmsMasterKeyId", None),
+    ("KmsDataKeyReusePeriodSeconds", None),
+    ("SqsManagedSseEnabled", None),
+    ("FifoQueue", None),
+    ("ContentBasedDeduplication", None),
+    ("DeduplicationScope", None),
+    ("FifoThroughputLimit", None),
+];
+
+/// The read-only attributes of a queue.
+const COMPUTED_ATTRIBUTES: [&str; 7] = [
+    "All",
+    "ApproximateNumberOfMessages",
+    "ApproximateNumberOfMessagesDelayed",
+    "ApproximateNumberOfMessagesNotVisible",
+    "CreatedTimestamp",
+    "LastModifiedTimestamp",
+    "QueueArn",
+];
+
+/// The system attributes that a receive request may name.
+const MESSAGE_ATTRIBUTES: [&str; 10] = [
+    "All",
+    "AWSTraceHeader",
+    "ApproximateFirstReceiveTimestamp",
+    "ApproximateReceiveCount",
+    "DeadLetterQueueSourceArn",
+    "MessageDeduplicationId",
+    "MessageGroupId",
+    "SenderId",
+    "SentTimestamp",
+    "SequenceNumber",
+];
+
+/// A running embedded SQS. Dropping this stops it.
+#[derive(Debug)]
+pub struct Sqs {
+    server: Server,
+    long_polls: LongPolls,
+    changed_visibility: ChangedVisibility,
+    _syncs: Syncs,
+}
+
+/// The task that syncs the log. Dropping this stops it.
+#[derive(Debug)]
+struct Syncs(JoinHandle<()>);
+
+impl Drop for Syncs {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Sqs {
+    /// Starts the server on this listener, with the messages in the state directory. The queues must be created
+    /// again. `clock` decides when messages become visible.
+    pub fn start(state: &State, listener: TcpListener, clock: &Clock) -> Result<Self> {
+        let io = |e: std::io::Error| Error::because("starting SQS", &e);
+        let log = state.directory().map(|directory| directory.join("sqs.log"));
+        let queues = log.as_deref().map_or_else(|| Ok(Queues::in_memory()), Queues::open).map_err(io)?;
+        let durability = Arc::new(Durability::open(log.as_deref()).map_err(io)?);
+        let (long_polls, changed_visibility) = (LongPolls::default(), ChangedVisibility::default());
+        let front = Arc::new(Front {
+            queues: Mutex::new(queues),
+            durability: Arc::clone(&durability),
+            clock: clock.clone(),
+            changed: Notify::new(),
+            long_polls: long_polls.clone(),
+            changed_visibility: changed_visibility.clone(),
+            url: http::url_of(listener.local_addr().map_err(io)?),
+        });
+        let server = Server::start(listener, move |_| {
+            let front = Arc::clone(&front);
+            http::service(move |request| {
+                let front = Arc::clone(&front);
+                async move { front.handle(request).await }
+            })
+        });
+        let syncs = Syncs(tokio::spawn(async move { durability.run().await }));
+        Ok(Self { server: server.map_err(io)?, long_polls, changed_visibility, _syncs: syncs })
+    }
+
+    /// Returns the base URL.
+    pub fn url(&self) -> String {
+        self.server.url()
+    }
+
+    /// Returns the long polls of all queues.
+    pub fn long_polls(&self) -> LongPolls {
+        self.long_polls.clone()
+    }
+
+    /// Returns the receipts whose visibility timeout was changed.
+    pub fn changed_visibility(&self) -> ChangedVisibility {
+        self.changed_visibility.clone()
+    }
+
+    /// Stops the server.
+    pub async fn stop(self) {
+        self.server.stop().await;
+    }
+}
+
+/// The front end of the queues.
+struct Front {
+    queues: Mutex<Queues>,
+    durability: Arc<Durability>,
+    clock: Clock,
+    /// Notified by each request after which a queue can have a visible message, now or later.
+    changed: Notify,
+    long_polls: LongPolls,
+    changed_visibility: ChangedVisibility,
+    url: String,
+}
+
+/// An error response of SQS.
+#[derive(Debug)]
+struct Refusal {
+    status: u16,
+    /// The error type of the JSON protocol.
+    shape: String,
+    /// The error code of the older query protocol, which SDKs still report.
+    code: String,
+    message: String,
+}
+
+impl Refusal {
+    fn new(shape: &str, code: &str, message: impl Into<String>) -> Self {
+        Self { status: 400, shape: shape.to_owned(), code: code.to_owned(), message: message.into() }
+    }
+
+    fn batch(shape: &str, message: impl Into<String>) -> Self {
+        Self::new(shape, &format!("AWS.SimpleQueueService.{shape}"), message)
+    }
+
+    fn value(message: impl Into<String>) -> Self {
+        Self::new("InvalidParameterValue", "InvalidParameterValue", message)
+    }
+
+    fn out_of_range(name: &str, value: i64, (least, greatest): (i64, i64)) -> Self {
+        Self::value(format!(
+            "Value {value} for parameter {name} is invalid. Reason: Must be between {least} and {greatest}, if provided."
+        ))
+    }
+
+    fn missing(name: &str) -> Self {
+        let message = format!("The request must contain the parameter {name}.");
+        Self::new("MissingParameter", "MissingParameter", message)
+    }
+
+    /// Returns the entry of a batch response.
+    fn of_entry(&self, id: &Value) -> Value {
+        let Self { status, code, message, .. } = self;
+        json!({"Id": id, "SenderFault": *status < 500, "Code": code, "Message": message})
+    }
+}
+
+impl From<Failure> for Refusal {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::NoQueue => Self::new(
+                "QueueDoesNotExist",
+                "AWS.SimpleQueueService.NonExistentQueue",
+                "The specified queue does not exist.",
+            ),
+            Failure::OtherAttributes => Self::new(
+                "QueueNameExists",
+                "QueueAlreadyExists",
+                "A queue already exists with the same name and a different value for an attribute.",
+            ),
+            Failure::Handle => Self::new(
+                "ReceiptHandleIsInvalid",
+                "ReceiptHandleIsInvalid",
+                "The input receipt handle is invalid.",
+            ),
+            Failure::NotInFlight => {
+                Self::batch("MessageNotInflight", "The message referred to isn't in flight.")
+            }
+            Failure::Io(error) => Self {
+                status: 500,
+                shape: "InternalFailure".to_owned(),
+                code: "InternalFailure".to_owned(),
+                message: format!("the queues' log can't be written: {error}"),
+            },
+        }
+    }
+}
+
+type Answer = std::result::Result<Value, Refusal>;
+
+impl Front {
+    async fn handle(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+        let target = request.headers().get("x-amz-target").and_then(|target| target.to_str().ok());
+        let operation = target.and_then(|target| target.rsplit('.').next()).unwrap_or_default().to_owned();
+        let body = Limited::new(request.into_body(), MAX_REQUEST_BYTES).collect().await;
+        let body =
+            body.ok().and_then(|body| serde_json::from_slice::<Map<String, Value>>(&body.to_bytes()).ok());
+        let answer = match body {
+            Some(body) => self.execute(&operation, body).await,
+            None => {
+                Err(Refusal::new("SerializationException", "SerializationException", "not a JSON request"))
+            }
+        };
+        respond(answer)
+    }
+
+    async fn execute(&self, operation: &str, body: Map<String, Value>) -> Answer {
+        match operation {
+            "CreateQueue" => self.create_queue(&body),
+            "GetQueueUrl" => {
+                let name = text(&body, "QueueName").ok_or_else(|| Refusal::missing("QueueName"))?;
+                self.with(|queues, _| queues.check(name))?;
+                Ok(json!({"QueueUrl": self.queue_url(name)}))
+            }
+            "ListQueues" => {
+                let prefix = text(&body, "QueueNamePrefix").unwrap_or_default();
+                let queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+                let names = queues.names().filter(|name| name.starts_with(prefix));
+                Ok(json!({"QueueUrls": names.map(|name| self.queue_url(name)).collect::<Vec<_>>()}))
+            }
+            "SetQueueAttributes" => {
+                check_attributes(&body)?;
+                let attributes = attributes_in(&body);
+                self.with(|queues, _| queues.set_attributes(queue_name(&body)?, attributes))?;
+                Ok(json!({}))
+            }
+            "GetQueueAttributes" => self.queue_attributes(&body),
+            "SendMessage" => {
+                check_message(&body, MAX_MESSAGE_BYTES)?;
+                let sent = self.send(&body, vec![draft(&body)]).await?;
+                Ok(sent.into_iter().next().unwrap_or_default())
+            }
+            "ReceiveMessage" => {
+                check_receive(&body)?;
+                self.receive(&body).await
+            }
+            "DeleteMessage" => self.delete(&body, &body),
+            "ChangeMessageVisibility" => self.change_visibility(&body, &body),
+            "SendMessageBatch" => self.send_batch(&body).await,
+            "DeleteMessageBatch" => self.batch(&body, |entry| self.delete(&body, entry)),
+            "ChangeMessageVisibilityBatch" => self.batch(&body, |entry| self.change_visibility(&body, entry)),
+            "PurgeQueue" => {
+                self.with(|queues, _| queues.purge(queue_name(&body)?))?;
+                Ok(json!({}))
+            }
+            unknown => Err(Refusal::new(
+                "UnsupportedOperation",
+                "AWS.SimpleQueueService.UnsupportedOperation",
+                format!("This SQS does not have the operation {unknown}."),
+            )),
+        }
+    }
+
+    /// Executes an operation on the queues at the present time.
+    fn with<T>(
+        &self,
+        operation: impl FnOnce(&mut Queues, i64) -> std::result::Result<T, Failure>,
+    ) -> std::result::Result<T, Refusal> {
+        let now = self.clock.now().millis();
+        let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(operation(&mut queues, now)?)
+    }
+
+    fn queue_url(&self, name: &str) -> String {
+        format!("{}/{ACCOUNT}/{name}", self.url)
+    }
+
+    fn create_queue(&self, body: &Map<String, Value>) -> Answer {
+        check_attributes(body)?;
+        let name = text(body, "QueueName").ok_or_else(|| Refusal::missing("QueueName"))?;
+        let is_allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        if name.is_empty() || name.len() > 80 || !name.chars().all(is_allowed) {
+            return Err(Refusal::value(
+                "Can only include alphanumeric characters, hyphens, or underscores. 1 to 80 in length",
+            ));
+        }
+        self.with(|queues, now| queues.create(name, attributes_in(body), now))?;
+        Ok(json!({"QueueUrl": self.queue_url(name)}))
+    }
+
+    fn queue_attributes(&self, body: &Map<String, Value>) -> Answer {
+        let known: Vec<&str> =
+            QUEUE_ATTRIBUTES.iter().map(|(name, _)| *name).chain(COMPUTED_ATTRIBUTES).collect();
+        let requested = check_names(body, "AttributeNames", &known)?;
+        let name = queue_name(body)?;
+        let mut attributes = self.with(|queues, now| queues.attributes(name, now))?;
+        attributes.insert("QueueArn".to_owned(), format!("arn:aws:sqs:{REGION}:{ACCOUNT}:{name}"));
+        if !requested.contains("All") {
+            attributes.retain(|name, _| requested.contains(name));
+        }
+        Ok(json!({"Attributes": attributes}))
+    }
+
+    /// Sends messages, and waits until they are on disk. Returns the fields of the response for each.
+    async fn send(
+        &self,
+        body: &Map<String, Value>,
+        drafts: Vec<Draft>,
+    ) -> std::result::Result<Vec<Value>, Refusal> {
+        let sent = |draft: &Draft| json!({"MessageId": draft.id, "MD5OfMessageBody": md5_of(&draft.body)});
+        let sent: Vec<Value> = drafts.iter().map(sent).collect();
+        let appended = self.with(|queues, now| queues.send(queue_name(body)?, drafts, now))?;
+        self.durability.reach(appended).await;
+        self.changed.notify_waiters();
+        Ok(sent)
+    }
+
+    async fn send_batch(&self, body: &Map<String, Value>) -> Answer {
+        let (mut ids, mut drafts, mut failed) = (Vec::new(), Vec::new(), Vec::new());
+        for entry in check_entries(body)? {
+            let id = entry.get("Id").cloned().unwrap_or_default();
+            match check_message(entry, MAX_MESSAGE_BYTES) {
+                Ok(()) => {
+                    ids.push(id);
+                    drafts.push(draft(entry));
+                }
+                Err(refusal) => failed.push(refusal.of_entry(&id)),
+            }
+        }
+        let mut successful = self.send(body, drafts).await?;
+        for (fields, id) in successful.iter_mut().zip(ids) {
+            if let Some(fields) = fields.as_object_mut() {
+                fields.insert("Id".to_owned(), id);
+            }
+        }
+        Ok(json!({"Successful": successful, "Failed": failed}))
+    }
+
+    async fn receive(&self, body: &Map<String, Value>) -> Answer {
+        let number = |name: &str| body.get(name).and_then(Value::as_i64);
+        let most = number("MaxNumberOfMessages").and_then(|most| usize::try_from(most).ok()).unwrap_or(1);
+        let hidden = number("VisibilityTimeout");
+        let wait = Duration::from_secs(body.get("WaitTimeSeconds").and_then(Value::as_u64).unwrap_or(0));
+        let name = queue_name(body)?;
+        let started = Instant::now();
+        loop {
+            // Created before the receive, so that a change between the receive and the wait wakes this poll.
+            let changed = self.changed.notified();
+            let ended = self.long_polls.ended();
+            let (messages, has_hidden) = self.with(|queues, now| {
+                Ok((queues.receive(name, most, hidden, now)?, queues.has_hidden(name, now)?))
+            })?;
+            let remaining = wait.saturating_sub(started.elapsed());
+            if !messages.is_empty() {
+                // The messages become visible again later.
+                self.changed.notify_waiters();
+            }
+            if !messages.is_empty() || remaining.is_zero() {
+                let requested: BTreeSet<&str> = ["AttributeNames", "MessageSystemAttributeNames"]
+                    .into_iter()
+                    .filter_map(|list| body.get(list).and_then(Value::as_array))
+                    .flatten()
+                    .filter_map(Value::as_str)
+                    .collect();
+                let messages: Vec<Value> =
+                    messages.iter().map(|message| received(message, &requested)).collect();
+                return Ok(if messages.is_empty() { json!({}) } else { json!({"Messages": messages}) });
+            }
+            let pause = if has_hidden { remaining.min(POLL_PERIOD) } else { remaining };
+            tokio::select! {
+                () = changed => {}
+                () = tokio::time::sleep(pause) => {}
+                () = ended => return Ok(json!({})),
+            }
+        }
+    }
+
+    /// Deletes a message. `entry`: the request, or an entry of a batch request.
+    fn delete(&self, body: &Map<String, Value>, entry: &Map<String, Value>) -> Answer {
+        let handle = text(entry, "ReceiptHandle").ok_or_else(|| Refusal::missing("ReceiptHandle"))?;
+        self.with(|queues, _| queues.delete(queue_name(body)?, handle))?;
+        Ok(json!({}))
+    }
+
+    /// Changes the visibility timeout of a message. `entry`: the request, or an entry of a batch request.
+    fn change_visibility(&self, body: &Map<String, Value>, entry: &Map<String, Value>) -> Answer {
+        check_visibility(entry)?;
+        let handle = text(entry, "ReceiptHandle").ok_or_else(|| Refusal::missing("ReceiptHandle"))?;
+        let seconds = entry.get("VisibilityTimeout").and_then(Value::as_i64).unwrap_or_default();
+        self.with(|queues, now| queues.hide(queue_name(body)?, handle, seconds, now))?;
+        self.changed_visibility.add(handle);
+        self.changed.notify_waiters();
+        Ok(json!({}))
+    }
+
+    /// Executes each entry of a batch, so that a rejected entry does not affect the others.
+    fn batch(&self, body: &Map<String, Value>, execute: impl Fn(&Map<String, Value>) -> Answer) -> Answer {
+        let entries = check_entries(body)?;
+        let (mut successful, mut failed) = (Vec::new(), Vec::new());
+        self.with(|queues, _| queues.check(queue_name(body)?))?;
+        for entry in entries {
+            let id = entry.get("Id").cloned().unwrap_or_default();
+            match execute(entry) {
+                Ok(_) => successful.push(json!({ "Id": id })),
+                Err(refusal) => failed.push(refusal.of_entry(&id)),
+            }
+        }
+        Ok(json!({"Successful": successful, "Failed": failed}))
+    }
+}
+
+fn text<'a>(body: &'a Map<String, Value>, name: &str) -> Option<&'a str> {
+    body.get(name).and_then(Value::as_str)
+}
+
+/// Returns the name of the queue, which is the end of its URL.
+fn queue_name(body: &Map<String, Value>) -> std::result::Result<&str, Failure> {
+    text(body, "QueueUrl").and_then(|url| url.rsplit('/').next()).ok_or(Failure::NoQueue)
+}
+
+fn attributes_in(body: &Map<String, Value>) -> BTreeMap<String, String> {
+    let attributes = body.get("Attributes").and_then(Value::as_object).into_iter().flatten();
+    attributes.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect()
+}
+
+/// Returns the message in a request that was checked.
+fn draft(body: &Map<String, Value>) -> Draft {
+    Draft {
+        id: Uuid::new_v4().to_string(),
+        body: text(body, "MessageBody").unwrap_or_default().to_owned(),
+        group: text(body, "MessageGroupId").map(str::to_owned),
+        attributes: body.get("MessageAttributes").cloned(),
+        delay: body.get("DelaySeconds").and_then(Value::as_i64),
+    }
+}
+
+/// Returns a received message with the system attributes that were requested.
+fn received(message: &Message, requested: &BTreeSet<&str>) -> Value {
+    let known = [
+        ("ApproximateFirstReceiveTimestamp", message.first_received_at.map(|at| at.to_string())),
+        ("ApproximateReceiveCount", Some(message.receives.to_string())),
+        ("MessageGroupId", message.group.clone()),
+        ("SenderId", Some(ACCOUNT.to_owned())),
+        ("SentTimestamp", Some(message.sent_at.to_string())),
+    ];
+    let is_requested = |name: &str| requested.contains("All") || requested.contains(name);
+    let attributes: Map<String, Value> = known
+        .into_iter()
+        .filter(|(name, _)| is_requested(name))
+        .filter_map(|(name, value)| Some((name.to_owned(), value?.into())))
+        .collect();
+    let mut fields = json!({
+        "MessageId": message.id,
+        "ReceiptHandle": message.receipt_handle(),
+        "Body": message.body,
+        "MD5OfBody": md5_of(&message.body),
+    });
+    if let Some(fields) = fields.as_object_mut() {
+        if !attributes.is_empty() {
+            fields.insert("Attributes".to_owned(), attributes.into());
+        }
+        if let Some(attributes) = &message.attributes {
+            fields.insert("MessageAttributes".to_owned(), attributes.clone());
+        }
+    }
+    fields
+}
+
+fn md5_of(body: &str) -> String {
+    Md5::digest(body).iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
+}
+
+fn respond(answer: Answer) -> Response<Full<Bytes>> {
+    let (status, fault, body) = match answer {
+        Ok(body) => (200, None, body),
+        Err(Refusal { status, shape, code, message }) => {
+            let culprit = if status < 500 { "Sender" } else { "Receiver" };
+            let body = json!({"__type": format!("com.amazonaws.sqs#{shape}"), "message": message});
+            (status, Some(format!("{code};{culprit}")), body)
+        }
+    };
+    let mut response = Response::new(Full::new(Bytes::from(body.to_string())));
+    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, hyper::header::HeaderValue::from_static("application/x-amz-json-1.0"));
+    if let Some(fault) = fault.and_then(|fault| fault.parse().ok()) {
+        headers.insert("x-amzn-query-error", fault);
+    }
+    response
+}
+
+fn check_range(body: &Map<String, Value>, name: &str, range: (i64, i64)) -> std::result::Result<(), Refusal> {
+    match body.get(name) {
+        None | Some(Value::Null) => Ok(()),
+        Some(value) => match value.as_i64() {
+            Some(number) if (range.0..=range.1).contains(&number) => Ok(()),
+            Some(number) => Err(Refusal::out_of_range(name, number, range)),
+            None => Err(Refusal::value(format!("Value {value} for parameter {name} is invalid."))),
+        },
+    }
+}
+
+fn check_message(body: &Map<String, Value>, limit: usize) -> std::result::Result<(), Refusal> {
+    let text = body.get("MessageBody").and_then(Value::as_str).filter(|text| !text.is_empty());
+    let text = text.ok_or_else(|| Refusal::missing("MessageBody"))?;
+    if message_bytes(body) > limit {
+        let message = format!(
+            "One or more parameters are invalid. Reason: Message must be shorter than {limit} bytes."
+        );
+        return Err(Refusal::value(message));
+    }
+    // AWS rejects the characters that XML can't represent.
+    let is_allowed = |c: char| matches!(c, '\t' | '\n' | '\r' | ' '..='\u{FFFD}' | '\u{10000}'..);
+    if !text.chars().all(is_allowed) {
+        let message = "Invalid characters found. Valid unicode characters are #x9 | #xA | #xD | #x20 to #xD7FF | #xE000 to #xFFFD | #x10000 to #x10FFFF";
+        return Err(Refusal::new("InvalidMessageContents", "InvalidMessageContents", message));
+    }
+    let attributes = body.get("MessageAttributes").and_then(Value::as_object);
+    if attributes.is_some_and(|attributes| attributes.len() > 10) {
+        return Err(Refusal::value("Number of message attributes exceeds the allowed maximum [10]."));
+    }
+    check_range(body, "DelaySeconds", (0, 900))
+}
+
+/// Returns a message's size: the bytes of its body, and of the names, types and values of its attributes.
+fn message_bytes(body: &Map<String, Value>) -> usize {
+    let text = |value: Option<&Value>| value.and_then(Value::as_str).map_or(0, str::len);
+    let attributes = body.get("MessageAttributes").and_then(Value::as_object);
+    attributes.into_iter().flatten().fold(text(body.get("MessageBody")), |sum, (name, value)| {
+        let sum = sum.saturating_add(name.len()).saturating_add(text(value.get("DataType")));
+        sum.saturating_add(text(value.get("StringValue"))).saturating_add(text(value.get("BinaryValue")))
+    })
+}
+
+fn check_receive(body: &Map<String, Value>) -> std::result::Result<(), Refusal> {
+    check_range(body, "MaxNumberOfMessages", (1, 10))?;
+    check_range(body, "WaitTimeSeconds", (0, 20))?;
+    check_range(body, "VisibilityTimeout", (0, 43_200))?;
+    check_names(body, "AttributeNames", &MESSAGE_ATTRIBUTES)?;
+    check_names(body, "MessageSystemAttributeNames", &MESSAGE_ATTRIBUTES)?;
+    Ok(())
+}
+
+fn check_visibility(body: &Map<String, Value>) -> std::result::Result<(), Refusal> {
+    if body.get("VisibilityTimeout").is_none_or(Value::is_null) {
+        return Err(Refusal::missing("VisibilityTimeout"));
+    }
+    check_range(body, "VisibilityTimeout", (0, 43_200))
+}
+
+/// Returns the names in the array `list` of a request, or an error when one of them is not in `known`.
+fn check_names(
+    body: &Map<String, Value>,
+    list: &str,
+    known: &[&str],
+) -> std::result::Result<BTreeSet<String>, Refusal> {
+    let mut requested = BTreeSet::new();
+    for name in body.get(list).and_then(Value::as_array).into_iter().flatten() {
+        let name = name.as_str().unwrap_or_default();
+        if !known.contains(&name) {
+            let message = format!("Unknown Attribute {name}.");
+            return Err(Refusal::new("InvalidAttributeName", "InvalidAttributeName", message));
+        }
+        requested.insert(name.to_owned());
+    }
+    Ok(requested)
+}
+
+fn check_attributes(body: &Map<String, Value>) -> std::result::Result<(), Refusal> {
+    for (name, value) in body.get("Attributes").and_then(Value::as_object).into_iter().flatten() {
+        let Some((_, range)) = QUEUE_ATTRIBUTES.iter().find(|(known, _)| known == name) else {
+            let message = format!("Unknown Attribute {name}.");
+            return Err(Refusal::new("InvalidAttributeName", "InvalidAttributeName", message));
+        };
+        let Some((least, greatest)) = range else { continue };
+        let number = value.as_str().and_then(|text| text.parse::<i64>().ok());
+        if !number.is_some_and(|number| (*least..=*greatest).contains(&number)) {
+            let message = format!("Invalid value for the parameter {name}.");
+            return Err(Refusal::new("InvalidAttributeValue", "InvalidAttributeValue", message));
+        }
+    }
+    Ok(())
+}
+
+fn check_entries(body: &Map<String, Value>) -> std::result::Result<Vec<&Map<String, Value>>, Refusal> {
+    let entries: Vec<&Map<String, Value>> = body
+        .get("Entries")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_object)
+        .collect();
+    if entries.is_empty() {
+        return Err(Refusal::batch(
+            "EmptyBatchRequest",
+            "There should be at least one entry in the request.",
+        ));
+    }
+    if entries.len() > 10 {
+        let message =
+            format!("Maximum number of entries per request are 10. You have sent {}.", entries.len());
+        return Err(Refusal::batch("TooManyEntriesInBatchRequest", message));
+    }
+    let mut ids = BTreeSet::new();
+    for entry in &entries {
+        let id = entry.get("Id").and_then(Value::as_str).unwrap_or_default();
+        let is_allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        if id.is_empty() || id.len() > 80 || !id.chars().all(is_allowed) {
+            let message = "A batch entry id can only contain alphanumeric characters, hyphens and underscores. \
+                           It can be at most 80 letters long.";
+            return Err(Refusal::batch("InvalidBatchEntryId", message));
+        }
+        if !ids.insert(id) {
+            return Err(Refusal::batch("BatchEntryIdsNotDistinct", format!("Id {id} repeated.")));
+        }
+    }
+    let bytes = entries.iter().fold(0_usize, |sum, entry| sum.saturating_add(message_bytes(entry)));
+    if bytes > MAX_MESSAGE_BYTES {
+        let message = format!(
+            "Batch requests cannot be longer than {MAX_MESSAGE_BYTES} bytes. You have sent {bytes} bytes."
+        );
+        return Err(Refusal::batch("BatchRequestTooLong", message));
+    }
+    Ok(entries)
+}
+
+#[cfg(test)]
+mod tests {
+    use aws_sdk_sqs::Client;
+    use aws_sdk_sqs::error::ProvideErrorMetadata;
+    use aws_sdk_sqs::types::{
+        DeleteMessageBatchRequestEntry, MessageSystemAttributeName, QueueAttributeName,
+        SendMessageBatchRequestEntry,
+    };
+
+    use super::*;
+    use crate::sdk;
+
+    async fn start(state: &State, clock: &Clock) -> (Sqs, Client) {
+        let sqs = Sqs::start(state, http::bind_loopback().await.unwrap(), clock).unwrap();
+        let client = sdk::sqs(&sqs.url());
+        (sqs, client)
+    }
+
+    async fn queue() -> (Sqs, Client, String) {
+        let (sqs, client) = start(&State::InMemory, &Clock::default()).await;
+        let url = client.create_queue().queue_name("Jobs").send().await.unwrap().queue_url.unwrap();
+        (sqs, client, url)
+    }
+
+    /// Creates a queue with a dead-letter queue, to which messages move after two receives. Returns the URLs of
+    /// both.
+    async fn queue_with_dead_letters(client: &Client) -> [String; 2] {
+        let dead = client.create_queue().queue_name("Dead").send().await.unwrap().queue_url.unwrap();
+        let policy = json!({
+            "deadLetterTargetArn": format!("arn:aws:sqs:{REGION}:{ACCOUNT}:Dead"), "maxReceiveCount": 2,
+        });
+        let queue = client
+            .create_queue()
+            .queue_name("Jobs")
+            .attributes(QueueAttributeName::RedrivePolicy, policy.to_string());
+        [queue.send().await.unwrap().queue_url.unwrap(), dead]
+    }
+
+    /// Receives the visible messages of a queue, and hides them for a minute. Returns their bodies and receive
+    /// counts.
+    async fn receive(client: &Client, url: &str) -> Vec<(String, String)> {
+        let receive = client.receive_message().queue_url(url).max_number_of_messages(10);
+        let receive = receive.visibility_timeout(60);
+        let count = MessageSystemAttributeName::ApproximateReceiveCount;
+        let received = receive.message_system_attribute_names(count.clone()).send().await.unwrap();
+        let message = |message: &aws_sdk_sqs::types::Message| {
+            (message.body().unwrap().to_owned(), message.attributes().unwrap()[&count].clone())
+        };
+        received.messages().iter().map(message).collect()
+    }
+
+    fn pair(body: &str, receives: &str) -> (String, String) {
+        (body.to_owned(), receives.to_owned())
+    }
+
+    #[tokio::test]
+    async fn the_clock_of_the_service_ends_delays_visibility_timeouts_and_retention() {
+        let clock = Clock::default();
+        let (_sqs, client) = start(&State::InMemory, &clock).await;
+        let [url, dead] = queue_with_dead_letters(&client).await;
+        client.send_message().queue_url(&url).message_body("x").delay_seconds(900).send().await.unwrap();
+        assert_eq!(receive(&client, &url).await, []);
+        clock.advance(900_000);
+        assert_eq!(receive(&client, &url).await, [pair("x", "1")]);
+        assert_eq!(receive(&client, &url).await, []);
+        clock.advance(60_000);
+        assert_eq!(receive(&client, &url).await, [pair("x", "2")]);
+        clock.advance(60_000);
+        assert_eq!(receive(&client, &url).await, [], "it moves after two receives");
+        assert_eq!(receive(&client, &dead).await, [pair("x", "3")]);
+        clock.advance(4 * 86_400_000);
+        assert_eq!(receive(&client, &dead).await, [], "it is kept for four days");
+    }
+
+    #[tokio::test]
+    async fn messages_survive_a_restart_with_their_receive_counts_and_delays() {
+        let directory = std::env::temp_dir().join(Uuid::new_v4().to_string());
+        std::fs::create_dir(&directory).unwrap();
+        let (state, clock) = (State::Directory(directory.clone()), Clock::default());
+        let (sqs, client) = start(&state, &clock).await;
+        let [url, dead] = queue_with_dead_letters(&client).await;
+        let send = |body: &str, delay| {
+            client.send_message().queue_url(&url).message_body(body).delay_seconds(delay).send()
+        };
+        for body in ["dead", "received", "deleted"] {
+            send(body, 0).await.unwrap();
+        }
+        assert_eq!(receive(&client, &url).await.len(), 3);
+        clock.advance(60_000);
+        let second = client.receive_message().queue_url(&url).max_number_of_messages(10);
+        for message in second.visibility_timeout(60).send().await.unwrap().messages() {
+            let handle = message.receipt_handle().unwrap();
+            match message.body().unwrap() {
+                "deleted" => {
+                    client.delete_message().queue_url(&url).receipt_handle(handle).send().await.unwrap();
+                }
+                "received" => {
+                    let hide = client.change_message_visibility().queue_url(&url).receipt_handle(handle);
+                    hide.visibility_timeout(600).send().await.unwrap();
+                }
+                _ => {}
+            }
+        }
+        clock.advance(60_000);
+        assert_eq!(receive(&client, &url).await, [], "one message moves to the dead-letter queue");
+        send("delayed", 900).await.unwrap();
+        send("visible", 0).await.unwrap();
+        sqs.stop().await;
+        // A process that was killed while it wrote a change.
+        let log = directory.join("sqs.log");
+        let mut bytes = std::fs::read(&log).unwrap();
+        bytes.extend(br#"{"deleted":{"num"#);
+        std::fs::write(&log, bytes).unwrap();
+
+        let (sqs, client) = start(&state, &clock).await;
+        let [url, dead_again] = queue_with_dead_letters(&client).await;
+        assert_eq!(dead.rsplit('/').next(), dead_again.rsplit('/').next());
+        assert_eq!(receive(&client, &dead_again).await, [pair("dead", "3")]);
+        assert_eq!(receive(&client, &url).await, [pair("visible", "1")]);
+        assert_eq!(receive(&client, &dead_again).await, [pair("received", "3")], "it was received twice");
+        clock.advance(900_000);
+        let both = [pair("visible", "2"), pair("delayed", "1")];
+        assert_eq!(receive(&client, &url).await, both);
+        client.purge_queue().queue_url(&url).send().await.unwrap();
+        client.purge_queue().queue_url(&dead_again).send().await.unwrap();
+        sqs.stop().await;
+
+        let (sqs, client) = start(&state, &clock).await;
+        let [url, _dead] = queue_with_dead_letters(&client).await;
+        clock.advance(86_400_000);
+        assert_eq!(receive(&client, &url).await, [], "the messages are deleted");
+        sqs.stop().await;
+        std::fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[tokio::test]
+    async fn an_old_receipt_deletes_nothing_and_hides_nothing() {
+        let clock = Clock::default();
+        let (_sqs, client) = start(&State::InMemory, &clock).await;
+        let [url, _dead] = queue_with_dead_letters(&client).await;
+        client.send_message().queue_url(&url).message_body("x").send().await.unwrap();
+        let receive_one = async || {
+            let received = client.receive_message().queue_url(&url).send().await.unwrap();
+            received.messages()[0].receipt_handle().unwrap().to_owned()
+        };
+        let first = receive_one().await;
+        clock.advance(30_000);
+        let second = receive_one().await;
+        client.delete_message().queue_url(&url).receipt_handle(&first).send().await.unwrap();
+        let hide = |handle: &str| {
+            client
+                .change_message_visibility()
+                .queue_url(&url)
+                .receipt_handle(handle)
+                .visibility_timeout(0)
+                .send()
+        };
+        assert_eq!(code(hide(&first).await), "AWS.SimpleQueueService.MessageNotInflight");
+        hide(&second).await.unwrap();
+        assert_eq!(receive(&client, &url).await, [], "it was not deleted, but received twice");
+    }
+
+    fn entry(id: &str, body: &str, delay: i32) -> SendMessageBatchRequestEntry {
+        SendMessageBatchRequestEntry::builder()
+            .id(id)
+            .message_body(body)
+            .delay_seconds(delay)
+            .build()
+            .unwrap()
+    }
+
+    fn code<T: std::fmt::Debug, E: ProvideErrorMetadata>(result: std::result::Result<T, E>) -> String {
+        result.err().unwrap().code().unwrap().to_owned()
+    }
+
+    #[tokio::test]
+    async fn a_sent_message_is_received_at_once_with_its_attributes_and_can_be_deleted() {
+        let (sqs, client, url) = queue().await;
+        assert!(url.starts_with(&sqs.url()), "{url}");
+        let waiting = tokio::spawn({
+            let receive = client.receive_message().queue_url(&url).wait_time_seconds(20);
+            receive.message_system_attribute_names(MessageSystemAttributeName::All).send()
+        });
+        let sent =
+            client.send_message().queue_url(&url).message_body("hello").message_group_id("g").send().await;
+        let sent = sent.unwrap();
+        let started = Instant::now();
+        let received = waiting.await.unwrap().unwrap().messages.unwrap();
+        assert!(started.elapsed() < Duration::from_secs(5), "the message must wake the long poll");
+        assert_eq!(received[0].message_id, sent.message_id);
+        assert_eq!(
+            received[0].attributes.as_ref().unwrap()[&MessageSystemAttributeName::ApproximateReceiveCount],
+            "1"
+        );
+        let attributes = received[0].attributes.as_ref().unwrap();
+        assert_eq!(attributes[&MessageSystemAttributeName::MessageGroupId], "g");
+        let handle = received[0].receipt_handle.clone().unwrap();
+        let entry = |id: &str, handle: &str| {
+            DeleteMessageBatchRequestEntry::builder().id(id).receipt_handle(handle).build().unwrap()
+        };
+        let deleted = client.delete_message_batch().queue_url(&url).entries(entry("a", &handle));
+        let deleted = deleted.entries(entry("b", "nonsense")).send().await.unwrap();
+        assert_eq!(deleted.successful[0].id, "a");
+        assert_eq!(
+            (deleted.failed[0].id.as_str(), deleted.failed[0].code.as_str()),
+            ("b", "ReceiptHandleIsInvalid")
+        );
+    }
+
+    #[tokio::test]
+    async fn a_long_poll_receives_a_message_whose_delay_or_visibility_timeout_ends() {
+        let (_sqs, client, url) = queue().await;
+        let poll = || client.receive_message().queue_url(&url).wait_time_seconds(20).visibility_timeout(1);
+        // The queue is empty when the first poll begins.
+        let waiting = tokio::spawn(poll().send());
+        let started = Instant::now();
+        client.send_message().queue_url(&url).message_body("x").delay_seconds(1).send().await.unwrap();
+        let received = waiting.await.unwrap().unwrap();
+        assert_eq!(received.messages().len(), 1);
+        let received = poll().send().await.unwrap();
+        assert_eq!(received.messages().len(), 1, "the message is received again");
+        assert!(started.elapsed() < Duration::from_secs(10), "the poll must not wait for its end");
+    }
+
+    #[tokio::test]
+    async fn a_malformed_batch_is_rejected_as_a_whole_and_an_invalid_entry_alone() {
+        let (_sqs, client, url) = queue().await;
+        let send = |entries: Vec<SendMessageBatchRequestEntry>| {
+            client.send_message_batch().queue_url(&url).set_entries(Some(entries)).send()
+        };
+        let eleven = (0..11).map(|n| entry(&n.to_string(), "x", 0)).collect();
+        assert_eq!(code(send(eleven).await), "AWS.SimpleQueueService.TooManyEntriesInBatchRequest");
+        assert_eq!(code(send(vec![]).await), "AWS.SimpleQueueService.EmptyBatchRequest");
+        let twins = vec![entry("a", "x", 0), entry("a", "y", 0)];
+        assert_eq!(code(send(twins).await), "AWS.SimpleQueueService.BatchEntryIdsNotDistinct");
+        assert_eq!(
+            code(send(vec![entry("a b", "x", 0)]).await),
+            "AWS.SimpleQueueService.InvalidBatchEntryId"
+        );
+        let half = "x".repeat(MAX_MESSAGE_BYTES / 2 + 1);
+        let heavy = vec![entry("a", &half, 0), entry("b", &half, 0)];
+        assert_eq!(code(send(heavy).await), "AWS.SimpleQueueService.BatchRequestTooLong");
+
+        let mixed = send(vec![entry("a", "x", 900), entry("b", "x", 901), entry("c", "", 0)]).await.unwrap();
+        assert_eq!(mixed.successful.iter().map(|entry| entry.id.as_str()).collect::<Vec<_>>(), ["a"]);
+        let failed: Vec<(&str, &str)> =
+            mixed.failed.iter().map(|entry| (entry.id.as_str(), entry.code.as_str())).collect();
+        assert_eq!(failed, [("b", "InvalidParameterValue"), ("c", "MissingParameter")]);
+    }
+
+    #[tokio::test]
+    async fn values_outside_the_limits_of_aws_are_rejected() {
+        let (_sqs, client, url) = queue().await;
+        let send = || client.send_message().queue_url(&url);
+        assert_eq!(code(send().message_body("x").delay_seconds(901).send().await), "InvalidParameterValue");
+        let heavy = "x".repeat(MAX_MESSAGE_BYTES + 1);
+        assert_eq!(code(send().message_body(heavy).send().await), "InvalidParameterValue");
+        assert_eq!(code(send().message_body("\u{1}").send().await), "InvalidMessageContents");
+        let receive = || client.receive_message().queue_url(&url);
+        assert_eq!(code(receive().max_number_of_messages(11).send().await), "InvalidParameterValue");
+        assert_eq!(code(receive().wait_time_seconds(21).send().await), "InvalidParameterValue");
+        assert_eq!(code(receive().visibility_timeout(43_201).send().await), "InvalidParameterValue");
+        let unknown = receive().message_system_attribute_names("Nonsense".into());
+        assert_eq!(code(unknown.send().await), "InvalidAttributeName");
+        let unknown = client.get_queue_attributes().queue_url(&url).attribute_names("Nonsense".into());
+        assert_eq!(code(unknown.send().await), "InvalidAttributeName");
+        let create = |name: QueueAttributeName, value: &str| {
+            client.create_queue().queue_name("Other").attributes(name, value).send()
+        };
+        assert_eq!(code(create("Nonsense".into(), "1").await), "InvalidAttributeName");
+        assert_eq!(
+            code(create(QueueAttributeName::VisibilityTimeout, "43201").await),
+            "InvalidAttributeValue"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_request_to_a_missing_queue_returns_the_error_that_sdks_recognize() {
+        let (_sqs, client, url) = queue().await;
+        let error =
+            client.send_message().queue_url(format!("{url}Not")).message_body("x").send().await.unwrap_err();
+        assert!(error.into_service_error().is_queue_does_not_exist());
+        let batch = client
+            .send_message_batch()
+            .queue_url(format!("{url}Not"))
+            .entries(entry("a", "x", 0))
+            .send()
+            .await;
+        assert!(batch.unwrap_err().into_service_error().is_queue_does_not_exist());
+    }
+}
