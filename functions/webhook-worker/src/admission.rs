@@ -56,7 +56,8 @@ pub(crate) struct Admission {
 pub(crate) struct Admitted {
     /// The records to process now.
     pub records: Vec<SqsMessage>,
-    /// The records that could not be moved to the slow queue.
+    /// The records that SQS must deliver again: they could not be moved to the slow queue, or their admission
+    /// panicked.
     pub failures: Vec<SqsBatchItemFailure>,
     /// The slots.
     pub batch: Batch,
@@ -131,45 +132,33 @@ impl Admission {
         let lane = if self.slow_queues.include(&arn) { Lane::Slow } else { Lane::Fast };
         let now = self.clock.now();
         let mut admitted = Vec::new();
-        let mut scopes: BTreeMap<Scope, Vec<(SqsMessage, DeliveryMessage)>> = BTreeMap::new();
+        let mut scopes: BTreeMap<Scope, Messages> = BTreeMap::new();
         for record in records {
             match read::<DeliveryMessage>(&record) {
                 Ok(message) => scopes.entry(message.scope).or_default().push((record, message)),
                 Err(_) => admitted.push(record),
             }
         }
-        let mut taking = JoinSet::new();
-        for (scope, messages) in scopes {
-            let admission = self.clone();
-            taking.spawn(async move { admission.take(lane, scope, messages, now).await }.in_current_span());
-        }
+        let admission = self.clone();
+        let (taken, mut failures) = take_all(scopes, move |scope, messages| {
+            let admission = admission.clone();
+            async move { admission.take(lane, scope, messages, now).await }
+        })
+        .await;
         let (mut slots, mut moved) = (Vec::new(), Vec::new());
-        while let Some(taken) = taking.join_next().await {
-            match taken {
-                Ok(taken) => {
-                    admitted.extend(taken.admitted);
-                    moved.extend(taken.moved);
-                    slots.extend(taken.slots);
-                }
-                Err(error) => tracing::error!(%error, "messages were not admitted; SQS delivers them again"),
-            }
+        for taken in taken {
+            admitted.extend(taken.admitted);
+            moved.extend(taken.moved);
+            slots.extend(taken.slots);
         }
-        let failures = self.move_to_slow_queue(lane, moved).await;
+        failures.extend(self.move_to_slow_queue(lane, moved).await);
         let limited = slots.iter().map(Slots::scope).collect();
         let batch = Batch { lane, slots: tokio::sync::Mutex::new(slots), limited, running: Mutex::default() };
         Admitted { records: admitted, failures, batch }
     }
 
-    async fn take(
-        &self,
-        lane: Lane,
-        scope: Scope,
-        messages: Vec<(SqsMessage, DeliveryMessage)>,
-        now: Timestamp,
-    ) -> Taken {
-        let records = |messages: Vec<(SqsMessage, DeliveryMessage)>| {
-            messages.into_iter().map(|(record, _)| record).collect()
-        };
+    async fn take(&self, lane: Lane, scope: Scope, messages: Messages, now: Timestamp) -> Taken {
+        let records = |messages: Messages| messages.into_iter().map(|(record, _)| record).collect();
         if lane == Lane::Fast && messages.len() == 1 {
             return Taken { admitted: records(messages), moved: Vec::new(), slots: None };
         }
@@ -199,11 +188,7 @@ impl Admission {
 
     /// Sends messages to the slow queue. From the slow lane, they return after a delay, or are dropped if the
     /// scheduler sends another message anyway. Returns the records that were not sent.
-    async fn move_to_slow_queue(
-        &self,
-        from: Lane,
-        moved: Vec<(SqsMessage, DeliveryMessage)>,
-    ) -> Vec<SqsBatchItemFailure> {
+    async fn move_to_slow_queue(&self, from: Lane, moved: Messages) -> Vec<SqsBatchItemFailure> {
         let mut failures = Vec::new();
         for mode in [Mode::Live, Mode::Test] {
             let of_mode = moved.iter().filter(|(_, message)| message.scope.mode == mode);
@@ -267,11 +252,44 @@ impl Admission {
     }
 }
 
+/// Records of a batch, with their messages.
+type Messages = Vec<(SqsMessage, DeliveryMessage)>;
+
 /// The admission of the messages of one scope.
 struct Taken {
     admitted: Vec<SqsMessage>,
-    moved: Vec<(SqsMessage, DeliveryMessage)>,
+    moved: Messages,
     slots: Option<Slots>,
+}
+
+/// Takes slots for the messages of each scope, concurrently. Returns what was taken, and the messages whose
+/// task panicked, so that SQS delivers them again.
+async fn take_all<F>(
+    scopes: BTreeMap<Scope, Messages>,
+    take: impl Fn(Scope, Messages) -> F,
+) -> (Vec<Taken>, Vec<SqsBatchItemFailure>)
+where
+    F: Future<Output = Taken> + Send + 'static,
+{
+    let mut taking = JoinSet::new();
+    let mut message_ids = HashMap::new();
+    for (scope, messages) in scopes {
+        let ids: Vec<Option<String>> = messages.iter().map(|(record, _)| record.message_id.clone()).collect();
+        let task = taking.spawn(take(scope, messages).in_current_span());
+        message_ids.insert(task.id(), ids);
+    }
+    let (mut taken, mut failures) = (Vec::new(), Vec::new());
+    while let Some(joined) = taking.join_next().await {
+        match joined {
+            Ok(of_scope) => taken.push(of_scope),
+            Err(error) => {
+                tracing::error!(%error, "messages were not admitted; SQS delivers them again");
+                let ids = message_ids.remove(&error.id()).unwrap_or_default();
+                failures.extend(ids.into_iter().map(failure_of));
+            }
+        }
+    }
+    (taken, failures)
 }
 
 fn warn_of(scope: &Scope, result: Result<(), StoreError>) {
@@ -294,4 +312,40 @@ fn wait_of(message: &DeliveryMessage) -> Duration {
     let full_ms = FIRST_WAIT_MS.saturating_mul(2_u64.saturating_pow(earlier)).min(MAX_WAIT_MS);
     let half_ms = full_ms / 2;
     Duration::from_millis(half_ms.saturating_add(random::below(half_ms)))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn message(scope: &str, id: &str) -> (SqsMessage, DeliveryMessage) {
+        let body = json!({"scope": scope, "delivery": "wd_01m7xpe60063pqsxx1gmvkjbw5"});
+        let mut record = SqsMessage::default();
+        record.message_id = Some(id.to_owned());
+        (record, serde_json::from_value(body).unwrap())
+    }
+
+    #[tokio::test]
+    async fn messages_whose_admission_panics_are_returned_as_failures() {
+        let (healthy, broken) = ("acc_0123456789abcdef:test", "acc_0123456789abcdef:live");
+        let messages = [message(healthy, "a"), message(broken, "b"), message(broken, "c")];
+        let mut scopes: BTreeMap<Scope, Messages> = BTreeMap::new();
+        for message in messages {
+            scopes.entry(message.1.scope).or_default().push(message);
+        }
+        let (taken, failures) = take_all(scopes, |scope, messages| async move {
+            assert!(scope.mode == Mode::Test, "the admission of live messages panics");
+            let admitted = messages.into_iter().map(|(record, _)| record).collect();
+            Taken { admitted, moved: Vec::new(), slots: None }
+        })
+        .await;
+        let admitted: Vec<&SqsMessage> = taken.iter().flat_map(|taken| &taken.admitted).collect();
+        assert_eq!(admitted.len(), 1);
+        assert_eq!(admitted[0].message_id.as_deref(), Some("a"));
+        let failed: Vec<&str> =
+            failures.iter().map(|failure| failure.item_identifier.as_deref().unwrap()).collect();
+        assert_eq!(failed, ["b", "c"]);
+    }
 }
