@@ -24,6 +24,9 @@ const BATCH: usize = 10;
 /// The longest delay of a message in SQS, in seconds. Rows that are due later are left to the scheduler.
 pub const MAX_DELAY_SECONDS: u64 = 900;
 
+/// The longest time for which SQS hides a message, in seconds: 12 hours.
+const MAX_VISIBILITY_SECONDS: u128 = 43_200;
+
 /// Why a message could not be sent or read.
 #[derive(Debug, thiserror::Error)]
 pub enum QueueError {
@@ -45,6 +48,33 @@ pub trait Message: Serialize + DeserializeOwned + Send + Sync {
     fn body(&self) -> Result<String, QueueError> {
         serde_json::to_string(self).map_err(|error| QueueError::Malformed(error.to_string()))
     }
+}
+
+/// Identifies one receipt of a message, by which its visibility is changed.
+#[derive(Clone, Debug, Default)]
+pub struct Receipt {
+    /// The receipt handle.
+    pub handle: String,
+    /// The ARN of the queue.
+    pub queue_arn: String,
+}
+
+impl Receipt {
+    fn of(message: &SqsMessage) -> Self {
+        Self {
+            handle: message.receipt_handle.clone().unwrap_or_default(),
+            queue_arn: message.event_source_arn.clone().unwrap_or_default(),
+        }
+    }
+}
+
+/// A message that was received outside of an event source.
+#[derive(Debug)]
+pub struct Received<M> {
+    /// Identifies the receipt.
+    pub receipt_handle: String,
+    /// The message; the error: its body is not such a message.
+    pub message: Result<M, QueueError>,
 }
 
 /// A queue of one kind of message. Clones share one SQS client.
@@ -113,6 +143,48 @@ impl<M: Message> Queue<M> {
         Ok(rejected)
     }
 
+    /// Receives at most ten messages, and hides them for some time. Does not wait for messages.
+    pub async fn receive(&self, hidden: Duration) -> Result<Vec<Received<M>>, QueueError> {
+        let received = self
+            .client
+            .receive_message()
+            .queue_url(&self.url)
+            .max_number_of_messages(10)
+            .visibility_timeout(visibility_seconds(hidden))
+            .send()
+            .await
+            .map_err(|error| QueueError::Unavailable(DisplayErrorContext(error).to_string()))?;
+        let messages = received.messages.unwrap_or_default().into_iter();
+        let read = messages.map(|message| Received {
+            message: parse(message.body.as_deref()),
+            receipt_handle: message.receipt_handle.unwrap_or_default(),
+        });
+        Ok(read.collect())
+    }
+
+    /// Deletes a received message.
+    pub async fn delete(&self, receipt_handle: &str) -> Result<(), QueueError> {
+        let delete = self.client.delete_message().queue_url(&self.url).receipt_handle(receipt_handle);
+        delete
+            .send()
+            .await
+            .map_err(|error| QueueError::Unavailable(DisplayErrorContext(error).to_string()))?;
+        Ok(())
+    }
+
+    /// Hides a received message for some time, at most the 12 hours of SQS. Then it is received again.
+    pub async fn hide(&self, receipt_handle: &str, time: Duration) -> Result<(), QueueError> {
+        self.client
+            .change_message_visibility()
+            .queue_url(&self.url)
+            .receipt_handle(receipt_handle)
+            .visibility_timeout(visibility_seconds(time))
+            .send()
+            .await
+            .map_err(|error| QueueError::Unavailable(DisplayErrorContext(error).to_string()))?;
+        Ok(())
+    }
+
     /// Sends one message that arrives after `delay`, at most [`MAX_DELAY_SECONDS`].
     pub async fn send_later(&self, message: &M, delay: Duration) -> Result<(), QueueError> {
         self.client
@@ -133,6 +205,11 @@ impl<M: Message> Queue<M> {
 fn delay_seconds(delay: Duration) -> i32 {
     let seconds = delay.as_millis().div_ceil(1_000).min(u128::from(MAX_DELAY_SECONDS));
     i32::try_from(seconds).unwrap_or_default()
+}
+
+/// Converts a visibility timeout to whole seconds, rounded up.
+fn visibility_seconds(time: Duration) -> i32 {
+    i32::try_from(time.as_millis().div_ceil(1_000).min(MAX_VISIBILITY_SECONDS)).unwrap_or_default()
 }
 
 /// Why a message could not be processed.
@@ -159,7 +236,7 @@ where
     M: Message + 'static,
     E: MessageFailure + Send + 'static,
     F: Future<Output = Result<(), E>> + Send + 'static,
-    W: Fn(M) -> F + Clone + Send + 'static,
+    W: Fn(M, Receipt) -> F + Clone + Send + 'static,
 {
     let mut attempts = JoinSet::new();
     let mut messages = HashMap::new();
@@ -167,7 +244,7 @@ where
         let (work, message_id) = (work.clone(), message.message_id.clone());
         let attempt = async move {
             match read(&message) {
-                Ok(read) => work(read).await,
+                Ok(read) => work(read, Receipt::of(&message)).await,
                 Err(error) => Err(E::from(error)),
             }
         };
@@ -200,6 +277,9 @@ where
 ///
 /// When the record's body is not such a message.
 pub fn read<M: Message>(message: &SqsMessage) -> Result<M, QueueError> {
-    let body = message.body.as_deref().unwrap_or_default();
-    serde_json::from_str(body).map_err(|error| QueueError::Malformed(error.to_string()))
+    parse(message.body.as_deref())
+}
+
+fn parse<M: Message>(body: Option<&str>) -> Result<M, QueueError> {
+    serde_json::from_str(body.unwrap_or_default()).map_err(|error| QueueError::Malformed(error.to_string()))
 }

@@ -17,6 +17,9 @@ pub enum WorkError {
     /// The row to process does not exist.
     #[error("{0}")]
     Missing(&'static str),
+    /// Another worker holds the lease. The message must be read again when the lease ends.
+    #[error("another worker holds the lease")]
+    Leased,
     /// DynamoDB failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -54,6 +57,6 @@ pub enum WorkError {
 
 impl MessageFailure for WorkError {
     fn is_external(&self) -> bool {
-        matches!(self, Self::Acquirer(AcquirerError::Unavailable(_)))
+        matches!(self, Self::Leased | Self::Acquirer(AcquirerError::Unavailable(_)))
     }
 }

@@ -90,7 +90,7 @@ impl AcquirerWorker {
     /// retried.
     pub async fn handle(&self, batch: SqsEvent) -> SqsEventResponse {
         let worker = self.clone();
-        queue::process_batch(batch, move |message: AcquirerMessage| {
+        queue::process_batch(batch, move |message: AcquirerMessage, _receipt| {
             let worker = worker.clone();
             async move { worker.process(message).await }
         })

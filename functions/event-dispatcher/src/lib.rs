@@ -17,6 +17,7 @@
 //! The removal of a row leads to no action.
 
 mod figures;
+mod notes;
 mod quarantine;
 pub mod replay;
 mod rollups;
@@ -58,6 +59,7 @@ use tokio::task::JoinSet;
 use tracing::{Instrument, field};
 
 use self::figures::Figure;
+pub use self::notes::NotedScopes;
 use self::quarantine::Cause;
 pub use self::rollups::DueFolds;
 use self::rollups::Published;
@@ -94,6 +96,8 @@ pub struct Dispatcher {
     pub med_outcome_notices: bool,
     /// The scopes for which a fold of the rollups is known to be due.
     pub due_folds: DueFolds,
+    /// The scopes whose new deliveries are noted.
+    pub noted_scopes: NotedScopes,
 }
 
 /// An action that failed: the sequence number of its record, and the cause.
@@ -163,6 +167,7 @@ impl Dispatcher {
             public_urls: PublicUrls::new(&required(var, "CHECKOUT_BASE_URL")?)?,
             med_outcome_notices: required(var, "MED_OUTCOME_NOTICES")? != "off",
             due_folds: DueFolds::default(),
+            noted_scopes: NotedScopes::default(),
         })
     }
 
@@ -239,13 +244,14 @@ impl Dispatcher {
         };
         let (live, test): (Vec<_>, Vec<_>) =
             deliveries.iter().cloned().partition(|(_, message)| message.scope.mode == Mode::Live);
-        let (live, test, to_acquirers, mailed, published, audited, (), ()) = tokio::join!(
+        let (live, test, to_acquirers, mailed, published, audited, noted, (), ()) = tokio::join!(
             send(self.queues.of(Mode::Live), &live),
             send(self.queues.of(Mode::Test), &test),
             send(&self.acquirers, &acquirers),
             send(&self.emails, &emails),
             publish_and_count,
             self.record_all(audits),
+            Box::pin(self.note_new(&deliveries)),
             Box::pin(self.schedule_counting(&deliveries)),
             Box::pin(self.abandon(&abandonments))
         );
@@ -256,7 +262,7 @@ impl Dispatcher {
                 *cause = Cause::Temporary.min(*cause);
             }
         }
-        failures.extend([refused, published, audited].concat());
+        failures.extend([refused, published, audited, noted].concat());
         BatchOutcome { failures: worst_causes(failures), replays }
     }
 

@@ -105,7 +105,7 @@ impl Mailer {
     /// retried.
     pub async fn handle(&self, batch: SqsEvent) -> SqsEventResponse {
         let mailer = self.clone();
-        queue::process_batch(batch, move |email: Email| {
+        queue::process_batch(batch, move |email: Email, _receipt| {
             let mailer = mailer.clone();
             async move { mailer.send_email(email).await }
         })

@@ -8,9 +8,11 @@
 //! the shards are processed in invocations of their own. Each run reads the due rows and processes them by
 //! conditional writes, like the other functions. So concurrent runs, or a run that crashes, do no harm.
 //!
-//! A schedule of its own has the ledgers of all accounts verified, in invocations of their own.
+//! A schedule of its own has the ledgers of all accounts verified, in invocations of their own. Another one
+//! recovers deliveries that have no message in their queue ([`recovery`]).
 
 mod ledgers;
+mod recovery;
 
 use std::time::{Duration, Instant};
 
@@ -37,7 +39,7 @@ use shared::store::{Aws, DUE_SHARDS, DueRow, Store, from_item};
 use shared::wallet::Wallets;
 use shared::wallet::counters::{self, CounterRow};
 use shared::webhook::delivery::{Abandonment, Deliveries, Delivery, NEXT_LOOK_SECONDS, counted_scope};
-use shared::webhook::queue::{DeliveryMessage, DeliveryQueues, Lane};
+use shared::webhook::queue::{DeliveryMessage, DeliveryQueue, DeliveryQueues, Lane};
 use tokio::task::JoinSet;
 use tracing::Instrument;
 
@@ -45,6 +47,9 @@ pub use ledgers::{LedgerVerifier, Limits};
 
 /// The `task` in the input of the schedule that verifies the ledgers (`template.yaml`).
 const VERIFY_LEDGERS: &str = "verify-ledgers";
+
+/// The `task` in the input of the schedule that recovers deliveries (`template.yaml`).
+const RECOVER_DELIVERIES: &str = "recover-deliveries";
 
 /// How long a run begins further pages of due rows. The rest of the function's time limit is for the last page
 /// and for slow work. The next run, a minute after the start of this one, reads the remaining rows.
@@ -95,6 +100,8 @@ pub struct Scheduler {
     pub store: Store,
     /// The queues of deliveries.
     pub delivery_queues: DeliveryQueues,
+    /// The dead-letter queue of the queues of deliveries.
+    pub dead_letters: DeliveryQueue,
     /// The queue of acquirer work.
     pub acquirer_queue: AcquirerQueue,
     /// The time source.
@@ -102,7 +109,8 @@ pub struct Scheduler {
 }
 
 impl Scheduler {
-    /// Reads `TABLE_NAME`, `DELIVERY_QUEUE_URL`, `TEST_DELIVERY_QUEUE_URL` and `ACQUIRER_QUEUE_URL`.
+    /// Reads `TABLE_NAME`, `DELIVERY_QUEUE_URL`, `TEST_DELIVERY_QUEUE_URL`,
+    /// `DELIVERY_DEAD_LETTER_QUEUE_URL` and `ACQUIRER_QUEUE_URL`.
     ///
     /// # Errors
     ///
@@ -115,6 +123,7 @@ impl Scheduler {
         Ok(Self {
             store: Store::new(aws.dynamodb(), required(var, "TABLE_NAME")?),
             delivery_queues: DeliveryQueues::from_vars(&aws.sqs(), Lane::Fast, var)?,
+            dead_letters: DeliveryQueue::new(aws.sqs(), required(var, "DELIVERY_DEAD_LETTER_QUEUE_URL")?),
             acquirer_queue: AcquirerQueue::new(aws.sqs(), required(var, "ACQUIRER_QUEUE_URL")?),
             clock,
         })
@@ -126,12 +135,18 @@ impl Scheduler {
     ///
     /// # Errors
     ///
-    /// As for [`Self::run`].
+    /// As for [`Self::run`], and when deliveries could not be recovered.
     pub async fn handle(&self, event: &Value) -> Result<Value, WorkError> {
-        if event.get("task").and_then(Value::as_str) == Some(VERIFY_LEDGERS) {
-            let (store, clock) = (self.store.clone(), self.clock.clone());
-            let verifier = LedgerVerifier { store, clock, limits: Limits::of(event) };
-            return Ok(json!({ "verified": verifier.run().await }));
+        match event.get("task").and_then(Value::as_str) {
+            Some(VERIFY_LEDGERS) => {
+                let (store, clock) = (self.store.clone(), self.clock.clone());
+                let verifier = LedgerVerifier { store, clock, limits: Limits::of(event) };
+                return Ok(json!({ "verified": verifier.run().await }));
+            }
+            Some(RECOVER_DELIVERIES) => {
+                return Ok(json!({ "redriven": Box::pin(self.recover_deliveries()).await? }));
+            }
+            Some(_) | None => {}
         }
         let moved = match event.get("shard") {
             Some(shard) => {
@@ -305,10 +320,7 @@ impl Scheduler {
         let next = now.saturating_plus_seconds(NEXT_LOOK_SECONDS);
         let Some(item) = self.store.postpone(due, next).await? else { return Ok(DueAction::Nothing) };
         let delivery: Delivery = from_item(item)?;
-        if !delivery.listed {
-            self.deliveries().add_to_list(&delivery).await?;
-        }
-        Ok(DueAction::Delivery(DeliveryMessage::of_due(&delivery)))
+        Ok(DueAction::Delivery(DeliveryMessage::of(&delivery)))
     }
 
     fn deliveries(&self) -> Deliveries {

@@ -125,11 +125,16 @@ impl Admission {
         self.slow_queues.of(mode)
     }
 
+    /// Returns the slow queue with this ARN; `None`: it is another queue's.
+    pub(crate) fn slow_queue_by_arn(&self, arn: &str) -> Option<&DeliveryQueue> {
+        self.slow_queues.by_arn(arn)
+    }
+
     /// Takes slots for the messages of a batch. Moves those that get none, and those of slow receivers, to the
     /// slow queue. Records that contain no message are returned too, so that their processing fails.
     pub(crate) async fn admit(&self, records: Vec<SqsMessage>) -> Admitted {
         let arn = records.first().and_then(|record| record.event_source_arn.clone()).unwrap_or_default();
-        let lane = if self.slow_queues.include(&arn) { Lane::Slow } else { Lane::Fast };
+        let lane = if self.slow_queues.by_arn(&arn).is_some() { Lane::Slow } else { Lane::Fast };
         let now = self.clock.now();
         let mut admitted = Vec::new();
         let mut scopes: BTreeMap<Scope, Messages> = BTreeMap::new();

@@ -4,8 +4,9 @@
 //! An attempt may be postponed: if its account has too many attempts in flight or its receiver is slow
 //! (`admission`), or if the breaker of its server is open ([`shared::webhook::breaker`]). It is then not counted.
 //!
-//! If the worker dies, the claim's lease ends after 60 s, and the scheduler starts the delivery again. So
-//! each event is posted at least once, and may be posted twice.
+//! If the worker dies, the message becomes visible again after the visibility timeout of the queue, and the
+//! claim's lease has ended by then. A message that finds the lease of another worker stays in the queue until
+//! the lease ends. So each event is posted at least once, and may be posted twice.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -25,7 +26,7 @@ use shared::app::address_policy;
 use shared::clock::Clock;
 use shared::config::{ConfigError, required};
 use shared::metrics;
-use shared::queue::{self, MAX_DELAY_SECONDS, QueueError};
+use shared::queue::{self, MAX_DELAY_SECONDS, QueueError, Receipt};
 use shared::random::{self, RandomError};
 use shared::store::{Aws, Store, StoreError};
 use shared::webhook::WebhookError;
@@ -53,6 +54,10 @@ const WEBHOOK_SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature
 /// The age from which a delivery is no longer postponed because a breaker is open, in milliseconds: 3 days,
 /// somewhat more than its schedule takes. So it is `FAILED` in the end, even if the server never answers.
 const NOT_POSTPONED_AFTER_MS: i64 = 3 * 24 * 60 * 60 * 1_000;
+
+/// How long after the end of a lease a message becomes visible. It exceeds the usual difference of two
+/// machines' clocks.
+const AFTER_LEASE: Duration = Duration::from_secs(1);
 
 /// The most that is added to the time for which an attempt is postponed, in milliseconds, so that the
 /// deliveries to a server do not come back together.
@@ -107,9 +112,9 @@ impl Worker {
         event.records = records;
         let batch = Arc::new(batch);
         let (worker, of_worker) = (self.clone(), Arc::clone(&batch));
-        let attempts = queue::process_batch(event, move |message: DeliveryMessage| {
+        let attempts = queue::process_batch(event, move |message: DeliveryMessage, receipt| {
             let (worker, batch) = (worker.clone(), Arc::clone(&of_worker));
-            async move { worker.work(message, &batch).await }
+            async move { worker.work(message, receipt, &batch).await }
         });
         let mut attempts = Box::pin(attempts);
         let mut response = tokio::select! {
@@ -124,16 +129,33 @@ impl Worker {
         response
     }
 
-    async fn work(&self, message: DeliveryMessage, batch: &Batch) -> Result<(), WorkError> {
+    async fn work(&self, message: DeliveryMessage, receipt: Receipt, batch: &Batch) -> Result<(), WorkError> {
         let now = self.clock.now();
         let claim = u64::from_le_bytes(random::bytes()?);
         match self.deliveries.claim(&message.scope, message.delivery, claim, now).await? {
             Claim::NotNow => Ok(()),
+            Claim::Leased { until } => {
+                self.hide_until(until, &receipt, now).await;
+                Err(WorkError::Leased)
+            }
             Claim::Early { due_at } => {
                 let delay = due_at.saturating_duration_since(now);
                 Ok(self.queues.of(message.scope.mode).send_later(&message, delay).await?)
             }
             Claim::Claimed(delivery) => Box::pin(self.attempt(&delivery, &message, batch)).await,
+        }
+    }
+
+    /// Hides a message until a lease has ended. A failure is only logged, because the message becomes visible
+    /// after the visibility timeout of its queue anyway.
+    async fn hide_until(&self, lease_end: Timestamp, receipt: &Receipt, now: Timestamp) {
+        let queue = self.queues.by_arn(&receipt.queue_arn);
+        let Some(queue) = queue.or_else(|| self.admission.slow_queue_by_arn(&receipt.queue_arn)) else {
+            return;
+        };
+        let time = lease_end.saturating_duration_since(now).saturating_add(AFTER_LEASE);
+        if let Err(error) = queue.hide(&receipt.handle, time).await {
+            tracing::warn!(%error, "can't change the visibility of a message; it is received again later");
         }
     }
 

@@ -26,16 +26,25 @@ fn the_deployed_template_declares_the_expected_resources_and_event_sources() {
     let buckets: Vec<String> = template.buckets.iter().map(Bucket::name).collect();
     assert_eq!(buckets, ["documents-bucket", "failed-records-bucket"]);
 
-    let queue = template.queues.iter().find(|queue| queue.logical_id == "DeliveryQueue").unwrap();
-    assert_eq!(queue.redrive.as_ref().unwrap().dead_letter_queue, "DeliveryDeadLetterQueue");
     let worker = template.function("WebhookWorkerFunction").unwrap();
-    let visibility: u64 = queue.attributes["VisibilityTimeout"].parse().unwrap();
-    assert!(
-        visibility >= 6 * worker.timeout_s,
-        "messages would be received again while the worker still processes them"
-    );
+    let names = ["DeliveryQueue", "SlowDeliveryQueue", "SlowTestDeliveryQueue", "TestDeliveryQueue"];
+    assert!(worker.queues.iter().map(|source| &*source.queue).eq(names));
+    for name in names {
+        let queue = template.queues.iter().find(|queue| queue.logical_id == name).unwrap();
+        let visibility: u64 = queue.attributes["VisibilityTimeout"].parse().unwrap();
+        assert!(
+            visibility >= 6 * worker.timeout_s,
+            "messages would be received again while the worker still processes them"
+        );
+        let redrive = queue.redrive.as_ref().unwrap();
+        assert_eq!(redrive.dead_letter_queue, "DeliveryDeadLetterQueue");
+        assert!(
+            redrive.max_receive_count >= 5 * 12 * 3_600 / visibility,
+            "an outage of 12 hours would give up messages of {name}"
+        );
+        assert_eq!(queue.attributes["MessageRetentionPeriod"], "1209600", "{name}");
+    }
     assert!(worker.timeout_s >= TIME_LIMIT.as_secs() + 15, "Lambda would end posts before their limit");
-    assert_eq!(worker.queues[0].queue, "DeliveryQueue");
     assert!(worker.queues[0].reports_failures);
 
     let stream = &template.function("EventDispatcherFunction").unwrap().streams[0];
@@ -44,8 +53,10 @@ fn the_deployed_template_declares_the_expected_resources_and_event_sources() {
     assert_eq!(stream.parallelization_factor, 10);
     assert_eq!(stream.quarantine_bucket.as_deref(), Some("FailedRecordsBucket"));
     let verification = Schedule { minutes: 5, input: Some(json!({"task": "verify-ledgers"})) };
+    let recovery = Schedule { minutes: 2, input: Some(json!({"task": "recover-deliveries"})) };
     let shard = |shard| Schedule { minutes: 1, input: Some(json!({"shard": shard})) };
-    let schedules: Vec<Schedule> = (0..DUE_SHARDS).map(shard).chain([verification]).collect();
+    let schedules: Vec<Schedule> =
+        [recovery].into_iter().chain((0..DUE_SHARDS).map(shard)).chain([verification]).collect();
     assert_eq!(
         template.function("SchedulerFunction").unwrap().schedules,
         schedules,

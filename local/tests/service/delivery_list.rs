@@ -341,8 +341,8 @@ async fn lists_and_statistics_match_the_rows_after_any_sequence_of_changes() {
                 // The scheduler adds slow deliveries to the list in the same way.
                 let all = fixture.all().await;
                 if !all.is_empty() {
-                    let delivery = &all[random.below(all.len())];
-                    fixture.deliveries.add_to_list(delivery).await.unwrap();
+                    let delivery = all[random.below(all.len())].clone();
+                    fixture.deliveries.add_to_list(delivery, fixture.now()).await.unwrap();
                 }
             }
             17 => fixture.deliveries.count(&fixture.scope, fixture.now()).await.unwrap(),
@@ -522,7 +522,8 @@ async fn a_delivery_listed_as_processing_leaves_that_list_when_it_is_delivered()
     else {
         panic!("the new delivery was not claimed")
     };
-    fixture.deliveries.add_to_list(&fixture.all().await[0]).await.unwrap();
+    let seen = fixture.all().await.swap_remove(0);
+    fixture.deliveries.add_to_list(seen, fixture.now()).await.unwrap();
     assert_eq!(fixture.page("status=PROCESSING").await.1, 1);
     let delivered = AttemptOutcome::Delivered { status_code: 200 };
     assert!(fixture.deliveries.end_attempt(&claimed, &delivered, fixture.now()).await.unwrap());

@@ -321,7 +321,7 @@ const QUERIES: [&str; 14] = [
 /// Returns the list. Both tests read it, but only the first sends the requests.
 async fn all_messages() -> &'static str {
     static LIST: OnceCell<String> = OnceCell::const_new();
-    LIST.get_or_init(async || collect_messages().await.text).await
+    LIST.get_or_init(async || Box::pin(collect_messages()).await.text).await
 }
 
 async fn collect_messages() -> Messages {

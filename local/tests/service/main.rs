@@ -50,6 +50,7 @@ mod list_dates;
 mod live_charges;
 mod local_routes;
 mod log_in;
+mod lost_messages;
 mod med;
 mod merchant;
 mod metrics;

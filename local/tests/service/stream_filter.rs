@@ -155,10 +155,10 @@ async fn the_record_of_a_delivery_cancelled_before_any_attempt_is_filtered_out()
     assert!(!cancelled.into_iter().any(passes_filter));
 }
 
-/// Whether a record is of the counts of deliveries or of the rollups.
+/// Whether a record is of the counts of deliveries or of the rollups, or notes a scope with new deliveries.
 fn is_of_counts(record: &Value) -> bool {
     let sort = record["dynamodb"]["Keys"]["sk"]["S"].as_str().unwrap();
-    kind(record) == "rollup" || sort.starts_with("~counts")
+    ["new-deliveries", "rollup"].contains(&&*kind(record)) || sort.starts_with("~counts")
 }
 
 #[tokio::test]

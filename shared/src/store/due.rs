@@ -12,8 +12,8 @@ use super::{Item, Store, StoreError, key_attributes, key_of_item, text, unavaila
 const DUE_PAGE: i32 = 100;
 
 /// The number of shards (partitions) of the due index. DynamoDB accepts 1,000 writes a second to one
-/// partition, and a charge with two deliveries causes six writes to this index. The second half of the shards
-/// contains only deliveries, so that a backlog of deliveries does not delay other due rows.
+/// partition. The second half of the shards contains only deliveries, so that a backlog of deliveries does not
+/// delay other due rows.
 pub const DUE_SHARDS: u8 = 2 * HALF_OF_DUE_SHARDS;
 
 const HALF_OF_DUE_SHARDS: u8 = 4;

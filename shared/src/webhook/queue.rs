@@ -29,8 +29,8 @@ pub struct DeliveryMessage {
     /// How often the message returned to the slow queue because its account had too many attempts in flight.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub waits: u32,
-    /// Whether the delivery is in the due index, so that the scheduler sends another message if this one is
-    /// dropped.
+    /// Whether the delivery was in the due index when the message was sent, so that the scheduler sends another
+    /// message if this one is dropped.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub due: bool,
 }
@@ -100,14 +100,14 @@ impl DeliveryQueues {
         }
     }
 
-    /// Whether one of the queues has this ARN.
-    pub fn include(&self, arn: &str) -> bool {
-        [&self.live, &self.test].into_iter().any(|queue| arn.rsplit(':').next() == Some(queue.name()))
+    /// Returns the queue with this ARN; `None`: it is another queue's.
+    pub fn by_arn(&self, arn: &str) -> Option<&DeliveryQueue> {
+        [&self.live, &self.test].into_iter().find(|queue| arn.rsplit(':').next() == Some(queue.name()))
     }
 }
 
 impl DeliveryMessage {
-    /// Returns the message that starts a new delivery.
+    /// Returns the message that starts an attempt.
     pub fn of(delivery: &Delivery) -> Self {
         Self {
             scope: delivery.scope,
@@ -115,13 +115,9 @@ impl DeliveryMessage {
             endpoint: delivery.endpoint,
             server: delivery.server.clone(),
             waits: 0,
-            due: false,
+            // A listed delivery is in the due index until it is done.
+            due: delivery.listed,
         }
-    }
-
-    /// Returns the message for a delivery that is in the due index.
-    pub fn of_due(delivery: &Delivery) -> Self {
-        Self { due: true, ..Self::of(delivery) }
     }
 
     /// Returns the name of the receiver within its scope: the endpoint's id, or a short hash of the

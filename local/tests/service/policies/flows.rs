@@ -12,6 +12,7 @@ use domain::money::{Amount, Currency};
 use domain::webhook::signature::canonical;
 use local::embedded::fault_proxy::{Call, Fault};
 use local::stack::{Options, Stack};
+use local::template::queue_url;
 use serde_json::json;
 use shared::payout::Payouts;
 use shared::random;
@@ -37,6 +38,7 @@ pub(super) async fn record() -> BTreeSet<Call> {
     Box::pin(emails(&service)).await;
     Box::pin(bank_notifications(&service)).await;
     Box::pin(due_rows(&service)).await;
+    Box::pin(recovered_deliveries(&service)).await;
     Box::pin(verification(&service)).await;
     Box::pin(records_that_fail(&service)).await;
     Box::pin(due_rows_that_cannot_be_read(&service)).await;
@@ -323,6 +325,24 @@ async fn due_rows(service: &Service) {
     deliveries.schedule_counting(&service.scope(), service.stack.clock.now()).await.unwrap();
     service.stack.clock.advance(300_000);
     run_scheduler(service).await;
+}
+
+/// A delivery whose message was lost, and a dead letter.
+async fn recovered_deliveries(service: &Service) {
+    let listener = Listener::start().await;
+    service.register_endpoint(&listener.url, &["charge.created"]).await;
+    service.charge().await;
+    for _hop in 0..2 {
+        dispatch(&service.stack).await;
+    }
+    let delivery = service.deliveries("&status=PENDING").await.remove(0);
+    let sqs_url = &service.stack.endpoints.sqs_url;
+    let body = json!({"scope": service.scope().to_string(), "delivery": delivery["id"]}).to_string();
+    let send = local::sdk::sqs(sqs_url).send_message().message_body(body);
+    send.queue_url(queue_url(sqs_url, "DeliveryDeadLetterQueue")).send().await.unwrap();
+    service.stack.clock.advance(900_000);
+    let scheduler = service.stack.functions.get("SchedulerFunction").unwrap().clone();
+    scheduler(json!({"task": "recover-deliveries"})).await.unwrap();
 }
 
 /// Verifies the ledgers in short invocations, so that the progress and the sums of charges are stored.

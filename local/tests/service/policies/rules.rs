@@ -41,6 +41,10 @@ pub(super) fn required(function: &str, properties: &Value, role: &Role) -> BTree
             for action in ["sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:ReceiveMessage"] {
                 add(action, &text(&source["Queue"]), &[]);
             }
+            // It hides messages until the lease of another worker ends.
+            if function == "WebhookWorkerFunction" {
+                add("sqs:ChangeMessageVisibility", &text(&source["Queue"]), &[]);
+            }
         }
         if event["Type"] == "DynamoDB" {
             let stream = text(&source["Stream"]).replace(".StreamArn", "/stream/*");
@@ -54,7 +58,11 @@ pub(super) fn required(function: &str, properties: &Value, role: &Role) -> BTree
         }
     }
     for (name, value) in properties["Environment"]["Variables"].as_mapping().into_iter().flatten() {
-        if text(name).ends_with("_QUEUE_URL") {
+        if text(name).ends_with("_DEAD_LETTER_QUEUE_URL") {
+            for action in ["sqs:ChangeMessageVisibility", "sqs:DeleteMessage", "sqs:ReceiveMessage"] {
+                add(action, &text(value), &[]);
+            }
+        } else if text(name).ends_with("_QUEUE_URL") {
             add("sqs:SendMessage", &text(value), &[]);
         }
         if name == "MAIL_FROM" {

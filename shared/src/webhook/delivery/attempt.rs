@@ -34,6 +34,9 @@ use crate::webhook::secret::SigningSecret;
 /// still earlier is stale: its attempt has already been made.
 const MAX_SKEW_MS: i64 = 5_000;
 
+/// How many changes of a delivery's status may precede its listing, before the next count continues.
+const MAX_CHANGES_SEEN: usize = 4;
+
 /// The condition of a claim: the delivery is pending and due, or the lease of the worker that claimed it has
 /// ended.
 const CLAIMABLE: &str =
@@ -44,13 +47,18 @@ const CLAIMABLE: &str =
 pub enum Claim {
     /// The caller has the claim and must end the attempt before the lease ends.
     Claimed(Box<Delivery>),
-    /// The message came up to 5 s before the delivery is due, because the clocks of two machines differ.
+    /// The message came before the delivery is due, because the clocks of two machines differ.
     Early {
         /// When the delivery is due.
         due_at: Timestamp,
     },
-    /// There is nothing to do: the delivery does not exist, is done, is due much later, or is claimed by
-    /// another worker.
+    /// Another worker has the claim. It may have died, so the message must be read again when the lease ends.
+    Leased {
+        /// When the lease ends.
+        until: Timestamp,
+    },
+    /// There is nothing to do: the delivery does not exist, is done, or waits for a retry, for which the
+    /// scheduler sends a message.
     NotNow,
 }
 
@@ -184,11 +192,12 @@ impl Deliveries {
             DeliveryStatus::Processing if delivery.claim.as_ref() == Some(&claim) => {
                 Ok(Claim::Claimed(Box::new(delivery)))
             }
-            DeliveryStatus::Pending if ahead_ms <= MAX_SKEW_MS => {
+            DeliveryStatus::Processing => Ok(Claim::Leased { until: delivery.leased_until.unwrap_or(now) }),
+            // Nothing but this message starts a delivery that is not in the due index.
+            DeliveryStatus::Pending if ahead_ms <= MAX_SKEW_MS || !delivery.listed => {
                 Ok(Claim::Early { due_at: delivery.next_attempt_at })
             }
             DeliveryStatus::Pending
-            | DeliveryStatus::Processing
             | DeliveryStatus::Delivered
             | DeliveryStatus::Failed
             | DeliveryStatus::Cancelled => Ok(Claim::NotNow),
@@ -230,23 +239,38 @@ impl Deliveries {
         conditional_update_or_stored_row(update).await
     }
 
-    /// Adds a delivery that takes long to the status list. Returns `false` if it is not added: its status
-    /// changed since it was read, it is listed already, or it is delivered. The checkpoint counts the
-    /// delivered ones.
-    pub async fn add_to_list(&self, seen: &Delivery) -> Result<bool, StoreError> {
-        if seen.is_delivered() {
-            return Ok(false);
+    /// Adds a delivery that takes long to the status list and to the due index, so that the scheduler sends
+    /// another message for it. Returns the delivery as it is afterwards: listed, or delivered since it was
+    /// read. The checkpoint counts the delivered ones.
+    pub async fn add_to_list(&self, seen: Delivery, now: Timestamp) -> Result<Delivery, StoreError> {
+        let mut seen = seen;
+        for _change in 0..MAX_CHANGES_SEEN {
+            if seen.listed || seen.is_delivered() {
+                break;
+            }
+            let key = seen.key();
+            let mut values = in_list(&seen.scope, &seen.list_key(seen.status));
+            values.insert(":seen".to_owned(), status_value(seen.status));
+            let mut set = LISTED.to_owned();
+            if !seen.is_done() {
+                // During an attempt, a message would only find its lease.
+                let due_at = seen.leased_until.map_or(now, |until| until.max(now));
+                set.push_str(", due_pk = :due_pk, due_sk = :due_sk");
+                values.extend(due_attributes(&key, due_at).map(|(name, value)| (format!(":{name}"), value)));
+            }
+            let update = self
+                .update(&key)
+                .condition_expression("#status = :seen AND attribute_not_exists(listed)")
+                .update_expression(format!("SET {set}"))
+                .expression_attribute_names("#status", "status")
+                .set_expression_attribute_values(Some(values))
+                .return_values(ReturnValue::AllNew)
+                .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
+            let (UpdateOutcome::Done(item) | UpdateOutcome::Refused(item)) =
+                conditional_update_or_stored_row(update).await?;
+            seen = from_item(item)?;
         }
-        let update = self
-            .update(&seen.key())
-            .condition_expression("#status = :seen AND attribute_not_exists(listed)")
-            .update_expression(format!("SET {LISTED}"))
-            .expression_attribute_names("#status", "status")
-            .set_expression_attribute_values(Some(in_list(&seen.scope, &seen.list_key(seen.status))))
-            .expression_attribute_values(":seen", status_value(seen.status));
-        conditional_update_or_stored_row(update)
-            .await
-            .map(|updated| matches!(updated, UpdateOutcome::Done(_)))
+        Ok(seen)
     }
 
     /// Reads the event and the receiver of a delivery, in one request.
@@ -329,7 +353,7 @@ impl Deliveries {
             // again.
             return Ok(true);
         }
-        // The scheduler listed the delivery meanwhile, because the attempt took long.
+        // The scheduler listed the delivery meanwhile, because it was not delivered in time.
         match self.try_end(claimed, claim, outcome, true, now).await? {
             UpdateOutcome::Done(_) => Ok(true),
             UpdateOutcome::Refused(item) => Ok(text(&item, "claim").as_ref() == Some(claim)),

@@ -14,9 +14,9 @@
 //!
 //! # Why the sum is exact
 //!
-//! Each delivery is counted once. The checkpoint stops at a delivery that is neither delivered nor listed,
-//! and passes listed ones without counting them. The checkpoint may have passed the id of a delivery that is
-//! inserted late. Therefore such a delivery is listed when it is inserted.
+//! Each delivery is counted once. The checkpoint passes listed deliveries without counting them. If it reaches
+//! a delivery that is neither delivered nor listed, the run lists the delivery first. The checkpoint may have
+//! passed the id of a delivery that is inserted late. Therefore such a delivery is listed when it is inserted.
 //!
 //! # The breakdown
 //!
@@ -29,6 +29,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde::{Deserialize, Serialize};
+use tokio::task::JoinSet;
 
 use domain::calendar::Day;
 use domain::ids::{DeliveryId, EndpointId, Scope};
@@ -45,10 +46,12 @@ use crate::store::{
     from_item, key_attributes, text,
 };
 
-/// The age of a row from which the count itself lists a delivery that blocks the checkpoint, in milliseconds.
-/// The scheduler lists slow deliveries after two minutes. So such an old row was written by an earlier
-/// version, which did not list deliveries.
-const LEFT_BEHIND_AFTER_MS: i64 = 600_000;
+/// The most deliveries that one run lists because they block the checkpoint. The next run continues. In an
+/// outage of the workers, all new deliveries block it.
+const MAX_LISTED: usize = 5_000;
+
+/// The most deliveries that are listed at the same time.
+const CONCURRENT_LISTINGS: usize = 16;
 
 /// When the scheduler runs the next count, in seconds, if this one leaves deliveries uncounted.
 const NEXT_COUNT_SECONDS: i64 = 60;
@@ -562,31 +565,47 @@ impl Deliveries {
         Ok(())
     }
 
-    /// Advances the checkpoint by some strides, up to the first delivery that it can't pass yet.
-    async fn advance_checkpoint(&self, loaded: &mut LoadedCounts, now: Timestamp) -> Result<(), StoreError> {
+    /// Lists the deliveries of a scope that the checkpoint may pass and that are not delivered. They are then
+    /// also in the due index, so the scheduler sends another message for each. Writes no counts. If it can't
+    /// list all of them, schedules a count, which continues.
+    pub async fn list_undelivered(&self, scope: &Scope, now: Timestamp) -> Result<(), StoreError> {
+        let mut loaded = self.load_counts(scope, false).await?;
+        if self.advance_checkpoint(&mut loaded, now).await? {
+            return Ok(());
+        }
+        self.schedule_counting(scope, now).await
+    }
+
+    /// Advances the checkpoint by some strides, up to the first delivery that it can't pass yet. Lists the
+    /// deliveries that would block it. Returns `true` if it has passed all deliveries that are old enough.
+    async fn advance_checkpoint(
+        &self,
+        loaded: &mut LoadedCounts,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
         let (partition, last) = (Delivery::partition(&loaded.counts.scope), max_id().to_string());
         loaded.counts.look_at = now.plus_seconds(NEXT_COUNT_SECONDS).ok();
+        let mut left = MAX_LISTED;
         for _stride in 0..MAX_STRIDES {
             let range = (&*DeliveryId::sort_key_after(loaded.counts.checkpoint), &*last);
             let stride = self.at_once(STRIDE);
             let items = self.store.range(&partition, range, Order::OldestFirst, stride).await?;
             let is_last = items.len() < stride;
+            let mut deliveries = Vec::with_capacity(items.len());
             for item in items {
                 let id = text(&item, "sk").and_then(|sort| sort.parse::<DeliveryId>().ok());
-                match from_item::<Delivery>(item) {
+                deliveries.push((id, from_item::<Delivery>(item)));
+            }
+            left = left.saturating_sub(self.list_blocking(&mut deliveries, left, now).await?);
+            for (id, delivery) in deliveries {
+                match delivery {
                     Ok(delivery) if loaded.advance_past(&delivery, now) => {}
-                    Ok(delivery) => {
-                        let is_left_behind = now.millis_since(delivery.created_at) >= LEFT_BEHIND_AFTER_MS;
-                        if !(is_left_behind && self.add_to_list(&delivery).await?) {
-                            return Ok(());
-                        }
-                        loaded.counts.checkpoint = Some(delivery.id);
-                    }
+                    Ok(delivery) => return Ok(!Counts::is_old(delivery.id, now)),
                     Err(error) => {
                         tracing::error!(%error, "can't read a delivery; it is not counted");
                         match id {
                             Some(id) if Counts::is_old(id, now) => loaded.counts.checkpoint = Some(id),
-                            Some(_) | None => return Ok(()),
+                            Some(_) | None => return Ok(id.is_some()),
                         }
                     }
                 }
@@ -595,10 +614,38 @@ impl Deliveries {
                 if loaded.counts.has_breakdown() {
                     loaded.counts.look_at = None;
                 }
-                return Ok(());
+                return Ok(true);
             }
         }
-        Ok(())
+        Ok(false)
+    }
+
+    /// Lists the first `most` of these deliveries that block the checkpoint, some of them concurrently, and
+    /// replaces them by their rows afterwards. Returns their number.
+    async fn list_blocking(
+        &self,
+        deliveries: &mut [(Option<DeliveryId>, Result<Delivery, StoreError>)],
+        most: usize,
+        now: Timestamp,
+    ) -> Result<usize, StoreError> {
+        let blocks = |delivery: &&mut Delivery| {
+            Counts::is_old(delivery.id, now) && !(delivery.listed || delivery.is_delivered())
+        };
+        let read = deliveries.iter_mut().filter_map(|(_, delivery)| delivery.as_mut().ok());
+        let mut blocking: Vec<&mut Delivery> = read.filter(blocks).take(most).collect();
+        for some in blocking.chunks_mut(CONCURRENT_LISTINGS) {
+            let mut listings = JoinSet::new();
+            for (index, delivery) in some.iter().enumerate() {
+                let (store, delivery) = (self.clone(), (**delivery).clone());
+                listings.spawn(async move { (index, store.add_to_list(delivery, now).await) });
+            }
+            for (index, listed) in listings.join_all().await {
+                if let Some(delivery) = some.get_mut(index) {
+                    **delivery = listed?;
+                }
+            }
+        }
+        Ok(blocking.len())
     }
 
     /// Writes the counts, and in the same transactions counts the done deliveries of the status list. Returns

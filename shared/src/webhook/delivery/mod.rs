@@ -7,9 +7,22 @@
 //! and writes the outcome with a second conditional update, which fails if another worker has claimed the
 //! delivery meanwhile. So a duplicate queue message has no effect.
 //!
-//! A delivery's row stays in the due index until the delivery is done. The row is due two minutes after its
-//! creation, and later at the time of each retry. If the delivery's queue message was lost or its worker
-//! died, the scheduler then sends another message.
+//! # Why no delivery is lost
+//!
+//! The first attempt is started by the queue alone, because an entry in the due index would cost a write unit
+//! when the row is created and another one when it is done:
+//!
+//! 1. The dispatcher sends the message for each inserted row. The stream repeats the record until it is sent.
+//! 2. The queue keeps the message until a worker has ended the attempt. A message that finds the lease of
+//!    another claim is not acknowledged. It becomes visible again when the lease ends, so it replaces the
+//!    other worker if that one died.
+//! 3. Every delivery that waits for a retry is in the due index, at the time of the retry. If the message of
+//!    the retry is lost, the scheduler sends another one.
+//! 4. The scheduler finds deliveries that are three and a half minutes old, not delivered and not in the due
+//!    index. It puts them into the status list and into the due index, so the scheduler sends another message.
+//!    `new_deliveries` names the scopes where it searches.
+//!
+//! So a delivery that is not done is in the due index if and only if it is listed.
 //!
 //! # Where a delivery is listed and counted
 //!
@@ -22,8 +35,9 @@
 //! 2. The *checkpoint* is the id up to which unlisted deliveries are counted. It is at least three and a half
 //!    minutes old. The scheduler advances it, and adds each unlisted delivery that it passes to the counts of
 //!    the delivery's day. All these deliveries are `DELIVERED`. See `counts`.
-//! 3. A delivery becomes *listed* when its first attempt fails, when it takes longer than two minutes, or
-//!    when it is cancelled. A delivery that is created late or by a resend is listed from the start.
+//! 3. A delivery becomes *listed* when its first attempt fails, when it is not delivered before the
+//!    checkpoint reaches it, or when it is cancelled. A delivery that is created late or by a resend is listed
+//!    from the start.
 //!    [`Delivery::listed`] is set then and never cleared. A listed delivery gets an entry in the scope's
 //!    *status list*, a partition of the `list` index. The entry's sort key begins with the delivery's status.
 //!    See `list_key`.
@@ -46,6 +60,7 @@ mod attempt;
 mod counts;
 mod list;
 mod list_key;
+mod new_deliveries;
 mod page;
 mod reader;
 mod view;
@@ -62,6 +77,7 @@ pub use attempt::{AttemptOutcome, Claim, DeliveryContext, Recipient, SignedConte
 pub(super) use counts::first_shown;
 pub use counts::scope_of as counted_scope;
 pub use list::{DELIVERIES_QUERY, DeliveryFilter};
+pub use new_deliveries::Period;
 pub use reader::DeliveryPage;
 pub use view::{DeliveryListView, DeliveryStats, DeliveryView};
 
@@ -80,8 +96,8 @@ use crate::store::Store;
 /// The lease of a worker's claim, in seconds: twice the 30 s limit of an attempt.
 pub const LEASE_SECONDS: i64 = 60;
 
-/// When the scheduler first checks a new delivery, in seconds after its row was created. If the delivery is
-/// not done by then, its queue message may be lost.
+/// When the scheduler first checks a delivery that is listed from the start, in seconds after its row was
+/// created. If the delivery is not done by then, its queue message may be lost.
 const FIRST_DUE_SECONDS: i64 = 120;
 
 /// When the scheduler checks a delivery again, in seconds after it sent a queue message for the delivery.
@@ -177,7 +193,7 @@ pub struct Delivery {
     pub delivered_at: Option<Timestamp>,
     /// Whether the delivery was ever in the status list: its first attempt failed or took too long, it was
     /// cancelled, or it was created late or by a resend. A listed delivery is counted when it leaves the
-    /// list, never by the checkpoint.
+    /// list, never by the checkpoint. Until it is done, it is also in the due index.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub listed: bool,
     /// When the row was created, some moments after the event.
@@ -280,6 +296,14 @@ impl Delivery {
         self.status == DeliveryStatus::Delivered
     }
 
+    /// Whether no attempt follows.
+    pub fn is_done(&self) -> bool {
+        match self.status {
+            DeliveryStatus::Pending | DeliveryStatus::Processing => false,
+            DeliveryStatus::Delivered | DeliveryStatus::Failed | DeliveryStatus::Cancelled => true,
+        }
+    }
+
     /// Returns the `lastError` that the API shows: why the delivery was abandoned, if it was, and why its
     /// last attempt failed.
     fn error(&self) -> Option<Cow<'_, str>> {
@@ -326,7 +350,7 @@ impl Row for Delivery {
     fn indexes(&self) -> Indexes {
         Indexes {
             list: self.listed.then(|| (Self::partition(&self.scope), self.list_key(self.status).to_string())),
-            due: self.created_at.plus_seconds(FIRST_DUE_SECONDS).ok(),
+            due: self.created_at.plus_seconds(FIRST_DUE_SECONDS).ok().filter(|_| self.listed),
             ..Indexes::default()
         }
     }

@@ -1,0 +1,268 @@
+//! Tests that each delivery is attempted although its message is not followed by the scheduler: a worker dies,
+//! the database fails for hours, a message is given up by its queue, or a message is lost.
+
+use aws_sdk_sqs::types::{Message, QueueAttributeName};
+use local::embedded::fault_proxy::Fault;
+use local::template::{queue_arn, queue_url};
+use serde_json::{Value, json};
+use shared::webhook::delivery::{Claim, Deliveries};
+
+use crate::invocations::{dispatch, dispatch_records, stream_records};
+use crate::support::{Listener, Service, id};
+
+const QUEUE: &str = "TestDeliveryQueue";
+const DEAD_LETTERS: &str = "DeliveryDeadLetterQueue";
+
+/// The visibility timeout of the queue, and a second.
+const VISIBLE_AGAIN_MS: i64 = 361_000;
+
+struct Queue {
+    client: aws_sdk_sqs::Client,
+    url: String,
+}
+
+impl Queue {
+    fn new(service: &Service, name: &str) -> Self {
+        let sqs_url = &service.stack.endpoints.sqs_url;
+        Self { client: local::sdk::sqs(sqs_url), url: queue_url(sqs_url, name) }
+    }
+
+    async fn send(&self, body: &str) {
+        self.client.send_message().queue_url(&self.url).message_body(body).send().await.unwrap();
+    }
+
+    async fn receive(&self) -> Vec<Message> {
+        let receive = self.client.receive_message().queue_url(&self.url).max_number_of_messages(10);
+        receive.send().await.unwrap().messages.unwrap_or_default()
+    }
+
+    async fn delete(&self, message: &Message) {
+        let handle = message.receipt_handle().unwrap();
+        self.client.delete_message().queue_url(&self.url).receipt_handle(handle).send().await.unwrap();
+    }
+
+    /// Returns the numbers of visible and of other messages.
+    async fn count(&self) -> (String, String) {
+        let get = self.client.get_queue_attributes().queue_url(&self.url);
+        let attributes = get.attribute_names(QueueAttributeName::All).send().await.unwrap();
+        let attributes = attributes.attributes.unwrap();
+        let count = |name| attributes[&name].clone();
+        (
+            count(QueueAttributeName::ApproximateNumberOfMessages),
+            count(QueueAttributeName::ApproximateNumberOfMessagesNotVisible),
+        )
+    }
+}
+
+/// Receives the visible messages of the queue and invokes the worker with them, as the event source does: deletes
+/// the messages that succeeded and leaves the others. Returns the numbers of both.
+async fn work(service: &Service) -> (usize, usize) {
+    let queue = Queue::new(service, QUEUE);
+    let worker = service.stack.functions.get("WebhookWorkerFunction").unwrap().clone();
+    let (mut succeeded, mut failed) = (0, 0);
+    loop {
+        let messages = queue.receive().await;
+        if messages.is_empty() {
+            return (succeeded, failed);
+        }
+        let record = |message: &Message| {
+            json!({
+                "messageId": message.message_id(), "receiptHandle": message.receipt_handle(),
+                "body": message.body(), "eventSource": "aws:sqs", "eventSourceARN": queue_arn(QUEUE),
+            })
+        };
+        let records: Vec<Value> = messages.iter().map(record).collect();
+        let answer = worker(json!({ "Records": records })).await.unwrap();
+        let failures = answer["batchItemFailures"].as_array().unwrap();
+        for message in &messages {
+            if failures.iter().any(|failure| failure["itemIdentifier"] == json!(message.message_id())) {
+                failed += 1;
+            } else {
+                queue.delete(message).await;
+                succeeded += 1;
+            }
+        }
+    }
+}
+
+async fn recover(service: &Service) -> Result<Value, String> {
+    let scheduler = service.stack.functions.get("SchedulerFunction").unwrap().clone();
+    scheduler(json!({"task": "recover-deliveries"})).await
+}
+
+async fn run_due_rows(service: &Service) {
+    let scheduler = service.stack.functions.get("SchedulerFunction").unwrap().clone();
+    scheduler(json!({})).await.unwrap();
+}
+
+/// Starts a service without event sources, with charges whose deliveries have a message in the queue.
+async fn with_queued_deliveries(charges: usize) -> (Service, Listener, Vec<Value>) {
+    let service = Service::without_event_sources().await;
+    let listener = Listener::start().await;
+    service.register_endpoint(&listener.url, &["charge.created"]).await;
+    for _ in 0..charges {
+        service.charge().await;
+    }
+    dispatch(&service.stack).await;
+    dispatch_new_deliveries(&service).await;
+    let deliveries = service.deliveries("&status=PENDING").await;
+    assert_eq!(deliveries.len(), charges);
+    (service, listener, deliveries)
+}
+
+/// Dispatches the records of the rows of deliveries, which send the messages.
+async fn dispatch_new_deliveries(service: &Service) {
+    let is_delivery =
+        |record: &Value| record["dynamodb"]["Keys"]["pk"]["S"].as_str().unwrap().starts_with("deliveries#");
+    let records: Vec<Value> = stream_records(&service.stack).await.into_iter().filter(is_delivery).collect();
+    dispatch_records(&service.stack, &records).await;
+}
+
+#[tokio::test]
+async fn a_message_that_finds_a_lease_returns_when_it_ends_and_replaces_the_worker_that_died() {
+    let (service, listener, mut waiting) = with_queued_deliveries(1).await;
+    let delivery = waiting.remove(0);
+    let queue = Queue::new(&service, QUEUE);
+    // A worker receives the message and claims the delivery, then dies. SQS delivers the message a second time.
+    let received = queue.receive().await;
+    queue.send(received[0].body().unwrap()).await;
+    let deliveries = Deliveries::new(service.store());
+    let now = service.stack.clock.now();
+    let claimed = deliveries.claim(&service.scope(), id(&delivery).parse().unwrap(), 7, now).await.unwrap();
+    assert!(matches!(claimed, Claim::Claimed(_)));
+
+    assert_eq!(work(&service).await, (0, 1), "the message is not acknowledged");
+    service.stack.clock.advance(59_000);
+    assert_eq!(work(&service).await, (0, 0), "the message waits for the end of the lease");
+    service.stack.clock.advance(4_000);
+    assert_eq!(work(&service).await, (1, 0));
+    assert_eq!(listener.hooks().len(), 1);
+    let done = service.deliveries("&status=DELIVERED").await.remove(0);
+    assert_eq!(done["attempts"], 2);
+
+    service.stack.clock.advance(VISIBLE_AGAIN_MS);
+    assert_eq!(work(&service).await, (1, 0), "the first message is acknowledged");
+    assert_eq!(listener.hooks().len(), 1);
+    assert_eq!(queue.count().await, ("0".to_owned(), "0".to_owned()));
+}
+
+#[tokio::test]
+async fn six_hours_of_throttled_claims_give_up_no_message() {
+    let (service, listener, _waiting) = with_queued_deliveries(3).await;
+    let proxy = service.stack.fault_proxy.as_ref().unwrap();
+    proxy.inject_every("UpdateItem", 1, Fault::Throttled);
+    for round in 0..60 {
+        assert_eq!(work(&service).await, (0, 3), "round {round}");
+        service.stack.clock.advance(VISIBLE_AGAIN_MS);
+    }
+    assert_eq!(Queue::new(&service, DEAD_LETTERS).count().await, ("0".to_owned(), "0".to_owned()));
+    proxy.reset();
+    assert_eq!(work(&service).await, (3, 0));
+    assert_eq!(listener.hooks().len(), 3);
+    assert!(service.deliveries("&status=DELIVERED").await.iter().all(|delivery| delivery["attempts"] == 1));
+}
+
+#[tokio::test]
+async fn dead_letters_are_redriven_when_their_deliveries_can_be_read() {
+    let (service, listener, waiting) = with_queued_deliveries(2).await;
+    let (queue, dead) = (Queue::new(&service, QUEUE), Queue::new(&service, DEAD_LETTERS));
+    // One delivery is done. The message of the other one was given up.
+    for message in queue.receive().await {
+        let message_of_first = message.body().unwrap().contains(id(&waiting[0]));
+        if message_of_first {
+            dead.send(message.body().unwrap()).await;
+            queue.delete(&message).await;
+        }
+    }
+    service.stack.clock.advance(VISIBLE_AGAIN_MS);
+    assert_eq!(work(&service).await, (1, 0));
+    let scope = service.scope().to_string();
+    for delivery in [waiting[1]["id"].clone(), json!("wd_01m7xpe60063pqsxx1gmvkjbw5")] {
+        dead.send(&json!({"scope": scope, "delivery": delivery}).to_string()).await;
+    }
+    dead.send("not a message").await;
+
+    let proxy = service.stack.fault_proxy.as_ref().unwrap();
+    proxy.inject_where("wd_", Fault::InternalError);
+    recover(&service).await.unwrap_err();
+    assert_eq!(dead.count().await, ("4".to_owned(), "0".to_owned()), "the alarm counts visible messages");
+    assert_eq!(queue.count().await.0, "0");
+    proxy.reset();
+    assert_eq!(recover(&service).await.unwrap()["redriven"], 1);
+    assert_eq!(dead.count().await, ("1".to_owned(), "0".to_owned()), "only the unreadable message stays");
+    assert_eq!(work(&service).await, (1, 0));
+    assert_eq!(listener.hooks().len(), 2);
+    assert_eq!(recover(&service).await.unwrap()["redriven"], 0);
+    assert_eq!(dead.receive().await[0].body(), Some("not a message"));
+}
+
+#[tokio::test]
+async fn a_lost_message_is_sent_again_and_the_delivery_is_listed_meanwhile() {
+    let (service, listener, _waiting) = with_queued_deliveries(2).await;
+    let queue = Queue::new(&service, QUEUE);
+    for message in queue.receive().await {
+        queue.delete(&message).await;
+    }
+    let expect_pending = async |count: usize| {
+        assert_eq!(service.deliveries("&status=PENDING").await.len(), count);
+        let page = service.get("/v1/webhooks/deliveries").await.expect(200);
+        assert_eq!((&page["total"], page["data"].as_array().unwrap().len()), (&json!(2), 2));
+        assert_eq!(service.get("/v1/webhooks/stats").await.expect(200)["PENDING"], count);
+    };
+    run_due_rows(&service).await;
+    expect_pending(2).await;
+    service.stack.clock.advance(900_000);
+    run_due_rows(&service).await;
+    assert_eq!(queue.count().await.0, "0", "the deliveries are not in the due index");
+    expect_pending(2).await;
+
+    let proxy = service.stack.fault_proxy.as_ref().unwrap();
+    proxy.inject("UpdateItem", Fault::InternalError);
+    for _ in 0..2 {
+        // A run that failed is repeated, and one that succeeded has nothing left to do.
+        let _outcome = recover(&service).await;
+    }
+    expect_pending(2).await;
+    run_due_rows(&service).await;
+    assert_eq!(queue.count().await.0, "2");
+    assert_eq!(work(&service).await, (2, 0));
+    assert_eq!(listener.hooks().len(), 2);
+    expect_pending(0).await;
+    service.stack.clock.advance(900_000);
+    recover(&service).await.unwrap();
+    run_due_rows(&service).await;
+    assert_eq!(queue.count().await, ("0".to_owned(), "0".to_owned()), "delivered deliveries are not due");
+}
+
+#[tokio::test]
+async fn a_repeated_stream_record_sends_the_message_of_an_existing_delivery_again() {
+    let (service, listener, _waiting) = with_queued_deliveries(1).await;
+    let queue = Queue::new(&service, QUEUE);
+    // The dispatcher died before it sent the message.
+    queue.delete(&queue.receive().await[0]).await;
+    dispatch(&service.stack).await;
+    assert_eq!(queue.count().await.0, "1");
+    assert_eq!(work(&service).await, (1, 0));
+    dispatch(&service.stack).await;
+    assert_eq!(work(&service).await, (1, 0));
+    assert_eq!(listener.hooks().len(), 1);
+}
+
+#[tokio::test]
+async fn a_count_lists_old_deliveries_and_makes_them_due_but_not_those_of_the_last_minutes() {
+    let (service, _listener, _waiting) = with_queued_deliveries(1).await;
+    let deliveries = Deliveries::new(service.store());
+    let due = async || {
+        let rows = service.rows(&format!("deliveries#{}", service.scope()), "wd_").await;
+        rows.iter().filter(|row| row.contains_key("due_pk") && row.contains_key("list_pk")).count()
+    };
+    service.stack.clock.advance(200_000);
+    service.charge().await;
+    dispatch(&service.stack).await;
+    deliveries.count(&service.scope(), service.stack.clock.now()).await.unwrap();
+    assert_eq!(due().await, 0);
+    service.stack.clock.advance(15_000);
+    deliveries.count(&service.scope(), service.stack.clock.now()).await.unwrap();
+    assert_eq!(due().await, 1);
+    assert_eq!(service.deliveries("&status=PENDING").await.len(), 2);
+}
