@@ -105,7 +105,8 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
         }
         Command::Show { scope } => {
             stack.existing_account(&scope.account).await?;
-            print_json(&BalanceView::new(&stack.wallets.for_scope(&scope.scope()).await?)?)?;
+            let scope = stack.accounts.sharded_scope(&scope.scope()).await?;
+            print_json(&BalanceView::new(&stack.wallets.for_scope(&scope).await?)?)?;
             Ok(CommandOutcome::Succeeded)
         }
     }

@@ -109,6 +109,7 @@ async fn list(
     if cursor.as_ref().is_some_and(|cursor| cursor.as_stored().scope != scope) {
         return Err("--starting-after must be a charge of this account and mode".into());
     }
+    let scope = stack.accounts.sharded_scope(&scope).await?;
     let page = stack.charges.held_for_review(&scope, cursor.as_ref(), stack.clock.now()).await?;
     for charge in &page.charges {
         print(charge)?;

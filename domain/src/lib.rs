@@ -34,6 +34,7 @@ pub mod request_id;
 pub mod retention;
 pub mod rollup;
 pub mod row;
+pub mod shard;
 pub mod source_address;
 pub mod tax_id;
 pub mod text;

@@ -30,6 +30,7 @@ use axum::extract::State as Shared;
 use axum::http::StatusCode;
 use domain::charge::{Charge, StoredCharge};
 use domain::ids::{ChargeId, EndpointId, Mode, ResendId, Scope};
+use domain::shard::Shard;
 use domain::webhook::event_type::EventType;
 use hyper::Method;
 use local::embedded::State;
@@ -282,6 +283,7 @@ async fn lists_among(payments: usize) {
     }
     let origin = Origin {
         scope: template.scope,
+        shard: Shard::FIRST,
         row: "charge#1".to_owned(),
         version: 1,
         at: stack.clock.now(),
@@ -321,7 +323,15 @@ async fn due_rows() {
     let dynamodb = local::sdk::dynamodb(&stack.endpoints.dynamodb_url);
     let scope = Scope { account: stack.seed.first.id, mode: Mode::Test };
     let at = stack.clock.now();
-    let origin = Origin { scope, row: "charge#1".to_owned(), version: 1, at, request_id: None, charge: None };
+    let origin = Origin {
+        scope,
+        shard: Shard::FIRST,
+        row: "charge#1".to_owned(),
+        version: 1,
+        at,
+        request_id: None,
+        charge: None,
+    };
     let event = Event::of_one(EventType::ChargePaid, &origin, &json!({})).unwrap();
     let endpoint = EndpointId::new(at, [7; 10]);
     let delivery = |number: usize| {

@@ -12,6 +12,7 @@ use self::terms::Terms;
 use crate::ids::AccountId;
 use crate::money::MinorUnits;
 use crate::row::{Indexes, Key, Row, sortable};
+use crate::shard::ShardSettings;
 use crate::time::Timestamp;
 
 /// The settings of an account. The row of each of its API keys contains a copy, so that one round trip
@@ -40,6 +41,9 @@ pub struct AccountSettings {
     /// Daily limits on refunds to Pix keys of third parties.
     #[serde(default, skip_serializing_if = "ThirdPartyLimits::is_default")]
     pub third_party_refunds: ThirdPartyLimits,
+    /// The number of shards that the account's rows are spread over.
+    #[serde(default, skip_serializing_if = "ShardSettings::is_default")]
+    pub shards: ShardSettings,
     /// Fees and hold periods by payment method.
     #[serde(default)]
     pub terms: Terms,
@@ -57,6 +61,7 @@ impl AccountSettings {
             velocity: VelocityLimits::default(),
             refunds_to_payer_only: false,
             third_party_refunds: ThirdPartyLimits::default(),
+            shards: ShardSettings::default(),
             terms: Terms::default(),
         }
     }

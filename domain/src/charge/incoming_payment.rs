@@ -11,6 +11,7 @@ use crate::ids::{AcquirerPaymentId, ChargeId, ConnectionId, PostingId, ReturnId,
 use crate::money::{Amount, Currency};
 use crate::payment_method::PaymentMethod;
 use crate::row::{Indexes, Key, Row, sortable};
+use crate::shard::Shard;
 use crate::tax_id::TaxId;
 use crate::time::Timestamp;
 use crate::wallet::{Cause, Posting, ReturnStatus, Subject, rules};
@@ -74,6 +75,9 @@ fn is_first_attempt(attempt: &u32) -> bool {
 pub struct IncomingPayment {
     /// Id of the payment. For a Pix it is the end-to-end id.
     pub payment_id: AcquirerPaymentId,
+    /// The shard of the row: [`Shard::of_payment`], or the first one in a row of an earlier version.
+    #[serde(default, skip_serializing_if = "Shard::is_first")]
+    pub shard: Shard,
     /// Method of the payment.
     pub method: PaymentMethod,
     /// Scope of the charge that the payment was meant for. If it matched no charge: the scope of the account
@@ -109,6 +113,7 @@ impl IncomingPayment {
     pub(super) fn applied(charge: &Charge, payment: &Payment, now: Timestamp) -> Self {
         Self {
             payment_id: payment.id.clone(),
+            shard: Shard::of_payment(&payment.id),
             method: payment.method,
             scope: charge.scope,
             charge: Some(charge.id.raw()),
@@ -137,10 +142,11 @@ impl IncomingPayment {
     pub(super) fn returned_after_hold(
         charge: &Charge,
         payment: &Payment,
+        shard: Shard,
         reason: UnappliedReason,
         now: Timestamp,
     ) -> Self {
-        Self { version: 2, ..Self::unapplied(charge, payment, reason, now) }
+        Self { version: 2, shard, ..Self::unapplied(charge, payment, reason, now) }
     }
 
     /// Creates the row of a payment that matches no charge.
@@ -151,6 +157,7 @@ impl IncomingPayment {
     ) -> Self {
         Self {
             payment_id: payment.id.clone(),
+            shard: Shard::of_payment(&payment.id),
             method: payment.method,
             scope,
             charge: None,
@@ -280,6 +287,7 @@ impl IncomingPayment {
         Cause {
             id: PostingId::derive(now, &self.key().joined(), self.version),
             scope: self.scope,
+            shard: Shard::FIRST,
             currency: Currency::BRL,
             at: now,
             subject: Subject {
@@ -290,9 +298,22 @@ impl IncomingPayment {
         }
     }
 
-    /// Returns the primary key of a scope's incoming payment.
-    pub fn key_of(scope: &Scope, payment: &AcquirerPaymentId) -> Key {
-        Key { pk: format!("{PARTITION}{scope}"), sk: payment.to_string() }
+    /// Returns the primary keys that the row of a scope's incoming payment may have: the present one, then that
+    /// of an earlier version, which is in the first shard.
+    pub fn keys_of(scope: &Scope, payment: &AcquirerPaymentId) -> Vec<Key> {
+        let mut shards = vec![Shard::of_payment(payment), Shard::FIRST];
+        shards.dedup();
+        shards.into_iter().map(|shard| Self::key_in(scope, shard, payment)).collect()
+    }
+
+    /// Returns the primary key that an earlier version gave to the payment's row. `None`: this row has that key
+    /// itself.
+    pub fn former_key(&self) -> Option<Key> {
+        (!self.shard.is_first()).then(|| Self::key_in(&self.scope, Shard::FIRST, &self.payment_id))
+    }
+
+    fn key_in(scope: &Scope, shard: Shard, payment: &AcquirerPaymentId) -> Key {
+        Key { pk: shard.partition(format!("{PARTITION}{scope}")), sk: payment.to_string() }
     }
 
     /// Checks whether a key of the state table is that of an incoming payment.
@@ -347,7 +368,7 @@ impl Return {
 
 impl Row for IncomingPayment {
     fn key(&self) -> Key {
-        Self::key_of(&self.scope, &self.payment_id)
+        Self::key_in(&self.scope, self.shard, &self.payment_id)
     }
 
     fn indexes(&self) -> Indexes {

@@ -32,6 +32,7 @@ use crate::money::{Amount, Currency};
 use crate::payment_method::PaymentMethod;
 use crate::request_id::StoredRequestId;
 use crate::row::{Indexes, Key, Replaceable, Row, sortable};
+use crate::shard::{Shard, ShardCount};
 use crate::tax_id::{Document, TaxId};
 use crate::time::Timestamp;
 use crate::wallet::Settlement;
@@ -59,6 +60,10 @@ pub struct Customer {
 pub struct AppliedPayment {
     /// Id of the payment. For a Pix it is the end-to-end id.
     pub payment_id: AcquirerPaymentId,
+    /// The shard of the incoming payment's row, if the payment is or was held for review. Otherwise the first
+    /// one, which is not stored: no one replaces the row of a payment that was credited.
+    #[serde(default, rename = "shard", skip_serializing_if = "Shard::is_first")]
+    pub payment_shard: Shard,
     /// Method of the payment.
     pub method: PaymentMethod,
     /// When the bank received the payment (`horario` in API Pix), not when the acquirer's notification
@@ -148,6 +153,9 @@ pub struct Charge {
     pub id: ChargeId,
     /// The account and mode that own the charge.
     pub scope: Scope,
+    /// The account's number of shards when the charge was created.
+    #[serde(default, skip_serializing_if = "ShardCount::is_one")]
+    pub shards: ShardCount,
     /// Status in the state machine.
     pub status: TransactionStatus,
     /// Version of the row: 1 at creation, plus 1 for each change. Event ids are derived from it.
@@ -399,14 +407,19 @@ impl Charge {
         self
     }
 
-    /// Returns the partition of a scope's charges in the `list` index.
-    pub fn list_partition(scope: &Scope) -> String {
-        format!("charges#{scope}")
+    /// Returns the shard of the charge and of its events, postings and index entries.
+    pub fn shard(&self) -> Shard {
+        self.shards.shard_of(self.id)
     }
 
-    /// Returns the partition of a scope's charges with one status in the `list_by_status` index.
-    pub fn status_partition(scope: &Scope, status: TransactionStatus) -> String {
-        format!("charges#{scope}#{}", status.as_str())
+    /// Returns the partition of a shard of a scope's charges in the `list` index.
+    pub fn list_partition(scope: &Scope, shard: Shard) -> String {
+        shard.partition(format!("charges#{scope}"))
+    }
+
+    /// Returns the partition of a shard of a scope's charges with one status in the `list_by_status` index.
+    pub fn status_partition(scope: &Scope, status: TransactionStatus, shard: Shard) -> String {
+        shard.partition(format!("charges#{scope}#{}", status.as_str()))
     }
 
     /// Returns the partition of a scope's charges for one payer document in the `list_by_customer` index.
@@ -436,10 +449,10 @@ impl Row for Charge {
     }
 
     fn indexes(&self) -> Indexes {
-        let document = self.payer();
+        let (document, shard) = (self.payer(), self.shard());
         Indexes {
-            list: Some((Self::list_partition(&self.scope), self.list_sort())),
-            status: Some(Self::status_partition(&self.scope, self.status)),
+            list: Some((Self::list_partition(&self.scope, shard), self.list_sort())),
+            status: Some(Self::status_partition(&self.scope, self.status, shard)),
             customer: document.map(|document| Self::customer_partition(&self.scope, document)),
             due: match self.status {
                 // The scheduler reports reviews that take too long.

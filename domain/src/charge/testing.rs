@@ -7,6 +7,7 @@ use domain::charge::{Artefacts, Charge, Customer, Funds, Metadata, Pix, Transact
 use domain::ids::{AccountId, ChargeId, EndToEndId, Mode, Scope};
 use domain::money::{Amount, Currency};
 use domain::payment_method::PaymentMethod;
+use domain::shard::ShardCount;
 use domain::time::Timestamp;
 
 /// 2026-11-21T12:00:00Z.
@@ -21,6 +22,7 @@ pub(crate) fn waiting() -> Charge {
     Charge {
         id: ChargeId::derive(b"salt", Mode::Test, "charges", "order-0001"),
         scope: Scope { account: AccountId::new([7; 10]), mode: Mode::Test },
+        shards: ShardCount::ONE,
         status: TransactionStatus::WaitingPayment,
         version: 1,
         amount: Amount::parse(1000).unwrap(),

@@ -15,6 +15,7 @@ use crate::ids::{AcquirerPaymentId, ConnectionId, PostingId, Scope};
 use crate::money::Amount;
 use crate::payment_method::PaymentMethod;
 use crate::row::Row as _;
+use crate::shard::Shard;
 use crate::tax_id::TaxId;
 use crate::time::Timestamp;
 use crate::wallet::{Cause, Posting, ReturnStatus, Settlement, Subject, rules};
@@ -241,7 +242,9 @@ fn pay(charge: &Charge, payment: &Payment, terms: &MethodTerms, now: Timestamp) 
             paid(refunded, return_unapplied(charge, payment, UnappliedReason::PayerMismatch, now))
         }
         (Some(_), None) => {
-            let held = Charge { status: TransactionStatus::Processing, ..accepted };
+            let payment_shard = Shard::of_payment(&payment.id);
+            let applied = accepted.applied_payment.map(|applied| AppliedPayment { payment_shard, ..applied });
+            let held = Charge { status: TransactionStatus::Processing, applied_payment: applied, ..accepted };
             let posting = rules::held_for_review(cause(&held, &payment.id, now), payment.amount);
             paid(held, RecordedPayment { incoming_payment: insert(), posting })
         }
@@ -321,6 +324,7 @@ fn cause(charge: &Charge, payment: &AcquirerPaymentId, now: Timestamp) -> Cause 
     Cause {
         id: PostingId::derive(now, &charge.key().pk, charge.version),
         scope: charge.scope,
+        shard: charge.shard(),
         currency: charge.currency,
         at: now,
         subject: Subject { charge: Some(charge.id), payment: Some(payment.clone()), ..Subject::default() },
@@ -369,7 +373,7 @@ fn return_held(
         payer_document: held.payer_document,
         paid_at: held.paid_at,
     };
-    let incoming = IncomingPayment::returned_after_hold(charge, &payment, reason, now);
+    let incoming = IncomingPayment::returned_after_hold(charge, &payment, held.payment_shard, reason, now);
     let cause = cause(&next, &held.payment_id, now);
     let posting = rules::review_returned(cause, charge.amount, ReturnStatus::initial_at(charge.acquirer));
     Outcome::Paid {
@@ -446,6 +450,7 @@ fn settled(charge: Charge, terms: &MethodTerms, now: Timestamp) -> (Charge, Sett
 fn with_applied_payment(charge: &Charge, payment: &Payment, now: Timestamp) -> Charge {
     let applied = AppliedPayment {
         payment_id: payment.id.clone(),
+        payment_shard: Shard::FIRST,
         method: payment.method,
         paid_at: payment.paid_at,
         payer_document: payment.payer_document,

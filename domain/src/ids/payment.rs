@@ -92,6 +92,11 @@ impl From<EndToEndId> for AcquirerPaymentId {
 }
 
 impl AcquirerPaymentId {
+    /// Returns a hash of the id.
+    pub fn hash(&self) -> [u8; 32] {
+        digest("payment-shard", &[self.0.as_bytes()])
+    }
+
     /// Returns the id of a charge's card authorisation at the sandbox. A charge has at most one.
     pub fn for_card_authorisation(charge: ChargeId) -> Self {
         Self(format!("C{}", charge.txid()).into())

@@ -25,6 +25,7 @@ use crate::ids::{MedCaseId, PostingId, Scope, Scoped};
 use crate::money::{Amount, Currency, MinorUnits};
 use crate::request_id::StoredRequestId;
 use crate::row::{Indexes, Key, Row, sortable};
+use crate::shard::{Shard, ShardCount};
 use crate::text;
 use crate::time::Timestamp;
 use crate::wallet::{Cause, Posting, Subject, rules};
@@ -182,6 +183,9 @@ pub struct MedCase {
     pub id: MedCaseId,
     /// The account and mode that own the case.
     pub scope: Scope,
+    /// The `shards` of the charge.
+    #[serde(default, skip_serializing_if = "ShardCount::is_one")]
+    pub shards: ShardCount,
     /// Type of the case.
     pub kind: CaseKind,
     /// Status of the case.
@@ -415,6 +419,7 @@ impl MedCase {
         let case = Self {
             id,
             scope: charge.scope,
+            shards: charge.shards,
             kind: notification.kind,
             status: CaseStatus::Open,
             amount,
@@ -770,11 +775,17 @@ impl MedCase {
         Self { published_updates: updates, ..next }
     }
 
+    /// Returns the shard of the case's charge, in which the case's events and postings are.
+    pub fn shard(&self) -> Shard {
+        self.shards.shard_of(self.id.charge())
+    }
+
     /// Returns the cause of the posting that this version writes.
     fn cause(&self, charge: &Charge, now: Timestamp) -> Cause {
         Cause {
             id: PostingId::derive(now, &self.key().joined(), self.version),
             scope: self.scope,
+            shard: self.shard(),
             currency: self.currency,
             at: now,
             subject: Subject {

@@ -23,6 +23,7 @@ use crate::payment_method::PaymentMethod;
 use crate::pix_key::PixKey;
 use crate::request_id::StoredRequestId;
 use crate::row::{Indexes, Key, Row};
+use crate::shard::{Shard, ShardCount};
 use crate::time::Timestamp;
 use crate::wallet::{CaseClawback, Cause, Posting, RefundShare, RefundStrategy, Subject, rules};
 
@@ -111,6 +112,9 @@ pub struct Refund {
     pub id: RefundId,
     /// The account and mode that own the refund.
     pub scope: Scope,
+    /// The `shards` of the charge.
+    #[serde(default, skip_serializing_if = "ShardCount::is_one")]
+    pub shards: ShardCount,
     /// Status of the refund.
     pub status: RefundStatus,
     /// The charge's currency.
@@ -329,6 +333,7 @@ impl Refund {
         let refund = Self {
             id,
             scope: charge.scope,
+            shards: charge.shards,
             status: RefundStatus::Pending,
             currency: charge.currency,
             share,
@@ -435,11 +440,17 @@ impl Refund {
         Self { updated_at: now, version: self.version.saturating_add(1), ..self.clone() }
     }
 
+    /// Returns the shard of the refund's charge, in which the refund's events and postings are.
+    pub fn shard(&self) -> Shard {
+        self.shards.shard_of(self.id.charge())
+    }
+
     /// Returns the cause of the posting that this version writes.
     fn cause(&self, now: Timestamp) -> Cause {
         Cause {
             id: PostingId::derive(now, &self.key().joined(), self.version),
             scope: self.scope,
+            shard: self.shard(),
             currency: self.currency,
             at: now,
             subject: Subject {

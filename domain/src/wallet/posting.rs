@@ -12,6 +12,7 @@ use crate::calendar::Day;
 use crate::ids::{AcquirerPaymentId, ChargeId, MedCaseId, PayoutId, PostingId, RefundId, Scope};
 use crate::money::{Currency, MinorUnits, MoneyError};
 use crate::row::{Key, Row};
+use crate::shard::Shard;
 use crate::time::Timestamp;
 use crate::vocabulary::Vocabulary;
 
@@ -136,6 +137,8 @@ pub struct Cause {
     pub id: PostingId,
     /// Scope of the ledger.
     pub scope: Scope,
+    /// The shard of the charge that the posting concerns. The first shard if it concerns none.
+    pub shard: Shard,
     /// Currency of the ledger.
     pub currency: Currency,
     /// Time of the change.
@@ -151,6 +154,9 @@ pub struct Posting {
     pub id: PostingId,
     /// Scope of the ledger.
     pub scope: Scope,
+    /// Shard of the ledger.
+    #[serde(default, skip_serializing_if = "Shard::is_first")]
+    pub shard: Shard,
     /// Currency of the ledger.
     pub currency: Currency,
     /// Why the money moved.
@@ -188,6 +194,7 @@ impl Posting {
         Self {
             id: cause.id,
             scope: cause.scope,
+            shard: cause.shard,
             currency: cause.currency,
             kind,
             at: cause.at,
@@ -199,10 +206,10 @@ impl Posting {
         }
     }
 
-    /// Returns the partition of a scope's postings in all currencies. The verification of a ledger reads the
-    /// whole partition, so it finds all currencies in use.
-    pub fn partition(scope: &Scope) -> String {
-        format!("ledger#{scope}")
+    /// Returns the partition of a shard of a scope's postings in all currencies. The verification of a ledger
+    /// reads the whole partition, so it finds all currencies in use.
+    pub fn partition(scope: &Scope, shard: Shard) -> String {
+        shard.partition(format!("ledger#{scope}"))
     }
 
     /// Returns the sort key of a posting that changes the merchant's wallet.
@@ -242,6 +249,6 @@ impl Row for Posting {
         } else {
             Self::other_sort(self.currency, self.id)
         };
-        Key { pk: Self::partition(&self.scope), sk }
+        Key { pk: Self::partition(&self.scope, self.shard), sk }
     }
 }

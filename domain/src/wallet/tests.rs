@@ -17,6 +17,7 @@ use crate::charge::{Artefacts, Charge, Funds, FundsError, Pix, RefundParameters,
 use crate::ids::{ChargeId, EndToEndId, Mode, PostingId};
 use crate::money::{Amount, MinorUnits, MoneyError};
 use crate::payment_method::PaymentMethod;
+use crate::shard::Shard;
 use crate::time::Timestamp;
 use crate::vocabulary::Vocabulary;
 use crate::wallet::{CaseClawback, RefundShare, RefundStrategy};
@@ -150,6 +151,7 @@ impl World {
         Cause {
             id: PostingId::derive(self.now, "test", self.count),
             scope: waiting().scope,
+            shard: Shard::FIRST,
             currency: Currency::BRL,
             at: self.now,
             subject: Subject::default(),

@@ -258,6 +258,7 @@ mod tests {
     fn case() -> MedCase {
         let charge = ChargeId::derive(b"salt", Mode::Live, "charges", "order-1");
         MedCase {
+            shards: domain::shard::ShardCount::ONE,
             id: MedCaseId::derive(charge, "1"),
             scope: "acc_0123456789abcdef:live".parse().unwrap(),
             kind: CaseKind::Med,

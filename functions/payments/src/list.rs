@@ -14,6 +14,7 @@ pub(crate) async fn list(
     let cursor = filter.as_ref().ok().and_then(|filter| filter.starting_after);
     let (AuthenticatedQuery { app, caller, now, .. }, cursor) =
         authenticated.concurrently_with(async |app| app.charges.find(cursor).await).await?;
-    let page = app.payment_list.page(&caller.scope, &filter?, cursor?, &app.public_urls, now).await?;
+    let scope = caller.sharded_scope();
+    let page = app.payment_list.page(&scope, &filter?, cursor?, &app.public_urls, now).await?;
     Ok(Json(PaymentListView::new(&page, &app.public_urls)).into_response())
 }

@@ -12,7 +12,7 @@ pub(crate) async fn stats(
 ) -> Result<Response, Problem> {
     let parameters = StatsQuery::parse_stats(&query)?;
     let window = BusinessDayRange::of_business_days(parameters.days, now);
-    let rows = app.rollups.for_window(&caller.scope, window).await?;
+    let rows = app.rollups.for_window(&caller.sharded_scope(), window).await?;
     Ok(Json(StatsView::new(window, &rows)).into_response())
 }
 
@@ -21,6 +21,6 @@ pub(crate) async fn metrics(
 ) -> Result<Response, Problem> {
     let parameters = StatsQuery::parse_metrics(&query)?;
     let window = BusinessDayRange::of_business_days(parameters.days, now);
-    let rows = app.rollups.for_window(&caller.scope, window).await?;
+    let rows = app.rollups.for_window(&caller.sharded_scope(), window).await?;
     Ok(Json(MetricsView::new(&parameters, &rows)).into_response())
 }

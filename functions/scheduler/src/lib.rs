@@ -17,12 +17,10 @@ mod recovery;
 use std::time::{Duration, Instant};
 
 use domain::acquirer::{ConnectionSweep, ReportedPix};
-use domain::calendar::Day;
 use domain::charge::transition::Command;
 use domain::charge::{Charge, IncomingPayment, StoredCharge, TransactionStatus};
 use domain::ids::{Mode, Scope};
 use domain::med::MedNotice;
-use domain::money::Currency;
 use domain::refund::Refund;
 use domain::time::Timestamp;
 use serde_json::{Value, json};
@@ -37,7 +35,7 @@ use shared::metrics;
 use shared::rollup::{Rollups, folded_scope};
 use shared::store::{Aws, DUE_SHARDS, DueRow, Store, from_item};
 use shared::wallet::Wallets;
-use shared::wallet::counters::{self, CounterRow};
+use shared::wallet::counters::Tranche;
 use shared::webhook::delivery::{Abandonment, Deliveries, Delivery, NEXT_LOOK_SECONDS, counted_scope};
 use shared::webhook::queue::{DeliveryMessage, DeliveryQueue, DeliveryQueues, Lane};
 use tokio::task::JoinSet;
@@ -294,8 +292,8 @@ impl Scheduler {
             self.start_replay(due, now).await.map(|()| DueAction::Nothing)
         } else if ConnectionSweep::is_at(&due.key) {
             self.sweep(due, now).await
-        } else if let Some((scope, currency, CounterRow::Release(day))) = counters::parse(&due.key) {
-            self.release(scope, currency, day, now).await.map(|()| DueAction::Nothing)
+        } else if let Some(tranche) = Tranche::at(&due.key) {
+            self.release(tranche, now).await.map(|()| DueAction::Nothing)
         } else if let Some(scope) = counted_scope(&due.key) {
             Ok(DueAction::Count(scope))
         } else if let Some(scope) = folded_scope(&due.key) {
@@ -384,15 +382,9 @@ impl Scheduler {
         Ok(postponed.map_or(DueAction::Nothing, |_| DueAction::Acquirer(message)))
     }
 
-    async fn release(
-        &self,
-        scope: Scope,
-        currency: Currency,
-        day: Day,
-        now: Timestamp,
-    ) -> Result<(), WorkError> {
-        if now >= day.starts_at() {
-            Wallets::new(self.store.clone()).release(scope, currency, day, now).await?;
+    async fn release(&self, tranche: Tranche, now: Timestamp) -> Result<(), WorkError> {
+        if now >= tranche.day.starts_at() {
+            Wallets::new(self.store.clone()).release(tranche, now).await?;
         }
         Ok(())
     }

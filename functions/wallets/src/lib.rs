@@ -26,16 +26,19 @@ pub fn router(app: App) -> Router {
 }
 
 async fn list(Authenticated { app, caller, .. }: Authenticated) -> Result<Response, Problem> {
-    Ok(Json(WalletView::list(&app.wallets.for_scope(&caller.scope).await?)?).into_response())
+    Ok(Json(WalletView::list(&app.wallets.for_scope(&caller.sharded_scope()).await?)?).into_response())
 }
 
 async fn balance(
     AuthenticatedQuery { app, caller, query, .. }: AuthenticatedQuery,
 ) -> Result<Response, Problem> {
     match balance_currency(&query)? {
-        None => Ok(Json(BalanceView::new(&app.wallets.for_scope(&caller.scope).await?)?).into_response()),
+        None => {
+            Ok(Json(BalanceView::new(&app.wallets.for_scope(&caller.sharded_scope()).await?)?)
+                .into_response())
+        }
         Some(currency) => {
-            let wallet = app.wallets.in_currency(&caller.scope, currency).await?;
+            let wallet = app.wallets.in_currency(&caller.sharded_scope(), currency).await?;
             Ok(Json(FlatBalanceView::new(&wallet)?).into_response())
         }
     }
@@ -48,12 +51,12 @@ async fn statement(
     match context.headers.accept.preferred(MediaType::Csv, MediaType::Json) {
         MediaType::Json => {
             let filter = StatementFilter::parse(&query, StatementFormat::Json)?;
-            let page = app.wallets.statement(&caller.scope, &filter).await?;
+            let page = app.wallets.statement(&caller.sharded_scope(), &filter).await?;
             Ok(Json(StatementView::new(&page)?).into_response())
         }
         MediaType::Csv => {
             let filter = StatementFilter::parse(&query, StatementFormat::Csv)?;
-            let page = app.wallets.statement(&caller.scope, &filter).await?;
+            let page = app.wallets.statement(&caller.sharded_scope(), &filter).await?;
             let text = statement_csv(&page).map_err(|error| Problem::Internal(error.to_string()))?;
             let mut response = text.into_response();
             let headers = response.headers_mut();

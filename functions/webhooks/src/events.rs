@@ -11,7 +11,7 @@ pub(crate) async fn list(
     AuthenticatedQuery { app, caller, query, now }: AuthenticatedQuery,
 ) -> Result<Response, Problem> {
     let filter = EventFilter::parse(&query)?;
-    let page = app.events.list(&caller.scope, &filter, now).await?;
+    let page = app.events.list(&caller.sharded_scope(), &filter, now).await?;
     Ok(Json(EventListView::new(&page)?).into_response())
 }
 
@@ -19,5 +19,5 @@ pub(crate) async fn read(
     Authenticated { app, caller, now }: Authenticated,
     IdPath(id): IdPath<EventId>,
 ) -> Result<Response, Problem> {
-    Ok(Json(app.events.find(&caller.scope, id, now).await?).into_response())
+    Ok(Json(app.events.find(&caller.sharded_scope(), id, now).await?).into_response())
 }

@@ -65,7 +65,7 @@ impl Live {
             pix.iter().map(|pix| pix["endToEndId"].as_str().unwrap().parse().unwrap()).collect();
         let payments: Vec<AcquirerPaymentId> = ids.iter().cloned().map(AcquirerPaymentId::from).collect();
         let keys: Vec<Key> =
-            payments.iter().map(|payment| IncomingPayment::key_of(&scope, payment)).collect();
+            payments.iter().map(|payment| IncomingPayment::keys_of(&scope, payment).remove(0)).collect();
         let incoming = eventually("all Pix are recorded and all returns have ended", async || {
             let rows: Vec<IncomingPayment> = store.get_in_order(&keys).await.unwrap();
             let is_final = rows.iter().all(|row| row.open_return().is_none());
@@ -74,7 +74,7 @@ impl Live {
         .await;
         // With the returns that ended meanwhile.
         let pix = books();
-        let rows = store.partition(&format!("receipts#{scope}")).await.unwrap();
+        let rows = self.service.incoming_payments(&scope).await;
         assert_eq!(rows.len(), pix.len(), "a payment is recorded that the bank does not have");
 
         let reported: Vec<Key> = ids.iter().map(ReportedPix::key_of).collect();

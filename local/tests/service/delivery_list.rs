@@ -9,6 +9,7 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::AttributeValue;
 use domain::calendar::Day;
 use domain::ids::{DeliveryId, EndpointId, Scope};
+use domain::shard::Shard;
 use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
 use domain::webhook::event_type::EventType;
@@ -116,7 +117,15 @@ impl DeliveryFixture {
             _ => (EventType::ChargeCreated, &self.endpoints[0]),
         };
         let (row, at) = (format!("charge#{}", self.inserted), now.plus_seconds(-seconds_ago).unwrap());
-        let origin = Origin { scope: self.scope, row, version: 1, at, request_id: None, charge: None };
+        let origin = Origin {
+            scope: self.scope,
+            shard: Shard::FIRST,
+            row,
+            version: 1,
+            at,
+            request_id: None,
+            charge: None,
+        };
         let event = Event::of_one(event_type, &origin, &example_body(event_type)["data"]["object"]).unwrap();
         let mut deliveries = Delivery::for_event(&event, std::slice::from_ref(endpoint), now);
         let delivery = change(deliveries.remove(0));
@@ -576,6 +585,7 @@ async fn seed_counted_deliveries(count: usize) -> CountedDeliveries {
     let client = local::sdk::dynamodb(&fixture.service.stack.endpoints.dynamodb_url);
     let origin = Origin {
         scope: fixture.scope,
+        shard: Shard::FIRST,
         row: "charge#1".to_owned(),
         version: 1,
         at: fixture.now(),

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use domain::ids::{ChargeId, EventId, MedCaseId};
+use domain::shard::Shard;
 use domain::webhook::event_type::EventType;
 use serde_json::{Value, json};
 use shared::payout::Payouts;
@@ -265,7 +266,7 @@ async fn the_events_of_a_charge_include_those_of_its_med_cases_and_each_case_has
     assert_eq!(resolved.len(), 2);
     // Without its row, an event counts as unpublished, and the log omits it. So the test deletes a row.
     let unpublished: EventId = id(&resolved[0]).parse().unwrap();
-    let key = Event::key_of(&service.scope(), unpublished.row_id());
+    let key = Event::key_of(&service.scope(), Shard::FIRST, unpublished.row_id());
     let dynamodb = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
     let delete = dynamodb.delete_item().table_name("StateTable").set_key(Some(key_attributes(&key)));
     delete.send().await.unwrap();
@@ -335,7 +336,8 @@ async fn a_rare_event_type_is_found_through_pages_that_may_be_empty() {
     let event = |number: i64, event_type: EventType| {
         let at = now.plus_millis(-number).unwrap();
         let (scope, row) = (service.scope(), "row".to_owned());
-        let origin = Origin { scope, row, version: 1, at, request_id: None, charge: None };
+        let origin =
+            Origin { scope, shard: Shard::FIRST, row, version: 1, at, request_id: None, charge: None };
         let mut object = example_body(event_type)["data"]["object"].take();
         if event_type == EventType::ChargeCreated {
             // Random bytes can't be compressed.
@@ -362,7 +364,8 @@ async fn insert_simultaneous_events(service: &Service) -> Vec<Event> {
     let (store, scope, now) = (service.store(), service.scope(), service.stack.clock.now());
     let event = |order: u64, types: [&[EventType]; 2]| {
         let row = format!("charge#{order}");
-        let origin = Origin { scope, row, version: 2, at: now, request_id: None, charge: None };
+        let origin =
+            Origin { scope, shard: Shard::FIRST, row, version: 2, at: now, request_id: None, charge: None };
         let object = |types: &[EventType]| {
             let body = example_body(types[0]);
             let canonical = body["data"].get("object");

@@ -6,6 +6,7 @@ use axum::http::Method;
 use bank::{Cents, FaultKind, MedNature, PayRequest, Payer, ReportedTxid};
 use domain::acquirer::ConnectionSweep;
 use domain::charge::IncomingPayment;
+use domain::ids::{Mode, Scope};
 use domain::wallet::ReturnStatus;
 use local::stack::Options;
 use serde_json::{Value, json};
@@ -441,10 +442,11 @@ async fn a_pix_without_a_charge_is_recorded_and_not_returned() {
     let request = PayRequest { reported_txid: ReportedTxid::Missing, ..PayRequest::default() };
     let end_to_end_id = live.pay(&charge, request);
     live.service.advance_seconds(400).await;
-    let scope = format!("{}:live", live.service.stack.seed.first.id);
+    let scope = Scope { account: live.service.stack.seed.first.id, mode: Mode::Live };
     eventually("the Pix is recorded", async || {
-        let rows = live.service.rows(&format!("receipts#{scope}"), &end_to_end_id).await;
-        (rows.len() == 1).then_some(())
+        let rows = live.service.incoming_payments(&scope).await;
+        let [row] = rows.as_slice() else { return None };
+        (row["sk"].as_s() == Ok(&end_to_end_id)).then_some(())
     })
     .await;
     assert_eq!(live.balance().await, 0);
@@ -526,7 +528,7 @@ async fn a_pix_that_was_not_credited_counts_as_returned_when_the_bank_returns_it
     let stack = &live.service.stack;
     let scope = live.scope();
     let incoming = async |end_to_end_id: &str| {
-        let key = IncomingPayment::key_of(&scope, &end_to_end_id.parse().unwrap());
+        let key = IncomingPayment::keys_of(&scope, &end_to_end_id.parse().unwrap()).remove(0);
         live.service.store().get::<IncomingPayment>(&key).await.unwrap()
     };
     // One Pix matches no charge, one is held for review, and one is the second payment of a charge.

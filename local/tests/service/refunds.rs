@@ -314,7 +314,8 @@ async fn a_card_payment_can_be_refunded_in_parts() {
     service.refund(&card, "refund-02", json!({})).await.expect(201);
     service.wait_for_refund_status(&card, "REFUNDED").await;
     assert_eq!(service.payment_and_charge_status(&card).await, statuses("REFUNDED", "refunded"));
-    let wallet = service.wallets().in_currency(&service.scope(), Currency::USD).await.unwrap();
+    let wallet =
+        service.wallets().in_currency(&service.sharded(&service.scope()).await, Currency::USD).await.unwrap();
     assert_eq!(wallet.available().unwrap(), 0);
     service.check_ledger().await;
 }

@@ -129,7 +129,7 @@ async fn counted_sums(service: &Service) -> Sums {
     }
     let (rollups, scope) = (Rollups::new(service.store()), service.scope());
     let (_, checkpoint) = rollups.all_time(&scope).await.unwrap();
-    for change in rollups.changes_after(&scope, checkpoint).await.unwrap() {
+    for change in rollups.changes_after(&service.sharded(&scope).await, checkpoint).await.unwrap() {
         let day = format!("day#{}#{}", change.day, change.currency);
         for (row, added) in [(day, &change.sums), ("total".to_owned(), &change.of_all_time())] {
             for (attribute, by) in added.iter() {
@@ -331,7 +331,7 @@ async fn sums_equal_a_recount_while_folds_run_and_after_an_outage_of_twelve_hour
     assert_eq!(counted_sums(&service).await, expected, "after the checkpoint has passed all changes");
     let (rollups, scope) = (Rollups::new(service.store()), service.scope());
     let (_, checkpoint) = rollups.all_time(&scope).await.unwrap();
-    assert_eq!(rollups.changes_after(&scope, checkpoint).await.unwrap(), []);
+    assert_eq!(rollups.changes_after(&service.sharded(&scope).await, checkpoint).await.unwrap(), []);
     // Records that are replayed after the fold count nothing again.
     dispatch(&service.stack).await;
     Box::pin(fold_twice(&service)).await;

@@ -20,6 +20,7 @@ use domain::audit::Operator;
 use domain::ids::{Mode, Scope};
 use domain::payment_method::PaymentMethod;
 use domain::rollup::{Counter, Sums};
+use domain::shard::{ShardCount, ShardedScope};
 use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy::Client as HttpClient;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -349,6 +350,21 @@ impl Service {
         found
     }
 
+    /// Returns a scope with the number of shards of its account.
+    pub(crate) async fn sharded(&self, scope: &Scope) -> ShardedScope {
+        Accounts::new(self.store()).sharded_scope(scope).await.unwrap()
+    }
+
+    /// Reads the incoming payments of a scope.
+    pub(crate) async fn incoming_payments(&self, scope: &Scope) -> Vec<HashMap<String, AttributeValue>> {
+        let scope = ShardedScope { scope: *scope, shards: ShardCount::MAX };
+        let mut rows = Vec::new();
+        for partition in scope.partitions(|scope, shard| shard.partition(format!("receipts#{scope}"))) {
+            rows.extend(self.store().partition(&partition).await.unwrap());
+        }
+        rows
+    }
+
     /// Reads the rows of a state table partition whose sort keys start with a prefix.
     pub(crate) async fn rows(&self, pk: &str, sk_prefix: &str) -> Vec<HashMap<String, AttributeValue>> {
         let client = local::sdk::dynamodb(&self.stack.endpoints.dynamodb_url);
@@ -365,7 +381,7 @@ impl Service {
 
     /// Counts the incoming payments of the first account's test charges that were returned to their payers.
     pub(crate) async fn count_returned_payments(&self) -> usize {
-        let incoming = self.store().partition(&format!("receipts#{}", self.scope())).await.unwrap();
+        let incoming = self.incoming_payments(&self.scope()).await;
         incoming.iter().filter(|payment| payment.contains_key("returned")).count()
     }
 }
@@ -383,7 +399,7 @@ pub(crate) fn id(object: &Value) -> &str {
 pub(crate) async fn all_time_sums(service: &Service, scope: &Scope) -> Sums {
     let rollups = Rollups::new(service.store());
     let (mut sums, checkpoint) = rollups.all_time(scope).await.unwrap();
-    for change in rollups.changes_after(scope, checkpoint).await.unwrap() {
+    for change in rollups.changes_after(&service.sharded(scope).await, checkpoint).await.unwrap() {
         sums.add_all(&change.of_all_time());
     }
     sums

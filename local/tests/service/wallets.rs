@@ -10,6 +10,7 @@ use domain::charge::Charge;
 use domain::ids::{PayoutId, PostingId};
 use domain::money::{Amount, Currency, MinorUnits};
 use domain::payout::{Payout, PayoutOutcome};
+use domain::shard::{Shard, ShardCount};
 use domain::wallet::{
     CaseClawback, Cause, LedgerAccount, Posting, RefundShare, RefundStrategy, Subject, rules,
 };
@@ -43,7 +44,8 @@ impl Service {
     }
 
     async fn balance_of(&self, account: LedgerAccount) -> i64 {
-        let wallet = self.wallets().in_currency(&self.scope(), Currency::BRL).await.unwrap();
+        let wallet =
+            self.wallets().in_currency(&self.sharded(&self.scope()).await, Currency::BRL).await.unwrap();
         wallet.balance(account).unwrap().get()
     }
 
@@ -272,7 +274,8 @@ async fn money_that_is_not_credited_is_posted_to_separate_ledger_accounts() {
     service.sandbox(&approved, "pay", &json!({})).await;
     let wrong = service.new_charge(&locked).await;
     service.sandbox(&wrong, "pay", &json!({"payer_tax_id": "25524893033"})).await;
-    let wallet = service.wallets().in_currency(&service.scope(), Currency::BRL).await.unwrap();
+    let wallet =
+        service.wallets().in_currency(&service.sharded(&service.scope()).await, Currency::BRL).await.unwrap();
     let unapplied = wallet.totals(LedgerAccount::UnappliedReceipts);
     assert_eq!((unapplied.credits.get(), unapplied.debits.get()), (2_999, 2_999));
     assert_eq!(wallet.balance(LedgerAccount::AcquirerClearing).unwrap(), -1_000);
@@ -615,11 +618,17 @@ async fn the_postings_of_refunds_and_cases_debit_covered_balances_or_write_nothi
     service.pay(1_000).await;
     service.adjust(300, "goodwill").await;
     let (store, wallets, scope) = (service.store(), service.wallets(), service.scope());
-    let held = wallets.in_currency(&scope, Currency::BRL).await.unwrap().releases().next().unwrap();
+    let held = wallets
+        .in_currency(&service.sharded(&scope).await, Currency::BRL)
+        .await
+        .unwrap()
+        .releases()
+        .next()
+        .unwrap();
     let cause = || {
         let at = service.stack.clock.now();
         let id = PostingId::new(at, shared::random::bytes().unwrap());
-        Cause { id, scope, currency: Currency::BRL, at, subject: Subject::default() }
+        Cause { id, scope, shard: Shard::FIRST, currency: Currency::BRL, at, subject: Subject::default() }
     };
     let share = |from_pending: i64, from_available: i64| RefundShare {
         gross: Amount::parse(from_pending + from_available).unwrap(),
@@ -634,7 +643,11 @@ async fn the_postings_of_refunds_and_cases_debit_covered_balances_or_write_nothi
         let posting = rules::refund_requested(cause(), share, Some(held.day), MinorUnits::ZERO).unwrap();
         let mut update = store.start_update("a wallet");
         let mut credits = CachedCredits::default();
-        match wallets.plan_debit(&mut update, &mut credits, &posting, Vec::new()).await.unwrap() {
+        match wallets
+            .plan_debit((&mut update, &mut credits), ShardCount::ONE, &posting, Vec::new())
+            .await
+            .unwrap()
+        {
             DebitPlan::Writes(writes) => Ok(store.commit(writes).await.unwrap()),
             DebitPlan::Short { needed, available } => Err((needed, available)),
         }
@@ -698,8 +711,14 @@ async fn verification_finds_changed_and_missing_counters_tranches_and_postings()
     service.set_terms(MethodTerms { hold_days: 1, ..MethodTerms::default() }).await;
     service.pay(1_000).await;
     let scope = service.scope();
-    let release =
-        service.wallets().in_currency(&scope, Currency::BRL).await.unwrap().releases().next().unwrap();
+    let release = service
+        .wallets()
+        .in_currency(&service.sharded(&scope).await, Currency::BRL)
+        .await
+        .unwrap()
+        .releases()
+        .next()
+        .unwrap();
     service.check_ledger().await;
     let found = async || {
         let sources = (&service.wallets(), &Charges::new(service.store()));

@@ -5,8 +5,9 @@ use serde::Serialize;
 use domain::account::{ACCOUNTS, Account, AccountSettings, Contact};
 use domain::audit::Operator;
 use domain::hex;
-use domain::ids::AccountId;
+use domain::ids::{AccountId, Scope};
 use domain::row::Key;
+use domain::shard::{ShardCount, ShardedScope};
 use domain::time::Timestamp;
 
 use crate::audit;
@@ -48,6 +49,14 @@ impl Accounts {
     /// Reads an account. `None`: there is no account with this id.
     pub async fn find(&self, id: &AccountId) -> Result<Option<Account>, StoreError> {
         self.store.get(&Account::key_of(id)).await
+    }
+
+    /// Returns a scope with the number of shards in its account's row; one shard if the account has no row. A
+    /// change of the settings writes this row before it writes the rows of the API keys.
+    pub async fn sharded_scope(&self, scope: &Scope) -> Result<ShardedScope, StoreError> {
+        let account = self.find(&scope.account).await?;
+        let shards = account.map_or(ShardCount::ONE, |account| account.settings.shards.read);
+        Ok(ShardedScope { scope: *scope, shards })
     }
 
     /// Opens an account and writes an audit row. The account's id is random, and so is the secret salt from

@@ -14,6 +14,7 @@ use domain::account::AccountSettings;
 use domain::audit::{Actor, Audit};
 use domain::ids::{AuditId, Fingerprint, Mode, Scope};
 use domain::request_id::StoredRequestId;
+use domain::shard::ShardedScope;
 use domain::source_address::SourceAddress;
 use domain::time::Timestamp;
 
@@ -49,6 +50,11 @@ pub struct Caller {
 }
 
 impl Caller {
+    /// Returns the key's account and mode, with the number of shards that readers read.
+    pub fn sharded_scope(&self) -> ShardedScope {
+        ShardedScope { scope: self.scope, shards: self.settings.shards.read }
+    }
+
     /// Returns this caller as the actor of a change. The change writes version `version` of a row, and the
     /// actor is stored in that row.
     pub fn actor(&self, version: u64) -> Actor {

@@ -1,10 +1,12 @@
 //! Lists charges newest first, with filters and a cursor (contract: `GET /v1/charges`). A page costs at most
 //! five DynamoDB requests, including the one for authentication. At most three of them are in sequence. This
-//! bound does not depend on the number of stored charges.
+//! bound does not depend on the number of stored charges. An account with several shards costs one query for
+//! each shard instead of one.
 
 use domain::charge::{Charge, PublicStatus, StoredCharge, TransactionStatus};
-use domain::ids::{ChargeId, Scope};
+use domain::ids::ChargeId;
 use domain::row::{Key, sortable};
+use domain::shard::ShardedScope;
 use domain::tax_id::Document;
 use domain::time::Timestamp;
 
@@ -103,21 +105,24 @@ impl ChargeFilter {
             && self.customer.as_ref().is_none_or(|customer| charge.payer() == Some(customer.as_str()))
     }
 
-    fn partitions(&self, scope: &Scope) -> (ListIndex, Vec<String>) {
+    fn partitions(&self, scope: &ShardedScope) -> (ListIndex, Vec<String>) {
         match (&self.customer, self.status) {
             (Some(customer), _) => {
-                (ListIndex::ByCustomer, vec![Charge::customer_partition(scope, customer.as_str())])
+                (ListIndex::ByCustomer, vec![Charge::customer_partition(&scope.scope, customer.as_str())])
             }
             (None, Some(status)) => {
                 let statuses = status.transaction_statuses().iter();
-                (
-                    ListIndex::ByStatus,
-                    statuses.map(|status| Charge::status_partition(scope, *status)).collect(),
-                )
+                let partitions = statuses.flat_map(|status| status_partitions(scope, *status));
+                (ListIndex::ByStatus, partitions.collect())
             }
-            (None, None) => (ListIndex::All, vec![Charge::list_partition(scope)]),
+            (None, None) => (ListIndex::All, scope.partitions(Charge::list_partition)),
         }
     }
+}
+
+/// Returns the partitions of a scope's charges with one status in the `list_by_status` index.
+pub(crate) fn status_partitions(scope: &ShardedScope, status: TransactionStatus) -> Vec<String> {
+    scope.partitions(|scope, shard| Charge::status_partition(scope, status, shard))
 }
 
 /// Returns the bounds of the list sort keys for entries from one time to another, both inclusive. `None`
@@ -139,12 +144,12 @@ impl Charges {
     /// [`PageError::UnknownCursor`] when no charge of this scope has the id `starting_after`.
     pub async fn list(
         &self,
-        scope: &Scope,
+        scope: &ShardedScope,
         filter: &ChargeFilter,
         cursor: Option<StoredCharge>,
         now: Timestamp,
     ) -> Result<ChargePage, PageError> {
-        let cursor = cursor.map(|charge| charge.read_at(now)).filter(|charge| charge.scope == *scope);
+        let cursor = cursor.map(|charge| charge.read_at(now)).filter(|charge| charge.scope == scope.scope);
         if filter.starting_after.is_some() && cursor.is_none() {
             return Err(PageError::UnknownCursor("a charge of this account and mode"));
         }
@@ -159,7 +164,10 @@ impl Charges {
         // Reads two extra entries: the cursor's own entry, which the range includes, and one that shows
         // whether more follow.
         let limit = window.saturating_add(2);
-        let mut entries = self.entries(scope, filter, (&from, &to), limit).await?;
+        let (index, partitions) = filter.partitions(scope);
+        let range = (from.as_str(), to.as_str());
+        let mut entries =
+            self.store.list_of_each(index, &partitions, range, Order::NewestFirst, limit).await?;
         entries.retain(|entry| Some(&entry.sort) != cursor.as_ref());
         let more_entries = entries.len() > window;
         entries.truncate(window);
@@ -175,18 +183,20 @@ impl Charges {
     /// When DynamoDB fails.
     pub async fn held_for_review(
         &self,
-        scope: &Scope,
+        scope: &ShardedScope,
         cursor: Option<&StoredCharge>,
         now: Timestamp,
     ) -> Result<ChargePage, StoreError> {
         let cursor = cursor.map(|charge| charge.as_stored().list_sort());
         let to = cursor.clone().unwrap_or_else(|| "~".to_owned());
-        let partition = Charge::status_partition(scope, TransactionStatus::Processing);
+        let partitions = status_partitions(scope, TransactionStatus::Processing);
         // Reads two extra entries: the cursor's own entry, and one that shows whether more follow.
         let limit = REVIEW_PAGE.saturating_add(2);
         let range = ("0", to.as_str());
-        let mut entries =
-            self.store.list(ListIndex::ByStatus, &partition, range, Order::NewestFirst, limit).await?;
+        let mut entries = self
+            .store
+            .list_of_each(ListIndex::ByStatus, &partitions, range, Order::NewestFirst, limit)
+            .await?;
         entries.retain(|entry| Some(&entry.sort) != cursor.as_ref());
         let more_entries = entries.len() > REVIEW_PAGE;
         entries.truncate(REVIEW_PAGE);
@@ -196,38 +206,6 @@ impl Charges {
         let next_cursor = charges.last().map(|charge| charge.id).filter(|_| more_entries);
         charges.retain(Charge::is_held_for_review);
         Ok(ChargePage { charges, next_cursor })
-    }
-
-    async fn entries(
-        &self,
-        scope: &Scope,
-        filter: &ChargeFilter,
-        (from, to): (&str, &str),
-        limit: usize,
-    ) -> Result<Vec<ListEntry>, StoreError> {
-        let (index, partitions) = filter.partitions(scope);
-        let mut entries = match partitions.as_slice() {
-            [first, second] => {
-                let (first, second) = tokio::try_join!(
-                    self.store.list(index, first, (from, to), Order::NewestFirst, limit),
-                    self.store.list(index, second, (from, to), Order::NewestFirst, limit)
-                )?;
-                [first, second].concat()
-            }
-            partitions => {
-                let mut entries = Vec::new();
-                for partition in partitions {
-                    entries.extend(
-                        self.store.list(index, partition, (from, to), Order::NewestFirst, limit).await?,
-                    );
-                }
-                entries
-            }
-        };
-        entries.sort_by(|left, right| right.sort.cmp(&left.sort));
-        // A charge whose status changes between the two queries may appear in both partitions.
-        entries.dedup();
-        Ok(entries)
     }
 
     async fn page(

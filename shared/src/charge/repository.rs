@@ -170,6 +170,11 @@ impl Charges {
             };
             let outcome = transition::apply(&current, command, now)
                 .map_err(|rejection| ChargeError::Rejected { rejection, status: current.status })?;
+            if let Some(key) = former_payment_key(&outcome, &current)
+                && self.store.get_item(&key).await?.is_some()
+            {
+                return Ok(current);
+            }
             let mut planned = match outcome {
                 Outcome::Unchanged => return Ok(current),
                 outcome => WritePlan::from_outcome(with_actor(by.caller(), outcome), &current)?,
@@ -247,6 +252,25 @@ fn with_actor(caller: Option<&Caller>, outcome: Outcome) -> Outcome {
         Outcome::Credited { charge, posting } => Outcome::Credited { charge: by(charge), posting },
         // This outcome does not write the charge's row.
         Outcome::Unapplied(moved) => Outcome::Unapplied(moved),
+    }
+}
+
+/// Returns the key under which an earlier version may have recorded the payment of an outcome. `None`: it can't
+/// have recorded the payment, or the outcome writes the row that it recorded.
+///
+/// A payment that an earlier version applied to the charge is in the charge's row. So only a payment that was
+/// not applied must be looked up. The first version of a charge accepts a payment that it did not accept before.
+fn former_payment_key(outcome: &Outcome, current: &Charge) -> Option<Key> {
+    let moved = match outcome {
+        Outcome::Unapplied(moved) => moved,
+        Outcome::Paid { moved, .. } if current.past.is_some() => moved,
+        Outcome::Paid { .. } | Outcome::Unchanged | Outcome::Changed(_) | Outcome::Credited { .. } => {
+            return None;
+        }
+    };
+    match &moved.incoming_payment {
+        IncomingPaymentWrite::Insert(incoming) => incoming.former_key(),
+        IncomingPaymentWrite::Replace(_) => None,
     }
 }
 

@@ -6,6 +6,7 @@ use domain::ids::{PayoutId, PostingId, Scope};
 use domain::money::{Amount, Currency};
 use domain::payout::{Payout, PayoutOutcome, PayoutStatus};
 use domain::row::{Key, Row};
+use domain::shard::{Shard, ShardedScope};
 use domain::time::Timestamp;
 use domain::wallet::{Cause, Posting, Subject, rules};
 
@@ -86,6 +87,7 @@ impl Payouts {
         let audit =
             audit::by_operator(operator, scope.account, action, id.to_string(), now)?.with_details(details);
         let wallets = Wallets::new(self.store.clone());
+        let ShardedScope { shards, .. } = wallets.sharded_scope(&scope).await?;
         let mut credits = CachedCredits::default();
         let mut update = self.store.start_update("a wallet");
         loop {
@@ -97,7 +99,7 @@ impl Payouts {
                 return Err(PayoutError::IdNotRecent);
             }
             let change = vec![Write::insert(&payout)?, Write::audit(&audit)];
-            match wallets.plan_debit(&mut update, &mut credits, &posting, change).await? {
+            match wallets.plan_debit((&mut update, &mut credits), shards, &posting, change).await? {
                 DebitPlan::Writes(writes) => {
                     if update.commit(writes).await? {
                         return Ok(payout);
@@ -176,6 +178,7 @@ fn cause(payout: &Payout) -> Cause {
     Cause {
         id: PostingId::derive(payout.updated_at, &payout.key().pk, payout.version),
         scope: payout.scope,
+        shard: Shard::FIRST,
         currency: payout.currency,
         at: payout.updated_at,
         subject: Subject { payout: Some(payout.id), ..Subject::default() },

@@ -15,7 +15,7 @@ use crate::clock::Clock;
 use crate::http::Created;
 use crate::refund::{NewRefund, RefundError, third_party};
 use crate::store::{CommitOutcome, Store, StoreError, Update, Write, reuse_or_read};
-use crate::wallet::counters::{self, DebitCheck};
+use crate::wallet::counters::{self, DebitCheck, Tranche};
 use crate::wallet::{CachedCredits, DebitPlan, Wallets};
 
 /// How long a charge counts as busy after a change, in milliseconds. The acquirer worker defers the end of a
@@ -156,16 +156,18 @@ impl Refunds {
             }
         }
         let wallets = Wallets::new(self.store.clone());
-        match wallets.plan_debit(update, credits, &posting, rows).await? {
+        let scope = caller.sharded_scope();
+        match wallets.plan_debit((update, credits), scope.shards, &posting, rows).await? {
             DebitPlan::Writes(writes) => Ok(Attempt::Planned(writes, Box::new(refund))),
             DebitPlan::Short { needed, .. } => {
                 // The charge's own money may be in a tranche whose release is due but has not run yet.
                 if let Some(day) = charge.release_on().filter(|day| now >= day.starts_at()) {
-                    wallets.release(charge.scope, charge.currency, day, now).await?;
+                    let (shard, currency) = (charge.shard(), charge.currency);
+                    wallets.release(Tranche { scope: charge.scope, shard, currency, day }, now).await?;
                 }
                 // Another caller, too, may have released the tranche or credited the wallet after the wallet
                 // was read. So it is read again before the refund is refused.
-                let wallet = wallets.in_currency(&charge.scope, charge.currency).await?;
+                let wallet = wallets.in_currency(&scope, charge.currency).await?;
                 let available = wallet.available().map_err(StoreError::from)?.get();
                 if available < needed {
                     return Err(RefundError::InsufficientBalance { needed, available });

@@ -20,6 +20,7 @@ use domain::row::Key;
 use domain::time::Timestamp;
 
 use super::repository::{Checkpoint, Rollups, checkpoint_of, counted_by};
+use crate::account::Accounts;
 use crate::checkpoint::PASSED_AFTER_MS;
 use crate::store::{
     Bound, CommitOutcome, Item, Order, StoreError, Write, conditional_update, due_attributes, key_attributes,
@@ -127,7 +128,10 @@ impl Rollups {
     /// advances the checkpoint over them. Makes the next fold due if rows are left or may follow.
     pub async fn fold(&self, scope: &Scope, now: Timestamp) -> Result<(), StoreError> {
         let key = all_time_key(scope);
-        let partition = Event::partition(scope);
+        // A charge is created with a number of shards that is in the account's row. So each row that the
+        // checkpoint may pass now is in one of these partitions: it was inserted a minute ago or earlier.
+        let partitions =
+            Accounts::new(self.store.clone()).sharded_scope(scope).await?.partitions(Event::partition);
         let row = self.store.get_item(&key).await?.unwrap_or_default();
         let due = row.get("due_sk").cloned();
         let Checkpoint(mut checkpoint) = checkpoint_of(&row)?;
@@ -136,8 +140,7 @@ impl Rollups {
             if from > to {
                 break;
             }
-            let items = self.store.range(&partition, (&from, &to), Order::OldestFirst, STRIDE).await?;
-            let is_last = items.len() < STRIDE;
+            let (items, is_last) = self.oldest_rows(&partitions, (&from, &to)).await?;
             let stride = Stride::of(scope, items);
             let Some(reached) = stride.checkpoint else { break };
             if let CommitOutcome::Conflict { .. } =
@@ -153,7 +156,7 @@ impl Rollups {
         }
         let (from, last) =
             (EventId::sort_key_after(checkpoint), EventId::last_at(Timestamp::MAX).to_string());
-        let left = self.store.range(&partition, (&from, &last), Order::OldestFirst, 1).await?;
+        let left = self.store.range_of_each(&partitions, (&from, &last), Order::OldestFirst, 1).await?;
         let counted_at = checkpoint.and_then(|id| id.timestamp());
         let next = if !left.is_empty() {
             Some(now.saturating_plus_seconds(NEXT_FOLD_SECONDS))
@@ -171,6 +174,31 @@ impl Rollups {
             None if next.is_some() => self.set_due(scope, next, "attribute_not_exists(due_sk)", None).await,
             None => Ok(()),
         }
+    }
+
+    /// Reads the oldest rows within a range of ids, in the order of their ids, about [`STRIDE`] of them. Also
+    /// returns whether these are all.
+    async fn oldest_rows(
+        &self,
+        partitions: &[String],
+        (from, to): (&str, &str),
+    ) -> Result<(Vec<Item>, bool), StoreError> {
+        let limit = STRIDE.checked_div(partitions.len()).unwrap_or(STRIDE);
+        let range = (from.to_owned(), to.to_owned());
+        let read = self.store.read_each(partitions, |store, partition| {
+            let (from, to) = range.clone();
+            async move { store.range(&partition, (&from, &to), Order::OldestFirst, limit).await }
+        });
+        let of_partitions = read.await?;
+        // A partition with more rows is read up to its last row here. Rows after that must wait.
+        let incomplete = of_partitions.iter().filter(|items| items.len() >= limit);
+        let read_to = incomplete.filter_map(|items| text(items.last()?, "sk")).min();
+        let mut items = of_partitions.concat();
+        if let Some(read_to) = &read_to {
+            items.retain(|item| text(item, "sk").is_some_and(|sort| sort <= *read_to));
+        }
+        items.sort_by_cached_key(|item| text(item, "sk"));
+        Ok((items, read_to.is_none()))
     }
 
     /// Sets when the next fold is due, on a condition; `None`: none is due. `seen`: the value of `:seen` in

@@ -17,9 +17,9 @@
 //!
 //! # How far statistics lag
 //!
-//! A reader reads at most 1 MB of rows after the checkpoint, about a thousand changes. So statistics contain
-//! every published change, unless a scope has more than about a thousand changes within five minutes. Then
-//! they lag by up to five minutes.
+//! A reader reads at most 1 MB of rows of each shard after the checkpoint, about a thousand changes. So
+//! statistics contain every published change, unless a shard has more than about a thousand changes within five
+//! minutes. Then they lag by up to five minutes.
 
 mod fold;
 mod repository;

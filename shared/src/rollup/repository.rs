@@ -10,6 +10,7 @@ use domain::money::Currency;
 use domain::retention::EVENTS_KEPT_SECONDS;
 use domain::rollup::{DAY_SORT, RollupChange, Sums, all_time_key, day_key, parse_day, partition};
 use domain::row::{Key, Row};
+use domain::shard::ShardedScope;
 use domain::time::Timestamp;
 
 use super::fold::CHECKPOINT;
@@ -20,8 +21,8 @@ use crate::webhook::event::Event;
 /// for each a marker and the row of its day, and one row with the sums of all time.
 const CHANGES_PER_TRANSACTION: usize = 40;
 
-/// The most rows after the checkpoint that a reader reads. They are read by one query, which DynamoDB ends at
-/// 1 MB, about a thousand rows.
+/// The most rows of a shard after the checkpoint that a reader reads. They are read by one query, which DynamoDB
+/// ends at 1 MB, about a thousand rows.
 const MAX_ROWS_AFTER: i32 = 2_000;
 
 /// A change that is counted by its own marker, because the row of its events was inserted late.
@@ -125,11 +126,11 @@ impl Rollups {
     /// Reads the sums of a window's days, oldest first.
     pub async fn for_window(
         &self,
-        scope: &Scope,
+        scope: &ShardedScope,
         window: BusinessDayRange,
     ) -> Result<Vec<DayRow>, StoreError> {
         let BusinessDayRange { first, today } = window;
-        let (mut days, checkpoint) = self.for_days(scope, first, today).await?;
+        let (mut days, checkpoint) = self.for_days(&scope.scope, first, today).await?;
         for change in self.changes_after(scope, checkpoint).await? {
             let (day, currency) = (change.day, change.currency);
             if !(first..=today).contains(&day) {
@@ -173,15 +174,22 @@ impl Rollups {
         Ok((sums(&item)?, checkpoint_of(&item)?))
     }
 
-    /// Reads the changes after the checkpoint, in one query.
+    /// Reads the changes after the checkpoint, in one query for each shard.
     pub async fn changes_after(
         &self,
-        scope: &Scope,
+        scope: &ShardedScope,
         Checkpoint(checkpoint): Checkpoint,
     ) -> Result<Vec<RollupChange>, StoreError> {
         let after = checkpoint.map(|id| id.to_string());
-        let (items, _) = self.store.page(&Event::partition(scope), after.as_deref(), MAX_ROWS_AFTER).await?;
-        Ok(items.into_iter().filter_map(counted_by).collect())
+        let partitions = scope.partitions(Event::partition);
+        let read = self.store.read_each(&partitions, |store, partition| {
+            let after = after.clone();
+            async move {
+                let (items, _) = store.page(&partition, after.as_deref(), MAX_ROWS_AFTER).await?;
+                Ok(items)
+            }
+        });
+        Ok(read.await?.into_iter().flatten().filter_map(counted_by).collect())
     }
 }
 

@@ -105,6 +105,7 @@ pub async fn create_charge(
     let charge = Charge {
         id,
         scope: caller.scope,
+        shards: caller.settings.shards.new_charges,
         status: TransactionStatus::WaitingPayment,
         version: 1,
         amount: request.amount,

@@ -12,6 +12,7 @@ use std::time::Duration;
 use domain::charge::{Charge, StoredCharge};
 use domain::ids::{ChargeId, Scope};
 use domain::money::{MinorUnits, MoneyError};
+use domain::shard::{Shard, ShardCount, ShardedScope};
 use domain::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -49,6 +50,9 @@ pub struct LedgerVerification {
     started_at: Timestamp,
     /// Whether this is the second verification, after the first one found differences.
     is_second: bool,
+    /// The number of shards whose postings were summed.
+    #[serde(default)]
+    shards: ShardCount,
     phase: Phase,
     older: OlderPostings,
     /// The charges that differed from their rows, and are compared again in the last step.
@@ -64,8 +68,12 @@ pub struct LedgerVerification {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Phase {
-    /// Reads the postings after this sort key.
-    Postings { after: Option<String> },
+    /// Reads the postings of a shard after this sort key.
+    Postings {
+        #[serde(default)]
+        shard: Shard,
+        after: Option<String>,
+    },
     /// Compares the charges after this one with their rows.
     Charges { after: Option<ChargeId> },
     /// Reads the newest postings, and compares the counters.
@@ -79,7 +87,8 @@ impl LedgerVerification {
             scope,
             started_at: now,
             is_second: false,
-            phase: Phase::Postings { after: None },
+            shards: ShardCount::ONE,
+            phase: Phase::Postings { shard: Shard::FIRST, after: None },
             older: OlderPostings::none(now),
             suspects: BTreeSet::new(),
             charges: SumsByCharge::new(),
@@ -131,16 +140,16 @@ impl LedgerVerification {
         postings: i32,
     ) -> Result<Option<Verification>, StoreError> {
         match self.phase.clone() {
-            Phase::Postings { after } => {
-                let (page, next) = wallets.postings(&self.scope, after.as_deref(), postings).await?;
+            Phase::Postings { shard, after } => {
+                let (page, next) = wallets.postings((&self.scope, shard), after.as_deref(), postings).await?;
                 let mut sums = SumsByCharge::new();
                 for posting in &page {
                     self.older.add(posting, now, &mut sums)?;
                 }
                 self.add_charges(charges, sums).await?;
                 self.phase = match next {
-                    Some(_) => Phase::Postings { after: next },
-                    None => Phase::Charges { after: None },
+                    Some(_) => Phase::Postings { shard, after: next },
+                    None => self.phase_after(shard, wallets).await?,
                 };
                 Ok(None)
             }
@@ -164,6 +173,12 @@ impl LedgerVerification {
                 Ok(None)
             }
             Phase::Newest => {
+                // The account may have got more shards meanwhile.
+                let last = self.shards.shards().last().unwrap_or_default();
+                if let next @ Phase::Postings { .. } = self.phase_after(last, wallets).await? {
+                    self.phase = next;
+                    return Ok(None);
+                }
                 let found = Box::pin(self.compare(wallets, charges)).await?;
                 if found.differences.is_empty() || self.is_second {
                     return Ok(Some(found));
@@ -173,6 +188,17 @@ impl LedgerVerification {
                 Ok(None)
             }
         }
+    }
+
+    /// Returns the phase that follows the last posting of a shard: the postings of the next shard, or the
+    /// comparison of the charges.
+    async fn phase_after(&mut self, shard: Shard, wallets: &Wallets) -> Result<Phase, StoreError> {
+        let ShardedScope { shards, .. } = wallets.sharded_scope(&self.scope).await?;
+        if let Some(shard) = shard.next(shards) {
+            return Ok(Phase::Postings { shard, after: None });
+        }
+        self.shards = shards;
+        Ok(Phase::Charges { after: None })
     }
 
     /// Adds the sums of a page. A charge without sums so far is compared with its row, and left out if they
@@ -194,10 +220,11 @@ impl LedgerVerification {
 
     /// Adds the newest postings, and compares the counters and the charges that may differ.
     async fn compare(&self, wallets: &Wallets, charges: &Charges) -> Result<Verification, StoreError> {
+        let scope = ShardedScope { scope: self.scope, shards: self.shards };
         let mut posted = AllPostings::new(&self.older);
         let mut rechecks = 0..RECHECKS;
         loop {
-            let compared = wallets.compare(&self.scope, &mut posted).await?;
+            let compared = wallets.compare(&scope, &mut posted).await?;
             let mut differences = compared.differences;
             let sums = self.sums_of_suspects(&posted.newest_of_charges)?;
             differences.extend(differing_charges(charges, &sums).await?.into_values().flatten());

@@ -1,10 +1,10 @@
 //! Lists payments (contract: `GET /v1/payments`) by page number or by cursor, with the total number of
 //! matches.
 //!
-//! A page in order of creation costs one query of index entries and one `BatchGetItem`. If the query reads
-//! the whole list, it also provides the total. Otherwise the total is computed from the rollups, which are
-//! read at the same time. For any other order, all matching payments are read and sorted in memory, and the
-//! request fails if more than 1,000 match.
+//! A page in order of creation costs one query of index entries for each shard of the account, and one
+//! `BatchGetItem`. If the queries read the whole list, they also provide the total. Otherwise the total is
+//! computed from the rollups, which are read at the same time. For any other order, all matching payments are
+//! read and sorted in memory, and the request fails if more than 1,000 match.
 
 use std::cmp::Ordering;
 
@@ -15,12 +15,13 @@ use strum::{IntoStaticStr, VariantArray};
 
 use domain::calendar::Day;
 use domain::charge::{Charge, StoredCharge, TransactionStatus};
-use domain::ids::{ChargeId, RawChargeId, Scope};
+use domain::ids::{ChargeId, RawChargeId};
 use domain::rollup::{Counter, RollupChange};
 use domain::row::Key;
+use domain::shard::ShardedScope;
 use domain::time::Timestamp;
 
-use crate::charge::list::sort_range;
+use crate::charge::list::{sort_range, status_partitions};
 use crate::charge::payment::view::PaymentView;
 use crate::config::PublicUrls;
 use crate::http::field::{
@@ -214,10 +215,10 @@ impl PaymentFilter {
         self.status.is_none_or(|status| charge.status == status)
     }
 
-    fn partition(&self, scope: &Scope) -> (ListIndex, String) {
+    fn partitions(&self, scope: &ShardedScope) -> (ListIndex, Vec<String>) {
         match self.status {
-            None => (ListIndex::All, Charge::list_partition(scope)),
-            Some(status) => (ListIndex::ByStatus, Charge::status_partition(scope, status)),
+            None => (ListIndex::All, scope.partitions(Charge::list_partition)),
+            Some(status) => (ListIndex::ByStatus, status_partitions(scope, status)),
         }
     }
 
@@ -301,13 +302,13 @@ impl PaymentList {
     /// See [`PaymentListError`].
     pub async fn page(
         &self,
-        scope: &Scope,
+        scope: &ShardedScope,
         filter: &PaymentFilter,
         cursor: Option<StoredCharge>,
         public_urls: &PublicUrls,
         now: Timestamp,
     ) -> Result<PaymentPage, PaymentListError> {
-        let cursor = cursor.map(|charge| charge.read_at(now)).filter(|charge| charge.scope == *scope);
+        let cursor = cursor.map(|charge| charge.read_at(now)).filter(|charge| charge.scope == scope.scope);
         let cursor = cursor.map(|charge| charge.list_sort());
         if filter.starting_after.is_some() && cursor.is_none() {
             return Err(PageError::UnknownCursor("a payment of this account and mode").into());
@@ -324,12 +325,12 @@ impl PaymentList {
 
     async fn page_by_creation(
         &self,
-        scope: &Scope,
+        scope: &ShardedScope,
         filter: &PaymentFilter,
         cursor: Option<&str>,
         now: Timestamp,
     ) -> Result<PaymentPage, StoreError> {
-        let (index, partition) = filter.partition(scope);
+        let (index, partitions) = filter.partitions(scope);
         let (from, to, limit) = filter.index_range(cursor);
         let read = async || {
             // DynamoDB refuses a range that ends before it begins. A cursor outside the requested dates leads
@@ -337,7 +338,8 @@ impl PaymentList {
             if from > to {
                 return Ok(Vec::new());
             }
-            self.store.list(index, &partition, (&from, &to), filter.order.index_order(), limit).await
+            let order = filter.order.index_order();
+            self.store.list_of_each(index, &partitions, (&from, &to), order, limit).await
         };
         let (mut entries, counted) = tokio::try_join!(read(), Box::pin(self.count(scope, filter, now)))?;
         let read_count = entries.len();
@@ -364,16 +366,16 @@ impl PaymentList {
 
     async fn page_by_field(
         &self,
-        scope: &Scope,
+        scope: &ShardedScope,
         filter: &PaymentFilter,
         public_urls: &PublicUrls,
         now: Timestamp,
     ) -> Result<PaymentPage, PaymentListError> {
-        let (index, partition) = filter.partition(scope);
+        let (index, partitions) = filter.partitions(scope);
         let (from, to) = sort_range(filter.start, filter.end);
         let bounds = (from.as_str(), to.as_str());
         let limit = MAX_SORTED.saturating_add(1);
-        let entries = self.store.list(index, &partition, bounds, Order::NewestFirst, limit).await?;
+        let entries = self.store.list_of_each(index, &partitions, bounds, Order::NewestFirst, limit).await?;
         if entries.len() > MAX_SORTED {
             return Err(PaymentListError::TooManyToSort);
         }
@@ -392,7 +394,7 @@ impl PaymentList {
     /// in the partial days at either end.
     async fn count(
         &self,
-        scope: &Scope,
+        scope: &ShardedScope,
         filter: &PaymentFilter,
         now: Timestamp,
     ) -> Result<Counted, StoreError> {
@@ -400,22 +402,22 @@ impl PaymentList {
         // No payment was created after `now`, so an end after it does not limit the list.
         let end = filter.end.filter(|end| *end < now);
         if filter.start.is_none() && end.is_none() {
-            let (sums, checkpoint) = rollups.all_time(scope).await?;
+            let (sums, checkpoint) = rollups.all_time(&scope.scope).await?;
             let number = sums.get(filter.counter());
             return Ok(Counted { number, checkpoint: Some(checkpoint), days: None });
         }
         let parts = RangeParts::split(filter.start, end);
-        let (index, partition) = filter.partition(scope);
+        let (index, partitions) = filter.partitions(scope);
         let count_entries = async |part: Option<(Timestamp, Timestamp)>| match part {
             None => Ok(0),
             Some((from, to)) => {
                 let (from, to) = sort_range(Some(from), Some(to));
-                self.store.count(index, &partition, (&from, &to)).await
+                self.store.count_of_each(index, &partitions, (&from, &to)).await
             }
         };
         let read_days = async |days: Option<(Day, Day)>| match days {
             None => Ok(None),
-            Some((first, last)) => rollups.for_days(scope, first, last).await.map(Some),
+            Some((first, last)) => rollups.for_days(&scope.scope, first, last).await.map(Some),
         };
         let (head, days, tail) =
             tokio::try_join!(count_entries(parts.head), read_days(parts.days), count_entries(parts.tail))?;
@@ -429,7 +431,7 @@ impl PaymentList {
     /// Adds the changes after the checkpoint to a number of payments.
     async fn with_later_changes(
         &self,
-        scope: &Scope,
+        scope: &ShardedScope,
         filter: &PaymentFilter,
         counted: &Counted,
     ) -> Result<usize, StoreError> {

@@ -92,7 +92,12 @@ impl Receipts {
         scope: &Scope,
         payment: &AcquirerPaymentId,
     ) -> Result<Option<IncomingPayment>, StoreError> {
-        self.store.get(&IncomingPayment::key_of(scope, payment)).await
+        for key in IncomingPayment::keys_of(scope, payment) {
+            if let Some(found) = self.store.get(&key).await? {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
     }
 
     /// Applies a payment that matched no charge to a charge of the same scope. Without an operator, the bank

@@ -32,6 +32,7 @@ use domain::row::Key;
 use domain::time::Timestamp;
 use domain::wallet::{Posting, PostingKind, RefundStrategy, ReturnStatus};
 
+use crate::account::Accounts;
 use crate::acquirer::{AcquirerError, Banks, PixBank};
 use crate::charge::Charges;
 use crate::refund::Refunds;
@@ -550,7 +551,7 @@ impl Records<'_> {
             returned.extend(posted.returned);
         }
         let keys: Vec<Key> =
-            wanted.iter().map(|(payment, scope)| IncomingPayment::key_of(scope, payment)).collect();
+            wanted.iter().flat_map(|(payment, scope)| IncomingPayment::keys_of(scope, payment)).collect();
         let rows: Vec<IncomingPayment> = self.store.get_in_order(&keys).await?;
         let mut recorded = Vec::new();
         for row in rows {
@@ -618,11 +619,16 @@ impl Records<'_> {
         let mut posted = Posted::default();
         let first = PostingId::first_at(self.day.starts_at().saturating_plus_seconds(-CLOCK_SECONDS));
         let last = PostingId::last_at(Timestamp::MAX);
+        let scope = Accounts::new(self.store.clone()).sharded_scope(scope).await?;
+        let partitions = scope.partitions(Posting::partition);
         for sort in [Posting::wallet_sort, Posting::other_sort] {
             let (mut from, to) = (sort(Currency::BRL, first), sort(Currency::BRL, last));
             loop {
-                let (partition, range) = (Posting::partition(scope), (from.as_str(), to.as_str()));
-                let page = self.store.range(&partition, range, Order::OldestFirst, POSTINGS_PER_READ).await?;
+                let range = (from.as_str(), to.as_str());
+                let page = self
+                    .store
+                    .range_of_each(&partitions, range, Order::OldestFirst, POSTINGS_PER_READ)
+                    .await?;
                 let is_last = page.len() < POSTINGS_PER_READ;
                 for item in page {
                     let posting: Posting = from_item(item)?;

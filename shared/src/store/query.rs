@@ -1,5 +1,7 @@
 //! Queries: read or count the entries of a list index, or read the rows of a partition.
 
+use std::cmp::Ordering;
+
 use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
 use aws_sdk_dynamodb::types::{AttributeValue, Select};
 use serde::de::DeserializeOwned;
@@ -50,6 +52,16 @@ pub enum Order {
     NewestFirst,
 }
 
+impl Order {
+    /// Converts an ascending comparison into one of this order.
+    fn of(self, ascending: Ordering) -> Ordering {
+        match self {
+            Self::OldestFirst => ascending,
+            Self::NewestFirst => ascending.reverse(),
+        }
+    }
+}
+
 /// An entry of a list index.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ListEntry {
@@ -78,15 +90,68 @@ impl Store {
         Ok(items.iter().filter_map(listed).collect())
     }
 
-    /// Counts the entries of a partition whose sort keys are within `range`, both ends inclusive. One request
-    /// to DynamoDB counts at most 1 MB, about 6,000 entries.
-    pub async fn count(
+    /// Like [`Store::list`], but reads several partitions concurrently and merges their entries. An entry that
+    /// moves between the queries may be in two partitions; it is returned once.
+    pub async fn list_of_each(
         &self,
         index: ListIndex,
-        partition: &str,
+        partitions: &[String],
+        range: (&str, &str),
+        order: Order,
+        limit: usize,
+    ) -> Result<Vec<ListEntry>, StoreError> {
+        let range = (range.0.to_owned(), range.1.to_owned());
+        let read = self.read_each(partitions, move |store, partition| {
+            let (from, to) = range.clone();
+            async move { store.list(index, &partition, (&from, &to), order, limit).await }
+        });
+        let mut entries = read.await?.concat();
+        entries.sort_by(|left, right| order.of(left.sort.cmp(&right.sort)));
+        entries.dedup();
+        entries.truncate(limit);
+        Ok(entries)
+    }
+
+    /// Counts the entries of partitions whose sort keys are within `range`, both ends inclusive. One request
+    /// to DynamoDB counts at most 1 MB, about 6,000 entries.
+    pub async fn count_of_each(
+        &self,
+        index: ListIndex,
+        partitions: &[String],
         range: (&str, &str),
     ) -> Result<usize, StoreError> {
-        self.count_all(self.entries_query(index, partition, range)).await
+        let range = (range.0.to_owned(), range.1.to_owned());
+        let read = self.read_each(partitions, move |store, partition| {
+            let (from, to) = range.clone();
+            async move { store.count_all(store.entries_query(index, &partition, (&from, &to))).await }
+        });
+        Ok(read.await?.into_iter().fold(0, usize::saturating_add))
+    }
+
+    /// Runs a read of each partition, all concurrently. Returns the results in the order of the partitions.
+    pub(crate) async fn read_each<T, F>(
+        &self,
+        partitions: &[String],
+        read: impl Fn(Self, String) -> F,
+    ) -> Result<Vec<T>, StoreError>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, StoreError>> + Send + 'static,
+    {
+        if let [partition] = partitions {
+            return Ok(vec![Box::pin(read(self.clone(), partition.clone())).await?]);
+        }
+        let mut reads = tokio::task::JoinSet::new();
+        for (index, partition) in partitions.iter().enumerate() {
+            let read = read(self.clone(), partition.clone());
+            reads.spawn(async move { read.await.map(|found| (index, found)) });
+        }
+        let mut found = Vec::new();
+        while let Some(joined) = reads.join_next().await {
+            found.push(joined.map_err(|error| StoreError::Unavailable(error.to_string()))??);
+        }
+        found.sort_by_key(|(index, _)| *index);
+        Ok(found.into_iter().map(|(_, found)| found).collect())
     }
 
     /// Counts all rows that a query finds, with as many requests as this takes.
@@ -200,6 +265,26 @@ impl Store {
         Box::pin(self.first_items(query, limit)).await
     }
 
+    /// Like [`Store::range`], but reads several partitions concurrently and merges their items. Sort keys must
+    /// be unique among the partitions.
+    pub async fn range_of_each(
+        &self,
+        partitions: &[String],
+        range: (&str, &str),
+        order: Order,
+        limit: usize,
+    ) -> Result<Vec<Item>, StoreError> {
+        let range = (range.0.to_owned(), range.1.to_owned());
+        let read = self.read_each(partitions, move |store, partition| {
+            let (from, to) = range.clone();
+            async move { store.range(&partition, (&from, &to), order, limit).await }
+        });
+        let mut items = read.await?.concat();
+        items.sort_by(|left, right| order.of(sort_of(left).cmp(&sort_of(right))));
+        items.truncate(limit);
+        Ok(items)
+    }
+
     /// Reads the first `limit` items of a query. One request returns at most 1 MB, so long rows take several
     /// requests.
     async fn first_items(&self, query: QueryFluentBuilder, limit: usize) -> Result<Vec<Item>, StoreError> {
@@ -217,6 +302,10 @@ impl Store {
         }
         Ok(items)
     }
+}
+
+fn sort_of(item: &Item) -> Option<&String> {
+    item.get("sk").and_then(|sort| sort.as_s().ok())
 }
 
 fn listed(item: &Item) -> Option<ListEntry> {

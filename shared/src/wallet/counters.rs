@@ -2,16 +2,16 @@
 //! of debits, and its balance is credits minus debits. Both only grow. A write adds to them and does not read
 //! them first.
 //!
-//! A scope's counters form one partition, `wallet#<scope>`. One query reads all of them, and its cost does
-//! not grow with the number of payments:
+//! A scope's counters form one partition for each shard, `wallet#<scope>` and `wallet#<scope>#<shard>`. One
+//! query of each reads all of them, and its cost does not grow with the number of payments:
 //!
 //! | sort key | counters |
 //! | --- | --- |
-//! | `BRL#debits` | all credits and debits of the postings that debit the available balance |
+//! | `BRL#debits` | all credits and debits of the postings that debit the available balance, of all shards; only in the partition of the first shard |
 //! | `BRL#shard#0` … `7` | all credits and debits of the other postings; a posting's id selects its shard |
 //! | `BRL#release#20778` | the tranche held until a day (days since 1970-01-01); the release deletes the row |
 //!
-//! All debits of the available balance are in one row, so that a write can be conditional on their sum. A
+//! A posting's credits are in its shard. All debits of the available balance are in one row, so that a write can be conditional on their sum. A
 //! checked debit is written only if `debits <= credits − amount`, where `credits` was read before. Credits
 //! only grow, so a stale value makes the condition stricter and the balance cannot fall below zero.
 
@@ -21,18 +21,19 @@ use domain::calendar::Day;
 use domain::ids::Scope;
 use domain::money::{Currency, MinorUnits, MoneyError};
 use domain::row::Key;
+use domain::shard::Shard;
 use domain::wallet::{LedgerAccount, Posting, add_to_counter};
 
 use crate::store::{Bound, Item, StoreError, Write, due_attributes};
 
-/// The number of shards. Postings are spread over several rows, because concurrent transactions on one row
-/// conflict.
-const SHARDS: u8 = 8;
+/// The number of rows of credits in a partition. Postings are spread over several rows, because concurrent
+/// transactions on one row conflict.
+const CREDIT_ROWS: u8 = 8;
 
 /// The attribute of a tranche's row: the money it still holds, in minor units.
 pub const HELD: &str = "held";
 
-const SHARD_SORT: &str = "shard#";
+const CREDITS_SORT: &str = "shard#";
 const DEBITS_SORT: &str = "debits";
 const RELEASE_SORT: &str = "release#";
 
@@ -55,10 +56,40 @@ pub enum CounterRow {
     Release(Day),
 }
 
-/// Returns the partition key of a scope's counters.
-pub fn partition(scope: &Scope) -> String {
-    format!("wallet#{scope}")
+/// The tranche of a shard's pending money that is held until a day.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Tranche {
+    /// The scope of the wallet.
+    pub scope: Scope,
+    /// The shard of the postings whose money is held.
+    pub shard: Shard,
+    /// The currency of the wallet.
+    pub currency: Currency,
+    /// The day on which the money is released.
+    pub day: Day,
 }
+
+impl Tranche {
+    /// Returns the key of the tranche's row.
+    pub fn key(&self) -> Key {
+        row(&self.scope, self.shard, self.currency, &format!("{RELEASE_SORT}{}", self.day.sortable_number()))
+    }
+
+    /// Returns the tranche whose row has this key. `None`: the key is of another row.
+    pub fn at(key: &Key) -> Option<Self> {
+        match parse(key)? {
+            (scope, shard, currency, CounterRow::Release(day)) => Some(Self { scope, shard, currency, day }),
+            (_, _, _, CounterRow::Totals) => None,
+        }
+    }
+}
+
+/// Returns the partition key of a shard of a scope's counters.
+pub fn partition(scope: &Scope, shard: Shard) -> String {
+    shard.partition(format!("{PARTITION}{scope}"))
+}
+
+const PARTITION: &str = "wallet#";
 
 /// Returns the common prefix of the sort keys of one currency.
 pub fn currency_prefix(currency: Currency) -> String {
@@ -75,31 +106,28 @@ pub fn debits(account: LedgerAccount) -> String {
     format!("dr_{}", account.as_str())
 }
 
-/// Returns the key of the tranche that is held until a day.
-pub fn release_key(scope: &Scope, currency: Currency, day: Day) -> Key {
-    row(scope, currency, &format!("{RELEASE_SORT}{}", day.sortable_number()))
+fn row(scope: &Scope, shard: Shard, currency: Currency, name: &str) -> Key {
+    Key { pk: partition(scope, shard), sk: format!("{}{name}", currency_prefix(currency)) }
 }
 
-fn row(scope: &Scope, currency: Currency, name: &str) -> Key {
-    Key { pk: partition(scope), sk: format!("{}{name}", currency_prefix(currency)) }
-}
-
-/// Parses the key of a counter row into its scope, its currency and its kind. `None` for any other row.
-pub fn parse(key: &Key) -> Option<(Scope, Currency, CounterRow)> {
-    let scope = key.pk.strip_prefix("wallet#")?.parse().ok()?;
+/// Parses the key of a counter row into its scope, its shard, its currency and its kind. `None` for any other
+/// row.
+pub fn parse(key: &Key) -> Option<(Scope, Shard, Currency, CounterRow)> {
+    let (whole, shard) = Shard::split(&key.pk);
+    let scope = whole.strip_prefix(PARTITION)?.parse().ok()?;
     let (currency, name) = key.sk.split_once('#')?;
     let currency = Currency::parse(currency).ok()?;
     let row = match name.strip_prefix(RELEASE_SORT) {
         Some(day) => CounterRow::Release(Day::from_sortable_number(day)?),
-        None if name == DEBITS_SORT || name.starts_with(SHARD_SORT) => CounterRow::Totals,
+        None if name == DEBITS_SORT || name.starts_with(CREDITS_SORT) => CounterRow::Totals,
         None => return None,
     };
-    Some((scope, currency, row))
+    Some((scope, shard, currency, row))
 }
 
 /// Returns the write that adds a posting to the counters, or no write for a posting without transfers. A
-/// posting that debits the available balance goes to the row of debits. Any other goes to the shard that its
-/// id selects. The write belongs in the posting's transaction.
+/// posting that debits the available balance goes to the scope's row of debits. Any other goes to a row of
+/// credits in its shard, which its id selects. The write belongs in the posting's transaction.
 pub(super) fn counter_writes(posting: &Posting, check: DebitCheck) -> Result<Vec<Write>, StoreError> {
     let mut counters: BTreeMap<String, MinorUnits> = BTreeMap::new();
     let mut debit = MinorUnits::ZERO;
@@ -113,8 +141,12 @@ pub(super) fn counter_writes(posting: &Posting, check: DebitCheck) -> Result<Vec
     if counters.is_empty() {
         return Ok(Vec::new());
     }
-    let shard = posting.id.shard_byte().checked_rem(SHARDS).unwrap_or_default();
-    let name = if debit.is_positive() { DEBITS_SORT.to_owned() } else { format!("{SHARD_SORT}{shard}") };
+    let (shard, name) = if debit.is_positive() {
+        (Shard::FIRST, DEBITS_SORT.to_owned())
+    } else {
+        let row = posting.id.shard_byte().checked_rem(CREDIT_ROWS).unwrap_or_default();
+        (posting.shard, format!("{CREDITS_SORT}{row}"))
+    };
     let bound = match check {
         DebitCheck::Credits(read) if debit.is_positive() => Some(Bound::AtMost {
             counter: debits(LedgerAccount::MerchantAvailable),
@@ -122,7 +154,7 @@ pub(super) fn counter_writes(posting: &Posting, check: DebitCheck) -> Result<Vec
         }),
         DebitCheck::Credits(_) | DebitCheck::Unchecked => None,
     };
-    let key = row(&posting.scope, posting.currency, &name);
+    let key = row(&posting.scope, shard, posting.currency, &name);
     let counters = counters.into_iter().map(|(name, by)| (name, by.get())).collect();
     Ok(vec![Write::add(key, counters, Item::new(), bound)])
 }
@@ -144,7 +176,8 @@ pub fn posting_writes(posting: &Posting, check: DebitCheck) -> Result<Vec<Write>
 /// that much. A release deletes the tranche's row. Money that arrives after that creates the row again, and
 /// the row is due for release at once.
 fn tranche_write(posting: &Posting, day: Day, by: MinorUnits) -> Result<Write, MoneyError> {
-    let key = release_key(&posting.scope, posting.currency, day);
+    let Posting { scope, shard, currency, .. } = *posting;
+    let key = Tranche { scope, shard, currency, day }.key();
     let bound = if by.is_negative() {
         Some(Bound::AtLeast { counter: HELD.to_owned(), least: by.checked_neg()?.get() })
     } else {

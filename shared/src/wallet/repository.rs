@@ -4,18 +4,19 @@
 use std::collections::BTreeMap;
 
 use domain::audit::Operator;
-use domain::calendar::Day;
 use domain::ids::{PostingId, Scope};
 use domain::money::{Currency, MinorUnits};
 use domain::row::{Key, Row};
+use domain::shard::{Shard, ShardCount, ShardedScope};
 use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
 use domain::wallet::{Cause, LedgerAccount, Posting, Subject, Wallet, rules};
 
+use crate::account::Accounts;
 use crate::audit;
 use crate::random::{self, RandomError};
 use crate::store::{Item, Store, StoreError, Update, Write, key_of_item};
-use crate::wallet::counters::{self, CounterRow, DebitCheck, HELD};
+use crate::wallet::counters::{self, CounterRow, DebitCheck, HELD, Tranche};
 
 /// The writes of a change, unless the available balance is too low for its debit.
 #[derive(Debug)]
@@ -103,38 +104,51 @@ impl Wallets {
         Self { store }
     }
 
-    /// Reads all wallets of a scope, by currency. This is one query, and its cost does not grow with the
-    /// number of postings.
-    pub async fn for_scope(&self, scope: &Scope) -> Result<BTreeMap<Currency, Wallet>, StoreError> {
+    /// Returns a scope with the number of shards in its account's row.
+    pub async fn sharded_scope(&self, scope: &Scope) -> Result<ShardedScope, StoreError> {
+        Accounts::new(self.store.clone()).sharded_scope(scope).await
+    }
+
+    /// Reads all wallets of a scope, by currency. This is one query for each shard, and its cost does not grow
+    /// with the number of postings.
+    pub async fn for_scope(&self, scope: &ShardedScope) -> Result<BTreeMap<Currency, Wallet>, StoreError> {
         let mut wallets = BTreeMap::new();
-        for item in self.store.partition(&counters::partition(scope)).await? {
+        let partitions = scope.partitions(counters::partition);
+        let read = self
+            .store
+            .read_each(&partitions, |store, partition| async move { store.partition(&partition).await });
+        for item in read.await?.concat() {
             let key = counter_key(&item)?;
-            let (_, currency, row) = parse(&key)?;
+            let (currency, row) = parse(&key)?;
             add_row(wallets.entry(currency).or_insert_with(|| Wallet::empty(currency)), &row, &item)?;
         }
         Ok(wallets)
     }
 
-    /// Reads a scope's wallet in one currency, in one query. A wallet without postings is empty. A posting
-    /// does not contain the balance after it, because writes add to the counters without reading them.
-    pub async fn in_currency(&self, scope: &Scope, currency: Currency) -> Result<Wallet, StoreError> {
+    /// Reads a scope's wallet in one currency, in one query for each shard. A wallet without postings is empty.
+    /// A posting does not contain the balance after it, because writes add to the counters without reading
+    /// them.
+    pub async fn in_currency(&self, scope: &ShardedScope, currency: Currency) -> Result<Wallet, StoreError> {
         let mut wallet = Wallet::empty(currency);
-        let prefix = counters::currency_prefix(currency);
-        for item in self.store.partition_prefix(&counters::partition(scope), &prefix).await? {
-            let (_, _, row) = parse(&counter_key(&item)?)?;
+        let partitions = scope.partitions(counters::partition);
+        let read = self.store.read_each(&partitions, |store, partition| async move {
+            store.partition_prefix(&partition, &counters::currency_prefix(currency)).await
+        });
+        for item in read.await?.concat() {
+            let (_, row) = parse(&counter_key(&item)?)?;
             add_row(&mut wallet, &row, &item)?;
         }
         Ok(wallet)
     }
 
     /// Returns the writes of a change and of its posting, for one attempt of `update`. The posting's debit is
-    /// conditional on the available balance covering it. For a debit, the first attempt reads the wallet and
-    /// keeps its credits in `read`. A later attempt reads the wallet again only if that condition failed in
-    /// the attempt before.
+    /// conditional on the available balance covering it. For a debit, the first attempt reads the wallet in
+    /// this number of `shards`, and keeps its credits in `read`. A later attempt reads the wallet again only if
+    /// that condition failed in the attempt before.
     pub async fn plan_debit(
         &self,
-        update: &mut Update<'_>,
-        read: &mut CachedCredits,
+        (update, read): (&mut Update<'_>, &mut CachedCredits),
+        shards: ShardCount,
         posting: &Posting,
         change: Vec<Write>,
     ) -> Result<DebitPlan, StoreError> {
@@ -146,7 +160,8 @@ impl Wallets {
             (false, _) => DebitCheck::Unchecked,
             (true, Some(credits)) => DebitCheck::Credits(credits),
             (true, None) => {
-                let wallet = self.in_currency(&posting.scope, posting.currency).await?;
+                let scope = ShardedScope { scope: posting.scope, shards };
+                let wallet = self.in_currency(&scope, posting.currency).await?;
                 let available = wallet.available()?;
                 if available < needed {
                     return Ok(DebitPlan::Short { needed: needed.get(), available: available.get() });
@@ -175,8 +190,9 @@ impl Wallets {
         // The statement is sorted by posting id, which begins with a timestamp. The posting takes that time,
         // so its time agrees with its place, even when the adjustment is retried later.
         let at = id.timestamp().unwrap_or(now);
-        let cause = Cause { id, scope, currency, at, subject };
+        let cause = Cause { id, scope, shard: Shard::FIRST, currency, at, subject };
         let posting = rules::adjusted(cause, MinorUnits::new(minor)).map_err(StoreError::from)?;
+        let ShardedScope { shards, .. } = self.sharded_scope(&scope).await?;
         let mut credits = CachedCredits::default();
         let mut update = self.store.start_update("a wallet");
         loop {
@@ -190,7 +206,7 @@ impl Wallets {
             let audit = audit::by_operator(operator, scope.account, "ledger.adjust", id.to_string(), now)?;
             let audit = audit.with_details(format!("{} {currency} {minor}", scope.mode));
             let change = vec![Write::audit(&audit)];
-            match self.plan_debit(&mut update, &mut credits, &posting, change).await? {
+            match self.plan_debit((&mut update, &mut credits), shards, &posting, change).await? {
                 DebitPlan::Writes(writes) => {
                     if update.commit(writes).await? {
                         return Ok(AdjustmentOutcome::Done(Box::new(posting)));
@@ -201,17 +217,11 @@ impl Wallets {
         }
     }
 
-    /// Releases the tranche of a day: its pending money becomes available, and its row is deleted. The caller
-    /// checks that the day has come. `false` means that the day has no tranche. Concurrent calls release it
-    /// once.
-    pub async fn release(
-        &self,
-        scope: Scope,
-        currency: Currency,
-        day: Day,
-        now: Timestamp,
-    ) -> Result<bool, WalletError> {
-        let key = counters::release_key(&scope, currency, day);
+    /// Releases a tranche: its pending money becomes available, and its row is deleted. The caller checks that
+    /// its day has come. `false` means that there is no such tranche. Concurrent calls release it once.
+    pub async fn release(&self, tranche: Tranche, now: Timestamp) -> Result<bool, WalletError> {
+        let Tranche { scope, shard, currency, day } = tranche;
+        let key = tranche.key();
         let mut update = self.store.start_update("a tranche");
         loop {
             update.next_attempt().await?;
@@ -221,7 +231,8 @@ impl Wallets {
             if held.is_positive() {
                 // The conditional delete ensures a single release, so the posting's id can be random.
                 let id = PostingId::new(now, random::bytes()?);
-                let cause = Cause { id, scope, currency, at: now, subject: Subject::default() };
+                let subject = Subject::default();
+                let cause = Cause { id, scope, shard, currency, at: now, subject };
                 let posting = rules::released(cause, day, held);
                 writes.push(Write::insert(&posting)?);
                 writes.extend(counters::counter_writes(&posting, DebitCheck::Unchecked)?);
@@ -237,8 +248,9 @@ fn counter_key(item: &Item) -> Result<Key, StoreError> {
     key_of_item(item).ok_or_else(|| StoreError::Corrupt("a row has no key".to_owned()))
 }
 
-fn parse(key: &Key) -> Result<(Scope, Currency, CounterRow), StoreError> {
+fn parse(key: &Key) -> Result<(Currency, CounterRow), StoreError> {
     counters::parse(key)
+        .map(|(_, _, currency, row)| (currency, row))
         .ok_or_else(|| StoreError::Corrupt(format!("{} is not a counter row of a wallet", key.sk)))
 }
 

@@ -1,11 +1,12 @@
 //! The statement of a wallet: every posting that moves the merchant's money, newest first. Merchants see each
 //! of these postings as a movement (`mv_…`).
 //!
-//! Posting ids are ULIDs, which sort by time, and the rows' sort keys end in them. So a page is one query on
-//! the table's own keys, without an index. The cursor is a posting's id.
+//! Posting ids are ULIDs, which sort by time, and the rows' sort keys end in them. So a page is one query of
+//! each shard on the table's own keys, without an index. The cursor is a posting's id.
 
-use domain::ids::{PostingId, Scope};
+use domain::ids::PostingId;
 use domain::money::{Currency, MinorUnits, MoneyError};
+use domain::shard::ShardedScope;
 use domain::time::Timestamp;
 use domain::wallet::{LedgerAccount, PRIMARY_CURRENCY, Posting};
 
@@ -131,7 +132,7 @@ impl Wallets {
     /// than `created_before` is not checked, because it does not limit the page.
     pub async fn statement(
         &self,
-        scope: &Scope,
+        scope: &ShardedScope,
         filter: &StatementFilter,
     ) -> Result<StatementPage, PageError> {
         let from = PostingId::first_at(filter.created_after.unwrap_or(Timestamp::MIN));
@@ -146,8 +147,8 @@ impl Wallets {
         // more follow.
         let limit = filter.limit.saturating_add(2);
         let [from, to] = [from, to].map(|id| Posting::wallet_sort(filter.currency, id));
-        let partition = Posting::partition(scope);
-        let items = self.store.range(&partition, (&from, &to), Order::NewestFirst, limit).await?;
+        let partitions = scope.partitions(Posting::partition);
+        let items = self.store.range_of_each(&partitions, (&from, &to), Order::NewestFirst, limit).await?;
         let postings: Vec<Posting> = items.into_iter().map(from_item).collect::<Result<_, _>>()?;
         if is_bounded_by_cursor && postings.first().map(|posting| posting.id) != cursor {
             return Err(PageError::UnknownCursor("a movement of this wallet"));

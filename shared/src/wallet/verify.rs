@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use domain::ids::{ChargeId, PostingId, Scope};
 use domain::money::{Currency, MinorUnits, MoneyError};
 use domain::row::Row;
+use domain::shard::{Shard, ShardedScope};
 use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
 use domain::wallet::{LedgerAccount, Posting, PostingKind, Transfer, Wallet, add_to_counter};
@@ -194,10 +195,10 @@ pub(crate) fn newest_from(at: Timestamp) -> PostingId {
     PostingId::first_at(at.plus_seconds(-TAIL_SECONDS).unwrap_or(Timestamp::MIN))
 }
 
-/// Returns the name of the range of postings that a sort key belongs to: the sort key without the id. The
-/// postings of a range are in the order of their ids.
-fn range_of(sort: &str) -> &str {
-    sort.rsplit_once('#').map_or(sort, |(range, _)| range)
+/// Returns the name of the range of postings that a sort key of a shard belongs to: the sort key without the
+/// id, and the shard. The postings of a range are in the order of their ids.
+fn range_of(shard: Shard, sort: &str) -> String {
+    shard.partition(sort.rsplit_once('#').map_or(sort, |(range, _)| range).to_owned())
 }
 
 /// The sums of the postings that were read in pages. The newest postings are left out.
@@ -233,11 +234,11 @@ impl OlderPostings {
         read_at: Timestamp,
         charges: &mut SumsByCharge,
     ) -> Result<(), MoneyError> {
-        let key = posting.key();
-        let end = self.ends.get(range_of(&key.sk)).filter(|end| end.is_final);
+        let range = range_of(posting.shard, &posting.key().sk);
+        let end = self.ends.get(&range).filter(|end| end.is_final);
         let below = end.map_or_else(|| newest_from(read_at), |end| end.below);
         let is_older = posting.id < below;
-        self.ends.insert(range_of(&key.sk).to_owned(), RangeEnd { below, is_final: !is_older });
+        self.ends.insert(range, RangeEnd { below, is_final: !is_older });
         if is_older {
             return self.sums.add(posting, charges);
         }
@@ -246,8 +247,8 @@ impl OlderPostings {
         Ok(())
     }
 
-    fn end_of(&self, sort: &str) -> PostingId {
-        self.ends.get(range_of(sort)).map_or(self.default_end, |end| end.below)
+    fn end_of(&self, shard: Shard, sort: &str) -> PostingId {
+        self.ends.get(&range_of(shard, sort)).map_or(self.default_end, |end| end.below)
     }
 }
 
@@ -277,22 +278,22 @@ pub(crate) struct Comparison {
 }
 
 impl Wallets {
-    /// Reads a page of a scope's postings of all currencies. `after` is the sort key at which the previous page
+    /// Reads a page of a shard's postings of all currencies. `after` is the sort key at which the previous page
     /// ended. Returns the postings, and the sort key at which this page ended; `None`: it is the last one.
     pub(crate) async fn postings(
         &self,
-        scope: &Scope,
+        (scope, shard): (&Scope, Shard),
         after: Option<&str>,
         limit: i32,
     ) -> Result<(Vec<Posting>, Option<String>), StoreError> {
-        let (items, next) = self.store.page(&Posting::partition(scope), after, limit).await?;
+        let (items, next) = self.store.page(&Posting::partition(scope, shard), after, limit).await?;
         Ok((items.into_iter().map(from_item).collect::<Result<_, _>>()?, next))
     }
 
     /// Adds the newest postings, and compares the sums with the counters of all currencies of a scope.
     pub(crate) async fn compare(
         &self,
-        scope: &Scope,
+        scope: &ShardedScope,
         posted: &mut AllPostings<'_>,
     ) -> Result<Comparison, StoreError> {
         let mut before = self.for_scope(scope).await?;
@@ -312,7 +313,7 @@ impl Wallets {
     /// Reads the newest postings, and adds those that were not added before.
     async fn add_newest(
         &self,
-        scope: &Scope,
+        scope: &ShardedScope,
         counted: &BTreeMap<Currency, Wallet>,
         posted: &mut AllPostings<'_>,
     ) -> Result<(), StoreError> {
@@ -321,11 +322,15 @@ impl Wallets {
         let currencies: BTreeSet<Currency> =
             counted.keys().chain(posted.sums.wallets.keys()).copied().collect();
         for currency in currencies {
-            for sort in [Posting::wallet_sort, Posting::other_sort] {
-                let from = posted.older.end_of(&sort(currency, first));
+            for (shard, sort) in scope
+                .shards
+                .shards()
+                .flat_map(|shard| [Posting::wallet_sort, Posting::other_sort].map(|sort| (shard, sort)))
+            {
+                let from = posted.older.end_of(shard, &sort(currency, first));
                 let range = (sort(currency, from), sort(currency, last));
                 let range = (range.0.as_str(), range.1.as_str());
-                let partition = Posting::partition(scope);
+                let partition = Posting::partition(&scope.scope, shard);
                 for item in self.store.range(&partition, range, Order::OldestFirst, TAIL_PAGE).await? {
                     let posting: Posting = from_item(item)?;
                     if posted.added.insert(posting.id) {

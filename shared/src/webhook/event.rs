@@ -18,6 +18,7 @@ use domain::request_id::StoredRequestId;
 use domain::retention::EVENTS_KEPT_SECONDS;
 use domain::rollup::{RollupChange, rollup_change};
 use domain::row::{Key, Row};
+use domain::shard::Shard;
 use domain::time::Timestamp;
 use domain::webhook::event_rules;
 use domain::webhook::event_type::{EventType, Family};
@@ -55,6 +56,9 @@ pub struct Event {
     pub id: EventId,
     /// The account and mode.
     pub scope: Scope,
+    /// The shard of the charge that changed or whose refund or MED case changed. The first shard for events
+    /// of other objects.
+    pub shard: Shard,
     /// What the events send. Events that send the same object share an element.
     pub objects: Vec<SentObject>,
     /// What the change adds to the rollups; `None`: nothing, or the change is counted by its own marker,
@@ -94,6 +98,8 @@ pub struct SentObject {
 struct StoredEvent {
     id: EventId,
     scope: Scope,
+    #[serde(default, skip_serializing_if = "Shard::is_first")]
+    shard: Shard,
     /// All types of the row. Queries filter by them.
     types: Vec<EventType>,
     /// The objects as text, compressed by DEFLATE (RFC 1951). See [`pack`].
@@ -135,6 +141,8 @@ enum ObjectsError {
 pub struct Origin {
     /// The account and mode of the row.
     pub scope: Scope,
+    /// The shard of the events.
+    pub shard: Shard,
     /// The row's partition key, or its whole key if other rows of the partition have versions too.
     pub row: String,
     /// The row's version after the change.
@@ -152,6 +160,8 @@ pub struct Origin {
 pub struct EventRef {
     /// The id of the row.
     pub id: EventId,
+    /// The shard of the row.
+    pub shard: Shard,
     /// The event types under which it is sent.
     pub types: Vec<EventType>,
 }
@@ -208,6 +218,7 @@ impl TryFrom<StoredEvent> for Event {
         Ok(Self {
             id: stored.id,
             scope: stored.scope,
+            shard: stored.shard,
             objects,
             counted: stored.counted,
             webhook_url: stored.webhook_url,
@@ -228,6 +239,7 @@ impl From<Event> for StoredEvent {
             objects: pack(&event.objects),
             id: event.id,
             scope: event.scope,
+            shard: event.shard,
             payload: None,
             counted: event.counted,
             webhook_url: event.webhook_url,
@@ -337,6 +349,7 @@ impl Event {
         Self {
             id: origin.row_id(),
             scope: origin.scope,
+            shard: origin.shard,
             objects,
             counted: None,
             webhook_url,
@@ -414,13 +427,13 @@ impl Event {
     }
 
     /// Returns the key of an event's row.
-    pub fn key_of(scope: &Scope, id: EventId) -> Key {
-        Key { pk: Self::partition(scope), sk: id.to_string() }
+    pub fn key_of(scope: &Scope, shard: Shard, id: EventId) -> Key {
+        Key { pk: Self::partition(scope, shard), sk: id.to_string() }
     }
 
-    /// Returns the partition key of a scope's events. They are sorted by the time of their changes.
-    pub(crate) fn partition(scope: &Scope) -> String {
-        format!("events#{scope}")
+    /// Returns the partition key of a shard of a scope's events. They are sorted by the time of their changes.
+    pub(crate) fn partition(scope: &Scope, shard: Shard) -> String {
+        shard.partition(format!("events#{scope}"))
     }
 }
 
@@ -500,7 +513,7 @@ impl EventRef {
     }
 
     fn of(origin: &Origin, types: Vec<EventType>) -> Self {
-        Self { id: origin.row_id(), types }
+        Self { id: origin.row_id(), shard: origin.shard, types }
     }
 
     /// Returns the stable id of the event under one of its types.
@@ -513,6 +526,7 @@ impl Origin {
     fn of_charge(charge: &Charge, entry: &StatusChange) -> Self {
         Self {
             scope: charge.scope,
+            shard: charge.shard(),
             row: charge.key().pk,
             version: entry.version,
             at: entry.at,
@@ -523,16 +537,19 @@ impl Origin {
 
     fn of_refund(refund: &Refund, version: u64, at: Timestamp) -> Self {
         let (request_id, charge) = (refund.request_id.clone(), Some(refund.id.charge()));
-        Self { scope: refund.scope, row: refund.key().joined(), version, at, request_id, charge }
+        let (scope, shard) = (refund.scope, refund.shard());
+        Self { scope, shard, row: refund.key().joined(), version, at, request_id, charge }
     }
 
     fn of_case(case: &MedCase, version: u64, at: Timestamp) -> Self {
         let (request_id, charge) = (case.request_id.clone(), Some(case.id.charge()));
-        Self { scope: case.scope, row: case.key().joined(), version, at, request_id, charge }
+        let (scope, shard) = (case.scope, case.shard());
+        Self { scope, shard, row: case.key().joined(), version, at, request_id, charge }
     }
 
     fn of_payout(payout: &Payout, version: u64, at: Timestamp) -> Self {
-        Self { scope: payout.scope, row: payout.key().pk, version, at, request_id: None, charge: None }
+        let (scope, shard) = (payout.scope, Shard::FIRST);
+        Self { scope, shard, row: payout.key().pk, version, at, request_id: None, charge: None }
     }
 
     /// Returns the id of the row of the change's events.
@@ -543,7 +560,7 @@ impl Origin {
 
 impl Row for Event {
     fn key(&self) -> Key {
-        Self::key_of(&self.scope, self.id)
+        Self::key_of(&self.scope, self.shard, self.id)
     }
 
     fn format(&self) -> u64 {

@@ -1,10 +1,10 @@
 //! The event log (`GET /v1/events`): lists the events of the last 30 days, delivered or not. A merchant reads
 //! missed events from it after an outage.
 //!
-//! A scope's events share a partition, sorted by the time of their changes. All events of a change share one
+//! The events of each shard of a scope share a partition, sorted by the time of their changes. All events of a change share one
 //! row, and each of them has its own id. The key of an event's row can be derived from the event's id, and
-//! event ids sort in the order of the rows. So a page is a range of the partition that begins after the
-//! cursor.
+//! event ids sort in the order of the rows. So a page is a range of ids that begins after the cursor, merged
+//! from all shards.
 //!
 //! The events of one object (`object=`) are read by their ids. The ids are derived from the object's rows,
 //! which record each change of status.
@@ -18,7 +18,9 @@
 //! last event that it has read.
 
 use std::cmp::Reverse;
+use std::collections::HashMap;
 
+use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
 use aws_sdk_dynamodb::types::AttributeValue;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -31,6 +33,7 @@ use domain::med::MedCase;
 use domain::payout::Payout;
 use domain::refund::Refund;
 use domain::row::Key;
+use domain::shard::{Shard, ShardedScope};
 use domain::time::Timestamp;
 use domain::webhook::event_type::{EventType, Family};
 
@@ -41,7 +44,9 @@ use crate::http::field::{
     CREATED_AFTER, CREATED_BEFORE, Count, Definitions, Field, LIMIT, Parsed, Presence, Word,
 };
 use crate::http::{Fields, Problem, Query};
-use crate::store::{Item, Order, PageError, Store, StoreError, from_item, key_of_item, text, unavailable};
+use crate::store::{
+    Item, Order, PageError, Store, StoreError, from_item, key_attributes, key_of_item, text, unavailable,
+};
 
 /// The age of the oldest listed event, in seconds: 30 days. Rows are kept for longer, because deliveries
 /// refer to them.
@@ -193,12 +198,12 @@ impl EventLog {
     /// [`PageError::UnknownCursor`] when `starting_after` is not an event of the scope, or of the object.
     pub async fn list(
         &self,
-        scope: &Scope,
+        scope: &ShardedScope,
         filter: &EventFilter,
         now: Timestamp,
     ) -> Result<EventPage, WebhookError> {
         match filter.object {
-            Some(object) => self.page_of_object(scope, object, filter, now).await,
+            Some(object) => self.page_of_object(&scope.scope, object, filter, now).await,
             None => self.page_of_scope(scope, filter, now).await,
         }
     }
@@ -210,23 +215,25 @@ impl EventLog {
     /// [`WebhookError::NoEvent`] when the scope has no event with this id, or the event has expired.
     pub async fn find(
         &self,
-        scope: &Scope,
+        scope: &ShardedScope,
         id: Option<EventId>,
         now: Timestamp,
     ) -> Result<EventView, WebhookError> {
         let id = id.ok_or(WebhookError::NoEvent)?;
-        let mut keys = vec![Event::key_of(scope, id), Event::key_of(scope, id.row_id())];
-        keys.dedup();
+        let mut rows = vec![id, id.row_id()];
+        rows.dedup();
+        let of_shard = |shard| rows.iter().map(move |row| Event::key_of(&scope.scope, shard, *row));
+        let keys: Vec<Key> = scope.shards.shards().flat_map(of_shard).collect();
         let rows = self.store.batch_get(&keys).await?.into_iter().filter_map(parse_or_log);
         let kept = rows.filter(|row: &Event| row.is_kept(now));
         let listed = kept.flat_map(|row| events_of_row(&row)).find(|listed| listed.id == id);
         Ok(EventView::new(&listed.ok_or(WebhookError::NoEvent)?)?)
     }
 
-    /// Reads a page from the scope's partition.
+    /// Reads a page from the scope's partitions.
     async fn page_of_scope(
         &self,
-        scope: &Scope,
+        scope: &ShardedScope,
         filter: &EventFilter,
         now: Timestamp,
     ) -> Result<EventPage, WebhookError> {
@@ -266,21 +273,50 @@ impl EventLog {
         let next_cursor = if cut {
             events.last().map(|listed| listed.id)
         } else {
-            after.and_then(|last| text(&last, "sk")?.parse().ok())
+            after.and_then(|last| last.parse().ok())
         };
         Ok(EventPage { events, next_cursor })
     }
 
-    /// Runs one query of a page. Returns rows, newest first, and if there are more, the key after which the
-    /// next query begins.
+    /// Runs one query of each shard for a page. Returns rows, newest first, and if there are more, the sort key
+    /// after which the next queries begin.
     async fn rows(
         &self,
-        scope: &Scope,
+        scope: &ShardedScope,
+        range: (EventId, EventId),
+        filter: &EventFilter,
+        is_first: bool,
+        after: Option<String>,
+    ) -> Result<(Vec<Item>, Option<String>), StoreError> {
+        let query = self.rows_query(range, filter, is_first);
+        let partitions = scope.partitions(Event::partition);
+        let read = self.store.read_each(&partitions, |_store, partition| {
+            let start = after.clone().map(|sk| key_attributes(&Key { pk: partition.clone(), sk }));
+            let query = query.clone().expression_attribute_values(":pk", AttributeValue::S(partition));
+            async move {
+                let answer = query.set_exclusive_start_key(start).send().await.map_err(unavailable)?;
+                let ended_at = answer.last_evaluated_key.and_then(|key| text(&key, "sk"));
+                Ok((answer.items.unwrap_or_default(), ended_at))
+            }
+        });
+        let (of_shards, ends): (Vec<Vec<Item>>, Vec<Option<String>>) = read.await?.into_iter().unzip();
+        // A shard with more rows is read down to its end here. The next queries read the rows before that.
+        let read_to = ends.into_iter().flatten().max();
+        let mut rows = of_shards.concat();
+        if let Some(read_to) = &read_to {
+            rows.retain(|row| text(row, "sk").is_some_and(|sort| sort >= *read_to));
+        }
+        rows.sort_by_cached_key(|row| Reverse(text(row, "sk")));
+        Ok((rows, read_to))
+    }
+
+    /// Returns a query of a page, without its partition.
+    fn rows_query(
+        &self,
         (from, to): (EventId, EventId),
         filter: &EventFilter,
         is_first: bool,
-        after: Option<Item>,
-    ) -> Result<(Vec<Item>, Option<Item>), StoreError> {
+    ) -> QueryFluentBuilder {
         let text = |text: &dyn ToString| AttributeValue::S(text.to_string());
         let mut query = self
             .store
@@ -290,11 +326,9 @@ impl EventLog {
             // Strongly consistent, so that the last event of a page is found as the cursor of the next page.
             .consistent_read(true)
             .key_condition_expression("pk = :pk AND sk BETWEEN :from AND :to")
-            .expression_attribute_values(":pk", AttributeValue::S(Event::partition(scope)))
             .expression_attribute_values(":from", text(&from))
             .expression_attribute_values(":to", text(&to))
-            .scan_index_forward(false)
-            .set_exclusive_start_key(after);
+            .scan_index_forward(false);
         let mut rows = filter.limit.saturating_add(EXTRA_ROWS);
         if let Some(event_type) = filter.event_type {
             rows = rows.saturating_mul(ROWS_PER_MATCH);
@@ -308,9 +342,7 @@ impl EventLog {
                 .expression_attribute_values(":cursor", text(&cursor))
                 .expression_attribute_values(":row", text(&cursor.row_id()));
         }
-        let limit = is_first.then(|| i32::try_from(rows).unwrap_or(i32::MAX));
-        let answer = Box::pin(query.set_limit(limit).send()).await.map_err(unavailable)?;
-        Ok((answer.items.unwrap_or_default(), answer.last_evaluated_key))
+        query.set_limit(is_first.then(|| i32::try_from(rows).unwrap_or(i32::MAX)))
     }
 
     /// Reads a page of the events of one object, by their ids.
@@ -327,6 +359,8 @@ impl EventLog {
             let types = event.types.clone();
             types.into_iter().map(move |event_type| (event.id, event.id_as(event_type), event_type))
         };
+        let mut shards: HashMap<EventId, Shard> = HashMap::new();
+        shards.extend(refs.iter().map(|event| (event.id, event.shard)));
         let mut listed: Vec<(EventId, EventId, EventType)> =
             refs.into_iter().flat_map(with_each_type).collect();
         listed.sort_by_key(|(_, id, _)| Reverse(*id));
@@ -339,7 +373,8 @@ impl EventLog {
         let more = listed.len() > filter.limit;
         listed.truncate(filter.limit);
         let next_cursor = listed.last().filter(|_| more).map(|(_, id, _)| *id);
-        let mut keys: Vec<Key> = listed.iter().map(|(row, _, _)| Event::key_of(scope, *row)).collect();
+        let key = |row: EventId| Event::key_of(scope, shards.get(&row).copied().unwrap_or_default(), row);
+        let mut keys: Vec<Key> = listed.iter().map(|(row, _, _)| key(*row)).collect();
         keys.dedup();
         let rows: Vec<Event> =
             self.store.batch_get(&keys).await?.into_iter().filter_map(parse_or_log).collect();

@@ -15,6 +15,7 @@ use domain::charge::{Charge, TransactionStatus};
 use domain::ids::{DeliveryId, ResendId, Scope};
 use domain::refund::Refund;
 use domain::row::{Key, Row};
+use domain::shard::Shard;
 use domain::time::Timestamp;
 use domain::webhook::event_type::EventType;
 
@@ -170,6 +171,7 @@ impl Resends {
         // A test is not the change of a row, so the event's id is derived from the id of the request.
         let origin = Origin {
             scope: endpoint.scope,
+            shard: Shard::FIRST,
             row: resend.to_string(),
             version: 1,
             at: now,

@@ -7,7 +7,8 @@ use axum::http::{Method, StatusCode};
 use axum::response::IntoResponse;
 use bank::{Cents, FaultKind, MedNature, PayRequest, Payer, ReportedTxid};
 use domain::account::terms::MethodTerms;
-use domain::ids::{ChargeId, PayoutId};
+use domain::charge::IncomingPayment;
+use domain::ids::{ChargeId, Mode, PayoutId, Scope};
 use domain::money::{Amount, Currency};
 use domain::webhook::signature::canonical;
 use local::embedded::fault_proxy::{Call, Fault};
@@ -503,10 +504,10 @@ async fn returned_payments(live: &Live) {
 
 /// Waits until a Pix is recorded as an incoming payment.
 async fn wait_for_incoming(live: &Live, end_to_end_id: &str) {
-    let partition = format!("receipts#{}:live", live.service.stack.seed.first.id);
+    let scope = Scope { account: live.service.stack.seed.first.id, mode: Mode::Live };
+    let key = IncomingPayment::keys_of(&scope, &end_to_end_id.parse().unwrap()).remove(0);
     eventually("the Pix is recorded", async || {
-        let rows = live.service.rows(&partition, end_to_end_id).await;
-        (!rows.is_empty()).then_some(())
+        live.service.store().get_item(&key).await.unwrap().map(|_| ())
     })
     .await;
 }

@@ -324,7 +324,7 @@ impl Deliveries {
         delivery: Delivery,
     ) -> Result<(Delivery, Option<String>), StoreError> {
         let scope = delivery.scope;
-        let mut keys = vec![Event::key_of(&scope, delivery.event)];
+        let mut keys = vec![delivery.event_key()];
         let pending_endpoint = delivery.endpoint.filter(|_| delivery.status == DeliveryStatus::Pending);
         if let Some(endpoint) = pending_endpoint {
             keys.extend([Endpoint::key_of(&scope, endpoint), Abandonment::tombstone_key(&scope, endpoint)]);
@@ -545,6 +545,7 @@ mod tests {
     use crate::store::to_item;
     use crate::webhook::endpoint::testing::endpoint;
     use crate::webhook::event::Origin;
+    use domain::shard::Shard;
     use domain::webhook::event_type::EventType;
 
     #[test]
@@ -587,6 +588,7 @@ mod tests {
     fn an_abandoned_deliverys_error_is_the_cause_and_the_failure_of_the_last_attempt() {
         let origin = Origin {
             scope: endpoint().scope,
+            shard: Shard::FIRST,
             row: "charge#1".to_owned(),
             version: 1,
             at: at(0),

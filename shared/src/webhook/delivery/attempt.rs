@@ -458,7 +458,7 @@ impl Deliveries {
 /// The keys of the event and the endpoint of a delivery.
 fn context_keys(delivery: &Delivery) -> impl Iterator<Item = Key> {
     let endpoint = delivery.endpoint.map(|endpoint| Endpoint::key_of(&delivery.scope, endpoint));
-    std::iter::once(Event::key_of(&delivery.scope, delivery.event)).chain(endpoint)
+    std::iter::once(delivery.event_key()).chain(endpoint)
 }
 
 fn rows_by_key(items: Vec<Item>) -> HashMap<Key, Item> {
@@ -467,7 +467,7 @@ fn rows_by_key(items: Vec<Item>) -> HashMap<Key, Item> {
 
 fn context_of(delivery: &Delivery, rows: &mut HashMap<Key, Item>) -> Result<DeliveryContext, StoreError> {
     let scope = &delivery.scope;
-    let event = rows.remove(&Event::key_of(scope, delivery.event)).map(from_item).transpose()?;
+    let event = rows.remove(&delivery.event_key()).map(from_item).transpose()?;
     let recipient = match delivery.endpoint {
         Some(endpoint) => {
             let endpoint = rows.remove(&Endpoint::key_of(scope, endpoint));

@@ -1,7 +1,7 @@
 //! Sort keys of deliveries in the `list` index.
 //!
 //! A sort key is `STATUS#wd_…#evt_…#event.type#wh_…`, with `-` as the endpoint of a delivery to a
-//! `webhookUrl`. It contains everything that a list can be filtered by, so entries are filtered and counted
+//! `webhookUrl`. The shard of the event follows, unless it is the first one. It contains everything that a list can be filtered by, so entries are filtered and counted
 //! without reading rows. Sort keys that an earlier version wrote end after the event's id.
 //!
 //! The row of a scope's counts has an entry in the index too, the [`Marker`].
@@ -10,6 +10,7 @@ use std::fmt;
 
 use domain::ids::{DeliveryId, EndpointId, EventId};
 use domain::row::sortable;
+use domain::shard::Shard;
 use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
 use domain::webhook::event_type::EventType;
@@ -35,7 +36,8 @@ impl Delivery {
 
     /// Returns the sort key of its index entry in this status.
     pub(super) fn list_key(&self, status: DeliveryStatus) -> ListKey {
-        ListKey { status, id: self.id, event: self.event, kind: Some(self.kind()) }
+        let kind = Some(self.kind());
+        ListKey { status, id: self.id, event: self.event, kind, shard: self.shard }
     }
 }
 
@@ -48,6 +50,8 @@ pub(super) struct ListKey {
     /// `None`: an earlier version wrote the entry. Then only the delivery's row has the event type and
     /// endpoint.
     pub(super) kind: Option<Kind>,
+    /// The shard of the event.
+    pub(super) shard: Shard,
 }
 
 impl ListKey {
@@ -56,7 +60,9 @@ impl ListKey {
         let mut parts = text.split('#');
         let status = DeliveryStatus::named(parts.next()?)?;
         let (id, event) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
-        Some(Self { status, id, event, kind: kind_of(parts.next(), parts.next()) })
+        let kind = kind_of(parts.next(), parts.next());
+        let shard = parts.next().and_then(Shard::parse).unwrap_or_default();
+        Some(Self { status, id, event, kind, shard })
     }
 }
 
@@ -76,9 +82,10 @@ impl fmt::Display for ListKey {
         let Some(kind) = self.kind else { return Ok(()) };
         write!(f, "#{}#", kind.event_type.as_str())?;
         match kind.endpoint {
-            Some(endpoint) => write!(f, "{endpoint}"),
-            None => f.write_str(NO_ENDPOINT),
+            Some(endpoint) => write!(f, "{endpoint}")?,
+            None => f.write_str(NO_ENDPOINT)?,
         }
+        if self.shard.is_first() { Ok(()) } else { write!(f, "#{}", self.shard) }
     }
 }
 
@@ -149,7 +156,13 @@ mod tests {
     }
 
     fn key(status: DeliveryStatus, kind: Option<Kind>) -> ListKey {
-        ListKey { status, id: DeliveryId::first_at(at(7)), event: EventId::first_at(at(6)), kind }
+        ListKey {
+            status,
+            id: DeliveryId::first_at(at(7)),
+            event: EventId::first_at(at(6)),
+            kind,
+            shard: Shard::FIRST,
+        }
     }
 
     #[test]

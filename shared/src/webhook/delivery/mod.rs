@@ -84,6 +84,7 @@ pub use view::{DeliveryListView, DeliveryStats, DeliveryView};
 use domain::ids::{DeliveryId, EndpointId, EventId, ResendId, Scope};
 use domain::retention::EVENTS_KEPT_SECONDS;
 use domain::row::{Indexes, Key, Row};
+use domain::shard::Shard;
 use domain::time::Timestamp;
 use domain::webhook::event_type::EventType;
 use domain::webhook::schedule::MAX_ATTEMPTS;
@@ -144,6 +145,9 @@ pub struct Delivery {
     pub scope: Scope,
     /// The id of the event's row.
     pub event: EventId,
+    /// The shard of the event's row.
+    #[serde(default, skip_serializing_if = "Shard::is_first")]
+    pub shard: Shard,
     /// The event's name in this delivery. The row of legacy events has several names.
     pub event_type: EventType,
     /// The endpoint that receives the event; `None`: the transaction's `webhookUrl` receives it. That URL is
@@ -253,6 +257,7 @@ impl Delivery {
             id,
             scope: event.scope,
             event: event.id,
+            shard: event.shard,
             event_type,
             endpoint,
             generation: 0,
@@ -272,6 +277,11 @@ impl Delivery {
             created_at: now,
             updated_at: now,
         }
+    }
+
+    /// Returns the key of the event's row.
+    pub fn event_key(&self) -> Key {
+        Event::key_of(&self.scope, self.shard, self.event)
     }
 
     /// Returns the key of a delivery's row. A scope's deliveries share a partition, sorted by id.

@@ -7,12 +7,14 @@
 use std::collections::BTreeMap;
 
 use domain::calendar::Day;
-use domain::ids::{DeliveryId, EventId};
+use domain::ids::{DeliveryId, Scope};
+use domain::row::Key;
 use domain::time::Timestamp;
 
 use super::counts::{Criteria, LoadedCounts};
 use super::list_key::{Kind, ListKey};
 use super::{Delivery, DeliveryStatus};
+use crate::webhook::event::Event;
 
 /// The deliveries that match a request's filter.
 #[derive(Clone, Copy, Debug)]
@@ -96,10 +98,11 @@ impl FoundDelivery {
         }
     }
 
-    pub(super) fn event(&self) -> EventId {
+    /// Returns the key of the event's row.
+    pub(super) fn event_key(&self, scope: &Scope) -> Key {
         match self {
-            Self::Row(delivery) => delivery.event,
-            Self::Entry(list_key) => list_key.event,
+            Self::Row(delivery) => delivery.event_key(),
+            Self::Entry(list_key) => Event::key_of(scope, list_key.shard, list_key.event),
         }
     }
 

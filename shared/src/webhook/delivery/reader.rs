@@ -759,7 +759,7 @@ impl Deliveries {
         page: Vec<FoundDelivery>,
         unverified: Option<DeliveryId>,
     ) -> Result<(Vec<(Delivery, Option<String>)>, bool), StoreError> {
-        let mut keys: Vec<Key> = page.iter().map(|found| Event::key_of(scope, found.event())).collect();
+        let mut keys: Vec<Key> = page.iter().map(|found| found.event_key(scope)).collect();
         keys.sort_by(|left, right| left.sk.cmp(&right.sk));
         keys.dedup();
         let missing =
