@@ -9,8 +9,9 @@ use domain::account::{Account, AccountSettings, Contact, MailAddress, VelocityLi
 use domain::ids::{AccountId, Mode};
 use domain::money::{Amount, MinorUnits};
 use domain::payment_method::PaymentMethod;
+use domain::shard::ShardCount;
 use serde_json::json;
-use shared::services::change_account_settings;
+use shared::services::{change_account_settings, raise_shards};
 
 use crate::enum_parser::enum_parser;
 use crate::target::Stack;
@@ -122,6 +123,18 @@ pub(crate) enum Command {
         #[command(flatten)]
         operator: OperatorArguments,
     },
+    /// Raise the number of shards over which an account's rows are spread, for charges from the next one on
+    ///
+    /// The number can't be lowered again. Each list of the account then reads all shards.
+    SetShards {
+        /// The account (acc_…)
+        id: AccountId,
+        /// The number of shards: 1 to 16, and not less than the present number
+        #[arg(long, value_parser = shards)]
+        shards: ShardCount,
+        #[command(flatten)]
+        operator: OperatorArguments,
+    },
     /// Set the default expiry of charges, for requests that do not set one, from the next charge on
     SetChargeExpiry {
         /// The account (acc_…)
@@ -208,6 +221,11 @@ pub(crate) enum Switch {
     Off,
 }
 
+fn shards(text: &str) -> Result<ShardCount, String> {
+    let malformed = || "must be a number from 1 to 16".to_owned();
+    text.parse::<u8>().ok().and_then(|number| ShardCount::try_from(number).ok()).ok_or_else(malformed)
+}
+
 fn fee(text: &str) -> Result<Fee, String> {
     let malformed = || "must be FIXED+BASIS_POINTS, such as 10+99".to_owned();
     let (fixed, basis_points) = text.split_once('+').ok_or_else(malformed)?;
@@ -278,6 +296,11 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
             let set: Change = Box::new(move |settings| settings.velocity = limits);
             change(id, "account.set-velocity", set, operator).await?
         }
+        Command::SetShards { id, shards, operator } => {
+            print_stack(stack);
+            let tables = (&stack.accounts, &stack.api_keys);
+            raise_shards(tables, &id, shards, &operator.operator(), now).await?
+        }
         Command::SetChargeExpiry { id, seconds, operator } => {
             let set: Change = Box::new(move |settings| settings.charge_expires_in_seconds = seconds);
             change(id, "account.set-charge-expiry", set, operator).await?
@@ -328,6 +351,7 @@ fn print(account: &Account) -> Result<(), Box<dyn Error>> {
         "charge_expires_in_seconds": settings.charge_expires_in_seconds,
         "rate_limit_per_minute": settings.rate_limit_per_minute,
         "velocity": settings.velocity,
+        "shards": settings.shards.new_charges,
         "pix_out_fee": settings.pix_out_fee,
         "refunds_to_payer_only": settings.refunds_to_payer_only,
         "third_party_refund_limit": {

@@ -30,7 +30,7 @@ use axum::extract::State as Shared;
 use axum::http::StatusCode;
 use domain::charge::{Charge, StoredCharge};
 use domain::ids::{ChargeId, EndpointId, Mode, ResendId, Scope};
-use domain::shard::Shard;
+use domain::shard::{Shard, ShardCount};
 use domain::webhook::event_type::EventType;
 use hyper::Method;
 use local::embedded::State;
@@ -197,7 +197,9 @@ fn print_budget(budget: &Budget, value: f64) {
 /// Prints the write units of whole flows beside their budgets. A row or an index entry of up to 1 KB costs one
 /// unit; a row costs two within a transaction.
 async fn write_units() {
-    let of_a_minute = unit_costs::charges_of_a_minute(CHARGES_OF_A_MINUTE).await;
+    let of_a_minute = unit_costs::charges_of_a_minute(CHARGES_OF_A_MINUTE, ShardCount::ONE).await;
+    let eight = ShardCount::try_from(8).unwrap();
+    let in_eight_shards = unit_costs::charges_of_a_minute(CHARGES_OF_A_MINUTE, eight).await;
     let alone = unit_costs::charge_alone().await;
     let live = unit_costs::live_charge().await;
     let refund = unit_costs::refund(0, None).await;
@@ -215,6 +217,8 @@ async fn write_units() {
     print_budget(&unit_costs::REFUND_OF_HELD_MONEY, unit_costs::refund_units(&of_held_money).1);
     print_budget(&unit_costs::REFUND_TO_THIRD_PARTY, unit_costs::refund_units(&to_third_party).1);
     print_budget(&unit_costs::HOTTEST_KEY, highest(&of_a_minute.by_partition()));
+    let hottest_of_eight = in_eight_shards.hottest_without_deliveries();
+    print_budget(&unit_costs::HOTTEST_KEY_OF_EIGHT_SHARDS, hottest_of_eight);
     print_budget(&unit_costs::DUE_INDEX, highest(&of_a_minute.by_due_shard()));
     print_budget(&unit_costs::LIVE_CHARGE, live.units());
     print_budget(&unit_costs::MED_CASE, med_case.units());
@@ -232,6 +236,7 @@ async fn write_units() {
     }
     for (title, cost) in [
         ("a charge among 1,000 of a minute: created, paid, both events delivered", &of_a_minute),
+        ("the same in eight shards", &in_eight_shards),
         ("a charge alone in its minute", &alone),
         ("a live charge", &live),
         ("a refund", &refund),

@@ -372,6 +372,28 @@ async fn an_operator_sets_an_accounts_contact_and_switches_its_mail_on_and_off()
 }
 
 #[tokio::test]
+async fn the_number_of_shards_can_only_be_raised() {
+    let service = AdminFixture::start().await;
+    let account = service.account();
+    let why = ["--reason", "key range throttles"];
+    let shards = |number| ["accounts", "set-shards", &account, "--shards", number];
+    for number in ["8", "8", "16"] {
+        let set = service.object(&[&shards(number)[..], &why].concat()).await;
+        assert_eq!(set["shards"].to_string(), number);
+    }
+    let fewer = service.failure(&[&shards("8")[..], &why].concat()).await;
+    assert!(fewer.contains("must be at least 16"), "{fewer}");
+    for number in ["0", "17", "many"] {
+        let invalid = service.failure(&[&shards(number)[..], &why].concat()).await;
+        assert!(invalid.contains("from 1 to 16"), "{invalid}");
+    }
+    let audit = service.audit(&account).await;
+    let actions: Vec<&str> = audit.iter().rev().map(|row| row["action"].as_str().unwrap()).collect();
+    let once = ["account.set-shards-read", "account.set-shards"];
+    assert_eq!(actions, [once, once].concat());
+}
+
+#[tokio::test]
 async fn an_operator_opens_an_account_adds_users_and_sets_its_limits() {
     let service = AdminFixture::start().await;
     let why = ["--reason", "contract of November"];

@@ -8,6 +8,7 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::AttributeValue;
 use axum::http::Method;
 use domain::account::terms::MethodTerms;
+use domain::shard::ShardCount;
 use local::embedded::fault_proxy::Report;
 use serde_json::{Value, json};
 
@@ -319,11 +320,19 @@ fn assert_usage(profile: &str, cost: &Cost) {
 
 #[tokio::test]
 async fn a_thousand_charges_of_a_minute_stay_within_their_write_units_and_heat_no_partition() {
-    let cost = unit_costs::charges_of_a_minute(1_000).await;
+    let cost = unit_costs::charges_of_a_minute(1_000, ShardCount::ONE).await;
     assert_holds(&unit_costs::CHARGES_OF_A_MINUTE, cost.units(), &cost);
     assert_holds(&unit_costs::HOTTEST_KEY, highest(&cost.by_partition()), &cost);
     assert_holds(&unit_costs::DUE_INDEX, highest(&cost.by_due_shard()), &cost);
     assert_usage("busy", &cost);
+}
+
+#[tokio::test]
+async fn a_thousand_charges_in_eight_shards_heat_no_partition() {
+    let cost = unit_costs::charges_of_a_minute(1_000, ShardCount::try_from(8).unwrap()).await;
+    assert_holds(&unit_costs::CHARGES_OF_A_MINUTE, cost.units(), &cost);
+    let hottest = cost.hottest_without_deliveries();
+    assert_holds(&unit_costs::HOTTEST_KEY_OF_EIGHT_SHARDS, hottest, &cost);
 }
 
 #[tokio::test]

@@ -68,6 +68,7 @@ mod row_compatibility;
 mod seeding;
 mod set_aside;
 mod settlement;
+mod shards;
 mod simulation;
 mod statistics;
 mod stream_filter;

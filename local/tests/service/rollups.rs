@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use domain::calendar::hour_of;
 use domain::charge::{Charge, StoredCharge};
 use domain::ids::ChargeId;
+use domain::shard::ShardCount;
 use local::embedded::fault_proxy::Fault;
 use serde_json::{Value, json};
 use shared::checkpoint::{LATE_MS, PASSED_AFTER_MS};
@@ -311,6 +312,8 @@ async fn sums_equal_a_recount_while_folds_run_and_after_an_outage_of_twelve_hour
             }
         }
         match number {
+            14 => service.raise_shards(ShardCount::try_from(8).unwrap()).await,
+            33 => service.raise_shards(ShardCount::MAX).await,
             10 => proxy.inject_every("TransactWriteItems", 2, Fault::ResponseLost),
             29 => {
                 service.stack.clock.advance(TWELVE_HOURS_MS);

@@ -34,7 +34,7 @@ use shared::acquirer::configuration::AccountAcquirers;
 use shared::api_key::ApiKeys;
 use shared::charge::Charges;
 use shared::rollup::Rollups;
-use shared::services::{change_account_settings, verify_ledger};
+use shared::services::{change_account_settings, raise_shards, verify_ledger};
 use shared::store::{Item, Store};
 use shared::wallet::Wallets;
 use shared::wallet::verify::Verification;
@@ -328,6 +328,13 @@ impl Service {
         change_account_settings((&accounts, &api_keys), &account, "test", change, &operator(), now)
             .await
             .unwrap();
+    }
+
+    /// Raises the first account's number of shards, as the operator's command does.
+    pub(crate) async fn raise_shards(&self, shards: ShardCount) {
+        let (accounts, api_keys) = (Accounts::new(self.store()), ApiKeys::new(self.store(), "ApiKeysTable"));
+        let (account, now) = (self.scope().account, self.stack.clock.now());
+        raise_shards((&accounts, &api_keys), &account, shards, &operator(), now).await.unwrap();
     }
 
     /// Returns the repository of wallets.

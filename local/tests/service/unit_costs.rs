@@ -15,6 +15,7 @@ use domain::account::AccountSettings;
 use domain::account::terms::MethodTerms;
 use domain::audit::Operator;
 use domain::payment_method::PaymentMethod;
+use domain::shard::{ShardCount, ShardSettings};
 use hyper::Method;
 use local::embedded::fault_proxy::{FaultProxy, KeyUnits, Report};
 use local::stack::{Options, Stack};
@@ -55,6 +56,9 @@ pub(crate) const REFUND_TO_THIRD_PARTY: Budget =
     Budget::new("refund to a third party, with its audit row", 25.0, 24.0, 20.0);
 pub(crate) const HOTTEST_KEY: Budget =
     Budget::new("hottest partition key, per paid charge, one shard", 6.1, 2.0, 2.0);
+/// Deliveries are apart, because they do not have partitions of their own yet.
+pub(crate) const HOTTEST_KEY_OF_EIGHT_SHARDS: Budget =
+    Budget::new("hottest partition key, per paid charge, eight shards", 0.5, 0.5, 0.25);
 /// The ids of the deliveries decide their shards, so this figure differs by some hundredths between runs.
 pub(crate) const DUE_INDEX: Budget =
     Budget::new("hottest shard of the due index, per paid charge", 0.7, 0.25, 0.1);
@@ -140,6 +144,12 @@ impl Cost {
     /// The units by partition key, the highest first. Without the table of API keys and the due index.
     pub(crate) fn by_partition(&self) -> Vec<(String, f64)> {
         self.by(|key| (!is_api_key(key) && !is_in_due_index(key)).then(|| partition(key)))
+    }
+
+    /// The units of the hottest partition key, without those of deliveries.
+    pub(crate) fn hottest_without_deliveries(&self) -> f64 {
+        let apart = |key: &KeyUnits| is_api_key(key) || is_in_due_index(key) || is_delivery(key);
+        highest(&self.by(|key| (!apart(key)).then(|| partition(key))))
     }
 
     /// The units by shard of the due index, the highest first.
@@ -402,8 +412,12 @@ impl Flow {
 
 /// Measures charges of one account that are created, paid and delivered to one endpoint at a constant rate
 /// within a minute. The stream is dispatched each second.
-pub(crate) async fn charges_of_a_minute(charges: usize) -> Cost {
+pub(crate) async fn charges_of_a_minute(charges: usize, shards: ShardCount) -> Cost {
     let mut flow = Flow::start().await;
+    flow.change_settings(|settings| {
+        settings.shards = ShardSettings { read: shards, new_charges: shards };
+    })
+    .await;
     let (url, received) = webhook_server(StatusCode::NO_CONTENT).await;
     flow.merchant.register_endpoint(&url, &["charge.created", "charge.paid"]).await;
     flow.process_events().await;

@@ -23,6 +23,14 @@ pub enum AccountError {
     /// No account has this id.
     #[error("there is no such account")]
     NotFound,
+    /// The number of shards would become smaller.
+    #[error(
+        "the number of shards must be at least {present}, the account's present number: rows stay in their shards, so the number can only grow"
+    )]
+    FewerShards {
+        /// The present number.
+        present: u8,
+    },
     /// DynamoDB failed.
     #[error(transparent)]
     Store(#[from] StoreError),

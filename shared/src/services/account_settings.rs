@@ -4,6 +4,7 @@
 use domain::account::{Account, AccountSettings};
 use domain::audit::Operator;
 use domain::ids::AccountId;
+use domain::shard::ShardCount;
 use domain::time::Timestamp;
 
 use crate::account::{AccountError, Accounts};
@@ -28,4 +29,33 @@ pub async fn change_account_settings(
         api_keys.copy_settings_to_key(&key.fingerprint, &changed).await?;
     }
     Ok(changed)
+}
+
+/// Raises an account's number of shards. An equal number updates the remaining keys after an interrupted call.
+///
+/// First, readers get the number. When all keys have it, new charges get it. So no reader leaves out a shard that
+/// has rows.
+///
+/// # Errors
+///
+/// [`AccountError::FewerShards`] if the number is smaller than the present one.
+pub async fn raise_shards(
+    (accounts, api_keys): (&Accounts, &ApiKeys),
+    id: &AccountId,
+    shards: ShardCount,
+    operator: &Operator,
+    now: Timestamp,
+) -> Result<Account, AccountError> {
+    let present = accounts.find(id).await?.ok_or(AccountError::NotFound)?.settings.shards.read;
+    if shards < present {
+        return Err(AccountError::FewerShards { present: present.get() });
+    }
+    // The greater number wins over a concurrent call.
+    let read = |settings: &mut AccountSettings| settings.shards.read = settings.shards.read.max(shards);
+    let new_charges = |settings: &mut AccountSettings| {
+        settings.shards.new_charges = settings.shards.new_charges.max(shards);
+    };
+    let tables = (accounts, api_keys);
+    change_account_settings(tables, id, "account.set-shards-read", read, operator, now).await?;
+    change_account_settings(tables, id, "account.set-shards", new_charges, operator, now).await
 }

@@ -13,7 +13,7 @@ mod receipts;
 pub mod reconciliation;
 mod set_aside_items;
 
-pub use account_settings::change_account_settings;
+pub use account_settings::{change_account_settings, raise_shards};
 pub use bank_payments::BankPayments;
 pub use bank_returns::Returns;
 pub use charge_cancellation::{CancelError, ChargeCancellation, cancel_charge};
