@@ -33,7 +33,7 @@ fn settings() -> AcquirerSettings {
         scope: Some("cob.write pix.read".parse().unwrap()),
         additional_ca: Some(ServerAuthorities::new(&pair().0).unwrap()),
         headers: vec![NamedSecret::header("X-Conta-Corrente", "1234567".into()).unwrap()],
-        query_parameters: vec![NamedSecret::query_parameter("app-key", "k3y".into()).unwrap()],
+        query_parameters: vec![NamedSecret::query_parameter("app-key", "k3y-of-app".into()).unwrap()],
         webhook_headers: vec![NamedSecret::header("x-skip", "true".into()).unwrap()],
         max_period_seconds: default_max_period_seconds(),
         requests_per_second: default_requests_per_second(),
@@ -112,7 +112,7 @@ fn secrets_are_never_shown_and_each_has_a_fingerprint() {
         |settings: &AcquirerSettings| serde_json::to_string(&AcquirerView::for_audit(settings)).unwrap();
     let view = for_audit(&settings);
     for printed in [format!("{settings:?}"), view.clone()] {
-        for secret in ["not-to-be-seen", body, "1234567", "k3y"] {
+        for secret in ["not-to-be-seen", body, "1234567", "k3y-of-app"] {
             assert!(!printed.contains(secret), "{printed}");
         }
     }
