@@ -30,6 +30,7 @@ use clap::Parser;
 use domain::charge::{Charge, StoredCharge};
 use domain::ids::{ChargeId, MedCaseId, Mode, PostingId, Scope};
 use domain::med::MedCase;
+use domain::shard::Shard;
 use domain::time::Timestamp;
 use domain::wallet::Posting;
 use domain::webhook::event_type::EventType;
@@ -108,8 +109,7 @@ impl Account {
         let case = store.get(&MedCase::key_of(case)).await.unwrap().expect("a MED case");
         let scope = Scope { account: stack.seed.first.id, mode: Mode::Test };
         let now = stack.clock.now();
-        let origin =
-            Origin { scope, row: "charge#1".to_owned(), version: 1, at: now, request_id: None, charge: None };
+        let origin = origin(scope, "charge#1".to_owned(), now);
         Self {
             posting: posting_of(&client, &scope).await,
             event: Event::of_one(EventType::ChargePaid, &origin, &json!({})).unwrap(),
@@ -138,8 +138,7 @@ impl Account {
         let event = |number: usize| {
             let at = self.time_of(number, count);
             let row = format!("charge#{number}");
-            let scope = self.event.scope;
-            let origin = Origin { scope, row, version: 1, at, request_id: None, charge: None };
+            let origin = origin(self.event.scope, row, at);
             let object = json!({"id": number, "status": "paid", "amount": 1_990});
             to_item(&Event::of_one(EventType::ChargePaid, &origin, &object).unwrap()).unwrap()
         };
@@ -157,6 +156,11 @@ impl Account {
     }
 }
 
+/// Returns the origin of an event of an account with one shard.
+fn origin(scope: Scope, row: String, at: Timestamp) -> Origin {
+    Origin { scope, shard: Shard::FIRST, row, version: 1, at, request_id: None, charge: None }
+}
+
 fn random(number: usize) -> [u8; 10] {
     let mut random = [0; 10];
     random[..8].copy_from_slice(&u64::try_from(number).unwrap().to_be_bytes());
@@ -169,7 +173,7 @@ async fn posting_of(client: &aws_sdk_dynamodb::Client, scope: &Scope) -> Posting
         .query()
         .table_name("StateTable")
         .key_condition_expression("pk = :pk")
-        .expression_attribute_values(":pk", AttributeValue::S(Posting::partition(scope)));
+        .expression_attribute_values(":pk", AttributeValue::S(Posting::partition(scope, Shard::FIRST)));
     let items: Vec<Item> = found.send().await.unwrap().items.unwrap_or_default();
     let postings = items.into_iter().filter_map(|item| from_item::<Posting>(item).ok());
     postings.into_iter().find(|posting| posting.kind.is_in_statement()).expect("a posting")

@@ -321,11 +321,11 @@ impl Recorder {
 }
 
 async fn record(Shared(recorder): Shared<Recorder>, headers: HeaderMap, body: Bytes) -> Response {
-    let recorded = json!({
+    let sent = json!({
         "target": headers["x-amz-target"].to_str().unwrap(),
         "body": serde_json::from_slice::<Value>(&body).unwrap(),
     });
-    recorder.requests.lock().unwrap().push(recorded);
+    recorder.requests.lock().unwrap().push(sent);
     let mut request = Request::post(&recorder.upstream);
     for name in ["authorization", "content-type", "x-amz-date", "x-amz-target"] {
         request = request.header(name, &headers[name]);
@@ -464,7 +464,7 @@ impl Tls {
     /// trust no other roots, and no setting changes that.
     fn trusting(&self, binary: &Path, copy: &Path) {
         let end = "-----END CERTIFICATE-----\n";
-        let first = &AMAZON_ROOTS[..AMAZON_ROOTS.find(end).unwrap() + end.len()];
+        let first = AMAZON_ROOTS.get(..AMAZON_ROOTS.find(end).unwrap() + end.len()).unwrap();
         let mut bytes = std::fs::read(binary).unwrap();
         let at = bytes.windows(first.len()).position(|window| window == first.as_bytes());
         let at = at.expect("the function does not contain the root certificates");
@@ -653,8 +653,8 @@ async fn measure(arguments: &Arguments, directory: &Path) {
         variables: serde_json::to_value(stack.environment_file("127.0.0.1", "").unwrap()).unwrap(),
     };
     let merchant = Merchant::of(&stack);
-    let (receiver, received) = webhook_server(StatusCode::NO_CONTENT).await;
-    merchant.register_endpoint(&receiver, &["charge.created", "charge.paid"]).await;
+    let (endpoint, received) = webhook_server(StatusCode::NO_CONTENT).await;
+    merchant.register_endpoint(&endpoint, &["charge.created", "charge.paid"]).await;
     let requests =
         Requests { key: stack.seed.first.test_api_key.clone(), charge: merchant.create(usize::MAX).await };
     let create = |count: usize| (0..count).map(|_| requests.create()).collect::<Vec<_>>();
@@ -663,9 +663,9 @@ async fn measure(arguments: &Arguments, directory: &Path) {
     let recorded_by = ("AWS_ENDPOINT_URL_DYNAMODB".to_owned(), recorder.1.clone());
     let run = Run { variables: vec![recorded_by.clone()], ..Run::of(CHARGES, charges, create(1)) };
     harness.run(Command::new("env"), &run).await;
-    let recorded = recorder.0.take();
+    let first_sent = recorder.0.take();
     let file = directory.join("requests.json").to_str().unwrap().to_owned();
-    std::fs::write(&file, json!(recorded).to_string()).unwrap();
+    std::fs::write(&file, json!(first_sent).to_string()).unwrap();
     let sdk_calls = |rounds: usize| Run {
         function: CHARGES,
         binary: baseline,
@@ -675,7 +675,7 @@ async fn measure(arguments: &Arguments, directory: &Path) {
     };
     harness.run(Command::new("env"), &Run { variables: vec![recorded_by], ..sdk_calls(1) }).await;
     let sent = recorder.0.take();
-    assert_eq!(without_key(&sent), without_key(&recorded), "the baseline must send the same requests");
+    assert_eq!(without_key(&sent), without_key(&first_sent), "the baseline must send the same requests");
 
     let alone = harness.warm("sdk-calls", CHARGES, sdk_calls).await;
     let bare = |rounds| Run { arguments: vec![file.clone()], ..Run::of(CHARGES, baseline, create(rounds)) };
@@ -714,7 +714,7 @@ async fn measure(arguments: &Arguments, directory: &Path) {
 
     println!("\n{REPETITIONS} repetitions in {:.0?}, profile {}\n", began.elapsed(), arguments.build_profile);
     println!("{:<44} {:>14} {:>7} {:>10}", "", "instructions", "ratio", "spread");
-    alone.print(&format!("the {} DynamoDB requests of a charge by the SDK", recorded.len()), alone.mean());
+    alone.print(&format!("the {} DynamoDB requests of a charge by the SDK", first_sent.len()), alone.mean());
     bare.print("a bare Lambda function that sends them", alone.mean());
     post.print("POST /v1/pix/charges", alone.mean());
     read.print("GET /v1/charges/{id}", alone.mean());
