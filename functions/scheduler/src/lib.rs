@@ -9,7 +9,7 @@
 //! conditional writes, like the other functions. So concurrent runs, or a run that crashes, do no harm.
 //!
 //! A schedule of its own has the ledgers of all accounts verified, in invocations of their own. Another one
-//! recovers deliveries that have no message in their queue ([`recovery`]).
+//! recovers deliveries that have no message in their queue (`recovery`).
 
 mod ledgers;
 mod recovery;
