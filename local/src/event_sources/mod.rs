@@ -31,9 +31,9 @@ use tokio::task::JoinHandle;
 
 use self::due_rows::DueRows;
 use self::queue::QueuePoller;
-pub use self::queue::QueueUsage;
+pub use self::queue::{QueueUsage, lambda_record};
 use self::schedule::ScheduledFunction;
-pub use self::shard::stream_records;
+pub use self::shard::{sequence_number, stream_records};
 use self::stream::StreamPoller;
 pub use self::stream::StreamUsage;
 use crate::embedded::Endpoints;
@@ -181,7 +181,7 @@ impl Drop for TaskGroup {
 }
 
 /// Returns the identifiers in the `batchItemFailures` of a function's response.
-fn batch_item_failures(response: &Value) -> Vec<String> {
+pub fn batch_item_failures(response: &Value) -> Vec<String> {
     let failures = response.get("batchItemFailures").and_then(Value::as_array).into_iter().flatten();
     failures.filter_map(|failure| failure.get("itemIdentifier")?.as_str().map(str::to_owned)).collect()
 }

@@ -320,8 +320,8 @@ fn push(order: &mut FairOrder<Waiting>, message: Message) {
     order.push(&group, Waiting { message, received: now, visible_since: now });
 }
 
-/// Converts a message to the form in which Lambda passes it to a function.
-fn lambda_record(message: &Message, arn: &str) -> Value {
+/// Converts a message to the form in which Lambda passes it to a function. `arn` is that of its queue.
+pub fn lambda_record(message: &Message, arn: &str) -> Value {
     let attributes: serde_json::Map<String, Value> = message
         .attributes()
         .into_iter()

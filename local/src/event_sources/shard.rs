@@ -84,7 +84,7 @@ impl Shard {
 }
 
 /// Returns the sequence number of a stream record.
-pub(super) fn sequence_number(record: &Value) -> Option<&str> {
+pub fn sequence_number(record: &Value) -> Option<&str> {
     record.pointer("/dynamodb/SequenceNumber")?.as_str()
 }
 

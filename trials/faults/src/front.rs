@@ -1,7 +1,7 @@
 //! Servers between the functions and the services that they call. They record the calls and make one of them
 //! fail. The merchant's webhook server is one of them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
@@ -51,7 +51,7 @@ struct State {
     /// The mark of the requests that fail like an earlier one, because the SDK repeats that call.
     failing: Option<(String, Fault)>,
     /// The marks of the calls that were recorded.
-    marks: Vec<String>,
+    marks: HashSet<String>,
     last_call: Option<Instant>,
     /// How many of the next webhooks the merchant's server refuses.
     refused_webhooks: usize,
@@ -217,11 +217,10 @@ impl Shared {
         if !state.records {
             return None;
         }
-        if let Some(mark) = &mark {
-            if state.marks.contains(mark) {
-                return None;
-            }
-            state.marks.push(mark.clone());
+        if let Some(mark) = &mark
+            && !state.marks.insert(mark.clone())
+        {
+            return None;
         }
         let count = state.counts.entry((function.to_owned(), what.to_owned())).or_default();
         *count = count.saturating_add(1);

@@ -10,37 +10,20 @@ pub mod scenarios;
 pub mod simulation;
 pub mod world;
 
-use std::fmt;
-use std::io::Write as _;
+use std::process::ExitCode;
 
-/// Why a run could not be carried out or compared.
-#[derive(Debug)]
-pub struct Error(String);
+use tokio::task::LocalSet;
+use tracing_subscriber::Layer as _;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use trials::exit_code;
+pub use trials::{Error, Result, say};
 
-impl Error {
-    /// Creates an error.
-    pub fn new(text: String) -> Self {
-        Self(text)
-    }
-
-    /// Returns a function that names what failed.
-    pub fn of<E: fmt::Display>(what: &str) -> impl FnOnce(E) -> Self {
-        move |error| Self(format!("{what}: {error}"))
-    }
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-/// The result of a part of a run.
-pub type Result<T> = std::result::Result<T, Error>;
-
-/// Prints a line. Ignores the error of a closed terminal.
-pub fn say(line: impl fmt::Display) {
-    let mut out = std::io::stdout().lock();
-    let _ = writeln!(out, "{line}");
-    let _ = out.flush();
+/// Runs a trial, which returns how many of its runs failed. The log of the service goes to the standard error if
+/// `RUST_LOG` asks for it.
+pub async fn run_trial(trial: impl Future<Output = Result<usize>>) -> ExitCode {
+    let lines = tracing_subscriber::fmt::layer().compact().with_writer(std::io::stderr);
+    tracing_subscriber::registry().with(lines.with_filter(shared::log::filter("off"))).init();
+    let failed = LocalSet::new().run_until(trial).await;
+    exit_code(failed.map(|failed| if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }))
 }

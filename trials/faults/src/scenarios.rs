@@ -16,7 +16,6 @@ use shared::api_key::ApiKeys;
 use shared::med::MedCases;
 use shared::payout::{PayoutError, Payouts};
 use shared::services::change_account_settings;
-use shared::store::Store;
 
 use crate::world::{World, items, operator, text};
 use crate::{Error, Result};
@@ -99,11 +98,7 @@ const PAST_EXPIRY_S: i64 = 61;
 
 impl World {
     async fn charge(&self, mode: Mode, body: Value) -> Result<Value> {
-        let key = match mode {
-            Mode::Test => &self.stack.seed.first.test_api_key,
-            Mode::Live => &self.stack.seed.first.live_api_key,
-        };
-        let headers = [("apikey", key.as_str()), ("idempotency-key", "order-00001")];
+        let headers = [("apikey", self.key(mode)), ("idempotency-key", "order-00001")];
         self.settle(Method::POST, "/v1/pix/charges", &headers, &body).await?.expect(201)
     }
 
@@ -393,7 +388,7 @@ async fn pay_out(world: &World, outcome: &PayoutOutcome) -> Result<()> {
 }
 
 async fn hold_released(world: &World) -> Result<()> {
-    let store = Store::new(local::sdk::dynamodb(&world.stack.endpoints.dynamodb_url), "StateTable");
+    let store = world.store();
     let (accounts, keys) = (Accounts::new(store.clone()), ApiKeys::new(store, "ApiKeysTable"));
     let account = world.scope(Mode::Test).account;
     let hold = |settings: &mut domain::account::AccountSettings| {

@@ -132,6 +132,20 @@ impl World {
         Store::new(local::sdk::dynamodb(&self.front.dynamodb_url()), "StateTable")
     }
 
+    /// Returns a store on the state table, which no fault affects.
+    pub fn store(&self) -> Store {
+        Store::new(local::sdk::dynamodb(&self.stack.endpoints.dynamodb_url), "StateTable")
+    }
+
+    /// Returns the API key of the first account.
+    pub fn key(&self, mode: Mode) -> &str {
+        let first = &self.stack.seed.first;
+        match mode {
+            Mode::Test => &first.test_api_key,
+            Mode::Live => &first.live_api_key,
+        }
+    }
+
     /// Returns the time of the service's clock.
     pub fn now(&self) -> Timestamp {
         self.stack.clock.now()
@@ -139,11 +153,7 @@ impl World {
 
     /// Sends a request with an API key until its outcome is known, as a merchant does.
     pub async fn request(&self, mode: Mode, method: Method, path: &str, body: &Value) -> Result<Answer> {
-        let key = match mode {
-            Mode::Test => &self.stack.seed.first.test_api_key,
-            Mode::Live => &self.stack.seed.first.live_api_key,
-        };
-        self.settle(method, path, &[("apikey", key)], body).await
+        self.settle(method, path, &[("apikey", self.key(mode))], body).await
     }
 
     /// Sends a POST request with an API key.
@@ -321,7 +331,7 @@ impl World {
     /// Compares the balances of a scope with its postings. Returns the differences, and whether the ledger
     /// changed meanwhile; `[] false` if all is well.
     pub async fn verify_ledger(&self, scope: &Scope) -> Result<String> {
-        let store = Store::new(local::sdk::dynamodb(&self.stack.endpoints.dynamodb_url), "StateTable");
+        let store = self.store();
         let sources = (&Wallets::new(store.clone()), &Charges::new(store));
         let ledger = verify_ledger(sources, scope, self.now(), &|_| {}).await;
         let ledger = ledger.map_err(Error::of("verifying the ledger"))?;
@@ -344,7 +354,7 @@ impl World {
     }
 
     async fn audit_actions(&self) -> Result<Vec<String>> {
-        let store = Store::new(local::sdk::dynamodb(&self.stack.endpoints.dynamodb_url), "StateTable");
+        let store = self.store();
         let rows = store.partition(&format!("audit#{}", self.stack.seed.first.id)).await;
         let rows = rows.map_err(Error::of("reading the audit"))?;
         let action = |row: &shared::store::Item| Some(row.get("action")?.as_s().ok()?.clone());
@@ -354,7 +364,7 @@ impl World {
     /// Returns the kinds of rows in the due index. Counts and sums are left out, because when they are due
     /// depends on the moment.
     async fn due_rows(&self) -> Result<Vec<String>> {
-        let store = Store::new(local::sdk::dynamodb(&self.stack.endpoints.dynamodb_url), "StateTable");
+        let store = self.store();
         let mut kinds = Vec::new();
         for shard in 0..DUE_SHARDS {
             let (rows, _) =

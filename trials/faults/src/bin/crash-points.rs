@@ -16,17 +16,13 @@ use std::time::Instant;
 use clap::Parser;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
-use tokio::task::{JoinSet, LocalSet};
-
-use tracing_subscriber::Layer as _;
-use tracing_subscriber::layer::SubscriberExt as _;
-use tracing_subscriber::util::SubscriberInitExt as _;
+use tokio::task::JoinSet;
 
 use faults::call::Call;
 use faults::fault::{self, Fault};
 use faults::scenarios::{self, Scenario};
 use faults::world::{HOOK, ROUND_S, World};
-use faults::{Error, Result, say};
+use faults::{Error, Result, run_trial, say};
 
 /// The rounds after the steps of a scenario without a fault.
 const ROUNDS: u32 = 5;
@@ -77,20 +73,7 @@ enum Outcome {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let arguments = Arguments::parse();
-    let lines = tracing_subscriber::fmt::layer().compact().with_writer(std::io::stderr);
-    tracing_subscriber::registry().with(lines.with_filter(shared::log::filter("off"))).init();
-    match LocalSet::new().run_until(Box::pin(run(&arguments))).await {
-        Ok(0) => ExitCode::SUCCESS,
-        Ok(failed) => {
-            say(format_args!("{failed} crash points failed"));
-            ExitCode::FAILURE
-        }
-        Err(error) => {
-            say(format_args!("error: {error}"));
-            ExitCode::from(2)
-        }
-    }
+    run_trial(Box::pin(run(&Arguments::parse()))).await
 }
 
 /// Runs the chosen crash points. Returns how many failed.
@@ -115,6 +98,9 @@ async fn run(arguments: &Arguments) -> Result<usize> {
         failed = failed.saturating_add(result.failed);
     }
     say(format_args!("{survived} of {all} crash points survived"));
+    if failed > 0 {
+        say(format_args!("{failed} crash points failed"));
+    }
     Ok(failed)
 }
 

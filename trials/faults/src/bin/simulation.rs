@@ -7,11 +7,8 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use faults::simulation::plan::{Step, steps};
 use faults::simulation::run::{Totals, simulate};
-use faults::{Error, Result, say};
-use tokio::task::{JoinSet, LocalSet};
-use tracing_subscriber::Layer as _;
-use tracing_subscriber::layer::SubscriberExt as _;
-use tracing_subscriber::util::SubscriberInitExt as _;
+use faults::{Error, Result, run_trial, say};
+use tokio::task::JoinSet;
 
 /// Simulate merchants, payers and operators while calls fail, and compare the service with a model
 #[derive(Parser)]
@@ -39,17 +36,7 @@ const MOST_SHORTENINGS: usize = 80;
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let arguments = Arguments::parse();
-    let lines = tracing_subscriber::fmt::layer().compact().with_writer(std::io::stderr);
-    tracing_subscriber::registry().with(lines.with_filter(shared::log::filter("off"))).init();
-    match LocalSet::new().run_until(Box::pin(run(&arguments))).await {
-        Ok(0) => ExitCode::SUCCESS,
-        Ok(_) => ExitCode::FAILURE,
-        Err(error) => {
-            say(format_args!("error: {error}"));
-            ExitCode::from(2)
-        }
-    }
+    run_trial(Box::pin(run(&Arguments::parse()))).await
 }
 
 /// Simulates the chosen seeds. Returns how many failed.

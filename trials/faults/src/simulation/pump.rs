@@ -3,8 +3,8 @@
 
 use std::collections::VecDeque;
 
-use aws_sdk_sqs::types::{Message, MessageSystemAttributeName};
-use local::event_sources::stream_records;
+use aws_sdk_sqs::types::MessageSystemAttributeName;
+use local::event_sources::{batch_item_failures, lambda_record, sequence_number, stream_records};
 use local::filter::Pattern;
 use local::template::{Template, queue_arn, queue_url};
 use serde_json::{Value, json};
@@ -146,7 +146,7 @@ impl Pump {
         let url = &world.stack.endpoints.dynamodb_url;
         let records = stream_records(url, "StateTable", self.read_up_to.as_deref()).await;
         for record in records.map_err(Error::of("reading the stream"))? {
-            if let Some(number) = record.pointer("/dynamodb/SequenceNumber").and_then(Value::as_str) {
+            if let Some(number) = sequence_number(&record) {
                 self.read_up_to = Some(number.to_owned());
             }
             if self.filters.iter().any(|filter| filter.matches(&record)) {
@@ -171,10 +171,9 @@ impl Pump {
         }
         let done = match invoke(world, DISPATCHER, json!({ "Records": batch })).await {
             Ok(response) => {
-                let failed = failures(&response);
+                let failed = batch_item_failures(&response);
                 let is_failed = |record: &Value| {
-                    let number = record.pointer("/dynamodb/SequenceNumber").and_then(Value::as_str);
-                    number.is_some_and(|number| failed.iter().any(|one| one == number))
+                    sequence_number(record).is_some_and(|number| failed.iter().any(|one| one == number))
                 };
                 if failed.is_empty() {
                     batch.len()
@@ -239,9 +238,9 @@ impl Pump {
             return Ok(false);
         }
         let arn = queue_arn(name);
-        let records: Vec<Value> = messages.iter().map(|message| record(message, &arn)).collect();
+        let records: Vec<Value> = messages.iter().map(|message| lambda_record(message, &arn)).collect();
         let failed = match invoke(world, function, json!({ "Records": records })).await {
-            Ok(response) => failures(&response),
+            Ok(response) => batch_item_failures(&response),
             Err(_) => messages.iter().filter_map(|message| message.message_id.clone()).collect(),
         };
         for message in &messages {
@@ -270,22 +269,4 @@ async fn invoke(world: &World, function: &str, event: Value) -> std::result::Res
         Some(invoke) => invoke(event).await,
         None => Err(format!("there is no {function}")),
     }
-}
-
-fn failures(response: &Value) -> Vec<String> {
-    let failures = response.get("batchItemFailures").and_then(Value::as_array).into_iter().flatten();
-    failures.filter_map(|failure| failure.get("itemIdentifier")?.as_str().map(str::to_owned)).collect()
-}
-
-/// Returns a message as Lambda passes it to a function.
-fn record(message: &Message, arn: &str) -> Value {
-    json!({
-        "messageId": message.message_id(),
-        "receiptHandle": message.receipt_handle(),
-        "body": message.body(),
-        "attributes": {},
-        "messageAttributes": {},
-        "eventSource": "aws:sqs",
-        "eventSourceARN": arn,
-    })
 }
