@@ -10,7 +10,6 @@ use domain::ids::{ChargeId, MedCaseId, Mode, Scope};
 use domain::med::MedCase;
 use domain::time::Timestamp;
 use local::stack::Options;
-use local::template::queue_url;
 use mail_parser::MessageParser;
 use serde_json::{Value, json};
 use shared::account::Accounts;
@@ -98,11 +97,6 @@ impl Service {
         Self::start_with(Options { event_sources: false, ..mails.options() }).await
     }
 
-    fn mail_queue(&self, name: &str) -> (aws_sdk_sqs::Client, String) {
-        let url = &self.stack.endpoints.sqs_url;
-        (local::sdk::sqs(url), queue_url(url, name))
-    }
-
     /// Opens a case on a new paid charge, and returns the queue message of its email.
     async fn queue_case_email(&self) -> String {
         let charge = self.paid_charge(1000).await;
@@ -113,19 +107,7 @@ impl Service {
 
     /// Receives and deletes all messages of the mail queue. Returns their bodies.
     pub(crate) async fn take_queued_emails(&self) -> Vec<String> {
-        let (sqs, url) = self.mail_queue("MailQueue");
-        let mut bodies = Vec::new();
-        loop {
-            let got = sqs.receive_message().queue_url(&url).max_number_of_messages(10).send().await.unwrap();
-            if got.messages().is_empty() {
-                return bodies;
-            }
-            for message in got.messages() {
-                bodies.push(message.body().unwrap().to_owned());
-                let handle = message.receipt_handle().unwrap();
-                sqs.delete_message().queue_url(&url).receipt_handle(handle).send().await.unwrap();
-            }
-        }
+        self.take_messages("MailQueue").await
     }
 
     /// Invokes the mailer with a message. Returns whether it succeeded.
@@ -194,7 +176,7 @@ async fn the_contact_gets_an_email_when_a_case_opens_and_when_it_ends() {
     }
     // The queue becomes empty, and each email was sent once.
     eventually("the mail queue is empty", async || {
-        let (sqs, url) = service.mail_queue("MailQueue");
+        let (sqs, url) = service.queue("MailQueue");
         let counts = sqs.get_queue_attributes().queue_url(url).attribute_names(QueueAttributeName::All);
         let counts = counts.send().await.unwrap().attributes.unwrap();
         let waiting = ["", "Delayed", "NotVisible"]
@@ -279,7 +261,7 @@ async fn a_mail_whose_worker_died_is_sent_after_the_lease_expires() {
     assert!(matches!(claimed, Claim::Claimed(_)));
     assert!(service.run_mailer(&message).await, "a message that finds a claim is acknowledged");
     assert!(mails.all().is_empty());
-    let (sqs, url) = service.mail_queue("MailQueue");
+    let (sqs, url) = service.queue("MailQueue");
     let delayed = QueueAttributeName::ApproximateNumberOfMessagesDelayed;
     let counts =
         sqs.get_queue_attributes().queue_url(url).attribute_names(delayed.clone()).send().await.unwrap();
@@ -361,7 +343,7 @@ async fn a_mail_that_fails_five_times_goes_to_the_dead_letter_queue_and_can_be_s
     let service = Service::start_without_event_sources(&mails).await;
     service.open_case(&service.paid_charge(1000).await, json!({})).await;
     dispatch(&service.stack).await;
-    let (sqs, url) = service.mail_queue("MailQueue");
+    let (sqs, url) = service.queue("MailQueue");
     let mut attempts = 0;
     loop {
         let got = sqs.receive_message().queue_url(&url).send().await.unwrap();
@@ -372,7 +354,7 @@ async fn a_mail_that_fails_five_times_goes_to_the_dead_letter_queue_and_can_be_s
         again.receipt_handle(message.receipt_handle().unwrap()).send().await.unwrap();
     }
     assert_eq!(attempts, 5);
-    let (sqs, url) = service.mail_queue("MailDeadLetterQueue");
+    let (sqs, url) = service.queue("MailDeadLetterQueue");
     let dead = sqs.receive_message().queue_url(&url).send().await.unwrap();
     let dead = dead.messages()[0].body().unwrap().to_owned();
     assert_eq!(service.email_rows().await[0]["attempts"], 5);

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use domain::ids::{Mode, Scope};
 use local::stack::Options;
-use local::template::{queue_arn, queue_url};
+use local::template::queue_arn;
 use serde_json::{Value, json};
 use shared::webhook::in_flight::{InFlight, Occupancy};
 use shared::webhook::queue::Lane;
@@ -123,25 +123,12 @@ async fn work(service: &Service, queue: &str, messages: &[Value]) {
 
 /// Receives and deletes all visible messages of a queue.
 async fn received_from(service: &Service, queue: &str) -> Vec<Value> {
-    let sqs = local::sdk::sqs(&service.stack.endpoints.sqs_url);
-    let url = queue_url(&service.stack.endpoints.sqs_url, queue);
-    let mut bodies = Vec::new();
-    loop {
-        let got = sqs.receive_message().queue_url(&url).max_number_of_messages(10).send().await.unwrap();
-        if got.messages().is_empty() {
-            return bodies;
-        }
-        for message in got.messages() {
-            bodies.push(serde_json::from_str(message.body().unwrap()).unwrap());
-            let handle = message.receipt_handle().unwrap();
-            sqs.delete_message().queue_url(&url).receipt_handle(handle).send().await.unwrap();
-        }
-    }
+    let bodies = service.take_messages(queue).await;
+    bodies.iter().map(|body| serde_json::from_str(body).unwrap()).collect()
 }
 
 async fn count_delayed(service: &Service, queue: &str) -> String {
-    let sqs = local::sdk::sqs(&service.stack.endpoints.sqs_url);
-    let url = queue_url(&service.stack.endpoints.sqs_url, queue);
+    let (sqs, url) = service.queue(queue);
     let name = aws_sdk_sqs::types::QueueAttributeName::ApproximateNumberOfMessagesDelayed;
     let got = sqs.get_queue_attributes().queue_url(url).attribute_names(name.clone()).send().await.unwrap();
     got.attributes.unwrap()[&name].clone()

@@ -27,6 +27,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use local::embedded::fault_proxy::Calls;
 use local::stack::{Options, Stack};
+use local::template::queue_url;
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 use shared::account::Accounts;
@@ -360,6 +361,29 @@ impl Service {
     /// Returns a scope with the number of shards of its account.
     pub(crate) async fn sharded(&self, scope: &Scope) -> ShardedScope {
         Accounts::new(self.store()).sharded_scope(scope).await.unwrap()
+    }
+
+    /// Returns a client of SQS and the URL of a queue.
+    pub(crate) fn queue(&self, name: &str) -> (aws_sdk_sqs::Client, String) {
+        let url = &self.stack.endpoints.sqs_url;
+        (local::sdk::sqs(url), queue_url(url, name))
+    }
+
+    /// Receives and deletes all visible messages of a queue. Returns their bodies.
+    pub(crate) async fn take_messages(&self, queue: &str) -> Vec<String> {
+        let (sqs, url) = self.queue(queue);
+        let mut bodies = Vec::new();
+        loop {
+            let got = sqs.receive_message().queue_url(&url).max_number_of_messages(10).send().await.unwrap();
+            if got.messages().is_empty() {
+                return bodies;
+            }
+            for message in got.messages() {
+                bodies.push(message.body().unwrap().to_owned());
+                let handle = message.receipt_handle().unwrap();
+                sqs.delete_message().queue_url(&url).receipt_handle(handle).send().await.unwrap();
+            }
+        }
     }
 
     /// Reads the incoming payments of a scope.

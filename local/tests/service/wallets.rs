@@ -12,7 +12,7 @@ use domain::money::{Amount, Currency, MinorUnits};
 use domain::payout::{Payout, PayoutOutcome};
 use domain::shard::{Shard, ShardCount};
 use domain::wallet::{
-    CaseClawback, Cause, LedgerAccount, Posting, RefundShare, RefundStrategy, Subject, rules,
+    CaseClawback, Cause, LedgerAccount, Posting, RefundShare, RefundStrategy, Release, Subject, rules,
 };
 use local::embedded::fault_proxy::Fault;
 use serde_json::{Value, json};
@@ -47,6 +47,13 @@ impl Service {
         let wallet =
             self.wallets().in_currency(&self.sharded(&self.scope()).await, Currency::BRL).await.unwrap();
         wallet.balance(account).unwrap().get()
+    }
+
+    /// Returns the first tranche of held money.
+    async fn first_release(&self) -> Release {
+        let wallet =
+            self.wallets().in_currency(&self.sharded(&self.scope()).await, Currency::BRL).await.unwrap();
+        wallet.releases().next().unwrap()
     }
 
     pub(crate) async fn pay(&self, amount: i64) -> Value {
@@ -618,13 +625,7 @@ async fn the_postings_of_refunds_and_cases_debit_covered_balances_or_write_nothi
     service.pay(1_000).await;
     service.adjust(300, "goodwill").await;
     let (store, wallets, scope) = (service.store(), service.wallets(), service.scope());
-    let held = wallets
-        .in_currency(&service.sharded(&scope).await, Currency::BRL)
-        .await
-        .unwrap()
-        .releases()
-        .next()
-        .unwrap();
+    let held = service.first_release().await;
     let cause = || {
         let at = service.stack.clock.now();
         let id = PostingId::new(at, shared::random::bytes().unwrap());
@@ -711,14 +712,7 @@ async fn verification_finds_changed_and_missing_counters_tranches_and_postings()
     service.set_terms(MethodTerms { hold_days: 1, ..MethodTerms::default() }).await;
     service.pay(1_000).await;
     let scope = service.scope();
-    let release = service
-        .wallets()
-        .in_currency(&service.sharded(&scope).await, Currency::BRL)
-        .await
-        .unwrap()
-        .releases()
-        .next()
-        .unwrap();
+    let release = service.first_release().await;
     service.check_ledger().await;
     let found = async || {
         let sources = (&service.wallets(), &Charges::new(service.store()));
