@@ -157,7 +157,7 @@ impl StreamPoller {
         Ok(())
     }
 
-    /// Reads the records after a sequence number, until the stream returns an error or nobody receives the records.
+    /// Reads the records after a sequence number, until the stream returns an error or the channel is closed.
     async fn read(
         self: Arc<Self>,
         shard: Shard,

@@ -1,10 +1,10 @@
 //! The event log (`GET /v1/events`): lists the events of the last 30 days, delivered or not. A merchant reads
 //! missed events from it after an outage.
 //!
-//! The events of each shard of a scope share a partition, sorted by the time of their changes. All events of a change share one
-//! row, and each of them has its own id. The key of an event's row can be derived from the event's id, and
-//! event ids sort in the order of the rows. So a page is a range of ids that begins after the cursor, merged
-//! from all shards.
+//! The events of each shard of a scope share a partition, sorted by the time of their changes. All events of
+//! a change share one row, and each of them has its own id. The key of an event's row can be derived from the
+//! event's id, and event ids sort in the order of the rows. So a page is a range of ids that begins after the
+//! cursor, merged from all shards.
 //!
 //! The events of one object (`object=`) are read by their ids. The ids are derived from the object's rows,
 //! which record each change of status.

@@ -68,7 +68,7 @@ pub struct Account {
     pub events: BTreeMap<&'static str, u64>,
     /// The numbers of the payments that were received.
     pub payments: BTreeSet<usize>,
-    /// How many charges are or were in a status, as the statistics count them.
+    /// How many charges were ever paid.
     pub paid_once: u64,
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use trials::dice::Dice;
 
-/// What somebody does.
+/// The action of a step.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Action {
     /// A merchant creates a charge. If `order` was used before, the request is a repetition.
@@ -66,10 +66,10 @@ pub enum Action {
     Pass(i64),
 }
 
-/// A step: who does what, and the numbers by which the work afterwards is disturbed.
+/// A step: an action of one of the accounts.
 #[derive(Clone, Copy, Debug)]
 pub struct Step {
-    /// The place in the whole plan.
+    /// The place in the whole plan. The disturbances after the step follow from it.
     pub number: usize,
     /// Whether the second account acts.
     pub is_other: bool,
