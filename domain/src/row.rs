@@ -47,6 +47,9 @@ pub struct Indexes {
     pub status: Option<String>,
     /// Partition in `list_by_customer`. The sort key is that of `list`.
     pub customer: Option<String>,
+    /// Partition and sort key in `log`. Both are written with the row and never change, so updates of the row
+    /// do not cost another unit.
+    pub log: Option<(String, String)>,
     /// Sort key in `due`: the time at which `scheduler` must process the row. `None`: the row needs no
     /// processing.
     pub due: Option<Timestamp>,

@@ -217,8 +217,7 @@ async fn write_units() {
     print_budget(&unit_costs::REFUND_OF_HELD_MONEY, unit_costs::refund_units(&of_held_money).1);
     print_budget(&unit_costs::REFUND_TO_THIRD_PARTY, unit_costs::refund_units(&to_third_party).1);
     print_budget(&unit_costs::HOTTEST_KEY, highest(&of_a_minute.by_partition()));
-    let hottest_of_eight = in_eight_shards.hottest_without_deliveries();
-    print_budget(&unit_costs::HOTTEST_KEY_OF_EIGHT_SHARDS, hottest_of_eight);
+    print_budget(&unit_costs::HOTTEST_KEY_OF_EIGHT_SHARDS, highest(&in_eight_shards.by_partition()));
     print_budget(&unit_costs::DUE_INDEX, highest(&of_a_minute.by_due_shard()));
     print_budget(&unit_costs::LIVE_CHARGE, live.units());
     print_budget(&unit_costs::MED_CASE, med_case.units());

@@ -37,6 +37,7 @@ use axum::extract::State as Shared;
 use axum::http::{HeaderMap, StatusCode};
 use axum::routing::post;
 use domain::ids::AccountId;
+use domain::row::Key;
 use domain::time::Timestamp;
 use http_body_util::{BodyExt, Full};
 use hyper::Request;
@@ -48,7 +49,7 @@ use local::embedded::State;
 use local::stack::{Options, Stack};
 use local::template::Template;
 use serde_json::{Value, json};
-use shared::store::{Store, text};
+use shared::store::{ListIndex, Order, Store, text};
 use tokio::task::JoinSet;
 
 /// The queues of the webhook worker.
@@ -132,7 +133,12 @@ impl Receivers {
     async fn print(&self, stack: &Stack, account: AccountId, title: &str) {
         let arrivals = std::mem::take(&mut *self.arrivals.lock().unwrap());
         let store = Store::new(local::sdk::dynamodb(&stack.endpoints.dynamodb_url), "StateTable");
-        let rows = store.partition(&format!("deliveries#{account}:test")).await.unwrap();
+        let partition = format!("deliveries#{account}:test");
+        let all = ("wd_", "wd_~");
+        let entries =
+            store.list(ListIndex::Log, &partition, all, Order::OldestFirst, usize::MAX).await.unwrap();
+        let keys: Vec<Key> = entries.into_iter().map(|entry| entry.key).collect();
+        let rows = store.batch_get(&keys).await.unwrap();
         let created_at: HashMap<String, i64> = rows
             .iter()
             .filter_map(|row| Some((text(row, "sk")?, row.get("created_at")?.as_n().ok()?.parse().ok()?)))

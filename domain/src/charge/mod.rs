@@ -454,6 +454,7 @@ impl Row for Charge {
             list: Some((Self::list_partition(&self.scope, shard), self.list_sort())),
             status: Some(Self::status_partition(&self.scope, self.status, shard)),
             customer: document.map(|document| Self::customer_partition(&self.scope, document)),
+            log: None,
             due: match self.status {
                 // The scheduler reports reviews that take too long.
                 TransactionStatus::Processing if self.is_held_for_review() => {

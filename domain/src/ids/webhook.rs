@@ -83,6 +83,12 @@ impl DeliveryId {
         Self(Ulid(self.0.0.saturating_sub(1)))
     }
 
+    /// Returns the id immediately after this one.
+    #[must_use]
+    pub fn next(self) -> Self {
+        Self(Ulid(self.0.0.saturating_add(1)))
+    }
+
     fn hash(event: &EventId, endpoint: Option<EndpointId>, resend: &[u8]) -> [u8; 32] {
         let endpoint = endpoint.map(|endpoint| endpoint.0.0.to_be_bytes());
         let endpoint: &[u8] = endpoint.as_ref().map_or(&[], |bytes| bytes);

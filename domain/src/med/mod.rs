@@ -835,6 +835,7 @@ impl Row for MedCase {
             list: Some((Self::list_partition(&self.scope), self.list_sort())),
             status: Some(Self::status_partition(&self.scope, self.status)),
             customer: Some(Self::kind_partition(&self.scope, self.kind)),
+            log: None,
             due: None,
         }
     }

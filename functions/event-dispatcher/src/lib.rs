@@ -336,7 +336,8 @@ impl Dispatcher {
     ) -> Result<Vec<Published>, StoreError> {
         let mut published = Vec::new();
         for event in events {
-            published.extend(self.insert_event(event, *charge_version).await?);
+            let (to_count, is_new) = self.insert_event(event, *charge_version).await?;
+            published.extend(to_count);
             if event.objects.is_empty() {
                 continue;
             }
@@ -346,10 +347,13 @@ impl Dispatcher {
                 self.store.extend_ttl(&event.key(), until).await?;
             }
             let endpoints = endpoints.of(event.scope).await?;
-            let deliveries = match resend {
+            let mut deliveries = match resend {
                 Some(resend) => Delivery::for_resend(event, &endpoints, resend, now),
                 None => Delivery::for_event(event, &endpoints, now),
             };
+            if !is_new {
+                deliveries = Deliveries::new(self.store.clone()).without_former(deliveries).await?;
+            }
             for delivery in deliveries {
                 let _inserted_or_existing = self.store.commit(vec![Write::insert(&delivery)?]).await?;
             }

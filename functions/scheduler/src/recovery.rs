@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use domain::ids::Scope;
 use shared::WorkError;
 use shared::queue::{QueueError, Received};
-use shared::webhook::delivery::{Delivery, Period};
+use shared::webhook::delivery::Period;
 use shared::webhook::queue::DeliveryMessage;
 use tokio::task::JoinSet;
 use tracing::Instrument;
@@ -124,8 +124,7 @@ impl Scheduler {
         message: Result<DeliveryMessage, QueueError>,
     ) -> Result<bool, WorkError> {
         let DeliveryMessage { scope, delivery, .. } = message?;
-        let delivery: Option<Delivery> = self.store.get(&Delivery::key_of(&scope, delivery)).await?;
-        let waiting = delivery.filter(|delivery| !delivery.is_done());
+        let waiting = self.deliveries().row(&scope, delivery).await?.filter(|delivery| !delivery.is_done());
         if let Some(delivery) = &waiting {
             let queue = self.delivery_queues.of(scope.mode);
             queue.send_later(&DeliveryMessage::of(delivery), Duration::ZERO).await?;

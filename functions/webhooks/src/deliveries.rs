@@ -12,7 +12,7 @@ pub(crate) async fn list(
     AuthenticatedQuery { app, caller, query, now }: AuthenticatedQuery,
 ) -> Result<Response, Problem> {
     let filter = DeliveryFilter::parse(&query)?;
-    let page = app.deliveries.list(&caller.scope, &filter, now).await?;
+    let page = app.deliveries.list(&caller.sharded_scope(), &filter, now).await?;
     Ok(Json(DeliveryListView::new(&page, &filter)).into_response())
 }
 
@@ -34,5 +34,5 @@ pub(crate) async fn resend(
 }
 
 pub(crate) async fn stats(Authenticated { app, caller, now }: Authenticated) -> Result<Response, Problem> {
-    Ok(Json(app.deliveries.stats(&caller.scope, now).await?).into_response())
+    Ok(Json(app.deliveries.stats(&caller.sharded_scope(), now).await?).into_response())
 }

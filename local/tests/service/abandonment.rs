@@ -281,7 +281,8 @@ async fn an_attempt_in_flight_during_abandonment_ends_as_delivered_or_cancelled(
             dispatch(&service.stack).await;
             let delivery = service.deliveries("").await.remove(0);
             let attempts = AttributeValue::N(attempts_before.to_string());
-            set_attribute(&service, "deliveries", id(&delivery), "attempts", attempts).await;
+            let partition = format!("delivery#{}#{}", service.scope(), id(&delivery));
+            set_attribute(&service, &partition, id(&delivery), "attempts", attempts).await;
             run_webhook_worker(&service.stack, &delivery).await;
             let ended = read_delivery(&service, &delivery).await;
             assert_eq!(ended["attempts"], attempts_before + 1, "{case}");
@@ -321,12 +322,12 @@ async fn count_dead_letters(service: &Service) -> usize {
     received.messages().len()
 }
 
-/// Sets an attribute of a row in a partition of the scope.
+/// Sets an attribute of a row.
 async fn set_attribute(service: &Service, partition: &str, sk: &str, name: &str, value: AttributeValue) {
     let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
     let update = client.update_item().table_name("StateTable");
     update
-        .key("pk", AttributeValue::S(format!("{partition}#{}", service.scope())))
+        .key("pk", AttributeValue::S(partition.to_owned()))
         .key("sk", AttributeValue::S(sk.to_owned()))
         .update_expression("SET #name = :value")
         .expression_attribute_names("#name", name)
@@ -399,8 +400,7 @@ async fn seed_pending_deliveries(service: &Service, count: usize) {
 /// Counts the cancelled deliveries. Checks that exactly the cancelled rows have a list key of cancelled
 /// deliveries, and that exactly the other listed rows are in the due index.
 async fn count_cancelled_rows(service: &Service) -> usize {
-    let all =
-        service.store().partition_prefix(&format!("deliveries#{}", service.scope()), "wd_").await.unwrap();
+    let all = service.delivery_rows().await;
     let cancelled = all.into_iter().filter(|item| {
         let delivery: Delivery = from_item(item.clone()).unwrap();
         let is_cancelled = delivery.status == DeliveryStatus::Cancelled;
@@ -564,8 +564,9 @@ async fn reactivating_an_endpoint_that_an_earlier_version_deactivated_revives_no
     dispatch(&service.stack).await;
     let pending = service.deliveries("").await.remove(0);
     // An earlier version set only the status and wrote no abandonment row.
-    set_attribute(&service, "endpoints", id(&endpoint), "status", AttributeValue::S("INACTIVE".to_owned()))
-        .await;
+    let (partition, inactive) =
+        (format!("endpoints#{}", service.scope()), AttributeValue::S("INACTIVE".to_owned()));
+    set_attribute(&service, &partition, id(&endpoint), "status", inactive).await;
     assert_eq!(read_delivery(&service, &pending).await["status"], "CANCELLED");
     service.patch(&path(&endpoint), &json!({"status": "ACTIVE"})).await.expect(200);
     assert_eq!(read_delivery(&service, &pending).await["status"], "CANCELLED");

@@ -9,7 +9,7 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::AttributeValue;
 use domain::calendar::Day;
 use domain::ids::{DeliveryId, EndpointId, Scope};
-use domain::shard::Shard;
+use domain::shard::{Shard, ShardCount, ShardedScope};
 use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
 use domain::webhook::event_type::EventType;
@@ -33,6 +33,8 @@ struct DeliveryFixture {
     service: Service,
     deliveries: Deliveries,
     scope: Scope,
+    /// The shards in which the events of the deliveries are.
+    shards: ShardCount,
     endpoints: [Endpoint; 2],
     inserted: u64,
 }
@@ -73,7 +75,14 @@ impl Filter {
 
 impl DeliveryFixture {
     async fn new() -> Self {
+        Self::in_shards(ShardCount::ONE).await
+    }
+
+    async fn in_shards(shards: ShardCount) -> Self {
         let service = Service::without_event_sources().await;
+        if !shards.is_one() {
+            service.raise_shards(shards).await;
+        }
         let (scope, now) = (service.scope(), service.stack.clock.now());
         let endpoints = [7, 8].map(|random| Endpoint {
             id: EndpointId::new(now, [random; 10]),
@@ -92,7 +101,11 @@ impl DeliveryFixture {
             actor: None,
         });
         let deliveries = Deliveries::new(service.store());
-        Self { service, deliveries, scope, endpoints, inserted: 0 }
+        Self { service, deliveries, scope, shards, endpoints, inserted: 0 }
+    }
+
+    fn sharded(&self) -> ShardedScope {
+        ShardedScope { scope: self.scope, shards: self.shards }
     }
 
     fn now(&self) -> Timestamp {
@@ -117,15 +130,9 @@ impl DeliveryFixture {
             _ => (EventType::ChargeCreated, &self.endpoints[0]),
         };
         let (row, at) = (format!("charge#{}", self.inserted), now.plus_seconds(-seconds_ago).unwrap());
-        let origin = Origin {
-            scope: self.scope,
-            shard: Shard::FIRST,
-            row,
-            version: 1,
-            at,
-            request_id: None,
-            charge: None,
-        };
+        let number = self.inserted % u64::from(self.shards.get());
+        let shard = self.shards.shards().nth(usize::try_from(number).unwrap()).unwrap();
+        let origin = Origin { scope: self.scope, shard, row, version: 1, at, request_id: None, charge: None };
         let event = Event::of_one(event_type, &origin, &example_body(event_type)["data"]["object"]).unwrap();
         let mut deliveries = Delivery::for_event(&event, std::slice::from_ref(endpoint), now);
         let delivery = change(deliveries.remove(0));
@@ -141,7 +148,7 @@ impl DeliveryFixture {
     /// Reads all deliveries of the last 90 days from their own rows, newest first.
     async fn all(&self) -> Vec<Delivery> {
         let first = DeliveryId::first_at(Day::of(self.now()).minus_days(90).starts_at());
-        let rows = self.service.store().partition_prefix(&self.partition(), "wd_").await.unwrap();
+        let rows = self.service.delivery_rows().await;
         let mut all: Vec<Delivery> = rows.into_iter().map(|row| from_item(row).unwrap()).collect();
         all.retain(|delivery| delivery.id >= first);
         all.sort_by_key(|delivery| std::cmp::Reverse(delivery.id));
@@ -149,7 +156,7 @@ impl DeliveryFixture {
     }
 
     async fn page(&self, query: &str) -> (Vec<String>, u64) {
-        let page = page_of(&self.deliveries, &self.scope, query, self.now()).await;
+        let page = page_of(&self.deliveries, &self.sharded(), query, self.now()).await;
         (ids_of(&page), page["total"].as_u64().unwrap())
     }
 
@@ -157,7 +164,7 @@ impl DeliveryFixture {
     async fn all_pages(&self, deliveries: &Deliveries, query: &str) -> (Vec<String>, u64) {
         let (mut ids, mut path, mut totals) = (Vec::new(), query.to_owned(), Vec::new());
         loop {
-            let page = page_of(deliveries, &self.scope, &path, self.now()).await;
+            let page = page_of(deliveries, &self.sharded(), &path, self.now()).await;
             ids.extend(ids_of(&page));
             totals.push(page["total"].as_u64().unwrap());
             assert_eq!(page["has_more"], !page["next_cursor"].is_null(), "{query}");
@@ -205,7 +212,8 @@ impl DeliveryFixture {
         if all.is_empty() {
             return;
         }
-        let stats = serde_json::to_value(deliveries.stats(&self.scope, self.now()).await.unwrap()).unwrap();
+        let stats =
+            serde_json::to_value(deliveries.stats(&self.sharded(), self.now()).await.unwrap()).unwrap();
         for (name, status) in DeliveryStatus::vocabulary() {
             let count = all.iter().filter(|delivery| delivery.status == status).count();
             assert_eq!(stats[name], count, "{step}: {name}");
@@ -239,7 +247,7 @@ impl DeliveryFixture {
         for day in &counts[1..] {
             client.delete_item().table_name("StateTable").set_key(Some(key(day))).send().await.unwrap();
         }
-        for row in self.service.rows(&self.partition(), "wd_").await {
+        for row in self.service.delivery_rows().await {
             let Some(list_sk) = text(&row, "list_sk") else { continue };
             let list_sk = list_sk.split('#').take(3).collect::<Vec<_>>().join("#");
             let update = client.update_item().table_name("StateTable").set_key(Some(key(&row)));
@@ -251,7 +259,7 @@ impl DeliveryFixture {
     /// Compares the lists by status and the statistics with the deliveries' rows.
     async fn check_statuses(&self, step: &str) {
         let all = self.all().await;
-        let stats = self.deliveries.stats(&self.scope, self.now()).await.unwrap();
+        let stats = self.deliveries.stats(&self.sharded(), self.now()).await.unwrap();
         let stats = serde_json::to_value(stats).unwrap();
         assert_eq!(stats["total"], all.len(), "{step}");
         let lists = DeliveryStatus::vocabulary()
@@ -287,7 +295,7 @@ fn key(row: &Item) -> Item {
     ["pk", "sk"].map(|name| (name.to_owned(), row[name].clone())).into()
 }
 
-async fn page_of(deliveries: &Deliveries, scope: &Scope, query: &str, now: Timestamp) -> Value {
+async fn page_of(deliveries: &Deliveries, scope: &ShardedScope, query: &str, now: Timestamp) -> Value {
     let filter = DeliveryFilter::parse(&Query::parse(Some(query))).unwrap();
     let page = deliveries.list(scope, &filter, now).await.unwrap();
     serde_json::to_value(DeliveryListView::new(&page, &filter)).unwrap()
@@ -297,6 +305,12 @@ fn ids_of(page: &Value) -> Vec<String> {
     let rows = page["data"].as_array().unwrap();
     assert!(rows.iter().all(|row| row["payload"]["type"] == row["eventType"]), "{page}");
     rows.iter().map(|row| row["id"].as_str().unwrap().to_owned()).collect()
+}
+
+/// Returns a delivery as an earlier version inserted it: in the partition of its scope, without an entry in the
+/// log.
+fn of_former_version(delivery: Delivery) -> Delivery {
+    Delivery { is_former: true, ..delivery }
 }
 
 fn random_outcome(random: &mut SeededRandom, now: Timestamp) -> AttemptOutcome {
@@ -316,12 +330,21 @@ fn random_outcome(random: &mut SeededRandom, now: Timestamp) -> AttemptOutcome {
 
 #[tokio::test]
 async fn lists_and_statistics_match_the_rows_after_any_sequence_of_changes() {
-    let mut fixture = DeliveryFixture::new().await;
+    check_any_sequence(DeliveryFixture::new().await).await;
+}
+
+#[tokio::test]
+async fn lists_and_statistics_of_several_shards_match_the_rows_after_any_sequence_of_changes() {
+    check_any_sequence(DeliveryFixture::in_shards(ShardCount::try_from(5).unwrap()).await).await;
+}
+
+async fn check_any_sequence(mut fixture: DeliveryFixture) {
     let mut random = SeededRandom(2026);
     let mut claimed: Vec<Delivery> = Vec::new();
     for step in 0..500_u32 {
         match random.below(20) {
-            0..7 => drop(fixture.insert(0).await),
+            0..6 => drop(fixture.insert(0).await),
+            6 => drop(fixture.insert_changed(0, of_former_version).await),
             7 => drop(fixture.insert(i64::try_from(random.below(600)).unwrap()).await),
             8..12 => {
                 let all = fixture.all().await;
@@ -412,7 +435,7 @@ async fn counts_of_an_earlier_version_are_recounted_by_event_type_and_endpoint()
         recounted[1..=all_but_the_last].iter().map(|day| &day["done"]).collect::<Vec<_>>(),
         counts[1..=all_but_the_last].iter().map(|day| &day["done"]).collect::<Vec<_>>()
     );
-    for row in fixture.service.rows(&fixture.partition(), "wd_").await {
+    for row in fixture.service.delivery_rows().await {
         let list_sk = text(&row, "list_sk");
         assert!(list_sk.is_none_or(|list_sk| list_sk.split('#').count() == 5), "{row:?}");
     }
@@ -446,6 +469,7 @@ async fn totals_are_exact_while_deliveries_are_inserted_retried_and_counted() {
     let is_over = Arc::new(AtomicBool::new(false));
     let mut others = tokio::task::JoinSet::new();
     let (deliveries, scope, clock) = (&fixture.deliveries, fixture.scope, &fixture.service.stack.clock);
+    let sharded = fixture.sharded();
     for reader in [deliveries.clone(), deliveries.clone().with_rows_a_query(40)] {
         for query in ["", "limit=5", "limit=5&endpointId"] {
             let (reader, insert_started, inserted, is_over) =
@@ -456,19 +480,19 @@ async fn totals_are_exact_while_deliveries_are_inserted_retried_and_counted() {
                 while !is_over.load(Ordering::SeqCst) {
                     let at_least = inserted.load(Ordering::SeqCst);
                     let total = match query {
-                        "" => serde_json::to_value(reader.stats(&scope, clock.now()).await.unwrap()).unwrap()
-                            ["total"]
+                        "" => serde_json::to_value(reader.stats(&sharded, clock.now()).await.unwrap())
+                            .unwrap()["total"]
                             .as_u64()
                             .unwrap(),
                         "limit=5" => {
-                            page_of(&reader, &scope, query, clock.now()).await["total"].as_u64().unwrap()
+                            page_of(&reader, &sharded, query, clock.now()).await["total"].as_u64().unwrap()
                         }
                         _ => {
                             // The sum of both endpoints' totals, which are read one after the other.
                             let mut sum = 0;
                             for endpoint in endpoints {
                                 let query = format!("{query}={endpoint}");
-                                sum += page_of(&reader, &scope, &query, clock.now()).await["total"]
+                                sum += page_of(&reader, &sharded, &query, clock.now()).await["total"]
                                     .as_u64()
                                     .unwrap();
                             }
@@ -543,6 +567,63 @@ async fn a_delivery_listed_as_processing_leaves_that_list_when_it_is_delivered()
 }
 
 #[tokio::test]
+async fn deliveries_of_an_earlier_version_are_listed_counted_claimed_and_cancelled() {
+    let mut fixture = DeliveryFixture::new().await;
+    let former = fixture.insert_changed(0, of_former_version).await;
+    let key = Delivery::former_key_of(&fixture.scope, former.id);
+    let stored = fixture.service.store().get_item(&key).await.unwrap().unwrap();
+    assert!(!stored.contains_key("log_pk"), "{stored:?}");
+    fixture.insert(0).await;
+    fixture.check_filters("both pending").await;
+    let Claim::Claimed(claimed) =
+        fixture.deliveries.claim(&fixture.scope, former.id, 1, fixture.now()).await.unwrap()
+    else {
+        panic!("the delivery of an earlier version was not claimed")
+    };
+    assert_eq!((claimed.id, claimed.is_former), (former.id, true));
+    let failed = AttemptOutcome::Exhausted {
+        status_code: Some(500),
+        error: "answered 500".to_owned(),
+        response_body: None,
+    };
+    assert!(fixture.deliveries.end_attempt(&claimed, &failed, fixture.now()).await.unwrap());
+    fixture.check_filters("one failed").await;
+    let path = format!("/v1/webhooks/deliveries/{}", former.id);
+    assert_eq!(fixture.service.get(&path).await.expect(200)["status"], "FAILED");
+    for _ in 0..30 {
+        fixture.insert_changed(0, of_former_version).await;
+        fixture.insert(0).await;
+    }
+    let changed = |delivery| Delivery { status: DeliveryStatus::Delivered, ..of_former_version(delivery) };
+    fixture.insert_changed(0, changed).await;
+    fixture.check_filters("many pending").await;
+    fixture.service.stack.clock.advance(700_000);
+    // Those that are still pending are listed, because they are old.
+    fixture.deliveries.count(&fixture.scope, fixture.now()).await.unwrap();
+    fixture.check_filters("counted").await;
+    let newest = fixture.all().await[0].id.to_string();
+    assert_eq!(text(&fixture.counts().await[0], "up_to"), Some(newest));
+}
+
+#[tokio::test]
+async fn a_listed_delivery_is_counted_when_the_checkpoint_has_passed_it() {
+    let mut fixture = DeliveryFixture::new().await;
+    let failed = |delivery| Delivery { status: DeliveryStatus::Failed, listed: true, ..delivery };
+    let id = fixture.insert_changed(0, failed).await.id;
+    let list_of = async |fixture: &DeliveryFixture| {
+        let row = fixture.service.store().get_item(&Delivery::key_of(&fixture.scope, id)).await;
+        text(&row.unwrap().unwrap(), "list_pk").unwrap()
+    };
+    fixture.deliveries.count(&fixture.scope, fixture.now()).await.unwrap();
+    assert_eq!(list_of(&fixture).await, fixture.partition());
+    Box::pin(fixture.check_statuses("after the checkpoint")).await;
+    fixture.service.stack.clock.advance(300_000);
+    fixture.deliveries.count(&fixture.scope, fixture.now()).await.unwrap();
+    assert_eq!(list_of(&fixture).await, format!("{}#done", fixture.partition()));
+    Box::pin(fixture.check_statuses("passed by the checkpoint")).await;
+}
+
+#[tokio::test]
 async fn deliveries_past_their_retention_are_not_counted() {
     let mut fixture = DeliveryFixture::new().await;
     for (status, listed) in [
@@ -555,7 +636,7 @@ async fn deliveries_past_their_retention_are_not_counted() {
     for (days, total) in [(1, 3), (88, 3), (3, 0)] {
         fixture.service.stack.clock.advance(days * 86_400_000);
         fixture.deliveries.count(&fixture.scope, fixture.now()).await.unwrap();
-        let stats = fixture.deliveries.stats(&fixture.scope, fixture.now()).await.unwrap();
+        let stats = fixture.deliveries.stats(&fixture.sharded(), fixture.now()).await.unwrap();
         assert_eq!(serde_json::to_value(stats).unwrap()["total"], total, "after {days} more days");
         Box::pin(fixture.check_statuses(&format!("after {days} more days"))).await;
     }
@@ -581,7 +662,7 @@ async fn a_failed_delivery_that_an_earlier_version_did_not_list_does_not_block_t
 /// Seeds `count` deliveries over 40 days and counts them. Three of them failed, and one third were inserted
 /// late.
 async fn seed_counted_deliveries(count: usize) -> CountedDeliveries {
-    let fixture = DeliveryFixture::new().await;
+    let fixture = Box::pin(DeliveryFixture::new()).await;
     let client = local::sdk::dynamodb(&fixture.service.stack.endpoints.dynamodb_url);
     let origin = Origin {
         scope: fixture.scope,
@@ -623,12 +704,13 @@ async fn a_page_of_deliveries_and_the_statistics_cost_the_same_for_200_and_5000_
     let (few, many) = (seed_counted_deliveries(200).await, seed_counted_deliveries(5_000).await);
     for (path, requests, sequential) in [
         ("/v1/webhooks/deliveries", 5, 3),
-        ("/v1/webhooks/deliveries?limit=100", 5, 3),
+        // The rows and the events of 100 deliveries take two requests, which are concurrent.
+        ("/v1/webhooks/deliveries?limit=100", 6, 3),
         ("/v1/webhooks/deliveries?status=DELIVERED", 5, 3),
         ("/v1/webhooks/deliveries?status=FAILED", 5, 3),
         ("/v1/webhooks/deliveries?status=PENDING", 5, 3),
         ("/v1/webhooks/deliveries?status=PROCESSING", 5, 3),
-        ("/v1/webhooks/stats", 3, 2),
+        ("/v1/webhooks/stats", 4, 2),
     ] {
         let ((_, few), (body, many)) = tokio::join!(cost(&few, path), cost(&many, path));
         for report in [&few, &many] {
@@ -647,29 +729,32 @@ async fn a_page_of_deliveries_and_the_statistics_cost_the_same_for_200_and_5000_
 }
 
 #[tokio::test]
-async fn a_filtered_page_of_deliveries_takes_at_most_five_requests_for_200_and_5000_deliveries() {
+async fn a_filtered_page_of_deliveries_takes_few_requests_for_200_and_5000_deliveries() {
     let (few, many) = (seed_counted_deliveries(200).await, seed_counted_deliveries(5_000).await);
     // Of 5,000 deliveries, 500 are of `charge.created` and go to the other endpoint. Three deliveries to the
     // first endpoint failed. The oldest delivery is of `payout.paid`.
-    for (query, sequential, total, on_page) in [
-        ("eventType=charge.created", 3, 500, 25),
-        ("eventType=charge.created&limit=100", 3, 500, 100),
-        ("endpointId=OTHER&limit=100&offset=100", 4, 500, 100),
-        ("endpointId=OTHER&limit=100&offset=400", 4, 500, 100),
-        ("endpointId=OTHER&eventType=charge.created&status=DELIVERED&limit=100", 4, 500, 100),
-        ("endpointId=OTHER&eventType=charge.paid", 4, 0, 0),
-        ("eventType=payout.paid", 4, 1, 1),
-        ("eventType=payout.paid&status=DELIVERED", 4, 1, 1),
-        ("eventType=charge.paid&status=FAILED", 3, 3, 3),
-        ("endpointId=OTHER&status=FAILED", 3, 0, 0),
-        ("endpointId=OTHER&status=CANCELLED", 3, 0, 0),
-        ("endpointId=OTHER&status=PENDING", 3, 0, 0),
-        ("eventType=charge.created&status=PROCESSING", 3, 0, 0),
+    for (query, requests, sequential, total, on_page) in [
+        ("eventType=charge.created", 5, 3, 500, 25),
+        // The rows and the events of 100 deliveries take two requests, which are concurrent.
+        ("eventType=charge.created&limit=100", 6, 3, 500, 100),
+        ("endpointId=OTHER&limit=100&offset=100", 6, 3, 500, 100),
+        // The page is not among the newest 3,000 deliveries.
+        ("endpointId=OTHER&limit=100&offset=400", 7, 4, 500, 100),
+        ("endpointId=OTHER&eventType=charge.created&status=DELIVERED&limit=100", 6, 3, 500, 100),
+        ("endpointId=OTHER&eventType=charge.paid", 5, 3, 0, 0),
+        ("eventType=payout.paid", 6, 4, 1, 1),
+        ("eventType=payout.paid&status=DELIVERED", 6, 4, 1, 1),
+        ("eventType=charge.paid&status=FAILED", 5, 3, 3, 3),
+        ("endpointId=OTHER&status=FAILED", 5, 3, 0, 0),
+        ("endpointId=OTHER&status=CANCELLED", 5, 3, 0, 0),
+        ("endpointId=OTHER&status=PENDING", 5, 3, 0, 0),
+        ("eventType=charge.created&status=PROCESSING", 5, 3, 0, 0),
     ] {
         let path = format!("/v1/webhooks/deliveries?{query}");
         let ((_, few), (body, many)) = tokio::join!(cost(&few, &path), cost(&many, &path));
         for report in [&few, &many] {
-            assert!(report.requests() <= 5 && report.sequential_requests <= sequential, "{path}: {report:?}");
+            let is_within = report.requests() <= requests && report.sequential_requests <= sequential;
+            assert!(is_within, "{path}: {report:?}");
         }
         assert_eq!(
             (&body["total"], body["data"].as_array().unwrap().len()),
@@ -692,22 +777,23 @@ async fn a_page_after_a_cursor_or_with_dates_stays_within_its_budget() {
     };
     let (start, end) = (Timestamp::MIN, Timestamp::MAX);
     for (query, requests, sequential, total) in [
-        (format!("limit=100&starting_after={}", ids[99]), 5, 3, 5_000),
-        (format!("limit=100&starting_after={}", ids[4_000]), 5, 3, 5_000),
-        (format!("status=DELIVERED&starting_after={}", ids[4_000]), 5, 4, 4_997),
+        (format!("limit=100&starting_after={}", ids[99]), 7, 3, 5_000),
+        (format!("limit=100&starting_after={}", ids[4_000]), 7, 3, 5_000),
+        (format!("starting_after={}", ids[4_000]), 6, 3, 5_000),
+        (format!("status=DELIVERED&starting_after={}", ids[4_000]), 6, 4, 4_997),
         (format!("status=FAILED&starting_after={}", ids[1]), 5, 3, 3),
-        (format!("endpointId=OTHER&limit=100&starting_after={}", ids[4_003]), 5, 4, 500),
-        (format!("eventType=payout.paid&starting_after={}", ids[100]), 5, 4, 1),
+        (format!("endpointId=OTHER&limit=100&starting_after={}", ids[4_003]), 7, 4, 500),
+        (format!("eventType=payout.paid&starting_after={}", ids[100]), 6, 4, 1),
         // These dates are whole days in São Paulo, which have stored counts.
         (format!("created_after={from}"), 5, 3, within(from, end)),
-        (format!("created_before={to}"), 5, 3, within(start, to)),
-        (format!("created_after={from}&created_before={to}&limit=100"), 5, 3, within(from, to)),
-        // For each incomplete day, one request counts the rows.
-        (format!("created_after={}", created(3_000)), 5, 3, within(created(3_000), end)),
-        (format!("created_before={}", created(1_000)), 6, 3, within(start, created(1_000))),
+        (format!("created_before={to}"), 6, 3, within(start, to)),
+        (format!("created_after={from}&created_before={to}&limit=100"), 7, 3, within(from, to)),
+        // For each incomplete day, one request counts the entries.
+        (format!("created_after={}", created(3_000)), 6, 3, within(created(3_000), end)),
+        (format!("created_before={}", created(1_000)), 7, 3, within(start, created(1_000))),
         (
             format!("created_after={}&created_before={}", created(3_000), created(1_000)),
-            7,
+            8,
             3,
             within(created(3_000), created(1_000)),
         ),
@@ -734,17 +820,18 @@ async fn a_filtered_page_with_an_offset_beyond_its_reads_returns_a_cursor_to_con
     let small_reads = fixture.deliveries.clone().with_rows_a_query(20);
     let query = format!("endpointId={}", fixture.endpoints[1].id);
     let page =
-        page_of(&small_reads, &fixture.scope, &format!("{query}&limit=10&offset=5"), fixture.now()).await;
+        page_of(&small_reads, &fixture.sharded(), &format!("{query}&limit=10&offset=5"), fixture.now()).await;
     assert!(page["data"].as_array().unwrap().len() <= 10 && page["total"] == 30, "{page}");
     assert_eq!(page["has_more"], true, "{page}");
     let page =
-        page_of(&small_reads, &fixture.scope, &format!("{query}&limit=10&offset=20"), fixture.now()).await;
+        page_of(&small_reads, &fixture.sharded(), &format!("{query}&limit=10&offset=20"), fixture.now())
+            .await;
     assert_eq!((&page["data"], &page["total"], &page["has_more"]), (&json!([]), &json!(30), &json!(true)));
     // The next page begins directly after the last row that was read.
     let cursor = page["next_cursor"].as_str().unwrap();
     let rest = page_of(
         &fixture.deliveries,
-        &fixture.scope,
+        &fixture.sharded(),
         &format!("{query}&limit=100&starting_after={cursor}"),
         fixture.now(),
     )

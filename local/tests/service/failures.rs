@@ -167,11 +167,11 @@ async fn a_delivery_that_crashes_its_worker_every_time_fails_after_its_last_atte
     let delivery = service.deliveries("").await.remove(0);
     // Sets the row to the state after fifteen attempts, each of which crashed its worker.
     let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
-    let scope = format!("deliveries#{}:test", service.stack.seed.first.id);
+    let partition = format!("delivery#{}#{}", service.scope(), id(&delivery));
     client
         .update_item()
         .table_name("StateTable")
-        .key("pk", AttributeValue::S(scope))
+        .key("pk", AttributeValue::S(partition))
         .key("sk", AttributeValue::S(id(&delivery).to_owned()))
         .update_expression("SET #status = :processing, attempts = :all, leased_until = :past")
         .expression_attribute_names("#status", "status")

@@ -113,7 +113,7 @@ async fn with_queued_deliveries(charges: usize) -> (Service, Listener, Vec<Value
 /// Dispatches the records of the rows of deliveries, which send the messages.
 async fn dispatch_new_deliveries(service: &Service) {
     let is_delivery =
-        |record: &Value| record["dynamodb"]["Keys"]["pk"]["S"].as_str().unwrap().starts_with("deliveries#");
+        |record: &Value| record["dynamodb"]["Keys"]["pk"]["S"].as_str().unwrap().starts_with("delivery#");
     let records: Vec<Value> = stream_records(&service.stack).await.into_iter().filter(is_delivery).collect();
     dispatch_records(&service.stack, &records).await;
 }
@@ -253,7 +253,7 @@ async fn a_count_lists_old_deliveries_and_makes_them_due_but_not_those_of_the_la
     let (service, _listener, _waiting) = with_queued_deliveries(1).await;
     let deliveries = Deliveries::new(service.store());
     let due = async || {
-        let rows = service.rows(&format!("deliveries#{}", service.scope()), "wd_").await;
+        let rows = service.delivery_rows().await;
         rows.iter().filter(|row| row.contains_key("due_pk") && row.contains_key("list_pk")).count()
     };
     service.stack.clock.advance(200_000);

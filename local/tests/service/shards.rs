@@ -17,6 +17,7 @@ use local::stack::Options;
 use serde_json::{Value, json};
 use shared::charge::Charges;
 use shared::store::{CommitOutcome, Write, text, to_item};
+use shared::webhook::delivery::Deliveries;
 
 use crate::invocations::{dispatch_records, stream_records};
 use crate::rollups::SeededRandom;
@@ -185,6 +186,32 @@ async fn raising_the_number_of_shards_under_load_loses_and_repeats_nothing() {
         (bodies.len() == changes).then_some(())
     })
     .await;
+    // One delivery of each event, counted once, also by the scheduler.
+    let bodies: BTreeSet<String> =
+        listener.hooks().iter().map(|hook| hook.json()["id"].as_str().unwrap().to_owned()).collect();
+    let check_deliveries = async || {
+        let stats = service.get("/v1/webhooks/stats").await.expect(200);
+        assert_eq!((&stats["DELIVERED"], &stats["total"]), (&json!(changes), &json!(changes)));
+        let page = service.get("/v1/webhooks/deliveries?eventType=charge.paid").await.expect(200);
+        assert_eq!(page["total"], paid.len());
+        let deliveries = all(&service, "/v1/webhooks/deliveries", 7).await;
+        let of_bodies: BTreeSet<String> = deliveries
+            .iter()
+            .map(|delivery| delivery["payload"]["id"].as_str().unwrap().to_owned())
+            .collect();
+        assert_eq!((deliveries.len(), of_bodies), (changes, bodies.clone()));
+        assert!(deliveries.is_sorted_by(|newer, older| id(newer) > id(older)));
+    };
+    eventually("all deliveries are done", async || {
+        let stats = service.get("/v1/webhooks/stats").await.expect(200);
+        (stats["DELIVERED"] == changes).then_some(())
+    })
+    .await;
+    check_deliveries().await;
+    service.stack.clock.advance(300_000);
+    let deliveries = Deliveries::new(service.store());
+    deliveries.count(&service.scope(), service.stack.clock.now()).await.unwrap();
+    check_deliveries().await;
     let events = all(&service, "/v1/events", 7).await;
     let canonical = |name: &str| events.iter().filter(|event| event["type"] == name).count();
     assert_eq!([canonical("charge.created"), canonical("charge.paid")], [created.len(), paid.len()]);

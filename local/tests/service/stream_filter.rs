@@ -83,7 +83,7 @@ async fn the_filter_passes_the_rows_that_the_dispatcher_acts_on_and_no_others() 
             "charge/case",
             "charge/charge",
             "charge/refund",
-            "deliveries",
+            "delivery",
             "endpoints",
             "payout",
             "resends",
@@ -107,10 +107,10 @@ async fn the_filter_passes_the_rows_that_the_dispatcher_acts_on_and_no_others() 
     }
     assert_eq!(
         filtered_out_kinds.intersection(&kinds(&passing)).collect::<Vec<_>>(),
-        ["deliveries"],
+        ["delivery"],
         "only new deliveries pass the filter"
     );
-    let is_new_delivery = |record: &&Value| kind(record) == "deliveries" && passes_filter(record);
+    let is_new_delivery = |record: &&Value| kind(record) == "delivery" && passes_filter(record);
     assert!(records.iter().filter(is_new_delivery).all(|record| record["eventName"] == "INSERT"));
     let mut event_names: BTreeMap<&str, usize> = BTreeMap::new();
     for record in &passing {
@@ -150,7 +150,7 @@ async fn the_record_of_a_delivery_cancelled_before_any_attempt_is_filtered_out()
     assert_eq!(service.deliveries("&status=CANCELLED").await.len(), 1);
     let records = stream_records(&service.stack).await;
     let cancelled: Vec<&Value> =
-        records[before..].iter().filter(|record| kind(record) == "deliveries").collect();
+        records[before..].iter().filter(|record| kind(record) == "delivery").collect();
     assert!(cancelled.iter().any(|record| record["dynamodb"]["NewImage"]["attempts"]["N"] == "0"));
     assert!(!cancelled.into_iter().any(passes_filter));
 }

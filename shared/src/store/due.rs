@@ -29,9 +29,13 @@ pub struct DueRow {
 
 /// Returns the attributes that put a row into the due index at the time `at`: its shard and its sort key.
 pub fn due_attributes(key: &Key, at: Timestamp) -> [(String, AttributeValue); 2] {
-    let sum = key.pk.bytes().chain(key.sk.bytes()).fold(0_u8, u8::wrapping_add);
+    // A delivery's partition key ends with its sort key, the id. If both were added, each byte of the id would
+    // add an even number, and two of the four shards would stay empty.
+    let of_pk = key.pk.strip_suffix(&key.sk).unwrap_or(&key.pk);
+    let sum = of_pk.bytes().chain(key.sk.bytes()).fold(0_u8, u8::wrapping_add);
     let shard = sum.checked_rem(HALF_OF_DUE_SHARDS).unwrap_or_default();
-    let half = if key.pk.starts_with("deliveries#") { HALF_OF_DUE_SHARDS } else { 0 };
+    let is_of_deliveries = key.pk.starts_with("delivery#") || key.pk.starts_with("deliveries#");
+    let half = if is_of_deliveries { HALF_OF_DUE_SHARDS } else { 0 };
     let shard = shard.saturating_add(half);
     [
         ("due_pk".to_owned(), AttributeValue::S(due_partition(shard))),

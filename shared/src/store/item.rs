@@ -17,8 +17,8 @@ pub type Item = HashMap<String, AttributeValue>;
 pub(super) const KEY_ATTRIBUTES: [&str; 2] = ["pk", "sk"];
 
 /// The attributes that [`to_item`] adds to a row, apart from its primary key.
-pub(super) const ADDED_ATTRIBUTES: [&str; 8] =
-    ["list_pk", "list_sk", "status_pk", "customer_pk", "due_pk", "due_sk", "ttl", FORMAT];
+pub(super) const ADDED_ATTRIBUTES: [&str; 10] =
+    ["list_pk", "list_sk", "status_pk", "customer_pk", "log_pk", "log_sk", "due_pk", "due_sk", "ttl", FORMAT];
 
 /// Returns a row's primary key as attributes.
 pub fn key_attributes(key: &Key) -> Item {
@@ -53,6 +53,10 @@ pub fn to_item<R: Row>(row: &R) -> Result<Item, StoreError> {
     }
     if let Some(partition) = indexes.customer {
         item.insert("customer_pk".to_owned(), AttributeValue::S(partition));
+    }
+    if let Some((partition, sort)) = indexes.log {
+        item.insert("log_pk".to_owned(), AttributeValue::S(partition));
+        item.insert("log_sk".to_owned(), AttributeValue::S(sort));
     }
     if row.format() > 1 {
         item.insert(FORMAT.to_owned(), AttributeValue::N(row.format().to_string()));

@@ -21,7 +21,7 @@ pub enum PageError {
     Store(#[from] StoreError),
 }
 
-/// A list index. Every list index sorts by `list_sk`, and each has its own partition attribute.
+/// A list index. Each has its own partition attribute. All but the log sort by `list_sk`.
 #[derive(Clone, Copy, Debug)]
 pub enum ListIndex {
     /// The index `list`: all rows of a list.
@@ -31,14 +31,18 @@ pub enum ListIndex {
     /// The index `list_by_customer`: the charges that have one customer's document, or the MED cases of one
     /// type.
     ByCustomer,
+    /// The index `log`: an entry for each delivery, which never changes. It sorts by `log_sk`.
+    Log,
 }
 
 impl ListIndex {
-    fn name_and_partition(self) -> (&'static str, &'static str) {
+    /// Returns the names of the index, of its partition key and of its sort key.
+    fn names(self) -> (&'static str, &'static str, &'static str) {
         match self {
-            Self::All => ("list", "list_pk"),
-            Self::ByStatus => ("list_by_status", "status_pk"),
-            Self::ByCustomer => ("list_by_customer", "customer_pk"),
+            Self::All => ("list", "list_pk", "list_sk"),
+            Self::ByStatus => ("list_by_status", "status_pk", "list_sk"),
+            Self::ByCustomer => ("list_by_customer", "customer_pk", "list_sk"),
+            Self::Log => ("log", "log_pk", "log_sk"),
         }
     }
 }
@@ -87,7 +91,8 @@ impl Store {
         // Boxed, because the future of a query takes kilobytes, and a list request runs several queries
         // concurrently.
         let items = Box::pin(self.first_items(query, limit)).await?;
-        Ok(items.iter().filter_map(listed).collect())
+        let (_, _, sort) = index.names();
+        Ok(items.iter().filter_map(|item| listed(item, sort)).collect())
     }
 
     /// Like [`Store::list`], but reads several partitions concurrently and merges their entries. An entry that
@@ -174,13 +179,14 @@ impl Store {
         partition: &str,
         (from, to): (&str, &str),
     ) -> QueryFluentBuilder {
-        let (name, partition_attribute) = index.name_and_partition();
+        let (name, partition_attribute, sort_attribute) = index.names();
         self.client
             .query()
             .table_name(&*self.table)
             .index_name(name)
-            .key_condition_expression("#partition = :partition AND list_sk BETWEEN :from AND :to")
+            .key_condition_expression("#partition = :partition AND #sort BETWEEN :from AND :to")
             .expression_attribute_names("#partition", partition_attribute)
+            .expression_attribute_names("#sort", sort_attribute)
             .expression_attribute_values(":partition", AttributeValue::S(partition.to_owned()))
             .expression_attribute_values(":from", AttributeValue::S(from.to_owned()))
             .expression_attribute_values(":to", AttributeValue::S(to.to_owned()))
@@ -308,6 +314,6 @@ fn sort_of(item: &Item) -> Option<&String> {
     item.get("sk").and_then(|sort| sort.as_s().ok())
 }
 
-fn listed(item: &Item) -> Option<ListEntry> {
-    Some(ListEntry { sort: text(item, "list_sk")?, key: key_of_item(item)? })
+fn listed(item: &Item, sort: &str) -> Option<ListEntry> {
+    Some(ListEntry { sort: text(item, sort)?, key: key_of_item(item)? })
 }

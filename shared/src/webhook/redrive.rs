@@ -8,12 +8,10 @@ use std::collections::HashMap;
 use domain::ids::{DeliveryId, EndpointId, EventId, Scope};
 use domain::time::Timestamp;
 
-use super::delivery::{Delivery, DeliveryStatus, first_shown};
+use super::delivery::{Deliveries, Delivery, DeliveryStatus, first_shown};
 use super::endpoint::Endpoints;
-use crate::store::{Order, Store, StoreError, from_item, text};
-
-/// The number of deliveries in one read.
-const PAGE: usize = 2_000;
+use crate::account::Accounts;
+use crate::store::{Store, StoreError};
 
 /// The criteria by which a redrive selects deliveries.
 #[derive(Clone, Copy, Debug)]
@@ -44,24 +42,14 @@ impl Redrive {
         now: Timestamp,
     ) -> Result<(Vec<Delivery>, usize), StoreError> {
         let mut considered: HashMap<(EventId, &'static str, Option<EndpointId>), Delivery> = HashMap::new();
-        let partition = Delivery::partition(&self.scope);
-        let to = DeliveryId::last_at(Timestamp::MAX).to_string();
+        let (deliveries, to) = (Deliveries::new(store.clone()), DeliveryId::last_at(Timestamp::MAX));
+        let scope = Accounts::new(store.clone()).sharded_scope(&self.scope).await?;
         // Deliveries that are too old to be shown in lists are not resent.
-        let mut from = DeliveryId::first_at(self.since).max(first_shown(now)).to_string();
+        let mut from = DeliveryId::first_at(self.since).max(first_shown(now));
         loop {
-            let items = store.range(&partition, (&from, &to), Order::OldestFirst, PAGE).await?;
-            let is_last = items.len() < PAGE;
-            // The next read begins with the last delivery of this one. Reading it twice changes nothing.
-            from = items.last().and_then(|item| text(item, "sk")).unwrap_or(from);
-            for item in items {
-                let delivery: Delivery = match from_item(item) {
-                    Ok(delivery) => delivery,
-                    // A delivery that can't be read must not block the others.
-                    Err(error) => {
-                        tracing::error!(%error, "can't read a delivery; it is not redriven");
-                        continue;
-                    }
-                };
+            // A delivery that can't be read is logged and skipped.
+            let (rows, read_to) = deliveries.rows(&scope, (from, to)).await?;
+            for delivery in rows {
                 if self.endpoint.is_some() && self.endpoint != delivery.endpoint {
                     continue;
                 }
@@ -71,9 +59,8 @@ impl Redrive {
                     considered.insert(event_and_receiver, delivery);
                 }
             }
-            if is_last {
-                break;
-            }
+            let Some(read_to) = read_to else { break };
+            from = read_to.next();
         }
         let endpoints = Endpoints::new(store.clone()).list(&self.scope).await?;
         let has_receiver = |delivery: &Delivery| {

@@ -14,11 +14,11 @@ use trials::{Error, Result, exit_code, program, say};
 #[command(version)]
 struct Arguments {
     /// The write units that a partition key accepts in a second; AWS accepts 1000
-    #[arg(long, default_value_t = 60)]
+    #[arg(long, default_value_t = 20)]
     ceiling: u16,
     /// The write units that a paid charge costs in the hottest partition of its account, as `cargo bench -p local`
     /// prints them
-    #[arg(long, default_value_t = 6.0)]
+    #[arg(long, default_value_t = 2.0)]
     units: f64,
     /// How many times its ceiling the busy account offers
     #[arg(long, default_value_t = 5.0)]

@@ -41,12 +41,12 @@ use domain::time::Timestamp;
 
 use super::attempt::{LISTED, in_list, millis, status_value};
 use super::counts::{self, Counts, remove_at};
-use super::list_key::{ListKey, bounds};
-use super::reader::parse_or_log;
+use super::list_key::{Kind, bounds};
+use super::log::{self, LogPage};
+use super::page::FoundDelivery;
 use super::{Deliveries, Delivery, DeliveryStatus, KEPT_AFTER_SHOWN_SECONDS};
 use crate::store::{
-    CommitOutcome, Item, ListIndex, Order, StoreError, Write, from_item, key_attributes, key_of_item, text,
-    unavailable,
+    CommitOutcome, Item, ListIndex, Order, StoreError, Write, from_item, key_attributes, key_of_item,
 };
 use crate::webhook::endpoint::Endpoint;
 use crate::webhook::event::Event;
@@ -238,17 +238,19 @@ impl Abandonment {
         Self { pass, progress, look_at, version, ..self.clone() }
     }
 
-    /// Whether this abandonment cancels the delivery.
-    fn covers(&self, delivery: &Delivery) -> bool {
-        delivery.status == DeliveryStatus::Pending
-            && delivery.endpoint == Some(self.endpoint)
-            && delivery.generation < self.generation
+    /// Whether this abandonment cancels the delivery, whose row was read.
+    fn covers(&self, found: &FoundDelivery) -> bool {
+        found.row.as_ref().is_some_and(|delivery| {
+            delivery.status == DeliveryStatus::Pending
+                && delivery.endpoint == Some(self.endpoint)
+                && delivery.generation < self.generation
+        })
     }
 
     /// Whether an index entry is of a delivery to the endpoint, so that this abandonment may cover the
     /// delivery. `None`: an earlier version wrote the entry, and only the delivery's row has the endpoint.
-    fn may_cover(&self, list_key: &ListKey) -> Option<bool> {
-        list_key.kind.map(|kind| kind.endpoint == Some(self.endpoint))
+    fn may_cover(&self, kind: Option<Kind>) -> Option<bool> {
+        kind.map(|kind| kind.endpoint == Some(self.endpoint))
     }
 }
 
@@ -301,9 +303,8 @@ pub(super) fn cancelled_error(reason: &str, of_attempt: Option<&str>) -> String 
 
 /// The pending deliveries that one read found.
 struct PendingBatch {
-    /// The sort keys in the status list of the deliveries to cancel; for an unlisted delivery, the sort key
-    /// that it would have. The transaction that cancels a delivery checks whether it is covered.
-    list_keys: Vec<ListKey>,
+    /// The deliveries to cancel. The transaction that cancels a delivery checks whether it is covered.
+    found: Vec<FoundDelivery>,
     /// The sort key of the last entry or row that was read; `None`: there are no more.
     ended_at: Option<String>,
 }
@@ -372,9 +373,9 @@ impl Deliveries {
                 }
                 Progress::Waiting | Progress::Done => break,
             };
-            let found = pending.list_keys.len();
+            let found = pending.found.len();
             room = room.saturating_sub(found);
-            let (cancelled, failure) = self.cancel_all(pending.list_keys, &current).await;
+            let (cancelled, failure) = self.cancel_all(pending.found, &current).await;
             match failure {
                 None => progress = at.advanced(pending.ended_at),
                 // The progress does not advance, so the next step reads the remaining deliveries again.
@@ -409,21 +410,17 @@ impl Deliveries {
         let entries = self.store.list(ListIndex::All, &list, (&from, &to), Order::OldestFirst, most).await?;
         let is_last = entries.len() < most;
         let ended_at = entries.last().filter(|_| !is_last).map(|entry| entry.sort.clone());
-        let (mut list_keys, mut to_read) = (Vec::new(), Vec::new());
-        for entry in entries {
-            let Some(list_key) = ListKey::parse(&entry.sort) else { continue };
-            match by.may_cover(&list_key) {
-                Some(true) => list_keys.push(list_key),
+        let (mut found, mut to_read) = (Vec::new(), Vec::new());
+        for entry in entries.into_iter().filter_map(FoundDelivery::of_list_entry) {
+            match by.may_cover(entry.kind) {
+                Some(true) => found.push(entry),
                 Some(false) => {}
-                None => to_read.push(entry.key),
+                None => to_read.push(entry),
             }
         }
-        let read = self.store.batch_get(&to_read).await?.into_iter().filter_map(parse_or_log);
-        list_keys.extend(
-            read.filter(|delivery| by.covers(delivery))
-                .map(|delivery| delivery.list_key(DeliveryStatus::Pending)),
-        );
-        Ok(PendingBatch { list_keys, ended_at })
+        let read = self.with_rows(&by.scope, to_read, None).await?;
+        found.extend(read.into_iter().filter(|found| by.covers(found)));
+        Ok(PendingBatch { found, ended_at })
     }
 
     /// Reads pending, unlisted deliveries, oldest first, and returns the covered ones. The read begins after
@@ -435,35 +432,23 @@ impl Deliveries {
         most: usize,
     ) -> Result<PendingBatch, StoreError> {
         let from = if let Some(after) = after {
-            next_sort_key(after)
+            after.parse().ok().map(DeliveryId::next)
         } else {
             let counts = self.store.get_in_order::<Counts>(&[counts::key_of(&by.scope)]).await?.pop();
-            DeliveryId::sort_key_after(counts.and_then(|counts| counts.checkpoint))
+            counts.and_then(|counts| counts.checkpoint).map(DeliveryId::next)
         };
-        let last = DeliveryId::last_at(Timestamp::MAX).to_string();
-        let page = self
-            .between(&by.scope, &from, &last)
-            .scan_index_forward(true)
-            .filter_expression("#status = :pending AND endpoint = :endpoint AND attribute_not_exists(listed)")
-            .expression_attribute_names("#status", "status")
-            .expression_attribute_values(":pending", status_value(DeliveryStatus::Pending))
-            .expression_attribute_values(":endpoint", AttributeValue::S(by.endpoint.to_string()))
-            .limit(i32::try_from(most).unwrap_or(i32::MAX))
-            .send()
-            .await
-            .map_err(unavailable)?;
-        let ended_at = page.last_evaluated_key.and_then(|key| text(&key, "sk"));
-        let items = page.items.unwrap_or_default();
-        let covered = items.into_iter().filter_map(parse_or_log).filter(|delivery| by.covers(delivery));
-        Ok(PendingBatch {
-            list_keys: covered.map(|delivery| delivery.list_key(DeliveryStatus::Pending)).collect(),
-            ended_at,
-        })
+        let range = (from.unwrap_or(log::after(None).0), DeliveryId::last_at(Timestamp::MAX));
+        let scope = self.sharded(&by.scope).await?;
+        let LogPage { mut found, read_to } = self.log(&scope, range, Order::OldestFirst, most, true).await?;
+        found.retain(|found| by.may_cover(found.kind) != Some(false));
+        let mut found = self.with_rows(&by.scope, found, None).await?;
+        found.retain(|found| by.covers(found) && found.row.as_ref().is_some_and(|row| !row.listed));
+        Ok(PendingBatch { found, ended_at: read_to.map(|id| id.to_string()) })
     }
 
     /// Cancels deliveries in transactions, some of them concurrently. Returns how many deliveries were
     /// processed without a failure, and the last failure.
-    async fn cancel_all(&self, list_keys: Vec<ListKey>, by: &Abandonment) -> (usize, Option<StoreError>) {
+    async fn cancel_all(&self, found: Vec<FoundDelivery>, by: &Abandonment) -> (usize, Option<StoreError>) {
         let (mut done, mut failure): (usize, Option<StoreError>) = (0, None);
         let mut record = |ended: Result<Result<usize, StoreError>, JoinError>| match ended {
             Ok(Ok(cancelled)) => done = done.saturating_add(cancelled),
@@ -471,7 +456,7 @@ impl Deliveries {
             Err(error) => failure = Some(StoreError::Unavailable(error.to_string())),
         };
         let mut transactions = JoinSet::new();
-        for some in list_keys.chunks(CANCELLED_PER_TRANSACTION) {
+        for some in found.chunks(CANCELLED_PER_TRANSACTION) {
             if transactions.len() >= CONCURRENT_TRANSACTIONS
                 && let Some(ended) = transactions.join_next().await
             {
@@ -489,14 +474,14 @@ impl Deliveries {
     /// Cancels deliveries in one transaction. Skips those whose condition fails: an attempt runs or has
     /// ended, or they were created after the abandonment. Returns the number of deliveries, including the
     /// skipped ones.
-    async fn cancel(&self, mut list_keys: Vec<ListKey>, by: &Abandonment) -> Result<usize, StoreError> {
-        let count = list_keys.len();
+    async fn cancel(&self, mut found: Vec<FoundDelivery>, by: &Abandonment) -> Result<usize, StoreError> {
+        let count = found.len();
         // Each failed transaction returns at least one delivery to skip, so the loop ends.
-        while !list_keys.is_empty() {
-            let writes = list_keys.iter().map(|list_key| cancellation(list_key, by)).collect();
+        while !found.is_empty() {
+            let writes = found.iter().map(|found| cancellation(found, by)).collect();
             match self.store.commit(writes).await? {
                 CommitOutcome::Done => break,
-                CommitOutcome::Conflict { at } => remove_at(&mut list_keys, &at),
+                CommitOutcome::Conflict { at } => remove_at(&mut found, &at),
             }
         }
         Ok(count)
@@ -506,8 +491,8 @@ impl Deliveries {
 /// Returns the update that cancels a delivery. Its condition checks that the delivery is abandoned, so the
 /// row need not be read first. The update also puts the delivery into the status list, like every delivery
 /// that ends undelivered, so that it is counted there.
-fn cancellation(list_key: &ListKey, by: &Abandonment) -> Write {
-    let cancelled = ListKey { status: DeliveryStatus::Cancelled, ..list_key.clone() };
+fn cancellation(found: &FoundDelivery, by: &Abandonment) -> Write {
+    let cancelled = found.list_key_in(DeliveryStatus::Cancelled);
     let values = [
         (":pending".to_owned(), status_value(DeliveryStatus::Pending)),
         (":endpoint".to_owned(), AttributeValue::S(by.endpoint.to_string())),
@@ -520,7 +505,7 @@ fn cancellation(list_key: &ListKey, by: &Abandonment) -> Write {
     let is_covered = "#status = :pending AND endpoint = :endpoint AND (attribute_not_exists(generation) OR generation < :generation)";
     let set = "SET #status = :status, updated_at = :updated, abandoned_because = :cause";
     let update = Update::builder()
-        .set_key(Some(key_attributes(&Delivery::key_of(&by.scope, list_key.id))))
+        .set_key(Some(key_attributes(&found.key)))
         .condition_expression(is_covered)
         .update_expression(format!("{set}, {LISTED} REMOVE due_pk, due_sk"))
         .expression_attribute_names("#status", "status")

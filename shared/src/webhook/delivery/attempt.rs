@@ -167,11 +167,19 @@ impl Deliveries {
         now: Timestamp,
     ) -> Result<Claim, StoreError> {
         let claim = format!("{claim:016x}");
-        let key = Delivery::key_of(scope, id);
+        let mut key = Delivery::key_of(scope, id);
         let mut refused = match self.try_claim(&key, None, &claim, now).await? {
             UpdateOutcome::Done(item) => return Ok(Claim::Claimed(Box::new(from_item(item)?))),
             UpdateOutcome::Refused(item) => item,
         };
+        if refused.is_empty() {
+            // There is no such row, or an earlier version wrote it.
+            key = Delivery::former_key_of(scope, id);
+            refused = match self.try_claim(&key, None, &claim, now).await? {
+                UpdateOutcome::Done(item) => return Ok(Claim::Claimed(Box::new(from_item(item)?))),
+                UpdateOutcome::Refused(item) => item,
+            };
+        }
         // The claim of a listed delivery also changes its sort key in the status list. The claim of an
         // unlisted delivery is tried first, because nearly all attempts are first attempts of unlisted
         // deliveries.

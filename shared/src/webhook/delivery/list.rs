@@ -2,6 +2,7 @@
 //! `GET /v1/webhooks/stats`). Parses the query and applies defaults; `super::reader` reads the database.
 
 use domain::ids::{DeliveryId, EndpointId, Scope};
+use domain::shard::ShardedScope;
 use domain::time::Timestamp;
 use domain::webhook::event_type::EventType;
 
@@ -138,7 +139,7 @@ impl Deliveries {
     /// [`PageError::UnknownCursor`] when `starting_after` is not a delivery of this scope.
     pub async fn list(
         &self,
-        scope: &Scope,
+        scope: &ShardedScope,
         filter: &DeliveryFilter,
         now: Timestamp,
     ) -> Result<DeliveryPage, PageError> {
@@ -169,11 +170,16 @@ impl Deliveries {
         now: Timestamp,
     ) -> Result<Delivery, WebhookError> {
         let id = id.filter(|id| *id >= counts::first_shown(now)).ok_or(WebhookError::NoDelivery)?;
-        self.store.get(&Delivery::key_of(scope, id)).await?.ok_or(WebhookError::NoDelivery)
+        self.row(scope, id).await?.ok_or(WebhookError::NoDelivery)
+    }
+
+    /// Returns the row of one delivery; `None`: it does not exist.
+    pub async fn row(&self, scope: &Scope, id: DeliveryId) -> Result<Option<Delivery>, StoreError> {
+        Ok(self.store.get_in_order(&Delivery::keys_of(scope, id)).await?.into_iter().next())
     }
 
     /// Returns how many of a scope's deliveries of the last 90 days are in each status.
-    pub async fn stats(&self, scope: &Scope, now: Timestamp) -> Result<DeliveryStats, StoreError> {
+    pub async fn stats(&self, scope: &ShardedScope, now: Timestamp) -> Result<DeliveryStats, StoreError> {
         let mut stats = DeliveryStats::default();
         for (status, count) in self.count_by_status(scope, now).await? {
             stats.add(status, count);

@@ -1,8 +1,8 @@
 //! Sort keys of deliveries in the `list` index.
 //!
 //! A sort key is `STATUS#wd_…#evt_…#event.type#wh_…`, with `-` as the endpoint of a delivery to a
-//! `webhookUrl`. The shard of the event follows, unless it is the first one. It contains everything that a list can be filtered by, so entries are filtered and counted
-//! without reading rows. Sort keys that an earlier version wrote end after the event's id.
+//! `webhookUrl`. The shard of the event follows, unless it is the first one. A sort key contains everything that
+//! a list can be filtered by, so entries are filtered and counted without reading rows. Sort keys that an earlier version wrote end after the event's id.
 //!
 //! The row of a scope's counts has an entry in the index too, the [`Marker`].
 
@@ -66,7 +66,8 @@ impl ListKey {
     }
 }
 
-fn kind_of(event_type: Option<&str>, endpoint: Option<&str>) -> Option<Kind> {
+/// Parses the event type and the endpoint of a sort key.
+pub(super) fn kind_of(event_type: Option<&str>, endpoint: Option<&str>) -> Option<Kind> {
     let event_type = event_type?;
     let (_, event_type) = EventType::ALL.iter().find(|(name, _)| *name == event_type)?;
     let endpoint = match endpoint? {
@@ -79,14 +80,14 @@ fn kind_of(event_type: Option<&str>, endpoint: Option<&str>) -> Option<Kind> {
 impl fmt::Display for ListKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}#{}#{}", self.status.as_str(), self.id, self.event)?;
-        let Some(kind) = self.kind else { return Ok(()) };
-        write!(f, "#{}#", kind.event_type.as_str())?;
-        match kind.endpoint {
-            Some(endpoint) => write!(f, "{endpoint}")?,
-            None => f.write_str(NO_ENDPOINT)?,
-        }
-        if self.shard.is_first() { Ok(()) } else { write!(f, "#{}", self.shard) }
+        self.kind.map_or(Ok(()), |kind| write!(f, "#{}", kind_text(kind, self.shard)))
     }
+}
+
+/// Returns the event type, the endpoint and the shard as they are in a sort key.
+pub(super) fn kind_text(kind: Kind, shard: Shard) -> String {
+    let endpoint = kind.endpoint.map_or_else(|| NO_ENDPOINT.to_owned(), |endpoint| endpoint.to_string());
+    shard.partition(format!("{}#{endpoint}", kind.event_type.as_str()))
 }
 
 /// The entry of a scope's counts in the index: how often the counts were written, and when last.

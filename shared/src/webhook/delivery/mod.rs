@@ -29,9 +29,13 @@
 //! Counting each delivery with writes of its own would cost three write units when it is created and three
 //! when it is done. Nearly all deliveries succeed at their first attempt, a moment after their event, and
 //! never change again. So these are counted in bulk, and only the others get an entry in the `list` index.
-//! The rows of a scope's deliveries are in one partition, sorted by id and therefore by time.
+//! Each row has a partition of its own, so the writes of an account's deliveries share no partition. All
+//! deliveries of a scope have an entry in the *log*, the index `log`, sorted by id and therefore by time. The
+//! entry is written with the row and never changes. The log has a partition for each shard of the scope, and
+//! the entry is in the shard of the event. See `log`.
 //!
-//! 1. A new delivery is *unlisted*: it has a row and no entry in the `list` index. Readers count its row.
+//! 1. A new delivery is *unlisted*: it has an entry in the log and none in the `list` index. Readers count
+//!    its entry in the log, and read its row if they need its status.
 //! 2. The *checkpoint* is the id up to which unlisted deliveries are counted. It is at least three and a half
 //!    minutes old. The scheduler advances it, and adds each unlisted delivery that it passes to the counts of
 //!    the delivery's day. All these deliveries are `DELIVERED`. See `counts`.
@@ -41,14 +45,14 @@
 //!    [`Delivery::listed`] is set then and never cleared. A listed delivery gets an entry in the scope's
 //!    *status list*, a partition of the `list` index. The entry's sort key begins with the delivery's status.
 //!    See `list_key`.
-//! 4. After a listed delivery is done, the scheduler adds it to the counts of its day and removes its entry
-//!    from the status list, in one transaction. The entry of a `FAILED` or `CANCELLED` delivery moves to the
-//!    scope's *done list*, from which pages of these statuses are read. The entry of a `DELIVERED` one is
-//!    removed from the index.
+//! 4. After a listed delivery is done and the checkpoint has passed it, the scheduler adds it to the counts
+//!    of its day and removes its entry from the status list, in one transaction. The entry of a `FAILED` or
+//!    `CANCELLED` delivery moves to the scope's *done list*, from which pages of these statuses are read. The
+//!    entry of a `DELIVERED` one is removed from the index.
 //!
-//! So each delivery is always in exactly one of three sets: the counts, the status list, or the unlisted rows
-//! after the checkpoint. A total is the sum of their sizes. `reader` reads and adds them; `page` selects the
-//! deliveries of a page.
+//! So each delivery is counted, or has an entry in the status list, or is after the checkpoint in the log.
+//! None of the counted ones has one of these entries. A total is the number of counted ones plus the number of
+//! ids in the entries. `reader` reads and adds them; `page` selects the deliveries of a page.
 //!
 //! # Abandoned deliveries
 //!
@@ -60,6 +64,7 @@ mod attempt;
 mod counts;
 mod list;
 mod list_key;
+mod log;
 mod new_deliveries;
 mod page;
 mod reader;
@@ -68,7 +73,7 @@ mod view;
 use std::borrow::Cow;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use strum::{IntoStaticStr, VariantArray};
 
 use abandonment::cancelled_error;
@@ -138,9 +143,13 @@ impl DeliveryStatus {
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Delivery {
     /// Derived from the event, its name, the endpoint and the resend request. So a replayed change creates no
-    /// second delivery. Begins with the time of the event or resend request, by which the partition is
-    /// therefore sorted.
+    /// second delivery. Begins with the time of the event or resend request, by which the log is therefore
+    /// sorted.
     pub id: DeliveryId,
+    /// Whether an earlier version wrote the row, with the key [`Delivery::former_key_of`]. Read from the
+    /// partition key.
+    #[serde(rename = "pk", default, deserialize_with = "is_former_partition", skip_serializing)]
+    pub is_former: bool,
     /// The account and mode.
     pub scope: Scope,
     /// The id of the event's row.
@@ -255,6 +264,7 @@ impl Delivery {
     ) -> Self {
         Self {
             id,
+            is_former: false,
             scope: event.scope,
             event: event.id,
             shard: event.shard,
@@ -284,15 +294,32 @@ impl Delivery {
         Event::key_of(&self.scope, self.shard, self.event)
     }
 
-    /// Returns the key of a delivery's row. A scope's deliveries share a partition, sorted by id.
+    /// Returns the key of a delivery's row, which has a partition of its own. It does not depend on the shard,
+    /// so that the number of shards never decides whether a delivery exists already.
     pub fn key_of(scope: &Scope, id: DeliveryId) -> Key {
+        Key { pk: format!("delivery#{scope}#{id}"), sk: id.to_string() }
+    }
+
+    /// Returns the key that earlier versions gave a delivery's row. The last of these rows expire 92 days
+    /// after the release that writes [`Delivery::key_of`].
+    pub fn former_key_of(scope: &Scope, id: DeliveryId) -> Key {
         Key { pk: Self::partition(scope), sk: id.to_string() }
     }
 
-    /// Returns the partition key of a scope's deliveries and of their counts. The status list has the same
-    /// partition key in the `list` index.
+    /// Returns the keys that a delivery's row can have.
+    pub(super) fn keys_of(scope: &Scope, id: DeliveryId) -> [Key; 2] {
+        [Self::key_of(scope, id), Self::former_key_of(scope, id)]
+    }
+
+    /// Returns the partition key of the counts of a scope's deliveries, and of rows of earlier versions. The
+    /// status list has the same partition key in the `list` index.
     pub(super) fn partition(scope: &Scope) -> String {
         format!("deliveries#{scope}")
+    }
+
+    /// Returns the partition key in the index `log` of the deliveries of a scope whose events are in this shard.
+    pub fn log_partition(scope: &Scope, shard: Shard) -> String {
+        shard.partition(format!("deliveries#{scope}"))
     }
 
     /// Returns the `createdAt` that the API shows: the time of the event, or of the resend request. Lists are
@@ -337,8 +364,14 @@ impl Delivery {
 
     /// Whether this key of the state table is a delivery's.
     pub fn is_at(key: &Key) -> bool {
-        key.pk.starts_with("deliveries#") && key.sk.parse::<DeliveryId>().is_ok()
+        (key.pk.starts_with("delivery#") || key.pk.starts_with("deliveries#"))
+            && key.sk.parse::<DeliveryId>().is_ok()
     }
+}
+
+/// Reads from a partition key whether it is that of [`Delivery::former_key_of`].
+fn is_former_partition<'de, D: Deserializer<'de>>(partition: D) -> Result<bool, D::Error> {
+    Ok(Cow::<'de, str>::deserialize(partition)?.starts_with("deliveries#"))
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes it so")]
@@ -354,12 +387,18 @@ fn generation_of(id: Option<EndpointId>, endpoints: &[Endpoint]) -> u64 {
 
 impl Row for Delivery {
     fn key(&self) -> Key {
-        Self::key_of(&self.scope, self.id)
+        if self.is_former {
+            Self::former_key_of(&self.scope, self.id)
+        } else {
+            Self::key_of(&self.scope, self.id)
+        }
     }
 
     fn indexes(&self) -> Indexes {
         Indexes {
             list: self.listed.then(|| (Self::partition(&self.scope), self.list_key(self.status).to_string())),
+            log: (!self.is_former)
+                .then(|| (Self::log_partition(&self.scope, self.shard), self.log_key().to_string())),
             due: self.created_at.plus_seconds(FIRST_DUE_SECONDS).ok().filter(|_| self.listed),
             ..Indexes::default()
         }
@@ -384,19 +423,9 @@ impl Deliveries {
     }
 
     /// Limits each query to this many rows, so that tests need several queries for some dozens of rows.
-    /// Without the limit, DynamoDB ends a query at 1 MB.
     #[must_use]
     pub fn with_rows_a_query(self, rows: usize) -> Self {
         Self { rows_a_query: Some(rows), ..self }
-    }
-
-    /// Returns the `Limit` of a query for `wanted` rows; `None`: no limit but DynamoDB's 1 MB.
-    fn rows_of_a_query(&self, wanted: Option<usize>) -> Option<i32> {
-        let rows = match (wanted, self.rows_a_query) {
-            (Some(wanted), Some(most)) => Some(wanted.min(most)),
-            (wanted, most) => wanted.or(most),
-        };
-        rows.map(|rows| i32::try_from(rows.max(1)).unwrap_or(i32::MAX))
     }
 
     /// Returns how many rows to read in one request: `most`, or fewer in tests.

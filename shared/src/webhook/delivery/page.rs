@@ -7,13 +7,15 @@
 use std::collections::BTreeMap;
 
 use domain::calendar::Day;
-use domain::ids::{DeliveryId, Scope};
-use domain::row::Key;
+use domain::ids::{DeliveryId, EventId, Scope};
+use domain::row::{Key, Row};
+use domain::shard::Shard;
 use domain::time::Timestamp;
 
 use super::counts::{Criteria, LoadedCounts};
 use super::list_key::{Kind, ListKey};
 use super::{Delivery, DeliveryStatus};
+use crate::store::ListEntry;
 use crate::webhook::event::Event;
 
 /// The deliveries that match a request's filter.
@@ -31,10 +33,11 @@ impl Selection {
         self.from <= id && id <= self.to
     }
 
+    /// Whether a delivery matches. What is not known of it is assumed to match.
     pub(super) fn admits(&self, found: &FoundDelivery) -> bool {
-        self.admits_id(found.id())
-            && self.criteria.status.is_none_or(|status| status == found.status())
-            && found.kind().is_none_or(|kind| self.criteria.admits_kind(kind))
+        self.admits_id(found.id)
+            && self.criteria.status.is_none_or(|status| found.status.is_none_or(|found| found == status))
+            && found.kind.is_none_or(|kind| self.criteria.admits_kind(kind))
     }
 
     /// Splits the selection into whole days and the partial days at its ends. Returns the first and the last
@@ -81,43 +84,68 @@ impl Window {
     }
 }
 
-/// A delivery that a reader found.
+/// A delivery that a reader found: by its entry in the log, by its entry in the `list` index, or by its row.
 #[derive(Clone)]
-pub(super) enum FoundDelivery {
-    /// Its row was read.
-    Row(Box<Delivery>),
-    /// Only its entry in the index was read.
-    Entry(ListKey),
+pub(super) struct FoundDelivery {
+    pub(super) id: DeliveryId,
+    pub(super) event: EventId,
+    /// `None`: an earlier version wrote the entry in the `list` index. Then only the row has the event type
+    /// and endpoint.
+    pub(super) kind: Option<Kind>,
+    /// The shard of the event.
+    pub(super) shard: Shard,
+    /// `None`: only the entry in the log was read, which has no status.
+    pub(super) status: Option<DeliveryStatus>,
+    /// Whether a listed delivery has an entry in the status list. `None`: the delivery is unlisted, or its row
+    /// was not read.
+    pub(super) in_list: Option<bool>,
+    /// The partition and the sort key of its row's entry in the `list` index.
+    pub(super) entry: Option<(String, String)>,
+    /// The key of its row.
+    pub(super) key: Key,
+    /// Its row, if it was read.
+    pub(super) row: Option<Box<Delivery>>,
 }
 
 impl FoundDelivery {
-    pub(super) fn id(&self) -> DeliveryId {
-        match self {
-            Self::Row(delivery) => delivery.id,
-            Self::Entry(list_key) => list_key.id,
+    pub(super) fn of_row(delivery: Delivery) -> Self {
+        Self {
+            id: delivery.id,
+            event: delivery.event,
+            kind: Some(delivery.kind()),
+            shard: delivery.shard,
+            status: Some(delivery.status),
+            in_list: None,
+            entry: None,
+            key: delivery.key(),
+            row: Some(Box::new(delivery)),
         }
     }
 
-    /// Returns the key of the event's row.
+    /// Returns the delivery of an entry in the `list` index; `None` for a [`Marker`](super::list_key::Marker).
+    pub(super) fn of_list_entry(entry: ListEntry) -> Option<Self> {
+        let ListKey { status, id, event, kind, shard } = ListKey::parse(&entry.sort)?;
+        Some(Self {
+            id,
+            event,
+            kind,
+            shard,
+            status: Some(status),
+            in_list: None,
+            entry: None,
+            key: entry.key,
+            row: None,
+        })
+    }
+
+    /// Returns the sort key of its entry in the `list` index in this status.
+    pub(super) fn list_key_in(&self, status: DeliveryStatus) -> ListKey {
+        ListKey { status, id: self.id, event: self.event, kind: self.kind, shard: self.shard }
+    }
+
+    /// Returns the key of its event's row.
     pub(super) fn event_key(&self, scope: &Scope) -> Key {
-        match self {
-            Self::Row(delivery) => delivery.event_key(),
-            Self::Entry(list_key) => Event::key_of(scope, list_key.shard, list_key.event),
-        }
-    }
-
-    pub(super) fn status(&self) -> DeliveryStatus {
-        match self {
-            Self::Row(delivery) => delivery.status,
-            Self::Entry(list_key) => list_key.status,
-        }
-    }
-
-    pub(super) fn kind(&self) -> Option<Kind> {
-        match self {
-            Self::Row(delivery) => Some(delivery.kind()),
-            Self::Entry(list_key) => list_key.kind,
-        }
+        Event::key_of(scope, self.shard, self.event)
     }
 }
 
@@ -137,39 +165,42 @@ pub(super) struct ScanResult {
     pub(super) found: Vec<FoundDelivery>,
     /// Whether there is a further match after these.
     pub(super) more: bool,
-    /// The last row that was read; `None`: there are no older rows.
+    /// The last id that was read; `None`: there are no older deliveries.
     pub(super) read_to: Option<DeliveryId>,
-    /// Whether the row of [`Scan::after`] was read, or the scan has no cursor.
+    /// Whether the entry of [`Scan::after`] was read, or the scan has no cursor.
     pub(super) has_cursor: bool,
 }
 
 impl ScanResult {
     /// Returns a page of the deliveries `found` before the scan, followed by those of the scan. If the scan
-    /// ended before it found enough matches, the next page begins after the last row that was read.
+    /// ended before it found enough matches, the next page begins after the last id that was read.
     pub(super) fn into_page(self, mut found: Vec<FoundDelivery>, after: Option<DeliveryId>) -> PageDraft {
         found.extend(self.found);
-        let next = if self.more { found.last().map(FoundDelivery::id) } else { self.read_to };
+        let next = if self.more { found.last().map(|found| found.id) } else { self.read_to };
         PageDraft { found, next, unverified_cursor: after.filter(|_| !self.has_cursor) }
     }
 }
 
-/// Rows to read for each wanted match, on a day on which at least one delivery in four matches.
-const ROWS_PER_MATCH: usize = 16;
+/// Entries to read for each wanted match, on a day on which at least one delivery in four matches.
+const ENTRIES_PER_MATCH: usize = 16;
 
-/// A search for matches in a scope's rows, from an id towards older ones.
+/// Entries whose rows a search by status reads in its first query, besides the wanted matches. Nearly all
+/// deliveries are `DELIVERED`, so these few replace the others.
+pub(super) const SPARE_ROWS: usize = 24;
+
+/// A search for matches in a scope's log, from an id towards older ones.
 #[derive(Clone, Copy)]
 pub(super) struct Scan {
-    /// The id of the newest row to read.
+    /// The id of the newest entry to read.
     pub(super) start: DeliveryId,
-    /// The page's `starting_after`, if it is among these rows. Only older matches are returned.
+    /// The page's `starting_after`, if it is among these entries. Only older matches are returned.
     pub(super) after: Option<DeliveryId>,
     /// The number of matches to skip.
     pub(super) skip: usize,
     /// The most matches to return after the skipped ones.
     pub(super) limit: usize,
-    /// The `Limit` of the first query, if that many rows are likely to be enough. Other queries read up to 1
-    /// MB.
-    pub(super) rows: Option<usize>,
+    /// The number of entries that the first query reads, if so many are likely to be enough.
+    pub(super) entries: Option<usize>,
     /// The most queries of the scan.
     pub(super) queries: usize,
 }
@@ -182,12 +213,21 @@ impl Scan {
 
     /// Limits the first query if matches are frequent on the scan's first day: if the unseen matches of that
     /// day (`left`) are at least a quarter of its counted deliveries (`done`).
-    pub(super) fn limited_if_dense(self, left: &BTreeMap<Day, u64>, done: &BTreeMap<Day, u64>) -> Self {
+    pub(super) fn limited_if_dense(
+        self,
+        criteria: &Criteria,
+        left: &BTreeMap<Day, u64>,
+        done: &BTreeMap<Day, u64>,
+    ) -> Self {
         let day = Day::of(self.start.timestamp().unwrap_or(Timestamp::MIN));
         let on_day = |counts: &BTreeMap<Day, u64>| counts.get(&day).copied().unwrap_or_default();
         let is_dense = on_day(left) > 0 && on_day(left).saturating_mul(4) >= on_day(done);
-        let rows = self.wanted().saturating_mul(ROWS_PER_MATCH);
-        Self { rows: is_dense.then_some(rows), ..self }
+        let entries = if criteria.status.is_some() {
+            self.wanted().saturating_add(SPARE_ROWS)
+        } else {
+            self.wanted().saturating_mul(ENTRIES_PER_MATCH)
+        };
+        Self { entries: is_dense.then_some(entries), ..self }
     }
 
     /// Moves the beginning of the scan over days without matches, and over days whose matches must all be
@@ -237,11 +277,13 @@ pub(super) fn unseen_by_day(
     };
     let mut left = counts.by_day(&selection.criteria, (day_of(selection.from), day_of(selection.to)));
     for found in listed.values().filter(|found| any_time.admits(found)) {
-        let count = left.entry(day_of(found.id())).or_default();
+        let count = left.entry(day_of(found.id)).or_default();
         *count = count.saturating_add(1);
     }
-    for found in seen.iter().filter(|found| any_time.admits(found)) {
-        if let Some(count) = left.get_mut(&day_of(found.id())) {
+    // A delivery whose status was not read may be one that does not match.
+    let is_known = |found: &&FoundDelivery| selection.criteria.status.is_none() || found.status.is_some();
+    for found in seen.iter().filter(is_known).filter(|found| any_time.admits(found)) {
+        if let Some(count) = left.get_mut(&day_of(found.id)) {
             *count = count.saturating_sub(1);
         }
     }
@@ -257,8 +299,8 @@ pub(super) fn count_in_days(found: &ById, selection: &Selection, days: Option<(D
 
 /// Selects the page from deliveries that are sorted from the newest to the oldest.
 pub(super) fn select_page(found: Vec<FoundDelivery>, selection: &Selection, window: &Window) -> PageDraft {
-    let is_found = window.after.is_none_or(|after| found.iter().any(|one| one.id() == after));
-    let is_after = |one: &FoundDelivery| window.after.is_none_or(|after| one.id() < after);
+    let is_found = window.after.is_none_or(|after| found.iter().any(|one| one.id == after));
+    let is_after = |one: &FoundDelivery| window.after.is_none_or(|after| one.id < after);
     let mut on_page: Vec<FoundDelivery> = found
         .into_iter()
         .filter(|one| is_after(one) && selection.admits(one))
@@ -267,16 +309,12 @@ pub(super) fn select_page(found: Vec<FoundDelivery>, selection: &Selection, wind
         .collect();
     let more = on_page.len() > window.limit;
     on_page.truncate(window.limit);
-    let next = on_page.last().filter(|_| more).map(FoundDelivery::id);
+    let next = on_page.last().filter(|_| more).map(|found| found.id);
     PageDraft { found: on_page, next, unverified_cursor: window.after.filter(|_| !is_found) }
 }
 
-pub(super) fn from_row(delivery: Delivery) -> FoundDelivery {
-    FoundDelivery::Row(Box::new(delivery))
-}
-
 pub(super) fn by_id(found: impl Iterator<Item = FoundDelivery>) -> ById {
-    found.map(|one| (one.id(), one)).collect()
+    found.map(|one| (one.id, one)).collect()
 }
 
 pub(super) fn sum(counts: &BTreeMap<Day, u64>) -> u64 {
@@ -344,7 +382,7 @@ mod tests {
         ]);
         let all = between(DeliveryId::first_at(Timestamp::MIN), DeliveryId::last_at(Timestamp::MAX));
         let moved = |before: DeliveryId, skip, is_exact| {
-            let scan = Scan { start: before, after: None, skip, limit: 25, rows: None, queries: 1 };
+            let scan = Scan { start: before, after: None, skip, limit: 25, entries: None, queries: 1 };
             scan.skip_days(&left, &all, is_exact).map(|scan| (scan.start, scan.skip))
         };
         // Noon in São Paulo, whose days are counted.
@@ -365,7 +403,7 @@ mod tests {
 
         // Days before the selection are not searched.
         let later = Selection { from: id("2026-11-12T12:00:00Z"), ..all };
-        let scan = Scan { start: noon, after: None, skip: 5, limit: 25, rows: None, queries: 1 };
+        let scan = Scan { start: noon, after: None, skip: 5, limit: 25, entries: None, queries: 1 };
         assert!(scan.skip_days(&left, &later, true).is_none());
     }
 
@@ -373,8 +411,15 @@ mod tests {
     fn the_first_query_is_limited_if_a_quarter_of_the_days_deliveries_match() {
         let left = BTreeMap::from([(day("2026-11-20"), 3)]);
         let before = id("2026-11-20T15:00:00Z");
-        let scan = Scan { start: before, after: None, skip: 5, limit: 25, rows: None, queries: 1 };
-        let rows = |done| scan.limited_if_dense(&left, &BTreeMap::from([(day("2026-11-20"), done)])).rows;
-        assert_eq!((rows(12), rows(13)), (Some(31 * 16), None));
+        let scan = Scan { start: before, after: None, skip: 5, limit: 25, entries: None, queries: 1 };
+        let entries = |criteria: Criteria, done| {
+            scan.limited_if_dense(&criteria, &left, &BTreeMap::from([(day("2026-11-20"), done)])).entries
+        };
+        let by_status = Criteria { status: Some(DeliveryStatus::Delivered), ..Criteria::default() };
+        assert_eq!(
+            (entries(Criteria::default(), 12), entries(Criteria::default(), 13)),
+            (Some(31 * 16), None)
+        );
+        assert_eq!((entries(by_status, 12), entries(by_status, 13)), (Some(31 + 24), None));
     }
 }

@@ -4,17 +4,19 @@
 //!
 //! # Sources
 //!
-//! - The scope's partition: the rows of the counts, then all deliveries, newest first. Pages of all
-//!   deliveries and of `DELIVERED` ones are read from it.
+//! - The log: an entry for each delivery, newest first. Pages of all deliveries and of `DELIVERED` ones are
+//!   read from it. The sort keys contain everything that a list is filtered by, except the status.
 //! - The `list` index: the status list, and the done list for counted `FAILED` and `CANCELLED` deliveries.
 //!   Pages of the other statuses are read from it. The sort keys contain everything that a list is filtered
 //!   by.
 //! - The counts: numbers of done deliveries by day, and for each day by endpoint and event type.
+//! - The rows of the deliveries: those on the page, and those whose status a page or the statistics need: the
+//!   unlisted ones after the checkpoint.
 //!
 //! # Totals
 //!
-//! A total is the sum of three numbers: the counted deliveries, the entries of the status list, and the
-//! unlisted rows after the checkpoint.
+//! A total is the number of counted deliveries, plus the number of ids in the status list and in the log after
+//! the checkpoint.
 //!
 //! The counts and the status list are read concurrently. If the counts are written between the two reads, a
 //! delivery could be missing or counted twice. The [`Marker`] in the index shows this. Then both are read
@@ -22,55 +24,53 @@
 //!
 //! Entries and rows are merged by id. So a delivery that is listed between two reads is counted once.
 //!
-//! DynamoDB's indexes are eventually consistent. While the index is behind its table, a delivery that was
-//! just listed or counted may be missing or counted twice. Deliveries among the newest rows are not affected,
-//! because these rows are read from the table itself.
+//! DynamoDB's indexes are eventually consistent. While an index is behind its table, a delivery that was just
+//! created, listed or counted may be missing, or a listed one may be counted twice.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
-
-use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
-use aws_sdk_dynamodb::types::AttributeValue;
 
 use domain::calendar::Day;
 use domain::ids::{DeliveryId, Scope};
 use domain::row::Key;
+use domain::shard::ShardedScope;
 use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
 
-use super::attempt::status_value;
 use super::counts::{self, Criteria, LoadedCounts};
-use super::list_key::{ListKey, Marker, bounds, bounds_with_marker, last_key_in_status};
+use super::list_key::{Marker, bounds, bounds_with_marker, last_key_in_status};
+use super::log::{ENTRIES_PER_QUERY, Events, LogPage, after, sort_in};
 use super::page::{
-    ById, FoundDelivery, PageDraft, Scan, ScanResult, Selection, Window, as_u64, by_id, count_in_days,
-    from_row, select_page, sum, unseen_by_day,
+    ById, FoundDelivery, PageDraft, SPARE_ROWS, Scan, ScanResult, Selection, Window, as_u64, by_id,
+    count_in_days, select_page, sum, unseen_by_day,
 };
 use super::{Deliveries, Delivery, DeliveryStatus};
 use crate::random;
-use crate::store::{
-    Item, ListIndex, Order, PageError, StoreError, from_item, key_attributes, key_of_item, text, unavailable,
-};
-use crate::webhook::event::Event;
+use crate::store::{Item, ListIndex, Order, PageError, StoreError, from_item};
 
-/// How many of the newest rows a page reads to find the unlisted deliveries after the checkpoint. Usually
-/// fewer deliveries than this were created after the checkpoint.
+/// How many of the newest entries a page reads to find the deliveries after the checkpoint. Usually fewer
+/// deliveries than this were created after the checkpoint. A page by event type or endpoint reads
+/// [`ENTRIES_PER_QUERY`], in which its deliveries usually are.
 const NEWEST: usize = 1_000;
+
+/// The most deliveries among the newest ones whose rows a page by status reads to find its deliveries. A page
+/// with a large `offset` reads the others in a search.
+const MAX_CANDIDATES: usize = 500;
+
+/// How many entries a search by status reads in a query. It reads the rows of all these.
+const ENTRIES_WITH_ROWS: usize = 1_000;
 
 /// The most rows of a scope's counts, with a margin: one for the scope, and one for each day. The row of a
 /// day that lists no longer show exists until it expires.
 const ROWS_OF_COUNTS: usize = 100;
-
-/// The number of index entries that one request can always read. DynamoDB reads 1 MB a request, and an entry
-/// has less than 300 bytes.
-const ENTRIES_PER_QUERY: usize = 3_000;
 
 /// The most entries with outdated sort keys for which a page reads the rows, in one request. An earlier
 /// version wrote these sort keys, which lack the event type. If there are more, the whole page is read from
 /// rows.
 const MAX_OUTDATED: usize = 100;
 
-/// The most queries of older rows for a page of `DELIVERED` deliveries. A page by event type or endpoint
-/// makes one such query, so that it takes at most five requests.
+/// The most queries of older entries for a page of `DELIVERED` deliveries. A page by event type or endpoint
+/// makes one such query, so that it takes at most six requests.
 const MAX_SCANS: usize = 3;
 
 /// The most times that numbers are read again because the counts were written between the reads. The limit of
@@ -95,46 +95,46 @@ pub struct DeliveryPage {
 /// Numbers of deliveries by status.
 pub(super) type Tally = Vec<(DeliveryStatus, u64)>;
 
-/// The counts of a scope and its newest rows.
-struct NewestRows {
+/// The counts of a scope and its newest deliveries.
+struct Newest {
     loaded: LoadedCounts,
-    /// The rows that passed the query's filter.
-    rows: Vec<DeliveryRow>,
-    /// The sort key of the last row that was read; `None`: all rows that are shown were read.
-    read_to: Option<String>,
+    /// All deliveries from the newest one on, newest first. They have rows if an earlier version wrote these.
+    found: Vec<FoundDelivery>,
+    /// The last id that was read; `None`: all deliveries that are shown were read.
+    read_to: Option<DeliveryId>,
     /// The lowest id that lists show.
     first_shown: DeliveryId,
+    /// Whether the scope has rows of an earlier version, which are not in the log.
+    has_former: bool,
 }
 
-/// A delivery's row, and whether it has an entry in the status list.
-#[derive(Clone)]
-struct DeliveryRow {
-    delivery: Delivery,
-    in_list: bool,
-}
-
-impl NewestRows {
-    /// Whether all rows that are shown were read.
+impl Newest {
+    /// Whether all deliveries that are shown were read.
     fn is_whole(&self) -> bool {
         self.read_to.is_none()
     }
 
-    /// Returns the sort key of the last row that was read, if older rows after the checkpoint were not read;
-    /// `None`: all rows after the checkpoint were read.
-    fn unread_after_checkpoint(&self) -> Option<&str> {
-        let from = self.uncounted_from();
-        self.read_to.as_deref().filter(|read_to| *read_to > from.as_str())
+    /// Returns the last id that was read, if older deliveries after the checkpoint were not read; `None`: all
+    /// deliveries after the checkpoint were read.
+    fn unread_after_checkpoint(&self) -> Option<DeliveryId> {
+        self.read_to.filter(|read_to| *read_to > self.uncounted_from())
     }
 
-    /// Returns the lowest sort key that a shown row after the checkpoint can have.
-    fn uncounted_from(&self) -> String {
-        DeliveryId::sort_key_after(self.loaded.counts.checkpoint).max(self.first_shown.to_string())
+    /// Returns the lowest id that a shown delivery after the checkpoint can have.
+    fn uncounted_from(&self) -> DeliveryId {
+        after(self.loaded.counts.checkpoint).0.max(self.first_shown)
+    }
+
+    /// Whether no count has this delivery, which was read from the log or from a row of an earlier version. That
+    /// version counted listed deliveries also before the checkpoint passed them.
+    fn is_uncounted(&self, found: &FoundDelivery) -> bool {
+        found.in_list.unwrap_or(Some(found.id) > self.loaded.counts.checkpoint)
     }
 }
 
 /// The entries of a scope's status list that have the status of a selection.
 struct StatusList {
-    list_keys: Vec<ListKey>,
+    found: Vec<FoundDelivery>,
     marker: Marker,
     /// The number of entries that were read, including those in other statuses.
     read: usize,
@@ -144,8 +144,8 @@ struct StatusList {
 #[derive(Clone, Copy)]
 struct ReadMode {
     now: Timestamp,
-    /// Reads everything from rows. Needed if too many sort keys of the index lack the event type, or if the
-    /// counts by endpoint and event type (the breakdown) are incomplete.
+    /// Reads everything from the log and from rows. Needed if too many sort keys of the index `list` lack the
+    /// event type, or if the counts by endpoint and event type (the breakdown) are incomplete.
     from_rows: bool,
     /// Accepts the result even if the counts were written meanwhile.
     is_last: bool,
@@ -177,7 +177,7 @@ impl Deliveries {
     /// [`PageError::UnknownCursor`] when the page is to begin after a delivery that does not exist.
     pub(super) async fn page(
         &self,
-        scope: &Scope,
+        scope: &ShardedScope,
         selection: &Selection,
         window: &Window,
         now: Timestamp,
@@ -204,7 +204,7 @@ impl Deliveries {
     /// meanwhile, and reads from rows if the index can't be used.
     async fn read_page(
         &self,
-        scope: &Scope,
+        scope: &ShardedScope,
         selection: &Selection,
         window: &Window,
         now: Timestamp,
@@ -221,7 +221,7 @@ impl Deliveries {
                 Some(status @ (DeliveryStatus::Failed | DeliveryStatus::Cancelled)) if !from_rows => {
                     Box::pin(self.page_of_failed_or_cancelled(scope, status, selection, window, mode)).await?
                 }
-                _ => Box::pin(self.page_from_rows(scope, selection, window, mode)).await?,
+                _ => Box::pin(self.page_from_log(scope, selection, window, mode)).await?,
             };
             match attempt {
                 PageAttempt::Read(page) => return Ok(page),
@@ -232,7 +232,11 @@ impl Deliveries {
     }
 
     /// Returns how many of a scope's deliveries are in each status.
-    pub(super) async fn count_by_status(&self, scope: &Scope, now: Timestamp) -> Result<Tally, StoreError> {
+    pub(super) async fn count_by_status(
+        &self,
+        scope: &ShardedScope,
+        now: Timestamp,
+    ) -> Result<Tally, StoreError> {
         let mut attempts = 0;
         loop {
             pause(attempts).await;
@@ -242,80 +246,82 @@ impl Deliveries {
                 to: DeliveryId::last_at(Timestamp::MAX),
             };
             let (newest, listing) = tokio::try_join!(
-                Box::pin(self.newest_rows(scope, &selection, ReadLimit::newest(), now)),
+                Box::pin(self.newest(scope, &selection, now)),
                 Box::pin(self.status_list(scope, &selection))
             )?;
-            let count = |rows: &ById, status| {
-                as_u64(
-                    rows.values().filter(|found| found.status() == status && selection.admits(found)).count(),
-                )
-            };
-            if newest.is_whole() {
-                let rows = by_id(newest.rows.into_iter().map(|seen| from_row(seen.delivery)));
-                return Ok(DeliveryStatus::all().map(|status| (status, count(&rows, status))).collect());
-            }
             attempts = attempts.saturating_add(1);
             if !self.is_consistent(scope, &newest.loaded, &listing, attempts > MAX_READS).await? {
                 continue;
             }
-            let rest = self.remaining_rows(scope, &newest, &selection).await?;
+            let rest = self.remaining(scope, &newest).await?;
             let uncounted = uncounted(&newest, rest, listing);
+            let uncounted = self.with_statuses(scope, uncounted, None).await?;
+            let count = |status| {
+                let of_status =
+                    |found: &&FoundDelivery| found.status == Some(status) && selection.admits(found);
+                as_u64(uncounted.values().filter(of_status).count())
+            };
             let of = |status| {
                 let criteria = Criteria { status: Some(status), ..Criteria::default() };
                 let counted =
                     sum(&newest.loaded.by_day(&criteria, (counts::first_day(now), Day::of(Timestamp::MAX))));
                 // The counts have done deliveries only, so `counted` is 0 for an open status.
-                (status, counted.saturating_add(count(&uncounted, status)))
+                (status, counted.saturating_add(count(status)))
             };
             return Ok(DeliveryStatus::all().map(of).collect());
         }
     }
 
-    /// Reads a page from rows. Used for pages of all statuses or of `DELIVERED` deliveries, because nearly
-    /// all rows are `DELIVERED`. Also used for any other status if the index can't be used.
-    async fn page_from_rows(
+    /// Reads a page from the log. Used for pages of all statuses or of `DELIVERED` deliveries, because nearly
+    /// all deliveries are `DELIVERED`. Also used for any other status if the index `list` can't be used.
+    async fn page_from_log(
         &self,
-        scope: &Scope,
+        scope: &ShardedScope,
         selection: &Selection,
         window: &Window,
         mode: ReadMode,
     ) -> Result<PageAttempt, PageError> {
         let now = mode.now;
-        let is_filtered = selection.criteria.status.is_some() || selection.criteria.needs_breakdown();
+        let is_by_status = selection.criteria.status.is_some();
+        let is_filtered = is_by_status || selection.criteria.needs_breakdown();
+        // The counts of incomplete days need the uncounted deliveries in all statuses.
+        let in_any_status =
+            Selection { criteria: Criteria { status: None, ..selection.criteria }, ..*selection };
         let begins_at_newest = window.after.is_none() && selection.to >= DeliveryId::last_at(now);
-        let read_limit = match (is_filtered, begins_at_newest) {
-            (true, _) => ReadLimit { cursor: window.after, ..ReadLimit::newest() },
-            (false, true) => ReadLimit { rows: window.wanted(), wanted: window.wanted(), cursor: None },
-            (false, false) => ReadLimit::newest(),
-        };
-        let start = window.after.map_or(selection.to, |after| after.min(selection.to));
         let scan = Scan {
-            start,
+            start: window.after.map_or(selection.to, |after| after.min(selection.to)),
             after: window.after,
             skip: window.skip,
             limit: window.limit,
-            // The scan is used without filters only, so each row is a match, except the row of
+            // The scan is used without filters only, so each entry is a match, except that of
             // `starting_after`.
-            rows: Some(window.wanted().saturating_add(1)),
+            entries: Some(window.wanted().saturating_add(1)),
             queries: usize::MAX,
         };
+        let mut events = Events::new();
         let scanned = async {
-            let is_needed = !is_filtered && !begins_at_newest;
-            if is_needed { self.scan(scope, selection, &scan).await.map(Some) } else { Ok(None) }
+            if is_filtered || begins_at_newest {
+                return Ok(None);
+            }
+            self.scan(scope, selection, &scan, false, &mut Events::new()).await.map(Some)
         };
-        let (newest, listing, scanned) = tokio::try_join!(
-            Box::pin(self.newest_rows(scope, selection, read_limit, now)),
-            Box::pin(self.status_list(scope, selection)),
+        let (mut newest, listing, mut scanned) = tokio::try_join!(
+            Box::pin(self.newest(scope, selection, now)),
+            Box::pin(self.status_list(scope, &in_any_status)),
             Box::pin(scanned)
         )?;
+        if scanned.is_some() && newest.has_former {
+            // Whether there are rows of an earlier version was not known before.
+            scanned = Some(Box::pin(self.scan(scope, selection, &scan, true, &mut events)).await?);
+        }
         let from_rows =
             mode.from_rows || (selection.criteria.needs_breakdown() && !newest.loaded.counts.has_breakdown());
-        if newest.is_whole() {
-            let all: Vec<FoundDelivery> =
-                newest.rows.into_iter().map(|seen| from_row(seen.delivery)).collect();
-            let total = all.iter().filter(|found| selection.admits(found)).count();
-            let draft = select_page(all, selection, window);
-            return self.complete_draft(scope, draft, async { Ok(Total::Known(as_u64(total))) }).await;
+        if newest.is_whole() && !is_by_status {
+            let total = newest.found.iter().filter(|found| selection.admits(found)).count();
+            let draft = select_page(newest.found, selection, window);
+            return self
+                .complete_draft(scope, draft, events, async { Ok(Total::Known(as_u64(total))) })
+                .await;
         }
         if !from_rows && !self.is_consistent(scope, &newest.loaded, &listing, mode.is_last).await? {
             return Ok(PageAttempt::CountsChanged);
@@ -324,51 +330,121 @@ impl Deliveries {
         if !from_rows && !self.load_kinds(scope, selection, &mut known_uncounted).await? {
             return Ok(PageAttempt::NeedsRows);
         }
+        if is_by_status {
+            known_uncounted = self
+                .load_candidates(scope, selection, window, &mut newest, known_uncounted, &mut events)
+                .await?;
+        }
         let draft = if let Some(scanned) = scanned {
             scanned.into_page(Vec::new(), window.after)
         } else {
             let known_uncounted = (!from_rows).then_some(&known_uncounted);
-            Box::pin(self.complete_page(scope, selection, window, &newest, known_uncounted)).await?
+            Box::pin(self.complete_page(scope, selection, window, &newest, known_uncounted, &mut events))
+                .await?
         };
         let total = async {
             if from_rows {
                 return self.count_rows(scope, selection, now).await.map(Total::Known);
             }
-            let rest = self.remaining_rows(scope, &newest, selection);
-            let (whole, parts) = selection.days();
-            let (rest, parts) =
-                tokio::try_join!(Box::pin(rest), Box::pin(self.count_partial_days(scope, parts)))?;
+            let rest = by_id(self.remaining(scope, &newest).await?.into_iter());
             let mut uncounted = known_uncounted;
-            uncounted.extend(by_id(rest.into_iter().map(|seen| from_row(seen.delivery))));
+            if is_by_status {
+                uncounted.extend(self.with_statuses(scope, rest, None).await?);
+            } else {
+                uncounted.extend(rest);
+            }
+            let (whole, parts) = selection.days();
+            let parts = self.count_partial_days(scope, parts, &uncounted, newest.has_former).await?;
+            let Some(parts) = parts else { return Ok(Total::NeedsRows) };
             let counted = whole.map_or(0, |days| sum(&newest.loaded.by_day(&selection.criteria, days)));
             let uncounted = count_in_days(&uncounted, selection, whole);
             Ok(Total::Known(counted.saturating_add(uncounted).saturating_add(parts)))
         };
-        self.complete_draft(scope, draft, total).await
+        self.complete_draft(scope, draft, events, total).await
     }
 
-    /// Completes a page whose deliveries are not all among the newest rows, by a search in the older ones.
-    /// The counts show on which day the search must begin.
-    ///
-    /// `known_uncounted`: the uncounted deliveries of the status list and of the newest rows; `None`: the
-    /// counts can't be used.
-    async fn complete_page(
+    /// Reads the rows that a page by status needs, in one batch: those of the uncounted deliveries, and those of
+    /// the page's candidates among the newest deliveries. Returns the uncounted deliveries with their statuses.
+    /// The newest deliveries then end before the first candidate whose status was not read.
+    async fn load_candidates(
         &self,
-        scope: &Scope,
+        scope: &ShardedScope,
         selection: &Selection,
         window: &Window,
-        newest: &NewestRows,
+        newest: &mut Newest,
+        uncounted: ById,
+        events: &mut Events,
+    ) -> Result<ById, StoreError> {
+        let most = window.wanted().saturating_add(SPARE_ROWS).min(MAX_CANDIDATES);
+        let may_match = |found: &FoundDelivery| {
+            window.after.is_none_or(|after| found.id < after) && selection.admits(found)
+        };
+        // A match in the status list may be on the page, so its row is read too.
+        let is_match_without_row =
+            |one: &FoundDelivery| one.status.is_some() && one.row.is_none() && selection.admits(one);
+        let is_candidate = |found: &&FoundDelivery| {
+            may_match(found) && uncounted.get(&found.id).is_none_or(is_match_without_row)
+        };
+        let candidates: Vec<_> = newest.found.iter().filter(is_candidate).take(most).cloned().collect();
+        let of_uncounted: BTreeSet<DeliveryId> = uncounted.keys().copied().collect();
+        let requested = by_id(uncounted.into_values().chain(candidates));
+        let ids: BTreeSet<DeliveryId> = requested.keys().copied().collect();
+        let mut known = self.with_statuses(scope, requested, Some(events)).await?;
+        let mut found = Vec::new();
+        for one in std::mem::take(&mut newest.found) {
+            if ids.contains(&one.id) {
+                // A delivery whose row has expired is omitted.
+                found.extend(known.get(&one.id).cloned());
+            } else if one.status.is_none() && may_match(&one) {
+                newest.read_to = Some(one.id.next());
+                break;
+            } else {
+                found.push(one);
+            }
+        }
+        newest.found = found;
+        known.retain(|id, _| of_uncounted.contains(id));
+        Ok(known)
+    }
+
+    /// Reads the rows of those deliveries whose status is not known. Removes deliveries whose rows have expired.
+    async fn with_statuses(
+        &self,
+        scope: &ShardedScope,
+        found: ById,
+        events: Option<&mut Events>,
+    ) -> Result<ById, StoreError> {
+        let (known, unknown): (Vec<_>, Vec<_>) =
+            found.into_values().partition(|found| found.status.is_some());
+        let mut all = by_id(known.into_iter());
+        if !unknown.is_empty() {
+            all.extend(by_id(self.with_rows(&scope.scope, unknown, events).await?.into_iter()));
+        }
+        Ok(all)
+    }
+
+    /// Completes a page whose deliveries are not all among the newest ones, by a search in the older ones. The
+    /// counts show on which day the search must begin.
+    ///
+    /// `known_uncounted`: the uncounted deliveries of the status list and among the newest deliveries; `None`:
+    /// the counts can't be used.
+    async fn complete_page(
+        &self,
+        scope: &ShardedScope,
+        selection: &Selection,
+        window: &Window,
+        newest: &Newest,
         known_uncounted: Option<&ById>,
+        events: &mut Events,
     ) -> Result<PageDraft, PageError> {
-        let all: Vec<FoundDelivery> =
-            newest.rows.iter().map(|seen| from_row(seen.delivery.clone())).collect();
+        let all = &newest.found;
         let start = window.after.map_or(selection.to, |after| after.min(selection.to));
-        let read_to = newest.read_to.as_deref().map_or(selection.from, before_row);
+        let read_to = newest.read_to.map_or(selection.from, DeliveryId::previous);
         let begins_among_newest = read_to < start;
         let draft = select_page(all.clone(), selection, window);
-        let is_after = |found: &&FoundDelivery| window.after.is_none_or(|after| found.id() < after);
+        let is_after = |found: &&FoundDelivery| window.after.is_none_or(|after| found.id < after);
         let matching = all.iter().filter(|found| selection.admits(found)).filter(is_after).count();
-        if draft.next.is_some() || read_to < selection.from {
+        if draft.next.is_some() || newest.is_whole() || read_to < selection.from {
             return Ok(draft);
         }
         let scan = Scan {
@@ -376,32 +452,39 @@ impl Deliveries {
             after: window.after.filter(|_| !begins_among_newest),
             skip: window.skip.saturating_sub(matching),
             limit: window.limit.saturating_sub(draft.found.len()),
-            rows: None,
+            entries: None,
             queries: match known_uncounted {
                 None => usize::MAX,
                 Some(_) if selection.criteria.needs_breakdown() => 1,
                 Some(_) => MAX_SCANS,
             },
         };
-        // Days can be skipped only if all rows after the checkpoint were read, because unread ones are in no
-        // count.
+        // Days can be skipped only if all entries after the checkpoint were read, because unread ones are in
+        // no count.
         let scan = match known_uncounted.filter(|_| newest.unread_after_checkpoint().is_none()) {
             Some(known_uncounted) => {
-                let left = unseen_by_day(&newest.loaded, known_uncounted, &all, selection);
+                let criteria = &selection.criteria;
+                let left = unseen_by_day(&newest.loaded, known_uncounted, all, selection);
                 let done = newest
                     .loaded
                     .by_day(&Criteria::default(), (Day::of(Timestamp::MIN), Day::of(Timestamp::MAX)));
-                let moved = scan.skip_days(&left, selection, begins_among_newest);
+                // The statuses of deliveries that are newer than the selection or its cursor were not read.
+                let is_newest =
+                    window.after.is_none() && all.first().is_none_or(|first| first.id <= selection.to);
+                let is_exact = begins_among_newest && (criteria.status.is_none() || is_newest);
+                let moved = scan.skip_days(&left, selection, is_exact);
                 // A limited query may find too few matches. Then another query follows, or the page ends
                 // early and its cursor continues there. A page by `offset` can't continue from a cursor. If
                 // it makes only one query, this query is not limited.
                 let may_be_limited = window.after.is_some() || scan.queries > 1;
-                moved.map(|scan| if may_be_limited { scan.limited_if_dense(&left, &done) } else { scan })
+                moved.map(
+                    |scan| if may_be_limited { scan.limited_if_dense(criteria, &left, &done) } else { scan },
+                )
             }
             None => Some(scan),
         };
         let Some(scan) = scan else { return Ok(draft) };
-        let scanned = self.scan(scope, selection, &scan).await?;
+        let scanned = self.scan(scope, selection, &scan, newest.has_former, events).await?;
         let unverified = if begins_among_newest {
             draft.unverified_cursor
         } else {
@@ -410,80 +493,71 @@ impl Deliveries {
         Ok(PageDraft { unverified_cursor: unverified, ..scanned.into_page(draft.found, None) })
     }
 
-    /// Searches rows for matches, from an id towards older ones.
+    /// Searches the log for matches, from an id towards older ones. Reads the rows of the entries if the
+    /// selection has a status.
     async fn scan(
         &self,
-        scope: &Scope,
+        scope: &ShardedScope,
         selection: &Selection,
         scan: &Scan,
+        with_former: bool,
+        events: &mut Events,
     ) -> Result<ScanResult, StoreError> {
-        let wanted = scan.wanted();
-        let query = self.between(scope, &selection.from.to_string(), &scan.start.to_string());
-        let query = with_filter(query, &selection.criteria, scan.after);
-        let mut rows = scan.rows;
-        let (mut found, mut has_cursor, mut after) = (Vec::new(), scan.after.is_none(), None);
+        let (wanted, is_by_status) = (scan.wanted(), selection.criteria.status.is_some());
+        let (mut entries, mut start) = (scan.entries, scan.start);
+        let (mut found, mut has_cursor, mut read_to) = (Vec::new(), scan.after.is_none(), None);
         for _query in 0..scan.queries {
-            let limit = self.rows_of_a_query(rows.take());
-            let page = query.clone().set_limit(limit).set_exclusive_start_key(after).send().await;
-            let page = page.map_err(unavailable)?;
-            let read = page.items.unwrap_or_default().into_iter().filter_map(parse_or_log).map(from_row);
-            // Parsing a row takes longer than fetching it, so parsing ends when enough matches are found.
-            for row in read {
-                has_cursor |= scan.after == Some(row.id());
-                if scan.after.is_none_or(|after| row.id() < after) && selection.admits(&row) {
-                    found.push(row);
-                }
-                if found.len() >= wanted {
-                    break;
-                }
+            let limit =
+                entries.take().unwrap_or(if is_by_status { ENTRIES_WITH_ROWS } else { ENTRIES_PER_QUERY });
+            let range = (selection.from, start);
+            let page = self.log(scope, range, Order::NewestFirst, limit, with_former).await?;
+            has_cursor |= page.found.iter().any(|one| Some(one.id) == scan.after);
+            let may_match =
+                |one: &FoundDelivery| scan.after.is_none_or(|after| one.id < after) && selection.admits(one);
+            let mut matching: Vec<_> = page.found.into_iter().filter(|one| may_match(one)).collect();
+            if is_by_status {
+                matching = self.with_rows(&scope.scope, matching, Some(&mut *events)).await?;
+                matching.retain(|one| selection.admits(one));
             }
-            after = page.last_evaluated_key;
-            if after.is_none() || found.len() >= wanted {
-                break;
+            found.extend(matching);
+            read_to = page.read_to;
+            match read_to {
+                Some(read_to) if found.len() < wanted => start = read_to.previous(),
+                Some(_) | None => break,
             }
         }
         let more = found.len() >= wanted;
-        let read_to = after.as_ref().and_then(|key| text(key, "sk")).and_then(|sort| sort.parse().ok());
         let found = found.into_iter().skip(scan.skip).take(scan.limit).collect();
         Ok(ScanResult { found, more, read_to, has_cursor })
     }
 
     /// Reads a page of `PENDING` or `PROCESSING` deliveries. They are in the status list, except those whose
-    /// first attempt is not over: these are among the rows after the checkpoint. None of them is counted, so
+    /// first attempt is not over: these are after the checkpoint, and their rows are read. None of them is counted, so
     /// it does not matter if the counts are written meanwhile.
     async fn page_of_open(
         &self,
-        scope: &Scope,
+        scope: &ShardedScope,
         status: DeliveryStatus,
         selection: &Selection,
         window: &Window,
         mode: ReadMode,
     ) -> Result<PageAttempt, PageError> {
-        // Rows are read in any status, so that a row whose status changed replaces its stale entry.
-        let any_status = Criteria { status: None, ..selection.criteria };
-        let in_any_status = Selection { criteria: any_status, ..*selection };
         let (newest, listing) = tokio::try_join!(
-            Box::pin(self.newest_rows(
-                scope,
-                &in_any_status,
-                ReadLimit { cursor: window.after, ..ReadLimit::newest() },
-                mode.now
-            )),
+            Box::pin(self.newest(scope, selection, mode.now)),
             Box::pin(self.status_list(scope, selection))
         )?;
-        let found = if newest.is_whole() {
-            by_id(newest.rows.into_iter().map(|seen| from_row(seen.delivery)))
-        } else {
-            let rest = self.remaining_rows(scope, &newest, &in_any_status).await?;
-            let mut found = uncounted(&newest, rest, listing);
-            if !self.load_kinds(scope, selection, &mut found).await? {
-                return Ok(PageAttempt::NeedsRows);
-            }
-            found
-        };
+        let rest = self.remaining(scope, &newest).await?;
+        let mut found = uncounted(&newest, rest, listing);
+        if !self.load_kinds(scope, selection, &mut found).await? {
+            return Ok(PageAttempt::NeedsRows);
+        }
+        // Deliveries that can't match are not read.
+        found.retain(|_, found| selection.admits(found));
+        let mut events = Events::new();
+        let found = self.with_statuses(scope, found, Some(&mut events)).await?;
         let total = as_u64(found.values().filter(|found| selection.admits(found)).count());
         let draft = select_page(found.into_values().rev().collect(), selection, window);
-        let page = self.complete_draft(scope, draft, async { Ok(Total::Known(total)) }).await?;
+        let page = self.complete_draft(scope, draft, events, async { Ok(Total::Known(total)) }).await?;
         Ok(retain_status(page, status))
     }
 
@@ -491,7 +565,7 @@ impl Deliveries {
     /// counted, then in the done list.
     async fn page_of_failed_or_cancelled(
         &self,
-        scope: &Scope,
+        scope: &ShardedScope,
         status: DeliveryStatus,
         selection: &Selection,
         window: &Window,
@@ -500,7 +574,7 @@ impl Deliveries {
         let most = window.wanted().max(self.at_once(ENTRIES_PER_QUERY));
         let to = window.after.map_or(selection.to, |after| after.min(selection.to));
         let (from, to) = (bounds(Some(status), selection.from).0, last_key_in_status(status, to));
-        let partition = Delivery::done_partition(scope);
+        let partition = Delivery::done_partition(&scope.scope);
         let counted =
             || Box::pin(self.store.list(ListIndex::All, &partition, (&from, &to), Order::NewestFirst, most));
         let (listing, mut counted_entries) =
@@ -511,10 +585,11 @@ impl Deliveries {
             counted_entries = counted().await?;
         }
         let is_whole = counted_entries.len() < most;
-        let read_to = counted_entries.last().and_then(|entry| Some(ListKey::parse(&entry.sort)?.id));
-        let list_keys = counted_entries.iter().filter_map(|entry| ListKey::parse(&entry.sort));
-        let uncounted = by_id(listing.list_keys.iter().cloned().map(FoundDelivery::Entry));
-        let mut found = by_id(list_keys.map(FoundDelivery::Entry));
+        let counted: Vec<FoundDelivery> =
+            counted_entries.into_iter().filter_map(FoundDelivery::of_list_entry).collect();
+        let read_to = counted.last().map(|found| found.id);
+        let uncounted = by_id(listing.found.into_iter());
+        let mut found = by_id(counted.into_iter());
         found.extend(uncounted.clone());
         if let Some(read_to) = read_to.filter(|_| !is_whole) {
             found = found.split_off(&read_to);
@@ -533,12 +608,15 @@ impl Deliveries {
             }
             let is_by_kind = selection.criteria.needs_breakdown();
             let (whole, parts) = selection.days();
-            let loaded = Box::pin(self.load_counts(scope, is_by_kind));
-            let (loaded, parts) = tokio::try_join!(loaded, Box::pin(self.count_partial_days(scope, parts)))?;
             let mut uncounted = uncounted;
-            if is_by_kind && !loaded.counts.has_breakdown()
-                || !self.load_kinds(scope, selection, &mut uncounted).await?
-            {
+            if !self.load_kinds(scope, selection, &mut uncounted).await? {
+                return Ok(Total::NeedsRows);
+            }
+            let loaded = Box::pin(self.load_counts(&scope.scope, is_by_kind));
+            // Entries of the `list` index are counted, which rows of earlier versions have too.
+            let parts = Box::pin(self.count_partial_days(scope, parts, &uncounted, false));
+            let (loaded, Some(parts)) = tokio::try_join!(loaded, parts)? else { return Ok(Total::NeedsRows) };
+            if is_by_kind && !loaded.counts.has_breakdown() {
                 return Ok(Total::NeedsRows);
             }
             if loaded.counts.marker() != listing.marker && !mode.is_last {
@@ -548,7 +626,7 @@ impl Deliveries {
             let uncounted = count_in_days(&uncounted, selection, whole);
             Ok(Total::Known(counted.saturating_add(uncounted).saturating_add(parts)))
         };
-        let page = self.complete_draft(scope, draft, total).await?;
+        let page = self.complete_draft(scope, draft, Events::new(), total).await?;
         Ok(retain_status(page, status))
     }
 
@@ -556,20 +634,21 @@ impl Deliveries {
     /// filtered by these. Returns `false` if there are more than [`MAX_OUTDATED`].
     async fn load_kinds(
         &self,
-        scope: &Scope,
+        scope: &ShardedScope,
         selection: &Selection,
         found: &mut ById,
     ) -> Result<bool, StoreError> {
         if !selection.criteria.needs_breakdown() {
             return Ok(true);
         }
-        let outdated = found.values().filter(|one| one.kind().is_none() && selection.admits(one));
-        let keys: Vec<Key> = outdated.map(|one| Delivery::key_of(scope, one.id())).collect();
-        if keys.len() > MAX_OUTDATED {
+        let outdated = found.values().filter(|one| one.kind.is_none() && selection.admits(one));
+        let outdated: Vec<FoundDelivery> = outdated.cloned().collect();
+        if outdated.len() > MAX_OUTDATED {
             return Ok(false);
         }
-        let rows = if keys.is_empty() { Vec::new() } else { self.store.batch_get(&keys).await? };
-        found.extend(by_id(rows.into_iter().filter_map(parse_or_log).map(from_row)));
+        if !outdated.is_empty() {
+            found.extend(by_id(self.with_rows(&scope.scope, outdated, None).await?.into_iter()));
+        }
         Ok(true)
     }
 
@@ -578,7 +657,7 @@ impl Deliveries {
     /// table.
     async fn is_consistent(
         &self,
-        scope: &Scope,
+        scope: &ShardedScope,
         loaded: &LoadedCounts,
         listing: &StatusList,
         is_last: bool,
@@ -587,157 +666,206 @@ impl Deliveries {
         if marker == listing.marker && listing.read >= ENTRIES_PER_QUERY {
             // The list took several requests, and only one of them read the marker. The counts may have been
             // written between that request and the last one. So the marker of the counts is read again.
-            marker = self.load_counts(scope, false).await?.counts.marker();
+            marker = self.load_counts(&scope.scope, false).await?.counts.marker();
         }
         let is_consistent = marker == listing.marker;
         if is_last && !is_consistent {
-            tracing::warn!(%scope, "the list index is behind the counts of deliveries; totals may be wrong for a moment");
+            tracing::warn!(scope = %scope.scope, "the list index is behind the counts of deliveries; totals may be wrong for a moment");
         }
         Ok(is_consistent || is_last)
     }
 
-    /// Reads the counts and the newest rows.
-    async fn newest_rows(
+    /// Reads the counts and the newest deliveries, with the rows of earlier versions among them.
+    async fn newest(
         &self,
-        scope: &Scope,
+        scope: &ShardedScope,
         selection: &Selection,
-        read_limit: ReadLimit,
         now: Timestamp,
-    ) -> Result<NewestRows, StoreError> {
+    ) -> Result<Newest, StoreError> {
         let first_shown = counts::first_shown(now);
-        let criteria = &selection.criteria;
-        let first_sort =
-            if criteria.needs_breakdown() { counts::LAST_DAY_SORT_KEY } else { counts::SCOPE_SORT_KEY };
-        let query = self.between(scope, &first_shown.to_string(), first_sort);
-        let query = with_filter(query, criteria, read_limit.cursor);
-        let mut newest =
-            NewestRows { loaded: LoadedCounts::new(*scope), rows: Vec::new(), read_to: None, first_shown };
-        let mut after = None;
-        let partition = Delivery::partition(scope);
-        loop {
-            let limit =
-                self.rows_of_a_query(Some(read_limit.limit(newest.rows.len(), criteria.needs_breakdown())));
-            let page = query.clone().set_limit(limit).set_exclusive_start_key(after).send().await;
-            let page = page.map_err(unavailable)?;
-            for item in page.items.unwrap_or_default() {
-                let Some(item) = newest.loaded.add_row(item)? else { continue };
-                let in_list = text(&item, "list_pk").is_some_and(|list| list == partition);
-                newest.rows.extend(parse_or_log(item).map(|delivery| DeliveryRow { delivery, in_list }));
-            }
-            after = page.last_evaluated_key;
-            newest.read_to = after.as_ref().and_then(|key| text(key, "sk"));
-            let scope_row_is_unread =
-                newest.read_to.as_deref().is_some_and(|sort| sort > counts::SCOPE_SORT_KEY);
-            if after.is_none() || (newest.rows.len() >= read_limit.wanted && !scope_row_is_unread) {
-                return Ok(newest);
-            }
+        let (last, of_counts, entries) = if selection.criteria.needs_breakdown() {
+            (counts::LAST_DAY_SORT_KEY, ROWS_OF_COUNTS, ENTRIES_PER_QUERY)
+        } else {
+            (counts::SCOPE_SORT_KEY, 1, NEWEST)
+        };
+        let (partition, first) = (Delivery::partition(&scope.scope), first_shown.to_string());
+        // The rows of the counts sort after all deliveries.
+        let most = self.at_once(NEWEST).saturating_add(of_counts);
+        let rows = self.store.range(&partition, (&first, last), Order::NewestFirst, most);
+        let shown = (first_shown, DeliveryId::last_at(Timestamp::MAX));
+        let log = self.log(scope, shown, Order::NewestFirst, entries, false);
+        let (rows, log) = tokio::try_join!(Box::pin(rows), Box::pin(log))?;
+        let (is_cut, mut loaded) = (rows.len() >= most, LoadedCounts::new(scope.scope));
+        let mut former = Vec::new();
+        for item in rows {
+            let Some(item) = loaded.add_row(item)? else { continue };
+            former.extend(FoundDelivery::of_item(item));
         }
+        let has_former = is_cut || !former.is_empty();
+        let former_to = former.last().map_or(shown.1, |found| found.id);
+        let former = LogPage { found: former, read_to: Some(former_to).filter(|_| is_cut) };
+        let LogPage { found, read_to } = log.merged(former, Order::NewestFirst);
+        Ok(Newest { loaded, found, read_to, first_shown, has_former })
     }
 
     /// Reads the entries of the status list in the selection's status.
-    async fn status_list(&self, scope: &Scope, selection: &Selection) -> Result<StatusList, StoreError> {
+    async fn status_list(
+        &self,
+        scope: &ShardedScope,
+        selection: &Selection,
+    ) -> Result<StatusList, StoreError> {
         let (from, to) = bounds_with_marker(selection.criteria.status, selection.from);
-        let partition = Delivery::partition(scope);
+        let partition = Delivery::partition(&scope.scope);
         let entries =
             self.store.list(ListIndex::All, &partition, (&from, &to), Order::NewestFirst, usize::MAX).await?;
         let marker = entries.iter().find_map(|entry| Marker::parse(&entry.sort)).unwrap_or_default();
         let status = selection.criteria.status;
-        let list_keys = entries.iter().filter_map(|entry| ListKey::parse(&entry.sort));
-        let list_keys =
-            list_keys.filter(|list_key| status.is_none_or(|status| status == list_key.status)).collect();
-        Ok(StatusList { list_keys, marker, read: entries.len() })
+        let read = entries.len();
+        let found = entries.into_iter().filter_map(FoundDelivery::of_list_entry);
+        let found = found.filter(|found| status.is_none() || found.status == status).collect();
+        Ok(StatusList { found, marker, read })
     }
 
-    /// Reads the rows after the checkpoint that are not among the newest rows already read. Usually there are
-    /// none, because the newest thousand rows were read. Only the first page without filters reads fewer: the
-    /// rows that it shows.
-    async fn remaining_rows(
+    /// Reads the uncounted deliveries after the checkpoint that are not among the newest deliveries already
+    /// read. Usually there are none.
+    async fn remaining(
         &self,
-        scope: &Scope,
-        newest: &NewestRows,
-        selection: &Selection,
-    ) -> Result<Vec<DeliveryRow>, StoreError> {
-        let Some(before) = newest.unread_after_checkpoint() else { return Ok(Vec::new()) };
-        let partition = Delivery::partition(scope);
-        let key = Key { pk: partition.clone(), sk: before.to_owned() };
-        let query = self.between(scope, &newest.uncounted_from(), counts::SCOPE_SORT_KEY);
-        let mut query =
-            with_filter(query, &selection.criteria, None).set_exclusive_start_key(Some(key_attributes(&key)));
-        let mut rest = Vec::new();
+        scope: &ShardedScope,
+        newest: &Newest,
+    ) -> Result<Vec<FoundDelivery>, StoreError> {
+        let (mut rest, mut before) = (Vec::new(), newest.unread_after_checkpoint());
+        while let Some(read_to) = before {
+            let range = (newest.uncounted_from(), read_to.previous());
+            let page =
+                self.log(scope, range, Order::NewestFirst, ENTRIES_PER_QUERY, newest.has_former).await?;
+            rest.extend(page.found.into_iter().filter(|found| newest.is_uncounted(found)));
+            before = page.read_to;
+        }
+        Ok(rest)
+    }
+
+    /// Returns how many deliveries match on the days that a selection contains only in part; `None`: the
+    /// deliveries must be counted by their rows. Takes about one request for every 3,000 deliveries.
+    ///
+    /// `uncounted`: the uncounted deliveries, with their statuses if the parts have a status.
+    async fn count_partial_days(
+        &self,
+        scope: &ShardedScope,
+        parts: Vec<Selection>,
+        uncounted: &ById,
+        with_former: bool,
+    ) -> Result<Option<u64>, StoreError> {
+        let (first, second) = tokio::try_join!(
+            Box::pin(self.count_part(scope, parts.first(), uncounted, with_former)),
+            Box::pin(self.count_part(scope, parts.get(1), uncounted, with_former))
+        )?;
+        Ok(first.zip(second).map(|(first, second)| as_u64(first.saturating_add(second))))
+    }
+
+    /// Returns how many deliveries match in a part of a day, at most two of which a selection has.
+    async fn count_part(
+        &self,
+        scope: &ShardedScope,
+        part: Option<&Selection>,
+        uncounted: &ById,
+        with_former: bool,
+    ) -> Result<Option<usize>, StoreError> {
+        let Some(part) = part else { return Ok(Some(0)) };
+        let (mut matching, of_entries) = match part.criteria.status {
+            // Counted deliveries with one of these statuses are in the done list.
+            Some(status @ (DeliveryStatus::Failed | DeliveryStatus::Cancelled)) => {
+                (self.done_in(scope, status, part).await?, BTreeSet::new())
+            }
+            // An open delivery is uncounted.
+            Some(DeliveryStatus::Pending | DeliveryStatus::Processing) => (ById::new(), BTreeSet::new()),
+            // All entries of the log match, except those of the done list and the uncounted ones.
+            Some(DeliveryStatus::Delivered) => {
+                let (failed, cancelled, mut ids) = tokio::try_join!(
+                    Box::pin(self.done_in(scope, DeliveryStatus::Failed, part)),
+                    Box::pin(self.done_in(scope, DeliveryStatus::Cancelled, part)),
+                    Box::pin(self.ids_in(scope, part, with_former))
+                )?;
+                ids.retain(|id| {
+                    !(failed.contains_key(id) || cancelled.contains_key(id) || uncounted.contains_key(id))
+                });
+                (ById::new(), ids)
+            }
+            None => return Ok(Some(self.ids_in(scope, part, with_former).await?.len())),
+        };
+        if !self.load_kinds(scope, part, &mut matching).await? {
+            return Ok(None);
+        }
+        matching.extend(uncounted.iter().map(|(id, found)| (*id, found.clone())));
+        let matching = matching.values().filter(|found| part.admits(found)).count();
+        Ok(Some(matching.saturating_add(of_entries.len())))
+    }
+
+    /// Reads the entries of the done list in a status and in the range of a selection.
+    async fn done_in(
+        &self,
+        scope: &ShardedScope,
+        status: DeliveryStatus,
+        part: &Selection,
+    ) -> Result<ById, StoreError> {
+        let (from, to) = (bounds(Some(status), part.from).0, last_key_in_status(status, part.to));
+        let list = Delivery::done_partition(&scope.scope);
+        let entries =
+            self.store.list(ListIndex::All, &list, (&from, &to), Order::OldestFirst, usize::MAX).await?;
+        Ok(by_id(entries.into_iter().filter_map(FoundDelivery::of_list_entry)))
+    }
+
+    /// Reads the ids of a range of the log whose event type and endpoint match.
+    async fn ids_in(
+        &self,
+        scope: &ShardedScope,
+        part: &Selection,
+        with_former: bool,
+    ) -> Result<BTreeSet<DeliveryId>, StoreError> {
+        let any_status = Selection { criteria: Criteria { status: None, ..part.criteria }, ..*part };
+        let (mut ids, mut from) = (BTreeSet::new(), part.from);
         loop {
-            let page = query.clone().send().await.map_err(unavailable)?;
-            for item in page.items.unwrap_or_default() {
-                let in_list = text(&item, "list_pk").is_some_and(|list| list == partition);
-                let seen = parse_or_log(item).map(|delivery| DeliveryRow { delivery, in_list });
-                rest.extend(seen.filter(|seen| !seen.delivery.listed || seen.in_list));
-            }
-            if page.last_evaluated_key.is_none() {
-                return Ok(rest);
-            }
-            query = query.set_exclusive_start_key(page.last_evaluated_key);
+            let range = (from, part.to);
+            let page = self.log(scope, range, Order::OldestFirst, ENTRIES_PER_QUERY, with_former).await?;
+            ids.extend(page.found.iter().filter(|found| any_status.admits(found)).map(|found| found.id));
+            let Some(read_to) = page.read_to else { return Ok(ids) };
+            from = read_to.next();
         }
     }
 
-    /// Returns how many rows match on the days that a selection contains only in part. Takes about one
-    /// request for every 1,500 deliveries.
-    async fn count_partial_days(&self, scope: &Scope, parts: Vec<Selection>) -> Result<u64, StoreError> {
-        let mut counting = tokio::task::JoinSet::new();
-        for part in parts {
-            let (deliveries, scope) = (self.clone(), *scope);
-            counting.spawn(async move { deliveries.count_matching(&scope, &part).await });
-        }
-        let mut sum: u64 = 0;
-        while let Some(joined) = counting.join_next().await {
-            let count = joined.map_err(|error| StoreError::Unavailable(error.to_string()))??;
-            sum = sum.saturating_add(count);
-        }
-        Ok(sum)
-    }
-
-    async fn count_matching(&self, scope: &Scope, part: &Selection) -> Result<u64, StoreError> {
-        let query = self.between(scope, &part.from.to_string(), &part.to.to_string());
-        self.store.count_all(with_filter(query, &part.criteria, None)).await.map(as_u64)
-    }
-
-    /// Counts the matching rows by reading all rows of the selection. Used while the breakdown is incomplete
-    /// or too many sort keys are outdated; both come from an earlier version. Also schedules the scheduler's
-    /// next count, which continues the recount if it is not finished.
+    /// Counts the matching deliveries by reading all rows of the selection. Used while the breakdown is
+    /// incomplete or too many sort keys are outdated; both come from an earlier version. Also schedules the
+    /// scheduler's next count, which continues the recount if it is not finished.
     async fn count_rows(
         &self,
-        scope: &Scope,
+        scope: &ShardedScope,
         selection: &Selection,
         now: Timestamp,
     ) -> Result<u64, StoreError> {
-        let scheduled = self.schedule_counting(scope, now);
-        let (count, ()) =
-            tokio::try_join!(Box::pin(self.count_matching(scope, selection)), Box::pin(scheduled))?;
+        let count = async {
+            let (mut count, mut from): (usize, _) = (0, selection.from);
+            loop {
+                let (rows, read_to) = self.rows(scope, (from, selection.to)).await?;
+                let rows = rows.into_iter().map(FoundDelivery::of_row);
+                count = count.saturating_add(rows.filter(|found| selection.admits(found)).count());
+                let Some(read_to) = read_to else { return Ok(as_u64(count)) };
+                from = read_to.next();
+            }
+        };
+        let scheduled = self.schedule_counting(&scope.scope, now);
+        let (count, ()) = tokio::try_join!(Box::pin(count), Box::pin(scheduled))?;
         Ok(count)
-    }
-
-    /// Returns a strongly consistent query of the scope's partition for these sort keys, both included,
-    /// newest first.
-    pub(super) fn between(&self, scope: &Scope, from: &str, to: &str) -> QueryFluentBuilder {
-        self.store
-            .client()
-            .query()
-            .table_name(self.store.table())
-            .key_condition_expression("pk = :pk AND sk BETWEEN :from AND :to")
-            .expression_attribute_values(":pk", AttributeValue::S(Delivery::partition(scope)))
-            .expression_attribute_values(":from", AttributeValue::S(from.to_owned()))
-            .expression_attribute_values(":to", AttributeValue::S(to.to_owned()))
-            .scan_index_forward(false)
-            .consistent_read(true)
     }
 
     /// Completes a draft: reads the bodies of its deliveries while `total` is computed.
     async fn complete_draft(
         &self,
-        scope: &Scope,
+        scope: &ShardedScope,
         draft: PageDraft,
+        events: Events,
         total: impl Future<Output = Result<Total, StoreError>>,
     ) -> Result<PageAttempt, PageError> {
         let PageDraft { found, next, unverified_cursor: unverified } = draft;
-        let loaded = Box::pin(self.load_bodies(scope, found, unverified));
+        let loaded = Box::pin(self.load_bodies(&scope.scope, found, events, unverified));
         let ((deliveries, cursor_exists), total) = tokio::try_join!(loaded, Box::pin(total))?;
         let total = match total {
             Total::Known(total) => total,
@@ -750,87 +878,46 @@ impl Deliveries {
         Ok(PageAttempt::Read(DeliveryPage { deliveries, total, next }))
     }
 
-    /// Reads in one batch the events of a page, the rows of deliveries of which only the entry was read, and
-    /// the row of `unverified`. Returns the deliveries with their bodies in the page's order, and whether
-    /// `unverified` exists.
+    /// Reads in one batch the events of a page, unless they are among `events`, the rows of deliveries of which
+    /// only an entry was read, and the row of `unverified`. Returns the deliveries with their bodies in the
+    /// page's order, and whether `unverified` exists.
     async fn load_bodies(
         &self,
         scope: &Scope,
         page: Vec<FoundDelivery>,
+        mut events: Events,
         unverified: Option<DeliveryId>,
     ) -> Result<(Vec<(Delivery, Option<String>)>, bool), StoreError> {
-        let mut keys: Vec<Key> = page.iter().map(|found| found.event_key(scope)).collect();
+        let unread = page.iter().filter(|found| !events.contains_key(&found.event));
+        let mut keys: Vec<Key> = unread.map(|found| found.event_key(scope)).collect();
         keys.sort_by(|left, right| left.sk.cmp(&right.sk));
         keys.dedup();
-        let missing =
-            page.iter().filter(|found| matches!(found, FoundDelivery::Entry(_))).map(FoundDelivery::id);
-        keys.extend(missing.chain(unverified).map(|id| Delivery::key_of(scope, id)));
-        let (mut events, mut rows) = (HashMap::new(), HashMap::new());
-        for item in self.store.batch_get(&keys).await? {
-            if key_of_item(&item).as_ref().is_some_and(Delivery::is_at) {
-                rows.extend(parse_or_log(item).map(|delivery| (delivery.id, delivery)));
-            } else {
-                // An event that can't be read must not hide the other deliveries of the page.
-                match from_item::<Event>(item) {
-                    Ok(event) => drop(events.insert(event.id, event)),
-                    Err(error) => tracing::error!(%error, "can't read an event; no payload is shown"),
-                }
+        keys.extend(page.iter().filter(|found| found.row.is_none()).map(|found| found.key.clone()));
+        keys.extend(unverified.iter().flat_map(|id| Delivery::keys_of(scope, *id)));
+        let mut rows = HashMap::new();
+        if !keys.is_empty() {
+            for item in self.store.batch_get(&keys).await? {
+                sort_in(item, &mut rows, &mut events);
             }
         }
         let cursor_exists = unverified.is_none_or(|id| rows.contains_key(&id));
         let with_body = |found: FoundDelivery| {
-            let delivery = match found {
-                FoundDelivery::Row(delivery) => *delivery,
-                FoundDelivery::Entry(list_key) => rows.remove(&list_key.id)?,
-            };
-            let body = events.get(&delivery.event).and_then(|event| event.body_as(delivery.event_type));
+            let delivery = *found.row.or_else(|| rows.remove(&found.id)?.row)?;
+            let body =
+                events.get(&delivery.event).and_then(|event| event.as_ref()?.body_as(delivery.event_type));
             Some((delivery, body))
         };
         Ok((page.into_iter().filter_map(with_body).collect(), cursor_exists))
     }
 }
 
-/// How many of the newest rows are read.
-#[derive(Clone, Copy)]
-struct ReadLimit {
-    /// The rows of the first request.
-    rows: usize,
-    /// Requests follow until this many rows were returned; 0: one request is enough.
-    wanted: usize,
-    /// This row is returned even if it does not match the filter.
-    cursor: Option<DeliveryId>,
-}
-
-impl ReadLimit {
-    fn newest() -> Self {
-        Self { rows: NEWEST, wanted: 0, cursor: None }
-    }
-
-    /// Returns the `Limit` of the next request, with room for the rows of the counts, which come first.
-    fn limit(&self, read: usize, with_days: bool) -> usize {
-        let counts = if with_days { ROWS_OF_COUNTS } else { 1 };
-        self.rows.saturating_sub(read).saturating_add(counts)
-    }
-}
-
-/// Returns the greatest id that is lower than this sort key. Rows of the counts sort after all deliveries, so
-/// for their sort keys this is the highest id.
-fn before_row(sort: &str) -> DeliveryId {
-    sort.parse().map_or(DeliveryId::last_at(Timestamp::MAX), DeliveryId::previous)
-}
-
-/// Returns the uncounted deliveries: the entries of the status list, and the rows that are in the list, or
-/// unlisted and after the checkpoint. A row replaces the entry of the same delivery, because the index may be
-/// behind its table.
-fn uncounted(newest: &NewestRows, rest: Vec<DeliveryRow>, listing: StatusList) -> ById {
-    let mut found = by_id(listing.list_keys.into_iter().map(FoundDelivery::Entry));
-    let up_to = newest.loaded.counts.checkpoint;
-    let rows = newest
-        .rows
-        .iter()
-        .filter(|seen| if seen.delivery.listed { seen.in_list } else { Some(seen.delivery.id) > up_to });
-    found.extend(by_id(rows.cloned().chain(rest).map(|seen| from_row(seen.delivery))));
-    found
+/// Returns the uncounted deliveries: those of the status list, and those after the checkpoint. A row replaces
+/// the entry of the same delivery, because the index may be behind its table.
+fn uncounted(newest: &Newest, rest: Vec<FoundDelivery>, listing: StatusList) -> ById {
+    let is_uncounted = |found: &&FoundDelivery| newest.is_uncounted(found);
+    let of_log = newest.found.iter().filter(is_uncounted).cloned().chain(rest);
+    let (rows, entries): (Vec<_>, Vec<_>) = of_log.partition(|found| found.row.is_some());
+    by_id(entries.into_iter().chain(listing.found).chain(rows))
 }
 
 /// Removes the deliveries of a page whose rows have another status, because their index entries were stale.
@@ -848,39 +935,6 @@ fn retain_status(attempt: PageAttempt, status: DeliveryStatus) -> PageAttempt {
 /// deliveries.
 pub(super) fn parse_or_log(item: Item) -> Option<Delivery> {
     from_item(item).map_err(|error| tracing::error!(%error, "can't read a delivery; it is skipped")).ok()
-}
-
-/// Adds the criteria to a query as a filter. Rows of the counts, which have no event type, and the row of
-/// `cursor` always pass.
-fn with_filter(
-    query: QueryFluentBuilder,
-    criteria: &Criteria,
-    cursor: Option<DeliveryId>,
-) -> QueryFluentBuilder {
-    let mut query = query;
-    let mut conditions = Vec::new();
-    if let Some(status) = criteria.status {
-        conditions.push("#status = :status");
-        query = query.expression_attribute_names("#status", "status");
-        query = query.expression_attribute_values(":status", status_value(status));
-    }
-    if let Some(event_type) = criteria.event_type {
-        conditions.push("event_type = :type");
-        query = query.expression_attribute_values(":type", AttributeValue::S(event_type.as_str().to_owned()));
-    }
-    if let Some(endpoint) = criteria.endpoint {
-        conditions.push("endpoint = :endpoint");
-        query = query.expression_attribute_values(":endpoint", AttributeValue::S(endpoint.to_string()));
-    }
-    if conditions.is_empty() {
-        return query;
-    }
-    let mut expression = format!("attribute_not_exists(event_type) OR ({})", conditions.join(" AND "));
-    if let Some(cursor) = cursor {
-        expression.push_str(" OR id = :cursor");
-        query = query.expression_attribute_values(":cursor", AttributeValue::S(cursor.to_string()));
-    }
-    query.filter_expression(expression)
 }
 
 /// Waits a random time before a read is repeated; not before the first read.
