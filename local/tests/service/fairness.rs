@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use shared::webhook::in_flight::{InFlight, Occupancy};
 use shared::webhook::queue::Lane;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::watch;
 
 use crate::invocations::{dispatch, run_webhook_worker};
@@ -306,10 +306,10 @@ async fn many_slow_servers_of_override_urls_mark_all_override_urls_but_no_endpoi
 #[tokio::test]
 async fn a_breaker_postpones_attempts_without_counting_them_and_closes_when_the_server_answers() {
     let service = service_with(&[]).await;
-    let closed = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = closed.local_addr().unwrap();
-    drop(closed);
-    let url = format!("http://{address}/hook");
+    // A socket that does not listen yet refuses connections, and keeps its port.
+    let closed = TcpSocket::new_v4().unwrap();
+    closed.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let url = format!("http://{}/hook", closed.local_addr().unwrap());
     service.register_endpoint(&url, &["charge.created"]).await;
     let messages = messages_of_new_charges(&service, 8).await;
     for message in &messages[..5] {
@@ -350,7 +350,7 @@ async fn a_breaker_postpones_attempts_without_counting_them_and_closes_when_the_
     assert_eq!(attempts(&service.deliveries("").await), [0, 0, 1, 1, 1, 1, 1, 1]);
     // The server answers the next probe, which closes the breaker.
     let router = axum::Router::new().fallback(async || axum::http::StatusCode::NO_CONTENT);
-    let listener = TcpListener::bind(address).await.unwrap();
+    let listener = closed.listen(16).unwrap();
     tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
     service.stack.clock.advance(75_000);
     work(&service, "SlowTestDeliveryQueue", &messages[5..]).await;
