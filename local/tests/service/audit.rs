@@ -174,6 +174,28 @@ async fn a_record_whose_audit_row_could_not_be_written_is_retried() {
 }
 
 #[tokio::test]
+async fn a_repeated_change_of_an_endpoint_changes_nothing_and_is_audited_once() {
+    let service = Service::without_event_sources().await;
+    let endpoint = service.register_endpoint("http://127.0.0.1:9/hook", &["charge.paid"]).await;
+    let path = format!("/v1/webhooks/endpoints/{}", id(&endpoint));
+    let mut expected = vec!["webhook-endpoint.register"];
+    for change in [
+        json!({"url": "http://127.0.0.1:9/other", "events": ["charge.failed"]}),
+        json!({"status": "INACTIVE"}),
+        json!({"status": "ACTIVE"}),
+    ] {
+        service.advance_one_second().await;
+        let changed = service.patch(&path, &change).await.expect(200);
+        service.advance_one_second().await;
+        assert_eq!(service.patch(&path, &change).await.expect(200), changed, "{change}");
+        expected.push("webhook-endpoint.change");
+    }
+    dispatch(&service.stack).await;
+    let actions: Vec<String> = service.audit_rows().await.into_iter().map(|row| row.action).collect();
+    assert_eq!(actions, expected);
+}
+
+#[tokio::test]
 async fn forty_concurrent_rotations_of_the_override_secret_all_succeed_and_are_all_audited() {
     let service = Service::without_event_sources().await;
     let rotations: Vec<_> = (0..40)

@@ -212,6 +212,16 @@ impl Endpoint {
 
     /// Returns [`Endpoint::abandoned`] after a change by the merchant. `status`: the status that the merchant
     /// sets; `None`: the change has no status.
+    /// Whether a merchant's change of the other row to this one changes nothing. A client that repeats a change,
+    /// because the response was lost, makes one change.
+    fn has_same_settings(&self, other: &Self) -> bool {
+        let of = |row: &Self| (row.status, row.abandoned, row.failing_since);
+        of(self) == of(other)
+            && self.url == other.url
+            && self.events == other.events
+            && self.disabled == other.disabled
+    }
+
     fn abandoned_after(&self, status: Option<EndpointStatus>, now: Timestamp) -> Option<Abandoned> {
         let abandons = match status {
             // If the endpoint is deactivated already, its deliveries were abandoned at that time.
@@ -410,10 +420,6 @@ impl EndpointChange {
         fields.finish(Some(change))
     }
 
-    fn is_empty(&self) -> bool {
-        self.url.is_none() && self.events.is_none() && self.status.is_none()
-    }
-
     fn apply(&self, endpoint: Endpoint, now: Timestamp) -> Endpoint {
         let change = self.clone();
         let activated = change.status == Some(EndpointStatus::Active);
@@ -495,11 +501,11 @@ impl Endpoints {
         let key = Endpoint::key_of(&caller.scope, id);
         let plan = |endpoint: Option<Endpoint>| {
             let endpoint = endpoint.ok_or(WebhookError::NoEndpoint)?;
-            if change.is_empty() {
+            let (version, abandoned) = (endpoint.version, endpoint.abandoned);
+            let next = change.apply(endpoint.clone(), now);
+            if next.has_same_settings(&endpoint) {
                 return Ok(Plan::Finished(endpoint));
             }
-            let (version, abandoned) = (endpoint.version, endpoint.abandoned);
-            let next = change.apply(endpoint, now);
             let next = Endpoint { actor: Some(caller.actor(next.version)), ..next };
             let mut writes = vec![Write::replace(&next, version)?];
             if let Some(abandonment) =
