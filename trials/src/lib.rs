@@ -7,6 +7,7 @@
 pub mod admin;
 pub mod dice;
 pub mod http;
+pub mod kill;
 pub mod listener;
 pub mod plan;
 pub mod run;

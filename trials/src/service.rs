@@ -67,7 +67,8 @@ impl Service {
         self.directory.join(LOG_FILE)
     }
 
-    /// Starts the process and waits until it is ready. Returns the content of its ready file.
+    /// Starts the process and waits until it is ready. Returns the content of its ready file. If the future is
+    /// dropped before, the process goes on until [`Self::kill`].
     ///
     /// # Errors
     ///
@@ -77,7 +78,7 @@ impl Service {
         let _ = std::fs::remove_file(&ready_file);
         let log = File::options().create(true).append(true).open(self.log_file());
         let log = log.map_err(Error::of("opening the log"))?;
-        let mut child = Command::new(&self.program)
+        let child = Command::new(&self.program)
             .args(["--port", &self.port.to_string(), "--ready-file", READY_FILE])
             .args(&self.arguments)
             .current_dir(&self.directory)
@@ -87,12 +88,14 @@ impl Service {
             .kill_on_drop(true)
             .spawn()
             .map_err(Error::of(&format!("starting {}", self.program.display())))?;
+        *self.child.lock().await = Some(child);
         let started = Instant::now();
         let ready = loop {
             if let Some(ready) = read_json(&ready_file) {
                 break ready;
             }
-            if let Ok(Some(status)) = child.try_wait() {
+            let status = self.child.lock().await.as_mut().and_then(|child| child.try_wait().ok().flatten());
+            if let Some(status) = status {
                 return Err(Error::new(format!(
                     "the service ended ({status}); see {}",
                     self.log_file().display()
@@ -106,7 +109,6 @@ impl Service {
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         };
-        *self.child.lock().await = Some(child);
         self.is_up.send_replace(true);
         Ok(ready)
     }

@@ -1,0 +1,78 @@
+//! A trial of kills and of a full disk. `docs/reliability.md` describes it.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use clap::Parser;
+use trials::kill::{Options, run};
+use trials::{Error, Result, exit_code, program, say};
+
+/// Kill the service at random times under load, during its first start and while an operator works, and check
+/// that everything it answered is there once.
+#[derive(Parser)]
+#[command(version)]
+struct Arguments {
+    /// How often the service is killed under load
+    #[arg(long, default_value_t = 20)]
+    kills: usize,
+    /// How many services are killed during their first start, each up to three times
+    #[arg(long, default_value_t = 2, value_name = "N")]
+    first_starts: usize,
+    /// How often the disk is filled under load; needs --directory on a small disk
+    #[arg(long, default_value_t = 0, requires = "directory", value_name = "N")]
+    fills: usize,
+    /// The seed of what is done and of the times of the kills
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// The directory of the state and the log [default: a new one for temporary files]
+    #[arg(long, value_name = "PATH")]
+    directory: Option<PathBuf>,
+    /// The program of the service [default: `local` beside this program]
+    #[arg(long, value_name = "PATH")]
+    service: Option<PathBuf>,
+    /// The program of the operator's command [default: `admin` beside this program]
+    #[arg(long, value_name = "PATH")]
+    admin: Option<PathBuf>,
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    exit_code(trial(Arguments::parse()).await)
+}
+
+async fn trial(arguments: Arguments) -> Result<ExitCode> {
+    let started = Instant::now();
+    let name = format!("kill-trial-{}-{}", arguments.seed, std::process::id());
+    let directory = arguments.directory.unwrap_or_else(std::env::temp_dir).join(name);
+    let options = Options {
+        service: program(arguments.service, "local")?,
+        admin: program(arguments.admin, "admin")?,
+        directory: directory.clone(),
+        seed: arguments.seed,
+        kills: arguments.kills,
+        first_starts: arguments.first_starts,
+        fills: arguments.fills,
+    };
+    let report = run(&options)
+        .await
+        .map_err(|error| Error::new(format!("{error}; state and log are in {}", directory.display())))?;
+    for (name, count) in &report.counts {
+        say(format_args!("{count:>7}  {name}"));
+    }
+    for (reason, count) in &report.repetitions {
+        say(format_args!("{count:>7}  requests repeated: {reason}"));
+    }
+    say(format_args!("duration {:.0} s", started.elapsed().as_secs_f64()));
+    if report.violations.is_empty() {
+        say("no violations");
+        let _ = std::fs::remove_dir_all(&directory);
+        return Ok(ExitCode::SUCCESS);
+    }
+    say(format_args!("\n{} violations:", report.violations.len()));
+    for violation in &report.violations {
+        say(format_args!("  {violation}"));
+    }
+    say(format_args!("state and log are in {}", directory.display()));
+    Ok(ExitCode::FAILURE)
+}
