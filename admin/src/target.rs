@@ -362,7 +362,11 @@ async fn read_service_clock(ready: &Ready) -> Result<Clock, Box<dyn Error>> {
         .header("content-type", "application/json");
     let request = request.body(Full::new(Bytes::from_static(br#"{"seconds": 0}"#)))?;
     let answer = Client::builder(TokioExecutor::new()).build_http().request(request).await?;
+    let status = answer.status();
     let body = answer.into_body().collect().await?.to_bytes();
+    if !status.is_success() {
+        return Err(format!("its clock answered {status}: {}", String::from_utf8_lossy(&body)).into());
+    }
     let moved: Moved = serde_json::from_slice(&body)?;
     let clock = Clock::default();
     clock.advance(moved.now.millis_since(clock.now()));
