@@ -218,7 +218,7 @@ async fn write_units() {
     print_budget(&unit_costs::REFUND_TO_THIRD_PARTY, unit_costs::refund_units(&to_third_party).1);
     print_budget(&unit_costs::HOTTEST_KEY, highest(&of_a_minute.by_partition()));
     print_budget(&unit_costs::HOTTEST_KEY_OF_EIGHT_SHARDS, highest(&in_eight_shards.by_partition()));
-    print_budget(&unit_costs::DUE_INDEX, highest(&of_a_minute.by_due_shard()));
+    print_budget(&unit_costs::DUE_INDEX, highest(&of_a_minute.by_due_partition()));
     print_budget(&unit_costs::LIVE_CHARGE, live.units());
     print_budget(&unit_costs::MED_CASE, med_case.units());
     for (figure, units) in [

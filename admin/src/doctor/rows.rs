@@ -6,7 +6,7 @@ use std::error::Error;
 use domain::ids::{AccountId, Mode, Scope};
 use shared::audit;
 use shared::services::verify_ledger;
-use shared::store::{DUE_SHARDS, StoreError};
+use shared::store::{DUE_SHARDS, DuePartition, StoreError};
 
 use super::queues::dead_letters;
 use super::{Report, SkippedChecks};
@@ -109,12 +109,17 @@ async fn overdue(stack: &Stack) -> Result<Vec<String>, StoreError> {
     let limit = stack.clock.now().saturating_plus_seconds(-OVERDUE_SECONDS);
     let mut found = Vec::new();
     for shard in 0..DUE_SHARDS {
-        let (rows, next) = stack.store.due(shard, limit, None).await?;
-        let Some(oldest) = rows.first() else { continue };
-        let more = if next.is_some() { " or more" } else { "" };
+        let (mut overdue, mut has_more) = (Vec::new(), false);
+        for partition in DuePartition::of_shard(shard) {
+            let (rows, next) = stack.store.due(partition, limit, None).await?;
+            overdue.extend(rows);
+            has_more |= next.is_some();
+        }
+        let Some(oldest) = overdue.iter().min_by(|a, b| a.sort.cmp(&b.sort)) else { continue };
+        let more = if has_more { " or more" } else { "" };
         found.push(format!(
             "{}{more} rows of shard {shard} are overdue by more than ten minutes: the first is {}",
-            rows.len(),
+            overdue.len(),
             oldest.key.joined()
         ));
     }

@@ -33,7 +33,7 @@ use shared::failed_record::FailedRecord;
 use shared::med::MedCases;
 use shared::metrics;
 use shared::rollup::{Rollups, folded_scope};
-use shared::store::{Aws, DUE_SHARDS, DueRow, Store, from_item};
+use shared::store::{Aws, DUE_SHARDS, DuePartition, DueRow, Store, from_item};
 use shared::wallet::Wallets;
 use shared::wallet::counters::Tranche;
 use shared::webhook::delivery::{Abandonment, Deliveries, Delivery, NEXT_LOOK_SECONDS, counted_scope};
@@ -89,6 +89,15 @@ struct SlowWork {
     counts: Vec<Scope>,
     folds: Vec<Scope>,
     abandonments: Vec<Abandonment>,
+}
+
+/// The result of the rows of a partition.
+#[derive(Default)]
+struct PartitionOutcome {
+    processed: usize,
+    slow: SlowWork,
+    /// The last error of a row that could be neither processed nor postponed, or that of the partition itself.
+    failure: Option<WorkError>,
 }
 
 /// The function's state.
@@ -178,29 +187,30 @@ impl Scheduler {
         Ok(processed)
     }
 
-    /// Processes the rows of a shard that are due now. Returns the number of rows processed.
+    /// Processes the rows of a shard that are due now, with its partitions in parallel. Returns the number of
+    /// rows processed.
     ///
     /// # Errors
     ///
-    /// The last error of a row that could be neither processed nor postponed. The rows behind it are
-    /// processed nevertheless.
+    /// The last error of a row that could be neither processed nor postponed, or of a partition that could not
+    /// be read. The other rows and partitions are processed nevertheless.
     async fn run_shard(&self, shard: u8) -> Result<usize, WorkError> {
         let started = Instant::now();
+        let mut partitions = JoinSet::new();
+        for partition in DuePartition::of_shard(shard) {
+            let scheduler = self.clone();
+            let run = async move { scheduler.run_partition(partition, started).await };
+            partitions.spawn(run.in_current_span());
+        }
         let mut processed: usize = 0;
-        let mut after = None;
         let mut slow = SlowWork::default();
         let mut failure = None;
-        while started.elapsed() < WORK_TIME {
-            let now = self.clock.now();
-            let (due, next) = self.store.due(shard, now, after).await?;
-            match self.process_page(due, now, &mut slow).await {
-                Ok(rows) => processed = processed.saturating_add(rows),
-                Err(error) => failure = Some(error),
-            }
-            match next {
-                Some(_) => after = next,
-                None => break,
-            }
+        for outcome in partitions.join_all().await {
+            processed = processed.saturating_add(outcome.processed);
+            slow.counts.extend(outcome.slow.counts);
+            slow.folds.extend(outcome.slow.folds);
+            slow.abandonments.extend(outcome.slow.abandonments);
+            failure = outcome.failure.or(failure);
         }
         // Slow work runs sequentially and persists each step, so a run that is cut short has still made
         // progress.
@@ -222,6 +232,31 @@ impl Scheduler {
             }
         }
         failure.map_or(Ok(processed), Err)
+    }
+
+    /// Processes the rows of a partition that are due now, except for their slow work.
+    async fn run_partition(&self, partition: DuePartition, started: Instant) -> PartitionOutcome {
+        let mut outcome = PartitionOutcome::default();
+        let mut after = None;
+        while started.elapsed() < WORK_TIME {
+            let now = self.clock.now();
+            let (due, next) = match self.store.due(partition, now, after).await {
+                Ok(page) => page,
+                Err(error) => {
+                    outcome.failure = Some(error.into());
+                    break;
+                }
+            };
+            match self.process_page(due, now, &mut outcome.slow).await {
+                Ok(rows) => outcome.processed = outcome.processed.saturating_add(rows),
+                Err(error) => outcome.failure = Some(error),
+            }
+            match next {
+                Some(_) => after = next,
+                None => break,
+            }
+        }
+        outcome
     }
 
     /// Processes a page of due rows concurrently, and sends the resulting queue messages in batches.

@@ -1,7 +1,7 @@
 //! Decides whether the scheduler could find a due row in a shard, so that it is not invoked without need.
 
 use domain::time::Timestamp;
-use shared::store::{Store, StoreError, due_limit};
+use shared::store::{DuePartition, Store, StoreError, due_limit};
 
 use crate::embedded::Endpoints;
 use crate::embedded::signals::Changes;
@@ -54,7 +54,12 @@ impl DueRows {
     }
 
     async fn earliest(&self) -> Result<Option<String>, StoreError> {
-        let (rows, _) = self.store.due(self.shard, Timestamp::MAX, None).await?;
-        Ok(rows.into_iter().next().map(|row| row.sort))
+        let mut earliest: Option<String> = None;
+        for partition in DuePartition::of_shard(self.shard) {
+            let (rows, _) = self.store.due(partition, Timestamp::MAX, None).await?;
+            let first = rows.into_iter().next().map(|row| row.sort);
+            earliest = earliest.into_iter().chain(first).min();
+        }
+        Ok(earliest)
     }
 }

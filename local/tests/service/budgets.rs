@@ -323,7 +323,7 @@ async fn a_thousand_charges_of_a_minute_stay_within_their_write_units_and_heat_n
     let cost = unit_costs::charges_of_a_minute(1_000, ShardCount::ONE).await;
     assert_holds(&unit_costs::CHARGES_OF_A_MINUTE, cost.units(), &cost);
     assert_holds(&unit_costs::HOTTEST_KEY, highest(&cost.by_partition()), &cost);
-    assert_holds(&unit_costs::DUE_INDEX, highest(&cost.by_due_shard()), &cost);
+    assert_holds(&unit_costs::DUE_INDEX, highest(&cost.by_due_partition()), &cost);
     assert_usage("busy", &cost);
 }
 

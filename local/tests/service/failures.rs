@@ -236,15 +236,18 @@ async fn an_incoming_payment_whose_id_equals_a_row_type_is_dispatched_as_a_payme
 #[tokio::test]
 async fn unreadable_due_rows_do_not_block_other_due_rows() {
     let service = Service::start().await;
-    for number in 0..150 {
-        for shard in 0..4 {
-            let pk = format!("charge#garbage-{shard}-{number}");
-            let due =
-                [("due_pk", &*format!("due#{shard}")), ("due_sk", &*format!("000000000000001#{pk}#charge"))];
-            put_unreadable_row(&service, &pk, "charge", &due).await;
-        }
-    }
     let charge = service.new_charge(&json!({"amount": 1000, "expires_in": 60})).await;
+    let pk = format!("charge#{}", id(&charge).trim_start_matches("ch_"));
+    let row = service.rows(&pk, "charge").await.remove(0);
+    let (partition, due) = (row["due_pk"].as_s().unwrap(), row["due_sk"].as_s().unwrap());
+    let just_before = due[..15].parse::<i64>().unwrap() - 1;
+    // More rows than a page of the index, all before that of the charge.
+    for number in 0..150 {
+        let pk = format!("charge#garbage-{number}");
+        let sort = format!("{just_before:015}#{pk}#charge");
+        let due = [("due_pk", partition.as_str()), ("due_sk", &sort)];
+        put_unreadable_row(&service, &pk, "charge", &due).await;
+    }
     service.advance_seconds(61).await;
     eventually("the scheduler persists the charge's expiry", async || {
         let page = service.get("/v1/charges?status=expired").await.expect(200);

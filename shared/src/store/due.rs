@@ -1,4 +1,5 @@
-//! The due index: rows that the scheduler must process, in eight shards, each sorted by due time.
+//! The due index: rows that the scheduler must process. It has eight shards of one or eight partitions. A
+//! partition is sorted by due time.
 
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue};
@@ -11,12 +12,58 @@ use super::{Item, Store, StoreError, key_attributes, key_of_item, text, unavaila
 /// The number of rows in a page of the due index.
 const DUE_PAGE: i32 = 100;
 
-/// The number of shards (partitions) of the due index. DynamoDB accepts 1,000 writes a second to one
-/// partition. The second half of the shards contains only deliveries, so that a backlog of deliveries does not
-/// delay other due rows.
+/// The number of shards of the due index. One invocation of the scheduler processes a shard. The second half of
+/// the shards contains only deliveries, so that a backlog of deliveries does not delay other due rows.
 pub const DUE_SHARDS: u8 = 2 * HALF_OF_DUE_SHARDS;
 
 const HALF_OF_DUE_SHARDS: u8 = 4;
+
+/// The number of partitions of a shard in the first half. DynamoDB accepts 1,000 writes a second to one
+/// partition, and each charge of every account adds and removes an entry.
+const PARTITIONS: u8 = 8;
+
+/// The number of partitions of a shard of deliveries. A delivery has an entry only after its first failure.
+const PARTITIONS_OF_DELIVERIES: u8 = 1;
+
+/// A partition of the due index.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct DuePartition {
+    shard: u8,
+    /// The number of the partition in its shard.
+    number: u8,
+}
+
+impl DuePartition {
+    /// Returns the partitions of a shard.
+    pub fn of_shard(shard: u8) -> impl Iterator<Item = Self> {
+        let partitions = if shard < HALF_OF_DUE_SHARDS { PARTITIONS } else { PARTITIONS_OF_DELIVERIES };
+        (0..partitions).map(move |number| Self { shard, number })
+    }
+
+    /// Returns the partition of a row. A checksum of its key selects the shard, and then the partition.
+    fn of_row(key: &Key) -> Self {
+        // A delivery's partition key ends with its sort key, the id. If both were added, each byte of the id would
+        // add an even number, and two of the four shards would stay empty.
+        let of_pk = key.pk.strip_suffix(&key.sk).unwrap_or(&key.pk);
+        let sum = of_pk.bytes().chain(key.sk.bytes()).fold(0_u8, u8::wrapping_add);
+        let below = |sum: u8, count: u8| sum.checked_rem(count).unwrap_or_default();
+        let shard = below(sum, HALF_OF_DUE_SHARDS);
+        let rest = sum.checked_div(HALF_OF_DUE_SHARDS).unwrap_or_default();
+        if key.pk.starts_with("delivery#") || key.pk.starts_with("deliveries#") {
+            let shard = shard.saturating_add(HALF_OF_DUE_SHARDS);
+            Self { shard, number: below(rest, PARTITIONS_OF_DELIVERIES) }
+        } else {
+            Self { shard, number: below(rest, PARTITIONS) }
+        }
+    }
+
+    /// Returns the partition key. The first partition of a shard has the key that the shard had when it was
+    /// one partition, so that rows of that time are found.
+    fn key(self) -> String {
+        let Self { shard, number } = self;
+        if number == 0 { format!("due#{shard}") } else { format!("due#{shard}#{number}") }
+    }
+}
 
 /// A row that is due, as the due index shows it.
 #[derive(Clone, Debug)]
@@ -27,18 +74,10 @@ pub struct DueRow {
     pub sort: String,
 }
 
-/// Returns the attributes that put a row into the due index at the time `at`: its shard and its sort key.
+/// Returns the attributes that put a row into the due index at the time `at`: its partition and its sort key.
 pub fn due_attributes(key: &Key, at: Timestamp) -> [(String, AttributeValue); 2] {
-    // A delivery's partition key ends with its sort key, the id. If both were added, each byte of the id would
-    // add an even number, and two of the four shards would stay empty.
-    let of_pk = key.pk.strip_suffix(&key.sk).unwrap_or(&key.pk);
-    let sum = of_pk.bytes().chain(key.sk.bytes()).fold(0_u8, u8::wrapping_add);
-    let shard = sum.checked_rem(HALF_OF_DUE_SHARDS).unwrap_or_default();
-    let is_of_deliveries = key.pk.starts_with("delivery#") || key.pk.starts_with("deliveries#");
-    let half = if is_of_deliveries { HALF_OF_DUE_SHARDS } else { 0 };
-    let shard = shard.saturating_add(half);
     [
-        ("due_pk".to_owned(), AttributeValue::S(due_partition(shard))),
+        ("due_pk".to_owned(), AttributeValue::S(DuePartition::of_row(key).key())),
         ("due_sk".to_owned(), AttributeValue::S(format!("{}#{}", sortable(at), key.joined()))),
     ]
 }
@@ -50,17 +89,13 @@ pub fn due_limit(now: Timestamp) -> String {
     format!("{}$", sortable(now))
 }
 
-fn due_partition(shard: u8) -> String {
-    format!("due#{shard}")
-}
-
 impl Store {
-    /// Reads a page of the rows in one shard that are due at `now` or before, the longest overdue first.
+    /// Reads a page of the rows in one partition that are due at `now` or before, the longest overdue first.
     /// `after` is the key at which the previous page ended; `None` reads the first page. Returns the rows and
     /// the key at which this page ended. That key is `None` on the last page.
     pub async fn due(
         &self,
-        shard: u8,
+        partition: DuePartition,
         now: Timestamp,
         after: Option<Item>,
     ) -> Result<(Vec<DueRow>, Option<Item>), StoreError> {
@@ -69,8 +104,8 @@ impl Store {
             .query()
             .table_name(&*self.table)
             .index_name("due")
-            .key_condition_expression("due_pk = :shard AND due_sk < :now")
-            .expression_attribute_values(":shard", AttributeValue::S(due_partition(shard)))
+            .key_condition_expression("due_pk = :partition AND due_sk < :now")
+            .expression_attribute_values(":partition", AttributeValue::S(partition.key()))
             .expression_attribute_values(":now", AttributeValue::S(due_limit(now)))
             .set_exclusive_start_key(after)
             .limit(DUE_PAGE)
@@ -85,16 +120,16 @@ impl Store {
     /// Changes a row's due time to `to` and returns the updated row. Condition: the due time is still the one
     /// in `due`. `None`: another caller has changed it, or is changing the row in a transaction.
     pub async fn postpone(&self, due: &DueRow, to: Timestamp) -> Result<Option<Item>, StoreError> {
-        let [(_, shard), (_, sort)] = due_attributes(&due.key, to);
+        let [(_, partition), (_, sort)] = due_attributes(&due.key, to);
         let answer = self
             .client
             .update_item()
             .table_name(&*self.table)
             .set_key(Some(key_attributes(&due.key)))
             .condition_expression("due_sk = :seen")
-            .update_expression("SET due_pk = :shard, due_sk = :sort")
+            .update_expression("SET due_pk = :partition, due_sk = :sort")
             .expression_attribute_values(":seen", AttributeValue::S(due.sort.clone()))
-            .expression_attribute_values(":shard", shard)
+            .expression_attribute_values(":partition", partition)
             .expression_attribute_values(":sort", sort)
             .return_values(ReturnValue::AllNew)
             .send()
@@ -109,6 +144,49 @@ impl Store {
                 ) => Ok(None),
                 _ => Err(unavailable(error)),
             },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    fn partition_of(pk: &str, sk: &str) -> String {
+        DuePartition::of_row(&Key { pk: pk.to_owned(), sk: sk.to_owned() }).key()
+    }
+
+    #[test]
+    fn charges_are_spread_evenly_over_the_partitions_of_half_of_the_shards() {
+        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+        for number in 0..32_000_u128 {
+            let id = uuid::Uuid::from_u128(number.wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835));
+            *counts.entry(partition_of(&format!("charge#{id}"), "charge")).or_default() += 1;
+        }
+        let expected = (0..HALF_OF_DUE_SHARDS).flat_map(DuePartition::of_shard).map(DuePartition::key);
+        assert!(counts.keys().cloned().collect::<Vec<_>>().iter().eq(expected.collect::<Vec<_>>().iter()));
+        assert!(counts.values().all(|count| (850..1_150).contains(count)), "{counts:?}");
+    }
+
+    #[test]
+    fn rows_of_deliveries_have_shards_of_their_own() {
+        let keys: Vec<String> = (HALF_OF_DUE_SHARDS..DUE_SHARDS)
+            .flat_map(DuePartition::of_shard)
+            .map(DuePartition::key)
+            .collect();
+        assert_eq!(keys, ["due#4", "due#5", "due#6", "due#7"]);
+        for delivery in ["wd_1", "wd_2", "~counts"] {
+            assert!(keys.contains(&partition_of("deliveries#acc_1:test", delivery)));
+        }
+    }
+
+    #[test]
+    fn the_partitions_of_an_earlier_version_are_read() {
+        for shard in 0..DUE_SHARDS {
+            let keys: Vec<String> = DuePartition::of_shard(shard).map(DuePartition::key).collect();
+            assert_eq!(keys[0], format!("due#{shard}"));
         }
     }
 }

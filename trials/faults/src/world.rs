@@ -17,7 +17,7 @@ use local::wire::http_client;
 use serde_json::{Value, json};
 use shared::charge::Charges;
 use shared::services::verify_ledger;
-use shared::store::{DUE_SHARDS, Store};
+use shared::store::{DUE_SHARDS, DuePartition, Store};
 use shared::wallet::Wallets;
 
 use crate::front::Front;
@@ -366,9 +366,11 @@ impl World {
     async fn due_rows(&self) -> Result<Vec<String>> {
         let store = self.store();
         let mut kinds = Vec::new();
-        for shard in 0..DUE_SHARDS {
-            let (rows, _) =
-                store.due(shard, Timestamp::MAX, None).await.map_err(Error::of("reading the due index"))?;
+        for partition in (0..DUE_SHARDS).flat_map(DuePartition::of_shard) {
+            let (rows, _) = store
+                .due(partition, Timestamp::MAX, None)
+                .await
+                .map_err(Error::of("reading the due index"))?;
             let kind = |key: &str| key.split('#').next().unwrap_or_default().to_owned();
             let rows = rows
                 .into_iter()
