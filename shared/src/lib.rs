@@ -33,6 +33,7 @@ pub mod http;
 pub mod log;
 pub mod med;
 pub mod metrics;
+pub mod notes;
 pub mod object_store;
 pub mod payout;
 pub mod queue;

@@ -27,9 +27,13 @@ use crate::shard::{Shard, ShardCount};
 use crate::time::Timestamp;
 use crate::wallet::{CaseClawback, Cause, Posting, RefundShare, RefundStrategy, Subject, rules};
 
-/// Seconds after creation at which `scheduler` first processes a refund that has not ended, in case its queue
-/// message was lost.
-const FIRST_DUE_SECONDS: i64 = 120;
+/// The age in milliseconds from which a version of a refund is in the due index. Most refunds end before. The
+/// scheduler puts one that does not change any more into the index, at an age of at least 270 s. By then no
+/// earlier version can be written, because a function runs for a minute at most.
+const LATE_MS: i64 = 120_000;
+
+/// Seconds after a change of a late refund at which `scheduler` processes it, in case its queue message was lost.
+const NEXT_DUE_SECONDS: i64 = 120;
 
 /// Status of a refund (contract: Refund status).
 #[derive(
@@ -475,7 +479,8 @@ impl Row for Refund {
     }
 
     fn indexes(&self) -> Indexes {
-        let first_due = self.created_at.plus_seconds(FIRST_DUE_SECONDS).ok();
-        Indexes { due: first_due.filter(|_| !self.is_done()), ..Indexes::default() }
+        let is_late = self.updated_at.millis_since(self.created_at) >= LATE_MS;
+        let next_due = self.updated_at.plus_seconds(NEXT_DUE_SECONDS).ok();
+        Indexes { due: next_due.filter(|_| is_late && !self.is_done()), ..Indexes::default() }
     }
 }

@@ -3,7 +3,8 @@
 //!
 //! A queue message only identifies a row, and the row's state determines the work. So a duplicate message
 //! does nothing, and the scheduler replaces a lost message. After five failed receives, SQS moves a message
-//! to the dead-letter queue. The row stays in the due index, so the scheduler sends further messages for it.
+//! to the dead-letter queue. The row is in the due index until its work is done, a refund's row from some
+//! minutes after its creation, so the scheduler sends further messages for it.
 
 mod bank;
 mod sweep;

@@ -244,7 +244,7 @@ impl Dispatcher {
         };
         let (live, test): (Vec<_>, Vec<_>) =
             deliveries.iter().cloned().partition(|(_, message)| message.scope.mode == Mode::Live);
-        let (live, test, to_acquirers, mailed, published, audited, noted, (), ()) = tokio::join!(
+        let (live, test, to_acquirers, mailed, published, audited, noted, noted_refunds, (), ()) = tokio::join!(
             send(self.queues.of(Mode::Live), &live),
             send(self.queues.of(Mode::Test), &test),
             send(&self.acquirers, &acquirers),
@@ -252,6 +252,7 @@ impl Dispatcher {
             publish_and_count,
             self.record_all(audits),
             Box::pin(self.note_new(&deliveries)),
+            Box::pin(self.note_new_refunds(&acquirers)),
             Box::pin(self.schedule_counting(&deliveries)),
             Box::pin(self.abandon(&abandonments))
         );
@@ -262,7 +263,7 @@ impl Dispatcher {
                 *cause = Cause::Temporary.min(*cause);
             }
         }
-        failures.extend([refused, published, audited, noted].concat());
+        failures.extend([refused, published, audited, noted, noted_refunds].concat());
         BatchOutcome { failures: worst_causes(failures), replays }
     }
 

@@ -9,7 +9,7 @@
 //! conditional writes, like the other functions. So concurrent runs, or a run that crashes, do no harm.
 //!
 //! A schedule of its own has the ledgers of all accounts verified, in invocations of their own. Another one
-//! recovers deliveries that have no message in their queue (`recovery`).
+//! recovers deliveries and refunds that have no message in their queue (`recovery`).
 
 mod ledgers;
 mod recovery;
@@ -46,8 +46,8 @@ pub use ledgers::{LedgerVerifier, Limits};
 /// The `task` in the input of the schedule that verifies the ledgers (`template.yaml`).
 const VERIFY_LEDGERS: &str = "verify-ledgers";
 
-/// The `task` in the input of the schedule that recovers deliveries (`template.yaml`).
-const RECOVER_DELIVERIES: &str = "recover-deliveries";
+/// The `task` in the input of the schedule that replaces lost messages (`template.yaml`).
+const RECOVER_MESSAGES: &str = "recover-messages";
 
 /// How long a run begins further pages of due rows. The rest of the function's time limit is for the last page
 /// and for slow work. The next run, a minute after the start of this one, reads the remaining rows.
@@ -142,7 +142,7 @@ impl Scheduler {
     ///
     /// # Errors
     ///
-    /// As for [`Self::run`], and when deliveries could not be recovered.
+    /// As for [`Self::run`], and when messages could not be recovered.
     pub async fn handle(&self, event: &Value) -> Result<Value, WorkError> {
         match event.get("task").and_then(Value::as_str) {
             Some(VERIFY_LEDGERS) => {
@@ -150,8 +150,8 @@ impl Scheduler {
                 let verifier = LedgerVerifier { store, clock, limits: Limits::of(event) };
                 return Ok(json!({ "verified": verifier.run().await }));
             }
-            Some(RECOVER_DELIVERIES) => {
-                return Ok(json!({ "redriven": Box::pin(self.recover_deliveries()).await? }));
+            Some(RECOVER_MESSAGES) => {
+                return Ok(json!({ "redriven": Box::pin(self.recover_messages()).await? }));
             }
             Some(_) | None => {}
         }

@@ -1,7 +1,7 @@
-//! Recovers deliveries that are not in the due index and whose message was lost or given up.
+//! Recovers deliveries and refunds that are not in the due index and whose message was lost or given up.
 //!
-//! 1. It lists the undelivered deliveries of the scopes that had new ones, period by period
-//!    ([`shared::webhook::delivery`]). A listed delivery is in the due index.
+//! 1. It lists the undelivered deliveries of the scopes that had new ones, and the new refunds that have not
+//!    ended, period by period ([`shared::notes`]). What is listed is in the due index.
 //! 2. It redrives the dead-letter queue of deliveries. A message is there after a thousand receives, which a
 //!    failing database or worker needs days for. The message goes to its queue again as soon as its delivery
 //!    can be read. If the delivery is done or does not exist, the message is deleted. A message that can't be
@@ -11,8 +11,9 @@ use std::time::{Duration, Instant};
 
 use domain::ids::Scope;
 use shared::WorkError;
+use shared::notes::{Notes, Period};
 use shared::queue::{QueueError, Received};
-use shared::webhook::delivery::Period;
+use shared::refund::Refunds;
 use shared::webhook::queue::DeliveryMessage;
 use tokio::task::JoinSet;
 use tracing::Instrument;
@@ -31,36 +32,51 @@ const MAX_RECEIVES: usize = 50;
 const HIDDEN: Duration = Duration::from_mins(1);
 
 impl Scheduler {
-    /// Lists undelivered deliveries, and redrives dead letters. Returns the number of messages sent again.
-    pub(crate) async fn recover_deliveries(&self) -> Result<usize, WorkError> {
+    /// Lists undelivered deliveries and unfinished refunds, and redrives dead letters. Returns the number of
+    /// messages sent again.
+    pub(crate) async fn recover_messages(&self) -> Result<usize, WorkError> {
         let started = Instant::now();
-        let listed = self.list_undelivered(started).await;
+        let refunds = self.check_periods(Notes::Refunds, started).await;
+        let deliveries = self.check_periods(Notes::Deliveries, started).await;
         let redriven = self.redrive(started).await?;
-        listed.map(|()| redriven)
+        refunds.and(deliveries).map(|()| redriven)
     }
 
-    /// Lists the undelivered deliveries of all periods that were not checked yet. A period is checked again if
-    /// a scope in it failed.
-    async fn list_undelivered(&self, started: Instant) -> Result<(), WorkError> {
+    /// Checks the rows of all periods that were not checked yet. A period is checked again if one of its rows
+    /// failed.
+    async fn check_periods(&self, notes: Notes, started: Instant) -> Result<(), WorkError> {
         let (mut checked, mut failure) = (None, None);
-        for period in self.deliveries().unchecked_periods(self.clock.now()).await? {
+        for period in notes.unchecked_periods(&self.store, self.clock.now()).await? {
             if started.elapsed() >= WORK_TIME {
                 break;
             }
-            if let Err(error) = self.check_period(period).await {
+            let outcome = match notes {
+                Notes::Deliveries => self.check_scopes(period).await,
+                Notes::Refunds => self.check_refunds(period).await,
+            };
+            if let Err(error) = outcome {
                 failure = Some(error);
                 break;
             }
             checked = Some(period);
         }
         if let Some(period) = checked {
-            self.deliveries().set_checked(period).await?;
+            notes.set_checked(&self.store, period).await?;
         }
         failure.map_or(Ok(()), Err)
     }
 
-    /// Checks the scopes of a period. The error is that of one scope; the others are checked nevertheless.
-    async fn check_period(&self, period: Period) -> Result<(), WorkError> {
+    async fn check_refunds(&self, period: Period) -> Result<(), WorkError> {
+        let listed = Refunds::new(self.store.clone()).list_unfinished(period, self.clock.now()).await;
+        listed.inspect_err(|error| {
+            tracing::error!(%error, "unfinished refunds were not listed; a later run retries");
+        })?;
+        Ok(())
+    }
+
+    /// Checks the scopes that had new deliveries in a period. The error is that of one scope; the others are checked
+    /// nevertheless.
+    async fn check_scopes(&self, period: Period) -> Result<(), WorkError> {
         let scopes = self.deliveries().scopes_with_new(period).await?;
         let mut failure = None;
         for some in scopes.chunks(CONCURRENT_SCOPES) {

@@ -53,7 +53,7 @@ fn the_deployed_template_declares_the_expected_resources_and_event_sources() {
     assert_eq!(stream.parallelization_factor, 10);
     assert_eq!(stream.quarantine_bucket.as_deref(), Some("FailedRecordsBucket"));
     let verification = Schedule { minutes: 5, input: Some(json!({"task": "verify-ledgers"})) };
-    let recovery = Schedule { minutes: 2, input: Some(json!({"task": "recover-deliveries"})) };
+    let recovery = Schedule { minutes: 2, input: Some(json!({"task": "recover-messages"})) };
     let shard = |shard| Schedule { minutes: 1, input: Some(json!({"shard": shard})) };
     let schedules: Vec<Schedule> =
         [recovery].into_iter().chain((0..DUE_SHARDS).map(shard)).chain([verification]).collect();

@@ -87,7 +87,7 @@ async fn work(service: &Service) -> (usize, usize) {
 
 async fn recover(service: &Service) -> Result<Value, String> {
     let scheduler = service.stack.functions.get("SchedulerFunction").unwrap().clone();
-    scheduler(json!({"task": "recover-deliveries"})).await
+    scheduler(json!({"task": "recover-messages"})).await
 }
 
 async fn run_due_rows(service: &Service) {

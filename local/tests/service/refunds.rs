@@ -7,10 +7,11 @@ use axum::http::Method;
 use domain::account::terms::{Fee, MethodTerms};
 use domain::calendar::Day;
 use domain::money::{Currency, MinorUnits};
+use local::embedded::fault_proxy::Fault;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use crate::invocations::run_acquirer_worker;
+use crate::invocations::{dispatch, dispatch_records, run_acquirer_worker, stream_records};
 use crate::support::{Answer, Client, Listener, Service, eventually, id};
 
 impl Service {
@@ -320,17 +321,34 @@ async fn a_card_payment_can_be_refunded_in_parts() {
     service.check_ledger().await;
 }
 
+/// Returns whether the only refund of a charge is in the due index.
+async fn is_due(service: &Service, charge: &Value) -> bool {
+    let rows = service.rows(&format!("charge#{}", raw_id(charge)), "refund#").await;
+    rows[0].contains_key("due_pk")
+}
+
 #[tokio::test]
 async fn a_refund_whose_message_was_lost_is_resumed_by_the_scheduler() {
     let service = Service::without_event_sources().await;
     let charge = service.paid(1000).await;
     service.refund(&charge, "refund-01", json!({})).await.expect(201);
-    service.stack.clock.advance(130_000);
+    dispatch(&service.stack).await;
     let queue = local::template::queue_url(&service.stack.endpoints.sqs_url, "AcquirerQueue");
     let sqs = local::sdk::sqs(&service.stack.endpoints.sqs_url);
+    sqs.purge_queue().queue_url(&queue).send().await.unwrap();
     let invoke = |name: &str| service.stack.functions.get(name).unwrap().clone();
-    // No stream record was dispatched, so only the row's due index entry leads to the refund. The first
-    // message starts the refund and the next completes it.
+    let recover = async || invoke("SchedulerFunction")(json!({"task": "recover-messages"})).await;
+    service.stack.clock.advance(260_000);
+    recover().await.unwrap();
+    assert!(!is_due(&service, &charge).await, "the message may still be on its way");
+    service.stack.clock.advance(320_000);
+    let proxy = service.stack.fault_proxy.as_ref().unwrap();
+    proxy.inject_where("refund#", Fault::InternalError);
+    recover().await.unwrap_err();
+    proxy.reset();
+    recover().await.unwrap();
+    assert!(is_due(&service, &charge).await);
+    // The first message starts the refund and the next completes it.
     for (status, wait) in [("IN_PROGRESS", 0), ("REFUNDED", 600_000)] {
         service.stack.clock.advance(wait);
         invoke("SchedulerFunction")(json!({})).await.unwrap();
@@ -347,8 +365,43 @@ async fn a_refund_whose_message_was_lost_is_resumed_by_the_scheduler() {
         }
         sqs.purge_queue().queue_url(&queue).send().await.unwrap();
         assert_eq!(service.refunds(&charge).await[0]["status"], status);
+        assert_eq!(is_due(&service, &charge).await, status == "IN_PROGRESS");
     }
     service.check_ledger().await;
+}
+
+#[tokio::test]
+async fn a_refund_that_takes_long_is_due_even_if_it_changes_while_the_scheduler_lists_it() {
+    let service = Service::without_event_sources().await;
+    let charge = service.paid(1000).await;
+    let refund = service.refund(&charge, "refund-01", json!({"reason": "sandbox:hold"})).await.expect(201);
+    dispatch(&service.stack).await;
+    assert!(!is_due(&service, &charge).await);
+    service.stack.clock.advance(580_000);
+    // The claim is written from a row that was read before it was listed, so it would remove the entry.
+    run_acquirer_worker(&service.stack, &refund).await;
+    assert_eq!(service.refunds(&charge).await[0]["status"], "IN_PROGRESS");
+    assert!(is_due(&service, &charge).await);
+    service.resolve(&refund, "REFUNDED").await.expect(200);
+    assert!(!is_due(&service, &charge).await);
+}
+
+#[tokio::test]
+async fn the_stream_repeats_the_record_of_a_refund_that_could_not_be_noted() {
+    let service = Service::without_event_sources().await;
+    let charge = service.paid(1000).await;
+    service.refund(&charge, "refund-01", json!({})).await.expect(201);
+    let is_refund =
+        |record: &Value| record["dynamodb"]["Keys"]["sk"]["S"].as_str().unwrap().starts_with("refund#");
+    let records: Vec<Value> = stream_records(&service.stack).await.into_iter().filter(is_refund).collect();
+    let proxy = service.stack.fault_proxy.as_ref().unwrap();
+    proxy.inject_where("new-refunds#", Fault::InternalError);
+    let dispatcher = service.stack.functions.get("EventDispatcherFunction").unwrap().clone();
+    let answer = dispatcher(json!({ "Records": records })).await.unwrap();
+    assert_eq!(answer["batchItemFailures"].as_array().unwrap().len(), 1, "{answer}");
+    proxy.reset();
+    dispatch_records(&service.stack, &records).await;
+    dispatch_records(&service.stack, &records).await;
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 //! The type and its state machine are in [`domain::refund`].
 
 mod error;
+mod new_refunds;
 mod repository;
 mod request;
 #[cfg(test)]

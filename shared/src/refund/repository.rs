@@ -29,7 +29,7 @@ const REASON_AT_BANK: &str = "the merchant returned the payment at the bank";
 /// The repository of the refunds of all scopes.
 #[derive(Clone, Debug)]
 pub struct Refunds {
-    store: Store,
+    pub(super) store: Store,
 }
 
 impl Refunds {

@@ -63,12 +63,21 @@ fn a_refund_ends_once_and_only_from_in_progress() {
     ] {
         let done = started.ended(&step.charge, end, at(103)).unwrap().unwrap();
         assert_eq!((done.refund.status, done.refund.version, done.charge.status), (status, 3, charge_status));
-        assert!(done.refund.indexes().due.is_none() && started.indexes().due.is_some());
+        assert_eq!(done.refund.indexes().due, None);
         for repeated in [RefundOutcome::Refunded, RefundOutcome::Failed] {
             assert_eq!(done.refund.ended(&done.charge, repeated, at(104)).unwrap(), None);
         }
         assert_eq!(done.refund.started(&done.charge, at(104)), Ok(None));
     }
+}
+
+#[test]
+fn a_version_of_a_refund_is_in_the_due_index_from_two_minutes_after_its_creation() {
+    let step = requested(&paid(), "refund-01", json!({})).unwrap();
+    let due = |now| step.refund.started(&step.charge, now).unwrap().unwrap().indexes().due;
+    let after = |seconds| step.refund.created_at.saturating_plus_seconds(seconds);
+    assert_eq!((step.refund.indexes().due, due(after(1)), due(after(119))), (None, None, None));
+    assert_eq!(due(after(120)), Some(after(240)));
 }
 
 #[test]

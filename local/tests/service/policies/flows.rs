@@ -345,7 +345,7 @@ async fn recovered_deliveries(service: &Service) {
     send.queue_url(queue_url(sqs_url, "DeliveryDeadLetterQueue")).send().await.unwrap();
     service.stack.clock.advance(900_000);
     let scheduler = service.stack.functions.get("SchedulerFunction").unwrap().clone();
-    scheduler(json!({"task": "recover-deliveries"})).await.unwrap();
+    scheduler(json!({"task": "recover-messages"})).await.unwrap();
 }
 
 /// Verifies the ledgers in short invocations, so that the progress and the sums of charges are stored.

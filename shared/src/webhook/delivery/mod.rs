@@ -82,7 +82,6 @@ pub use attempt::{AttemptOutcome, Claim, DeliveryContext, Recipient, SignedConte
 pub(super) use counts::first_shown;
 pub use counts::scope_of as counted_scope;
 pub use list::{DELIVERIES_QUERY, DeliveryFilter};
-pub use new_deliveries::Period;
 pub use reader::DeliveryPage;
 pub use view::{DeliveryListView, DeliveryStats, DeliveryView};
 

@@ -1,0 +1,126 @@
+//! Notes of new rows that are not in the due index. The dispatcher notes such rows in the present [`Period`].
+//! Four and a half minutes after the end of the period, the scheduler checks the noted rows, and puts those
+//! that still wait into the due index, because their message may be lost. Then it moves a checkpoint, the last
+//! period that it has checked. A period is checked again if the check failed.
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use serde::{Deserialize, Serialize};
+
+use domain::row::Key;
+use domain::time::Timestamp;
+
+use crate::checkpoint::PASSED_AFTER_MS;
+use crate::store::{Item, Store, StoreError, Write};
+
+/// The length of a period, in milliseconds: 5 minutes. A lost message is replaced within a quarter of an hour:
+/// a period, the age at which a checkpoint passes a delivery, [`MARGIN_MS`], and the pauses of two schedules.
+const PERIOD_MS: i64 = 300_000;
+
+/// How long after a checkpoint may pass a period's deliveries the period is checked, in milliseconds. It
+/// exceeds the difference of two machines' clocks.
+const MARGIN_MS: i64 = 60_000;
+
+/// How long a note is kept, in seconds: 14 days, as long as a message in a queue.
+const KEPT_SECONDS: i64 = 14 * 24 * 60 * 60;
+
+/// The most periods before the present one that a scheduler without a checkpoint checks: an hour. It has none in
+/// a new stack only, whose first runs would otherwise read many empty partitions.
+const MOST_UNCHECKED: i64 = 12;
+
+/// The attribute with the checkpoint.
+const CHECKED_TO: &str = "checked_to";
+
+/// Five minutes in which rows were noted.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(transparent)]
+pub struct Period(i64);
+
+impl Period {
+    /// Returns the period of a time.
+    pub fn of(at: Timestamp) -> Self {
+        Self(at.millis().div_euclid(PERIOD_MS))
+    }
+
+    /// Returns the last period whose deliveries may all be passed by a checkpoint.
+    fn last_to_check(now: Timestamp) -> Self {
+        let age_ms = PASSED_AFTER_MS.saturating_add(MARGIN_MS);
+        let passed = now.plus_millis(age_ms.saturating_neg()).unwrap_or(Timestamp::MIN);
+        Self(Self::of(passed).0.saturating_sub(1))
+    }
+
+    /// Returns when a note of the period may be removed.
+    pub(crate) fn removable_at(self) -> Timestamp {
+        let started_at = Timestamp::from_millis(self.0.saturating_mul(PERIOD_MS)).unwrap_or(Timestamp::MAX);
+        started_at.saturating_plus_seconds(KEPT_SECONDS)
+    }
+}
+
+/// The notes of one kind of row.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Notes {
+    /// The scopes with new deliveries.
+    Deliveries,
+    /// New refunds.
+    Refunds,
+}
+
+impl Notes {
+    /// Returns the key of a note.
+    pub(crate) fn key(self, period: Period, sk: String) -> Key {
+        Key { pk: self.partition(period), sk }
+    }
+
+    fn partition(self, period: Period) -> String {
+        format!("{}#{}", self.prefix(), period.0)
+    }
+
+    fn prefix(self) -> &'static str {
+        match self {
+            Self::Deliveries => "new-deliveries",
+            Self::Refunds => "new-refunds",
+        }
+    }
+
+    fn checkpoint_key(self) -> Key {
+        Key { pk: format!("{}#checkpoint", self.prefix()), sk: "checkpoint".to_owned() }
+    }
+
+    /// Reads the notes of a period.
+    pub(crate) async fn of(self, store: &Store, period: Period) -> Result<Vec<Item>, StoreError> {
+        store.partition(&self.partition(period)).await
+    }
+
+    /// Returns the periods that were not checked yet, oldest first.
+    pub async fn unchecked_periods(self, store: &Store, now: Timestamp) -> Result<Vec<Period>, StoreError> {
+        let last = Period::last_to_check(now).0;
+        let row = store.get_item(&self.checkpoint_key()).await?.unwrap_or_default();
+        let checked = row.get(CHECKED_TO).and_then(|to| to.as_n().ok()?.parse::<i64>().ok());
+        let checked = checked.unwrap_or(last.saturating_sub(MOST_UNCHECKED));
+        Ok((checked.saturating_add(1)..=last).map(Period).collect())
+    }
+
+    /// Moves the checkpoint to a period. A run that overlaps may move it back. Then some periods are checked
+    /// twice.
+    pub async fn set_checked(self, store: &Store, period: Period) -> Result<(), StoreError> {
+        let checked = AttributeValue::N(period.0.to_string());
+        let set = Item::from([(CHECKED_TO.to_owned(), checked)]);
+        let write = Write::add(self.checkpoint_key(), Vec::new(), set, None);
+        store.commit(vec![write]).await.map(|_written| ())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_period_is_checked_when_the_checkpoint_may_pass_all_its_deliveries() {
+        let start: Timestamp = "2026-11-23T12:00:00Z".parse().unwrap();
+        let period = Period::of(start);
+        let after = |seconds| start.saturating_plus_seconds(seconds);
+        assert_eq!(Period::of(after(299)), period);
+        assert!(Period::of(after(300)) > period);
+        assert!(Period::last_to_check(after(569)) < period);
+        assert_eq!(Period::last_to_check(after(570)), period);
+    }
+}

@@ -1,0 +1,86 @@
+//! Notes new refunds ([`crate::notes`]), so that the scheduler finds those whose message was lost. A refund is
+//! in the due index only if it takes longer than most. A note is one row for all new refunds of a batch of
+//! stream records.
+
+use std::collections::BTreeSet;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use serde::Deserialize;
+
+use domain::ids::RefundId;
+use domain::refund::Refund;
+use domain::row::{Key, Row};
+use domain::time::Timestamp;
+
+use super::Refunds;
+use crate::notes::{Notes, Period};
+use crate::store::{
+    StoreError, conditional_update, due_attributes, from_item, key_attributes, key_of_item, unavailable,
+};
+
+/// The row that notes new refunds.
+#[derive(Deserialize)]
+struct NewRefunds {
+    refunds: BTreeSet<RefundId>,
+}
+
+impl Refunds {
+    /// Notes new refunds in a period.
+    pub async fn note_new(&self, refunds: &BTreeSet<RefundId>, period: Period) -> Result<(), StoreError> {
+        let Some(first) = refunds.first() else { return Ok(()) };
+        let ids = refunds.iter().map(RefundId::to_string).collect();
+        // The ids are added to a set, so that a repeated batch with other records removes none.
+        let ttl = period.removable_at().seconds().to_string();
+        let update = self.store.client().update_item().table_name(self.store.table());
+        let update = update
+            .set_key(Some(key_attributes(&Notes::Refunds.key(period, first.to_string()))))
+            .update_expression("ADD refunds :refunds SET #ttl = :ttl")
+            .expression_attribute_names("#ttl", "ttl")
+            .expression_attribute_values(":refunds", AttributeValue::Ss(ids))
+            .expression_attribute_values(":ttl", AttributeValue::N(ttl));
+        update.send().await.map(|_updated| ()).map_err(unavailable)
+    }
+
+    /// Puts the refunds that were noted in a period into the due index, unless they have ended or are in it. The
+    /// due index then starts them again.
+    pub async fn list_unfinished(&self, period: Period, now: Timestamp) -> Result<(), StoreError> {
+        // Repeated batches may have noted a refund twice.
+        let mut noted = BTreeSet::new();
+        for note in Notes::Refunds.of(&self.store, period).await? {
+            let NewRefunds { refunds } = from_item(note)?;
+            noted.extend(refunds);
+        }
+        let keys: Vec<Key> = noted.into_iter().map(Refund::key_of).collect();
+        for item in self.store.batch_get(&keys).await? {
+            if item.contains_key("due_sk") {
+                continue;
+            }
+            let key = key_of_item(&item);
+            match from_item::<Refund>(item) {
+                Ok(refund) if refund.is_done() => {}
+                Ok(refund) => self.list(&refund, now).await?,
+                Err(error @ StoreError::Corrupt(_)) => {
+                    tracing::error!(?key, %error, "a new refund can't be read; it is not checked again");
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts a refund into the due index, if it has not changed since it was read. If it has, its new version is in
+    /// the index on its own, because the refund is late (`Refund::indexes`).
+    async fn list(&self, refund: &Refund, now: Timestamp) -> Result<(), StoreError> {
+        let key = refund.key();
+        let update = self.store.client().update_item().table_name(self.store.table());
+        let update = update
+            .set_key(Some(key_attributes(&key)))
+            .condition_expression("version = :version AND attribute_not_exists(due_sk)")
+            .update_expression("SET due_pk = :due_pk, due_sk = :due_sk")
+            .expression_attribute_values(":version", AttributeValue::N(refund.version.to_string()));
+        let update = due_attributes(&key, now).into_iter().fold(update, |update, (name, value)| {
+            update.expression_attribute_values(format!(":{name}"), value)
+        });
+        conditional_update(update).await.map(|_listed_or_changed| ())
+    }
+}
