@@ -2,11 +2,16 @@
 //! invocations of the others ([`shared::webhook::in_flight`]).
 //!
 //! 1. Before any delivery is claimed, [`Admission::admit`] takes slots for the messages of each account and
-//!    mode, by one update. It moves the messages without a slot, and those of slow receivers, to the slow
-//!    queue.
-//! 2. After [`SLOW_AFTER`], [`Admission::settle`] marks the receivers that have not answered, and releases the
-//!    slots of the attempts that have ended. So one hanging receiver does not hold the slots of the others.
+//!    mode, by one update. It defers the messages without a slot, and those of slow receivers.
+//! 2. While attempts run, [`Admission::settle`] releases the slots of those that have ended, and marks the
+//!    receivers that have not answered within [`SLOW_AFTER`]. So one hanging receiver does not hold the slots
+//!    of the others.
 //! 3. When the batch ends, [`Admission::release`] releases the rest.
+//!
+//! A message for a slow receiver moves to the slow queue. A message without a slot returns to the fast queue
+//! after a short delay, because its receiver may be healthy, and would wait behind hanging posts in the slow
+//! queue. After [`FAST_ROUNDS`] returns it moves to the slow queue too, because each return costs the fast lane
+//! an update and a part of an invocation.
 //!
 //! In the fast lane, a message that is alone in its batch with its account takes no slot, because its attempt
 //! normally ends within milliseconds. The worker checks the row when it reads the delivery's event, and the
@@ -17,8 +22,8 @@
 //! not stop deliveries.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use aws_lambda_events::sqs::SqsMessage;
 use aws_lambda_events::streams::SqsBatchItemFailure;
@@ -26,7 +31,7 @@ use domain::ids::{DeliveryId, Mode, Scope};
 use domain::time::Timestamp;
 use shared::clock::Clock;
 use shared::config::{ConfigError, required_number};
-use shared::queue::{failure_of, read};
+use shared::queue::{QueueError, failure_of, read};
 use shared::random;
 use shared::store::StoreError;
 use shared::webhook::in_flight::{InFlight, Occupancy, Slots};
@@ -34,18 +39,30 @@ use shared::webhook::queue::{DeliveryMessage, DeliveryQueue, DeliveryQueues, Lan
 use tokio::task::JoinSet;
 use tracing::Instrument;
 
-/// An attempt that takes longer is slow. Healthy receivers answer within a second.
-pub(crate) const SLOW_AFTER: Duration = Duration::from_secs(2);
+/// A post that takes longer is slow. Nearly all healthy receivers answer earlier. Until a hanging receiver is
+/// marked, each batch with a message for it holds an invocation, so the healthy ones wait for about this time.
+pub(crate) const SLOW_AFTER: Duration = Duration::from_secs(1);
 
-/// The delay of a message that waits for a slot in the slow lane, in milliseconds. It doubles each time, up to
-/// the maximum. Half of it is random, so that messages do not return together.
-const FIRST_WAIT_MS: u64 = 15_000;
-const MAX_WAIT_MS: u64 = 120_000;
+/// The interval at which the slots of a batch are settled. Most batches end earlier, and need no update for
+/// it.
+pub(crate) const SETTLE_PERIOD: Duration = Duration::from_millis(500);
+
+/// How often a message without a slot returns to the fast queue, before it moves to the slow queue. It has
+/// waited for about ten seconds then.
+const FAST_ROUNDS: u32 = 4;
+
+/// The delay of a message that returns to the queue of its lane, in milliseconds. It doubles each time, up to
+/// the maximum. Half of it is random, so that messages do not return together. SQS rounds it up to seconds.
+const FIRST_FAST_WAIT_MS: u64 = 1_000;
+const MAX_FAST_WAIT_MS: u64 = 8_000;
+const FIRST_SLOW_WAIT_MS: u64 = 15_000;
+const MAX_SLOW_WAIT_MS: u64 = 120_000;
 
 /// Admits messages to attempts. Clones share clients.
 #[derive(Clone, Debug)]
 pub(crate) struct Admission {
     in_flight: InFlight,
+    fast_queues: DeliveryQueues,
     slow_queues: DeliveryQueues,
     most_fast: u32,
     most_slow: u32,
@@ -56,11 +73,19 @@ pub(crate) struct Admission {
 pub(crate) struct Admitted {
     /// The records to process now.
     pub records: Vec<SqsMessage>,
-    /// The records that SQS must deliver again: they could not be moved to the slow queue, or their admission
-    /// panicked.
+    /// The records that SQS must deliver again: they could not be deferred, or their admission panicked.
     pub failures: Vec<SqsBatchItemFailure>,
     /// The slots.
     pub batch: Batch,
+}
+
+/// Why a message is not attempted now.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Deferral {
+    /// Its receiver is marked as slow.
+    SlowReceiver,
+    /// Its account and mode have no free slot.
+    NoSlot,
 }
 
 /// A batch whose messages are being processed.
@@ -70,36 +95,88 @@ pub(crate) struct Batch {
     slots: tokio::sync::Mutex<Vec<Slots>>,
     /// The scopes that have slots.
     limited: BTreeSet<Scope>,
-    /// The messages whose post is in progress.
-    running: Mutex<HashMap<DeliveryId, DeliveryMessage>>,
+    progress: Mutex<Progress>,
 }
 
-/// Removes a message from the running ones when it is dropped.
-pub(crate) struct Running<'a> {
+/// The messages of a batch that are still processed.
+#[derive(Debug, Default)]
+struct Progress {
+    /// The number of messages of each scope whose processing has not ended.
+    unended: BTreeMap<Scope, u32>,
+    /// The posts that are running.
+    posts: HashMap<DeliveryId, Post>,
+}
+
+#[derive(Debug)]
+struct Post {
+    message: DeliveryMessage,
+    started_at: Instant,
+    is_marked: bool,
+}
+
+/// The processing of a message. It ends when this is dropped.
+pub(crate) struct Processing<'a> {
+    batch: &'a Batch,
+    scope: Scope,
+}
+
+impl Drop for Processing<'_> {
+    fn drop(&mut self) {
+        if let Some(unended) = self.batch.progress().unended.get_mut(&self.scope) {
+            *unended = unended.saturating_sub(1);
+        }
+    }
+}
+
+/// A running post. It ends when this is dropped.
+pub(crate) struct RunningPost<'a> {
     batch: &'a Batch,
     delivery: DeliveryId,
 }
 
-impl Drop for Running<'_> {
+impl Drop for RunningPost<'_> {
     fn drop(&mut self) {
-        self.batch.running.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.delivery);
+        self.batch.progress().posts.remove(&self.delivery);
     }
 }
 
 impl Batch {
-    /// Registers a post. Dropping the result ends it.
-    pub(crate) fn start(&self, message: &DeliveryMessage) -> Running<'_> {
-        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        running.insert(message.delivery, message.clone());
-        Running { batch: self, delivery: message.delivery }
+    /// Returns the lane from whose queue the messages were received.
+    pub(crate) fn lane(&self) -> Lane {
+        self.lane
     }
 
-    fn running(&self) -> BTreeMap<Scope, Vec<DeliveryMessage>> {
-        let mut running: BTreeMap<Scope, Vec<DeliveryMessage>> = BTreeMap::new();
-        for message in self.running.lock().unwrap_or_else(PoisonError::into_inner).values() {
-            running.entry(message.scope).or_default().push(message.clone());
+    /// Registers the processing of an admitted message.
+    pub(crate) fn begin(&self, message: &DeliveryMessage) -> Processing<'_> {
+        Processing { batch: self, scope: message.scope }
+    }
+
+    /// Registers a post.
+    pub(crate) fn start_post(&self, message: &DeliveryMessage) -> RunningPost<'_> {
+        let post = Post { message: message.clone(), started_at: Instant::now(), is_marked: false };
+        self.progress().posts.insert(message.delivery, post);
+        RunningPost { batch: self, delivery: message.delivery }
+    }
+
+    fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the number of messages of a scope whose processing has not ended.
+    fn unended(&self, scope: &Scope) -> u32 {
+        self.progress().unended.get(scope).copied().unwrap_or_default()
+    }
+
+    /// Returns the receivers that have become slow since the last call.
+    fn newly_slow(&self) -> BTreeMap<Scope, BTreeSet<String>> {
+        let mut slow: BTreeMap<Scope, BTreeSet<String>> = BTreeMap::new();
+        for post in self.progress().posts.values_mut() {
+            if !post.is_marked && post.started_at.elapsed() >= SLOW_AFTER {
+                post.is_marked = true;
+                slow.entry(post.message.scope).or_default().insert(post.message.receiver());
+            }
         }
-        running
+        slow
     }
 }
 
@@ -107,12 +184,14 @@ impl Admission {
     /// Reads `DELIVERIES_IN_FLIGHT` and `SLOW_DELIVERIES_IN_FLIGHT`, the limits of an account and mode in each
     /// lane.
     pub(crate) fn from_vars(
-        (in_flight, slow_queues): (InFlight, DeliveryQueues),
+        in_flight: InFlight,
+        (fast_queues, slow_queues): (DeliveryQueues, DeliveryQueues),
         clock: Clock,
         var: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, ConfigError> {
         Ok(Self {
             in_flight,
+            fast_queues,
             slow_queues,
             most_fast: required_number(var, "DELIVERIES_IN_FLIGHT")?,
             most_slow: required_number(var, "SLOW_DELIVERIES_IN_FLIGHT")?,
@@ -120,18 +199,21 @@ impl Admission {
         })
     }
 
-    /// Returns the slow queue of a mode.
-    pub(crate) fn slow_queue(&self, mode: Mode) -> &DeliveryQueue {
-        self.slow_queues.of(mode)
+    /// Returns the queue of a lane and mode.
+    pub(crate) fn queue(&self, lane: Lane, mode: Mode) -> &DeliveryQueue {
+        match lane {
+            Lane::Fast => self.fast_queues.of(mode),
+            Lane::Slow => self.slow_queues.of(mode),
+        }
     }
 
-    /// Returns the slow queue with this ARN; `None`: it is another queue's.
-    pub(crate) fn slow_queue_by_arn(&self, arn: &str) -> Option<&DeliveryQueue> {
-        self.slow_queues.by_arn(arn)
+    /// Returns the queue with this ARN; `None`: it is not a queue of deliveries.
+    pub(crate) fn queue_by_arn(&self, arn: &str) -> Option<&DeliveryQueue> {
+        self.fast_queues.by_arn(arn).or_else(|| self.slow_queues.by_arn(arn))
     }
 
-    /// Takes slots for the messages of a batch. Moves those that get none, and those of slow receivers, to the
-    /// slow queue. Records that contain no message are returned too, so that their processing fails.
+    /// Takes slots for the messages of a batch. Defers those that get none, and those of slow receivers.
+    /// Records that contain no message are returned too, so that their processing fails.
     pub(crate) async fn admit(&self, records: Vec<SqsMessage>) -> Admitted {
         let arn = records.first().and_then(|record| record.event_source_arn.clone()).unwrap_or_default();
         let lane = if self.slow_queues.by_arn(&arn).is_some() { Lane::Slow } else { Lane::Fast };
@@ -150,22 +232,24 @@ impl Admission {
             async move { admission.take(lane, scope, messages, now).await }
         })
         .await;
-        let (mut slots, mut moved) = (Vec::new(), Vec::new());
+        let (mut slots, mut deferred) = (Vec::new(), Vec::new());
+        let mut progress = Progress::default();
         for taken in taken {
+            progress.unended.insert(taken.scope, u32::try_from(taken.admitted.len()).unwrap_or(u32::MAX));
             admitted.extend(taken.admitted);
-            moved.extend(taken.moved);
+            deferred.extend(taken.deferred);
             slots.extend(taken.slots);
         }
-        failures.extend(self.move_to_slow_queue(lane, moved).await);
+        failures.extend(self.defer_all(lane, deferred).await);
         let limited = slots.iter().map(Slots::scope).collect();
-        let batch = Batch { lane, slots: tokio::sync::Mutex::new(slots), limited, running: Mutex::default() };
+        let batch =
+            Batch { lane, slots: tokio::sync::Mutex::new(slots), limited, progress: Mutex::new(progress) };
         Admitted { records: admitted, failures, batch }
     }
 
     async fn take(&self, lane: Lane, scope: Scope, messages: Messages, now: Timestamp) -> Taken {
-        let records = |messages: Messages| messages.into_iter().map(|(record, _)| record).collect();
         if lane == Lane::Fast && messages.len() == 1 {
-            return Taken { admitted: records(messages), moved: Vec::new(), slots: None };
+            return Taken::all(scope, messages);
         }
         let wanted = u32::try_from(messages.len()).unwrap_or(u32::MAX);
         let (slots, Occupancy { marks, .. }) =
@@ -173,15 +257,18 @@ impl Admission {
                 Ok(taken) => taken,
                 Err(error) => {
                     tracing::warn!(%scope, %error, "no slots; the deliveries are attempted without them");
-                    return Taken { admitted: records(messages), moved: Vec::new(), slots: None };
+                    return Taken::all(scope, messages);
                 }
             };
         let is_moved =
             |(_, message): &(SqsMessage, DeliveryMessage)| lane == Lane::Fast && marks.include(message, now);
-        let (mut moved, mut others): (Vec<_>, Vec<_>) = messages.into_iter().partition(is_moved);
+        let (slow, mut others): (Messages, Messages) = messages.into_iter().partition(is_moved);
         let free = usize::try_from(slots.count).unwrap_or(usize::MAX);
-        moved.extend(others.split_off(free.min(others.len())));
-        Taken { admitted: records(others), moved, slots: Some(slots) }
+        let without_slot = others.split_off(free.min(others.len()));
+        let deferred = |messages: Messages, why| messages.into_iter().map(move |message| (message, why));
+        let deferred = deferred(slow, Deferral::SlowReceiver).chain(deferred(without_slot, Deferral::NoSlot));
+        let deferred = deferred.collect();
+        Taken { deferred, slots: Some(slots), ..Taken::all(scope, others) }
     }
 
     fn most(&self, lane: Lane) -> u32 {
@@ -191,58 +278,87 @@ impl Admission {
         }
     }
 
-    /// Sends messages to the slow queue. From the slow lane, they return after a delay, or are dropped if the
-    /// scheduler sends another message anyway. Returns the records that were not sent.
-    async fn move_to_slow_queue(&self, from: Lane, moved: Messages) -> Vec<SqsBatchItemFailure> {
+    /// Sends messages of a lane that are not attempted now to the queues from which they are received later. In
+    /// the slow lane, a message is dropped if the scheduler sends another one anyway. Returns the records that
+    /// were not sent.
+    async fn defer_all(
+        &self,
+        from: Lane,
+        deferred: Vec<((SqsMessage, DeliveryMessage), Deferral)>,
+    ) -> Vec<SqsBatchItemFailure> {
+        let mut of_queues: HashMap<(Lane, Mode), (Vec<SqsMessage>, Vec<DeliveryMessage>)> = HashMap::new();
+        for ((record, message), why) in deferred {
+            if from == Lane::Slow && message.due {
+                continue;
+            }
+            let (lane, message) = deferred_message(from, &message, why);
+            let (records, messages) = of_queues.entry((lane, message.scope.mode)).or_default();
+            records.push(record);
+            messages.push(message);
+        }
         let mut failures = Vec::new();
-        for mode in [Mode::Live, Mode::Test] {
-            let of_mode = moved.iter().filter(|(_, message)| message.scope.mode == mode);
-            let sent: Vec<(&SqsMessage, DeliveryMessage)> = of_mode
-                .filter(|(_, message)| from == Lane::Fast || !message.due)
-                .map(|(record, message)| (record, message_after(from, message)))
-                .collect();
-            let messages: Vec<DeliveryMessage> = sent.iter().map(|(_, message)| message.clone()).collect();
-            let refused = match Box::pin(self.slow_queue(mode).send_after(&messages, wait_of)).await {
+        for ((lane, mode), (records, messages)) in of_queues {
+            let sent = self.queue(lane, mode).send_after(&messages, |message| wait_of(lane, message));
+            let refused = match Box::pin(sent).await {
                 Ok(refused) => refused,
                 Err(error) => {
-                    tracing::warn!(%error, "messages could not be moved to the slow queue");
-                    (0..sent.len()).collect()
+                    tracing::warn!(%error, "messages could not be deferred");
+                    (0..records.len()).collect()
                 }
             };
-            let refused = refused.into_iter().filter_map(|index| sent.get(index));
-            failures.extend(refused.map(|(record, _)| failure_of(record.message_id.clone())));
+            let refused = refused.into_iter().filter_map(|index| records.get(index));
+            failures.extend(refused.map(|record| failure_of(record.message_id.clone())));
         }
         failures
     }
 
-    /// Returns whether a message that was admitted without a slot must move to the slow queue.
-    pub(crate) fn defers(&self, batch: &Batch, message: &DeliveryMessage, occupancy: &Occupancy) -> bool {
-        let now = self.clock.now();
-        let is_unlimited = batch.lane == Lane::Fast && !batch.limited.contains(&message.scope);
-        is_unlimited
-            && (occupancy.marks.include(message, now) || occupancy.in_use(now) >= i64::from(self.most_fast))
+    /// Sends one message that is not attempted now to the queue from which it is received later.
+    pub(crate) async fn defer(
+        &self,
+        from: Lane,
+        message: &DeliveryMessage,
+        why: Deferral,
+    ) -> Result<(), QueueError> {
+        let (lane, message) = deferred_message(from, message, why);
+        self.queue(lane, message.scope.mode).send_later(&message, wait_of(lane, &message)).await
     }
 
-    /// Marks the receivers that have not answered yet. Releases the slots of attempts that have ended, and
-    /// takes slots for running attempts that have none. Failures are only logged, because slots lapse.
+    /// Returns why a message that was admitted without a slot must be deferred, if it must.
+    pub(crate) fn deferral(
+        &self,
+        batch: &Batch,
+        message: &DeliveryMessage,
+        occupancy: &Occupancy,
+    ) -> Option<Deferral> {
+        let now = self.clock.now();
+        if batch.lane == Lane::Slow || batch.limited.contains(&message.scope) {
+            return None;
+        }
+        if occupancy.marks.include(message, now) {
+            return Some(Deferral::SlowReceiver);
+        }
+        (occupancy.in_use(now) >= i64::from(self.most_fast)).then_some(Deferral::NoSlot)
+    }
+
+    /// Releases the slots of attempts that have ended. Marks the receivers that have become slow, and takes
+    /// slots for their attempts if they have none. Failures are only logged, because slots lapse.
     pub(crate) async fn settle(&self, batch: &Batch) {
         let now = self.clock.now();
-        let mut running = batch.running();
-        for (scope, messages) in &running {
-            let receivers: BTreeSet<String> = messages.iter().map(DeliveryMessage::receiver).collect();
-            let receivers: Vec<String> = receivers.into_iter().collect();
+        let mut slow = batch.newly_slow();
+        for (scope, receivers) in &slow {
+            let receivers: Vec<String> = receivers.iter().cloned().collect();
             warn_of(scope, self.in_flight.mark(scope, &receivers, now).await);
         }
         let mut slots = batch.slots.lock().await;
         for slots in slots.iter_mut() {
-            let kept = running.remove(&slots.scope()).map_or(0, |messages| messages.len());
-            let ended = slots.count.saturating_sub(u32::try_from(kept).unwrap_or(u32::MAX));
-            warn_of(&slots.scope(), self.in_flight.release(slots, ended).await);
+            let scope = slots.scope();
+            slow.remove(&scope);
+            let ended = slots.count.saturating_sub(batch.unended(&scope));
+            warn_of(&scope, self.in_flight.release(slots, ended).await);
             slots.count = slots.count.saturating_sub(ended);
         }
-        for (scope, messages) in running {
-            let wanted = u32::try_from(messages.len()).unwrap_or(u32::MAX);
-            match self.in_flight.take((&scope, batch.lane), wanted, u32::MAX, now).await {
+        for scope in slow.into_keys() {
+            match self.in_flight.take((&scope, batch.lane), batch.unended(&scope), u32::MAX, now).await {
                 Ok((taken, _)) => slots.push(taken),
                 Err(error) => warn_of(&scope, Err(error)),
             }
@@ -262,9 +378,18 @@ type Messages = Vec<(SqsMessage, DeliveryMessage)>;
 
 /// The admission of the messages of one scope.
 struct Taken {
+    scope: Scope,
     admitted: Vec<SqsMessage>,
-    moved: Messages,
+    deferred: Vec<((SqsMessage, DeliveryMessage), Deferral)>,
     slots: Option<Slots>,
+}
+
+impl Taken {
+    /// Admits all messages without slots.
+    fn all(scope: Scope, messages: Messages) -> Self {
+        let admitted = messages.into_iter().map(|(record, _)| record).collect();
+        Self { scope, admitted, deferred: Vec::new(), slots: None }
+    }
 }
 
 /// Takes slots for the messages of each scope, concurrently. Returns what was taken, and the messages whose
@@ -303,18 +428,25 @@ fn warn_of(scope: &Scope, result: Result<(), StoreError>) {
     }
 }
 
-fn message_after(from: Lane, message: &DeliveryMessage) -> DeliveryMessage {
-    let waits = match from {
-        Lane::Fast => 0,
-        Lane::Slow => message.waits.saturating_add(1),
+/// Returns a message that is not attempted now, and the lane in which it is received again.
+fn deferred_message(from: Lane, message: &DeliveryMessage, why: Deferral) -> (Lane, DeliveryMessage) {
+    let stays = match from {
+        Lane::Fast => why == Deferral::NoSlot && message.waits < FAST_ROUNDS,
+        Lane::Slow => true,
     };
-    DeliveryMessage { waits, ..message.clone() }
+    let (lane, waits) = if stays { (from, message.waits.saturating_add(1)) } else { (Lane::Slow, 0) };
+    (lane, DeliveryMessage { waits, ..message.clone() })
 }
 
-/// Returns the delay of a message. A message from the fast lane has not waited yet, and has none.
-fn wait_of(message: &DeliveryMessage) -> Duration {
+/// Returns the delay of a message that is sent to a lane. A message that comes from the other lane has not
+/// waited yet, and has none.
+fn wait_of(lane: Lane, message: &DeliveryMessage) -> Duration {
     let Some(earlier) = message.waits.checked_sub(1) else { return Duration::ZERO };
-    let full_ms = FIRST_WAIT_MS.saturating_mul(2_u64.saturating_pow(earlier)).min(MAX_WAIT_MS);
+    let (first_ms, max_ms) = match lane {
+        Lane::Fast => (FIRST_FAST_WAIT_MS, MAX_FAST_WAIT_MS),
+        Lane::Slow => (FIRST_SLOW_WAIT_MS, MAX_SLOW_WAIT_MS),
+    };
+    let full_ms = first_ms.saturating_mul(2_u64.saturating_pow(earlier)).min(max_ms);
     let half_ms = full_ms / 2;
     Duration::from_millis(half_ms.saturating_add(random::below(half_ms)))
 }
@@ -342,8 +474,7 @@ mod tests {
         }
         let (taken, failures) = take_all(scopes, |scope, messages| async move {
             assert!(scope.mode == Mode::Test, "the admission of live messages panics");
-            let admitted = messages.into_iter().map(|(record, _)| record).collect();
-            Taken { admitted, moved: Vec::new(), slots: None }
+            Taken::all(scope, messages)
         })
         .await;
         let admitted: Vec<&SqsMessage> = taken.iter().flat_map(|taken| &taken.admitted).collect();
@@ -352,5 +483,53 @@ mod tests {
         let failed: Vec<&str> =
             failures.iter().map(|failure| failure.item_identifier.as_deref().unwrap()).collect();
         assert_eq!(failed, ["b", "c"]);
+    }
+
+    #[test]
+    fn a_message_without_a_slot_returns_to_its_lane_with_growing_delays_and_a_slow_one_does_not() {
+        let (_, mut message) = message("acc_0123456789abcdef:test", "a");
+        let (lane, slow) = deferred_message(Lane::Fast, &message, Deferral::SlowReceiver);
+        assert_eq!((lane, slow.waits, wait_of(lane, &slow)), (Lane::Slow, 0, Duration::ZERO));
+        for longest_s in [1, 2, 4, 8] {
+            let (lane, returned) = deferred_message(Lane::Fast, &message, Deferral::NoSlot);
+            assert_eq!(lane, Lane::Fast);
+            let wait = wait_of(lane, &returned);
+            let longest = Duration::from_secs(longest_s);
+            assert!(wait >= longest / 2 && wait < longest, "{wait:?} of at most {longest:?}");
+            message = returned;
+        }
+        let (lane, moved) = deferred_message(Lane::Fast, &message, Deferral::NoSlot);
+        assert_eq!((lane, moved.waits, wait_of(lane, &moved)), (Lane::Slow, 0, Duration::ZERO));
+        let (lane, waiting) = deferred_message(Lane::Slow, &moved, Deferral::NoSlot);
+        assert_eq!((lane, waiting.waits), (Lane::Slow, 1));
+        assert!(wait_of(lane, &waiting) >= Duration::from_millis(FIRST_SLOW_WAIT_MS / 2));
+    }
+
+    #[test]
+    fn a_receiver_becomes_slow_once_when_its_own_post_takes_long() {
+        let scope: Scope = "acc_0123456789abcdef:test".parse().unwrap();
+        let (_, message) = message("acc_0123456789abcdef:test", "a");
+        let progress = Progress { unended: BTreeMap::from([(scope, 2)]), posts: HashMap::new() };
+        let batch = Batch {
+            lane: Lane::Fast,
+            slots: tokio::sync::Mutex::default(),
+            limited: BTreeSet::new(),
+            progress: Mutex::new(progress),
+        };
+        drop(batch.begin(&message));
+        assert_eq!(batch.unended(&scope), 1, "one has ended, the other may not have begun");
+        let processing = batch.begin(&message);
+        let post = batch.start_post(&message);
+        assert!(batch.newly_slow().is_empty());
+        for post in batch.progress().posts.values_mut() {
+            post.started_at = post.started_at.checked_sub(SLOW_AFTER).unwrap();
+        }
+        assert_eq!(batch.newly_slow().into_keys().collect::<Vec<_>>(), [scope]);
+        assert!(batch.newly_slow().is_empty(), "it is marked already");
+        drop(post);
+        assert!(batch.progress().posts.is_empty());
+        assert_eq!(batch.unended(&scope), 1, "the outcome is not written yet");
+        drop(processing);
+        assert_eq!(batch.unended(&scope), 0);
     }
 }

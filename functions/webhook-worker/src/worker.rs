@@ -40,7 +40,7 @@ use shared::webhook::in_flight::InFlight;
 use shared::webhook::queue::{DeliveryMessage, DeliveryQueue, DeliveryQueues, Lane};
 use tracing::field;
 
-use crate::admission::{Admission, Admitted, Batch, SLOW_AFTER};
+use crate::admission::{Admission, Admitted, Batch, Deferral, SETTLE_PERIOD, SLOW_AFTER};
 use crate::sender::{Attempt, Failure, Sender};
 
 const X_SERVICE_SIGNATURE: HeaderName = HeaderName::from_static("x-service-signature");
@@ -70,7 +70,6 @@ pub struct Worker {
     endpoints: Endpoints,
     /// The table of secrets.
     secrets: Store,
-    queues: DeliveryQueues,
     admission: Admission,
     breakers: Breakers,
     exhausted: DeliveryQueue,
@@ -90,14 +89,14 @@ impl Worker {
         let sqs = aws.sqs();
         let sender = Sender::new(address_policy(var)).map_err(|error| ConfigError::new(error.to_string()))?;
         let store = Store::new(aws.dynamodb(), required(var, "TABLE_NAME")?);
-        let slow = (InFlight::new(store.clone()), DeliveryQueues::from_vars(&sqs, Lane::Slow, var)?);
+        let fast_queues = DeliveryQueues::from_vars(&sqs, Lane::Fast, var)?;
+        let queues = (fast_queues, DeliveryQueues::from_vars(&sqs, Lane::Slow, var)?);
         Ok(Self {
             deliveries: Deliveries::new(store.clone()),
             breakers: Breakers::new(store.clone()),
-            admission: Admission::from_vars(slow, clock.clone(), var)?,
+            admission: Admission::from_vars(InFlight::new(store.clone()), queues, clock.clone(), var)?,
             endpoints: Endpoints::new(store),
             secrets: Store::new(aws.dynamodb(), required(var, "SECRETS_TABLE_NAME")?),
-            queues: DeliveryQueues::from_vars(&sqs, Lane::Fast, var)?,
             exhausted: DeliveryQueue::new(sqs, required(var, "EXHAUSTED_DELIVERIES_QUEUE_URL")?),
             sender: Arc::new(sender),
             clock,
@@ -117,11 +116,11 @@ impl Worker {
             async move { worker.work(message, receipt, &batch).await }
         });
         let mut attempts = Box::pin(attempts);
-        let mut response = tokio::select! {
-            response = attempts.as_mut() => response,
-            () = tokio::time::sleep(SLOW_AFTER) => {
-                let (response, ()) = tokio::join!(attempts, Box::pin(self.admission.settle(&batch)));
-                response
+        let mut response = loop {
+            match tokio::time::timeout(SETTLE_PERIOD, attempts.as_mut()).await {
+                Ok(response) => break response,
+                // The attempts continue meanwhile, because they are tasks.
+                Err(_) => Box::pin(self.admission.settle(&batch)).await,
             }
         };
         Box::pin(self.admission.release(&batch)).await;
@@ -130,6 +129,7 @@ impl Worker {
     }
 
     async fn work(&self, message: DeliveryMessage, receipt: Receipt, batch: &Batch) -> Result<(), WorkError> {
+        let _processing = batch.begin(&message);
         let now = self.clock.now();
         let claim = u64::from_le_bytes(random::bytes()?);
         match self.deliveries.claim(&message.scope, message.delivery, claim, now).await? {
@@ -140,7 +140,7 @@ impl Worker {
             }
             Claim::Early { due_at } => {
                 let delay = due_at.saturating_duration_since(now);
-                Ok(self.queues.of(message.scope.mode).send_later(&message, delay).await?)
+                Ok(self.admission.queue(Lane::Fast, message.scope.mode).send_later(&message, delay).await?)
             }
             Claim::Claimed(delivery) => Box::pin(self.attempt(&delivery, &message, batch)).await,
         }
@@ -149,10 +149,7 @@ impl Worker {
     /// Hides a message until a lease has ended. A failure is only logged, because the message becomes visible
     /// after the visibility timeout of its queue anyway.
     async fn hide_until(&self, lease_end: Timestamp, receipt: &Receipt, now: Timestamp) {
-        let queue = self.queues.by_arn(&receipt.queue_arn);
-        let Some(queue) = queue.or_else(|| self.admission.slow_queue_by_arn(&receipt.queue_arn)) else {
-            return;
-        };
+        let Some(queue) = self.admission.queue_by_arn(&receipt.queue_arn) else { return };
         let time = lease_end.saturating_duration_since(now).saturating_add(AFTER_LEASE);
         if let Err(error) = queue.hide(&receipt.handle, time).await {
             tracing::warn!(%error, "can't change the visibility of a message; it is received again later");
@@ -166,10 +163,10 @@ impl Worker {
         message: &DeliveryMessage,
         batch: &Batch,
     ) -> Result<(), WorkError> {
-        let Made { outcome, endpoint, was_slow } = self.make_attempt(delivery, message, batch).await?;
-        if let AttemptOutcome::Postponed { until } = outcome {
-            return self.postpone(delivery, message, until).await;
-        }
+        let Made { outcome, endpoint, was_slow } = match self.make_attempt(delivery, message, batch).await? {
+            Ok(made) => made,
+            Err(why) => return self.postpone(delivery, (batch.lane(), message), why).await,
+        };
         let outcome = self.unless_abandoned(delivery, outcome).await;
         let now = self.clock.now();
         if matches!(outcome, AttemptOutcome::Exhausted { .. }) {
@@ -219,18 +216,20 @@ impl Worker {
     async fn postpone(
         &self,
         delivery: &Delivery,
-        message: &DeliveryMessage,
-        until: Option<Timestamp>,
+        (lane, message): (Lane, &DeliveryMessage),
+        why: Postponement,
     ) -> Result<(), WorkError> {
         let now = self.clock.now();
+        let until = match why {
+            Postponement::OpenBreaker { until } => Some(until),
+            Postponement::Deferred(_) => None,
+        };
         if !self.deliveries.end_attempt(delivery, &AttemptOutcome::Postponed { until }, now).await? {
             return Ok(());
         }
-        match until {
-            Some(until) => self.send_at(Lane::Slow, message, until, now).await,
-            None => {
-                Ok(self.admission.slow_queue(message.scope.mode).send_later(message, Duration::ZERO).await?)
-            }
+        match why {
+            Postponement::OpenBreaker { until } => self.send_at(Lane::Slow, message, until, now).await,
+            Postponement::Deferred(why) => Ok(self.admission.defer(lane, message, why).await?),
         }
     }
 
@@ -247,21 +246,17 @@ impl Worker {
         if delay > Duration::from_secs(MAX_DELAY_SECONDS) {
             return Ok(());
         }
-        let queue = match lane {
-            Lane::Fast => self.queues.of(message.scope.mode),
-            Lane::Slow => self.admission.slow_queue(message.scope.mode),
-        };
         let message = DeliveryMessage { waits: 0, due: true, ..message.clone() };
-        Ok(queue.send_later(&message, delay).await?)
+        Ok(self.admission.queue(lane, message.scope.mode).send_later(&message, delay).await?)
     }
 
-    /// Makes an attempt, unless it is postponed.
+    /// Makes an attempt, unless it is postponed. The error is why.
     async fn make_attempt(
         &self,
         delivery: &Delivery,
         message: &DeliveryMessage,
         batch: &Batch,
-    ) -> Result<Made, WorkError> {
+    ) -> Result<Result<Made, Postponement>, WorkError> {
         let exhausted = |error: &str| {
             let (status_code, error) = (delivery.last_status_code, error.to_owned());
             Made::unsent(AttemptOutcome::Exhausted { status_code, error, response_body: None })
@@ -270,7 +265,7 @@ impl Worker {
         // Each claim counts as an attempt, even if the worker died. So a delivery that always crashes its
         // worker is `FAILED` in the end.
         if delivery.attempts > delivery.max_attempts {
-            return Ok(exhausted("the last attempt was cut short"));
+            return Ok(Ok(exhausted("the last attempt was cut short")));
         }
         let SignedContext { context, secret, occupancy, breakers } = match self
             .deliveries
@@ -280,44 +275,44 @@ impl Worker {
             Ok(found) => found,
             Err(StoreError::Corrupt(cause)) => {
                 tracing::error!(delivery = %delivery.id, cause, "can't read a delivery's event, endpoint or secret");
-                return Ok(exhausted("the event can't be read"));
+                return Ok(Ok(exhausted("the event can't be read")));
             }
             Err(error) => return Err(error.into()),
         };
         let Some(event) = context.event else {
-            return Ok(cancelled("the event is no longer kept"));
+            return Ok(Ok(cancelled("the event is no longer kept")));
         };
         let destination = destination(delivery, &event, context.recipient, secret)?;
         let Destination { url, secret, endpoint } = match destination {
             Ok(destination) => destination,
-            Err(reason) => return Ok(cancelled(reason)),
+            Err(reason) => return Ok(Ok(cancelled(reason))),
         };
-        if self.admission.defers(batch, message, &occupancy) {
-            return Ok(Made::unsent(AttemptOutcome::Postponed { until: None }));
+        if let Some(why) = self.admission.deferral(batch, message, &occupancy) {
+            return Ok(Err(Postponement::Deferred(why)));
         }
         let server = breaker::server_of(&url).unwrap_or_default();
         let breaker = Breaker::of(breakers.as_ref(), &server);
         let probe = match self.admit_to_server(delivery, &server, &breaker).await {
             Ok(probe) => probe,
-            Err(until) => return Ok(Made::unsent(AttemptOutcome::Postponed { until: Some(until) })),
+            Err(until) => return Ok(Err(Postponement::OpenBreaker { until })),
         };
         if is_first_of_payment(delivery, &event) {
             let age_ms = self.clock.now().millis_since(event.created_at);
             metrics::write("", &[(metrics::PAID_TO_FIRST_ATTEMPT, &age_ms)]);
         }
         let Some(body) = event.body_as(delivery.event_type) else {
-            return Ok(exhausted("the event can't be read"));
+            return Ok(Ok(exhausted("the event can't be read")));
         };
         let started_at = Instant::now();
         let attempt = {
-            let _running = batch.start(message);
+            let _running = batch.start_post(message);
             self.post(delivery, &event, Bytes::from(body), (&url, &secret)).await
         };
         let duration = started_at.elapsed();
         log_attempt(delivery, &event, &attempt, duration);
         self.record_on_breaker((&delivery.scope, &server), &attempt, &breaker, probe).await;
         let outcome = outcome_of(&attempt, delivery, self.clock.now());
-        Ok(Made { outcome, endpoint, was_slow: duration >= SLOW_AFTER })
+        Ok(Ok(Made { outcome, endpoint, was_slow: duration >= SLOW_AFTER }))
     }
 
     /// Returns the breaker whose probe the attempt is, if any. The error is the time until which an open
@@ -496,7 +491,19 @@ fn unless_corrupt(recorded: Result<(), WebhookError>) -> Result<(), WorkError> {
     }
 }
 
-/// An attempt that was made, or the reason why none was.
+/// Why an attempt is postponed.
+#[derive(Clone, Copy)]
+enum Postponement {
+    /// The breaker of the server is open.
+    OpenBreaker {
+        /// When the attempt may begin.
+        until: Timestamp,
+    },
+    /// The receiver is slow, or the account has too many attempts in flight.
+    Deferred(Deferral),
+}
+
+/// An attempt that was made, or that ends the delivery without a request.
 struct Made {
     outcome: AttemptOutcome,
     /// The endpoint that was posted to; `None`: no request was sent, or it was sent to a `webhookUrl`.

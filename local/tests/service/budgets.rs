@@ -3,7 +3,7 @@
 //! `cargo bench -p local` prints the counts and the durations.
 
 use std::collections::HashMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use axum::http::Method;
@@ -258,11 +258,16 @@ async fn a_batch_of_ten_deliveries_takes_and_releases_its_slots_with_two_write_u
         dispatch(&service.stack).await;
         let deliveries = service.deliveries("&status=PENDING").await;
         let (_, lone) = cost(&service, run_webhook_worker(&service.stack, &deliveries[0])).await;
+        let started = Instant::now();
         let (_, batch) = cost(&service, run_webhook_workers(&service.stack, &deliveries[1..])).await;
-        let for_slots = batch.write_units - 10.0 * lone.write_units;
+        // On a busy machine, a batch takes long and releases slots each half second.
+        let settled = u32::try_from(started.elapsed().as_millis() / 500).unwrap();
+        let for_slots = batch.write_units - 10.0 * lone.write_units - f64::from(settled);
         // The first batch of a minute begins the minute in the row, after an update that is refused.
         assert!(for_slots <= if minute < 2 { 3.0 } else { 2.0 }, "{minute}: {for_slots} {batch:?}");
-        assert_eq!(batch.requests(), 30 + if minute < 2 { 3 } else { 2 });
+        let requests = 30 + if minute < 2 { 3 } else { 2 };
+        let most = requests + usize::try_from(settled).unwrap();
+        assert!((requests..=most).contains(&batch.requests()), "{batch:?}");
         if minute == 0 {
             service.stack.clock.advance(60_000);
         }

@@ -4,7 +4,7 @@
 //!
 //! Each mode has a fast and a slow queue ([`Lane`]), whose concurrency is limited separately. A worker takes
 //! *slots* for the messages of a batch before it claims their deliveries. A scope has a number of slots in
-//! each lane. A message without a slot waits in the slow queue, so it holds no invocation.
+//! each lane. A message without a slot waits in a queue, so it holds no invocation.
 //!
 //! A receiver that is slow to answer is *marked* for some minutes. Messages for it move to the slow queue
 //! without an attempt in the fast lane. If many servers of a scope's `webhookUrl`s are slow, all of its

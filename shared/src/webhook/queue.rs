@@ -2,8 +2,8 @@
 //!
 //! Deliveries of test keys have queues of their own, so that a flood of them does not delay live deliveries.
 //! Each mode has a fast queue, to which all messages are sent first, and a slow queue. A worker moves a message
-//! to the slow queue if its receiver is slow to answer or its account has too many attempts in flight
-//! ([`super::in_flight`]).
+//! to the slow queue if its receiver is slow to answer, or its account has had too many attempts in flight for
+//! some seconds ([`super::in_flight`]).
 
 use serde::{Deserialize, Serialize};
 
@@ -26,7 +26,8 @@ pub struct DeliveryMessage {
     /// For a `webhookUrl`: a short hash of its host and port (see [`Delivery::server`]).
     #[serde(default)]
     pub server: Option<String>,
-    /// How often the message returned to the slow queue because its account had too many attempts in flight.
+    /// How often the message returned to the queue of its lane because its account had too many attempts in
+    /// flight.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub waits: u32,
     /// Whether the delivery was in the due index when the message was sent, so that the scheduler sends another
@@ -41,12 +42,12 @@ fn is_zero(waits: &u32) -> bool {
 }
 
 /// A lane of a mode's deliveries. Each has a queue, whose invocations are limited separately.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Lane {
     /// The queue to which all messages are sent first.
     Fast,
-    /// The queue of slow receivers, and of messages that wait until their account has fewer attempts in
-    /// flight.
+    /// The queue of slow receivers, and of messages that have waited for long until their account has fewer
+    /// attempts in flight.
     Slow,
 }
 
