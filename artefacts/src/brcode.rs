@@ -536,7 +536,58 @@ mod tests {
         assert_eq!(BrCode::parse(&hidden), Err(BrCodeError::Crc));
     }
 
+    /// A list of fields, most of them well-formed, as text. Ids repeat often.
+    fn fields() -> impl Strategy<Value = String> {
+        let value = prop_oneof![3 => "[ -~]{1,20}", 1 => "\\PC{1,40}", 1 => "[0-9.]{1,14}"];
+        let field =
+            ("[0-9]{2}", value).prop_map(|(id, value)| format!("{id}{:02}{value}", value.chars().count()));
+        let odd = prop_oneof![
+            Just("000201".to_owned()),
+            Just("26180014br.gov.bcb.pix".to_owned()),
+            Just("6304".to_owned()),
+            ".{0,6}",
+        ];
+        prop::collection::vec(prop_oneof![6 => field, 1 => odd], 0..4).prop_map(|fields| fields.concat())
+    }
+
+    /// A code that has the mandatory fields, except one at times, and others between them.
+    fn code() -> impl Strategy<Value = String> {
+        let mandatory =
+            ["000201", "26180014br.gov.bcb.pix", "52040000", "5303986", "5802BR", "5901A", "6001B"];
+        let others =
+            prop::collection::vec(prop_oneof![2 => Just(String::new()), 1 => fields()], mandatory.len());
+        let missing = prop::option::weighted(0.2, 0..mandatory.len());
+        (others, missing).prop_map(move |(others, missing)| {
+            let fields = mandatory.iter().zip(others).enumerate().map(|(index, (field, others))| {
+                let field = if missing == Some(index) { "" } else { field };
+                format!("{field}{others}")
+            });
+            signed(&fields.collect::<String>())
+        })
+    }
+
     proptest! {
+        #[test]
+        fn a_parsed_code_is_the_list_of_its_fields(payload in code()) {
+            if let Ok(code) = BrCode::parse(&payload) {
+                let fields = code.fields().iter();
+                let written = fields.map(|f| format!("{}{:02}{}", f.id, f.value.chars().count(), f.value));
+                prop_assert_eq!(written.collect::<String>(), payload.as_str());
+                for id in ["00", "26", "52", "53", "58", "59", "60", "63"] {
+                    prop_assert!(code.get(id).is_some(), "{}", id);
+                }
+                prop_assert!(code.amount_centavos().is_ok());
+            }
+        }
+
+        #[test]
+        fn another_crc_is_rejected(payload in code(), crc: u16) {
+            let covered = payload.split_at(payload.len() - CRC_LEN).0;
+            prop_assume!(crc != crc16(covered.as_bytes()));
+            let other = format!("{covered}{crc:04X}");
+            prop_assert_eq!(BrCode::parse(&other), Err(BrCodeError::Crc));
+        }
+
         #[test]
         fn an_encoded_code_is_parsed_back(
             location in "[!-~]{1,77}",

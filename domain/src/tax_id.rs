@@ -369,9 +369,56 @@ mod tests {
             prop_assert_eq!(tax_id.as_str(), valid);
         }
 
+        // The check digits do not distinguish characters whose values are equal modulo 11, such as `A` (17) and
+        // `6`, so the test excludes them.
         #[test]
-        fn parsing_never_panics(text in ".*") {
-            let _ = TaxId::parse(&text);
+        fn an_alphanumeric_cnpj_with_one_changed_character_is_refused(
+            body in "[0-9A-Z]{11}[A-Z]", at in 0_usize..14, other in "[0-9A-Z]",
+        ) {
+            let valid = with_check_digits(&body, &CNPJ_WEIGHTS);
+            let mut changed = valid.clone().into_bytes();
+            let other = other.as_bytes()[0];
+            prop_assume!(other.abs_diff(changed[at]) % 11 != 0 && !has_blind_spot(&valid));
+            changed[at] = other;
+            prop_assert!(TaxId::parse(&String::from_utf8(changed).unwrap()).is_err());
+        }
+
+        #[test]
+        fn other_check_digits_of_a_document_are_refused(
+            body in prop_oneof!["[0-9]{9}", "[0-9]{12}", "[0-9A-Z]{12}"], digits in "[0-9]{2}",
+        ) {
+            let weights = if body.len() == 9 { &CPF_WEIGHTS[..] } else { &CNPJ_WEIGHTS[..] };
+            let document = format!("{body}{digits}");
+            let is_repeated = document.bytes().all(|byte| byte == document.as_bytes()[0]);
+            let is_valid = document == with_check_digits(&body, weights) && !is_repeated;
+            prop_assert_eq!(TaxId::parse(&document).is_ok(), is_valid);
+        }
+
+        #[test]
+        fn a_document_with_an_inserted_removed_or_lower_case_character_is_refused(
+            body in prop_oneof!["[0-9]{9}", "[0-9A-Z]{12}"], at in any::<prop::sample::Index>(), other: char,
+        ) {
+            let weights = if body.len() == 9 { &CPF_WEIGHTS[..] } else { &CNPJ_WEIGHTS[..] };
+            let valid = with_check_digits(&body, weights);
+            let at = at.index(valid.len());
+            let mut longer = valid.clone();
+            longer.insert(at, other);
+            prop_assert!(TaxId::parse(&longer).is_err());
+            let mut shorter = valid.clone();
+            shorter.remove(at);
+            prop_assert!(TaxId::parse(&shorter).is_err());
+            let lower = valid.to_lowercase();
+            prop_assert!(lower == valid || TaxId::parse(&lower).is_err());
+        }
+
+        #[test]
+        fn a_text_is_a_tax_id_only_if_it_is_how_the_tax_id_is_written(
+            text in prop_oneof![".*", "\\PC{2,7}", "[0-9]{11}", "[0-9A-Za-z]{14}"],
+        ) {
+            if let Ok(tax_id) = TaxId::parse(&text) {
+                prop_assert_eq!(tax_id.as_str(), text);
+                prop_assert!(!tax_id.masked().contains(tax_id.as_str()));
+            }
         }
     }
 }
