@@ -11,7 +11,9 @@
 
 mod breaker;
 mod faults;
+mod fuzzing;
 mod limits;
+mod mutation;
 mod operations;
 mod parsing;
 mod privacy;
