@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::Router;
+use axum::body::Bytes;
 use axum::extract::{Request, State as Shared};
 use axum::http::header::{CONTENT_LENGTH, HOST};
 use axum::http::{Method, StatusCode, Uri};
@@ -22,6 +23,9 @@ use crate::support::{Answer, Client, Service, operator};
 /// Changes the list of Pix. Its first argument is the number of earlier requests for the list.
 type Edit = Box<dyn Fn(usize, &mut Vec<Value>) + Send + Sync>;
 
+/// Changes the status and body of the bank's answer to a request.
+type EditAnswer = Box<dyn Fn(&Method, &Uri, u16, Bytes) -> (u16, Bytes) + Send + Sync>;
+
 /// A running proxy.
 pub(crate) struct BankProxy {
     state: Arc<State>,
@@ -36,6 +40,7 @@ struct State {
     is_away: Mutex<bool>,
     cob_delay: Mutex<Duration>,
     list: Mutex<Option<EditedList>>,
+    edit_answer: Mutex<Option<EditAnswer>>,
 }
 
 struct EditedList {
@@ -74,6 +79,7 @@ impl BankProxy {
             is_away: Mutex::new(false),
             cob_delay: Mutex::default(),
             list: Mutex::default(),
+            edit_answer: Mutex::default(),
         });
         let router = Router::new().fallback(answer).with_state(Arc::clone(&state));
         let server = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
@@ -127,6 +133,14 @@ impl BankProxy {
         let list = EditedList { page_size, requests: 0, edit: Box::new(edit) };
         *self.state.list.lock().unwrap() = Some(list);
     }
+
+    /// Changes each answer of the bank.
+    pub(crate) fn edit_answers(
+        &self,
+        edit: impl Fn(&Method, &Uri, u16, Bytes) -> (u16, Bytes) + Send + Sync + 'static,
+    ) {
+        *self.state.edit_answer.lock().unwrap() = Some(Box::new(edit));
+    }
 }
 
 impl State {
@@ -178,10 +192,14 @@ async fn answer(Shared(state): Shared<Arc<State>>, request: Request) -> Response
     }
     let is_edited = is_list(&method, &uri) && state.list.lock().unwrap().is_some();
     if !is_edited {
-        let answer = state.forward(method, &uri.to_string(), request).await;
+        let answer = state.forward(method.clone(), &uri.to_string(), request).await;
         let mut headers = answer.headers;
         headers.remove(CONTENT_LENGTH);
-        return (answer.status, headers, answer.bytes).into_response();
+        let (status, bytes) = match &*state.edit_answer.lock().unwrap() {
+            Some(edit) => edit(&method, &uri, answer.status.as_u16(), answer.bytes),
+            None => (answer.status.as_u16(), answer.bytes),
+        };
+        return (StatusCode::from_u16(status).unwrap(), headers, bytes).into_response();
     }
     let mut parameters = parameters(&uri);
     let page = parameters.insert("paginacao.paginaAtual".to_owned(), "0".to_owned()).unwrap();

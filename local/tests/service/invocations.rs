@@ -10,7 +10,12 @@ pub(crate) async fn dispatch(stack: &Stack) {
 
 /// Reads all records of the stream.
 pub(crate) async fn stream_records(stack: &Stack) -> Vec<Value> {
-    local::event_sources::stream_records(&stack.endpoints.dynamodb_url, "StateTable", None).await.unwrap()
+    stream_records_after(stack, None).await
+}
+
+/// Reads the records of the stream after the one with this sequence number.
+pub(crate) async fn stream_records_after(stack: &Stack, after: Option<&str>) -> Vec<Value> {
+    local::event_sources::stream_records(&stack.endpoints.dynamodb_url, "StateTable", after).await.unwrap()
 }
 
 /// Invokes the dispatcher with one batch of records. Fails if the dispatcher reports a failed record.

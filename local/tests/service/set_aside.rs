@@ -15,7 +15,7 @@ use shared::store::{Aws, Item, text};
 
 use crate::support::{Client, Listener, Service, all_time_sums, eventually, id};
 
-const BUCKET: &str = "failed-records-bucket";
+pub(crate) const BUCKET: &str = "failed-records-bucket";
 
 async fn service_with_fault_proxy() -> Service {
     Service::start().await

@@ -39,7 +39,7 @@ fn passes_filter(record: &Value) -> bool {
 
 /// Starts a service, writes at least one row of each kind and dispatches the stream. Then attempts a delivery
 /// and requests a resend. The records of the attempt and the resend are not dispatched.
-async fn service_with_one_row_of_each_kind() -> Service {
+pub(crate) async fn service_with_one_row_of_each_kind() -> Service {
     let service = Service::without_event_sources().await;
     let listener = Listener::answering(|_| StatusCode::BAD_GATEWAY.into_response()).await;
     service.register_endpoint(&listener.url, &["charge.paid"]).await;

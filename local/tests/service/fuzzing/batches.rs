@@ -1,0 +1,359 @@
+//! Generated stream records and queue messages. A batch has bad ones beside a good one: the good one must be
+//! processed, and each bad one that can't be read must be reported or set aside.
+
+use std::cell::Cell;
+use std::collections::BTreeSet;
+
+use domain::time::Timestamp;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::{Index, select};
+use serde_json::{Value, json};
+use shared::acquirer::AcquirerMessage;
+use shared::email::{Email, EmailTopic};
+use shared::queue::Message;
+use shared::webhook::queue::DeliveryMessage;
+
+use super::mutation::{Mutation, mutated, mutations};
+use super::{Property, StreamReader, TIME_LIMIT, check, runtime, sequence_number};
+use crate::invocations::dispatch_records;
+use crate::set_aside::BUCKET;
+use crate::stream_filter::service_with_one_row_of_each_kind;
+use crate::support::{CapturedLog, Listener, Service, id};
+
+const PROPERTY: Property = Property { source_file: file!(), cases: 60, limit: TIME_LIMIT };
+
+/// Attribute values in the form of stream records.
+const ODD_ATTRIBUTES: [&str; 28] = [
+    r#"{"S":""}"#,
+    r#"{"S":"x"}"#,
+    r#"{"S":"charge"}"#,
+    r#"{"S":"PAID"}"#,
+    r#"{"S":"\u0000"}"#,
+    r#"{"S":"2026-11-22T12:00:00.000Z"}"#,
+    r#"{"S":"ch_00000000-0000-8000-8000-000000000000"}"#,
+    r#"{"S":"acc_0123456789abcdef:live"}"#,
+    r#"{"N":"0"}"#,
+    r#"{"N":"1"}"#,
+    r#"{"N":"2"}"#,
+    r#"{"N":"-1"}"#,
+    r#"{"N":"1.5"}"#,
+    r#"{"N":"1E+2"}"#,
+    r#"{"N":"9223372036854775807"}"#,
+    r#"{"N":"18446744073709551616"}"#,
+    r#"{"N":"99999999999999999999999999999999999999"}"#,
+    r#"{"N":"253402300800000"}"#,
+    r#"{"BOOL":true}"#,
+    r#"{"NULL":true}"#,
+    r#"{"L":[]}"#,
+    r#"{"L":[{"M":{"id":{"S":"x"}}}]}"#,
+    r#"{"M":{}}"#,
+    r#"{"M":{"a":{"L":[{"M":{}}]}}}"#,
+    r#"{"SS":["a"]}"#,
+    r#"{"NS":["1"]}"#,
+    r#"{"B":"AAEC"}"#,
+    r#"{"B":""}"#,
+];
+
+/// One change of a stream record.
+#[derive(Clone, Debug)]
+enum RecordChange {
+    /// Replaces an attribute of an image.
+    Replace { is_old: bool, attribute: Index, value: String },
+    /// Replaces an attribute by one of another record.
+    Splice { is_old: bool, attribute: Index, record: Index, of: Index },
+    /// Removes an attribute.
+    Remove { is_old: bool, attribute: Index },
+    /// Adds an attribute that no version knows.
+    Add { is_old: bool, value: String },
+    /// Sets the version of the row's format.
+    Format(u16),
+    /// Names another kind of change.
+    Name(&'static str),
+    /// Exchanges the images.
+    Swap,
+    /// Removes an image.
+    Drop { is_old: bool },
+}
+
+fn record_change() -> impl Strategy<Value = RecordChange> {
+    let (index, is_old) = (any::<Index>, || prop::bool::weighted(0.2));
+    let value = || select(&ODD_ATTRIBUTES[..]).prop_map(str::to_owned);
+    prop_oneof![
+        6 => (is_old(), index(), value())
+            .prop_map(|(is_old, attribute, value)| RecordChange::Replace { is_old, attribute, value }),
+        3 => (is_old(), index(), index(), index()).prop_map(|(is_old, attribute, record, of)| {
+            RecordChange::Splice { is_old, attribute, record, of }
+        }),
+        3 => (is_old(), index()).prop_map(|(is_old, attribute)| RecordChange::Remove { is_old, attribute }),
+        1 => (is_old(), value()).prop_map(|(is_old, value)| RecordChange::Add { is_old, value }),
+        1 => any::<u16>().prop_map(RecordChange::Format),
+        1 => select(vec!["INSERT", "MODIFY", "REMOVE", ""]).prop_map(RecordChange::Name),
+        1 => Just(RecordChange::Swap),
+        1 => is_old().prop_map(|is_old| RecordChange::Drop { is_old }),
+    ]
+}
+
+/// Records by their number among those of the service, and their changes.
+fn records() -> impl Strategy<Value = Vec<(Index, Vec<RecordChange>)>> {
+    vec((any::<Index>(), vec(record_change(), 1..4)), 1..6)
+}
+
+fn image_name(is_old: bool) -> &'static str {
+    if is_old { "OldImage" } else { "NewImage" }
+}
+
+fn attribute_names(record: &Value, is_old: bool) -> Vec<String> {
+    let image = record["dynamodb"][image_name(is_old)].as_object();
+    image.map(|image| image.keys().cloned().collect()).unwrap_or_default()
+}
+
+fn change(record: &mut Value, corpus: &[Value], change: &RecordChange) {
+    let names = |is_old: bool| attribute_names(record, is_old);
+    let (is_old, name, value) = match change {
+        RecordChange::Replace { is_old, attribute, value } if !names(*is_old).is_empty() => {
+            (*is_old, attribute.get(&names(*is_old)).clone(), serde_json::from_str(value).unwrap())
+        }
+        RecordChange::Splice { is_old, attribute, record, of } if !names(*is_old).is_empty() => {
+            let other = record.get(corpus);
+            let name = of.get(&attribute_names(other, false)).clone();
+            (*is_old, attribute.get(&names(*is_old)).clone(), other["dynamodb"]["NewImage"][name].clone())
+        }
+        RecordChange::Remove { is_old, attribute } if !names(*is_old).is_empty() => {
+            let name = attribute.get(&names(*is_old)).clone();
+            record["dynamodb"][image_name(*is_old)].as_object_mut().unwrap().remove(&name);
+            return;
+        }
+        RecordChange::Add { is_old, value } if !names(*is_old).is_empty() => {
+            (*is_old, "unknown".to_owned(), serde_json::from_str(value).unwrap())
+        }
+        RecordChange::Format(version) if !names(false).is_empty() => {
+            (false, "format".to_owned(), json!({"N": version.to_string()}))
+        }
+        RecordChange::Name(name) => {
+            record["eventName"] = json!(name);
+            return;
+        }
+        RecordChange::Swap => {
+            let images = record["dynamodb"].as_object_mut().unwrap();
+            let (old, new) = (images.remove("OldImage"), images.remove("NewImage"));
+            images.extend(old.map(|image| ("NewImage".to_owned(), image)));
+            images.extend(new.map(|image| ("OldImage".to_owned(), image)));
+            return;
+        }
+        RecordChange::Drop { is_old } => {
+            record["dynamodb"].as_object_mut().unwrap().remove(image_name(*is_old));
+            return;
+        }
+        // The record has no such image.
+        _ => return,
+    };
+    record["dynamodb"][image_name(is_old)][name] = value;
+}
+
+/// The ids of the failed records or messages in a function's response.
+fn failed(response: &Value) -> BTreeSet<String> {
+    let failures = response["batchItemFailures"].as_array().unwrap();
+    failures.iter().map(|failure| failure["itemIdentifier"].as_str().unwrap().to_owned()).collect()
+}
+
+async fn invoke(service: &Service, function: &str, records: &[Value]) -> Value {
+    let invoke = service.stack.functions.get(function).unwrap().clone();
+    invoke(json!({ "Records": records })).await.unwrap()
+}
+
+/// Returns the sequence numbers of the records that the dispatcher could not read and will not retry.
+fn unreadable(log: &CapturedLog) -> Vec<String> {
+    let text = log.text();
+    let lines = text.lines().filter(|line| line.contains("can't read a stream record"));
+    let number = |line: &str| {
+        let (_, rest) = line.split_once("sequence_number=").unwrap_or_else(|| panic!("{line}"));
+        rest.chars().filter(|c| *c != '"').take_while(char::is_ascii_digit).collect()
+    };
+    lines.map(number).collect()
+}
+
+#[test]
+fn bad_stream_records_are_set_aside_or_retried_and_the_good_one_beside_them_is_published() {
+    let runtime = runtime();
+    let _entered = runtime.enter();
+    let (service, corpus, stream) = runtime.block_on(async {
+        let service = service_with_one_row_of_each_kind().await;
+        let stream = StreamReader::default();
+        let corpus = stream.new_records(&service).await;
+        (service, corpus, stream)
+    });
+    let number = Cell::new(0_u64);
+    let s3 = local::sdk::s3(&service.stack.endpoints.s3_url);
+    check(&PROPERTY, &runtime, &(records(), any::<Index>()), &async |(changes, place), log| {
+        let mut batch = Vec::new();
+        for (record, changes) in &changes {
+            let mut bad = record.get(&corpus).clone();
+            for each in changes {
+                change(&mut bad, &corpus, each);
+            }
+            number.set(number.get() + 1);
+            // Longer than the numbers of the service's own records.
+            bad["dynamodb"]["SequenceNumber"] = json!(format!("9{:040}", number.get()));
+            batch.push(bad);
+        }
+        let bad: BTreeSet<String> = batch.iter().map(|record| sequence_number(record).to_owned()).collect();
+        let charge = service.charge().await;
+        let place = place.index(batch.len() + 1);
+        batch.splice(place..place, stream.new_records(&service).await);
+
+        let response = invoke(&service, "EventDispatcherFunction", &batch).await;
+        let failed = failed(&response);
+        assert!(failed.is_subset(&bad), "a good record is reported: {failed:?}\n{}", log.text());
+        let events = service.get(&format!("/v1/events?object={}", id(&charge))).await.expect(200);
+        let events = events["data"].as_array().unwrap();
+        let types: BTreeSet<&str> = events.iter().filter_map(|event| event["type"].as_str()).collect();
+        assert!(types.contains("charge.created"), "{types:?}\n{}", log.text());
+        for number in unreadable(log) {
+            let key = format!("failed-stream-records/{number}.json");
+            let object = s3.get_object().bucket(BUCKET).key(&key).send().await;
+            assert!(object.is_ok(), "{number} is lost\n{}", log.text());
+            s3.delete_object().bucket(BUCKET).key(&key).send().await.unwrap();
+        }
+        // Records of events and deliveries that the batch caused. Their effects are not of interest.
+        stream.new_records(&service).await;
+    });
+}
+
+/// Changed messages, by their number among the valid ones of a queue.
+fn messages() -> impl Strategy<Value = Vec<(Index, Vec<Mutation>)>> {
+    vec((any::<Index>(), mutations()), 1..6)
+}
+
+/// Invokes a worker with changed messages and a good one. Checks that a message that can't be read is reported, and
+/// that the good one is not.
+async fn check_batch<M: Message>(
+    service: &Service,
+    function: &str,
+    valid: &[Value],
+    (changes, place): (Vec<(Index, Vec<Mutation>)>, Index),
+    good: &Value,
+    log: &CapturedLog,
+) {
+    let mut bodies: Vec<(String, String)> = changes
+        .iter()
+        .enumerate()
+        .map(|(number, (message, mutations))| {
+            let body = mutated(message.get(valid), mutations);
+            (format!("bad-{number}"), String::from_utf8_lossy(&body).into_owned())
+        })
+        .collect();
+    let is_unreadable = |body: &str| serde_json::from_str::<M>(body).is_err();
+    let unreadable: BTreeSet<String> =
+        bodies.iter().filter(|(_, body)| is_unreadable(body)).map(|(id, _)| id.clone()).collect();
+    let place = place.index(bodies.len() + 1);
+    bodies.insert(place, ("good".to_owned(), good.to_string()));
+    let records: Vec<Value> = bodies
+        .iter()
+        .map(|(id, body)| json!({"messageId": id, "body": body, "eventSource": "aws:sqs"}))
+        .collect();
+    let failed = failed(&invoke(service, function, &records).await);
+    assert!(!failed.contains("good"), "the good message is reported\n{}", log.text());
+    assert!(failed.is_superset(&unreadable), "{unreadable:?} are lost: {failed:?}\n{}", log.text());
+}
+
+#[test]
+fn bad_messages_of_deliveries_are_reported_and_the_good_one_beside_them_is_delivered() {
+    let runtime = runtime();
+    let _entered = runtime.enter();
+    let (service, listener, stream) = runtime.block_on(async {
+        let service = Service::without_event_sources().await;
+        let listener = Listener::start().await;
+        service.register_endpoint(&listener.url, &["charge.created"]).await;
+        (service, listener, StreamReader::default())
+    });
+    let new_message = async || {
+        service.charge().await;
+        dispatch_records(&service.stack, &stream.new_records(&service).await).await;
+        let newest = service.get("/v1/webhooks/deliveries?limit=1").await.expect(200);
+        let delivery = &newest["data"][0];
+        json!({"scope": service.scope(), "delivery": delivery["id"], "endpoint": delivery["endpointId"]})
+    };
+    let earlier = runtime.block_on(async { vec![new_message().await, new_message().await] });
+    check(&PROPERTY, &runtime, &(messages(), any::<Index>()), &async |batch, log| {
+        let message = new_message().await;
+        check_batch::<DeliveryMessage>(&service, "WebhookWorkerFunction", &earlier, batch, &message, log)
+            .await;
+        let path = format!("/v1/webhooks/deliveries/{}", message["delivery"].as_str().unwrap());
+        let delivery = service.get(&path).await.expect(200);
+        assert_eq!(delivery["status"], "DELIVERED", "{}", log.text());
+    });
+    assert!(!listener.hooks().is_empty());
+}
+
+#[test]
+fn bad_messages_of_acquirer_work_are_reported_and_the_good_one_beside_them_is_done() {
+    let runtime = runtime();
+    let _entered = runtime.enter();
+    let service = runtime.block_on(Service::without_event_sources());
+    let number = Cell::new(0_u64);
+    let new_payment = async || {
+        number.set(number.get() + 1);
+        let key = format!("payment-{}", number.get());
+        let body = json!({
+            "amount": 1000, "currency": "EUR", "paymentMethods": ["MBWAY"], "idempotencyKey": key,
+            "metadata": {"phone": "+351912345678"},
+        });
+        service.post("/v1/payments", &body).await.expect(201)
+    };
+    let valid = runtime.block_on(async {
+        let paid = service.paid_charge(2_000).await;
+        let raw = id(&paid).trim_start_matches("ch_").to_owned();
+        let refund = json!({"amount": 1, "idempotencyKey": "refund-01", "reason": "sandbox:hold"});
+        let refund = service.post(&format!("/v1/payments/{raw}/refund"), &refund).await.expect(201);
+        let connection =
+            service.acquirers().find(&service.scope().account).await.unwrap().unwrap().connection;
+        vec![
+            json!({"finalise": id(&paid)}),
+            json!({"refund": id(&refund)}),
+            json!({"expire": id(&paid)}),
+            json!({"read_back": "E1234567820261121100000000000001"}),
+            json!({"return": {"scope": service.scope(), "payment": "E1234567820261121100000000000001"}}),
+            json!({"sweep": connection}),
+        ]
+    });
+    for message in &valid {
+        serde_json::from_value::<AcquirerMessage>(message.clone()).unwrap();
+    }
+    check(&PROPERTY, &runtime, &(messages(), any::<Index>()), &async |batch, log| {
+        let payment = new_payment().await;
+        let good = json!({"finalise": format!("ch_{}", id(&payment))});
+        check_batch::<AcquirerMessage>(&service, "AcquirerWorkerFunction", &valid, batch, &good, log).await;
+        let payment = service.get(&format!("/v1/payments/{}", id(&payment))).await.expect(200);
+        assert_eq!(payment["status"], "WAITING_PAYMENT", "{}", log.text());
+    });
+}
+
+#[test]
+fn bad_messages_of_emails_are_reported_and_the_good_one_beside_them_is_not() {
+    let runtime = runtime();
+    let _entered = runtime.enter();
+    let service = runtime.block_on(Service::without_event_sources());
+    let email = |about: EmailTopic, version: u64, at: Timestamp| {
+        serde_json::to_value(Email { scope: service.scope(), about, version, at }).unwrap()
+    };
+    let (case, valid) = runtime.block_on(async {
+        let contested = service.paid_charge(1_000).await;
+        let case = service.open_case(&contested, json!({})).await;
+        let case = id(&case).parse().unwrap();
+        let endpoint = service.register_endpoint("http://127.0.0.1:9/hook", &["charge.paid"]).await;
+        let now = service.stack.clock.now();
+        let topics = [
+            EmailTopic::MedOpened(case),
+            EmailTopic::MedResolved(case),
+            EmailTopic::EndpointDisabled(id(&endpoint).parse().unwrap()),
+        ];
+        (case, topics.map(|about| email(about, 1, now)).to_vec())
+    });
+    let version = Cell::new(1_u64);
+    check(&PROPERTY, &runtime, &(messages(), any::<Index>()), &async |batch, log| {
+        version.set(version.get() + 1);
+        let good = email(EmailTopic::MedOpened(case), version.get(), service.stack.clock.now());
+        check_batch::<Email>(&service, "MailerFunction", &valid, batch, &good, log).await;
+    });
+}
