@@ -370,10 +370,24 @@ async fn batches(stack: &Stack, merchant: &Merchant, count: usize) -> Vec<Value>
     records.chunks(BATCH).map(|batch| json!({ "Records": batch })).collect()
 }
 
-/// Returns the messages of the worker's queues, each as one event.
+/// Dispatches the records of new deliveries, which sends their messages. Returns the messages of the worker's
+/// queues, each as one event.
 async fn messages(stack: &Stack) -> Vec<Value> {
-    let sqs = local::sdk::sqs(&stack.endpoints.sqs_url);
     let template = Template::deployed().unwrap();
+    let stream = &template.function(DISPATCHER.logical_id).unwrap().streams[0];
+    let url = &stack.endpoints.dynamodb_url;
+    let records = local::event_sources::stream_records(url, &stream.table, None).await.unwrap();
+    let is_delivery = |record: &&Value| {
+        let key = record["dynamodb"]["Keys"]["pk"]["S"].as_str().unwrap();
+        key.starts_with("delivery#") && stream.filters.iter().any(|filter| filter.matches(record))
+    };
+    let records: Vec<&Value> = records.iter().filter(is_delivery).collect();
+    let dispatcher = stack.functions.get(DISPATCHER.logical_id).unwrap();
+    for batch in records.chunks(BATCH) {
+        let answer = dispatcher(json!({ "Records": batch })).await.unwrap();
+        assert_eq!(answer["batchItemFailures"], json!([]));
+    }
+    let sqs = local::sdk::sqs(&stack.endpoints.sqs_url);
     let mut events = Vec::new();
     for source in &template.function(WORKER.logical_id).unwrap().queues {
         let url = queue_url(&stack.endpoints.sqs_url, &source.queue);
