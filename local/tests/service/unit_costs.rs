@@ -432,8 +432,19 @@ pub(crate) async fn charges_of_a_minute(charges: usize, shards: ShardCount) -> C
     flow.end(charges).await
 }
 
-/// Measures one charge whose creation and payment are dispatched apart.
+/// Measures one charge whose creation and payment are dispatched apart. One delivery in 64, chosen by its id,
+/// also makes the counts of deliveries due. Such a charge is measured again, because it is not the usual one.
 pub(crate) async fn charge_alone() -> Cost {
+    loop {
+        let cost = Box::pin(one_charge()).await;
+        let is_of_counts = |key: &KeyUnits| key.written.sort.contains("~counts");
+        if cost.units_of(is_of_counts) == 0.0 {
+            return cost;
+        }
+    }
+}
+
+async fn one_charge() -> Cost {
     let mut flow = Flow::start().await;
     let (url, received) = webhook_server(StatusCode::NO_CONTENT).await;
     flow.merchant.register_endpoint(&url, &["charge.created", "charge.paid"]).await;
