@@ -21,7 +21,7 @@ fn any_event_of_the_scheduler_ends_without_a_panic() {
     let valid = [
         json!({}),
         json!({"shard": 0}),
-        json!({"task": "recover-deliveries"}),
+        json!({"task": "recover-messages"}),
         json!({"task": "verify-ledgers"}),
     ];
     let property = Property { source_file: file!(), cases: 100, limit: TIME_LIMIT };
