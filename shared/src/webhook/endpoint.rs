@@ -210,8 +210,6 @@ impl Endpoint {
         self.disabled.as_ref().filter(|_| self.status == EndpointStatus::Inactive)
     }
 
-    /// Returns [`Endpoint::abandoned`] after a change by the merchant. `status`: the status that the merchant
-    /// sets; `None`: the change has no status.
     /// Whether a merchant's change of the other row to this one changes nothing. A client that repeats a change,
     /// because the response was lost, makes one change.
     fn has_same_settings(&self, other: &Self) -> bool {
@@ -222,6 +220,8 @@ impl Endpoint {
             && self.disabled == other.disabled
     }
 
+    /// Returns [`Endpoint::abandoned`] after a change by the merchant. `status`: the status that the merchant
+    /// sets; `None`: the change has no status.
     fn abandoned_after(&self, status: Option<EndpointStatus>, now: Timestamp) -> Option<Abandoned> {
         let abandons = match status {
             // If the endpoint is deactivated already, its deliveries were abandoned at that time.
