@@ -25,6 +25,11 @@ const PARTITIONS: u8 = 8;
 /// The number of partitions of a shard of deliveries. A delivery has an entry only after its first failure.
 const PARTITIONS_OF_DELIVERIES: u8 = 1;
 
+/// Returns the number of partitions of a shard.
+fn partitions_of(shard: u8) -> u8 {
+    if shard < HALF_OF_DUE_SHARDS { PARTITIONS } else { PARTITIONS_OF_DELIVERIES }
+}
+
 /// A partition of the due index.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct DuePartition {
@@ -36,8 +41,7 @@ pub struct DuePartition {
 impl DuePartition {
     /// Returns the partitions of a shard.
     pub fn of_shard(shard: u8) -> impl Iterator<Item = Self> {
-        let partitions = if shard < HALF_OF_DUE_SHARDS { PARTITIONS } else { PARTITIONS_OF_DELIVERIES };
-        (0..partitions).map(move |number| Self { shard, number })
+        (0..partitions_of(shard)).map(move |number| Self { shard, number })
     }
 
     /// Returns the partition of a row. A checksum of its key selects the shard, and then the partition.
@@ -47,14 +51,11 @@ impl DuePartition {
         let of_pk = key.pk.strip_suffix(&key.sk).unwrap_or(&key.pk);
         let sum = of_pk.bytes().chain(key.sk.bytes()).fold(0_u8, u8::wrapping_add);
         let below = |sum: u8, count: u8| sum.checked_rem(count).unwrap_or_default();
-        let shard = below(sum, HALF_OF_DUE_SHARDS);
+        let is_of_deliveries = key.pk.starts_with("delivery#") || key.pk.starts_with("deliveries#");
+        let half = if is_of_deliveries { HALF_OF_DUE_SHARDS } else { 0 };
+        let shard = below(sum, HALF_OF_DUE_SHARDS).saturating_add(half);
         let rest = sum.checked_div(HALF_OF_DUE_SHARDS).unwrap_or_default();
-        if key.pk.starts_with("delivery#") || key.pk.starts_with("deliveries#") {
-            let shard = shard.saturating_add(HALF_OF_DUE_SHARDS);
-            Self { shard, number: below(rest, PARTITIONS_OF_DELIVERIES) }
-        } else {
-            Self { shard, number: below(rest, PARTITIONS) }
-        }
+        Self { shard, number: below(rest, partitions_of(shard)) }
     }
 
     /// Returns the partition key. The first partition of a shard has the key that the shard had when it was
