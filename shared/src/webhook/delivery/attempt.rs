@@ -167,32 +167,19 @@ impl Deliveries {
         now: Timestamp,
     ) -> Result<Claim, StoreError> {
         let claim = format!("{claim:016x}");
-        let mut key = Delivery::key_of(scope, id);
-        let mut refused = match self.try_claim(&key, None, &claim, now).await? {
+        let [key, former_key] = Delivery::keys_of(scope, id);
+        let outcome = match self.try_claim_row(&key, &claim, now).await? {
+            // There is no such row, or an earlier version wrote it.
+            UpdateOutcome::Refused(item) if item.is_empty() => {
+                self.try_claim_row(&former_key, &claim, now).await?
+            }
+            outcome => outcome,
+        };
+        let refused = match outcome {
             UpdateOutcome::Done(item) => return Ok(Claim::Claimed(Box::new(from_item(item)?))),
+            UpdateOutcome::Refused(item) if item.is_empty() => return Ok(Claim::NotNow),
             UpdateOutcome::Refused(item) => item,
         };
-        if refused.is_empty() {
-            // There is no such row, or an earlier version wrote it.
-            key = Delivery::former_key_of(scope, id);
-            refused = match self.try_claim(&key, None, &claim, now).await? {
-                UpdateOutcome::Done(item) => return Ok(Claim::Claimed(Box::new(from_item(item)?))),
-                UpdateOutcome::Refused(item) => item,
-            };
-        }
-        // The claim of a listed delivery also changes its sort key in the status list. The claim of an
-        // unlisted delivery is tried first, because nearly all attempts are first attempts of unlisted
-        // deliveries.
-        if refused.contains_key("listed") {
-            let sort_key = from_item::<Delivery>(refused)?.list_key(DeliveryStatus::Processing).to_string();
-            refused = match self.try_claim(&key, Some(sort_key), &claim, now).await? {
-                UpdateOutcome::Done(item) => return Ok(Claim::Claimed(Box::new(from_item(item)?))),
-                UpdateOutcome::Refused(item) => item,
-            };
-        }
-        if refused.is_empty() {
-            return Ok(Claim::NotNow);
-        }
         let delivery: Delivery = from_item(refused)?;
         let ahead_ms = delivery.next_attempt_at.millis_since(now);
         match delivery.status {
@@ -209,6 +196,24 @@ impl Deliveries {
             | DeliveryStatus::Delivered
             | DeliveryStatus::Failed
             | DeliveryStatus::Cancelled => Ok(Claim::NotNow),
+        }
+    }
+
+    /// Tries to claim the row with a key. The claim of a listed delivery also changes its sort key in the status
+    /// list. The claim of an unlisted delivery is tried first, because nearly all attempts are first attempts of
+    /// unlisted deliveries.
+    async fn try_claim_row(
+        &self,
+        key: &Key,
+        claim: &str,
+        now: Timestamp,
+    ) -> Result<UpdateOutcome, StoreError> {
+        match self.try_claim(key, None, claim, now).await? {
+            UpdateOutcome::Refused(item) if item.contains_key("listed") => {
+                let sort_key = from_item::<Delivery>(item)?.list_key(DeliveryStatus::Processing).to_string();
+                self.try_claim(key, Some(sort_key), claim, now).await
+            }
+            outcome => Ok(outcome),
         }
     }
 

@@ -685,11 +685,11 @@ impl Deliveries {
                 }));
         }
         let is_last = entries.len() < DONE_BATCH;
-        for entry in entries.iter_mut().filter(|entry| entry.list_key.kind.is_none()) {
+        for entry in entries.iter_mut().filter(|entry| entry.list_key.log_key.kind.is_none()) {
             // An earlier version wrote the entry, so only the row has its event type and endpoint.
             let row =
                 self.store.get_in_order::<Delivery>(std::slice::from_ref(&entry.listed.key)).await?.pop();
-            entry.list_key.kind = row.map(|row| row.kind());
+            entry.list_key.log_key.kind = row.map(|row| row.kind());
         }
         Ok((entries, is_last))
     }
@@ -708,14 +708,14 @@ impl Deliveries {
         loop {
             let (mut next, mut writes) = (loaded.clone(), Vec::new());
             for DoneEntry { listed, list_key } in &entries {
-                if !next.has_room(Day::of(timestamp_of(list_key.id)), writes.len()) {
+                if !next.has_room(Day::of(timestamp_of(list_key.log_key.id)), writes.len()) {
                     next.counts.look_at = now.plus_seconds(NEXT_COUNT_SECONDS).ok();
                     break;
                 }
                 let sort_key = list_key.to_string();
                 let to = (list_key.status != DeliveryStatus::Delivered).then_some((&*done, &*sort_key));
                 writes.push(Write::move_list_entry(listed.clone(), &list, to));
-                next.add(list_key.id, list_key.status, list_key.kind);
+                next.add(list_key.log_key.id, list_key.status, list_key.log_key.kind);
             }
             let removed = writes.len();
             writes.extend(next.take_writes(now)?);

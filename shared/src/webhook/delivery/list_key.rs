@@ -1,8 +1,10 @@
-//! Sort keys of deliveries in the `list` index.
+//! Sort keys of deliveries in the indexes `log` and `list`.
 //!
-//! A sort key is `STATUS#wd_…#evt_…#event.type#wh_…`, with `-` as the endpoint of a delivery to a
-//! `webhookUrl`. The shard of the event follows, unless it is the first one. A sort key contains everything that
-//! a list can be filtered by, so entries are filtered and counted without reading rows. Sort keys that an earlier version wrote end after the event's id.
+//! A sort key in the log is `wd_…#evt_…#event.type#wh_…`, with `-` as the endpoint of a delivery to a
+//! `webhookUrl`. The shard of the event follows, unless it is the first one, so that the key of the event's row
+//! is known without the delivery's row. In `list`, the status precedes. So a sort key contains everything that a
+//! list can be filtered by, in the log except the status, and entries are filtered and counted without reading
+//! rows. Sort keys in `list` that an earlier version wrote end after the event's id.
 //!
 //! The row of a scope's counts has an entry in the index too, the [`Marker`].
 
@@ -34,40 +36,63 @@ impl Delivery {
         Kind { event_type: self.event_type, endpoint: self.endpoint }
     }
 
-    /// Returns the sort key of its index entry in this status.
+    /// Returns the sort key of its entry in the log.
+    pub(super) fn log_key(&self) -> LogKey {
+        LogKey { id: self.id, event: self.event, kind: Some(self.kind()), shard: self.shard }
+    }
+
+    /// Returns the sort key of its entry in `list` in this status.
     pub(super) fn list_key(&self, status: DeliveryStatus) -> ListKey {
-        let kind = Some(self.kind());
-        ListKey { status, id: self.id, event: self.event, kind, shard: self.shard }
+        ListKey { status, log_key: self.log_key() }
     }
 }
 
-/// The sort key of a delivery's entry in the index.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) struct ListKey {
-    pub(super) status: DeliveryStatus,
+/// The sort key of a delivery's entry in the log.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct LogKey {
     pub(super) id: DeliveryId,
     pub(super) event: EventId,
-    /// `None`: an earlier version wrote the entry. Then only the delivery's row has the event type and
-    /// endpoint.
+    /// `None`: an earlier version wrote the entry, or a later one with an event type that this version does not
+    /// know. Then only the delivery's row has the event type and endpoint.
     pub(super) kind: Option<Kind>,
     /// The shard of the event.
     pub(super) shard: Shard,
 }
 
-impl ListKey {
-    /// Parses a sort key of the index; `None` for a [`Marker`].
+impl LogKey {
     pub(super) fn parse(text: &str) -> Option<Self> {
         let mut parts = text.split('#');
-        let status = DeliveryStatus::named(parts.next()?)?;
         let (id, event) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
         let kind = kind_of(parts.next(), parts.next());
         let shard = parts.next().and_then(Shard::parse).unwrap_or_default();
-        Some(Self { status, id, event, kind, shard })
+        Some(Self { id, event, kind, shard })
+    }
+}
+
+impl fmt::Display for LogKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}#{}", self.id, self.event)?;
+        self.kind.map_or(Ok(()), |kind| write!(f, "#{}", kind_text(kind, self.shard)))
+    }
+}
+
+/// The sort key of a delivery's entry in `list`.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct ListKey {
+    pub(super) status: DeliveryStatus,
+    pub(super) log_key: LogKey,
+}
+
+impl ListKey {
+    /// Parses a sort key of `list`; `None` for a [`Marker`].
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let (status, log_key) = text.split_once('#')?;
+        Some(Self { status: DeliveryStatus::named(status)?, log_key: LogKey::parse(log_key)? })
     }
 }
 
 /// Parses the event type and the endpoint of a sort key.
-pub(super) fn kind_of(event_type: Option<&str>, endpoint: Option<&str>) -> Option<Kind> {
+fn kind_of(event_type: Option<&str>, endpoint: Option<&str>) -> Option<Kind> {
     let event_type = event_type?;
     let (_, event_type) = EventType::ALL.iter().find(|(name, _)| *name == event_type)?;
     let endpoint = match endpoint? {
@@ -79,13 +104,12 @@ pub(super) fn kind_of(event_type: Option<&str>, endpoint: Option<&str>) -> Optio
 
 impl fmt::Display for ListKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}#{}#{}", self.status.as_str(), self.id, self.event)?;
-        self.kind.map_or(Ok(()), |kind| write!(f, "#{}", kind_text(kind, self.shard)))
+        write!(f, "{}#{}", self.status.as_str(), self.log_key)
     }
 }
 
 /// Returns the event type, the endpoint and the shard as they are in a sort key.
-pub(super) fn kind_text(kind: Kind, shard: Shard) -> String {
+fn kind_text(kind: Kind, shard: Shard) -> String {
     let endpoint = kind.endpoint.map_or_else(|| NO_ENDPOINT.to_owned(), |endpoint| endpoint.to_string());
     shard.partition(format!("{}#{endpoint}", kind.event_type.as_str()))
 }
@@ -150,6 +174,8 @@ pub(super) fn last_key_in_status(status: DeliveryStatus, to: DeliveryId) -> Stri
 
 #[cfg(test)]
 mod tests {
+    use domain::shard::ShardCount;
+
     use super::*;
 
     fn at(millis: i64) -> Timestamp {
@@ -157,13 +183,8 @@ mod tests {
     }
 
     fn key(status: DeliveryStatus, kind: Option<Kind>) -> ListKey {
-        ListKey {
-            status,
-            id: DeliveryId::first_at(at(7)),
-            event: EventId::first_at(at(6)),
-            kind,
-            shard: Shard::FIRST,
-        }
+        let (id, event) = (DeliveryId::first_at(at(7)), EventId::first_at(at(6)));
+        ListKey { status, log_key: LogKey { id, event, kind, shard: Shard::FIRST } }
     }
 
     #[test]
@@ -175,6 +196,22 @@ mod tests {
                     let text = written.to_string();
                     assert!(text.contains(&format!("#{name}#")), "{text}");
                     assert_eq!(ListKey::parse(&text), Some(written), "{text}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_sort_key_of_the_log_has_delivery_event_type_endpoint_and_shard() {
+        for endpoint in [None, Some(EndpointId::first_at(Timestamp::MIN))] {
+            for (name, event_type) in EventType::ALL {
+                for shard in ShardCount::MAX.shards() {
+                    let kind = Some(Kind { event_type: *event_type, endpoint });
+                    let event = EventId::first_at(Timestamp::MIN);
+                    let written = LogKey { id: DeliveryId::first_at(at(7)), event, kind, shard };
+                    let text = written.to_string();
+                    assert!(text.contains(&format!("#{name}#")), "{text}");
+                    assert_eq!(LogKey::parse(&text), Some(written), "{text}");
                 }
             }
         }

@@ -1,13 +1,9 @@
 //! The log of a scope's deliveries: the index `log`, sorted by id.
 //!
-//! An entry's sort key is `wd_…#evt_…#event.type#wh_…`, with `-` as the endpoint of a delivery to a
-//! `webhookUrl`. It has all that lists are filtered by, except the status. So deliveries are filtered and
-//! counted by their entries, and only the rows of a page are read. The entry is written with the row and never
-//! changes, so it costs one write unit for each delivery.
-//!
-//! The shard of the event follows in the sort key, unless it is the first one, so that the key of the event's row
-//! is known without the delivery's row. Each shard of the account has a partition of the log. Readers merge the
-//! shards by id.
+//! An entry's sort key ([`LogKey`]) has all that lists are filtered by, except the status. So deliveries are
+//! filtered and counted by their entries, and only the rows of a page are read. The entry is written with the row
+//! and never changes, so it costs one write unit for each delivery. Each shard of the account has a partition of
+//! the log. Readers merge the shards by id.
 //!
 //! The index is eventually consistent: an entry appears some moments after its row. The checkpoint must not
 //! pass an entry that does not appear yet. It passes an id after 210 s, and an unlisted row is inserted at most
@@ -20,13 +16,13 @@
 //! finds that out together with the counts, which are in the same partition.
 
 use std::collections::{HashMap, HashSet};
-use std::fmt;
 
 use domain::ids::{DeliveryId, EventId, Scope};
-use domain::shard::{Shard, ShardedScope};
+use domain::row::Key;
+use domain::shard::ShardedScope;
 use domain::time::Timestamp;
 
-use super::list_key::{Kind, kind_of, kind_text};
+use super::list_key::LogKey;
 use super::page::FoundDelivery;
 use super::reader::parse_or_log;
 use super::{Deliveries, Delivery};
@@ -44,41 +40,6 @@ const ROWS_AT_ONCE: usize = 2_000;
 /// If at most this many rows are read, the events of these deliveries are read with them. A page that needs
 /// the statuses of its candidates then takes no further request for its bodies.
 const ROWS_WITH_EVENTS: usize = 150;
-
-/// The sort key of a delivery's entry in the log.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) struct LogKey {
-    pub(super) id: DeliveryId,
-    pub(super) event: EventId,
-    /// `None`: a later version wrote the entry, with an event type that this version does not know.
-    pub(super) kind: Option<Kind>,
-    /// The shard of the event.
-    pub(super) shard: Shard,
-}
-
-impl LogKey {
-    pub(super) fn parse(text: &str) -> Option<Self> {
-        let mut parts = text.split('#');
-        let (id, event) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
-        let kind = kind_of(parts.next(), parts.next());
-        let shard = parts.next().and_then(Shard::parse).unwrap_or_default();
-        Some(Self { id, event, kind, shard })
-    }
-}
-
-impl fmt::Display for LogKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}#{}", self.id, self.event)?;
-        self.kind.map_or(Ok(()), |kind| write!(f, "#{}", kind_text(kind, self.shard)))
-    }
-}
-
-impl Delivery {
-    /// Returns the sort key of its entry in the log.
-    pub(super) fn log_key(&self) -> LogKey {
-        LogKey { id: self.id, event: self.event, kind: Some(self.kind()), shard: self.shard }
-    }
-}
 
 /// A range of ids, both ends included.
 pub(super) type IdRange = (DeliveryId, DeliveryId);
@@ -211,21 +172,16 @@ impl Deliveries {
         mut found: Vec<FoundDelivery>,
         events: Option<&mut Events>,
     ) -> Result<Vec<FoundDelivery>, StoreError> {
-        let mut requested = Events::new();
-        let missing = |found: &&FoundDelivery| found.row.is_none();
-        let mut keys: Vec<_> = found.iter().filter(missing).map(|found| found.key.clone()).collect();
-        if events.is_some() && keys.len() <= ROWS_WITH_EVENTS {
-            let of_missing = found.iter().filter(missing).map(|found| found.event_key(scope));
-            let mut of_missing: Vec<_> = of_missing.collect();
-            of_missing.sort_by(|one, other| one.sk.cmp(&other.sk));
-            of_missing.dedup();
-            keys.extend(of_missing);
-            requested.extend(found.iter().filter(missing).map(|found| (found.event, None)));
-        }
+        let missing: Vec<&FoundDelivery> = found.iter().filter(|found| found.row.is_none()).collect();
+        let mut keys: Vec<_> = missing.iter().map(|found| found.key.clone()).collect();
         let (mut rows, mut no_events) = (HashMap::new(), Events::new());
+        let reads_events = events.is_some() && keys.len() <= ROWS_WITH_EVENTS;
         let events = events.unwrap_or(&mut no_events);
-        for (event, none) in requested {
-            events.entry(event).or_insert(none);
+        if reads_events {
+            keys.extend(event_keys(scope, missing.iter().copied()));
+            for found in &missing {
+                events.entry(found.event).or_insert(None);
+            }
         }
         for some in keys.chunks(ROWS_AT_ONCE) {
             for item in self.store.batch_get(some).await? {
@@ -244,6 +200,14 @@ impl Deliveries {
     }
 }
 
+/// Returns the keys of the rows of the deliveries' events, each once.
+pub(super) fn event_keys<'a>(scope: &Scope, found: impl Iterator<Item = &'a FoundDelivery>) -> Vec<Key> {
+    let mut keys: Vec<Key> = found.map(|found| found.event_key(scope)).collect();
+    keys.sort_by(|left, right| left.sk.cmp(&right.sk));
+    keys.dedup();
+    keys
+}
+
 /// Adds an item to the deliveries or to the events.
 pub(super) fn sort_in(item: Item, rows: &mut HashMap<DeliveryId, FoundDelivery>, events: &mut Events) {
     if key_of_item(&item).as_ref().is_some_and(Delivery::is_at) {
@@ -260,18 +224,7 @@ pub(super) fn sort_in(item: Item, rows: &mut HashMap<DeliveryId, FoundDelivery>,
 impl FoundDelivery {
     /// Returns the delivery of an entry in the log. Its status is in its row.
     fn of_log_entry(entry: ListEntry) -> Option<Self> {
-        let LogKey { id, event, kind, shard } = LogKey::parse(&entry.sort)?;
-        Some(Self {
-            id,
-            event,
-            kind,
-            shard,
-            status: None,
-            in_list: None,
-            entry: None,
-            key: entry.key,
-            row: None,
-        })
+        Some(Self::of_entry(entry.key, LogKey::parse(&entry.sort)?, None))
     }
 
     /// Returns the delivery of a row. Logs an error and returns `None` if the row can't be read.
@@ -286,10 +239,10 @@ impl FoundDelivery {
 
 #[cfg(test)]
 mod tests {
-    use domain::ids::EndpointId;
-    use domain::shard::ShardCount;
+    use domain::shard::Shard;
     use domain::webhook::event_type::EventType;
 
+    use super::super::list_key::Kind;
     use super::*;
 
     fn id(millis: i64) -> DeliveryId {
@@ -305,22 +258,6 @@ mod tests {
             FoundDelivery::of_log_entry(ListEntry { sort: key.to_string(), key: row }).unwrap()
         };
         LogPage { found: ids.iter().map(entry).collect(), read_to: read_to.map(id) }
-    }
-
-    #[test]
-    fn a_sort_key_has_delivery_event_type_endpoint_and_shard() {
-        for endpoint in [None, Some(EndpointId::first_at(Timestamp::MIN))] {
-            for (name, event_type) in EventType::ALL {
-                for shard in ShardCount::MAX.shards() {
-                    let kind = Some(Kind { event_type: *event_type, endpoint });
-                    let event = EventId::first_at(Timestamp::MIN);
-                    let written = LogKey { id: id(7), event, kind, shard };
-                    let text = written.to_string();
-                    assert!(text.contains(&format!("#{name}#")), "{text}");
-                    assert_eq!(LogKey::parse(&text), Some(written), "{text}");
-                }
-            }
-        }
     }
 
     #[test]

@@ -318,7 +318,7 @@ impl Delivery {
 
     /// Returns the partition key in the index `log` of the deliveries of a scope whose events are in this shard.
     pub fn log_partition(scope: &Scope, shard: Shard) -> String {
-        shard.partition(format!("deliveries#{scope}"))
+        shard.partition(Self::partition(scope))
     }
 
     /// Returns the `createdAt` that the API shows: the time of the event, or of the resend request. Lists are

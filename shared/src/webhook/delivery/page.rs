@@ -13,7 +13,7 @@ use domain::shard::Shard;
 use domain::time::Timestamp;
 
 use super::counts::{Criteria, LoadedCounts};
-use super::list_key::{Kind, ListKey};
+use super::list_key::{Kind, ListKey, LogKey};
 use super::{Delivery, DeliveryStatus};
 use crate::store::ListEntry;
 use crate::webhook::event::Event;
@@ -124,23 +124,20 @@ impl FoundDelivery {
 
     /// Returns the delivery of an entry in the `list` index; `None` for a [`Marker`](super::list_key::Marker).
     pub(super) fn of_list_entry(entry: ListEntry) -> Option<Self> {
-        let ListKey { status, id, event, kind, shard } = ListKey::parse(&entry.sort)?;
-        Some(Self {
-            id,
-            event,
-            kind,
-            shard,
-            status: Some(status),
-            in_list: None,
-            entry: None,
-            key: entry.key,
-            row: None,
-        })
+        let ListKey { status, log_key } = ListKey::parse(&entry.sort)?;
+        Some(Self::of_entry(entry.key, log_key, Some(status)))
+    }
+
+    /// Returns the delivery of an entry in an index. `key`: the key of its row.
+    pub(super) fn of_entry(key: Key, log_key: LogKey, status: Option<DeliveryStatus>) -> Self {
+        let LogKey { id, event, kind, shard } = log_key;
+        Self { id, event, kind, shard, status, in_list: None, entry: None, key, row: None }
     }
 
     /// Returns the sort key of its entry in the `list` index in this status.
     pub(super) fn list_key_in(&self, status: DeliveryStatus) -> ListKey {
-        ListKey { status, id: self.id, event: self.event, kind: self.kind, shard: self.shard }
+        let log_key = LogKey { id: self.id, event: self.event, kind: self.kind, shard: self.shard };
+        ListKey { status, log_key }
     }
 
     /// Returns the key of its event's row.

@@ -32,14 +32,13 @@ use std::time::Duration;
 
 use domain::calendar::Day;
 use domain::ids::{DeliveryId, Scope};
-use domain::row::Key;
 use domain::shard::ShardedScope;
 use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
 
 use super::counts::{self, Criteria, LoadedCounts};
 use super::list_key::{Marker, bounds, bounds_with_marker, last_key_in_status};
-use super::log::{ENTRIES_PER_QUERY, Events, LogPage, after, sort_in};
+use super::log::{ENTRIES_PER_QUERY, Events, LogPage, after, event_keys, sort_in};
 use super::page::{
     ById, FoundDelivery, PageDraft, SPARE_ROWS, Scan, ScanResult, Selection, Window, as_u64, by_id,
     count_in_days, select_page, sum, unseen_by_day,
@@ -889,9 +888,7 @@ impl Deliveries {
         unverified: Option<DeliveryId>,
     ) -> Result<(Vec<(Delivery, Option<String>)>, bool), StoreError> {
         let unread = page.iter().filter(|found| !events.contains_key(&found.event));
-        let mut keys: Vec<Key> = unread.map(|found| found.event_key(scope)).collect();
-        keys.sort_by(|left, right| left.sk.cmp(&right.sk));
-        keys.dedup();
+        let mut keys = event_keys(scope, unread);
         keys.extend(page.iter().filter(|found| found.row.is_none()).map(|found| found.key.clone()));
         keys.extend(unverified.iter().flat_map(|id| Delivery::keys_of(scope, *id)));
         let mut rows = HashMap::new();
