@@ -50,6 +50,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::Request;
 use hyper::body::Bytes;
 use local::embedded::{ACCESS_KEY, ACCOUNT, REGION, SECRET_KEY};
+use local::event_sources::{sequence_number, stream_records};
 use local::stack::{Options, Stack};
 use local::template::{Template, queue_arn, queue_url};
 use local::wire::http_client;
@@ -353,19 +354,23 @@ impl Requests {
     }
 }
 
-/// Returns batches of records of the stream: each the creation of ten charges.
-async fn batches(stack: &Stack, merchant: &Merchant, count: usize) -> Vec<Value> {
+/// Returns the records of the stream that the dispatcher receives, after the one with this sequence number.
+async fn records_after(stack: &Stack, after: Option<&str>) -> Vec<Value> {
     let template = Template::deployed().unwrap();
     let stream = &template.function(DISPATCHER.logical_id).unwrap().streams[0];
-    let url = &stack.endpoints.dynamodb_url;
-    let earlier = local::event_sources::stream_records(url, &stream.table, None).await.unwrap();
-    let last = earlier.last().map(|record| record["dynamodb"]["SequenceNumber"].as_str().unwrap().to_owned());
+    let mut records = stream_records(&stack.endpoints.dynamodb_url, &stream.table, after).await.unwrap();
+    records.retain(|record| stream.filters.iter().any(|filter| filter.matches(record)));
+    records
+}
+
+/// Returns batches of records of the stream: each the creation of ten charges.
+async fn batches(stack: &Stack, merchant: &Merchant, count: usize) -> Vec<Value> {
+    let earlier = records_after(stack, None).await;
+    let last = earlier.last().and_then(sequence_number);
     for order in 0..count * BATCH {
         merchant.create(order).await;
     }
-    let records = local::event_sources::stream_records(url, &stream.table, last.as_deref()).await.unwrap();
-    let passes = |record: &Value| stream.filters.iter().any(|filter| filter.matches(record));
-    let records: Vec<Value> = records.into_iter().filter(passes).collect();
+    let records = records_after(stack, last).await;
     assert_eq!(records.len(), count * BATCH, "each charge must have one record");
     records.chunks(BATCH).map(|batch| json!({ "Records": batch })).collect()
 }
@@ -374,14 +379,10 @@ async fn batches(stack: &Stack, merchant: &Merchant, count: usize) -> Vec<Value>
 /// queues, each as one event.
 async fn messages(stack: &Stack) -> Vec<Value> {
     let template = Template::deployed().unwrap();
-    let stream = &template.function(DISPATCHER.logical_id).unwrap().streams[0];
-    let url = &stack.endpoints.dynamodb_url;
-    let records = local::event_sources::stream_records(url, &stream.table, None).await.unwrap();
-    let is_delivery = |record: &&Value| {
-        let key = record["dynamodb"]["Keys"]["pk"]["S"].as_str().unwrap();
-        key.starts_with("delivery#") && stream.filters.iter().any(|filter| filter.matches(record))
-    };
-    let records: Vec<&Value> = records.iter().filter(is_delivery).collect();
+    let is_delivery =
+        |record: &Value| record["dynamodb"]["Keys"]["pk"]["S"].as_str().unwrap().starts_with("delivery#");
+    let mut records = records_after(stack, None).await;
+    records.retain(is_delivery);
     let dispatcher = stack.functions.get(DISPATCHER.logical_id).unwrap();
     for batch in records.chunks(BATCH) {
         let answer = dispatcher(json!({ "Records": batch })).await.unwrap();
