@@ -10,7 +10,7 @@ use hyper::{Method, Request};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// How long a client waits for an answer: longer than the service takes for a bank that does not answer.
 const TIMEOUT: Duration = Duration::from_secs(45);
@@ -41,7 +41,7 @@ pub struct Api {
     base_url: String,
     key: Mutex<String>,
     /// How many requests ended in each way that leads to a repetition, such as `503` or `no answer`.
-    pub repetitions: Mutex<BTreeMap<String, u64>>,
+    repetitions: Mutex<BTreeMap<String, u64>>,
 }
 
 /// A request, which can be repeated.
@@ -132,6 +132,21 @@ impl Api {
             pause_ms = pause_ms.saturating_mul(2).min(LAST_PAUSE_MS);
         }
         None
+    }
+
+    /// Advances the service's clock. Returns its time; `None`: it is not known in time.
+    pub async fn advance_clock(&self, seconds: i64) -> Option<String> {
+        let advance = Call::post("/_local/clock/advance", json!({"seconds": seconds}));
+        let body = self.settle(&advance).await?.body;
+        Some(body.get("now").and_then(Value::as_str).unwrap_or_default().to_owned())
+    }
+
+    /// Returns how many requests had to be repeated, by reason, and adds a violation for those that were answered
+    /// 500. 503 and no answer are what a merchant must expect; a 500 is a defect.
+    pub fn check_repetitions(&self, violations: &mut Vec<String>) -> BTreeMap<String, u64> {
+        let repetitions = self.repetitions.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        violations.extend(repetitions.get("500").map(|count| format!("{count} requests were answered 500")));
+        repetitions
     }
 
     fn note_repetition(&self, why: String) {

@@ -133,11 +133,7 @@ pub async fn run(options: &Options) -> Result<Report> {
     let account = accounts.first().map(|account| text(account, "id"));
     let account = account.ok_or_else(|| Error::new("the service has no account"))?;
     let listener = Listener::start().await?;
-    let subscription = json!({"url": listener.url, "events": ["charge.paid"]});
-    match api.settle(&Call::post("/v1/webhooks/endpoints", subscription)).await {
-        Some(Answer { status: 201, .. }) => {}
-        other => return Err(Error::new(format!("the webhook was not registered: {other:?}"))),
-    }
+    listener.subscribe(&api).await?;
     let trial = Arc::new(Trial {
         seed: options.seed,
         service,
@@ -172,13 +168,11 @@ async fn kill_first_start(options: &Options, number: usize) -> Result<usize> {
     let directory = options.directory.join(format!("first-start-{number}"));
     let service = Service::new(options.service.clone(), directory.clone(), Vec::new())?;
     let kills = dice.between("early kills", 1, MOST_EARLY_KILLS);
-    let mut killed: usize = 0;
     for kill in 0..kills {
         let after = dice.between(&format!("early kill {kill}"), 1, UP_MS.1);
         let started = service.start();
         let _ = tokio::time::timeout(Duration::from_millis(after.unsigned_abs()), started).await;
         service.kill().await?;
-        killed = killed.saturating_add(1);
     }
     let ready = service.start().await?;
     let api = Api::new(service.base_url());
@@ -198,7 +192,7 @@ async fn kill_first_start(options: &Options, number: usize) -> Result<usize> {
     admin.expect(&["ledger", "verify"]).await?;
     service.kill().await?;
     let _ = std::fs::remove_dir_all(&directory);
-    Ok(killed)
+    Ok(usize::try_from(kills).unwrap_or_default())
 }
 
 impl Trial {
@@ -355,8 +349,8 @@ impl Trial {
     /// Advances the clock until refunds and deliveries have ended.
     async fn settle(&self, listener: &Listener) -> Result<()> {
         for seconds in SETTLE_S {
-            let advance = Call::post("/_local/clock/advance", json!({"seconds": seconds}));
-            self.api.settle(&advance).await.ok_or_else(|| Error::new("the clock could not be advanced"))?;
+            let advanced = self.api.advance_clock(seconds).await;
+            advanced.ok_or_else(|| Error::new("the clock could not be advanced"))?;
             tokio::time::sleep(WAIT).await;
             let received = listener.received();
             let used: Vec<Used> = self.notes().charges.values().cloned().collect();
@@ -448,11 +442,7 @@ impl Trial {
         violations
             .extend(notes.users.difference(&users).map(|email| format!("{email} was added, and is missing")));
         violations.extend(notes.violations.iter().cloned());
-        report.repetitions = self.api.repetitions.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        // 503 and no answer are what a merchant must expect; a 500 is a defect.
-        if let Some(count) = report.repetitions.get("500") {
-            violations.push(format!("{count} requests were answered 500"));
-        }
+        report.repetitions = self.api.check_repetitions(&mut violations);
         let duplicates = received.values().map(|count| count.saturating_sub(1)).sum::<u64>();
         report.counts.extend([
             ("charges", used.len()),

@@ -69,6 +69,29 @@ pub fn program(named: Option<PathBuf>, name: &str) -> Result<PathBuf> {
     }
 }
 
+/// Returns a function that adds to an error where the state and the log of a trial are.
+pub fn in_directory(directory: &Path) -> impl FnOnce(Error) -> Error {
+    move |error| Error(format!("{error}; state and log are in {}", directory.display()))
+}
+
+/// Prints the violations that a trial found, and where its state and log are. Without violations, removes them,
+/// unless `keep` is set. Returns the exit code.
+pub fn conclude(violations: &[String], directory: &Path, keep: bool) -> ExitCode {
+    if violations.is_empty() {
+        say("no violations");
+        if !keep {
+            let _ = std::fs::remove_dir_all(directory);
+        }
+        return ExitCode::SUCCESS;
+    }
+    say(format_args!("\n{} violations:", violations.len()));
+    for violation in violations {
+        say(format_args!("  {violation}"));
+    }
+    say(format_args!("state and log are in {}", directory.display()));
+    ExitCode::FAILURE
+}
+
 /// Returns the exit code of a trial. If the trial could not be carried out, prints the error; the code is then 2.
 pub fn exit_code(trial: Result<ExitCode>) -> ExitCode {
     trial.unwrap_or_else(|error| {

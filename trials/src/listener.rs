@@ -12,9 +12,10 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
+use crate::http::{Answer, Api, Call};
 use crate::{Error, Result};
 
 type Counts = Arc<Mutex<BTreeMap<String, (u64, Instant)>>>;
@@ -38,6 +39,19 @@ impl Listener {
         let counts = Counts::default();
         tokio::spawn(accept(listener, Arc::clone(&counts)));
         Ok(Self { url: format!("http://{address}/hook"), counts })
+    }
+
+    /// Registers the server for the events `charge.paid`.
+    ///
+    /// # Errors
+    ///
+    /// When the service does not register it.
+    pub async fn subscribe(&self, api: &Api) -> Result<()> {
+        let endpoint = json!({"url": self.url, "events": ["charge.paid"]});
+        match api.settle(&Call::post("/v1/webhooks/endpoints", endpoint)).await {
+            Some(Answer { status: 201, .. }) => Ok(()),
+            other => Err(Error::new(format!("the webhook was not registered: {other:?}"))),
+        }
     }
 
     /// Returns the number of requests by the id of the object of their event.

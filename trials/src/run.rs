@@ -221,11 +221,7 @@ impl Trial {
         if listed != FAULTS.into_iter().collect() {
             return Err(Error::new(format!("the bank has other faults than the plan: {names}")));
         }
-        let subscription = json!({"url": self.listener.url, "events": ["charge.paid"]});
-        match self.api.settle(&Call::post("/v1/webhooks/endpoints", subscription)).await {
-            Some(Answer { status: 201, .. }) => {}
-            other => return Err(Error::new(format!("the webhook was not registered: {other:?}"))),
-        }
+        self.listener.subscribe(&self.api).await?;
         self.check_filter().await
     }
 
@@ -404,9 +400,7 @@ impl Trial {
 
     /// Advances the clock. Returns its time.
     async fn advance(&self, seconds: i64) -> String {
-        let advanced =
-            self.api.settle(&Call::post("/_local/clock/advance", json!({"seconds": seconds}))).await;
-        advanced.map(|answer| text(&answer.body, "now")).unwrap_or_default()
+        self.api.advance_clock(seconds).await.unwrap_or_default()
     }
 
     async fn create(&self, charge: &ChargePlan) {
@@ -707,11 +701,7 @@ impl Trial {
         };
         let mut findings = verify(&world);
         let operator = self.ask_operator(&world, &mut findings).await?;
-        let repetitions = self.api.repetitions.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        // 503 and no answer are what a merchant must expect; a 500 is a defect.
-        if let Some(count) = repetitions.get("500") {
-            findings.violations.push(format!("{count} requests were answered 500"));
-        }
+        let repetitions = self.api.check_repetitions(&mut findings.violations);
         let digest = self.digest(&world, &findings);
         let notes = self.notes();
         findings.violations.extend(notes.violations.iter().cloned());

@@ -104,12 +104,8 @@ pub async fn run(options: &Options) -> Result<Report> {
         let key = ready.pointer(key).and_then(Value::as_str).ok_or_else(|| Error::new("no API key"))?;
         let api = Api::new(service.base_url());
         api.set_key(key);
-        let endpoint = json!({"url": listener.url, "events": ["charge.paid"]});
-        let registered = api.settle(&Call::post("/v1/webhooks/endpoints", endpoint)).await;
-        match registered {
-            Some(Answer { status: 201, .. }) => Ok(Arc::new(api)),
-            other => Err(Error::new(format!("the endpoint was not registered: {other:?}"))),
-        }
+        listener.subscribe(&api).await?;
+        Ok(Arc::new(api))
     };
     let busy = account("/test_api_key").await?;
     let quiet = account("/other_account/test_api_key").await?;

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use clap::Parser;
 use trials::kill::{Options, run};
-use trials::{Error, Result, exit_code, program, say};
+use trials::{Result, conclude, exit_code, in_directory, program, say};
 
 /// Kill the service at random times under load, during its first start and while an operator works, and check
 /// that everything it answered is there once.
@@ -54,9 +54,7 @@ async fn trial(arguments: Arguments) -> Result<ExitCode> {
         first_starts: arguments.first_starts,
         fills: arguments.fills,
     };
-    let report = run(&options)
-        .await
-        .map_err(|error| Error::new(format!("{error}; state and log are in {}", directory.display())))?;
+    let report = run(&options).await.map_err(in_directory(&directory))?;
     for (name, count) in &report.counts {
         say(format_args!("{count:>7}  {name}"));
     }
@@ -64,15 +62,5 @@ async fn trial(arguments: Arguments) -> Result<ExitCode> {
         say(format_args!("{count:>7}  requests repeated: {reason}"));
     }
     say(format_args!("duration {:.0} s", started.elapsed().as_secs_f64()));
-    if report.violations.is_empty() {
-        say("no violations");
-        let _ = std::fs::remove_dir_all(&directory);
-        return Ok(ExitCode::SUCCESS);
-    }
-    say(format_args!("\n{} violations:", report.violations.len()));
-    for violation in &report.violations {
-        say(format_args!("  {violation}"));
-    }
-    say(format_args!("state and log are in {}", directory.display()));
-    Ok(ExitCode::FAILURE)
+    Ok(conclude(&report.violations, &directory, false))
 }

@@ -8,7 +8,7 @@ use std::time::Instant;
 use clap::Parser;
 use trials::plan::{Plan, Sizes};
 use trials::run::{Options, Report, run};
-use trials::{Error, Result, exit_code, program, say};
+use trials::{Result, conclude, exit_code, in_directory, program, say};
 
 /// Use many live charges while the bank fails at random and the service is killed, and compare the bank's books
 /// with the service's at the end.
@@ -73,28 +73,15 @@ async fn trial(arguments: Arguments) -> Result<ExitCode> {
         plan.steps(),
         directory.display()
     ));
-    let report = match run(plan, options).await {
-        Ok(report) => report,
-        Err(error) => {
-            return Err(Error::new(format!("{error}; state and log are in {}", directory.display())));
-        }
-    };
+    let report = run(plan, options).await.map_err(in_directory(&directory))?;
     print(&report);
     say(format_args!("duration {:.0} s", started.elapsed().as_secs_f64()));
     let violations = &report.findings.violations;
-    if violations.is_empty() {
-        say("no violations");
-        if !arguments.keep {
-            let _ = std::fs::remove_dir_all(&directory);
-        }
-        return Ok(ExitCode::SUCCESS);
+    let code = conclude(violations, &directory, arguments.keep);
+    if !violations.is_empty() {
+        say(format_args!("replay: {replay}"));
     }
-    say(format_args!("\n{} violations:", violations.len()));
-    for violation in violations {
-        say(format_args!("  {violation}"));
-    }
-    say(format_args!("state and log are in {}\nreplay: {replay}", directory.display()));
-    Ok(ExitCode::FAILURE)
+    Ok(code)
 }
 
 fn print(report: &Report) {

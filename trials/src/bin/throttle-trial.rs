@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use trials::throttle::{Options, Report, Sample, percentile, run};
-use trials::{Error, Result, exit_code, program, say};
+use trials::{Error, Result, exit_code, in_directory, program, say};
 
 /// Let one account pay several times as many charges as its partitions accept, and compare the latency of another
 /// account with that without the load.
@@ -62,9 +62,7 @@ async fn trial(arguments: Arguments) -> Result<ExitCode> {
          the busy account offers {} a second, the other {}",
         options.ceiling, options.busy_rate, options.quiet_rate
     ));
-    let report = run(&options).await.map_err(|error| {
-        Error::new(format!("{error}; state and log are in {}", options.directory.display()))
-    })?;
+    let report = run(&options).await.map_err(in_directory(&options.directory))?;
     print(&report, arguments.seconds);
     let _ = std::fs::remove_dir_all(&directory);
     Ok(if report.missing == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
