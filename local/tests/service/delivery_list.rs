@@ -699,6 +699,13 @@ async fn cost(counted: &CountedDeliveries, path: &str) -> (Value, Report) {
     (body, proxy.report())
 }
 
+/// Asserts that a request made at most so many requests, and so many of them in sequence.
+#[track_caller]
+fn assert_within(what: &str, report: &Report, requests: usize, sequential: usize) {
+    let is_within = report.requests() <= requests && report.sequential_requests <= sequential;
+    assert!(is_within, "{what}: {report:?}");
+}
+
 #[tokio::test]
 async fn a_page_of_deliveries_and_the_statistics_cost_the_same_for_200_and_5000_deliveries() {
     let (few, many) = (seed_counted_deliveries(200).await, seed_counted_deliveries(5_000).await);
@@ -713,10 +720,8 @@ async fn a_page_of_deliveries_and_the_statistics_cost_the_same_for_200_and_5000_
         ("/v1/webhooks/stats", 4, 2),
     ] {
         let ((_, few), (body, many)) = tokio::join!(cost(&few, path), cost(&many, path));
-        for report in [&few, &many] {
-            let is_within = report.requests() <= requests && report.sequential_requests <= sequential;
-            assert!(is_within, "{path}: {report:?}");
-        }
+        assert_within(path, &few, requests, sequential);
+        assert_within(path, &many, requests, sequential);
         assert_eq!(few.requests(), many.requests(), "{path}: {few:?} {many:?}");
         let total = match path.split_once("status=").map(|(_, status)| status) {
             Some("DELIVERED") => 4_997,
@@ -752,10 +757,8 @@ async fn a_filtered_page_of_deliveries_takes_few_requests_for_200_and_5000_deliv
     ] {
         let path = format!("/v1/webhooks/deliveries?{query}");
         let ((_, few), (body, many)) = tokio::join!(cost(&few, &path), cost(&many, &path));
-        for report in [&few, &many] {
-            let is_within = report.requests() <= requests && report.sequential_requests <= sequential;
-            assert!(is_within, "{path}: {report:?}");
-        }
+        assert_within(&path, &few, requests, sequential);
+        assert_within(&path, &many, requests, sequential);
         assert_eq!(
             (&body["total"], body["data"].as_array().unwrap().len()),
             (&json!(total), on_page),
@@ -800,8 +803,7 @@ async fn a_page_after_a_cursor_or_with_dates_stays_within_its_budget() {
     ] {
         let (body, report) = cost(&many, &format!("/v1/webhooks/deliveries?{query}")).await;
         assert_eq!(body["total"], total, "{query}");
-        let is_within = report.requests() <= requests && report.sequential_requests <= sequential;
-        assert!(is_within, "{query}: {report:?}");
+        assert_within(&query, &report, requests, sequential);
     }
 }
 

@@ -121,6 +121,13 @@ async fn work(service: &Service, queue: &str, messages: &[Value]) {
     assert_eq!(answer["batchItemFailures"], json!([]));
 }
 
+/// Returns the number of slots of the fast lane that are in use.
+async fn slots_in_use(service: &Service) -> i64 {
+    let key = InFlight::key_of(&service.scope(), Lane::Fast);
+    let row = service.store().get_item(&key).await.unwrap().unwrap();
+    Occupancy::of(&row).in_use(service.stack.clock.now())
+}
+
 /// Receives and deletes all visible messages of a queue.
 async fn received_from(service: &Service, queue: &str) -> Vec<Value> {
     let bodies = service.take_messages(queue).await;
@@ -235,19 +242,16 @@ async fn a_hanging_attempt_holds_only_its_own_slot() {
     }
     dispatch(&service.stack).await;
     let deliveries = service.deliveries("").await;
-    let key = InFlight::key_of(&service.scope(), Lane::Fast);
     tokio::join!(run_webhook_workers(&service.stack, &deliveries), async {
         hanging.wait_for_open(4).await;
         eventually("the slots of the healthy receiver are free", async || {
-            let row = service.store().get_item(&key).await.unwrap().unwrap();
-            (Occupancy::of(&row).in_use(service.stack.clock.now()) == 4).then_some(())
+            (slots_in_use(&service).await == 4).then_some(())
         })
         .await;
         assert_eq!(healthy.hooks().len(), 4);
         hanging.release();
     });
-    let row = service.store().get_item(&key).await.unwrap().unwrap();
-    assert_eq!(Occupancy::of(&row).in_use(service.stack.clock.now()), 0);
+    assert_eq!(slots_in_use(&service).await, 0);
 }
 
 #[tokio::test]
@@ -279,9 +283,7 @@ async fn the_slots_of_a_worker_that_died_lapse_after_two_minutes() {
     assert_eq!(listener.hooks().len(), 2);
     // Slots that have lapsed are not released again.
     InFlight::new(service.store()).release(&taken, 5).await.unwrap();
-    let row =
-        service.store().get_item(&InFlight::key_of(&service.scope(), Lane::Fast)).await.unwrap().unwrap();
-    assert_eq!(Occupancy::of(&row).in_use(service.stack.clock.now()), 0);
+    assert_eq!(slots_in_use(&service).await, 0);
 }
 
 #[tokio::test]
@@ -324,16 +326,15 @@ async fn a_slow_receiver_moves_to_the_slow_queue_for_some_minutes_and_others_sta
     let slow = service.register_endpoint(&hanging.url, &["charge.created"]).await;
     service.register_endpoint(&healthy.url, &["charge.failed"]).await;
     let first = messages_of_new_charges(&service, 1).await;
-    let key = InFlight::key_of(&service.scope(), Lane::Fast);
     let is_slow = |row: &shared::store::Item| row.contains_key(&format!("slow#{}", id(&slow)));
+    let key = InFlight::key_of(&service.scope(), Lane::Fast);
     tokio::join!(work(&service, "TestDeliveryQueue", &first), async {
         eventually("the receiver is marked", async || {
             service.store().get_item(&key).await.unwrap().filter(is_slow)
         })
         .await;
         eventually("the lone attempt takes a slot", async || {
-            let row = service.store().get_item(&key).await.unwrap().unwrap();
-            (Occupancy::of(&row).in_use(service.stack.clock.now()) == 1).then_some(())
+            (slots_in_use(&service).await == 1).then_some(())
         })
         .await;
         // Alone in its batch, and together with another one.
@@ -352,8 +353,7 @@ async fn a_slow_receiver_moves_to_the_slow_queue_for_some_minutes_and_others_sta
         assert_eq!(healthy.hooks().len(), 1, "another receiver of the account is not moved");
         hanging.release();
     });
-    let row = service.store().get_item(&key).await.unwrap().unwrap();
-    assert_eq!(Occupancy::of(&row).in_use(service.stack.clock.now()), 0);
+    assert_eq!(slots_in_use(&service).await, 0);
     service.stack.clock.advance(301_000);
     let later = messages_of_new_charges(&service, 1).await;
     work(&service, "TestDeliveryQueue", &later).await;

@@ -3,6 +3,12 @@
 use local::stack::Stack;
 use serde_json::{Value, json};
 
+/// Invokes a function with a batch of stream records or messages. Returns its response.
+pub(crate) async fn invoke(stack: &Stack, function: &str, records: &[Value]) -> Value {
+    let invoke = stack.functions.get(function).unwrap().clone();
+    invoke(json!({ "Records": records })).await.unwrap()
+}
+
 /// Dispatches all records of the stream in one batch.
 pub(crate) async fn dispatch(stack: &Stack) {
     dispatch_records(stack, &stream_records(stack).await).await;
@@ -20,8 +26,7 @@ pub(crate) async fn stream_records_after(stack: &Stack, after: Option<&str>) -> 
 
 /// Invokes the dispatcher with one batch of records. Fails if the dispatcher reports a failed record.
 pub(crate) async fn dispatch_records(stack: &Stack, records: &[Value]) {
-    let dispatcher = stack.functions.get("EventDispatcherFunction").unwrap().clone();
-    let answer = dispatcher(json!({ "Records": records })).await.unwrap();
+    let answer = invoke(stack, "EventDispatcherFunction", records).await;
     assert_eq!(answer["batchItemFailures"], json!([]));
 }
 
@@ -32,14 +37,13 @@ pub(crate) async fn run_webhook_worker(stack: &Stack, delivery: &Value) {
 
 /// Invokes the webhook worker with the messages of deliveries in one batch.
 pub(crate) async fn run_webhook_workers(stack: &Stack, deliveries: &[Value]) {
-    let worker = stack.functions.get("WebhookWorkerFunction").unwrap().clone();
     let scope = format!("{}:test", stack.seed.first.id);
     let record = |delivery: &Value| {
         let message = json!({"scope": scope, "delivery": delivery["id"], "endpoint": delivery["endpointId"]});
         json!({"messageId": delivery["id"], "body": message.to_string(), "eventSource": "aws:sqs"})
     };
     let records: Vec<Value> = deliveries.iter().map(record).collect();
-    let answer = worker(json!({ "Records": records })).await.unwrap();
+    let answer = invoke(stack, "WebhookWorkerFunction", &records).await;
     assert_eq!(answer["batchItemFailures"], json!([]));
 }
 
@@ -50,10 +54,12 @@ pub(crate) async fn run_acquirer_worker(stack: &Stack, refund: &Value) {
 
 /// Invokes the acquirer worker with a message, as the event source does.
 pub(crate) async fn run_acquirer_worker_with(stack: &Stack, message: &Value) {
-    let worker = stack.functions.get("AcquirerWorkerFunction").unwrap().clone();
-    let body = message.to_string();
-    let answer = worker(json!({"Records": [{"messageId": "m", "body": body, "eventSource": "aws:sqs"}]}))
-        .await
-        .unwrap();
+    let answer = try_acquirer_worker(stack, message).await;
     assert_eq!(answer["batchItemFailures"], json!([]));
+}
+
+/// Invokes the acquirer worker with a message, which may fail. Returns the response.
+pub(crate) async fn try_acquirer_worker(stack: &Stack, message: &Value) -> Value {
+    let record = json!({"messageId": "m", "body": message.to_string(), "eventSource": "aws:sqs"});
+    invoke(stack, "AcquirerWorkerFunction", &[record]).await
 }

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use super::mutation::{Mutation, mutated, mutations};
 use super::{Property, TIME_LIMIT, check, runtime};
 use crate::bank_proxy::BankProxy;
+use crate::invocations::try_acquirer_worker;
 use crate::support::{Client, Service, eventually, id};
 
 /// The longest that the service takes for a charge whose bank does not create it, with the three messages of a
@@ -49,13 +50,6 @@ fn apply(edit: &Edit, method: &Method, path: &str, status: u16, body: Bytes) -> 
     (status, body)
 }
 
-/// Runs the acquirer worker with a message. It may fail, and SQS would repeat it.
-async fn work(service: &Service, message: &Value) {
-    let worker = service.stack.functions.get("AcquirerWorkerFunction").unwrap().clone();
-    let record = json!({"messageId": "m", "body": message.to_string(), "eventSource": "aws:sqs"});
-    worker(json!({ "Records": [record] })).await.unwrap();
-}
-
 #[test]
 fn any_answer_of_a_bank_creates_charges_or_refuses_them_and_keeps_the_ledger_balanced() {
     let runtime = runtime();
@@ -66,6 +60,8 @@ fn any_answer_of_a_bank_creates_charges_or_refuses_them_and_keeps_the_ledger_bal
         (service, proxy)
     });
     let live = Client::new(&service.stack.base_url, &service.stack.seed.first.live_api_key);
+    // A message may fail, and SQS would repeat it.
+    let work = async |message: &Value| drop(try_acquirer_worker(&service.stack, message).await);
     let number = Cell::new(0_u64);
     let property = Property { source_file: file!(), cases: 30, limit: CASE_LIMIT };
     check(&property, &runtime, &edit(), &async |edit, _log| {
@@ -92,13 +88,12 @@ fn any_answer_of_a_bank_creates_charges_or_refuses_them_and_keeps_the_ledger_bal
         let status = created.status.as_u16();
         assert!([201, 422, 503].contains(&status), "{status} {:?}", created.body);
         if status == 201 {
-            let message = json!({"expire": id(&created.body)});
-            work(&service, &message).await;
+            work(&json!({"expire": id(&created.body)})).await;
         } else {
             created.code();
         }
-        work(&service, &json!({"read_back": end_to_end_id})).await;
-        work(&service, &json!({"expire": id(&paid)})).await;
+        work(&json!({"read_back": end_to_end_id})).await;
+        work(&json!({"expire": id(&paid)})).await;
         live.get_charge(&paid).await;
     });
     let scope = Scope { mode: Mode::Live, ..service.scope() };

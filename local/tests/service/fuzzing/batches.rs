@@ -5,6 +5,7 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 
 use domain::time::Timestamp;
+use local::event_sources::sequence_number;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
@@ -15,8 +16,8 @@ use shared::queue::Message;
 use shared::webhook::queue::DeliveryMessage;
 
 use super::mutation::{Mutation, mutated, mutations};
-use super::{Property, StreamReader, TIME_LIMIT, check, runtime, sequence_number};
-use crate::invocations::dispatch_records;
+use super::{Property, StreamReader, TIME_LIMIT, check, runtime};
+use crate::invocations::{dispatch_records, invoke};
 use crate::set_aside::BUCKET;
 use crate::stream_filter::service_with_one_row_of_each_kind;
 use crate::support::{CapturedLog, Listener, Service, id};
@@ -157,11 +158,6 @@ fn failed(response: &Value) -> BTreeSet<String> {
     failures.iter().map(|failure| failure["itemIdentifier"].as_str().unwrap().to_owned()).collect()
 }
 
-async fn invoke(service: &Service, function: &str, records: &[Value]) -> Value {
-    let invoke = service.stack.functions.get(function).unwrap().clone();
-    invoke(json!({ "Records": records })).await.unwrap()
-}
-
 /// Returns the sequence numbers of the records that the dispatcher could not read and will not retry.
 fn unreadable(log: &CapturedLog) -> Vec<String> {
     let text = log.text();
@@ -197,12 +193,13 @@ fn bad_stream_records_are_set_aside_or_retried_and_the_good_one_beside_them_is_p
             bad["dynamodb"]["SequenceNumber"] = json!(format!("9{:040}", number.get()));
             batch.push(bad);
         }
-        let bad: BTreeSet<String> = batch.iter().map(|record| sequence_number(record).to_owned()).collect();
+        let number_of = |record: &Value| sequence_number(record).unwrap().to_owned();
+        let bad: BTreeSet<String> = batch.iter().map(number_of).collect();
         let charge = service.charge().await;
         let place = place.index(batch.len() + 1);
         batch.splice(place..place, stream.new_records(&service).await);
 
-        let response = invoke(&service, "EventDispatcherFunction", &batch).await;
+        let response = invoke(&service.stack, "EventDispatcherFunction", &batch).await;
         let failed = failed(&response);
         assert!(failed.is_subset(&bad), "a good record is reported: {failed:?}\n{}", log.text());
         let events = service.get(&format!("/v1/events?object={}", id(&charge))).await.expect(200);
@@ -252,7 +249,7 @@ async fn check_batch<M: Message>(
         .iter()
         .map(|(id, body)| json!({"messageId": id, "body": body, "eventSource": "aws:sqs"}))
         .collect();
-    let failed = failed(&invoke(service, function, &records).await);
+    let failed = failed(&invoke(&service.stack, function, &records).await);
     assert!(!failed.contains("good"), "the good message is reported\n{}", log.text());
     assert!(failed.is_superset(&unreadable), "{unreadable:?} are lost: {failed:?}\n{}", log.text());
 }

@@ -15,6 +15,7 @@ use std::cell::RefCell;
 use std::fmt::Debug;
 use std::time::Duration;
 
+use local::event_sources::sequence_number;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::Value;
@@ -83,12 +84,8 @@ impl StreamReader {
         let after = self.0.borrow().clone();
         let records = stream_records_after(&service.stack, after.as_deref()).await;
         if let Some(last) = records.last() {
-            *self.0.borrow_mut() = Some(sequence_number(last).to_owned());
+            *self.0.borrow_mut() = Some(sequence_number(last).unwrap().to_owned());
         }
         records
     }
-}
-
-fn sequence_number(record: &Value) -> &str {
-    record["dynamodb"]["SequenceNumber"].as_str().unwrap()
 }
