@@ -110,14 +110,14 @@ pub struct Embedded {
 }
 
 impl Embedded {
-    /// Starts the servers. `clock` decides when presigned URLs of S3 expire, and when messages of SQS become
-    /// visible.
+    /// Starts the servers. `clock` decides when rows and presigned URLs expire, when stream records are deleted,
+    /// and when messages of SQS become visible.
     pub async fn start(state: &State, listen: Listen, clock: &Clock) -> Result<Self> {
         if let Some(directory) = state.directory() {
             let text = format!("creating the directory {}", directory.display());
             std::fs::create_dir_all(directory).map_err(|e| Error::because(&text, &e))?;
         }
-        let dynamodb = DynamoDb::start(state, listen.bind(0).await?)?;
+        let dynamodb = DynamoDb::start(state, listen.bind(0).await?, clock)?;
         let sqs = Sqs::start(state, listen.bind(1).await?, clock)?;
         let s3 = S3::start(state, listen.bind(2).await?, clock)?;
         Ok(Self { dynamodb, sqs, s3 })

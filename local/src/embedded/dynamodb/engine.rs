@@ -8,8 +8,8 @@ use std::fmt::Display;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
 
+use domain::time::Timestamp;
 use dynoxide::DynoxideError;
 use dynoxide::actions::transact_write_items::TransactWriteItemsRequest;
 use dynoxide::actions::vector_lifecycle::VectorIndexLifecycle;
@@ -25,12 +25,9 @@ use serde::de::DeserializeOwned;
 
 use super::sweep::Sweeper;
 use super::tokens::{Seen, Tokens};
+use super::trim::Trimmer;
 use crate::embedded::State;
 
-/// How long a stream record is retained, as on AWS.
-const STREAM_RETENTION: Duration = Duration::from_hours(24);
-/// The maximum number of stream records that one deletion examines. It bounds how long requests wait.
-const TRIM_LIMIT: i64 = 5_000;
 /// The number of SQL statements that SQLite does not have to parse again. dynoxide executes about twenty
 /// different ones for each table.
 const CACHED_STATEMENTS: usize = 256;
@@ -42,6 +39,7 @@ pub(super) struct Engine {
     storage: Storage,
     tokens: Tokens,
     sweeper: Sweeper,
+    trimmer: Trimmer,
     /// Needed for tables with vector indexes, of which there are none.
     vector_indexes: VectorIndexLifecycle,
 }
@@ -73,7 +71,13 @@ impl Engine {
                  ON _stream_records (table_name, CAST(sequence_number AS INTEGER));",
         )?;
         let vector_indexes = VectorIndexLifecycle::new();
-        Ok(Self { storage, tokens: Tokens::default(), sweeper: Sweeper::default(), vector_indexes })
+        Ok(Self {
+            storage,
+            tokens: Tokens::default(),
+            sweeper: Sweeper::default(),
+            trimmer: Trimmer::default(),
+            vector_indexes,
+        })
     }
 
     /// Executes an operation, such as `PutItem`. Returns the response.
@@ -139,20 +143,18 @@ impl Engine {
     }
 
     /// Examines the next rows and deletes those that have expired. Returns true if there are more rows.
-    pub(super) fn sweep_expired(&mut self) -> Result<bool> {
-        self.sweeper.sweep(&self.storage)
+    pub(super) fn sweep_expired(&mut self, now: Timestamp) -> Result<bool> {
+        self.sweeper.sweep(&self.storage, now)
     }
 
-    /// Deletes at most [`TRIM_LIMIT`] stream records whose retention has ended. Returns their number.
-    pub(super) fn trim_streams(&mut self) -> Result<usize> {
-        let retained = i64::try_from(STREAM_RETENTION.as_secs()).unwrap_or(i64::MAX);
-        let deleted = self.storage.conn().execute(
-            "DELETE FROM _stream_records
-             WHERE id IN (SELECT id FROM _stream_records ORDER BY id LIMIT ?1)
-                 AND created_at < CAST(strftime('%s', 'now') AS INTEGER) - ?2",
-            [TRIM_LIMIT, retained],
-        );
-        Ok(deleted?)
+    /// Notes which stream records exist now.
+    pub(super) fn mark_streams(&mut self, now: Timestamp) -> Result<()> {
+        self.trimmer.mark(&self.storage, now)
+    }
+
+    /// Deletes some of the stream records whose retention has ended. Returns their number.
+    pub(super) fn trim_streams(&mut self, now: Timestamp) -> Result<usize> {
+        self.trimmer.trim(&self.storage, now)
     }
 }
 
@@ -207,6 +209,7 @@ pub(super) fn internal(error: &dyn Display) -> DynoxideError {
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
+    use shared::clock::Clock;
 
     use super::*;
 
@@ -245,23 +248,67 @@ mod tests {
         std::fs::remove_dir_all(directory).unwrap();
     }
 
+    fn insert_record(engine: &Engine, number: u32, age: &str) {
+        let insert = format!(
+            "INSERT INTO _stream_records
+                 (table_name, event_name, keys_json, sequence_number, shard_id, created_at)
+             VALUES ('T', 'INSERT', '{{}}', '{number}', 'S',
+                 CAST(strftime('%s', 'now', '-{age}') AS INTEGER))"
+        );
+        engine.storage.conn().execute_batch(&insert).unwrap();
+    }
+
+    fn records(engine: &Engine) -> Vec<String> {
+        let query = "SELECT sequence_number FROM _stream_records ORDER BY id";
+        let mut statement = engine.storage.conn().prepare(query).unwrap();
+        let rows = statement.query_map([], |row| row.get(0)).unwrap();
+        rows.map(rusqlite::Result::unwrap).collect()
+    }
+
     #[test]
-    fn stream_records_are_deleted_after_their_retention() {
+    fn stream_records_of_an_earlier_run_are_deleted_after_their_retention() {
         let mut engine = Engine::open(&State::InMemory).unwrap();
-        let connection = engine.storage.conn();
-        for (number, age) in [("1", "25 hours"), ("2", "23 hours")] {
-            let insert = format!(
-                "INSERT INTO _stream_records
-                     (table_name, event_name, keys_json, sequence_number, shard_id, created_at)
-                 VALUES ('T', 'INSERT', '{{}}', '{number}', 'S',
-                     CAST(strftime('%s', 'now', '-{age}') AS INTEGER))"
-            );
-            connection.execute_batch(&insert).unwrap();
-        }
-        assert_eq!(engine.trim_streams().unwrap(), 1);
-        let rest = "SELECT sequence_number FROM _stream_records";
-        let connection = engine.storage.conn();
-        assert_eq!(connection.query_row(rest, [], |row| row.get::<_, String>(0)).unwrap(), "2");
+        insert_record(&engine, 1, "25 hours");
+        insert_record(&engine, 2, "23 hours");
+        let now = Clock::default().now();
+        engine.mark_streams(now).unwrap();
+        assert_eq!(engine.trim_streams(now).unwrap(), 1);
+        assert_eq!(records(&engine), ["2"]);
+    }
+
+    #[test]
+    fn stream_records_are_deleted_24_hours_of_the_clock_after_a_sweep_that_saw_them() {
+        const HOUR_S: i64 = 3_600;
+        let mut engine = Engine::open(&State::InMemory).unwrap();
+        let start = Clock::default().now();
+        let sweep = |engine: &mut Engine, hours: i64| {
+            let now = start.saturating_plus_seconds(hours * HOUR_S);
+            engine.mark_streams(now).unwrap();
+            engine.trim_streams(now).unwrap()
+        };
+        insert_record(&engine, 1, "6 minutes");
+        assert_eq!(sweep(&mut engine, 0), 0);
+        insert_record(&engine, 2, "6 minutes");
+        assert_eq!(sweep(&mut engine, 23), 0);
+        insert_record(&engine, 3, "6 minutes");
+        assert_eq!(sweep(&mut engine, 24), 1);
+        assert_eq!(records(&engine), ["2", "3"]);
+        // No sweep has seen the fourth record.
+        insert_record(&engine, 4, "6 minutes");
+        assert_eq!(sweep(&mut engine, 365 * 24), 2);
+        assert_eq!(records(&engine), ["4"]);
+    }
+
+    #[test]
+    fn stream_records_remain_for_minutes_when_the_clock_moves_by_days() {
+        let mut engine = Engine::open(&State::InMemory).unwrap();
+        insert_record(&engine, 1, "6 minutes");
+        insert_record(&engine, 2, "4 minutes");
+        let now = Clock::default().now();
+        engine.mark_streams(now).unwrap();
+        let later = now.saturating_plus_seconds(90 * 86_400);
+        assert_eq!(engine.trim_streams(later).unwrap(), 1);
+        assert_eq!(records(&engine), ["2"]);
     }
 
     fn with_table() -> Engine {
@@ -338,12 +385,21 @@ mod tests {
             }
             execute(&mut engine, "PutItem", &json!({"TableName": "Table", "Item": item})).unwrap();
         }
-        let slices = std::iter::from_fn(|| engine.sweep_expired().unwrap().then_some(())).count();
-        assert_eq!(slices, 3);
+        let now = Clock::default().now();
+        let sweep = |engine: &mut Engine, now| {
+            std::iter::from_fn(|| engine.sweep_expired(now).unwrap().then_some(())).count()
+        };
+        assert_eq!(sweep(&mut engine, now), 3);
         let left = execute(&mut engine, "Scan", &json!({"TableName": "Table", "Select": "COUNT"})).unwrap();
         assert_eq!(left["Count"], 1_197);
         let expired = json!({"TableName": "Table", "Key": {"pk": {"S": "row 0800"}}});
         assert_eq!(execute(&mut engine, "GetItem", &expired).unwrap(), json!({}));
+
+        // The time of a clock that was advanced by thousands of years.
+        let later = now.saturating_plus_seconds(99_999_999_999);
+        sweep(&mut engine, later);
+        let left = execute(&mut engine, "Scan", &json!({"TableName": "Table", "Select": "COUNT"})).unwrap();
+        assert_eq!(left["Count"], 1_194);
     }
 
     #[test]

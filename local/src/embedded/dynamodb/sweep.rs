@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 
+use domain::time::Timestamp;
 use dynoxide::DynoxideError;
 use dynoxide::actions::delete_item;
 use dynoxide::storage::Storage;
@@ -36,12 +37,14 @@ struct Table {
 impl Sweeper {
     /// Examines the next rows of each table and deletes those that have expired. Returns true if there are more
     /// rows. After the last row of a table, the next call begins at its first row.
-    pub(super) fn sweep(&mut self, storage: &Storage) -> Result<bool, DynoxideError> {
+    ///
+    /// A row expires by the service's clock, as the service writes its time of expiry.
+    pub(super) fn sweep(&mut self, storage: &Storage, now: Timestamp) -> Result<bool, DynoxideError> {
         let mut is_more = false;
         for table in tables(storage)? {
             let position = self.positions.entry(table.name.clone()).or_default();
             let last = last_of_slice(storage, &table, *position)?;
-            for item in expired(storage, &table, (*position, last.unwrap_or(*position)))? {
+            for item in expired(storage, &table, (*position, last.unwrap_or(*position)), now)? {
                 delete(storage, &table, &item)?;
             }
             is_more |= last.is_some();
@@ -82,16 +85,18 @@ fn expired(
     storage: &Storage,
     table: &Table,
     (first, last): (i64, i64),
+    now: Timestamp,
 ) -> Result<Vec<Map<String, Value>>, DynoxideError> {
     let query = format!(
         "SELECT item_json FROM {}
          WHERE rowid > ?1 AND rowid <= ?2
-             AND CAST(json_extract(item_json, ?3) AS INTEGER) < CAST(strftime('%s', 'now') AS INTEGER)",
+             AND CAST(json_extract(item_json, ?3) AS INTEGER) < ?4",
         quoted(&table.name)
     );
     let mut statement = storage.conn().prepare_cached(&query)?;
     let path = format!("$.\"{}\".N", table.ttl);
-    let rows = statement.query_map(params![first, last, path], |row| row.get::<_, String>(0))?;
+    let rows =
+        statement.query_map(params![first, last, path, now.seconds()], |row| row.get::<_, String>(0))?;
     rows.map(|json| serde_json::from_str(&json?).map_err(|e| internal(&e))).collect()
 }
 
