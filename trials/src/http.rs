@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
+use hyper::http::request::Builder;
 use hyper::{Method, Request};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -104,7 +105,28 @@ impl Api {
             request = request.header("idempotency-key", key);
         }
         let body = call.body.as_ref().map(Value::to_string).unwrap_or_default();
-        let request = request.body(Full::new(Bytes::from(body))).map_err(|error| Lost(error.to_string()))?;
+        self.exchange(request, body).await
+    }
+
+    /// Sends a request with these headers to any URL, without the API key.
+    ///
+    /// # Errors
+    ///
+    /// When no response arrived.
+    pub async fn send_to(
+        &self,
+        method: Method,
+        url: &str,
+        headers: &[(&str, &str)],
+        body: impl Into<Bytes>,
+    ) -> Result<Answer, Lost> {
+        let request = Request::builder().method(method).uri(url);
+        let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+        self.exchange(request, body).await
+    }
+
+    async fn exchange(&self, request: Builder, body: impl Into<Bytes>) -> Result<Answer, Lost> {
+        let request = request.body(Full::new(body.into())).map_err(|error| Lost(error.to_string()))?;
         let exchange = async {
             let response = self.http.request(request).await.map_err(|error| Lost(error.to_string()))?;
             let status = response.status().as_u16();

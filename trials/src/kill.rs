@@ -133,7 +133,7 @@ pub async fn run(options: &Options) -> Result<Report> {
     let account = accounts.first().map(|account| text(account, "id"));
     let account = account.ok_or_else(|| Error::new("the service has no account"))?;
     let listener = Listener::start().await?;
-    listener.subscribe(&api).await?;
+    listener.subscribe(&api, &["charge.paid"]).await?;
     let trial = Arc::new(Trial {
         seed: options.seed,
         service,
@@ -352,7 +352,7 @@ impl Trial {
             let advanced = self.api.advance_clock(seconds).await;
             advanced.ok_or_else(|| Error::new("the clock could not be advanced"))?;
             tokio::time::sleep(WAIT).await;
-            let received = listener.received();
+            let received = listener.received("charge.paid");
             let used: Vec<Used> = self.notes().charges.values().cloned().collect();
             let paid = used.iter().filter(|used| used.paid.is_some());
             let missing = paid.filter(|used| !used.ids.iter().any(|id| received.contains_key(id))).count();
@@ -380,7 +380,7 @@ impl Trial {
         let listed = charges(&self.api, None).await?;
         let ids: BTreeSet<&str> = listed.iter().map(|charge| charge.id.as_str()).collect();
         let movements = movements(&self.api).await?;
-        let received = listener.received();
+        let received = listener.received("charge.paid");
         let mut violations = Vec::new();
         if listed.len() != used.len() || ids.len() != used.len() {
             violations.push(format!("{} charges are listed, {} were created", listed.len(), used.len()));

@@ -9,6 +9,8 @@ pub mod dice;
 pub mod http;
 pub mod kill;
 pub mod listener;
+pub mod long;
+pub mod observe;
 pub mod plan;
 pub mod run;
 pub mod service;

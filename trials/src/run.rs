@@ -221,7 +221,7 @@ impl Trial {
         if listed != FAULTS.into_iter().collect() {
             return Err(Error::new(format!("the bank has other faults than the plan: {names}")));
         }
-        self.listener.subscribe(&self.api).await?;
+        self.listener.subscribe(&self.api, &["charge.paid"]).await?;
         self.check_filter().await
     }
 
@@ -693,7 +693,7 @@ impl Trial {
             balance: world::balance(&self.api).await?,
             unapplied,
             held,
-            events: self.listener.received(),
+            events: self.listener.received("charge.paid"),
             payment_fee: ACQUIRER_FEE.saturating_add(PLATFORM_FEE),
             pix_out_fee: PIX_OUT_FEE,
             ignored_filters: occurred.get("filter_ignored").copied().unwrap_or_default(),

@@ -126,6 +126,11 @@ impl Service {
         }
     }
 
+    /// Returns the id of the process. `None`: it does not run.
+    pub async fn process_id(&self) -> Option<u32> {
+        self.child.lock().await.as_ref().and_then(Child::id)
+    }
+
     /// Waits until the process is ready.
     pub async fn wait_until_up(&self) {
         // The sender lives as long as this object.

@@ -75,7 +75,7 @@ impl Sample {
 
     fn add_webhooks(&mut self, listener: &Listener) {
         let delay = |(id, paid): &(String, Instant)| {
-            let arrived = listener.first_arrival(id)?;
+            let arrived = listener.first_arrival("charge.paid", id)?;
             Some(arrived.saturating_duration_since(*paid))
         };
         self.webhooks = self.paid.iter().filter_map(delay).collect();
@@ -104,7 +104,7 @@ pub async fn run(options: &Options) -> Result<Report> {
         let key = ready.pointer(key).and_then(Value::as_str).ok_or_else(|| Error::new("no API key"))?;
         let api = Api::new(service.base_url());
         api.set_key(key);
-        listener.subscribe(&api).await?;
+        listener.subscribe(&api, &["charge.paid"]).await?;
         Ok(Arc::new(api))
     };
     let busy = account("/test_api_key").await?;
@@ -118,8 +118,9 @@ pub async fn run(options: &Options) -> Result<Report> {
         load(&busy, options.busy_rate, options.phase)
     );
     let ended = Instant::now();
-    let missing =
-        |sample: &Sample| sample.paid.iter().filter(|(id, _)| listener.first_arrival(id).is_none()).count();
+    let missing = |sample: &Sample| {
+        sample.paid.iter().filter(|(id, _)| listener.first_arrival("charge.paid", id).is_none()).count()
+    };
     while missing(&busy).saturating_add(missing(&quiet_beside)) > 0 && ended.elapsed() < PATIENCE {
         tokio::time::sleep(LOOK).await;
     }
