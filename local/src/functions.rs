@@ -29,6 +29,9 @@ pub type ExtraVariables = BTreeMap<String, String>;
 
 /// Creates every function of the template, each with its own environment.
 ///
+/// On AWS, a function's credentials are those of its role. With `has_tokens`, its session token names it instead, so
+/// that the fault proxy can record its calls. Services outside this process refuse such a token.
+///
 /// # Errors
 ///
 /// When this module does not know a function of the template, or a function's environment is incomplete.
@@ -37,15 +40,16 @@ pub fn create_functions(
     values: &TemplateValues,
     extra: &ExtraVariables,
     clock: &Clock,
+    has_tokens: bool,
 ) -> Result<Functions> {
     let mut functions = Functions::new();
     for declared in &template.functions {
         let logical_id = declared.logical_id.as_str();
         let mut environment = template.environment(logical_id, values)?;
         environment.extend(extra.clone());
-        // On AWS, a function's credentials are those of its role. Here, its session token names it, so that
-        // the fault proxy can record its calls.
-        environment.insert("AWS_SESSION_TOKEN".to_owned(), logical_id.to_owned());
+        if has_tokens {
+            environment.insert("AWS_SESSION_TOKEN".to_owned(), logical_id.to_owned());
+        }
         let (id, clock) = (declared.logical_id.clone(), clock.clone());
         let environment = Environment::start(move || create_function(&id, &environment, &clock))?;
         functions = functions.with_environment(logical_id, environment);

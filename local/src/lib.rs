@@ -57,6 +57,7 @@ mod local_routes;
 pub mod provision;
 pub mod sdk;
 pub mod seed;
+mod services;
 pub mod shutdown;
 pub mod stack;
 pub mod template;

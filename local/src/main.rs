@@ -225,6 +225,10 @@ struct Serve {
     aws_listen: Option<SocketAddr>,
     #[command(flatten)]
     fronts: FrontUrls,
+    /// Run no DynamoDB, SQS and S3: all of the service uses those at --dynamodb-url, --sqs-url and --s3-url, and
+    /// creates its tables, queues and buckets there
+    #[arg(long, requires_all = ["dynamodb", "sqs", "s3"], conflicts_with_all = ["aws_listen", "throttle"])]
+    without_emulators: bool,
 }
 
 /// URLs of programs between the functions and the services, such as proxies that inject faults.
@@ -243,6 +247,18 @@ struct FrontUrls {
     /// for a .local/
     #[arg(long = "bank-url", value_name = "URL", value_parser = plain_url)]
     bank: Option<String>,
+}
+
+impl FrontUrls {
+    /// Returns the URLs of DynamoDB, SQS and S3. `None`: one is absent.
+    fn services(&self) -> Option<Endpoints> {
+        let url = |url: &Option<String>| Some(url.as_ref()?.trim_end_matches('/').to_owned());
+        Some(Endpoints {
+            dynamodb_url: url(&self.dynamodb)?,
+            sqs_url: url(&self.sqs)?,
+            s3_url: url(&self.s3)?,
+        })
+    }
 }
 
 impl From<FrontUrls> for Fronts {
@@ -372,8 +388,10 @@ async fn at_bank(command: BankCommand, print: &Print) -> Result<()> {
 }
 
 async fn serve(arguments: Serve) -> Result<()> {
+    let services_elsewhere = arguments.without_emulators.then(|| arguments.fronts.services()).flatten();
     let options = Options {
         port: arguments.port,
+        services_elsewhere,
         webhook_local_names: arguments.webhook_local_names,
         allowed_hosts: arguments.allow_host,
         bank_profile: arguments.bank_profile,

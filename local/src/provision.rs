@@ -8,10 +8,11 @@
 use std::collections::{BTreeMap, HashMap};
 
 use aws_sdk_s3::error::ProvideErrorMetadata;
+use aws_sdk_s3::types::CreateBucketConfiguration;
 use aws_sdk_sqs::types::QueueAttributeName;
 use serde_json::{Value, json};
 
-use crate::embedded::Endpoints;
+use crate::embedded::{Endpoints, REGION};
 use crate::error::{Error, Result};
 use crate::sdk;
 use crate::template::{Bucket, Queue, Table, Template, queue_arn};
@@ -120,7 +121,10 @@ async fn create_queue(sqs: &aws_sdk_sqs::Client, queue: &Queue) -> Result<()> {
 }
 
 async fn create_bucket(s3: &aws_sdk_s3::Client, bucket: &Bucket) -> Result<()> {
-    match s3.create_bucket().bucket(bucket.name()).send().await {
+    // The embedded S3 ignores the region. Others require it, except in us-east-1.
+    let region = CreateBucketConfiguration::builder().location_constraint(REGION.into()).build();
+    let request = s3.create_bucket().bucket(bucket.name()).create_bucket_configuration(region);
+    match request.send().await {
         Ok(_) => Ok(()),
         Err(error) if matches!(error.code(), Some("BucketAlreadyExists" | "BucketAlreadyOwnedByYou")) => {
             Ok(())

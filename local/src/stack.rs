@@ -20,7 +20,7 @@ use tokio::sync::Notify;
 use crate::acquirer_seed;
 use crate::embedded::fault_proxy::{Ceiling, FaultProxy};
 use crate::embedded::signals::Signals;
-use crate::embedded::{ACCESS_KEY, Embedded, Endpoints, Listen, REGION, SECRET_KEY, State};
+use crate::embedded::{ACCESS_KEY, Endpoints, Listen, REGION, SECRET_KEY, State};
 use crate::error::{Error, Result};
 use crate::event_sources::{Dependencies, EventSources, QueueUsage, StreamUsage};
 use crate::fronts::{Fronts, Upstream};
@@ -33,6 +33,7 @@ use crate::local_routes::{LocalState, local_routes};
 use crate::provision::provision;
 use crate::sdk;
 use crate::seed::Seed;
+use crate::services::Services;
 use crate::template::{Template, TemplateValues, bucket_name};
 
 pub(crate) const STATE_TABLE: &str = "StateTable";
@@ -55,6 +56,9 @@ pub struct Options {
     pub api_elsewhere: Option<String>,
     /// The address of the embedded AWS services.
     pub listen: Listen,
+    /// DynamoDB, SQS and S3 that were started elsewhere. All of the service uses them instead of embedded ones, and
+    /// creates its resources there.
+    pub services_elsewhere: Option<Endpoints>,
     /// Puts a [`FaultProxy`] between the functions and DynamoDB.
     pub fault_proxy: bool,
     /// Throttles the functions' requests to a partition key of DynamoDB above this ceiling. The fault proxy
@@ -89,6 +93,7 @@ impl Options {
             port: 0,
             api_elsewhere: None,
             listen: Listen::AnyPort,
+            services_elsewhere: None,
             fault_proxy: false,
             throttle: None,
             fronts: Fronts::default(),
@@ -112,7 +117,7 @@ pub struct Stack {
     pub bank_url: String,
     /// The URL of the bank's token endpoint.
     pub bank_token_url: String,
-    /// The URLs of the embedded services.
+    /// The URLs of DynamoDB, SQS and S3.
     pub endpoints: Endpoints,
     /// The seeded accounts, users and secrets.
     pub seed: Seed,
@@ -127,7 +132,7 @@ pub struct Stack {
     /// `None`: another program serves the API.
     gateway: Option<Gateway>,
     event_sources: Option<EventSources>,
-    embedded: Embedded,
+    services: Services,
 }
 
 /// The content of the ready file: everything that a program needs to use the service.
@@ -184,8 +189,10 @@ impl Stack {
             let text = "the clock of this state was advanced, which functions in other programs can't follow; start with --in-memory, or remove .local/";
             return Err(Error::new(text));
         }
-        let embedded = Embedded::start(&options.state, options.listen, &clock).await?;
-        let endpoints = embedded.endpoints();
+        // On the heap, as the last future, so that the future of a start stays small.
+        let services = Services::start(options.services_elsewhere, &options.state, options.listen, &clock);
+        let services = Box::pin(services).await?;
+        let endpoints = services.endpoints();
         provision(&template, &endpoints).await?;
 
         let seed = Seed::load_or_create(directory.map(PathBuf::as_path))?;
@@ -218,7 +225,8 @@ impl Stack {
         if let Some(mails) = options.mail_directory {
             environment.insert(MAIL_DIRECTORY.to_owned(), mails.to_string_lossy().into_owned());
         }
-        let functions = create_functions(&template, &values, &environment, &clock)?;
+        let has_tokens = matches!(services, Services::Embedded(_));
+        let functions = create_functions(&template, &values, &environment, &clock, has_tokens)?;
         let run_schedules_now = Arc::new(Notify::new());
         let local = LocalState {
             clock: clock.clone(),
@@ -235,7 +243,7 @@ impl Stack {
             template: &template,
             functions: &functions,
             endpoints: &endpoints,
-            signals: &embedded.signals(),
+            signals: &services.signals(),
             directory,
             clock: &clock,
             run_schedules_now: &run_schedules_now,
@@ -247,7 +255,9 @@ impl Stack {
         let acquirers = AccountAcquirers::new(store, secrets);
         let directory = directory.map(PathBuf::as_path);
         let bank_url = options.fronts.url(Upstream::Bank, &bank.url());
-        acquirer_seed::configure(directory, (&seed, &bank, &bank_url), acquirers, &base_url, &clock).await?;
+        let configured =
+            acquirer_seed::configure(directory, (&seed, &bank, &bank_url), acquirers, &base_url, &clock);
+        Box::pin(configured).await?;
         Ok(Self {
             base_url,
             bank_url: bank.url(),
@@ -260,13 +270,13 @@ impl Stack {
             fault_proxy,
             gateway,
             event_sources,
-            embedded,
+            services,
         })
     }
 
-    /// Returns the signals of the embedded services.
+    /// Returns the signals of the services.
     pub fn signals(&self) -> Signals {
-        self.embedded.signals()
+        self.services.signals()
     }
 
     /// Returns the content of the ready file, with new dashboard tokens.
@@ -344,7 +354,7 @@ impl Stack {
             event_sources.stop().await;
         }
         self.bank.stop().await;
-        self.embedded.stop().await;
+        self.services.stop().await;
     }
 }
 

@@ -1,13 +1,16 @@
 //! Signals between the embedded services and their clients in this process, which the APIs of AWS lack. By
-//! them, clients wait for changes instead of polling.
+//! them, clients wait for changes instead of polling. For services in other programs, `Ticks` makes the clients
+//! poll.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, watch};
+use tokio::task::JoinHandle;
 
-/// The signals of the embedded services.
+/// The signals of the services.
 #[derive(Clone, Debug)]
 pub struct Signals {
     /// The changes of the DynamoDB tables.
@@ -86,20 +89,71 @@ const MAX_CHANGED: usize = 100_000;
 
 /// The handles of receipts whose visibility timeout a request has changed. A function that changes it decides
 /// when the message is received again.
-#[derive(Clone, Debug, Default)]
-pub struct ChangedVisibility(Arc<Mutex<HashSet<String>>>);
+#[derive(Clone, Debug)]
+pub struct ChangedVisibility(Option<Arc<Mutex<HashSet<String>>>>);
 
 impl ChangedVisibility {
+    /// Returns the handles of a queue service in another program, where it is not known which were changed.
+    fn unknown() -> Self {
+        Self(None)
+    }
+
     pub(super) fn add(&self, receipt_handle: &str) {
-        let mut changed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(changed) = &self.0 else { return };
+        let mut changed = changed.lock().unwrap_or_else(PoisonError::into_inner);
         if changed.len() >= MAX_CHANGED {
             changed.clear();
         }
         changed.insert(receipt_handle.to_owned());
     }
 
-    /// Removes a receipt. Returns whether its visibility timeout was changed.
+    /// Removes a receipt. Returns whether its visibility timeout was changed, or may have been.
     pub fn take(&self, receipt_handle: &str) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(receipt_handle)
+        let Some(changed) = &self.0 else { return true };
+        changed.lock().unwrap_or_else(PoisonError::into_inner).remove(receipt_handle)
+    }
+}
+
+impl Default for ChangedVisibility {
+    fn default() -> Self {
+        Self(Some(Arc::default()))
+    }
+}
+
+/// Announces a change at intervals, for services in other programs, which announce none. Dropping this ends it.
+#[derive(Debug)]
+pub(crate) struct Ticks {
+    changes: Changes,
+    task: JoinHandle<()>,
+}
+
+impl Ticks {
+    /// Starts to announce.
+    pub(crate) fn start(period: Duration) -> Self {
+        let announcer = Announcer::default();
+        let changes = announcer.changes();
+        let task = tokio::spawn(async move {
+            let mut ticks = tokio::time::interval(period);
+            for version in 0.. {
+                ticks.tick().await;
+                announcer.announce(version);
+            }
+        });
+        Self { changes, task }
+    }
+
+    /// Returns signals with these changes.
+    pub(crate) fn signals(&self) -> Signals {
+        Signals {
+            changes: self.changes.clone(),
+            long_polls: LongPolls::default(),
+            changed_visibility: ChangedVisibility::unknown(),
+        }
+    }
+}
+
+impl Drop for Ticks {
+    fn drop(&mut self) {
+        self.task.abort();
     }
 }

@@ -65,7 +65,7 @@ pub struct Dependencies<'a> {
     pub functions: &'a Functions,
     /// The URLs of the streams, the queues and the quarantine bucket.
     pub endpoints: &'a Endpoints,
-    /// The signals of the embedded services.
+    /// The signals of the services.
     pub signals: &'a Signals,
     /// The directory of the stream checkpoints. `None`: none are saved, and each start reads the streams from
     /// the oldest record.

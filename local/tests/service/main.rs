@@ -67,6 +67,7 @@ mod restart;
 mod rollups;
 mod row_compatibility;
 mod seeding;
+mod services_elsewhere;
 mod set_aside;
 mod settlement;
 mod shards;

@@ -1,0 +1,66 @@
+//! The AWS services that the stack uses: the embedded ones, or others that were started elsewhere.
+
+use std::time::Duration;
+
+use shared::clock::Clock;
+
+use crate::embedded::signals::{Signals, Ticks};
+use crate::embedded::{Embedded, Endpoints, Listen, State};
+use crate::error::Result;
+
+/// The interval at which the event sources look for changes in services that were started elsewhere. It bounds
+/// the latency of webhooks, and the number of requests at rest.
+const POLL_PERIOD: Duration = Duration::from_millis(200);
+
+/// DynamoDB, SQS and S3. Dropping this stops those of this process.
+#[derive(Debug)]
+pub(crate) enum Services {
+    /// The services of this process.
+    Embedded(Embedded),
+    /// Services that were started elsewhere. They do not use the clock of this process, and announce nothing.
+    Elsewhere {
+        /// Their URLs.
+        endpoints: Endpoints,
+        /// Announces a possible change at intervals.
+        ticks: Ticks,
+    },
+}
+
+impl Services {
+    /// Starts the embedded services, unless there are others.
+    pub(crate) async fn start(
+        elsewhere: Option<Endpoints>,
+        state: &State,
+        listen: Listen,
+        clock: &Clock,
+    ) -> Result<Self> {
+        match elsewhere {
+            Some(endpoints) => Ok(Self::Elsewhere { endpoints, ticks: Ticks::start(POLL_PERIOD) }),
+            None => Ok(Self::Embedded(Embedded::start(state, listen, clock).await?)),
+        }
+    }
+
+    /// Returns the URLs of the services.
+    pub(crate) fn endpoints(&self) -> Endpoints {
+        match self {
+            Self::Embedded(embedded) => embedded.endpoints(),
+            Self::Elsewhere { endpoints, .. } => endpoints.clone(),
+        }
+    }
+
+    /// Returns the signals of the services.
+    pub(crate) fn signals(&self) -> Signals {
+        match self {
+            Self::Embedded(embedded) => embedded.signals(),
+            Self::Elsewhere { ticks, .. } => ticks.signals(),
+        }
+    }
+
+    /// Stops the services of this process.
+    pub(crate) async fn stop(self) {
+        match self {
+            Self::Embedded(embedded) => embedded.stop().await,
+            Self::Elsewhere { .. } => {}
+        }
+    }
+}
