@@ -4,9 +4,11 @@
 //! `seed.json` in the state directory contains the keys and passwords in cleartext. Only the file's owner can
 //! read it. The tables contain only hashes, as in a deployed stack.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
 use std::path::Path;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use domain::account::{Account, AccountSettings, Contact};
 use domain::hex;
@@ -86,7 +88,7 @@ impl Seed {
     /// Without a directory, creates a seed and does not save it.
     pub fn load_or_create(directory: Option<&Path>) -> Result<Self> {
         let Some(directory) = directory else {
-            return Self::generate();
+            return Self::in_memory();
         };
         let path = directory.join("seed.json");
         let Ok(text) = fs::read(&path) else {
@@ -114,6 +116,19 @@ impl Seed {
         let text = serde_json::to_vec_pretty(&self).map_err(|e| Error::because("writing seed.json", &e))?;
         write_atomically(path, &text)?;
         Ok(self)
+    }
+
+    /// Creates a seed that is not saved. All such seeds of a process have the same passwords, because hashing one
+    /// takes long and tests start many services.
+    fn in_memory() -> Result<Self> {
+        static PASSWORDS: OnceLock<[String; 2]> = OnceLock::new();
+        let mut seed = Self::generate()?;
+        let accounts = [&mut seed.first, &mut seed.other];
+        let own = accounts.each_ref().map(|account| account.password.clone());
+        for (account, password) in accounts.into_iter().zip(PASSWORDS.get_or_init(|| own)) {
+            account.password.clone_from(password);
+        }
+        Ok(seed)
     }
 
     fn generate() -> Result<Self> {
@@ -156,8 +171,7 @@ impl Seed {
     }
 
     fn users(&self, account: &SeededAccount, now: Timestamp) -> Result<Vec<User>> {
-        let hash = PasswordHash::of(&account.password.clone().into())
-            .map_err(|error| Error::because("hashing a password", &error))?;
+        let hash = hash_of(&account.password)?;
         let user = |email: &str, role| User::new(email, hash.clone(), account.id, role, self.tokens, now);
         let mut users = vec![user(&account.owner_email, Role::Owner)];
         if account.id == self.first.id {
@@ -226,6 +240,19 @@ impl SeededAccount {
             ..AccountSettings::new(&self.merchant_name, "Sao Paulo")
         }
     }
+}
+
+/// Returns the hash of a password. Hashes each password of the process once.
+fn hash_of(password: &str) -> Result<PasswordHash> {
+    static HASHES: Mutex<BTreeMap<String, PasswordHash>> = Mutex::new(BTreeMap::new());
+    let mut hashes = HASHES.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(hash) = hashes.get(password) {
+        return Ok(hash.clone());
+    }
+    let hash = PasswordHash::of(&password.to_owned().into())
+        .map_err(|error| Error::because("hashing a password", &error))?;
+    hashes.insert(password.to_owned(), hash.clone());
+    Ok(hash)
 }
 
 fn random_bytes<const N: usize>() -> Result<[u8; N]> {

@@ -5,7 +5,7 @@
 
 use std::error::Error;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use aws_sdk_dynamodb::config::{RuntimeComponents, SharedHttpClient};
 use aws_smithy_runtime_api::client::connection::{CaptureSmithyConnection, ConnectionMetadata};
@@ -37,6 +37,21 @@ pub(super) fn http_client() -> Result<SharedHttpClient, Box<dyn Error + Send + S
 }
 
 fn pooled_client() -> Result<PooledClient, Box<dyn Error + Send + Sync>> {
+    let mut tcp = Tcp::new();
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    let mut client = Client::builder(TokioExecutor::new());
+    client.pool_timer(TokioTimer::new());
+    Ok(PooledClient(client.build(HttpsConnector::from((tcp, tls()?)))))
+}
+
+/// Returns the configuration of TLS. All clients of a process share it, because parsing the certificates takes
+/// longer than all else that creates a client.
+fn tls() -> Result<Arc<ClientConfig>, Box<dyn Error + Send + Sync>> {
+    static SHARED: OnceLock<Arc<ClientConfig>> = OnceLock::new();
+    if let Some(tls) = SHARED.get() {
+        return Ok(Arc::clone(tls));
+    }
     let mut roots = RootCertStore::empty();
     for root in CertificateDer::pem_slice_iter(AMAZON_ROOTS) {
         roots.add(root?)?;
@@ -47,12 +62,7 @@ fn pooled_client() -> Result<PooledClient, Box<dyn Error + Send + Sync>> {
         .with_root_certificates(roots)
         .with_no_client_auth();
     tls.alpn_protocols = vec![b"http/1.1".to_vec()];
-    let mut tcp = Tcp::new();
-    tcp.enforce_http(false);
-    tcp.set_nodelay(true);
-    let mut client = Client::builder(TokioExecutor::new());
-    client.pool_timer(TokioTimer::new());
-    Ok(PooledClient(client.build(HttpsConnector::from((tcp, tls)))))
+    Ok(Arc::clone(SHARED.get_or_init(|| Arc::new(tls))))
 }
 
 impl HttpClient for PooledClient {

@@ -17,7 +17,7 @@ use local::wire::http_client;
 use serde_json::{Value, json};
 use shared::charge::Charges;
 use shared::services::verify_ledger;
-use shared::store::{DUE_SHARDS, DuePartition, Store};
+use shared::store::{Store, key_of_item};
 use shared::wallet::Wallets;
 
 use crate::front::Front;
@@ -54,6 +54,7 @@ pub struct World {
     pub stack: Stack,
     /// The servers between the functions and other services.
     pub front: Front,
+    store: Store,
     http: Client<HttpConnector, Full<Bytes>>,
 }
 
@@ -104,7 +105,8 @@ impl World {
         let options = Options { fronts: front.fronts(), event_sources, ..Options::in_memory() };
         let stack = Stack::start(options).await.map_err(Error::of("starting the service"))?;
         front.set_functions(&stack.functions);
-        let world = Self { stack, front, http: http_client() };
+        let store = Store::new(local::sdk::dynamodb(&stack.endpoints.dynamodb_url), "StateTable");
+        let world = Self { stack, front, store, http: http_client() };
         let events: Vec<&str> = EventType::subscribable().map(EventType::as_str).collect();
         let url = format!("{}{HOOK}", world.front.receiver_url());
         let endpoint = json!({ "url": url, "events": events });
@@ -134,7 +136,7 @@ impl World {
 
     /// Returns a store on the state table, which no fault affects.
     pub fn store(&self) -> Store {
-        Store::new(local::sdk::dynamodb(&self.stack.endpoints.dynamodb_url), "StateTable")
+        self.store.clone()
     }
 
     /// Returns the API key of the first account.
@@ -270,7 +272,7 @@ impl World {
         }
         seen.insert("bank".to_owned(), self.observe_bank());
         seen.insert("audit".to_owned(), counted(self.audit_actions().await?));
-        seen.insert("due".to_owned(), counted(self.due_rows().await?));
+        seen.insert("due".to_owned(), self.observe_due().await?);
         Ok(Value::Object(seen))
     }
 
@@ -354,30 +356,22 @@ impl World {
     }
 
     async fn audit_actions(&self) -> Result<Vec<String>> {
-        let store = self.store();
-        let rows = store.partition(&format!("audit#{}", self.stack.seed.first.id)).await;
+        let rows = self.store.partition(&format!("audit#{}", self.stack.seed.first.id)).await;
         let rows = rows.map_err(Error::of("reading the audit"))?;
         let action = |row: &shared::store::Item| Some(row.get("action")?.as_s().ok()?.clone());
         Ok(rows.iter().filter_map(action).collect())
     }
 
-    /// Returns the kinds of rows in the due index. Counts and sums are left out, because when they are due
+    /// Counts the kinds of rows in the due index. Counts and sums are left out, because when they are due
     /// depends on the moment.
-    async fn due_rows(&self) -> Result<Vec<String>> {
-        let store = self.store();
-        let mut kinds = Vec::new();
-        for partition in (0..DUE_SHARDS).flat_map(DuePartition::of_shard) {
-            let (rows, _) = store
-                .due(partition, Timestamp::MAX, None)
-                .await
-                .map_err(Error::of("reading the due index"))?;
-            let kind = |key: &str| key.split('#').next().unwrap_or_default().to_owned();
-            let rows = rows
-                .into_iter()
-                .filter(|row| !row.key.sk.starts_with('~') && !row.key.pk.starts_with("rollup#"));
-            kinds.extend(rows.map(|row| format!("{} {}", kind(&row.key.pk), kind(&row.key.sk))));
-        }
-        Ok(kinds)
+    pub async fn observe_due(&self) -> Result<Value> {
+        let scan = self.store.client().scan().table_name(self.store.table()).index_name("due");
+        let rows: std::result::Result<Vec<_>, _> = scan.into_paginator().items().send().collect().await;
+        let rows = rows.map_err(Error::of("reading the due index"))?;
+        let kind = |key: &str| key.split('#').next().unwrap_or_default().to_owned();
+        let keys = rows.iter().filter_map(key_of_item);
+        let keys = keys.filter(|key| !key.sk.starts_with('~') && !key.pk.starts_with("rollup#"));
+        Ok(counted(keys.map(|key| format!("{} {}", kind(&key.pk), kind(&key.sk))).collect()))
     }
 
     /// Returns how often each event was received at a path of the merchant's server. Each delivery counts once.
