@@ -374,14 +374,15 @@ impl World {
         Ok(counted(keys.map(|key| format!("{} {}", kind(&key.pk), kind(&key.sk))).collect()))
     }
 
-    /// Returns how often each event was received at a path of the merchant's server. Each delivery counts once.
+    /// Returns how often each event was received at paths of the merchant's server that begin with `path`. Each
+    /// delivery counts once.
     ///
     /// # Errors
     ///
     /// When a delivery was repeated with another body.
     pub fn webhooks(&self, path: &str) -> Result<Value> {
         let mut bodies: BTreeMap<String, (String, String)> = BTreeMap::new();
-        for webhook in self.front.webhooks().into_iter().filter(|webhook| webhook.path == path) {
+        for webhook in self.front.webhooks().into_iter().filter(|webhook| webhook.path.starts_with(path)) {
             let first = bodies
                 .entry(webhook.delivery.clone())
                 .or_insert_with(|| (webhook.event_type, webhook.body.clone()));

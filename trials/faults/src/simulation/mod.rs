@@ -8,4 +8,5 @@
 pub mod model;
 pub mod plan;
 pub mod pump;
+mod rows;
 pub mod run;

@@ -53,9 +53,11 @@ pub struct Charge {
     pub case: Option<(String, i64)>,
     /// How many refunds there were.
     pub refunds: usize,
+    /// How many payments were received.
+    pub payments: usize,
 }
 
-/// An account in test mode.
+/// An account in one mode.
 #[derive(Clone, Debug, Default)]
 pub struct Account {
     /// The charges by order.
@@ -70,6 +72,10 @@ pub struct Account {
     pub payments: BTreeSet<usize>,
     /// How many charges were ever paid.
     pub paid_once: u64,
+    /// What all payers paid, in centavos.
+    pub received: i64,
+    /// What goes back to payers, in centavos: refunds, and payments that no charge could take.
+    pub returned: i64,
 }
 
 /// The events of a change, of both families.
@@ -105,6 +111,7 @@ impl Account {
             refunded: 0,
             case: None,
             refunds: 0,
+            payments: 0,
         };
         self.charges.insert(order, charge);
         self.publish(CREATED);
@@ -126,7 +133,12 @@ impl Account {
         if !self.payments.insert(payment) {
             return;
         }
-        if charge.status == Status::Pending && !is_wrong {
+        let amount = charge.amount.saturating_add(is_wrong.into());
+        charge.payments = charge.payments.saturating_add(1);
+        self.received = self.received.saturating_add(amount);
+        if charge.status != Status::Pending || is_wrong {
+            self.returned = self.returned.saturating_add(amount);
+        } else {
             charge.status = Status::Paid;
             self.available = self.available.saturating_add(charge.amount);
             self.paid_once = self.paid_once.saturating_add(1);
@@ -167,6 +179,7 @@ impl Account {
             return;
         }
         charge.refunded = charge.refunded.saturating_add(amount);
+        self.returned = self.returned.saturating_add(amount);
         self.available = self.available.saturating_sub(amount);
         if charge.refunded == charge.amount {
             charge.status = Status::Refunded;
@@ -225,6 +238,8 @@ mod tests {
         assert_eq!((account.charges[&1].status, account.available), (Status::Paid, 1_000));
         account.refund(1, 400, false);
         account.refund(1, 100, true);
+        // The payment of a wrong amount goes back too.
+        assert_eq!((account.received, account.returned), (2_001, 1_401));
         account.open_case(1, "med_1");
         assert_eq!((account.available, account.retained), (0, 600));
         account.decide(1, true);

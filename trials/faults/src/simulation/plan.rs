@@ -2,7 +2,81 @@
 
 use std::fmt;
 
+use bank::FaultKind;
 use trials::dice::Dice;
+
+/// One of the ledgers: an account in one mode.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Ledger {
+    /// The first account in test mode.
+    First,
+    /// The second account in test mode.
+    Second,
+    /// The first account in live mode, with charges at the bank.
+    Live,
+}
+
+impl Ledger {
+    /// All ledgers.
+    pub const ALL: [Self; 3] = [Self::First, Self::Second, Self::Live];
+}
+
+impl fmt::Display for Ledger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::First => "first account",
+            Self::Second => "second account",
+            Self::Live => "first account, live",
+        })
+    }
+}
+
+/// A change of an endpoint.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum EndpointChange {
+    /// The ledger's first endpoint gets another URL.
+    Url,
+    /// The ledger's first endpoint gets another secret.
+    Secret,
+    /// The second endpoint is switched off or on.
+    Status,
+    /// The second endpoint is subscribed to half of the events, or to all.
+    Events,
+    /// The second endpoint is deleted, and another one is created.
+    Replacement,
+}
+
+const ENDPOINT_CHANGES: [EndpointChange; 5] = [
+    EndpointChange::Url,
+    EndpointChange::Secret,
+    EndpointChange::Status,
+    EndpointChange::Events,
+    EndpointChange::Replacement,
+];
+
+/// The rows that a deployment leaves.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Rows {
+    /// Those of this version.
+    Present,
+    /// Those of an earlier version: the layouts that this version still reads.
+    Former,
+    /// Those of a newer version: with an attribute that this version does not know, and the newest format.
+    Newer,
+}
+
+/// The faults of the bank after which a payment, a removal or a return has the same outcome.
+const BANK_FAULTS: [FaultKind; 9] = [
+    FaultKind::Http500,
+    FaultKind::Http429,
+    FaultKind::Http401,
+    FaultKind::Http400AfterStore,
+    FaultKind::TokenExpired,
+    FaultKind::ReadBack404,
+    FaultKind::LostNotification,
+    FaultKind::DuplicateNotification,
+    FaultKind::LateNotification,
+];
 
 /// The action of a step.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -18,7 +92,7 @@ pub enum Action {
         /// Whether the merchant sends the request twice at the same time.
         twice: bool,
     },
-    /// A payer pays the charge of an order, or the bank repeats the notification of a payment.
+    /// A payer pays the charge of an order. In test mode, the same number is a repeated notification.
     Pay {
         /// The order.
         order: usize,
@@ -58,29 +132,34 @@ pub enum Action {
         /// Whether the bank executes it.
         is_paid: bool,
     },
-    /// The merchant switches the second endpoint off or on.
-    Switch,
+    /// The merchant changes an endpoint.
+    Endpoint(EndpointChange),
+    /// The merchant issues another API key and revokes the present one.
+    ReplaceKey,
+    /// An operator raises the number of the account's shards.
+    RaiseShards(u8),
+    /// The bank fails so often in this way.
+    BankFault(FaultKind, u32),
     /// All functions are replaced, as by a deployment.
-    Deploy,
+    Deploy(Rows),
     /// The clock advances by so many seconds.
     Pass(i64),
 }
 
-/// A step: an action of one of the accounts.
+/// A step: an action in one of the ledgers.
 #[derive(Clone, Copy, Debug)]
 pub struct Step {
     /// The place in the whole plan. The disturbances after the step follow from it.
     pub number: usize,
-    /// Whether the second account acts.
-    pub is_other: bool,
+    /// Where it acts.
+    pub ledger: Ledger,
     /// What is done.
     pub action: Action,
 }
 
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let account = if self.is_other { "second account" } else { "first account" };
-        write!(f, "{:>3} {account}: {:?}", self.number, self.action)
+        write!(f, "{:>3} {}: {:?}", self.number, self.ledger, self.action)
     }
 }
 
@@ -100,6 +179,11 @@ fn step(seed: u64, number: usize, orders: usize) -> Step {
     let dice = Dice::new(seed, number);
     let below = |purpose: &str, end: usize| {
         usize::try_from(dice.below(purpose, u64::try_from(end).unwrap_or_default())).unwrap_or_default()
+    };
+    let ledger = match dice.below("ledger", 100) {
+        0..=49 => Ledger::First,
+        50..=69 => Ledger::Second,
+        _ => Ledger::Live,
     };
     let order = below("order", orders);
     // Most orders are created early, so that later steps act on them.
@@ -130,9 +214,21 @@ fn step(seed: u64, number: usize, orders: usize) -> Step {
         82..=85 => {
             Action::PayOut { percent: dice.between("percent", 1, 100), is_paid: dice.chance("paid", 600) }
         }
-        86..=87 => Action::Switch,
-        88..=90 => Action::Deploy,
+        86..=87 => Action::Endpoint(*dice.pick("change", &ENDPOINT_CHANGES).unwrap_or(&EndpointChange::Url)),
+        88 => Action::ReplaceKey,
+        89 => Action::RaiseShards(*dice.pick("shards", &[8, 16]).unwrap_or(&8)),
+        90..=91 => {
+            let kind = *dice.pick("fault", &BANK_FAULTS).unwrap_or(&FaultKind::Http500);
+            Action::BankFault(
+                kind,
+                u32::try_from(dice.below("count", 3)).unwrap_or_default().saturating_add(1),
+            )
+        }
+        92..=94 => {
+            let rows = [Rows::Present, Rows::Former, Rows::Newer];
+            Action::Deploy(*dice.pick("rows", &rows).unwrap_or(&Rows::Present))
+        }
         _ => Action::Pass(*dice.pick("seconds", &[5, 40, 70, 300, 1_000, 4_000]).unwrap_or(&5)),
     };
-    Step { number, is_other: dice.chance("account", 250), action }
+    Step { number, ledger, action }
 }

@@ -8,7 +8,6 @@ use local::event_sources::{batch_item_failures, lambda_record, sequence_number, 
 use local::filter::Pattern;
 use local::template::{Template, queue_arn, queue_url};
 use serde_json::{Value, json};
-use shared::store::DUE_SHARDS;
 use trials::dice::Dice;
 
 use crate::world::World;
@@ -37,6 +36,8 @@ pub struct Pump {
     sqs: aws_sdk_sqs::Client,
     filters: Vec<Pattern>,
     queues: Vec<QueueSource>,
+    /// The scheduled functions with their events.
+    schedules: Vec<(String, Value)>,
     /// The sequence number of the last record that was read.
     read_up_to: Option<String>,
     shards: [VecDeque<Value>; SHARDS],
@@ -78,17 +79,21 @@ impl Pump {
         let template = Template::deployed().map_err(Error::of("reading the template"))?;
         let mut filters = Vec::new();
         let mut queues = Vec::new();
+        let mut schedules = Vec::new();
         for function in &template.functions {
             filters.extend(function.streams.iter().flat_map(|stream| stream.filters.iter().cloned()));
             queues.extend(function.queues.iter().map(|source| QueueSource {
                 name: source.queue.clone(),
                 function: function.logical_id.clone(),
             }));
+            let inputs = function.schedules.iter().filter_map(|schedule| schedule.input.clone());
+            schedules.extend(inputs.map(|input| (function.logical_id.clone(), input)));
         }
         Ok(Self {
             sqs: local::sdk::sqs(&world.stack.endpoints.sqs_url),
             filters,
             queues,
+            schedules,
             read_up_to: None,
             shards: Default::default(),
             delivered: VecDeque::new(),
@@ -110,8 +115,8 @@ impl Pump {
                 self.process(world, queue, manner).await?;
             }
             8 => {
-                let shard = manner.up_to("due shard", usize::from(DUE_SHARDS)).saturating_sub(1);
-                self.schedule(world, shard).await;
+                let schedule = manner.up_to("schedule", self.schedules.len()).saturating_sub(1);
+                self.schedule(world, schedule).await;
             }
             _ => self.deliver_again(world, dice, place).await,
         }
@@ -135,8 +140,8 @@ impl Pump {
                 break;
             }
         }
-        for shard in 0..usize::from(DUE_SHARDS) {
-            self.schedule(world, shard).await;
+        for schedule in 0..self.schedules.len() {
+            self.schedule(world, schedule).await;
         }
         Ok(was_busy)
     }
@@ -258,9 +263,11 @@ impl Pump {
         Ok(failed.len() < messages.len())
     }
 
-    /// Runs the schedule of a shard of the due index. A failure is repeated by the next schedule.
-    async fn schedule(&self, world: &World, shard: usize) {
-        let _ = invoke(world, "SchedulerFunction", json!({ "shard": shard })).await;
+    /// Runs a schedule. What fails is repeated the next time.
+    async fn schedule(&self, world: &World, schedule: usize) {
+        if let Some((function, event)) = self.schedules.get(schedule) {
+            let _ = invoke(world, function, event.clone()).await;
+        }
     }
 }
 
