@@ -71,9 +71,9 @@ async fn run(arguments: &Arguments) -> Result<usize> {
     for seed in &failed {
         Box::pin(tell(*seed, arguments.steps)).await;
     }
-    let Totals { charges, payments, refunds, calls, faults, webhooks } = totals;
+    let Totals { charges, payments, refunds, calls, faults, webhooks, live_payments, rows } = totals;
     say(format_args!(
-        "{charges} charges, {payments} payments, {refunds} refunds, {webhooks} webhooks; {faults} of {calls} calls failed"
+        "{charges} charges, {payments} payments ({live_payments} at the bank), {refunds} refunds, {webhooks} webhooks, {rows} rows of other versions; {faults} of {calls} calls failed"
     ));
     say(format_args!(
         "{passed} of {} seeds passed, {} steps each, {:.0} s",

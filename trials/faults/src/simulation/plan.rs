@@ -164,7 +164,7 @@ impl fmt::Display for Step {
 }
 
 /// For how many steps there is an order in each account.
-const STEPS_FOR_AN_ORDER: usize = 8;
+const STEPS_FOR_AN_ORDER: usize = 12;
 
 /// How many payments there are for an order at most.
 const PAYMENTS: usize = 3;
@@ -172,10 +172,18 @@ const PAYMENTS: usize = 3;
 /// Returns the steps of a seed.
 pub fn steps(seed: u64, count: usize) -> Vec<Step> {
     let orders = count.div_ceil(STEPS_FOR_AN_ORDER).max(1);
-    (0..count).map(|number| step(seed, number, orders)).collect()
+    let mut planned = Planned::default();
+    (0..count).map(|number| step(seed, number, orders, &mut planned)).collect()
 }
 
-fn step(seed: u64, number: usize, orders: usize) -> Step {
+/// The orders that earlier steps create and pay. Most steps act on one of these.
+#[derive(Default)]
+struct Planned {
+    created: Vec<(Ledger, usize)>,
+    paid: Vec<(Ledger, usize)>,
+}
+
+fn step(seed: u64, number: usize, orders: usize, planned: &mut Planned) -> Step {
     let dice = Dice::new(seed, number);
     let below = |purpose: &str, end: usize| {
         usize::try_from(dice.below(purpose, u64::try_from(end).unwrap_or_default())).unwrap_or_default()
@@ -185,32 +193,38 @@ fn step(seed: u64, number: usize, orders: usize) -> Step {
         50..=69 => Ledger::Second,
         _ => Ledger::Live,
     };
-    let order = below("order", orders);
+    // So few that most are used by several steps.
+    let order = below("order", if ledger == Ledger::First { orders } else { orders.div_ceil(2) });
+    let known = |all: &[(Ledger, usize)]| {
+        let of_ledger: Vec<usize> = all.iter().filter(|one| one.0 == ledger).map(|one| one.1).collect();
+        dice.pick("known order", &of_ledger).copied().unwrap_or(order)
+    };
+    let (created, paid) = (known(&planned.created), known(&planned.paid));
     // Most orders are created early, so that later steps act on them.
     let is_early = number < orders.saturating_mul(2);
     let action = match dice.below("action", if is_early { 25 } else { 100 }) {
         0..=17 => Action::Create {
             order,
             amount: dice.between("amount", 100, 50_000),
-            expires_in: dice.between("expiry", 60, 3_600),
+            expires_in: dice.between("expiry", 60, 7_200),
             twice: dice.chance("twice", 200),
         },
         18..=41 => Action::Pay {
-            order,
+            order: created,
             is_wrong: dice.chance("wrong", 150),
             // A bank gives no two payments one id.
-            payment: order.saturating_mul(PAYMENTS).saturating_add(below("payment", PAYMENTS)),
+            payment: created.saturating_mul(PAYMENTS).saturating_add(below("payment", PAYMENTS)),
         },
-        42..=44 => Action::Fail(order),
-        45..=46 => Action::Expire(order),
-        47..=49 => Action::Cancel(order),
+        42..=44 => Action::Fail(created),
+        45..=46 => Action::Expire(created),
+        47..=49 => Action::Cancel(created),
         50..=67 => Action::Refund {
-            order,
+            order: paid,
             percent: *dice.pick("percent", &[10, 50, 100]).unwrap_or(&100),
             fails: dice.chance("fails", 250),
         },
-        68..=74 => Action::OpenCase(order),
-        75..=81 => Action::Decide { order, for_merchant: dice.chance("for the merchant", 500) },
+        68..=74 => Action::OpenCase(paid),
+        75..=81 => Action::Decide { order: paid, for_merchant: dice.chance("for the merchant", 500) },
         82..=85 => {
             Action::PayOut { percent: dice.between("percent", 1, 100), is_paid: dice.chance("paid", 600) }
         }
@@ -230,5 +244,13 @@ fn step(seed: u64, number: usize, orders: usize) -> Step {
         }
         _ => Action::Pass(*dice.pick("seconds", &[5, 40, 70, 300, 1_000, 4_000]).unwrap_or(&5)),
     };
+    match action {
+        Action::Create { order, .. } => planned.created.push((ledger, order)),
+        Action::Pay { order, is_wrong: false, .. } => planned.paid.push((ledger, order)),
+        _ => {}
+    }
+    let is_of_sandbox =
+        matches!(action, Action::Fail(_) | Action::Expire(_) | Action::OpenCase(_) | Action::Decide { .. });
+    let ledger = if is_of_sandbox && ledger == Ledger::Live { Ledger::First } else { ledger };
     Step { number, ledger, action }
 }

@@ -68,8 +68,9 @@ pub async fn without_unknown_attribute(store: &Store, written: &[Row]) -> Result
 
 /// Gives rows the layouts of earlier versions: deliveries and incoming payments in the partition of their
 /// account, entries of the due index in the first partition of their shard, and the secrets of endpoints in
-/// their rows.
-pub async fn write_as_former_version(state: &Store, secrets: &Store) -> Result<()> {
+/// their rows. Returns how many rows changed.
+pub async fn write_as_former_version(state: &Store, secrets: &Store) -> Result<usize> {
+    let mut written: usize = 0;
     let secrets_before = all(secrets).await?;
     for row in all(state).await? {
         let (pk, sk) = (text(&row, "pk").to_owned(), text(&row, "sk").to_owned());
@@ -115,6 +116,7 @@ pub async fn write_as_former_version(state: &Store, secrets: &Store) -> Result<(
         }
         let write = state.client().transact_write_items().set_transact_items(Some(writes));
         write.send().await.map_err(Error::of("writing a row of an earlier version"))?;
+        written = written.saturating_add(1);
     }
-    Ok(())
+    Ok(written)
 }
