@@ -254,3 +254,26 @@ fn step(seed: u64, number: usize, orders: usize, planned: &mut Planned) -> Step 
     let ledger = if is_of_sandbox && ledger == Ledger::Live { Ledger::First } else { ledger };
     Step { number, ledger, action }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn seeds_have_all_actions_and_the_same_steps_each_time() {
+        let all: Vec<String> =
+            (1..=50).flat_map(|seed| steps(seed, 60)).map(|step| step.to_string()).collect();
+        let again = (1..=50).flat_map(|seed| steps(seed, 60)).map(|step| step.to_string());
+        assert_eq!(all, again.collect::<Vec<_>>());
+        let names = |prefix: &str| -> BTreeSet<String> {
+            let actions = all.iter().filter_map(|step| step.split_once(prefix));
+            actions.map(|(_, name)| name.chars().take_while(|c| c.is_alphanumeric()).collect()).collect()
+        };
+        assert_eq!(names(": ").len(), 15, "{:?}", names(": "));
+        assert_eq!(names("Endpoint(").len(), ENDPOINT_CHANGES.len());
+        assert_eq!(names("BankFault(").len(), BANK_FAULTS.len());
+        assert_eq!(names("Deploy(").len(), 3);
+    }
+}

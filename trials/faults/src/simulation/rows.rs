@@ -34,7 +34,7 @@ async fn all(store: &Store) -> Result<Vec<Row>> {
 }
 
 /// Writes the unknown attribute to rows, and the newest format to charges. Returns the keys of the rows.
-pub async fn write_as_newer_version(store: &Store) -> Result<Vec<Row>> {
+pub(super) async fn write_as_newer_version(store: &Store) -> Result<Vec<Row>> {
     let rows = all(store)
         .await?
         .into_iter()
@@ -60,7 +60,7 @@ pub async fn write_as_newer_version(store: &Store) -> Result<Vec<Row>> {
 }
 
 /// Returns the keys of the rows that have lost the unknown attribute. Rows that no longer exist lost nothing.
-pub async fn without_unknown_attribute(store: &Store, written: &[Row]) -> Result<Vec<String>> {
+pub(super) async fn without_unknown_attribute(store: &Store, written: &[Row]) -> Result<Vec<String>> {
     let rows = all(store).await?;
     let lost = rows.iter().filter(|row| !row.contains_key(UNKNOWN) && written.contains(&key_of(row)));
     Ok(lost.map(|row| format!("{} {}", text(row, "pk"), text(row, "sk"))).collect())
@@ -69,7 +69,7 @@ pub async fn without_unknown_attribute(store: &Store, written: &[Row]) -> Result
 /// Gives rows the layouts of earlier versions: deliveries and incoming payments in the partition of their
 /// account, entries of the due index in the first partition of their shard, and the secrets of endpoints in
 /// their rows. Returns how many rows changed.
-pub async fn write_as_former_version(state: &Store, secrets: &Store) -> Result<usize> {
+pub(super) async fn write_as_former_version(state: &Store, secrets: &Store) -> Result<usize> {
     let mut written: usize = 0;
     let secrets_before = all(secrets).await?;
     for row in all(state).await? {
