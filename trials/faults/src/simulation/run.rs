@@ -42,8 +42,9 @@ const SECOND_HOOK: &str = "/second";
 const OTHER_HOOK: &str = "/other";
 const LIVE_HOOK: &str = "/live";
 
-/// How the clock advances after the last step, in seconds, before the rounds: longer than any charge lives.
-const PAST_EXPIRIES_S: i64 = 8_000;
+/// How the clock advances after the last step, in seconds, before the rounds: longer than any charge lives,
+/// and than the longest pause after failed requests to a bank, which is six hours.
+const PAST_EXPIRIES_S: i64 = 22_000;
 
 /// The most rounds at the end.
 const MOST_ROUNDS: usize = 40;
@@ -653,6 +654,7 @@ impl Simulation {
     /// Ends the disturbances, lets everything finish, and compares.
     async fn end(&mut self) -> Result<()> {
         self.world.front.stop_recording();
+        self.world.stack.bank.clear_faults();
         self.world.advance(PAST_EXPIRIES_S).await?;
         self.pass_time();
         let mut differences = Vec::new();
