@@ -410,11 +410,7 @@ fn lambda_environment(endpoints: &Endpoints) -> BTreeMap<String, String> {
 /// Restores the clock's offset from the state directory. Without the offset, rows of an earlier run could
 /// have times in the future.
 fn restored_clock(file: Option<&PathBuf>) -> Result<Clock> {
-    let clock = Clock::default();
-    if let Some(text) = file.and_then(|file| std::fs::read(file).ok()) {
-        let offset_ms: i64 =
-            serde_json::from_slice(&text).map_err(|e| Error::because("reading clock.json", &e))?;
-        clock.advance(offset_ms);
-    }
-    Ok(clock)
+    let Some(text) = file.and_then(|file| std::fs::read(file).ok()) else { return Ok(Clock::default()) };
+    let offset_ms = serde_json::from_slice(&text).map_err(|e| Error::because("reading clock.json", &e))?;
+    Ok(Clock::with_offset_ms(offset_ms))
 }

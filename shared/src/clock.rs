@@ -13,6 +13,11 @@ pub struct Clock {
 }
 
 impl Clock {
+    /// Returns a clock that is ahead of the machine's clock by an offset, in milliseconds. Negative: behind it.
+    pub fn with_offset_ms(offset_ms: i64) -> Self {
+        Self { offset_ms: Arc::new(AtomicI64::new(offset_ms)) }
+    }
+
     /// Returns the current time, in milliseconds.
     pub fn now(&self) -> Timestamp {
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
