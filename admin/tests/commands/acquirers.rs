@@ -195,7 +195,7 @@ impl AdminFixture {
         AccountAcquirers::new(self.table("StateTable"), self.table("SecretsTable"))
     }
 
-    async fn open_account(&self) -> String {
+    pub(crate) async fn open_account(&self) -> String {
         let open = ["accounts", "open", "--merchant-name", "Padaria", "--merchant-city", "Recife"];
         let account = self.object(&[&open[..], &WHY].concat()).await;
         account["id"].as_str().unwrap().to_owned()

@@ -14,6 +14,7 @@ mod cost;
 mod doctor;
 mod live_payments;
 mod med_notices;
+mod migrate;
 mod notifications;
 mod operations_page;
 mod restore;

@@ -312,6 +312,12 @@ impl IncomingPayment {
         (!self.shard.is_first()).then(|| Self::key_in(&self.scope, Shard::FIRST, &self.payment_id))
     }
 
+    /// Returns the partition key that an earlier version gave to all incoming payments of a scope. It is that of
+    /// the first shard.
+    pub fn former_partition(scope: &Scope) -> String {
+        Shard::FIRST.partition(format!("{PARTITION}{scope}"))
+    }
+
     fn key_in(scope: &Scope, shard: Shard, payment: &AcquirerPaymentId) -> Key {
         Key { pk: shard.partition(format!("{PARTITION}{scope}")), sk: payment.to_string() }
     }

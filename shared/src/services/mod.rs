@@ -6,6 +6,7 @@ mod bank_payments;
 mod bank_returns;
 mod charge_cancellation;
 mod charge_creation;
+mod former_payments;
 mod ledger_passes;
 mod ledger_verification;
 mod payment_list;
@@ -20,6 +21,7 @@ pub use charge_cancellation::{CancelError, ChargeCancellation, cancel_charge};
 pub use charge_creation::{
     ChargeCreation, CreateChargeError, IdempotencyNamespace, LEASE_SECONDS, create_charge,
 };
+pub use former_payments::{MovedPayments, move_former_payments};
 pub use ledger_passes::{ClaimedPass, LedgerPass, LedgerPasses, PassStep, PassTotals};
 pub use ledger_verification::{LedgerVerification, POSTINGS_PER_STEP, verify_ledger};
 pub use payment_list::{
