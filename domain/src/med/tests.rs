@@ -5,6 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::charge::testing::{at, paid};
+use crate::ids::Mode;
 use crate::vocabulary::Vocabulary;
 use crate::wallet::LedgerAccount;
 
@@ -157,6 +158,84 @@ fn the_med_block_of_a_charges_metadata_has_the_time_of_its_cases_last_change() {
     let second = opened(&appealed.charge, "2", None);
     let other = appealed.case.evidence_requested(&second.charge, at(130)).unwrap();
     assert_eq!(times(&other.charge), second.case.created_at);
+}
+
+#[test]
+fn a_case_and_the_med_block_record_each_change() {
+    let open = opened(&paid(), "1", None);
+    let requested = open.case.evidence_requested(&open.charge, at(110)).unwrap();
+    assert_eq!(requested.case.evidence_requested_at, Some(at(110)));
+    let appealed = requested.case.appealed(&requested.charge, &reason(), at(120)).unwrap();
+    assert_eq!(appealed.case.appeal_reason.as_deref(), Some("Entregue"));
+    assert_eq!(appealed.case.appealed_at, Some(at(120)));
+    for (decision, status, result) in [
+        (Decision::Merchant, MedStatus::Closed, Some("disagreed")),
+        (Decision::Payer, MedStatus::Closed, Some("agreed")),
+        (Decision::Withdrawn, MedStatus::Canceled, None),
+        (Decision::ClosedWithoutRefund, MedStatus::Closed, Some("agreed")),
+    ] {
+        let end = appealed.case.decided(&appealed.charge, decision, at(130)).unwrap().unwrap();
+        for other in Decision::all() {
+            assert_eq!(end.case.ended_by(other), other == decision, "{decision:?}");
+        }
+        let block = end.charge.disputes.unwrap().latest;
+        assert_eq!((block.status, block.result.as_deref()), (status, result), "{decision:?}");
+        assert_eq!(
+            (block.updated_at, block.last_event_at, block.closed_at),
+            (at(130), at(130), Some(at(130)))
+        );
+        let applied = end.charge.applied_payment.unwrap();
+        let subject = Subject {
+            charge: Some(end.charge.id),
+            payment: Some(applied.payment_id),
+            case: Some(end.case.id),
+            ..Subject::default()
+        };
+        assert_eq!(end.posting.unwrap().subject, subject);
+    }
+}
+
+#[test]
+fn an_unconfirmed_case_needs_no_confirmation_once_it_is_confirmed_or_over() {
+    let step = opened(&paid(), "1", Some(300));
+    let confirmed = step.case.confirmed(&step.charge, at(110)).unwrap().unwrap();
+    assert_eq!(confirmed.charge.disputes.unwrap().latest.last_event_at, at(110));
+    for decision in Decision::all() {
+        let end = step.case.decided(&step.charge, decision, at(110)).unwrap().unwrap();
+        let disputes = end.charge.disputes.as_ref().unwrap();
+        let unconfirmed = (end.case.unconfirmed, disputes.unconfirmed, end.charge.has_open_case());
+        assert_eq!(unconfirmed, (false, 0, false), "{decision:?}");
+    }
+}
+
+#[test]
+fn an_appeal_has_5_to_2000_legible_characters() {
+    for text in ["Entre", "linha 1\n\tlinha 2", &"é".repeat(2_000)] {
+        assert_eq!(AppealReason::parse(text).unwrap().as_str(), text);
+    }
+    for text in
+        ["Entr", &"e".repeat(2_001), "      ", "Entregue\u{7}", "\u{200b}\u{200b}\u{200b}\u{200b}\u{200b}"]
+    {
+        assert_eq!(AppealReason::parse(text), None, "{text:?}");
+    }
+}
+
+#[test]
+fn lists_of_cases_are_separate_for_each_scope_status_and_type() {
+    let case = opened(&paid(), "1", None).case;
+    let live = MedCase { scope: Scope { mode: Mode::Live, ..case.scope }, ..case.clone() };
+    let appealed = MedCase { status: CaseStatus::Appealed, kind: CaseKind::Fraud, ..case.clone() };
+    let partitions = |case: &MedCase| {
+        let indexes = case.indexes();
+        [indexes.list.unwrap().0, indexes.status.unwrap(), indexes.customer.unwrap()]
+    };
+    let ([list, status, kind], [appealed_list, appealed_status, appealed_kind]) =
+        (partitions(&case), partitions(&appealed));
+    assert_eq!(list, appealed_list);
+    assert!(status != appealed_status && kind != appealed_kind);
+    assert!(partitions(&live).iter().zip([list, status, kind]).all(|(live, test)| *live != test));
+    let later = MedCase { created_at: at(1000), ..case.clone() };
+    assert!(case.list_sort() < later.list_sort());
 }
 
 #[test]
@@ -315,6 +394,9 @@ fn an_older_notice_of_the_payers_bank_changes_nothing() {
     let block = &again.charge.disputes.as_ref().unwrap().latest;
     assert_eq!((block.reason.as_deref(), block.method.as_deref()), (Some("second"), Some("scam")));
     assert_eq!(block.last_event_at, at(110));
+    let extended = CaseNotification { response_deadline: Some(at(950)), ..newer };
+    let longer = step.case.reported_again(&step.charge, &extended, at(110)).unwrap().case;
+    assert_eq!(longer.response_deadline, Some(at(950)));
     let without = CaseNotification { reported_at: Some(at(52)), ..notification(None) };
     let kept = again.case.reported_again(&again.charge, &without, at(120)).unwrap().case;
     assert_eq!((kept.reason.as_deref(), kept.response_deadline), (Some("second"), Some(at(900))));
