@@ -385,3 +385,6 @@ impl Row for IncomingPayment {
         Indexes { list, due, ..Indexes::default() }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -55,16 +55,20 @@ pub(crate) fn waiting() -> Charge {
     }
 }
 
-/// Returns the charge of [`waiting`], paid by Pix one minute later and settled without fees.
-pub(crate) fn paid() -> Charge {
-    let payment = Payment {
+/// Returns a Pix for the charge of [`waiting`], one minute later.
+pub(crate) fn payment() -> Payment {
+    Payment {
         id: EndToEndId::sandbox(at(60), [1; 8]).into(),
         method: PaymentMethod::Pix,
         amount: Amount::parse(1000).unwrap(),
         payer_document: None,
         paid_at: at(60),
-    };
-    let command = Command::Pay { payment, terms: MethodTerms::default() };
+    }
+}
+
+/// Returns the charge of [`waiting`], paid by [`payment`] and settled without fees.
+pub(crate) fn paid() -> Charge {
+    let command = Command::Pay { payment: payment(), terms: MethodTerms::default() };
     match transition::apply(&waiting(), &command, at(60)).unwrap() {
         Outcome::Paid { charge, .. } => *charge,
         other => panic!("{other:?}"),

@@ -12,6 +12,7 @@ use crate::account::terms::Fee;
 use crate::acquirer::AcquirerName;
 use crate::ids::EndToEndId;
 use crate::money::Currency;
+use crate::shard::ShardCount;
 use crate::wallet::{LedgerAccount, Wallet};
 
 const CPF: &str = "29537995593";
@@ -20,10 +21,9 @@ const OTHER_CPF: &str = "25524893033";
 fn payment(number: u8, amount: i64, document: Option<&str>) -> Payment {
     Payment {
         id: EndToEndId::sandbox(at(60), [number; 8]).into(),
-        method: PaymentMethod::Pix,
         amount: Amount::parse(amount).unwrap(),
         payer_document: document.map(|text| text.parse().unwrap()),
-        paid_at: at(60),
+        ..super::super::testing::payment()
     }
 }
 
@@ -475,4 +475,96 @@ fn the_bank_must_confirm_an_expiry_and_execute_returns() {
     };
     assert_eq!(returned_to(&charge), LedgerAccount::ReturnsInFlight);
     assert_eq!(returned_to(&waiting()), LedgerAccount::AcquirerClearing);
+}
+
+#[test]
+fn the_lease_of_a_pending_charge_ends_with_every_change_of_its_status() {
+    let lease = Charge { lease_until: Some(at(90)), pix_expires_in_seconds: Some(600), ..waiting() };
+    let pending = Charge { status: TransactionStatus::Pending, ..lease };
+    let artefacts = Box::new(waiting().artefacts);
+    let decline = Command::Decline { reason: "no".to_owned(), code: "no".to_owned() };
+    for command in [Command::Finalise { artefacts }, decline, Command::Cancel] {
+        assert_eq!(after(&pending, command).lease_until, None);
+    }
+    let finalised = after(&pending, Command::Finalise { artefacts: Box::new(waiting().artefacts) });
+    assert_eq!(finalised.pix_expires_in_seconds, None);
+    assert!(pending.is_leased(at(89)) && !pending.is_leased(at(90)) && !waiting().is_leased(at(0)));
+}
+
+#[test]
+fn a_charge_that_is_finalised_before_its_first_write_begins_as_waiting_or_refused() {
+    let pending = Charge {
+        status: TransactionStatus::Pending,
+        artefacts: Artefacts::default(),
+        pix_expires_in_seconds: Some(600),
+        ..waiting()
+    };
+    let made = created_as(pending.clone(), Finalised::Made(Box::new(waiting().artefacts)));
+    assert_eq!(made, waiting());
+    let refused = Finalised::Refused { reason: "no".to_owned(), code: "limit".to_owned() };
+    let refused = created_as(pending, refused);
+    let failure = refused.failure.unwrap();
+    assert_eq!((refused.status, refused.pix_expires_in_seconds), (TransactionStatus::Refused, None));
+    assert_eq!((failure.provider_error_code.as_str(), failure.at), ("limit", at(0)));
+}
+
+#[test]
+fn a_posting_names_the_charge_and_the_payment_in_the_charges_shard() {
+    let charge = Charge { shards: ShardCount::MAX, ..locked() };
+    assert!(!charge.shard().is_first());
+    let payment = payment(1, 1000, Some(CPF));
+    let outcome = apply(&charge, &pay_command(payment.clone()), at(60)).unwrap();
+    let Outcome::Paid { moved, .. } = outcome else { panic!("{outcome:?}") };
+    let subject = Subject { charge: Some(charge.id), payment: Some(payment.id), ..Subject::default() };
+    assert_eq!((moved.posting.shard, moved.posting.subject), (charge.shard(), subject));
+}
+
+#[test]
+fn a_payment_held_for_review_is_returned_in_the_shard_of_its_row() {
+    for number in 1..=4 {
+        let outcome = apply(&locked(), &pay_command(payment(number, 1000, None)), at(60)).unwrap();
+        let Outcome::Paid { charge, moved } = outcome else { panic!("{outcome:?}") };
+        let inserted = written(moved.incoming_payment);
+        let outcome = apply(&charge, &review_command(Decision::Return), at(60)).unwrap();
+        let Outcome::Paid { moved, .. } = outcome else { panic!("{outcome:?}") };
+        let back = written(moved.incoming_payment);
+        assert_eq!((back.key(), back.version), (inserted.key(), 2));
+    }
+}
+
+#[test]
+fn an_operator_applies_a_payment_only_to_an_unpaid_charge_that_could_accept_it() {
+    let unmatched = |amount, document| {
+        let connection = crate::ids::ConnectionId::derive("https://bank.example.com", "client");
+        let recorded = super::unmatched((waiting().scope, connection), &payment(1, amount, document), at(60));
+        written(recorded.incoming_payment)
+    };
+    let receipt = unmatched(1000, None);
+    let expired = after(&waiting(), Command::Expire { at: at(3600) });
+    let leased = Charge { lease_until: Some(at(90)), ..waiting() };
+    for charge in [leased, expired] {
+        let (settled, moved) = apply_receipt(&charge, &receipt, &terms(), at(4000)).unwrap().unwrap();
+        assert_eq!(
+            (settled.status, settled.lease_until, &settled.failure),
+            (TransactionStatus::Paid, None, &None)
+        );
+        let applied = written(moved.incoming_payment);
+        assert_eq!((applied.charge_id(), applied.version), (Some(charge.id), 2));
+        assert_eq!(moved.posting.change(LedgerAccount::UnappliedReceipts).unwrap(), -1000);
+        assert_eq!(apply_receipt(&settled, &receipt, &terms(), at(4001)), Ok(None));
+        let other = IncomingPayment { payment_id: payment(2, 1000, None).id, ..receipt.clone() };
+        assert_eq!(apply_receipt(&settled, &other, &terms(), at(4001)), Err(ReceiptRefused::NotPayable));
+        assert_eq!(apply_receipt(&charge, &applied, &terms(), at(4001)), Err(ReceiptRefused::NotUnmatched));
+    }
+    let refusal = |charge: &Charge, receipt: &IncomingPayment| {
+        apply_receipt(charge, receipt, &terms(), at(90)).unwrap_err()
+    };
+    let cancelled = after(&waiting(), Command::Cancel);
+    assert_eq!(refusal(&cancelled, &receipt), ReceiptRefused::NotPayable);
+    assert_eq!(refusal(&waiting(), &unmatched(999, None)), ReceiptRefused::WrongAmount);
+    assert_eq!(refusal(&locked(), &receipt), ReceiptRefused::PayerNotExpected);
+    assert_eq!(refusal(&locked(), &unmatched(1000, Some(OTHER_CPF))), ReceiptRefused::PayerNotExpected);
+    let expected = unmatched(1000, Some(CPF));
+    assert!(apply_receipt(&locked(), &expected, &terms(), at(90)).unwrap().is_some());
+    assert!(apply_receipt(&waiting(), &expected, &terms(), at(90)).unwrap().is_some());
 }
