@@ -484,3 +484,6 @@ impl Row for Refund {
         Indexes { due: next_due.filter(|_| is_late && !self.is_done()), ..Indexes::default() }
     }
 }
+
+#[cfg(test)]
+mod tests;

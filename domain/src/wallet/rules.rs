@@ -222,3 +222,69 @@ pub fn adjusted(cause: Cause, minor: MinorUnits) -> Result<Posting, MoneyError> 
     };
     Ok(Posting { amount: minor, ..Posting::new(cause, PostingKind::Adjustment, &[moved]) })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::account::terms::Fees;
+    use crate::charge::testing::{at, waiting};
+    use crate::ids::PostingId;
+    use crate::shard::Shard;
+    use crate::wallet::{RefundStrategy, Subject};
+
+    fn cause() -> Cause {
+        let charge = waiting();
+        Cause {
+            id: PostingId::derive(at(0), "row", 1),
+            scope: charge.scope,
+            shard: Shard::FIRST,
+            currency: charge.currency,
+            at: at(0),
+            subject: Subject::default(),
+        }
+    }
+
+    /// Returns a refund of 1000 that returns fees of `fees`.
+    fn share(fees: i64) -> RefundShare {
+        let fees = Fees::new(MinorUnits::ZERO, MinorUnits::new(fees)).unwrap();
+        RefundShare {
+            gross: Amount::parse(1000).unwrap(),
+            strategy: RefundStrategy::Cashout,
+            fees,
+            from_pending: MinorUnits::ZERO,
+            from_available: MinorUnits::from(Amount::parse(1000).unwrap()).checked_sub(fees.total()).unwrap(),
+            pix_out_fee: MinorUnits::new(7),
+            merchant_bears_pix_out: true,
+        }
+    }
+
+    #[test]
+    fn the_amount_and_the_fee_of_a_posting_have_the_sign_of_the_statement() {
+        let (amount, minor) = (Amount::parse(1000).unwrap(), MinorUnits::new(1000));
+        let returned = ReturnStatus::Requested;
+        let clawback = CaseClawback { held: MinorUnits::ZERO, lost: MinorUnits::new(300) };
+        for (posting, expected) in [
+            (held_for_review(cause(), amount), (1000, 0)),
+            (review_returned(cause(), amount, returned), (1000, 0)),
+            (unapplied(cause(), amount, returned), (1000, 0)),
+            (unmatched(cause(), amount), (1000, 0)),
+            (unmatched_returned(cause(), amount), (1000, 0)),
+            (return_completed(cause(), amount), (1000, 0)),
+            (released(cause(), Day::of(at(0)), minor), (1000, 0)),
+            (refund_requested(cause(), &share(10), None, MinorUnits::ZERO).unwrap(), (-1000, -3)),
+            (refund_completed(cause(), &share(10)).unwrap(), (-1000, 0)),
+            (refund_completed(cause(), &share(1010)).unwrap(), (0, -10)),
+            (refund_failed(cause(), &share(10), None, CaseClawback::default()).unwrap(), (1000, 3)),
+            (refund_failed(cause(), &share(10), None, clawback).unwrap(), (700, 3)),
+            (case_opened(cause(), minor).unwrap(), (-1000, 0)),
+            (case_won(cause(), minor), (1000, 0)),
+            (case_lost(cause(), MinorUnits::ZERO, minor).unwrap(), (-1000, 0)),
+            (payout_requested(cause(), amount), (-1000, 0)),
+            (payout_paid(cause(), amount), (-1000, 0)),
+            (payout_failed(cause(), amount), (1000, 0)),
+            (adjusted(cause(), MinorUnits::new(-5)).unwrap(), (-5, 0)),
+        ] {
+            assert_eq!((posting.amount.get(), posting.fee.get()), expected, "{:?}", posting.kind);
+        }
+    }
+}
