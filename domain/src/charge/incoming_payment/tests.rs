@@ -52,6 +52,7 @@ fn a_return_is_retried_stopped_and_resumed_under_new_ids() {
     assert_eq!(ids.map(|id| resumed.has_return_attempt(id)), [true; 3]);
     assert_eq!(ids.map(|id| first.has_return_attempt(id)), [true, false, false]);
     assert_eq!(returned(&stopped).id, returned(&retried).id);
+    assert_ne!(returned(&resumed).id, returned(&stopped).id);
     assert_eq!((stopped.return_retried(at(110)), stopped.return_stopped(at(110))), (None, None));
     assert_eq!((stopped.return_completed(None, at(110)), stopped.returned_by_bank(at(110))), (None, None));
     assert_eq!((first.return_resumed(at(110)), unmatched().return_resumed(at(110))), (None, None));

@@ -525,10 +525,16 @@ fn a_payment_held_for_review_is_returned_in_the_shard_of_its_row() {
         let outcome = apply(&locked(), &pay_command(payment(number, 1000, None)), at(60)).unwrap();
         let Outcome::Paid { charge, moved } = outcome else { panic!("{outcome:?}") };
         let inserted = written(moved.incoming_payment);
-        let outcome = apply(&charge, &review_command(Decision::Return), at(60)).unwrap();
-        let Outcome::Paid { moved, .. } = outcome else { panic!("{outcome:?}") };
-        let back = written(moved.incoming_payment);
-        assert_eq!((back.key(), back.version), (inserted.key(), 2));
+        let back = |charge: &Charge| match apply(charge, &review_command(Decision::Return), at(60)).unwrap() {
+            Outcome::Paid { moved, .. } => written(moved.incoming_payment),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!((back(&charge).key(), back(&charge).version), (inserted.key(), 2));
+        // An earlier version wrote the row in the first shard.
+        let applied = charge.applied_payment.clone();
+        let former = applied.map(|applied| AppliedPayment { payment_shard: Shard::FIRST, ..applied });
+        let charge = Charge { applied_payment: former, ..*charge };
+        assert!(back(&charge).shard.is_first());
     }
 }
 
