@@ -195,6 +195,24 @@ mod tests {
     }
 
     #[test]
+    fn a_token_is_valid_only_for_its_user_account_and_generation() {
+        let claims: Claims = serde_json::from_value(claims(1)).unwrap();
+        let user: User = serde_json::from_value(json!({
+            "id": claims.sub, "email": "ana@loja.example", "password_hash": "hash", "account": claims.account_id,
+            "role": "OWNER", "created_at": 0, "tokens": claims.generation, "version": 1,
+        }))
+        .unwrap();
+        assert!(claims.is_valid_for(&user));
+        for other in [
+            User { id: UserId::from_email("rui@loja.example"), ..user.clone() },
+            User { account: AccountId::new([2; 10]), ..user.clone() },
+            User { token_generation: TokenGeneration::new([7; 8]), ..user.clone() },
+        ] {
+            assert!(!claims.is_valid_for(&other));
+        }
+    }
+
+    #[test]
     fn a_token_with_another_header_is_refused_even_if_its_signature_is_valid() {
         let now = at(NOW);
         for header in [
