@@ -112,6 +112,14 @@ impl DeliveryFixture {
         self.service.stack.clock.now()
     }
 
+    /// Claims a delivery under the name `claim`.
+    async fn claimed(&self, id: DeliveryId, claim: u64) -> Box<Delivery> {
+        match self.deliveries.claim(&self.scope, id, claim, self.now()).await.unwrap() {
+            Claim::Claimed(delivery) => delivery,
+            other => panic!("{other:?}"),
+        }
+    }
+
     /// Inserts a delivery of an event that happened `seconds_ago`, as the dispatcher does. A delivery that is
     /// inserted at least 150 s after its event is listed from the start, because the checkpoint may already
     /// have passed its id.
@@ -550,11 +558,7 @@ async fn totals_are_exact_while_deliveries_are_inserted_retried_and_counted() {
 async fn a_delivery_listed_as_processing_leaves_that_list_when_it_is_delivered() {
     let mut fixture = DeliveryFixture::new().await;
     let id = fixture.insert(0).await.id;
-    let Claim::Claimed(claimed) =
-        fixture.deliveries.claim(&fixture.scope, id, 1, fixture.now()).await.unwrap()
-    else {
-        panic!("the new delivery was not claimed")
-    };
+    let claimed = fixture.claimed(id, 1).await;
     let seen = fixture.all().await.swap_remove(0);
     fixture.deliveries.add_to_list(seen, fixture.now()).await.unwrap();
     assert_eq!(fixture.page("status=PROCESSING").await.1, 1);
@@ -567,6 +571,25 @@ async fn a_delivery_listed_as_processing_leaves_that_list_when_it_is_delivered()
 }
 
 #[tokio::test]
+async fn a_worker_whose_lease_ended_does_not_end_the_attempt_of_the_next_worker() {
+    let mut fixture = DeliveryFixture::new().await;
+    let id = fixture.insert(0).await.id;
+    let late = fixture.claimed(id, 1).await;
+    fixture.service.stack.clock.advance(61_000);
+    let next = fixture.claimed(id, 2).await;
+    let failed =
+        AttemptOutcome::Exhausted { status_code: Some(500), error: "500".to_owned(), response_body: None };
+    let delivered = AttemptOutcome::Delivered { status_code: 200 };
+    for outcome in [&failed, &delivered] {
+        assert!(!fixture.deliveries.end_attempt(&late, outcome, fixture.now()).await.unwrap());
+        assert_eq!(fixture.all().await, [(*next).clone()]);
+    }
+    assert!(fixture.deliveries.end_attempt(&next, &delivered, fixture.now()).await.unwrap());
+    assert!(!fixture.deliveries.end_attempt(&late, &failed, fixture.now()).await.unwrap());
+    assert_eq!(fixture.all().await.remove(0).status, DeliveryStatus::Delivered);
+}
+
+#[tokio::test]
 async fn deliveries_of_an_earlier_version_are_listed_counted_claimed_and_cancelled() {
     let mut fixture = DeliveryFixture::new().await;
     let former = fixture.insert_changed(0, of_former_version).await;
@@ -575,11 +598,7 @@ async fn deliveries_of_an_earlier_version_are_listed_counted_claimed_and_cancell
     assert!(!stored.contains_key("log_pk"), "{stored:?}");
     fixture.insert(0).await;
     fixture.check_filters("both pending").await;
-    let Claim::Claimed(claimed) =
-        fixture.deliveries.claim(&fixture.scope, former.id, 1, fixture.now()).await.unwrap()
-    else {
-        panic!("the delivery of an earlier version was not claimed")
-    };
+    let claimed = fixture.claimed(former.id, 1).await;
     assert_eq!((claimed.id, claimed.is_former), (former.id, true));
     let failed = AttemptOutcome::Exhausted {
         status_code: Some(500),
