@@ -6,6 +6,7 @@ use std::process::Stdio;
 use serde_json::Value;
 use tokio::process::Command;
 
+use crate::world::text;
 use crate::{Error, Result};
 
 /// Says that another page follows, and is followed by its cursor.
@@ -74,6 +75,18 @@ impl Admin {
             return Ok(output);
         }
         Err(Error::new(format!("admin {} failed: {}", arguments.join(" "), output.stderr.trim())))
+    }
+
+    /// Returns the id of a merchant's account.
+    ///
+    /// # Errors
+    ///
+    /// When the service has no such account.
+    pub async fn account_of(&self, merchant: &str) -> Result<String> {
+        let accounts = self.expect(&["accounts", "list"]).await?.json();
+        let account = accounts.iter().find(|account| text(account, "merchant_name") == merchant);
+        let account = account.map(|account| text(account, "id"));
+        account.ok_or_else(|| Error::new(format!("the service has no account {merchant}")))
     }
 
     /// Runs a list command for all its pages.

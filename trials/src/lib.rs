@@ -18,10 +18,13 @@ pub mod throttle;
 pub mod verify;
 pub mod world;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+
+use clap::Args;
 
 /// Why a trial could not be carried out. It says nothing about the service's correctness.
 #[derive(Debug)]
@@ -71,6 +74,28 @@ pub fn program(named: Option<PathBuf>, name: &str) -> Result<PathBuf> {
     }
 }
 
+/// The programs that a trial starts.
+#[derive(Args, Clone, Debug)]
+pub struct Programs {
+    /// The program of the service [default: `local` beside this program]
+    #[arg(long, value_name = "PATH")]
+    service: Option<PathBuf>,
+    /// The program of the operator's command [default: `admin` beside this program]
+    #[arg(long, value_name = "PATH")]
+    admin: Option<PathBuf>,
+}
+
+impl Programs {
+    /// Returns the paths of the service and of the operator's command.
+    ///
+    /// # Errors
+    ///
+    /// When one of them does not exist.
+    pub fn find(self) -> Result<(PathBuf, PathBuf)> {
+        Ok((program(self.service, "local")?, program(self.admin, "admin")?))
+    }
+}
+
 /// Returns a function that adds to an error where the state and the log of a trial are.
 pub fn in_directory(directory: &Path) -> impl FnOnce(Error) -> Error {
     move |error| Error(format!("{error}; state and log are in {}", directory.display()))
@@ -92,6 +117,16 @@ pub fn conclude(violations: &[String], directory: &Path, keep: bool) -> ExitCode
     }
     say(format_args!("state and log are in {}", directory.display()));
     ExitCode::FAILURE
+}
+
+/// Prints what was counted, and how often requests were repeated, by reason.
+pub fn say_counts(counts: &BTreeMap<&'static str, impl fmt::Display>, repetitions: &BTreeMap<String, u64>) {
+    for (name, count) in counts {
+        say(format_args!("{count:>7}  {name}"));
+    }
+    for (reason, count) in repetitions {
+        say(format_args!("{count:>7}  requests repeated: {reason}"));
+    }
 }
 
 /// Returns the exit code of a trial. If the trial could not be carried out, prints the error; the code is then 2.

@@ -208,11 +208,7 @@ pub async fn run(options: &Options) -> Result<Report> {
         .map(File::create)
         .transpose()
         .map_err(Error::of("creating the file of samples"))?;
-    say(Sample::HEAD);
-    if let Some(file) = &mut csv {
-        writeln!(file, "{}", Sample::HEAD.split_whitespace().collect::<Vec<_>>().join(";"))
-            .map_err(Error::of("writing a sample"))?;
-    }
+    show(&mut csv, Sample::HEAD)?;
     let mut others = JoinSet::new();
     others.spawn(Arc::clone(&trial).advance(options.duration, options.days));
     let load = tokio::spawn(Arc::clone(&trial).load(options.duration, options.pause));
@@ -240,6 +236,14 @@ pub async fn run(options: &Options) -> Result<Report> {
     Ok(Report { counts: notes.counts, repetitions, violations: notes.violations })
 }
 
+/// Prints a line of the table of samples, and writes it to the file for spreadsheets.
+fn show(csv: &mut Option<File>, line: &str) -> Result<()> {
+    say(line);
+    let Some(file) = csv else { return Ok(()) };
+    let cells: Vec<&str> = line.split_whitespace().collect();
+    writeln!(file, "{}", cells.join(";")).map_err(Error::of("writing a sample"))
+}
+
 impl Trial {
     async fn start(options: &Options) -> Result<Self> {
         let service = Service::new(options.service.clone(), options.directory.clone(), Vec::new())?;
@@ -257,10 +261,7 @@ impl Trial {
         let hanging = Listener::with_fault(Fault::Hangs, 20).await?;
         hanging.subscribe(&merchants[1].api, &["charge.paid"]).await?;
         let admin = Admin { program: options.admin.clone(), ready_file: service.ready_file() };
-        let accounts = admin.expect(&["accounts", "list"]).await?.json();
-        let account = accounts.iter().find(|account| text(account, "merchant_name") == "Loja Exemplo");
-        let account = account.map(|account| text(account, "id"));
-        let account = account.ok_or_else(|| Error::new("the service has no account Loja Exemplo"))?;
+        let account = admin.account_of("Loja Exemplo").await?;
         Ok(Self {
             seed: options.seed,
             service,
@@ -560,12 +561,7 @@ impl Trial {
             self.pay_out().await?;
             let sample = self.take_sample(began, number.is_multiple_of(SAMPLES_PER_COUNT)).await?;
             let now = self.move_clock(0).await?;
-            let line = sample.line(samples.last(), &now);
-            say(&line);
-            if let Some(file) = csv {
-                writeln!(file, "{}", line.split_whitespace().collect::<Vec<_>>().join(";"))
-                    .map_err(Error::of("writing a sample"))?;
-            }
+            show(csv, &sample.line(samples.last(), &now))?;
             samples.push(sample);
         }
         Ok(samples)

@@ -155,10 +155,7 @@ pub async fn run(plan: Plan, options: Options) -> Result<Report> {
     let ready = service.start().await?;
     api.set_key(&text(&ready, "live_api_key"));
     let admin = Admin { program: options.admin, ready_file: service.ready_file() };
-    let accounts = admin.expect(&["accounts", "list"]).await?.json();
-    let account = accounts.iter().find(|account| text(account, "merchant_name") == "Loja Exemplo");
-    let account = account.map(|account| text(account, "id"));
-    let account = account.ok_or_else(|| Error::new("the service has no account Loja Exemplo"))?;
+    let account = admin.account_of("Loja Exemplo").await?;
     let listener = Listener::start().await?;
     let kills = Mutex::new(plan.kills.iter().copied().collect());
     let trial = Arc::new(Trial {

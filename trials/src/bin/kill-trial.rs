@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use clap::Parser;
 use trials::kill::{Options, run};
-use trials::{Result, conclude, exit_code, in_directory, program, say};
+use trials::{Programs, Result, conclude, exit_code, in_directory, say, say_counts};
 
 /// Kill the service at random times under load, during its first start and while an operator works, and check
 /// that everything it answered is there once.
@@ -28,12 +28,8 @@ struct Arguments {
     /// The directory of the state and the log [default: a new one for temporary files]
     #[arg(long, value_name = "PATH")]
     directory: Option<PathBuf>,
-    /// The program of the service [default: `local` beside this program]
-    #[arg(long, value_name = "PATH")]
-    service: Option<PathBuf>,
-    /// The program of the operator's command [default: `admin` beside this program]
-    #[arg(long, value_name = "PATH")]
-    admin: Option<PathBuf>,
+    #[command(flatten)]
+    programs: Programs,
 }
 
 #[tokio::main]
@@ -45,9 +41,10 @@ async fn trial(arguments: Arguments) -> Result<ExitCode> {
     let started = Instant::now();
     let name = format!("kill-trial-{}-{}", arguments.seed, std::process::id());
     let directory = arguments.directory.unwrap_or_else(std::env::temp_dir).join(name);
+    let (service, admin) = arguments.programs.find()?;
     let options = Options {
-        service: program(arguments.service, "local")?,
-        admin: program(arguments.admin, "admin")?,
+        service,
+        admin,
         directory: directory.clone(),
         seed: arguments.seed,
         kills: arguments.kills,
@@ -55,12 +52,7 @@ async fn trial(arguments: Arguments) -> Result<ExitCode> {
         fills: arguments.fills,
     };
     let report = run(&options).await.map_err(in_directory(&directory))?;
-    for (name, count) in &report.counts {
-        say(format_args!("{count:>7}  {name}"));
-    }
-    for (reason, count) in &report.repetitions {
-        say(format_args!("{count:>7}  requests repeated: {reason}"));
-    }
+    say_counts(&report.counts, &report.repetitions);
     say(format_args!("duration {:.0} s", started.elapsed().as_secs_f64()));
     Ok(conclude(&report.violations, &directory, false))
 }

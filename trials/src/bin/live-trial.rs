@@ -1,14 +1,13 @@
 //! A trial of live charges at the local bank. `docs/live-trial.md` describes it.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Parser;
 use trials::plan::{Plan, Sizes};
 use trials::run::{Options, Report, run};
-use trials::{Result, conclude, exit_code, in_directory, program, say};
+use trials::{Programs, Result, conclude, exit_code, in_directory, say};
 
 /// Use many live charges while the bank fails at random and the service is killed, and compare the bank's books
 /// with the service's at the end.
@@ -30,12 +29,8 @@ struct Arguments {
     /// How often the service is killed [default: once for 250 charges, at least twice]
     #[arg(long)]
     kills: Option<usize>,
-    /// The program of the service [default: `local` beside this program]
-    #[arg(long, value_name = "PATH")]
-    service: Option<PathBuf>,
-    /// The program of the operator's command [default: `admin` beside this program]
-    #[arg(long, value_name = "PATH")]
-    admin: Option<PathBuf>,
+    #[command(flatten)]
+    programs: Programs,
     /// Keep the directory with the state and the log, also without violations
     #[arg(long)]
     keep: bool,
@@ -55,9 +50,10 @@ async fn trial(arguments: Arguments) -> Result<ExitCode> {
     let plan = Plan::new(arguments.seed, Sizes { charges: arguments.charges, kills });
     let directory = format!("live-trial-{}-{}", arguments.seed, std::process::id());
     let directory = std::env::temp_dir().join(directory);
+    let (service, admin) = arguments.programs.find()?;
     let options = Options {
-        service: program(arguments.service, "local")?,
-        admin: program(arguments.admin, "admin")?,
+        service,
+        admin,
         directory: directory.clone(),
         skew_seconds: arguments.skew,
         concurrency: arguments.concurrency,

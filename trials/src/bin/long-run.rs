@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use trials::long::{Options, run};
-use trials::{Error, Result, conclude, exit_code, in_directory, program, say};
+use trials::{Error, Programs, Result, conclude, exit_code, in_directory, say_counts};
 
 /// Offer a mixed load at a constant rate while the clock advances by weeks, and check that everything ends, that
 /// expired rows and old stream records are deleted, and that memory and files do not grow without reason.
@@ -31,12 +31,8 @@ struct Arguments {
     /// The directory of the state and the log [default: a new one for temporary files]
     #[arg(long, value_name = "PATH")]
     directory: Option<PathBuf>,
-    /// The program of the service [default: `local` beside this program]
-    #[arg(long, value_name = "PATH")]
-    service: Option<PathBuf>,
-    /// The program of the operator's command [default: `admin` beside this program]
-    #[arg(long, value_name = "PATH")]
-    admin: Option<PathBuf>,
+    #[command(flatten)]
+    programs: Programs,
     /// Keep the directory with the state and the log, also without violations
     #[arg(long)]
     keep: bool,
@@ -52,9 +48,10 @@ async fn trial(arguments: Arguments) -> Result<ExitCode> {
     let pause = pause.map_err(Error::of("--charges-per-second"))?;
     let name = format!("long-run-{}-{}", arguments.seed, std::process::id());
     let directory = arguments.directory.unwrap_or_else(std::env::temp_dir).join(name);
+    let (service, admin) = arguments.programs.find()?;
     let options = Options {
-        service: program(arguments.service, "local")?,
-        admin: program(arguments.admin, "admin")?,
+        service,
+        admin,
         directory: directory.clone(),
         seed: arguments.seed,
         duration: Duration::from_mins(1).saturating_mul(arguments.minutes),
@@ -63,11 +60,6 @@ async fn trial(arguments: Arguments) -> Result<ExitCode> {
         csv: arguments.csv,
     };
     let report = run(&options).await.map_err(in_directory(&directory))?;
-    for (name, count) in &report.counts {
-        say(format_args!("{count:>9}  {name}"));
-    }
-    for (reason, count) in &report.repetitions {
-        say(format_args!("{count:>9}  requests repeated: {reason}"));
-    }
+    say_counts(&report.counts, &report.repetitions);
     Ok(conclude(&report.violations, &directory, arguments.keep))
 }

@@ -581,7 +581,7 @@ impl Simulation {
                 if deleted.status != 404 {
                     deleted.expect(200)?;
                 }
-                // Its deliveries can't be told from those of its predecessor, except by the path.
+                // It has a path of its own, so that deliveries of the deleted endpoint are not counted for the new one.
                 let path = format!("{SECOND_HOOK}/{number}/");
                 self.second_endpoint = self.create_endpoint(Ledger::First, &path).await?;
                 self.second_hooks.push(path);
