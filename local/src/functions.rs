@@ -15,6 +15,7 @@ use shared::clock::Clock;
 use shared::store::Aws;
 use webhook_worker::worker::Worker;
 
+use crate::embedded::dynamodb::Direct;
 use crate::error::{Error, Result};
 use crate::lambda::{Environment, Functions, Invoke, event_function, http_function};
 use crate::template::{Template, TemplateValues};
@@ -29,8 +30,9 @@ pub type ExtraVariables = BTreeMap<String, String>;
 
 /// Creates every function of the template, each with its own environment.
 ///
-/// On AWS, a function's credentials are those of its role. With `has_tokens`, its session token names it instead, so
-/// that the fault proxy can record its calls. Services outside this process refuse such a token.
+/// `direct` reaches the embedded DynamoDB, which a function uses if its environment has DynamoDB's URL. With the
+/// embedded services, a function's session token names it, so that the fault proxy can record its calls. On AWS,
+/// a function's credentials are those of its role.
 ///
 /// # Errors
 ///
@@ -40,18 +42,19 @@ pub fn create_functions(
     values: &TemplateValues,
     extra: &ExtraVariables,
     clock: &Clock,
-    has_tokens: bool,
+    direct: Option<&Direct>,
 ) -> Result<Functions> {
     let mut functions = Functions::new();
     for declared in &template.functions {
         let logical_id = declared.logical_id.as_str();
         let mut environment = template.environment(logical_id, values)?;
         environment.extend(extra.clone());
-        if has_tokens {
+        if direct.is_some() {
             environment.insert("AWS_SESSION_TOKEN".to_owned(), logical_id.to_owned());
         }
-        let (id, clock) = (declared.logical_id.clone(), clock.clone());
-        let environment = Environment::start(move || create_function(&id, &environment, &clock))?;
+        let (id, clock, direct) = (declared.logical_id.clone(), clock.clone(), direct.cloned());
+        let create = move || create_function(&id, &environment, &clock, direct.as_ref());
+        let environment = Environment::start(create)?;
         functions = functions.with_environment(logical_id, environment);
     }
     Ok(functions)
@@ -62,10 +65,15 @@ fn create_function(
     logical_id: &str,
     environment: &BTreeMap<String, String>,
     clock: &Clock,
+    direct: Option<&Direct>,
 ) -> Result<Invoke> {
     let var = |name: &str| environment.get(name).cloned();
     let failed = |e: &(dyn std::error::Error + 'static)| Error::because(&format!("starting {logical_id}"), e);
-    let aws = Aws::from_vars(&var).map_err(|e| failed(&e))?;
+    let mut aws = Aws::from_vars(&var).map_err(|e| failed(&e))?;
+    if let Some(direct) = direct {
+        let others = aws.http();
+        aws = aws.with_http(direct.or(others));
+    }
     let app = || App::from_vars(&aws, clock.clone(), &var).map_err(|e| failed(&e));
     Ok(match logical_id {
         "ChargesFunction" => http_function(charges::router(app()?)),

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use shared::clock::Clock;
 
+use crate::embedded::dynamodb::Direct;
 use crate::embedded::signals::{Signals, Ticks};
 use crate::embedded::{Embedded, Endpoints, Listen, State};
 use crate::error::Result;
@@ -45,6 +46,14 @@ impl Services {
         match self {
             Self::Embedded(embedded) => embedded.endpoints(),
             Self::Elsewhere { endpoints, .. } => endpoints.clone(),
+        }
+    }
+
+    /// Returns what reaches DynamoDB without a connection. `None`: it was started elsewhere.
+    pub(crate) fn direct(&self) -> Option<&Direct> {
+        match self {
+            Self::Embedded(embedded) => Some(embedded.direct()),
+            Self::Elsewhere { .. } => None,
         }
     }
 

@@ -225,8 +225,7 @@ impl Stack {
         if let Some(mails) = options.mail_directory {
             environment.insert(MAIL_DIRECTORY.to_owned(), mails.to_string_lossy().into_owned());
         }
-        let has_tokens = matches!(services, Services::Embedded(_));
-        let functions = create_functions(&template, &values, &environment, &clock, has_tokens)?;
+        let functions = create_functions(&template, &values, &environment, &clock, services.direct())?;
         let run_schedules_now = Arc::new(Notify::new());
         let local = LocalState {
             clock: clock.clone(),

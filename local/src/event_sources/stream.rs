@@ -34,7 +34,7 @@ const SHORTEST_POLL: Duration = Duration::from_millis(10);
 
 /// The minimum time between two reads of which the first returned records. Without it, each change of a busy table
 /// would cause a read.
-const SHORTEST_READ: Duration = Duration::from_millis(5);
+const SHORTEST_READ: Duration = Duration::from_millis(20);
 
 /// The first pause before failed records are retried. The pause doubles after each failure.
 const FIRST_RETRY: Duration = Duration::from_millis(50);

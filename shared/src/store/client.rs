@@ -111,6 +111,12 @@ impl Aws {
         self.http.clone()
     }
 
+    /// Replaces the HTTP client of the AWS clients.
+    #[must_use]
+    pub fn with_http(self, http: SharedHttpClient) -> Self {
+        Self { http, ..self }
+    }
+
     /// Builds a DynamoDB client.
     pub fn dynamodb(&self) -> aws_sdk_dynamodb::Client {
         self.dynamodb_with(MAX_ATTEMPTS)
