@@ -23,12 +23,43 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::{ClientConfig, RootCertStore};
+use tokio::sync::Semaphore;
 
 /// Amazon Root CA 1-4 and Starfield Services Root CA - G2, from <https://www.amazontrust.com/repository/>.
 const AMAZON_ROOTS: &[u8] = include_bytes!("amazon-roots.pem");
 
+/// The most requests over TLS that wait for a response at once.
+const MOST_REQUESTS: usize = 1_000;
+
 #[derive(Clone, Debug)]
-struct PooledClient(Client<HttpsConnector<Tcp>, SdkBody>);
+struct PooledClient {
+    client: Client<HttpsConnector<Tcp>, SdkBody>,
+    slow_start: SlowStart,
+}
+
+/// Permits one request at first. Each response permits one more, up to [`MOST_REQUESTS`]. So the first requests of
+/// a function share a few connections, and most further connections resume a TLS session. Otherwise, a batch of
+/// events would begin with a complete handshake for each of its concurrent requests.
+#[derive(Clone, Debug)]
+struct SlowStart(Arc<Semaphore>);
+
+impl SlowStart {
+    fn new() -> Self {
+        Self(Arc::new(Semaphore::new(1)))
+    }
+
+    /// Sends a request when it is permitted.
+    async fn send<T, E>(&self, request: impl Future<Output = Result<T, E>>) -> Result<T, E> {
+        // Never an error, because the semaphore is never closed.
+        let permit = self.0.acquire().await.ok();
+        let response = request.await?;
+        drop(permit);
+        if self.0.available_permits() < MOST_REQUESTS {
+            self.0.add_permits(1);
+        }
+        Ok(response)
+    }
+}
 
 /// Builds the client. It trusts only Amazon's own root certificates. It also sends requests by plain HTTP,
 /// which only endpoints on a developer's machine use.
@@ -42,7 +73,8 @@ fn pooled_client() -> Result<PooledClient, Box<dyn Error + Send + Sync>> {
     tcp.set_nodelay(true);
     let mut client = Client::builder(TokioExecutor::new());
     client.pool_timer(TokioTimer::new());
-    Ok(PooledClient(client.build(HttpsConnector::from((tcp, tls()?)))))
+    let client = client.build(HttpsConnector::from((tcp, tls()?)));
+    Ok(PooledClient { client, slow_start: SlowStart::new() })
 }
 
 /// Returns the configuration of TLS. All clients of a process share it, because parsing the certificates takes
@@ -84,9 +116,12 @@ impl HttpConnector for PooledClient {
         if let Some(capture) = request.extensions().get::<CaptureSmithyConnection>() {
             capture.set_connection_retriever(move || metadata_of(&connection));
         }
-        let response = self.0.request(request);
+        let is_tls = request.uri().scheme_str() == Some("https");
+        let response = self.client.request(request);
+        let slow_start = self.slow_start.clone();
         HttpConnectorFuture::new(async move {
-            let response = response.await.map_err(connector_error)?;
+            let response = if is_tls { slow_start.send(response).await } else { response.await };
+            let response = response.map_err(connector_error)?;
             HttpResponse::try_from(response.map(SdkBody::from_body_1_x))
                 .map_err(|error| ConnectorError::other(error.into(), None))
         })
@@ -138,6 +173,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use tokio::net::{TcpListener, TcpStream};
+    use tokio::sync::{mpsc, oneshot};
 
     use super::*;
 
@@ -197,6 +233,37 @@ mod tests {
             let body = http_body_util::BodyExt::collect(response.into_body()).await.unwrap();
             assert_eq!(body.to_bytes(), "{}");
             assert_eq!(accepted.load(Ordering::SeqCst), connections);
+        }
+    }
+
+    #[tokio::test]
+    async fn the_number_of_concurrent_requests_grows_with_the_responses() {
+        let slow_start = SlowStart::new();
+        let (sent, mut requests) = mpsc::unbounded_channel();
+        for _ in 0..7 {
+            let (slow_start, sent) = (slow_start.clone(), sent.clone());
+            tokio::spawn(async move {
+                let request = async {
+                    let (responder, response) = oneshot::channel::<Result<(), ()>>();
+                    sent.send(responder).unwrap();
+                    response.await.unwrap()
+                };
+                slow_start.send(request).await
+            });
+        }
+        let (success, failure) = (Ok(()), Err(()));
+        for responses in [&[failure][..], &[success], &[success, failure], &[success; 3]] {
+            let mut waiting = Vec::new();
+            for _ in responses {
+                waiting.push(requests.recv().await.unwrap());
+            }
+            while slow_start.0.available_permits() > 0 {
+                tokio::task::yield_now().await;
+            }
+            assert!(requests.is_empty());
+            for (responder, response) in waiting.into_iter().zip(responses) {
+                responder.send(*response).unwrap();
+            }
         }
     }
 
