@@ -30,9 +30,9 @@ pub type ExtraVariables = BTreeMap<String, String>;
 
 /// Creates every function of the template, each with its own environment.
 ///
-/// `direct` reaches the embedded DynamoDB, which a function uses if its environment has DynamoDB's URL. With the
-/// embedded services, a function's session token names it, so that the fault proxy can record its calls. On AWS,
-/// a function's credentials are those of its role.
+/// `direct` reaches the embedded DynamoDB for the functions whose environment has that server's URL. With it, a
+/// function's session token names the function, so that the fault proxy can record its calls. On AWS, a
+/// function's credentials are those of its role, and services outside this process refuse such a token.
 ///
 /// # Errors
 ///
@@ -71,8 +71,7 @@ fn create_function(
     let failed = |e: &(dyn std::error::Error + 'static)| Error::because(&format!("starting {logical_id}"), e);
     let mut aws = Aws::from_vars(&var).map_err(|e| failed(&e))?;
     if let Some(direct) = direct {
-        let others = aws.http();
-        aws = aws.with_http(direct.or(others));
+        aws = aws.map_http(|others| direct.or(others));
     }
     let app = || App::from_vars(&aws, clock.clone(), &var).map_err(|e| failed(&e));
     Ok(match logical_id {

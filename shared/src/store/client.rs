@@ -111,10 +111,10 @@ impl Aws {
         self.http.clone()
     }
 
-    /// Replaces the HTTP client of the AWS clients.
+    /// Replaces the HTTP client of the AWS clients by one that is made from it.
     #[must_use]
-    pub fn with_http(self, http: SharedHttpClient) -> Self {
-        Self { http, ..self }
+    pub fn map_http(self, map: impl FnOnce(SharedHttpClient) -> SharedHttpClient) -> Self {
+        Self { http: map(self.http), ..self }
     }
 
     /// Builds a DynamoDB client.

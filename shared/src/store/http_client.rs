@@ -28,8 +28,8 @@ use tokio::sync::Semaphore;
 /// Amazon Root CA 1-4 and Starfield Services Root CA - G2, from <https://www.amazontrust.com/repository/>.
 const AMAZON_ROOTS: &[u8] = include_bytes!("amazon-roots.pem");
 
-/// The most requests over TLS that wait for a response at once.
-const MOST_REQUESTS: usize = 1_000;
+/// The number of free permits from which responses add no more.
+const MOST_PERMITS: usize = 1_000;
 
 #[derive(Clone, Debug)]
 struct PooledClient {
@@ -37,7 +37,7 @@ struct PooledClient {
     slow_start: SlowStart,
 }
 
-/// Permits one request at first. Each response permits one more, up to [`MOST_REQUESTS`]. So the first requests of
+/// Permits one request at first. Each response permits one more, up to [`MOST_PERMITS`] free ones. So the first requests of
 /// a function share a few connections, and most further connections resume a TLS session. Otherwise, a batch of
 /// events would begin with a complete handshake for each of its concurrent requests.
 #[derive(Clone, Debug)]
@@ -54,7 +54,7 @@ impl SlowStart {
         let permit = self.0.acquire().await.ok();
         let response = request.await?;
         drop(permit);
-        if self.0.available_permits() < MOST_REQUESTS {
+        if self.0.available_permits() < MOST_PERMITS {
             self.0.add_permits(1);
         }
         Ok(response)

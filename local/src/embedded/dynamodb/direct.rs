@@ -1,6 +1,6 @@
-//! Sends requests of the functions in this process to the embedded DynamoDB without a connection, because
-//! connections would take a fifth of the CPU time of a charge and its webhook. The functions use their own AWS
-//! clients as usual. Other programs, and functions behind a front, reach the server by its URL.
+//! Sends requests of the functions in this process to the embedded DynamoDB without a connection, which takes
+//! less CPU time (docs/decisions/127). The functions use their own AWS clients as usual. Other programs, and
+//! functions behind a front, reach the server by its URL.
 
 use aws_sdk_dynamodb::config::{RuntimeComponents, SharedHttpClient};
 use aws_smithy_runtime_api::client::http::{
@@ -94,9 +94,7 @@ mod tests {
             "AWS_REGION" | "AWS_ACCESS_KEY_ID" | "AWS_SECRET_ACCESS_KEY" => Some("local".to_owned()),
             _ => None,
         };
-        let aws = Aws::from_vars(&variable).unwrap();
-        let others = aws.http();
-        aws.with_http(direct.or(others)).dynamodb()
+        Aws::from_vars(&variable).unwrap().map_http(|others| direct.or(others)).dynamodb()
     }
 
     #[tokio::test]
