@@ -17,7 +17,7 @@ use shared::med::MedCases;
 use shared::payout::{PayoutError, Payouts};
 use shared::services::change_account_settings;
 
-use crate::world::{World, items, operator, text};
+use crate::world::{JOAO, MARIA, World, items, operator, text};
 use crate::{Error, Result};
 
 impl Scenario {
@@ -85,9 +85,6 @@ scenarios! {
     "key-rotated" => key_rotated,
     "log-in" => log_in,
 }
-
-const MARIA: &str = "29537995593";
-const JOAO: &str = "25524893033";
 
 /// The file of the evidence.
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\nand so on";

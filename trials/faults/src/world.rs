@@ -45,6 +45,12 @@ const MAX_BUSY: Duration = Duration::from_secs(30);
 /// How the clock advances in each round after the steps of a scenario, in seconds: longer than a lease.
 pub const ROUND_S: i64 = 130;
 
+/// The document of the payer whom a payer lock names.
+pub const MARIA: &str = "29537995593";
+
+/// The document of another payer.
+pub const JOAO: &str = "25524893033";
+
 /// The path of the endpoint of both modes of the first account.
 pub const HOOK: &str = "/hook";
 

@@ -60,7 +60,7 @@ async fn run(arguments: &Arguments) -> Result<usize> {
         match ended.map_err(Error::of("a simulation ended"))? {
             (_, Ok(of_seed)) => {
                 passed = passed.saturating_add(1);
-                totals.add(of_seed);
+                totals.add(&of_seed);
             }
             (seed, Err(error)) => {
                 say(format_args!("seed {seed} failed: {error}"));
@@ -71,10 +71,7 @@ async fn run(arguments: &Arguments) -> Result<usize> {
     for seed in &failed {
         Box::pin(tell(*seed, arguments.steps)).await;
     }
-    let Totals { charges, payments, refunds, calls, faults, webhooks, live_payments, rows } = totals;
-    say(format_args!(
-        "{charges} charges, {payments} payments ({live_payments} at the bank), {refunds} refunds, {webhooks} webhooks, {rows} rows of other versions; {faults} of {calls} calls failed"
-    ));
+    say(format_args!("{totals}"));
     say(format_args!(
         "{passed} of {} seeds passed, {} steps each, {:.0} s",
         passed.saturating_add(failed.len()),

@@ -15,7 +15,9 @@ pub enum Status {
     Cancelled,
     /// It was not paid in time.
     Expired,
-    /// All of it was refunded.
+    /// A payment is held for review.
+    Processing,
+    /// All of it was refunded, or its payment was returned because of the payer.
     Refunded,
     /// A case is open, or was decided for the payer.
     Disputed,
@@ -30,10 +32,35 @@ impl Status {
             Self::Failed => "failed",
             Self::Cancelled => "cancelled",
             Self::Expired => "expired",
+            Self::Processing => "processing",
             Self::Refunded => "refunded",
             Self::Disputed => "disputed",
         }
     }
+}
+
+/// What is known of the payer of a charge.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Payer {
+    /// Anybody may pay the charge, or the expected payer did.
+    Right,
+    /// Not the expected payer.
+    Wrong,
+    /// Only the expected payer may pay the charge, and it is not known who did.
+    Unknown,
+}
+
+/// A refund.
+#[derive(Clone, Debug)]
+pub struct Refund {
+    /// Its id at the service.
+    pub id: String,
+    /// In centavos.
+    pub amount: i64,
+    /// Whether it is a cash-out.
+    pub is_cash_out: bool,
+    /// Whether the acquirer did not execute it.
+    pub has_failed: bool,
 }
 
 /// A charge.
@@ -47,14 +74,24 @@ pub struct Charge {
     pub status: Status,
     /// When it expires, in milliseconds.
     pub expires_at_ms: i64,
-    /// What was refunded, in centavos.
-    pub refunded: i64,
+    /// The refunds.
+    pub refunds: Vec<Refund>,
     /// The id of the open case, and what it retains.
     pub case: Option<(String, i64)>,
-    /// How many refunds there were.
-    pub refunds: usize,
     /// How many payments were received.
     pub payments: usize,
+}
+
+impl Charge {
+    /// Returns what is refunded or will be, in centavos.
+    pub fn refunded(&self) -> i64 {
+        self.refunded_by(|_| true)
+    }
+
+    fn refunded_by(&self, counts: impl Fn(&Refund) -> bool) -> i64 {
+        let executed = self.refunds.iter().filter(|refund| !refund.has_failed && counts(refund));
+        executed.map(|refund| refund.amount).fold(0, i64::saturating_add)
+    }
 }
 
 /// An account in one mode.
@@ -70,6 +107,10 @@ pub struct Account {
     pub events: BTreeMap<&'static str, u64>,
     /// The numbers of the payments that were received.
     pub payments: BTreeSet<usize>,
+    /// How many payments that were held were reviewed.
+    pub reviews: usize,
+    /// How many cases were opened.
+    pub cases: usize,
     /// How many charges were ever paid.
     pub paid_once: u64,
     /// What all payers paid, in centavos.
@@ -81,11 +122,15 @@ pub struct Account {
 /// The events of a change, of both families.
 const CREATED: &[&str] = &["charge.created", "payment.created", "payment.status_changed"];
 const PAID: &[&str] = &["charge.paid", "payment.completed", "payment.status_changed"];
+const HELD: &[&str] = &["payment.status_changed"];
+/// A payment that was not credited goes back.
+const RETURNED: &[&str] = &["payment.refunded", "payment.status_changed"];
 const FAILED: &[&str] = &["charge.failed", "payment.failed", "payment.status_changed"];
 const EXPIRED: &[&str] = &["charge.expired", "payment.expired", "payment.failed", "payment.status_changed"];
 /// A refund is created, in progress, and then completed or failed.
 const REFUND: &[&str] = &["payment.refunded", "payment.refunded", "payment.refunded"];
-const ALL_REFUNDED: &[&str] = &["payment.status_changed"];
+const ALL_REFUNDED_EVENT: &str = "payment.status_changed";
+const ALL_REFUNDED: &[&str] = &[ALL_REFUNDED_EVENT];
 const CASE_OPENED: &[&str] = &["med_case.created", "payment.failed", "payment.status_changed"];
 const CASE_DECIDED: &[&str] = &["med_case.updated", "med.resolved"];
 const PAID_AGAIN: &[&str] = &["payment.status_changed"];
@@ -108,9 +153,8 @@ impl Account {
             amount,
             status: Status::Pending,
             expires_at_ms,
-            refunded: 0,
+            refunds: Vec::new(),
             case: None,
-            refunds: 0,
             payments: 0,
         };
         self.charges.insert(order, charge);
@@ -128,7 +172,7 @@ impl Account {
     }
 
     /// A payment of the right amount or of another one arrived. A repeated notification changes nothing.
-    pub fn pay(&mut self, order: usize, payment: usize, is_wrong: bool) {
+    pub fn pay(&mut self, order: usize, payment: usize, is_wrong: bool, payer: Payer) {
         let Some(charge) = self.charges.get_mut(&order) else { return };
         if !self.payments.insert(payment) {
             return;
@@ -138,11 +182,42 @@ impl Account {
         self.received = self.received.saturating_add(amount);
         if charge.status != Status::Pending || is_wrong {
             self.returned = self.returned.saturating_add(amount);
+            return;
+        }
+        match payer {
+            Payer::Right => self.credit(order),
+            Payer::Wrong => self.give_back(order),
+            Payer::Unknown => {
+                charge.status = Status::Processing;
+                self.publish(HELD);
+            }
+        }
+    }
+
+    /// The payment of a charge is credited.
+    fn credit(&mut self, order: usize) {
+        let Some(charge) = self.charges.get_mut(&order) else { return };
+        charge.status = Status::Paid;
+        self.available = self.available.saturating_add(charge.amount);
+        self.paid_once = self.paid_once.saturating_add(1);
+        self.publish(PAID);
+    }
+
+    /// The payment of a charge goes back without being credited.
+    fn give_back(&mut self, order: usize) {
+        let Some(charge) = self.charges.get_mut(&order) else { return };
+        charge.status = Status::Refunded;
+        self.returned = self.returned.saturating_add(charge.amount);
+        self.publish(RETURNED);
+    }
+
+    /// The review of a payment that was held has ended.
+    pub fn review(&mut self, order: usize, is_approved: bool) {
+        self.reviews = self.reviews.saturating_add(1);
+        if is_approved {
+            self.credit(order);
         } else {
-            charge.status = Status::Paid;
-            self.available = self.available.saturating_add(charge.amount);
-            self.paid_once = self.paid_once.saturating_add(1);
-            self.publish(PAID);
+            self.give_back(order);
         }
     }
 
@@ -170,31 +245,46 @@ impl Account {
         self.end(order, Status::Expired, EXPIRED);
     }
 
-    /// A refund was accepted. It will be completed unless it `fails`.
-    pub fn refund(&mut self, order: usize, amount: i64, fails: bool) {
+    /// A refund was accepted. It will be completed unless it has failed.
+    pub fn refund(&mut self, order: usize, refund: Refund) {
         self.publish(REFUND);
         let Some(charge) = self.charges.get_mut(&order) else { return };
-        charge.refunds = charge.refunds.saturating_add(1);
-        if fails {
+        let (amount, has_failed) = (refund.amount, refund.has_failed);
+        charge.refunds.push(refund);
+        if has_failed {
             return;
         }
-        charge.refunded = charge.refunded.saturating_add(amount);
         self.returned = self.returned.saturating_add(amount);
         self.available = self.available.saturating_sub(amount);
-        if charge.refunded == charge.amount {
+        if charge.refunded() == charge.amount {
             charge.status = Status::Refunded;
             self.publish(ALL_REFUNDED);
         }
     }
 
-    /// A case was opened. It retains what was not refunded.
+    /// A refund that was expected to be completed has failed.
+    pub fn fail_refund(&mut self, order: usize, id: &str) {
+        let Some(charge) = self.charges.get_mut(&order) else { return };
+        let mut expected = charge.refunds.iter_mut().filter(|refund| !refund.has_failed);
+        let Some(refund) = expected.find(|refund| refund.id == id) else { return };
+        refund.has_failed = true;
+        self.returned = self.returned.saturating_sub(refund.amount);
+        self.available = self.available.saturating_add(refund.amount);
+        if charge.status == Status::Refunded {
+            charge.status = Status::Paid;
+            self.events.entry(ALL_REFUNDED_EVENT).and_modify(|count| *count = count.saturating_sub(1));
+        }
+    }
+
+    /// A case was opened. It retains what the bank did not return to the payer. A cash-out is no return.
     pub fn open_case(&mut self, order: usize, id: &str) {
         let Some(charge) = self.charges.get_mut(&order) else { return };
-        let held = charge.amount.saturating_sub(charge.refunded);
+        let held = charge.amount.saturating_sub(charge.refunded_by(|refund| !refund.is_cash_out));
         charge.status = Status::Disputed;
         charge.case = Some((id.to_owned(), held));
         self.available = self.available.saturating_sub(held);
         self.retained = self.retained.saturating_add(held);
+        self.cases = self.cases.saturating_add(1);
         self.publish(CASE_OPENED);
     }
 
@@ -227,17 +317,21 @@ impl Account {
 mod tests {
     use super::*;
 
+    fn refund(id: &str, amount: i64, is_cash_out: bool, has_failed: bool) -> Refund {
+        Refund { id: id.to_owned(), amount, is_cash_out, has_failed }
+    }
+
     #[test]
     fn money_and_events_follow_the_statuses() {
         let mut account = Account::default();
         account.create(1, "ch_1", 1_000, 60_000);
-        account.pay(1, 7, true);
+        account.pay(1, 7, true, Payer::Right);
         assert_eq!((account.charges[&1].status, account.available), (Status::Pending, 0));
-        account.pay(1, 8, false);
-        account.pay(1, 8, false);
+        account.pay(1, 8, false, Payer::Right);
+        account.pay(1, 8, false, Payer::Right);
         assert_eq!((account.charges[&1].status, account.available), (Status::Paid, 1_000));
-        account.refund(1, 400, false);
-        account.refund(1, 100, true);
+        account.refund(1, refund("a", 400, false, false));
+        account.refund(1, refund("b", 100, false, true));
         // The payment of a wrong amount goes back too.
         assert_eq!((account.received, account.returned), (2_001, 1_401));
         account.open_case(1, "med_1");
@@ -246,7 +340,7 @@ mod tests {
         assert_eq!((account.available, account.retained), (600, 0));
         account.pay_out(600, false);
         account.pay_out(200, true);
-        account.refund(1, 600, false);
+        account.refund(1, refund("c", 600, true, false));
         assert_eq!((account.charges[&1].status, account.available), (Status::Refunded, -200));
         assert_eq!(account.events["payment.refunded"], 9);
         // Created, paid, disputed, paid again, refunded.
@@ -256,5 +350,39 @@ mod tests {
         assert_eq!(account.charges[&2].status, Status::Pending);
         account.pass(60_000);
         assert_eq!((account.charges[&2].status, account.events["charge.expired"]), (Status::Expired, 1));
+    }
+
+    #[test]
+    fn a_failed_refund_returns_its_money_and_a_cash_out_does_not_lower_what_a_case_retains() {
+        let mut account = Account::default();
+        account.create(1, "ch_1", 1_000, 60_000);
+        account.pay(1, 1, false, Payer::Right);
+        account.refund(1, refund("a", 400, true, false));
+        account.refund(1, refund("b", 600, false, false));
+        assert_eq!((account.charges[&1].status, account.available), (Status::Refunded, 0));
+        account.fail_refund(1, "b");
+        account.fail_refund(1, "b");
+        assert_eq!((account.charges[&1].status, account.available), (Status::Paid, 600));
+        assert_eq!((account.returned, account.events["payment.status_changed"]), (400, 2));
+        account.open_case(1, "med_1");
+        assert_eq!((account.available, account.retained), (-400, 1_000));
+    }
+
+    #[test]
+    fn a_payment_that_is_not_of_the_expected_payer_is_never_credited_without_a_review() {
+        let mut account = Account::default();
+        for order in 1..=3 {
+            account.create(order, "ch", 1_000, 60_000);
+        }
+        account.pay(1, 1, false, Payer::Wrong);
+        assert_eq!((account.charges[&1].status, account.returned), (Status::Refunded, 1_000));
+        account.pay(2, 2, false, Payer::Unknown);
+        account.pay(3, 3, false, Payer::Unknown);
+        account.pass(60_000);
+        assert_eq!((account.charges[&2].status, account.available), (Status::Processing, 0));
+        account.review(2, true);
+        account.review(3, false);
+        assert_eq!((account.charges[&2].status, account.available), (Status::Paid, 1_000));
+        assert_eq!((account.charges[&3].status, account.returned), (Status::Refunded, 2_000));
     }
 }

@@ -65,8 +65,28 @@ pub enum Rows {
     Newer,
 }
 
-/// The faults of the bank after which a payment, a removal or a return has the same outcome.
-const BANK_FAULTS: [FaultKind; 9] = [
+/// Who pays a charge. It matters only for an order with a payer lock.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Payer {
+    /// The expected payer.
+    Expected,
+    /// Another person.
+    Other,
+    /// The payer's bank reports no document.
+    Unreported,
+}
+
+/// The payers: half of them are the expected one.
+const PAYERS: [Payer; 4] = [Payer::Expected, Payer::Expected, Payer::Other, Payer::Unreported];
+
+/// Every third order has a payer lock.
+pub fn is_locked(order: usize) -> bool {
+    order.is_multiple_of(3)
+}
+
+/// The faults of the bank after which a payment or a removal has the same outcome. A return that the bank does
+/// not execute is repeated. A refund fails then.
+const BANK_FAULTS: [FaultKind; 11] = [
     FaultKind::Http500,
     FaultKind::Http429,
     FaultKind::Http401,
@@ -76,6 +96,8 @@ const BANK_FAULTS: [FaultKind; 9] = [
     FaultKind::LostNotification,
     FaultKind::DuplicateNotification,
     FaultKind::LateNotification,
+    FaultKind::DevolucaoUnrealized,
+    FaultKind::DevolucaoStuck,
 ];
 
 /// The action of a step.
@@ -98,8 +120,17 @@ pub enum Action {
         order: usize,
         /// Whether the amount is another one.
         is_wrong: bool,
+        /// Who pays.
+        payer: Payer,
         /// The number of the payment, from which its end-to-end id is made.
         payment: usize,
+    },
+    /// A payment of an order that is held for review is credited or returned.
+    Review {
+        /// The order.
+        order: usize,
+        /// Whether it is credited.
+        is_approved: bool,
     },
     /// The acquirer declines the charge of an order.
     Fail(usize),
@@ -113,10 +144,12 @@ pub enum Action {
         order: usize,
         /// The part, in percent of what is left.
         percent: i64,
+        /// Whether it is a cash-out instead of a devolução.
+        is_cash_out: bool,
         /// Whether the acquirer refuses the refund.
         fails: bool,
     },
-    /// The payer's bank opens a MED case.
+    /// The payer's bank opens a MED case about the payment of an order.
     OpenCase(usize),
     /// A case is decided, for the merchant or for the payer.
     Decide {
@@ -176,11 +209,13 @@ pub fn steps(seed: u64, count: usize) -> Vec<Step> {
     (0..count).map(|number| step(seed, number, orders, &mut planned)).collect()
 }
 
-/// The orders that earlier steps create and pay. Most steps act on one of these.
+/// The orders that earlier steps create and pay, or pay so that they are held for review. Most steps act on one
+/// of these.
 #[derive(Default)]
 struct Planned {
     created: Vec<(Ledger, usize)>,
     paid: Vec<(Ledger, usize)>,
+    held: Vec<(Ledger, usize)>,
 }
 
 fn step(seed: u64, number: usize, orders: usize, planned: &mut Planned) -> Step {
@@ -199,7 +234,7 @@ fn step(seed: u64, number: usize, orders: usize, planned: &mut Planned) -> Step 
         let of_ledger: Vec<usize> = all.iter().filter(|one| one.0 == ledger).map(|one| one.1).collect();
         dice.pick("known order", &of_ledger).copied().unwrap_or(order)
     };
-    let (created, paid) = (known(&planned.created), known(&planned.paid));
+    let (created, paid, held) = (known(&planned.created), known(&planned.paid), known(&planned.held));
     // Most orders are created early, so that later steps act on them.
     let is_early = number < orders.saturating_mul(2);
     let action = match dice.below("action", if is_early { 25 } else { 100 }) {
@@ -212,15 +247,18 @@ fn step(seed: u64, number: usize, orders: usize, planned: &mut Planned) -> Step 
         18..=41 => Action::Pay {
             order: created,
             is_wrong: dice.chance("wrong", 150),
+            payer: *dice.pick("payer", &PAYERS).unwrap_or(&Payer::Expected),
             // A bank gives no two payments one id.
             payment: created.saturating_mul(PAYMENTS).saturating_add(below("payment", PAYMENTS)),
         },
-        42..=44 => Action::Fail(created),
+        42 => Action::Fail(created),
+        43..=44 => Action::Review { order: held, is_approved: dice.chance("approved", 500) },
         45..=46 => Action::Expire(created),
         47..=49 => Action::Cancel(created),
         50..=67 => Action::Refund {
             order: paid,
             percent: *dice.pick("percent", &[10, 50, 100]).unwrap_or(&100),
+            is_cash_out: dice.chance("cash-out", 500),
             fails: dice.chance("fails", 250),
         },
         68..=74 => Action::OpenCase(paid),
@@ -246,11 +284,13 @@ fn step(seed: u64, number: usize, orders: usize, planned: &mut Planned) -> Step 
     };
     match action {
         Action::Create { order, .. } => planned.created.push((ledger, order)),
+        Action::Pay { order, is_wrong: false, payer: Payer::Unreported, .. } if is_locked(order) => {
+            planned.held.push((ledger, order));
+        }
         Action::Pay { order, is_wrong: false, .. } => planned.paid.push((ledger, order)),
         _ => {}
     }
-    let is_of_sandbox =
-        matches!(action, Action::Fail(_) | Action::Expire(_) | Action::OpenCase(_) | Action::Decide { .. });
+    let is_of_sandbox = matches!(action, Action::Fail(_) | Action::Expire(_));
     let ledger = if is_of_sandbox && ledger == Ledger::Live { Ledger::First } else { ledger };
     Step { number, ledger, action }
 }
@@ -271,7 +311,7 @@ mod tests {
             let actions = all.iter().filter_map(|step| step.split_once(prefix));
             actions.map(|(_, name)| name.chars().take_while(|c| c.is_alphanumeric()).collect()).collect()
         };
-        assert_eq!(names(": ").len(), 15, "{:?}", names(": "));
+        assert_eq!(names(": ").len(), 16, "{:?}", names(": "));
         assert_eq!(names("Endpoint(").len(), ENDPOINT_CHANGES.len());
         assert_eq!(names("BankFault(").len(), BANK_FAULTS.len());
         assert_eq!(names("Deploy(").len(), 3);

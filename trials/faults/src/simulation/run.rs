@@ -1,10 +1,12 @@
 //! Carries out the steps of a simulation, and compares the service with the model.
 
+mod payments;
+
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use bank::{Cents, PayRequest};
 use domain::ids::{Mode, PayoutId, Scope};
 use domain::money::{Amount, Currency};
 use domain::payout::PayoutOutcome;
@@ -14,20 +16,22 @@ use domain::webhook::event_type::EventType;
 use hyper::Method;
 use local::seed::SeededAccount;
 use local::template::Template;
+use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Value, json};
 use shared::account::{AccountError, Accounts};
+use shared::acquirer::configuration::AccountAcquirers;
 use shared::api_key::ApiKeys;
 use shared::payout::{PayoutError, Payouts};
 use shared::services::raise_shards;
 use shared::store::Store;
 use trials::dice::Dice;
 
-use super::model::{Account, Charge, Status};
-use super::plan::{Action, EndpointChange, Ledger, Rows, Step};
+use super::model::{Account, Charge};
+use super::plan::{self, Action, EndpointChange, Ledger, Rows, Step};
 use super::pump::Pump;
 use super::rows;
 use crate::fault;
-use crate::world::{Answer, HOOK, ROUND_S, World, items, operator, text};
+use crate::world::{Answer, HOOK, MARIA, ROUND_S, World, items, operator, text};
 use crate::{Error, Result};
 
 /// The chance that a call fails, in thousandths.
@@ -48,10 +52,6 @@ const PAST_EXPIRIES_S: i64 = 22_000;
 
 /// The most rounds at the end.
 const MOST_ROUNDS: usize = 40;
-
-/// How close to its expiry no charge is paid, declined or cancelled, in milliseconds: the machine's time also
-/// passes.
-const MARGIN_MS: i64 = 30_000;
 
 /// How long the bank takes for a notification that is due.
 const NOTIFIED: Duration = Duration::from_millis(40);
@@ -81,7 +81,8 @@ fn books(snapshot: &Value) -> (i64, i64) {
         let executed = items(&pix["devolucoes"]).iter().filter(|one| text(one, "status") == "DEVOLVIDO");
         returned = executed.map(cents).fold(returned, i64::saturating_add);
     }
-    (received, returned)
+    let sent = items(&snapshot["pixOut"]).iter().filter(|sent| text(sent, "status") == "REALIZADO");
+    (received, sent.map(cents).fold(returned, i64::saturating_add))
 }
 
 struct Simulation {
@@ -96,6 +97,8 @@ struct Simulation {
     endpoints: BTreeMap<Ledger, String>,
     /// The bank's ids of the live charges, by order.
     txids: BTreeMap<usize, String>,
+    /// The path for MED notices of the bank, and the secret that signs them.
+    notices: (String, SecretString),
     second_endpoint: String,
     /// The beginnings of the paths of the first account's second endpoint and its successors.
     second_hooks: Vec<String>,
@@ -107,39 +110,28 @@ struct Simulation {
     former_rows: usize,
 }
 
-/// What happened in simulations.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Totals {
-    /// Charges that were created.
-    pub charges: usize,
-    /// Payments that were received, for charges that could be paid or not.
-    pub payments: usize,
-    /// Refunds that were accepted.
-    pub refunds: usize,
-    /// Calls of functions to other services.
-    pub calls: usize,
-    /// Calls that failed.
-    pub faults: usize,
-    /// Webhooks that the merchants' servers accepted.
-    pub webhooks: usize,
-    /// Payments at the bank.
-    pub live_payments: usize,
-    /// Rows that were written as another version writes them.
-    pub rows: usize,
-}
+/// How often each of these happened in simulations.
+#[derive(Clone, Debug, Default)]
+pub struct Totals(BTreeMap<&'static str, usize>);
 
 impl Totals {
+    fn count(&mut self, what: &'static str, number: usize) {
+        let count = self.0.entry(what).or_default();
+        *count = count.saturating_add(number);
+    }
+
     /// Adds the totals of another simulation.
-    pub fn add(&mut self, other: Self) {
-        let Self { charges, payments, refunds, calls, faults, webhooks, live_payments, rows } = other;
-        self.charges = self.charges.saturating_add(charges);
-        self.payments = self.payments.saturating_add(payments);
-        self.refunds = self.refunds.saturating_add(refunds);
-        self.calls = self.calls.saturating_add(calls);
-        self.faults = self.faults.saturating_add(faults);
-        self.webhooks = self.webhooks.saturating_add(webhooks);
-        self.live_payments = self.live_payments.saturating_add(live_payments);
-        self.rows = self.rows.saturating_add(rows);
+    pub fn add(&mut self, other: &Self) {
+        for (what, number) in &other.0 {
+            self.count(what, *number);
+        }
+    }
+}
+
+impl fmt::Display for Totals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let counts: Vec<String> = self.0.iter().map(|(what, number)| format!("{number} {what}")).collect();
+        f.write_str(&counts.join(", "))
     }
 }
 
@@ -153,6 +145,7 @@ pub async fn simulate(seed: u64, steps: &[Step]) -> Result<Totals> {
     let pump = Pump::new(&world)?;
     let (first, second) = (&world.stack.seed.first, &world.stack.seed.other);
     let keys = [&first.test_api_key, &second.test_api_key, &first.live_api_key].map(String::clone);
+    let notices = notices(&world).await?;
     let mut simulation = Simulation {
         keys: Ledger::ALL.into_iter().zip(keys).collect(),
         world,
@@ -161,6 +154,7 @@ pub async fn simulate(seed: u64, steps: &[Step]) -> Result<Totals> {
         bodies: BTreeMap::new(),
         endpoints: BTreeMap::new(),
         txids: BTreeMap::new(),
+        notices,
         second_endpoint: String::new(),
         second_hooks: vec![format!("{SECOND_HOOK}/0/")],
         is_second_active: true,
@@ -181,6 +175,17 @@ pub async fn simulate(seed: u64, steps: &[Step]) -> Result<Totals> {
     let totals = simulation.totals();
     simulation.world.stack.stop().await;
     outcome.map(|()| totals)
+}
+
+/// Returns the path for MED notices of the first account's bank, and the secret that signs them.
+async fn notices(world: &World) -> Result<(String, SecretString)> {
+    let store = world.store();
+    let secrets = Store::new(store.client().clone(), "SecretsTable");
+    let (acquirers, account) = (AccountAcquirers::new(store, secrets), world.scope(Mode::Live).account);
+    let rotated = acquirers.rotate_callback_token(account, None, &operator(), world.now()).await;
+    let (settings, url) = rotated.map_err(Error::of("a callback token"))?;
+    let path = url.expose_secret().strip_prefix(&world.stack.base_url).unwrap_or_default();
+    Ok((format!("{path}/med"), settings.med_secret.as_secret().clone()))
 }
 
 impl Simulation {
@@ -208,21 +213,26 @@ impl Simulation {
     }
 
     fn totals(&self) -> Totals {
-        let mut totals = Totals {
-            calls: self.world.front.calls().len(),
-            faults: self.world.front.faults(),
-            webhooks: self.world.front.webhooks().len(),
-            live_payments: self.accounts.get(&Ledger::Live).map_or(0, |live| live.payments.len()),
-            rows: self.newer_rows.len().saturating_add(self.former_rows),
-            ..Totals::default()
-        };
-        for account in self.accounts.values() {
-            totals.add(Totals {
-                charges: account.charges.len(),
-                payments: account.payments.len(),
-                refunds: account.charges.values().map(|charge| charge.refunds).sum(),
-                ..Totals::default()
-            });
+        let mut totals = Totals::default();
+        totals.count("calls", self.world.front.calls().len());
+        totals.count("calls that failed", self.world.front.faults());
+        totals.count("webhooks", self.world.front.webhooks().len());
+        let rows = self.newer_rows.len().saturating_add(self.former_rows);
+        totals.count("rows of other versions", rows);
+        for (ledger, account) in &self.accounts {
+            totals.count("charges", account.charges.len());
+            totals.count("payments", account.payments.len());
+            totals.count("reviews", account.reviews);
+            if *ledger == Ledger::Live {
+                totals.count("live payments", account.payments.len());
+                totals.count("live cases", account.cases);
+            } else {
+                totals.count("test cases", account.cases);
+            }
+            for refund in account.charges.values().flat_map(|charge| &charge.refunds) {
+                totals.count(if refund.is_cash_out { "cash-outs" } else { "devoluções" }, 1);
+                totals.count("refunds that failed", refund.has_failed.into());
+            }
         }
         totals
     }
@@ -260,22 +270,31 @@ impl Simulation {
         self.pass_time();
         match step.action {
             Action::Create { order, amount, expires_in, twice } => {
-                let body = json!({"amount": amount, "expires_in": expires_in});
+                let mut body =
+                    json!({"amount": amount, "expires_in": expires_in, "customer": {"name": "Maria"}});
+                if plan::is_locked(order) {
+                    body["expected_payer_tax_id"] = MARIA.into();
+                }
                 self.create(ledger, order, body, twice).await
             }
-            Action::Pay { order, is_wrong, payment } if ledger == Ledger::Live => {
-                self.pay_at_bank(order, payment, is_wrong).await
+            Action::Pay { order, is_wrong, payer, payment } if ledger == Ledger::Live => {
+                self.pay_at_bank(order, payment, (is_wrong, payer)).await
             }
             Action::Cancel(order) if ledger == Ledger::Live => self.cancel_live(order).await,
-            Action::Pay { order, is_wrong, payment } => self.pay(ledger, order, payment, is_wrong).await,
+            Action::Pay { order, is_wrong, payer, payment } => {
+                self.pay(ledger, order, payment, (is_wrong, payer)).await
+            }
+            Action::Review { order, is_approved } => self.review(ledger, order, is_approved).await,
             Action::Fail(order) => self.end_pending(ledger, order, "fail").await,
             Action::Expire(order) => self.end_pending(ledger, order, "expire").await,
             Action::Cancel(order) => self.end_pending(ledger, order, "cancel").await,
-            Action::Refund { order, percent, fails } => {
-                self.refund(ledger, order, percent, (fails, step.number)).await
+            Action::Refund { order, percent, is_cash_out, fails } => {
+                self.refund(ledger, order, percent, (is_cash_out, fails), step.number).await
             }
-            Action::OpenCase(order) => self.open_case(ledger, order).await,
-            Action::Decide { order, for_merchant } => self.decide(ledger, order, for_merchant).await,
+            Action::OpenCase(order) => self.open_case(ledger, order, step.number).await,
+            Action::Decide { order, for_merchant } => {
+                self.decide(ledger, order, for_merchant, step.number).await
+            }
             Action::PayOut { percent, is_paid } => self.pay_out(ledger, percent, is_paid).await,
             Action::Endpoint(change) => self.change_endpoint(ledger, change, step.number).await,
             Action::ReplaceKey => self.replace_key(ledger).await,
@@ -315,13 +334,6 @@ impl Simulation {
         self.accounts.get(&ledger)?.charges.get(&order)
     }
 
-    /// Returns a charge that stays pending for a while.
-    fn pending(&self, ledger: Ledger, order: usize) -> Option<&Charge> {
-        let latest = self.world.now().millis().saturating_add(MARGIN_MS);
-        self.charge(ledger, order)
-            .filter(|charge| charge.status == Status::Pending && charge.expires_at_ms > latest)
-    }
-
     async fn create(&mut self, ledger: Ledger, order: usize, body: Value, twice: bool) -> Result<()> {
         let body = self.bodies.entry((ledger, "order", order)).or_insert(body).clone();
         let key = format!("order-{order:06}");
@@ -354,160 +366,6 @@ impl Simulation {
         let expires_at = Timestamp::parse_floor(expires_at).map_err(Error::of("the expiry"))?;
         let amount = body["amount"].as_i64().unwrap_or_default();
         self.account(ledger).create(order, &id, amount, expires_at.millis());
-        Ok(())
-    }
-
-    async fn pay(&mut self, ledger: Ledger, order: usize, payment: usize, is_wrong: bool) -> Result<()> {
-        let Some(charge) = self.charge(ledger, order) else { return Ok(()) };
-        if charge.status == Status::Pending && self.pending(ledger, order).is_none() {
-            return Ok(());
-        }
-        let (path, amount) = (format!("/v1/sandbox/charges/{}/pay", charge.id), charge.amount);
-        let id = format!(
-            "E00000000202611231200{:011}",
-            payment.saturating_mul(2).saturating_add((ledger == Ledger::Second).into())
-        );
-        let amount = amount.saturating_add(is_wrong.into());
-        let body = json!({"amount": amount, "end_to_end_id": id});
-        let body = self.bodies.entry((ledger, "payment", payment)).or_insert(body).clone();
-        let paid = self.post(ledger, &path, &body).await?.expect(200)?;
-        self.account(ledger).pay(order, payment, is_wrong);
-        self.check_status(ledger, order, &paid)
-    }
-
-    /// A payer pays at the bank. The service learns it from a notification or a sweep.
-    async fn pay_at_bank(&mut self, order: usize, payment: usize, is_wrong: bool) -> Result<()> {
-        let Some(charge) = self.charge(Ledger::Live, order) else { return Ok(()) };
-        let is_open = match charge.status {
-            Status::Pending => self.pending(Ledger::Live, order).is_some(),
-            status => matches!(status, Status::Paid | Status::Refunded),
-        };
-        let now = self.world.now().millis().saturating_add(MARGIN_MS);
-        let is_known = self.accounts.get(&Ledger::Live).is_some_and(|one| one.payments.contains(&payment));
-        // The bank refuses other payments.
-        if !is_open || is_known || charge.expires_at_ms <= now {
-            return Ok(());
-        }
-        let amount = u64::try_from(charge.amount).unwrap_or_default().saturating_add(is_wrong.into());
-        let request = PayRequest {
-            txid: self.txids.get(&order).cloned().unwrap_or_default(),
-            amount: Cents::new(amount),
-            again: charge.payments > 0,
-            ..PayRequest::default()
-        };
-        self.world.stack.bank.pay(&request).map_err(Error::of("paying at the bank"))?;
-        self.account(Ledger::Live).pay(order, payment, is_wrong);
-        // The bank notifies the service soon.
-        self.world.advance(1).await?;
-        tokio::time::sleep(NOTIFIED).await;
-        Ok(())
-    }
-
-    /// Cancels a live charge, perhaps while the service does not know yet that it is paid.
-    async fn cancel_live(&mut self, order: usize) -> Result<()> {
-        let Some(charge) = self.charge(Ledger::Live, order) else { return Ok(()) };
-        let path = format!("/v1/payments/{}/cancel", charge.id.trim_start_matches("ch_"));
-        if charge.status == Status::Paid && charge.refunds == 0 {
-            self.post(Ledger::Live, &path, &json!({})).await?.expect(422)?;
-        } else if charge.payments == 0 && self.pending(Ledger::Live, order).is_some() {
-            let answer = self.post(Ledger::Live, &path, &json!({})).await?;
-            // A repetition finds the charge cancelled.
-            if answer.status != 422 {
-                answer.expect(200)?;
-            }
-            self.account(Ledger::Live).cancel(order);
-        }
-        Ok(())
-    }
-
-    /// Compares the status in a response with the model.
-    fn check_status(&self, ledger: Ledger, order: usize, answer: &Value) -> Result<()> {
-        let Some(charge) = self.charge(ledger, order) else { return Ok(()) };
-        // Refunds are completed some time after they are accepted.
-        if charge.refunds > 0 || text(answer, "status") == charge.status.as_str() {
-            return Ok(());
-        }
-        let (found, expected) = (text(answer, "status"), charge.status.as_str());
-        Err(Error::new(format!("the charge is {found}; it must be {expected}")))
-    }
-
-    async fn end_pending(&mut self, ledger: Ledger, order: usize, how: &str) -> Result<()> {
-        let Some(charge) = self.pending(ledger, order) else { return Ok(()) };
-        let path = match how {
-            "cancel" => format!("/v1/payments/{}/cancel", charge.id.trim_start_matches("ch_")),
-            how => format!("/v1/sandbox/charges/{}/{how}", charge.id),
-        };
-        let answer = self.post(ledger, &path, &json!({})).await?;
-        // A repetition finds the charge cancelled.
-        if !(how == "cancel" && answer.status == 422) {
-            answer.expect(200)?;
-        }
-        match how {
-            "expire" => self.account(ledger).expire(order),
-            "cancel" => self.account(ledger).cancel(order),
-            _ => self.account(ledger).fail(order),
-        }
-        Ok(())
-    }
-
-    async fn refund(
-        &mut self,
-        ledger: Ledger,
-        order: usize,
-        percent: i64,
-        (fails, number): (bool, usize),
-    ) -> Result<()> {
-        let charge = self.charge(ledger, order).filter(|charge| charge.status == Status::Paid);
-        let Some(charge) = charge else { return Ok(()) };
-        // The service may not know a payment at the bank yet. Only the sandbox lets a chosen refund fail.
-        let fails = fails && ledger != Ledger::Live;
-        let read = self.get(ledger, &format!("/v1/charges/{}", charge.id)).await?;
-        if text(&read, "status") != "paid" {
-            return Ok(());
-        }
-        let left = charge.amount.saturating_sub(charge.refunded);
-        let amount = left.saturating_mul(percent).checked_div(100).unwrap_or_default().clamp(1, left.max(1));
-        let path = format!("/v1/payments/{}/refund", charge.id.trim_start_matches("ch_"));
-        let mut body = json!({
-            "amount": amount, "strategy": "devolution", "idempotencyKey": format!("refund-{number:04}"),
-        });
-        if let Some(fields) = body.as_object_mut().filter(|_| fails) {
-            fields.insert("reason".to_owned(), "sandbox:fail".into());
-        }
-        let answer = self.post(ledger, &path, &body).await?;
-        let code = answer.body.pointer("/error/code").and_then(Value::as_str).unwrap_or_default();
-        // What an earlier refund takes that fails later is missing meanwhile.
-        if answer.status == 422 && ["insufficient_balance", "refund_exceeds_remaining"].contains(&code) {
-            return Ok(());
-        }
-        answer.expect(201)?;
-        self.account(ledger).refund(order, amount, fails);
-        Ok(())
-    }
-
-    async fn open_case(&mut self, ledger: Ledger, order: usize) -> Result<()> {
-        let charge = self.charge(ledger, order).filter(|charge| charge.status == Status::Paid);
-        let Some(id) = charge.map(|charge| charge.id.clone()) else { return Ok(()) };
-        let refunds = format!("/v1/payments/{}/refunds", id.trim_start_matches("ch_"));
-        let refunds = self.get(ledger, &refunds).await?;
-        let is_final = |refund: &Value| ["REFUNDED", "FAILED"].contains(&text(refund, "status"));
-        // What a refund in progress will take is not known yet.
-        if !items(&refunds["data"]).iter().all(is_final) {
-            return Ok(());
-        }
-        let path = format!("/v1/sandbox/charges/{id}/med-cases");
-        let case = self.post(ledger, &path, &json!({})).await?.expect(201)?;
-        self.account(ledger).open_case(order, text(&case, "id"));
-        Ok(())
-    }
-
-    async fn decide(&mut self, ledger: Ledger, order: usize, for_merchant: bool) -> Result<()> {
-        let case = self.charge(ledger, order).and_then(|charge| charge.case.as_ref());
-        let Some((id, _)) = case else { return Ok(()) };
-        let path = format!("/v1/sandbox/med/cases/{id}/resolve");
-        let decision = if for_merchant { "merchant" } else { "payer" };
-        self.post(ledger, &path, &json!({ "decision": decision })).await?.expect(200)?;
-        self.account(ledger).decide(order, for_merchant);
         Ok(())
     }
 
@@ -651,6 +509,15 @@ impl Simulation {
         }
     }
 
+    async fn learn_all_failures(&mut self) -> Result<()> {
+        let live = self.accounts.get(&Ledger::Live);
+        let orders: Vec<usize> = live.map(|live| live.charges.keys().copied().collect()).unwrap_or_default();
+        for order in orders {
+            self.learn_failures(Ledger::Live, order).await?;
+        }
+        Ok(())
+    }
+
     /// Ends the disturbances, lets everything finish, and compares.
     async fn end(&mut self) -> Result<()> {
         self.world.front.stop_recording();
@@ -664,6 +531,7 @@ impl Simulation {
             self.world.advance(ROUND_S).await?;
             // The bank notifies the service again.
             tokio::time::sleep(NOTIFIED).await;
+            self.learn_all_failures().await?;
             differences = self.differences().await?;
             let is_right = differences.is_empty();
             if was_right && is_right {
