@@ -299,7 +299,8 @@ async fn refund_failed_live(world: &World) -> Result<()> {
 async fn med_opened(world: &World) -> Result<()> {
     let charge = world.paid().await?;
     world.begin().await?;
-    world.sandbox(&charge, "med-cases", json!({})).await.map(drop)
+    // A repeated notice opens no second case.
+    world.sandbox(&charge, "med-cases", json!({"notice_id": "notice-1"})).await.map(drop)
 }
 
 async fn case(world: &World, body: Value) -> Result<Value> {
