@@ -143,21 +143,6 @@ impl World {
         // A repetition finds the charge cancelled.
         if answer.status == 422 { Ok(()) } else { answer.expect(200).map(drop) }
     }
-
-    /// Repeats an operator's command until it succeeds, as an operator does.
-    async fn operate<T, E: std::fmt::Display>(
-        &self,
-        command: impl AsyncFn() -> std::result::Result<T, E>,
-    ) -> Result<T> {
-        let mut attempts: u32 = 0;
-        loop {
-            match command().await {
-                Ok(done) => return Ok(done),
-                Err(error) if attempts >= 5 => return Err(Error::of("an operator's command")(error)),
-                Err(_) => attempts = attempts.saturating_add(1),
-            }
-        }
-    }
 }
 
 fn raw_id(charge: &Value) -> &str {

@@ -226,6 +226,21 @@ impl World {
         Some(Answer { status, body: serde_json::from_slice(&body).unwrap_or_default() })
     }
 
+    /// Repeats an operator's command until it succeeds, as an operator does.
+    pub(crate) async fn operate<T, E: std::fmt::Display>(
+        &self,
+        command: impl AsyncFn() -> std::result::Result<T, E>,
+    ) -> Result<T> {
+        let mut attempts: u32 = 0;
+        loop {
+            match command().await {
+                Ok(done) => return Ok(done),
+                Err(error) if attempts >= 5 => return Err(Error::of("an operator's command")(error)),
+                Err(_) => attempts = attempts.saturating_add(1),
+            }
+        }
+    }
+
     /// Uploads a file to a presigned URL.
     pub async fn upload(&self, ticket: &Value, file: &'static [u8]) -> Result<()> {
         let content_type = ticket.pointer("/upload_headers/Content-Type").and_then(Value::as_str);

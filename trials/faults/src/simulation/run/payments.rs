@@ -7,8 +7,7 @@ use domain::ids::ChargeId;
 use domain::webhook::signature::canonical;
 use hyper::Method;
 use serde_json::{Value, json};
-use shared::charge::{ChargeError, Charges};
-use shared::store::StoreError;
+use shared::charge::Charges;
 
 use super::{NOTIFIED, Simulation};
 use crate::simulation::model::{Charge, Payer, Refund, Status};
@@ -20,9 +19,9 @@ use crate::{Error, Result};
 /// passes.
 const MARGIN_MS: i64 = 30_000;
 
-/// Returns the path at which a charge is refunded.
-fn refund_path(charge: &str) -> String {
-    format!("/v1/payments/{}/refund", charge.trim_start_matches("ch_"))
+/// Returns the path of an action on a charge among the routes of payments.
+fn payment_path(charge: &Charge, action: &str) -> String {
+    format!("/v1/payments/{}/{action}", charge.id.trim_start_matches("ch_"))
 }
 
 /// Returns what the model must know of the payer of an order.
@@ -93,19 +92,13 @@ impl Simulation {
         let id: ChargeId = id.parse().map_err(Error::of("the charge's id"))?;
         let charges = Charges::new(self.world.operator_store());
         let decision = if is_approved { Decision::Approve } else { Decision::Return };
-        loop {
-            let now = self.world.now();
-            let charge = match charges.get_existing(id).await {
-                Ok(charge) => charge,
-                Err(StoreError::Corrupt(cause)) => return Err(Error::new(cause)),
-                Err(_) => continue,
-            };
-            match charges.review(charge, (decision, MethodTerms::default()), &operator(), now).await {
-                Ok(_) => return Ok(()),
-                Err(ChargeError::Store(_)) => {}
-                Err(error) => return Err(Error::of("reviewing a charge")(error)),
-            }
-        }
+        self.world
+            .operate(async || {
+                let charge = charges.get_existing(id).await?;
+                let now = self.world.now();
+                charges.review(charge, (decision, MethodTerms::default()), &operator(), now).await.map(drop)
+            })
+            .await
     }
 
     /// Returns the status that the service shows of a live charge. It learns of payments some time after them.
@@ -162,7 +155,7 @@ impl Simulation {
     /// Cancels a live charge, perhaps while the service does not know yet that it is paid.
     pub(super) async fn cancel_live(&mut self, order: usize) -> Result<()> {
         let Some(charge) = self.charge(Ledger::Live, order) else { return Ok(()) };
-        let path = format!("/v1/payments/{}/cancel", charge.id.trim_start_matches("ch_"));
+        let path = payment_path(charge, "cancel");
         if charge.status == Status::Paid && charge.refunds.is_empty() {
             self.post(Ledger::Live, &path, &json!({})).await?.expect(422)?;
         } else if charge.payments == 0 && self.pending(Ledger::Live, order).is_some() {
@@ -190,7 +183,7 @@ impl Simulation {
     pub(super) async fn end_pending(&mut self, ledger: Ledger, order: usize, how: &str) -> Result<()> {
         let Some(charge) = self.pending(ledger, order) else { return Ok(()) };
         let path = match how {
-            "cancel" => format!("/v1/payments/{}/cancel", charge.id.trim_start_matches("ch_")),
+            "cancel" => payment_path(charge, "cancel"),
             how => format!("/v1/sandbox/charges/{}/{how}", charge.id),
         };
         let answer = self.post(ledger, &path, &json!({})).await?;
@@ -231,7 +224,7 @@ impl Simulation {
         if has_failed {
             body["reason"] = "sandbox:fail".into();
         }
-        let answer = self.post(ledger, &refund_path(&charge.id), &body).await?;
+        let answer = self.post(ledger, &payment_path(charge, "refund"), &body).await?;
         let code = answer.body.pointer("/error/code").and_then(Value::as_str).unwrap_or_default();
         // What an earlier refund takes that fails later is missing meanwhile.
         if answer.status == 422 && ["insufficient_balance", "refund_exceeds_remaining"].contains(&code) {
@@ -247,15 +240,16 @@ impl Simulation {
         Ok(())
     }
 
-    /// Lets the model know which refunds the acquirer has not executed. What the bank's books contain is
-    /// compared at the end. Returns whether all refunds have ended.
+    /// Lets the model know which live refunds the bank has not executed. What the bank's books contain is
+    /// compared at the end. In test mode, the plan says which refunds fail. Returns whether all have ended.
     pub(super) async fn learn_failures(&mut self, ledger: Ledger, order: usize) -> Result<bool> {
         let Some(charge) = self.charge(ledger, order).filter(|charge| !charge.refunds.is_empty()) else {
             return Ok(true);
         };
-        let listed = self.get(ledger, &format!("{}s", refund_path(&charge.id))).await?;
+        let listed = self.get(ledger, &payment_path(charge, "refunds")).await?;
         let listed = items(&listed["data"]);
-        for failed in listed.iter().filter(|refund| text(refund, "status") == "FAILED") {
+        let is_failed = |refund: &&Value| ledger == Ledger::Live && text(refund, "status") == "FAILED";
+        for failed in listed.iter().filter(is_failed) {
             self.account(ledger).fail_refund(order, text(failed, "id"));
         }
         Ok(listed.iter().all(|refund| ["REFUNDED", "FAILED"].contains(&text(refund, "status"))))
