@@ -269,9 +269,8 @@ async fn a_batch_of_ten_deliveries_takes_and_releases_its_slots_with_two_write_u
         let most = requests + usize::try_from(settled).unwrap();
         assert!((requests..=most).contains(&batch.requests()), "{batch:?}");
         if minute == 0 {
-            // To the beginning of a minute, so that the two batches that follow are of the same minute.
-            let clock = &service.stack.clock;
-            clock.advance(60_000 - clock.now().millis().rem_euclid(60_000));
+            // The two batches that follow are of the same minute.
+            service.begin_minute().await;
         }
     }
     assert_eq!(listener.hooks().len(), 33);

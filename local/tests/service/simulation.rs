@@ -226,8 +226,7 @@ async fn a_charge_has_ten_simulations_a_minute() {
         ["x-ratelimit-limit-minute", "x-ratelimit-remaining-minute"]
             .map(|name| answer.header(name).unwrap().parse::<i64>().unwrap())
     };
-    let to_next_minute = 60 - service.stack.clock.now().seconds().rem_euclid(60);
-    service.advance_seconds(to_next_minute).await;
+    service.begin_minute().await;
     for remaining in (0..10).rev() {
         let answer = service.simulate(&charge, "outcome=paid").await;
         assert_eq!((answer.status.as_u16(), headers(&answer)), (303, [10, remaining]));

@@ -301,6 +301,12 @@ impl Service {
         AccountAcquirers::new(self.store(), self.secrets())
     }
 
+    /// Advances the clock to the beginning of the next minute, so that what follows counts for one minute.
+    pub(crate) async fn begin_minute(&self) {
+        let seconds_into_minute = self.stack.clock.now().seconds().rem_euclid(60);
+        self.advance_seconds(60 - seconds_into_minute).await;
+    }
+
     /// Creates another callback token of the first account. Returns the path of its bank's notifications.
     pub(crate) async fn new_callback_path(&self) -> String {
         let now = self.stack.clock.now();

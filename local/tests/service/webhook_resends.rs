@@ -319,11 +319,7 @@ async fn an_endpoint_is_sent_at_most_ten_test_events_a_minute() {
     let test = async |endpoint: &Value| {
         service.post(&format!("/v1/webhooks/endpoints/{}/test", id(endpoint)), &json!({})).await
     };
-    let next_minute = async || {
-        let seconds_into_minute = service.stack.clock.now().seconds() % 60;
-        service.advance_seconds(60 - seconds_into_minute).await;
-    };
-    next_minute().await;
+    service.begin_minute().await;
     for _ in 0..10 {
         test(&endpoint).await.expect(200);
     }
@@ -335,7 +331,7 @@ async fn an_endpoint_is_sent_at_most_ten_test_events_a_minute() {
     assert!(refused.header("x-ratelimit-remaining-minute").is_some(), "{refused:?}");
     assert_eq!(service.deliveries("&eventType=webhook.test").await.len(), 10);
     test(&other_endpoint).await.expect(200);
-    next_minute().await;
+    service.begin_minute().await;
     test(&endpoint).await.expect(200);
 }
 
