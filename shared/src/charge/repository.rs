@@ -3,9 +3,10 @@
 use domain::account::terms::MethodTerms;
 use domain::audit::{Audit, Operator};
 use domain::charge::transition::{self, Command, Finalised, IncomingPaymentWrite, Outcome, RecordedPayment};
-use domain::charge::{Charge, Decision, StoredCharge};
-use domain::ids::ChargeId;
+use domain::charge::{Charge, Decision, IncomingPayment, StoredCharge};
+use domain::ids::{AcquirerPaymentId, ChargeId, Scope};
 use domain::row::Key;
+use domain::shard::Shard;
 use domain::time::Timestamp;
 
 use crate::audit;
@@ -44,6 +45,20 @@ impl Charges {
     pub async fn find_all(&self, ids: &[ChargeId]) -> Result<Vec<StoredCharge>, StoreError> {
         let keys: Vec<Key> = ids.iter().map(|id| Charge::key_of(*id)).collect();
         self.store.get_in_order(&keys).await
+    }
+
+    /// Reads an incoming payment of a scope. Its row may have the key of an earlier version.
+    pub async fn find_payment(
+        &self,
+        scope: &Scope,
+        payment: &AcquirerPaymentId,
+    ) -> Result<Option<IncomingPayment>, StoreError> {
+        for key in IncomingPayment::keys_of(scope, payment) {
+            if let Some(found) = self.store.get(&key).await? {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
     }
 
     /// Takes the lease of a pending charge that was just read, for `seconds`. `None`: another caller changed
@@ -168,8 +183,13 @@ impl Charges {
                 | Command::Decline { .. }
                 | Command::Review { .. } => charge.read_at(now),
             };
-            let outcome = transition::apply(&current, command, now)
+            let mut outcome = transition::apply(&current, command, now)
                 .map_err(|rejection| ChargeError::Rejected { rejection, status: current.status })?;
+            if let Some(replaced) = movable_payment(&mut outcome)
+                && let Some(found) = self.find_payment(&replaced.scope, &replaced.payment_id).await?
+            {
+                replaced.shard = found.shard;
+            }
             if let Some(key) = former_payment_key(&outcome, &current)
                 && self.store.get_item(&key).await?.is_some()
             {
@@ -271,6 +291,18 @@ fn former_payment_key(outcome: &Outcome, current: &Charge) -> Option<Key> {
     match &moved.incoming_payment {
         IncomingPaymentWrite::Insert(incoming) => incoming.former_key(),
         IncomingPaymentWrite::Replace(_) => None,
+    }
+}
+
+/// Returns the payment whose row an outcome replaces, if an earlier version wrote the row. `admin migrate` moves
+/// it, but does not change the charge.
+fn movable_payment(outcome: &mut Outcome) -> Option<&mut IncomingPayment> {
+    let Outcome::Paid { moved, .. } = outcome else { return None };
+    match &mut moved.incoming_payment {
+        IncomingPaymentWrite::Replace(incoming) => {
+            (incoming.shard != Shard::of_payment(&incoming.payment_id)).then_some(incoming)
+        }
+        IncomingPaymentWrite::Insert(_) => None,
     }
 }
 

@@ -92,12 +92,7 @@ impl Receipts {
         scope: &Scope,
         payment: &AcquirerPaymentId,
     ) -> Result<Option<IncomingPayment>, StoreError> {
-        for key in IncomingPayment::keys_of(scope, payment) {
-            if let Some(found) = self.store.get(&key).await? {
-                return Ok(Some(found));
-            }
-        }
-        Ok(None)
+        self.charges.find_payment(scope, payment).await
     }
 
     /// Applies a payment that matched no charge to a charge of the same scope. Without an operator, the bank
