@@ -97,6 +97,10 @@ pub(super) async fn write_as_former_version(state: &Store, secrets: &Store) -> R
                 removed.push((secrets, key_of(secret)));
             }
         }
+        // An earlier version does not know where the row of a held payment is.
+        if let Some(AttributeValue::M(applied)) = former.get_mut("receipt") {
+            applied.remove("shard");
+        }
         if let [due, shard, _] = text(&row, "due_pk").split('#').collect::<Vec<_>>().as_slice() {
             former.insert("due_pk".to_owned(), AttributeValue::S(format!("{due}#{shard}")));
         }

@@ -401,12 +401,26 @@ impl Simulation {
         Ok(())
     }
 
-    /// Creates an endpoint for all events. Returns its id.
+    /// Creates an endpoint for all events, with a URL that no other one has. Returns its id.
     async fn create_endpoint(&self, ledger: Ledger, path: &str) -> Result<String> {
         let url = format!("{}{path}", self.world.front.receiver_url());
         let body = json!({"url": url, "events": all_events()});
         let created = self.post(ledger, ENDPOINTS, &body).await?.expect(201)?;
+        // A request whose answer was lost has created another one.
+        let listed = self.get(ledger, ENDPOINTS).await?;
+        let is_other = |one: &&Value| one["url"] == created["url"] && one["id"] != created["id"];
+        for other in items(&listed["data"]).iter().filter(is_other) {
+            self.delete_endpoint(ledger, text(other, "id")).await?;
+        }
         Ok(text(&created, "id").to_owned())
+    }
+
+    async fn delete_endpoint(&self, ledger: Ledger, id: &str) -> Result<()> {
+        let path = format!("{ENDPOINTS}/{id}");
+        let headers = [("apikey", self.key(ledger))];
+        let deleted = self.world.settle(Method::DELETE, &path, &headers, &Value::Null).await?;
+        // A repetition finds no endpoint.
+        if deleted.status == 404 { Ok(()) } else { deleted.expect(200).map(drop) }
     }
 
     async fn change_endpoint(&mut self, ledger: Ledger, change: EndpointChange, number: usize) -> Result<()> {
@@ -432,13 +446,7 @@ impl Simulation {
                 (Ledger::First, self.second_endpoint.clone(), json!({ "events": events }))
             }
             EndpointChange::Replacement => {
-                let path = format!("{ENDPOINTS}/{}", self.second_endpoint);
-                let headers = [("apikey", self.key(Ledger::First))];
-                let deleted = self.world.settle(Method::DELETE, &path, &headers, &Value::Null).await?;
-                // A repetition finds no endpoint.
-                if deleted.status != 404 {
-                    deleted.expect(200)?;
-                }
+                self.delete_endpoint(Ledger::First, &self.second_endpoint).await?;
                 // It has a path of its own, so that deliveries of the deleted endpoint are not counted for the new one.
                 let path = format!("{SECOND_HOOK}/{number}/");
                 self.second_endpoint = self.create_endpoint(Ledger::First, &path).await?;
