@@ -379,17 +379,14 @@ impl World {
         json!({"cobs": counted(cobs.collect()), "pix": counted(pix.collect()), "sent": counted(sent.collect())})
     }
 
-    /// Returns the actions in the audit. A log-in counts once, because a log-in whose answer was lost is repeated.
+    /// Returns the actions in the audit, sorted. A log-in counts once, because a log-in whose answer was lost is repeated.
     async fn audit_actions(&self) -> Result<Vec<String>> {
         let rows = self.store.partition(&format!("audit#{}", self.stack.seed.first.id)).await;
         let rows = rows.map_err(Error::of("reading the audit"))?;
         let action = |row: &shared::store::Item| Some(row.get("action")?.as_s().ok()?.clone());
         let mut actions: Vec<String> = rows.iter().filter_map(action).collect();
-        let mut log_ins: usize = 0;
-        actions.retain(|action| {
-            log_ins = log_ins.saturating_add((action == LOG_IN).into());
-            action != LOG_IN || log_ins == 1
-        });
+        actions.sort_unstable();
+        actions.dedup_by(|one, former| one == LOG_IN && one == former);
         Ok(actions)
     }
 
