@@ -263,8 +263,14 @@ async fn check_answers(service: &Service, fixture: &Fixture) {
     for (key, answers) in &fixture.answers {
         let client = client_of(service, key);
         for (path, then) in answers {
-            let now = client.get(path).await.expect(200);
-            assert_contains(&now, then, path);
+            let (now, mut then) = (client.get(path).await.expect(200), then.clone());
+            if path.starts_with("/v1/webhooks/deliveries") {
+                // The first version showed when a delivery was stored. This one shows the time of its id.
+                for delivery in then["data"].as_array_mut().unwrap() {
+                    delivery.as_object_mut().unwrap().remove("createdAt");
+                }
+            }
+            assert_contains(&now, &then, path);
         }
     }
 }
@@ -539,6 +545,7 @@ macro_rules! former_layouts {
 }
 
 former_layouts! {
+    rows_of_the_first_version_are_used: "initial",
     rows_with_acquirers_in_the_state_table_are_used: "acquirers",
     rows_with_secrets_of_webhooks_in_the_state_table_are_used: "webhook-secrets",
     rows_of_single_events_are_used: "events",
