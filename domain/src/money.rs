@@ -424,6 +424,13 @@ mod tests {
     }
 
     #[test]
+    fn a_currency_has_the_decimals_of_iso_4217() {
+        for (code, exponent) in [("CLP", 0), ("CAD", 2), ("BHD", 3), ("CLF", 4), ("USDC", 6), ("BTC", 8)] {
+            assert_eq!(Currency::parse(code).unwrap().exponent(), exponent, "{code}");
+        }
+    }
+
+    #[test]
     fn an_unknown_currency_has_two_decimals() {
         assert_eq!(Currency::parse("XYZ").unwrap().exponent(), 2);
     }

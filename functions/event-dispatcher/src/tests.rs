@@ -127,7 +127,7 @@ fn by_key(version: u64) -> Actor {
     serde_json::from_value(actor).unwrap()
 }
 
-fn refund() -> RefundStep {
+pub(crate) fn refund() -> RefundStep {
     let asked = RefundParameters {
         gross: Some(Amount::parse(400).unwrap()),
         strategy: RefundStrategy::Cashout,
@@ -146,7 +146,7 @@ fn refund() -> RefundStep {
     Refund::request(RefundId::derive(paid().id, "refund-01"), &paid(), plan, at(100)).unwrap()
 }
 
-fn case() -> CaseStep {
+pub(crate) fn case() -> CaseStep {
     let notification = CaseNotification {
         id: None,
         kind: CaseKind::Med,

@@ -4,7 +4,10 @@
 
 use axum::http::StatusCode;
 use bank::{Cents, FaultKind, PayError, PayRequest};
+use domain::charge::IncomingPayment;
+use domain::wallet::ReturnStatus;
 use serde_json::{Value, json};
+use shared::store::from_item;
 
 use crate::bank_books::Fates;
 use crate::live_charges::{JOAO, Live, MARIA, futures_join};
@@ -458,6 +461,22 @@ async fn devolucao_unrealized_case(kind: FaultKind) {
         assert_eq!(live.balance().await, 1_000);
     }
     assert_eq!(live.check_books().await, Fates { credited: 1, returned: 1, ..Fates::default() });
+}
+
+#[tokio::test]
+async fn a_return_that_the_bank_does_not_execute_is_requested_five_times() {
+    let live = Live::start().await;
+    let charge = live.create("order-00001", &body()).await;
+    live.fault(FaultKind::DevolucaoUnrealized, 6);
+    let wrong = live.pay(&charge, PayRequest { amount: Cents::new(999), ..PayRequest::default() });
+    eventually("the return is stopped", async || {
+        live.service.advance_seconds(60).await;
+        let payment = live.service.incoming_payments(&live.scope()).await.pop()?;
+        let payment: IncomingPayment = from_item(payment).unwrap();
+        payment.returned.is_some_and(|returned| returned.status == ReturnStatus::Stopped).then_some(())
+    })
+    .await;
+    assert_eq!(live.pix(&wrong)["devolucoes"].as_array().unwrap().len(), 5);
 }
 
 async fn devolucao_stuck_case(kind: FaultKind) {

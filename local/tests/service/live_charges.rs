@@ -210,6 +210,8 @@ async fn a_charge_without_a_code_of_the_bank_gets_one_from_its_location() {
 #[tokio::test]
 async fn concurrent_duplicates_of_a_live_charge_make_one_cob() {
     let live = Live::start().await;
+    let proxy = BankProxy::start(&live.service, |_settings| {}).await;
+    proxy.delay_cobs(Duration::from_millis(500));
     let body = json!({"amount": 1000});
     let requests = (0..8).map(|_| live.client.post_charge("order-00001", &body));
     let answers = futures_join(requests).await;
@@ -217,6 +219,8 @@ async fn concurrent_duplicates_of_a_live_charge_make_one_cob() {
         answers.into_iter().map(|answer| id(&answer.expect(201)).to_owned()).collect();
     assert_eq!(ids.len(), 1);
     assert_eq!(live.service.stack.bank.snapshot()["cobs"].as_array().unwrap().len(), 1);
+    let creations = proxy.take_requests().iter().filter(|(method, _)| method == Method::PUT).count();
+    assert_eq!(creations, 1, "only the request with the lease creates the cob");
 }
 
 /// Runs futures concurrently.

@@ -439,6 +439,17 @@ async fn cases_are_listed_by_every_filter_and_invalid_filters_are_refused() {
             assert_eq!(listed, expected, "{path} {filter}");
         }
     }
+    let twice = service.paid_charge(1000).await;
+    let older = service.open_case(&twice, json!({})).await;
+    service.advance_seconds(1).await;
+    let newer = service.open_case(&twice, json!({})).await;
+    let mut path = format!("/v1/med/cases?charge_id={}&limit=1", id(&twice));
+    for (case, has_more) in [(&newer, true), (&older, false)] {
+        let page = service.get(&path).await.expect(200);
+        let listed: Vec<&str> = page["data"].as_array().unwrap().iter().map(id).collect();
+        assert_eq!((listed, &page["has_more"]), (vec![id(case)], &json!(has_more)));
+        path = format!("{path}&starting_after={}", id(case));
+    }
     for (query, param) in [
         ("status=lost", "status"),
         ("type=pix", "type"),

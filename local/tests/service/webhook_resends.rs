@@ -298,6 +298,9 @@ async fn a_test_event_goes_only_to_the_tested_endpoint_whatever_its_subscription
     assert_eq!(test_delivery["payload"], event);
     assert_eq!((&event["object"], &event["type"]), (&json!("event"), &json!("webhook.test")));
     assert_eq!(event["data"]["object"], without_secrets(&endpoint));
+    for status in ["INACTIVE", "ACTIVE"] {
+        service.patch(&path, &json!({ "status": status })).await.expect(200);
+    }
     service.post(&format!("{path}/test"), &json!({})).await.expect(200);
     let hooks = tested.received(2).await;
     assert_ne!(hooks[0].json()["id"], hooks[1].json()["id"]);

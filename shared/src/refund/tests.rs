@@ -4,6 +4,7 @@
 use serde_json::{Value, json};
 
 use domain::account::{AccountSettings, ThirdPartyLimits};
+use domain::acquirer::{AcquirerName, RefundCapabilities};
 use domain::calendar::Day;
 use domain::charge::{Charge, RefundRefused, TransactionStatus};
 use domain::ids::MedCaseId;
@@ -107,6 +108,21 @@ fn partial_refunds_leave_a_payment_paid_until_they_reach_its_amount() {
     let rest = ended(&rest.refund, &rest.charge, RefundOutcome::Refunded);
     assert_eq!(charge_of(&rest.refund), (TransactionStatus::Paid, TransactionStatus::Refunded, 1000));
     assert_eq!(requested(&rest.charge, "refund-03", json!({})), Err(RefundRefused::NotSettled));
+}
+
+#[test]
+fn a_bank_returns_a_payment_by_devolution_for_ninety_days() {
+    let charge = Charge { acquirer: AcquirerName::Pix, ..paid() };
+    let plan = |extra, now| {
+        let bank = RefundCapabilities { methods: &[PaymentMethod::Pix], cashout: true };
+        parse(extra).unwrap().plan(&charge, bank, &settings(0), now)
+    };
+    let last = charge.applied_payment.as_ref().unwrap().paid_at.saturating_plus_seconds(90 * 24 * 60 * 60);
+    let later = last.plus_millis(1).unwrap();
+    let devolution = json!({"strategy": "devolution"});
+    plan(devolution.clone(), last).unwrap();
+    assert!(matches!(plan(devolution, later), Err(RefundError::TooOldForDevolution)));
+    plan(json!({"destinationKey": "maria@example.com"}), later).unwrap();
 }
 
 #[test]

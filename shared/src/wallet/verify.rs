@@ -384,3 +384,27 @@ fn differences_of(before: &Wallet, posted: &Wallet, after: &Wallet) -> Result<Ve
     }
     Ok(found)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with_credits(minor: i64) -> Wallet {
+        let mut wallet = Wallet::empty(Currency::BRL);
+        wallet.add_credits(LedgerAccount::MerchantAvailable, MinorUnits::new(minor)).unwrap();
+        wallet
+    }
+
+    #[test]
+    fn a_sum_of_postings_outside_two_reads_of_its_counter_is_a_difference() {
+        let compared = |posted| {
+            let found = differences_of(&with_credits(5), &with_credits(posted), &with_credits(9)).unwrap();
+            found.iter().map(|found| (found.posted, found.stored)).collect::<Vec<_>>()
+        };
+        for agrees in 5..=9 {
+            assert_eq!(compared(agrees), []);
+        }
+        assert_eq!((compared(3), compared(4)), (vec![(3, 5)], vec![(4, 5)]));
+        assert_eq!(compared(10), [(10, 9)]);
+    }
+}
