@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use domain::acquirer::{ReportedPix, ReportedPixStatus};
 use domain::calendar::Day;
-use domain::charge::{Charge, IncomingPayment, StoredCharge};
+use domain::charge::IncomingPayment;
 use domain::ids::{AcquirerPaymentId, ChargeId, EndToEndId, Mode, Scope};
 use domain::row::Key;
 use domain::time::Timestamp;
@@ -103,7 +103,7 @@ impl Live {
                     fates.unapplied += 1;
                 }
                 (None, Some(id)) => {
-                    let charge = self.stored(id).await;
+                    let charge = self.service.stored_charge(id).await;
                     let applied = charge.applied_payment.as_ref().map(|applied| &applied.payment_id);
                     assert_eq!(applied, Some(&incoming.payment_id), "{charge:?}");
                     let fate =
@@ -116,11 +116,6 @@ impl Live {
         self.service.check_ledger_of(&scope).await;
         self.check_reconciliation(&pix).await;
         fates
-    }
-
-    async fn stored(&self, id: ChargeId) -> Charge {
-        let stored = self.service.store().get::<StoredCharge>(&Charge::key_of(id)).await.unwrap();
-        stored.unwrap().as_stored().clone()
     }
 
     /// Reconciles today, and the days of all Pix and devoluções.

@@ -3,8 +3,8 @@
 use axum::http::Method;
 use domain::acquirer::ReportedPix;
 use domain::audit::Operator;
+use domain::charge::Charge;
 use domain::charge::transition::{Command, Payment};
-use domain::charge::{Charge, StoredCharge};
 use domain::ids::{AccountId, ChargeId, EndToEndId, Mode, Scope};
 use domain::med::{CaseStatus, Decision, MedCase, MedNotice, NoticeStatus};
 use domain::money::Amount;
@@ -100,11 +100,6 @@ impl Fixture {
         self.cases().find(Some(id)).await.unwrap().unwrap()
     }
 
-    async fn stored_charge(&self, id: ChargeId) -> Charge {
-        let key = Charge::key_of(id);
-        self.service.store().get::<StoredCharge>(&key).await.unwrap().unwrap().as_stored().clone()
-    }
-
     async fn cases_of(&self, id: ChargeId) -> Vec<MedCase> {
         self.service.store().rows_of_prefix(&Charge::key_of(id).pk, "case#").await.unwrap()
     }
@@ -123,7 +118,7 @@ impl Fixture {
 
     /// Returns the held and the lost sum of a charge.
     async fn held_and_lost(&self, id: ChargeId) -> (i64, i64) {
-        let funds = self.stored_charge(id).await.funds;
+        let funds = self.service.stored_charge(id).await.funds;
         (funds.med_held.get(), funds.med_lost.get())
     }
 
@@ -428,7 +423,7 @@ async fn a_notice_cannot_contest_another_accounts_pix_or_one_that_was_not_credit
     assert_eq!(store.commit(vec![write]).await.unwrap(), CommitOutcome::Done);
     let notice = fixture.notice("n-1", charge, "OPEN", &json!({"end_to_end_id": "E2"}));
     fixture.post(&notice).await.expect(202);
-    let mut stored = fixture.stored_charge(charge).await;
+    let mut stored = fixture.service.stored_charge(charge).await;
     let version = stored.version;
     stored.scope.account = AccountId::new([7; 10]);
     stored.version += 1;
@@ -518,7 +513,7 @@ async fn a_devolucao_that_the_merchant_lost_already_changes_nothing() {
 async fn a_devolucao_of_refunded_or_uncredited_money_does_not_fail() {
     let fixture = Fixture::start().await;
     let (_, refunded) = fixture.paid("order-0001", 1_000).await;
-    let mut charge = fixture.stored_charge(refunded).await;
+    let mut charge = fixture.service.stored_charge(refunded).await;
     let version = charge.version;
     charge.funds.refunded_devolution = domain::money::MinorUnits::new(800);
     charge.version += 1;
@@ -527,7 +522,7 @@ async fn a_devolucao_of_refunded_or_uncredited_money_does_not_fail() {
     for _ in 0..2 {
         fixture.returned(refunded, &[("D1", 500)]).await;
     }
-    let funds = fixture.stored_charge(refunded).await.funds;
+    let funds = fixture.service.stored_charge(refunded).await.funds;
     assert_eq!((funds.med_lost.get(), funds.med_unmet.get(), funds.med_held.get()), (200, 300, 0));
     let created = fixture.live.new_charge("order-0002", &json!({"amount": 1_000})).await;
     let unpaid: ChargeId = id(&created).parse().unwrap();

@@ -5,11 +5,12 @@ use std::time::Duration;
 use axum::http::Method;
 use bank::{Cents, FaultKind, MedNature, PayRequest, Payer, ReportedTxid};
 use domain::acquirer::ConnectionSweep;
-use domain::charge::IncomingPayment;
-use domain::ids::{Mode, Scope};
+use domain::charge::{Charge, IncomingPayment};
+use domain::ids::{ConnectionId, Mode, Scope};
 use domain::wallet::ReturnStatus;
 use local::stack::Options;
 use serde_json::{Value, json};
+use shared::store::to_item;
 
 use crate::bank_proxy::BankProxy;
 use crate::support::{Answer, Client, Listener, Service, eventually, id};
@@ -591,4 +592,25 @@ async fn two_connections_of_an_account_to_one_bank_credit_each_payment_once() {
     }
     assert_eq!(live.balance().await, 7_000);
     assert!(live.unapplied().await.is_empty());
+}
+
+#[tokio::test]
+async fn a_pix_with_the_txid_of_another_accounts_charge_is_not_credited_to_it() {
+    let live = Live::start().await;
+    let created = live.create("order-00001", &json!({"amount": 1000})).await;
+    let id = id(&created).parse().unwrap();
+    let charge = live.service.stored_charge(id).await;
+    // As if another account had created the charge at another bank.
+    let other = Charge {
+        scope: Scope { account: live.service.stack.seed.other.id, ..charge.scope },
+        connection: Some(ConnectionId::derive("https://pix.example.com/v2", "other")),
+        ..charge
+    };
+    let store = live.service.store();
+    let put = store.client().put_item().table_name(store.table());
+    put.set_item(Some(to_item(&other).unwrap())).send().await.unwrap();
+    let pix = live.pay(&created, PayRequest::default());
+    eventually("the Pix waits for an operator", async || live.unapplied().await.pop_first()).await;
+    assert_eq!(live.pix(&pix)["devolucoes"], json!([]));
+    assert_eq!(live.service.stored_charge(id).await, other);
 }

@@ -403,7 +403,8 @@ async fn cases_are_listed_by_every_filter_and_invalid_filters_are_refused() {
     service.answer_case(&cases[0], "accept", json!({})).await.expect(200);
     service.answer_case(&cases[1], "accept", json!({})).await.expect(200);
     let ids = |places: &[usize]| places.iter().map(|place| id(&cases[*place]).to_owned()).collect::<Vec<_>>();
-    let (third, charge) = (cases[2]["created_at"].as_str().unwrap(), cases[3]["charge_id"].as_str().unwrap());
+    let text = |place: usize, field: &str| cases[place][field].as_str().unwrap();
+    let (third, fourth, charge) = (text(2, "created_at"), text(3, "created_at"), text(3, "charge_id"));
     for (query, expected) in [
         ("", ids(&[4, 3, 2, 1, 0])),
         ("limit=2", ids(&[4, 3])),
@@ -415,6 +416,8 @@ async fn cases_are_listed_by_every_filter_and_invalid_filters_are_refused() {
         ("type=dispute", ids(&[])),
         (&format!("charge_id={charge}"), ids(&[3])),
         (&format!("charge_id={charge}&status=accepted"), ids(&[])),
+        (&format!("charge_id={charge}&created_after={fourth}"), ids(&[])),
+        (&format!("charge_id={charge}&created_before={fourth}"), ids(&[])),
         // The bounds are exclusive.
         (&format!("created_after={third}"), ids(&[4, 3])),
         (&format!("created_before={third}"), ids(&[1, 0])),

@@ -17,7 +17,8 @@ use axum::response::{IntoResponse, Response};
 use domain::account::AccountSettings;
 use domain::account::terms::MethodTerms;
 use domain::audit::Operator;
-use domain::ids::{Mode, Scope};
+use domain::charge::{Charge, StoredCharge};
+use domain::ids::{ChargeId, Mode, Scope};
 use domain::payment_method::PaymentMethod;
 use domain::rollup::{Counter, Sums};
 use domain::row::Key;
@@ -392,6 +393,12 @@ impl Service {
                 sqs.delete_message().queue_url(&url).receipt_handle(handle).send().await.unwrap();
             }
         }
+    }
+
+    /// Reads the row of a charge.
+    pub(crate) async fn stored_charge(&self, id: ChargeId) -> Charge {
+        let row = self.store().get::<StoredCharge>(&Charge::key_of(id)).await.unwrap();
+        row.unwrap().as_stored().clone()
     }
 
     /// Reads the incoming payments of a scope.
