@@ -391,6 +391,18 @@ mod tests {
     }
 
     #[test]
+    fn minor_units_are_compared_with_integers() {
+        assert_eq!(MinorUnits::new(7), 7);
+        assert_ne!(MinorUnits::new(7), 8);
+    }
+
+    #[test]
+    fn only_a_negative_decimal_has_a_sign() {
+        let decimals = [-5, 0, 5].map(|minor| money(minor, Currency::BRL).decimal());
+        assert_eq!(decimals, ["-0.05", "0.00", "0.05"]);
+    }
+
+    #[test]
     fn a_sum_of_minor_units_that_does_not_fit_is_an_error() {
         let (most, one) = (MinorUnits::new(i64::MAX), MinorUnits::from(Amount::MIN));
         assert_eq!(MinorUnits::checked_sum([most, one]), Err(MoneyError::Overflow));

@@ -91,4 +91,11 @@ mod tests {
         assert_eq!(fold(&json!({"description": "old"}), Some("new")), json!({"description": "new"}));
         assert_eq!(fold(&json!({"description": "kept"}), None), json!({"description": "kept"}));
     }
+
+    #[test]
+    fn a_text_is_read_by_its_key() {
+        let metadata = Metadata::default().with_text("order", "7 of description");
+        assert_eq!(metadata.text("order").as_deref(), Some("7 of description"));
+        assert_eq!((metadata.text("description"), metadata.text("customer")), (None, None));
+    }
 }

@@ -234,6 +234,12 @@ mod tests {
     }
 
     #[test]
+    fn the_shard_byte_of_a_posting_is_the_last_of_its_randomness() {
+        let id = PostingId::new(at("2026-11-21T01:02:03.004Z"), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+        assert_eq!(id.shard_byte(), 9);
+    }
+
+    #[test]
     fn a_posting_id_is_between_the_first_and_last_id_of_its_millisecond() {
         let now = at("2026-11-21T01:02:03.004Z");
         for id in [

@@ -5,7 +5,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::charge::testing::{at, paid};
-use crate::ids::Mode;
+use crate::ids::{Fingerprint, Mode};
+use crate::source_address::SourceAddress;
 use crate::vocabulary::Vocabulary;
 use crate::wallet::LedgerAccount;
 
@@ -371,6 +372,20 @@ fn an_unconfirmed_case_that_is_partly_lost_claims_only_the_part() {
     assert_eq!((confirmed.case.moved.get(), confirmed.charge.funds.med_held.get()), (400, 400));
     let lost = part.case.decided(&part.charge, Decision::Payer, at(120)).unwrap().unwrap();
     assert_eq!(lost.charge.funds.med_lost.get(), 600);
+}
+
+#[test]
+fn a_change_records_its_caller_and_a_new_version() {
+    let step = opened(&paid(), "1", None);
+    let actor = |version| Actor {
+        fingerprint: Fingerprint::of(&"key".into()),
+        source: SourceAddress::default(),
+        version,
+    };
+    let by = step.clone().by(actor);
+    assert_eq!(by.case, MedCase { actor: Some(actor(step.case.version)), ..step.case.clone() });
+    let known = step.case.of_infraction("infraction-1");
+    assert_eq!((known.infraction.as_deref(), known.version), (Some("infraction-1"), step.case.version + 1));
 }
 
 #[test]

@@ -137,6 +137,18 @@ mod tests {
     use super::testing::pending;
     use super::*;
     use crate::charge::testing::at;
+    use crate::ids::Mode;
+
+    #[test]
+    fn the_key_of_a_payout_is_recognised_and_its_list_is_of_its_scope() {
+        let key = pending().key();
+        assert!(Payout::is_at(&key));
+        assert!(!Payout::is_at(&Key { sk: "other".to_owned(), ..key.clone() }));
+        assert!(!Payout::is_at(&Key { pk: "charge#1".to_owned(), ..key }));
+        let scope = pending().scope;
+        let other = Scope { mode: Mode::Live, ..scope };
+        assert_ne!(Payout::list_partition(&scope), Payout::list_partition(&other));
+    }
 
     #[test]
     fn a_payout_ends_once() {

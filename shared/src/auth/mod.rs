@@ -158,3 +158,18 @@ fn older_counters(item: &HashMap<String, AttributeValue>, minute: i64) -> Vec<St
     };
     item.keys().filter(is_old).cloned().collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_of_earlier_minutes_are_old() {
+        let one = || AttributeValue::N("1".to_owned());
+        let names = ["pk", "name", "n", "n9", "n10", "n11", "n12"];
+        let item = names.map(|name| (name.to_owned(), one())).into();
+        let mut older = older_counters(&item, 11);
+        older.sort();
+        assert_eq!(older, ["n10", "n9"]);
+    }
+}

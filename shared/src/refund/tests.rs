@@ -22,6 +22,7 @@ use crate::charge::testing::{at, paid};
 use crate::http::json::testing::object;
 use crate::http::{JsonObject, Problem};
 use crate::refund::{NewRefund, RefundError};
+use crate::store::StoreError;
 
 fn parse(extra: Value) -> Result<NewRefund, Problem> {
     let mut body = json!({"idempotencyKey": "refund-01"});
@@ -108,6 +109,12 @@ fn partial_refunds_leave_a_payment_paid_until_they_reach_its_amount() {
     let rest = ended(&rest.refund, &rest.charge, RefundOutcome::Refunded);
     assert_eq!(charge_of(&rest.refund), (TransactionStatus::Paid, TransactionStatus::Refunded, 1000));
     assert_eq!(requested(&rest.charge, "refund-03", json!({})), Err(RefundRefused::NotSettled));
+}
+
+#[test]
+fn only_a_rule_refuses_a_refund() {
+    assert!(RefundError::PayerOnly.is_refusal());
+    assert!(!RefundError::Store(StoreError::Corrupt(String::new())).is_refusal());
 }
 
 #[test]

@@ -223,6 +223,11 @@ fn the_payer_lock_credits_only_the_expected_payer() {
     assert_eq!(unreported.status, TransactionStatus::Processing);
     assert_eq!(unreported.settlement, None);
     assert!(unreported.is_held_for_review());
+    // The scheduler reports a review that takes a day. A card holder who authenticates has less time.
+    let in_a_day = Some(unreported.updated_at.saturating_plus_seconds(24 * 60 * 60));
+    assert_eq!(unreported.indexes().due, in_a_day);
+    let authenticating = Charge { applied_payment: None, ..unreported };
+    assert!(authenticating.indexes().due < in_a_day);
 }
 
 #[test]
