@@ -108,14 +108,9 @@ mod tests {
         assert_eq!(key.expose_secret(), "ak_live_________________________________");
         assert!(is_well_formed(&key));
         assert_eq!(format!("{key:?}"), "SecretBox<str>([REDACTED])");
-        let random = "_".repeat(32);
-        for other in [
-            format!("ak_prod_{random}"),
-            format!("ak_live_{}", &random[1..]),
-            format!("ak_live_{random}_"),
-            format!("ak_live_{}/", &random[1..]),
-        ] {
-            assert!(!is_well_formed(&other.clone().into()), "{other}");
+        let random = "_".repeat(31);
+        for other in ["ak_prod_{}_", "ak_live_{}", "ak_live_{}__", "ak_live_{}/"] {
+            assert!(!is_well_formed(&other.replace("{}", &random).into()), "{other}");
         }
     }
 }
