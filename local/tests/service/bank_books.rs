@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use domain::acquirer::{ReportedPix, ReportedPixStatus};
 use domain::calendar::Day;
 use domain::charge::IncomingPayment;
-use domain::ids::{AcquirerPaymentId, ChargeId, EndToEndId, Mode, Scope};
+use domain::ids::{AcquirerPaymentId, EndToEndId, Mode, Scope};
 use domain::row::Key;
 use domain::time::Timestamp;
 use domain::wallet::ReturnStatus;
