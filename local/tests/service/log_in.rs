@@ -98,16 +98,16 @@ async fn an_unknown_email_takes_as_long_as_a_wrong_password() {
     let service = Service::start().await;
     advance_to_next_window(&service).await;
     let email = service.stack.seed.first.owner_email.clone();
-    let fastest_response = async |email: &str| {
-        let mut fastest = Duration::MAX;
-        for _ in 0..8 {
+    let mut fastest = [(email.as_str(), Duration::MAX), ("nobody@loja.example", Duration::MAX)];
+    // In turns, so that another program slows both.
+    for _ in 0..8 {
+        for (email, fastest) in &mut fastest {
             let began = Instant::now();
             assert_eq!(log_in(&service, email, "not the password").await.status, 401);
-            fastest = fastest.min(began.elapsed());
+            *fastest = began.elapsed().min(*fastest);
         }
-        fastest
-    };
-    let (known, unknown) = (fastest_response(&email).await, fastest_response("nobody@loja.example").await);
+    }
+    let [(_, known), (_, unknown)] = fastest;
     // Most of the time goes into hashing the password. If the service skipped that for an unknown email, its
     // response would be several times faster.
     let ratio = known.as_secs_f64() / unknown.as_secs_f64();
