@@ -23,20 +23,38 @@ use dynoxide::storage::Storage;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::group::Groups;
 use super::sweep::Sweeper;
 use super::tokens::{Seen, Tokens};
 use super::trim::Trimmer;
 use crate::embedded::State;
 
+/// The operations that change nothing.
+const READS: [&str; 11] = [
+    "BatchGetItem",
+    "DescribeStream",
+    "DescribeTable",
+    "DescribeTimeToLive",
+    "GetItem",
+    "GetRecords",
+    "GetShardIterator",
+    "ListStreams",
+    "ListTables",
+    "Query",
+    "Scan",
+];
+
 /// The number of SQL statements that SQLite does not have to parse again. dynoxide executes about twenty
 /// different ones for each table.
 const CACHED_STATEMENTS: usize = 256;
 
-type Result<T> = std::result::Result<T, DynoxideError>;
+pub(super) type Result<T> = std::result::Result<T, DynoxideError>;
 
 /// The database, with the tokens of recent transactions.
 pub(super) struct Engine {
     storage: Storage,
+    /// `None`: the database is in memory, so no write is grouped.
+    groups: Option<Groups>,
     tokens: Tokens,
     sweeper: Sweeper,
     trimmer: Trimmer,
@@ -53,13 +71,13 @@ impl Engine {
         };
         let connection = storage.conn();
         connection.set_prepared_statement_cache_capacity(CACHED_STATEMENTS);
-        // - `synchronous`: SQLite does not sync each commit. The server does, for all commits of a moment
-        //   together, before it responds.
+        // - `synchronous`: SQLite does not sync each commit. The server does, before it responds.
         // - `locking_mode`: the process locks the file once, instead of in each transaction. No other process
         //   uses the file.
         // - `cache_size`: 64 MiB instead of 2 MiB, so that the inner pages of all indexes stay in memory.
         // - `wal_autocheckpoint`: a page that many commits change is copied to the file once in 4,000 written
         //   pages (16 MiB), instead of once in 1,000.
+        // - `temp_store`: what a failed request would restore stays in memory.
         // - `stream_order`: without this index, each write to a table reads all records of the table's
         //   stream, and so does each read of the stream.
         connection.execute_batch(
@@ -67,12 +85,15 @@ impl Engine {
              PRAGMA locking_mode = EXCLUSIVE;
              PRAGMA cache_size = -65536;
              PRAGMA wal_autocheckpoint = 4000;
+             PRAGMA temp_store = MEMORY;
              CREATE INDEX IF NOT EXISTS stream_order
                  ON _stream_records (table_name, CAST(sequence_number AS INTEGER));",
         )?;
         let vector_indexes = VectorIndexLifecycle::new();
+        let groups = state.directory().map(|_| Groups::new(&storage));
         Ok(Self {
             storage,
+            groups,
             tokens: Tokens::default(),
             sweeper: Sweeper::default(),
             trimmer: Trimmer::default(),
@@ -82,6 +103,51 @@ impl Engine {
 
     /// Executes an operation, such as `PutItem`. Returns the response.
     pub(super) fn execute(&mut self, operation: &str, body: &[u8]) -> Result<Vec<u8>> {
+        if READS.contains(&operation) {
+            return self.dispatch(operation, body);
+        }
+        self.write(|engine| engine.dispatch(operation, body))
+    }
+
+    /// Writes in the open group, if writes are grouped.
+    fn write<T>(&mut self, write: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        if let Some(groups) = &mut self.groups {
+            groups.begin(&self.storage)?;
+        }
+        let result = write(self);
+        match &mut self.groups {
+            None => result,
+            Some(groups) => {
+                let number = groups.number();
+                let result = groups.end(&self.storage, result);
+                if groups.is_lost(number) {
+                    self.tokens = Tokens::default();
+                }
+                result
+            }
+        }
+    }
+
+    /// Commits the writes of the open group.
+    pub(super) fn commit(&mut self) {
+        if let Some(groups) = &mut self.groups
+            && !groups.commit(&self.storage)
+        {
+            self.tokens = Tokens::default();
+        }
+    }
+
+    /// Returns the number of the open group.
+    pub(super) fn group(&self) -> u64 {
+        self.groups.as_ref().map_or(0, Groups::number)
+    }
+
+    /// Whether the writes of a group were lost.
+    pub(super) fn is_lost(&self, group: u64) -> bool {
+        self.groups.as_ref().is_some_and(|groups| groups.is_lost(group))
+    }
+
+    fn dispatch(&mut self, operation: &str, body: &[u8]) -> Result<Vec<u8>> {
         let storage = &self.storage;
         match operation {
             "BatchGetItem" => run(body, |request| batch_get_item::execute(storage, request)),
@@ -144,17 +210,17 @@ impl Engine {
 
     /// Examines the next rows and deletes those that have expired. Returns true if there are more rows.
     pub(super) fn sweep_expired(&mut self, now: Timestamp) -> Result<bool> {
-        self.sweeper.sweep(&self.storage, now)
+        self.write(|engine| engine.sweeper.sweep(&engine.storage, now))
     }
 
     /// Notes which stream records exist now.
     pub(super) fn mark_streams(&mut self, now: Timestamp) -> Result<()> {
-        self.trimmer.mark(&self.storage, now)
+        self.write(|engine| engine.trimmer.mark(&engine.storage, now))
     }
 
     /// Deletes some of the stream records whose retention has ended. Returns their number.
     pub(super) fn trim_streams(&mut self, now: Timestamp) -> Result<usize> {
-        self.trimmer.trim(&self.storage, now)
+        self.write(|engine| engine.trimmer.trim(&engine.storage, now))
     }
 }
 
@@ -312,7 +378,11 @@ mod tests {
     }
 
     fn with_table() -> Engine {
-        let mut engine = Engine::open(&State::InMemory).unwrap();
+        with_table_in(&State::InMemory)
+    }
+
+    fn with_table_in(state: &State) -> Engine {
+        let mut engine = Engine::open(state).unwrap();
         let table = json!({
             "TableName": "Table",
             "AttributeDefinitions": [{"AttributeName": "pk", "AttributeType": "S"}],
@@ -420,5 +490,79 @@ mod tests {
         let put = json!({"TableName": "Table", "Item": {"pk": {"S": "counter"}}});
         execute(&mut engine, "PutItem", &put).unwrap();
         assert!(engine.changes() > before);
+    }
+    fn put(engine: &mut Engine, pk: &str, size: usize) -> std::result::Result<Value, String> {
+        let item = json!({"pk": {"S": pk}, "text": {"S": "x".repeat(size)}});
+        let condition = "attribute_not_exists(pk)";
+        execute(
+            engine,
+            "PutItem",
+            &json!({"TableName": "Table", "Item": item, "ConditionExpression": condition}),
+        )
+    }
+
+    fn rows(engine: &mut Engine) -> Vec<String> {
+        let found = execute(engine, "Scan", &json!({"TableName": "Table"})).unwrap();
+        let items = found["Items"].as_array().unwrap().iter();
+        let mut rows: Vec<String> = items.map(|item| item["pk"]["S"].as_str().unwrap().to_owned()).collect();
+        rows.sort();
+        rows
+    }
+
+    fn directory() -> (PathBuf, State) {
+        let directory = std::env::temp_dir().join(uuid::Uuid::new_v4().to_string());
+        std::fs::create_dir(&directory).unwrap();
+        (directory.clone(), State::Directory(directory))
+    }
+
+    #[test]
+    fn a_group_has_all_writes_that_succeeded_and_is_in_the_file_when_it_is_committed() {
+        let (directory, state) = directory();
+        let mut engine = with_table_in(&state);
+        engine.commit();
+        put(&mut engine, "a", 1).unwrap();
+        assert!(put(&mut engine, "a", 1).unwrap_err().ends_with("ConditionalCheckFailedException"));
+        let transaction = json!({"TransactItems": [
+            {"Put": {"TableName": "Table", "Item": {"pk": {"S": "b"}}}},
+            {"ConditionCheck": {
+                "TableName": "Table",
+                "Key": {"pk": {"S": "c"}},
+                "ConditionExpression": "attribute_exists(pk)",
+            }},
+        ]});
+        execute(&mut engine, "TransactWriteItems", &transaction).unwrap_err();
+        execute(&mut engine, "TransactWriteItems", &addition("first", "1")).unwrap();
+        assert_eq!(rows(&mut engine), ["a", "counter"]);
+        let group = engine.group();
+        engine.commit();
+        assert!(!engine.is_lost(group));
+        put(&mut engine, "uncommitted", 1).unwrap();
+        drop(engine);
+        assert_eq!(rows(&mut Engine::open(&state).unwrap()), ["a", "counter"]);
+        std::fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[test]
+    fn a_group_that_does_not_fit_the_disk_is_lost_with_its_tokens() {
+        let (directory, state) = directory();
+        let mut engine = with_table_in(&state);
+        put(&mut engine, "kept", 1).unwrap();
+        engine.commit();
+        let first = engine.group();
+        execute(&mut engine, "TransactWriteItems", &addition("first", "1")).unwrap();
+        let set_pages = |engine: &Engine, pages: u32| {
+            let set = format!("PRAGMA max_page_count = {pages}");
+            engine.storage.conn().query_row(&set, [], |_| Ok(())).unwrap();
+        };
+        set_pages(&engine, 1);
+        put(&mut engine, "large", 300_000).unwrap_err();
+        assert!(engine.is_lost(first));
+        set_pages(&engine, 1_000_000);
+        assert_eq!(rows(&mut engine), ["kept"]);
+        execute(&mut engine, "TransactWriteItems", &addition("first", "1")).unwrap();
+        assert_eq!(rows(&mut engine), ["counter", "kept"]);
+        engine.commit();
+        assert!(!engine.is_lost(engine.group()));
+        std::fs::remove_dir_all(directory).unwrap();
     }
 }

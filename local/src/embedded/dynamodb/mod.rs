@@ -8,15 +8,16 @@
 //! throttling with [`super::fault_proxy`].
 //!
 //! A response leaves when all that the request read or wrote is on disk. The writes of concurrent requests
-//! are synced together.
+//! are committed and synced together.
 
 mod direct;
 mod engine;
+mod group;
 mod sweep;
 mod tokens;
 mod trim;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -138,7 +139,7 @@ fn run(
         };
         tokio::select! {
             () = front.sweep() => {}
-            () = front.durability.run() => {}
+            () = front.durability.run(|| front.commit()) => {}
             () = answer(&front, calls) => {}
             () = async {
                 shutdown.requested().await;
@@ -203,12 +204,24 @@ impl Front {
         &self,
         call: impl FnOnce(&mut Engine) -> std::result::Result<T, DynoxideError>,
     ) -> std::result::Result<T, DynoxideError> {
-        let (result, changes) = {
-            let mut engine = self.engine.lock().unwrap_or_else(PoisonError::into_inner);
-            (call(&mut engine), engine.changes())
+        let (result, changes, group) = {
+            let mut engine = self.engine();
+            let group = engine.group();
+            (call(&mut engine), engine.changes(), group)
         };
         self.durability.reach(changes).await;
+        if self.engine().is_lost(group) {
+            return Err(engine::internal(&"the database could not write to the disk"));
+        }
         result
+    }
+
+    fn commit(&self) {
+        self.engine().commit();
+    }
+
+    fn engine(&self) -> MutexGuard<'_, Engine> {
+        self.engine.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Deletes expired rows and old stream records.
