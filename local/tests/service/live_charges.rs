@@ -10,7 +10,7 @@ use domain::ids::{ConnectionId, Mode, Scope};
 use domain::wallet::ReturnStatus;
 use local::stack::Options;
 use serde_json::{Value, json};
-use shared::store::to_item;
+use shared::store::{CommitOutcome, Write};
 
 use crate::bank_proxy::BankProxy;
 use crate::support::{Answer, Client, Listener, Service, eventually, id};
@@ -606,9 +606,8 @@ async fn a_pix_with_the_txid_of_another_accounts_charge_is_not_credited_to_it() 
         connection: Some(ConnectionId::derive("https://pix.example.com/v2", "other")),
         ..charge
     };
-    let store = live.service.store();
-    let put = store.client().put_item().table_name(store.table());
-    put.set_item(Some(to_item(&other).unwrap())).send().await.unwrap();
+    let write = Write::replace(&other, other.version).unwrap();
+    assert_eq!(live.service.store().commit(vec![write]).await.unwrap(), CommitOutcome::Done);
     let pix = live.pay(&created, PayRequest::default());
     eventually("the Pix waits for an operator", async || live.unapplied().await.pop_first()).await;
     assert_eq!(live.pix(&pix)["devolucoes"], json!([]));

@@ -52,9 +52,7 @@ async fn all(service: &Service, path: &str, limit: usize) -> Vec<Value> {
 }
 
 async fn stored(service: &Service, charge: &str) -> Charge {
-    let key = Charge::key_of(ChargeId::parse_any(charge).unwrap());
-    let charge: StoredCharge = service.store().get(&key).await.unwrap().unwrap();
-    charge.as_stored().clone()
+    service.stored_charge(ChargeId::parse_any(charge).unwrap()).await
 }
 
 /// The Pix that pays a charge. Its id depends on the charge alone, as if a bank repeated its notification.

@@ -379,7 +379,8 @@ impl World {
         json!({"cobs": counted(cobs.collect()), "pix": counted(pix.collect()), "sent": counted(sent.collect())})
     }
 
-    /// Returns the actions in the audit, sorted. A log-in counts once, because a log-in whose answer was lost is repeated.
+    /// Returns the actions in the audit, sorted. A log-in counts once, because a log-in whose answer was lost is
+    /// repeated.
     async fn audit_actions(&self) -> Result<Vec<String>> {
         let rows = self.store.partition(&format!("audit#{}", self.stack.seed.first.id)).await;
         let rows = rows.map_err(Error::of("reading the audit"))?;

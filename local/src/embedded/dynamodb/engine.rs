@@ -29,21 +29,6 @@ use super::tokens::{Seen, Tokens};
 use super::trim::Trimmer;
 use crate::embedded::State;
 
-/// The operations that change nothing.
-const READS: [&str; 11] = [
-    "BatchGetItem",
-    "DescribeStream",
-    "DescribeTable",
-    "DescribeTimeToLive",
-    "GetItem",
-    "GetRecords",
-    "GetShardIterator",
-    "ListStreams",
-    "ListTables",
-    "Query",
-    "Scan",
-];
-
 /// The number of SQL statements that SQLite does not have to parse again. dynoxide executes about twenty
 /// different ones for each table.
 const CACHED_STATEMENTS: usize = 256;
@@ -103,60 +88,9 @@ impl Engine {
 
     /// Executes an operation, such as `PutItem`. Returns the response.
     pub(super) fn execute(&mut self, operation: &str, body: &[u8]) -> Result<Vec<u8>> {
-        if READS.contains(&operation) {
-            return self.dispatch(operation, body);
-        }
-        self.write(|engine| engine.dispatch(operation, body))
-    }
-
-    /// Writes in the open group, if writes are grouped.
-    fn write<T>(&mut self, write: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
-        if let Some(groups) = &mut self.groups {
-            groups.begin(&self.storage)?;
-        }
-        let result = write(self);
-        match &mut self.groups {
-            None => result,
-            Some(groups) => {
-                let number = groups.number();
-                let result = groups.end(&self.storage, result);
-                if groups.is_lost(number) {
-                    self.tokens = Tokens::default();
-                }
-                result
-            }
-        }
-    }
-
-    /// Commits the writes of the open group.
-    pub(super) fn commit(&mut self) {
-        if let Some(groups) = &mut self.groups
-            && !groups.commit(&self.storage)
-        {
-            self.tokens = Tokens::default();
-        }
-    }
-
-    /// Returns the number of the open group.
-    pub(super) fn group(&self) -> u64 {
-        self.groups.as_ref().map_or(0, Groups::number)
-    }
-
-    /// Whether the writes of a group were lost.
-    pub(super) fn is_lost(&self, group: u64) -> bool {
-        self.groups.as_ref().is_some_and(|groups| groups.is_lost(group))
-    }
-
-    fn dispatch(&mut self, operation: &str, body: &[u8]) -> Result<Vec<u8>> {
         let storage = &self.storage;
         match operation {
             "BatchGetItem" => run(body, |request| batch_get_item::execute(storage, request)),
-            "BatchWriteItem" => run(body, |request| batch_write_item::execute(storage, request)),
-            "CreateTable" => run(body, |request| create_table::execute(storage, request)),
-            "DeleteItem" => run(body, |request| delete_item::execute(storage, request)),
-            "DeleteTable" => {
-                run(body, |request| delete_table::execute(storage, request, &self.vector_indexes))
-            }
             "DescribeStream" => run(body, |request| describe_stream::execute(storage, request)),
             "DescribeTable" => {
                 run(body, |request| describe_table::execute(storage, request, &self.vector_indexes))
@@ -167,10 +101,24 @@ impl Engine {
             "GetShardIterator" => run(body, |request| get_shard_iterator::execute(storage, request)),
             "ListStreams" => run(body, |request| list_streams::execute(storage, request)),
             "ListTables" => run(body, |request| list_tables::execute(storage, request)),
-            "PutItem" => run(body, |request| put_item::execute(storage, request)),
             "Query" => run(body, |request| query::execute(storage, request)),
             "Scan" => run(body, |request| scan::execute(storage, request)),
             "TransactGetItems" => run(body, |request| transact_get_items::execute(storage, request)),
+            _ => self.write(|engine| engine.execute_write(operation, body)),
+        }
+    }
+
+    /// Executes an operation that may change the database.
+    fn execute_write(&mut self, operation: &str, body: &[u8]) -> Result<Vec<u8>> {
+        let storage = &self.storage;
+        match operation {
+            "BatchWriteItem" => run(body, |request| batch_write_item::execute(storage, request)),
+            "CreateTable" => run(body, |request| create_table::execute(storage, request)),
+            "DeleteItem" => run(body, |request| delete_item::execute(storage, request)),
+            "DeleteTable" => {
+                run(body, |request| delete_table::execute(storage, request, &self.vector_indexes))
+            }
+            "PutItem" => run(body, |request| put_item::execute(storage, request)),
             "TransactWriteItems" => self.transact(body),
             "UpdateItem" => run(body, |request| update_item::execute(storage, request)),
             "UpdateTable" => {
@@ -179,6 +127,46 @@ impl Engine {
             "UpdateTimeToLive" => run(body, |request| update_time_to_live::execute(storage, request)),
             unknown => Err(DynoxideError::SerializationException(format!("unknown operation {unknown}"))),
         }
+    }
+
+    /// Writes in the open group, if writes are grouped.
+    fn write<T>(&mut self, write: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        let group = self.group();
+        if let Some(groups) = &mut self.groups {
+            groups.begin(&self.storage)?;
+        }
+        let mut result = write(self);
+        if let Some(groups) = &mut self.groups {
+            result = groups.end(&self.storage, result);
+        }
+        self.forget_if_lost(group);
+        result
+    }
+
+    /// Commits the writes of the open group.
+    pub(super) fn commit(&mut self) {
+        let group = self.group();
+        if let Some(groups) = &mut self.groups {
+            groups.commit(&self.storage);
+        }
+        self.forget_if_lost(group);
+    }
+
+    /// Forgets the tokens if a group was lost, so that its transactions can be repeated.
+    fn forget_if_lost(&mut self, group: u64) {
+        if self.is_lost(group) {
+            self.tokens = Tokens::default();
+        }
+    }
+
+    /// Returns the number of the open group, or of the next one if none is open.
+    pub(super) fn group(&self) -> u64 {
+        self.groups.as_ref().map_or(0, Groups::number)
+    }
+
+    /// Whether the writes of a group were lost.
+    pub(super) fn is_lost(&self, group: u64) -> bool {
+        self.groups.as_ref().is_some_and(|groups| groups.is_lost(group))
     }
 
     /// Executes a transaction, unless one with the same token was executed in the last ten minutes.
@@ -296,11 +284,16 @@ mod tests {
         steps.map(rusqlite::Result::unwrap).collect::<Vec<_>>().join("; ")
     }
 
-    #[test]
-    fn writes_and_reads_of_a_stream_search_an_index_in_memory_and_in_a_file() {
+    fn directory() -> (PathBuf, State) {
         let directory = std::env::temp_dir().join(uuid::Uuid::new_v4().to_string());
         std::fs::create_dir(&directory).unwrap();
-        for state in [State::InMemory, State::Directory(directory.clone())] {
+        (directory.clone(), State::Directory(directory))
+    }
+
+    #[test]
+    fn writes_and_reads_of_a_stream_search_an_index_in_memory_and_in_a_file() {
+        let (directory, in_file) = directory();
+        for state in [State::InMemory, in_file] {
             let engine = Engine::open(&state).unwrap();
             for statement in STREAM_STATEMENTS {
                 let plan = plan(&engine, statement);
@@ -491,14 +484,12 @@ mod tests {
         execute(&mut engine, "PutItem", &put).unwrap();
         assert!(engine.changes() > before);
     }
+
     fn put(engine: &mut Engine, pk: &str, size: usize) -> std::result::Result<Value, String> {
         let item = json!({"pk": {"S": pk}, "text": {"S": "x".repeat(size)}});
         let condition = "attribute_not_exists(pk)";
-        execute(
-            engine,
-            "PutItem",
-            &json!({"TableName": "Table", "Item": item, "ConditionExpression": condition}),
-        )
+        let put = json!({"TableName": "Table", "Item": item, "ConditionExpression": condition});
+        execute(engine, "PutItem", &put)
     }
 
     fn rows(engine: &mut Engine) -> Vec<String> {
@@ -507,12 +498,6 @@ mod tests {
         let mut rows: Vec<String> = items.map(|item| item["pk"]["S"].as_str().unwrap().to_owned()).collect();
         rows.sort();
         rows
-    }
-
-    fn directory() -> (PathBuf, State) {
-        let directory = std::env::temp_dir().join(uuid::Uuid::new_v4().to_string());
-        std::fs::create_dir(&directory).unwrap();
-        (directory.clone(), State::Directory(directory))
     }
 
     #[test]

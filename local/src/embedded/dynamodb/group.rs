@@ -72,18 +72,18 @@ impl Groups {
         result
     }
 
-    /// Commits the open group, if any. Returns false if its writes are lost.
-    pub(super) fn commit(&mut self, storage: &Storage) -> bool {
+    /// Commits the open group, if any. It is lost if SQLite can't write it to the disk.
+    pub(super) fn commit(&mut self, storage: &Storage) {
         if !self.is_open.swap(false, Ordering::Relaxed) {
-            return true;
+            return;
         }
-        if let Err(error) = execute(storage, "COMMIT") {
-            tracing::error!(%error, "the database was not written to disk; its requests fail");
-            self.undo(storage);
-            return false;
+        match execute(storage, "COMMIT") {
+            Ok(()) => self.number = self.number.saturating_add(1),
+            Err(error) => {
+                tracing::error!(%error, "the database was not written to disk; its requests fail");
+                self.undo(storage);
+            }
         }
-        self.number = self.number.saturating_add(1);
-        true
     }
 
     /// Undoes the open group.
