@@ -80,3 +80,26 @@ impl Dispatcher {
         numbers.into_iter().map(|number| (number.clone(), cause)).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::charges::at;
+
+    #[test]
+    fn a_noted_scope_is_remembered_in_its_period() {
+        let [one, other]: [Scope; 2] =
+            ["live", "test"].map(|mode| format!("acc_0123456789abcdef:{mode}").parse().unwrap());
+        let (now, later) = (Period::of(at(0)), Period::of(at(24 * 60 * 60)));
+        let noted = NotedScopes::default();
+        assert!(!noted.contains(&one, now));
+        noted.add(one, now);
+        assert!(noted.contains(&one, now) && !noted.contains(&other, now) && !noted.contains(&one, later));
+        noted.add(other, now);
+        assert!(noted.contains(&one, now) && noted.contains(&other, now));
+        noted.add(other, later);
+        assert!(
+            noted.contains(&other, later) && !noted.contains(&one, later) && !noted.contains(&other, now)
+        );
+    }
+}

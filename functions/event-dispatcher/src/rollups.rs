@@ -181,3 +181,25 @@ fn log_failed_count(changes: &[(String, LateChange)], error: &StoreError) -> Cau
     }
     cause
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::charges::at;
+
+    #[test]
+    fn a_scheduled_fold_is_remembered_for_twelve_hours() {
+        let [one, other] =
+            ["live", "test"].map(|mode| format!("acc_0123456789abcdef:{mode}").parse().unwrap());
+        let folds = DueFolds::default();
+        assert!(!folds.contains(&one, at(0)));
+        folds.add(one, at(0));
+        assert!(folds.contains(&one, at(0)) && !folds.contains(&other, at(0)));
+        assert!(folds.contains(&one, at(REMEMBERED_SECONDS - 1)));
+        assert!(!folds.contains(&one, at(REMEMBERED_SECONDS)));
+        folds.add(other, at(REMEMBERED_SECONDS - 1));
+        assert!(folds.contains(&one, at(REMEMBERED_SECONDS - 1)), "both are remembered");
+        folds.add(other, at(REMEMBERED_SECONDS));
+        assert_eq!(folds.0.lock().unwrap().len(), 1, "the first has ended");
+    }
+}

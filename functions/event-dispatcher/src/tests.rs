@@ -514,3 +514,26 @@ async fn a_batch_whose_records_lead_to_nothing_is_done_without_a_request_to_aws(
     let response = dispatcher().handle(serde_json::from_value(batch).unwrap()).await;
     insta::assert_snapshot!(serde_json::to_string(&response).unwrap(), @r#"{"batchItemFailures":[]}"#);
 }
+
+#[test]
+fn a_replay_starts_only_if_a_due_time_changes_without_the_version() {
+    let image = |due: Option<&str>, version: u64| {
+        let mut image =
+            json!({"pk": {"S": "failed"}, "sk": {"S": "1"}, "version": {"N": version.to_string()}});
+        if let Some(due) = due {
+            image["due_sk"] = json!({"S": due});
+        }
+        image
+    };
+    let started = |old: &Value, new: &Value| started_replay(&record("MODIFY", old, new));
+    let (due, moved) = (image(Some("1"), 1), image(Some("2"), 1));
+    for (old, new) in [
+        (image(None, 1), due.clone()),
+        (due.clone(), image(None, 1)),
+        (due.clone(), due.clone()),
+        (due.clone(), image(Some("2"), 2)),
+    ] {
+        assert!(started(&old, &new).unwrap().is_none(), "{old} {new}");
+    }
+    assert!(started(&due, &moved).is_err(), "it reads the row, which lacks fields here");
+}

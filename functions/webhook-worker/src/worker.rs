@@ -579,3 +579,25 @@ fn outcome_of(attempt: &Attempt, delivery: &Delivery, now: Timestamp) -> Attempt
     let next_attempt_at = now.plus_millis(delay_ms).unwrap_or(Timestamp::MAX);
     AttemptOutcome::Retry { status_code, error, response_body, next_attempt_at }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_attempts_outcome_is_named_in_the_metrics() {
+        let exhausted = AttemptOutcome::Exhausted {
+            status_code: None,
+            error: "timed out".to_owned(),
+            response_body: None,
+        };
+        let outcomes = [
+            (AttemptOutcome::Delivered { status_code: 200 }, "delivered"),
+            (exhausted, "exhausted"),
+            (AttemptOutcome::Cancelled { reason: "gone".to_owned() }, "cancelled"),
+        ];
+        for (outcome, name) in outcomes {
+            assert_eq!(outcome_name(&outcome), name);
+        }
+    }
+}

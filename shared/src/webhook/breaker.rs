@@ -302,4 +302,11 @@ mod tests {
         assert_eq!(forgotten(&row, "new"), ["failures#00", "open_until#00", "open_seconds#00"]);
         assert_eq!(forgotten(&row, "00"), ["failures#new", "open_until#new", "open_seconds#new"]);
     }
+
+    #[test]
+    fn a_success_is_recorded_after_a_failure_and_while_the_breaker_is_open() {
+        assert!(!Breaker::default().has_failures());
+        assert!(Breaker { failures: 1, ..Breaker::default() }.has_failures());
+        assert!(Breaker { failures: 0, ..open(at(0)) }.has_failures());
+    }
 }

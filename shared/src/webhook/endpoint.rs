@@ -859,4 +859,19 @@ mod tests {
         let moved = moved.apply(off, at(10));
         assert_eq!((moved.abandoned, moved.generation()), (None, 1));
     }
+
+    #[test]
+    fn an_endpoint_whose_secret_was_moved_has_a_new_version() {
+        let moved = endpoint().without_former_secret();
+        assert_eq!((moved.version, moved.secret_version), (2, 2));
+    }
+
+    #[test]
+    fn only_an_inactive_endpoint_is_switched_off_by_the_service() {
+        let disabled = Some(Disabled { at: at(0), reason: "fails".to_owned() });
+        let active = Endpoint { disabled, ..endpoint() };
+        assert_eq!(active.switched_off(), None);
+        let off = Endpoint { status: EndpointStatus::Inactive, ..active };
+        assert_eq!(off.switched_off(), off.disabled.as_ref());
+    }
 }

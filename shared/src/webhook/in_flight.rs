@@ -345,3 +345,51 @@ fn minute_of(now: Timestamp) -> i64 {
 fn number(value: i64) -> AttributeValue {
     AttributeValue::N(value.to_string())
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_millis(seconds * 1_000).unwrap()
+    }
+
+    fn message(receiver: &serde_json::Value) -> DeliveryMessage {
+        let mut body =
+            json!({"scope": "acc_0123456789abcdef:test", "delivery": "wd_01m7xpe60063pqsxx1gmvkjbw5"});
+        body.as_object_mut().unwrap().extend(receiver.as_object().unwrap().clone());
+        serde_json::from_value(body).unwrap()
+    }
+
+    #[test]
+    fn a_mark_is_of_one_receiver_or_of_all_servers_until_its_end() {
+        let (endpoint, server) = (json!({"endpoint": ENDPOINT}), json!({"server": "s1"}));
+        let marked = |receiver: &str| Marks([(receiver.to_owned(), 10_000)].into());
+        let is_marked = |receiver: &str, sent: &serde_json::Value, seconds| {
+            marked(receiver).include(&message(sent), at(seconds))
+        };
+        for (receiver, sent) in [(ENDPOINT, &endpoint), ("s1", &server), (ALL_OVERRIDES, &server)] {
+            assert!(is_marked(receiver, sent, 9), "{receiver}");
+            assert!(!is_marked(receiver, sent, 10), "{receiver}");
+        }
+        for (receiver, sent) in [("s2", &server), ("s1", &endpoint), (ALL_OVERRIDES, &endpoint)] {
+            assert!(!is_marked(receiver, sent, 9), "{receiver}");
+        }
+        let ends = [(ENDPOINT, 10), (ALL_OVERRIDES, 10), ("s1", 10), ("s2", 9)];
+        let marks = Marks(ends.map(|(receiver, end_s)| (receiver.to_owned(), end_s * 1_000)).into());
+        assert_eq!((marks.servers(at(9)), marks.ended(at(9))), (vec!["s1"], vec!["s2"]));
+    }
+
+    #[test]
+    fn slots_are_in_use_in_their_minute_and_the_next() {
+        let row = Occupancy { minute: 2, in_flight: 5, of_minute: 3, ..Occupancy::default() };
+        let in_use = [119, 120, 179, 180, 239, 240].map(|seconds| row.in_use(at(seconds)));
+        assert_eq!(in_use, [5, 5, 5, 3, 3, 0]);
+        let released_late = Occupancy { in_flight: -1, of_minute: -1, ..row };
+        assert_eq!([120, 180].map(|seconds| released_late.in_use(at(seconds))), [0, 0]);
+    }
+
+    const ENDPOINT: &str = "wh_01m7xpe60063pqsxx1gmvkjbw5";
+}

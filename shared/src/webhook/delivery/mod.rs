@@ -432,3 +432,88 @@ impl Deliveries {
         self.rows_a_query.map_or(most, |rows| rows.min(most))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use domain::ids::ResendId;
+    use serde_json::json;
+
+    use super::*;
+    use crate::charge::testing::at;
+    use crate::store::{from_item, to_item};
+    use crate::webhook::endpoint::Abandoned;
+    use crate::webhook::endpoint::testing::endpoint;
+    use crate::webhook::event::Origin;
+
+    const MONTH_SECONDS: i64 = 30 * 24 * 60 * 60;
+
+    fn event() -> Event {
+        let origin = Origin {
+            scope: endpoint().scope,
+            shard: Shard::FIRST,
+            row: "charge#1".to_owned(),
+            version: 1,
+            at: at(0),
+            request_id: None,
+            charge: None,
+        };
+        Event::of_one(EventType::ChargePaid, &origin, &json!({})).unwrap()
+    }
+
+    fn delivery(endpoints: &[Endpoint], now: Timestamp) -> Delivery {
+        Delivery::for_event(&event(), endpoints, now).remove(0)
+    }
+
+    #[test]
+    fn a_delivery_has_the_generation_of_its_endpoint_and_is_listed_if_its_event_is_late() {
+        let new = delivery(&[endpoint()], at(0));
+        assert_eq!((new.generation, new.listed, new.indexes().due), (0, false, None));
+        let abandoned = Some(Abandoned { generation: 3, at: at(0) });
+        let deactivated = Endpoint { abandoned, ..endpoint() };
+        let late_s = LATE_MS / 1_000;
+        assert!(!delivery(&[endpoint()], at(late_s - 1)).listed);
+        let late = delivery(std::slice::from_ref(&deactivated), at(late_s));
+        assert_eq!((late.generation, late.listed), (3, true));
+        assert_eq!(late.indexes().due, Some(at(late_s + FIRST_DUE_SECONDS)));
+        let resend = ResendId::new(at(0), [1; 10]);
+        let resent = Delivery::for_resend(&event(), &[deactivated], &resend, at(0)).remove(0);
+        assert_eq!((resent.generation, resent.listed), (3, true));
+    }
+
+    #[test]
+    fn a_row_is_read_as_it_was_written_and_recognised_by_its_key() {
+        let new = delivery(&[endpoint()], at(0));
+        for delivery in [new.clone(), Delivery { generation: 3, is_former: true, ..new.clone() }] {
+            let item = to_item(&delivery).unwrap();
+            assert_eq!(item.contains_key("generation"), delivery.generation == 3);
+            assert!(Delivery::is_at(&delivery.key()));
+            let read: Delivery = from_item(item).unwrap();
+            assert_eq!((read.generation, read.is_former), (delivery.generation, delivery.is_former));
+        }
+        assert!(!Delivery::is_at(&Key { sk: "counts".to_owned(), ..new.key() }));
+        assert!(!Delivery::is_at(&Key { pk: "charge#1".to_owned(), ..new.key() }));
+        let removable_at = new.removable_at().unwrap();
+        assert!(removable_at > at(2 * MONTH_SECONDS) && removable_at < at(4 * MONTH_SECONDS));
+    }
+
+    #[test]
+    fn a_delivery_without_an_attempt_has_not_failed() {
+        let new = delivery(&[endpoint()], at(0));
+        let after = |attempts, last_error: Option<&str>| {
+            let last_error = last_error.map(str::to_owned);
+            Delivery { attempts, last_error, ..new.clone() }.has_failed()
+        };
+        assert_eq!((after(0, None), after(1, None), after(0, Some("deleted"))), (false, false, false));
+        assert!(after(1, Some("answered 500")) && after(2, Some("answered 500")));
+        let with = |status| Delivery { status, ..new.clone() };
+        let states = [
+            DeliveryStatus::Pending,
+            DeliveryStatus::Processing,
+            DeliveryStatus::Delivered,
+            DeliveryStatus::Failed,
+            DeliveryStatus::Cancelled,
+        ];
+        assert_eq!(states.map(|status| with(status).is_done()), [false, false, true, true, true]);
+        assert_eq!(states.map(|status| with(status).is_delivered()), [false, false, true, false, false]);
+    }
+}
