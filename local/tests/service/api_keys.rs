@@ -384,7 +384,11 @@ async fn the_audit_names_the_user_and_the_key_of_each_issue_rotation_and_revocat
     let fingerprint = |key: &Value| key["fingerprint"].as_str().unwrap().to_owned();
     let subjects: Vec<String> = audit.iter().rev().map(|row| row.subject.clone()).collect();
     assert_eq!(subjects, [fingerprint(&issued), fingerprint(&issued), fingerprint(&rotated)]);
-    assert!(audit[1].details.as_ref().unwrap().contains(&fingerprint(&rotated)));
+    let described =
+        |key: &Value| format!("test, prefix {}, label \"caixa\"", key["prefix"].as_str().unwrap());
+    let details: Vec<&str> = audit.iter().rev().map(|row| row.details.as_deref().unwrap()).collect();
+    let replaced = format!("replaced by {}, {}", fingerprint(&rotated), described(&rotated));
+    assert_eq!(details, [described(&issued), replaced, described(&rotated)]);
     let owner = UserId::from_email(&service.stack.seed.first.owner_email).to_string();
     assert!(audit.iter().all(|row| row.actor == owner));
 }

@@ -14,6 +14,7 @@ async fn all_pages(service: &Service, query: &str) -> Vec<String> {
     let mut cursor = String::new();
     loop {
         let page = service.get(&format!("/v1/charges?{query}{cursor}")).await.expect(200);
+        assert!(cursor.is_empty() || !ids(&page).is_empty(), "a cursor without a next page: {cursor}");
         all.extend(ids(&page));
         assert_eq!(page["has_more"].as_bool().unwrap(), page["next_cursor"].is_string());
         match page["next_cursor"].as_str() {
