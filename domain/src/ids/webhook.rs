@@ -165,4 +165,15 @@ mod tests {
             "must be wd_ and 26 lower-case letters and digits"
         );
     }
+
+    #[test]
+    fn one_row_and_one_delivery_in_64_are_sampled() {
+        let delivery = |hash: u128| DeliveryId(Ulid((1 << 100) | hash));
+        assert_eq!((0..64).filter(|hash| delivery(*hash).is_sampled()).collect::<Vec<_>>(), [0]);
+        let of_row = |hash: u128| EventId(Ulid((1 << 100) | (hash << 5)));
+        assert_eq!((0..64).filter(|hash| of_row(*hash).is_sampled()).collect::<Vec<_>>(), [0]);
+        let row = of_row(0b1_0101);
+        assert_eq!([1, 31].map(|code| row.with_code(code).0.0 - row.0.0), [1, 31]);
+        assert_eq!(row.with_code(31).with_code(2), row.with_code(2), "a code replaces another");
+    }
 }

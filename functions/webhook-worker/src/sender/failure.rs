@@ -154,3 +154,37 @@ fn certificate(error: &CertificateError) -> &'static str {
         _ => "not acceptable",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_of_the_connection_or_of_its_certificate_has_a_reason_of_its_own() {
+        let of_io = |kind: ErrorKind| Failure::of(&io::Error::from(kind)).to_string();
+        for kind in [ErrorKind::HostUnreachable, ErrorKind::NetworkUnreachable, ErrorKind::AddrNotAvailable] {
+            assert_eq!(of_io(kind), Failure::Unreachable.to_string(), "{kind}");
+        }
+        for kind in [
+            ErrorKind::ConnectionReset,
+            ErrorKind::ConnectionAborted,
+            ErrorKind::BrokenPipe,
+            ErrorKind::NotConnected,
+            ErrorKind::UnexpectedEof,
+        ] {
+            assert_eq!(of_io(kind), Failure::Closed.to_string(), "{kind}");
+        }
+        let of_tls = |error: rustls::Error| Failure::of(&io::Error::other(error)).to_string();
+        for (error, reason) in [
+            (CertificateError::Revoked, "revoked"),
+            (CertificateError::BadSignature, "bad signature"),
+            (CertificateError::BadEncoding, "malformed"),
+            (CertificateError::InvalidPurpose, "not issued for servers"),
+        ] {
+            let found = of_tls(rustls::Error::InvalidCertificate(error));
+            assert_eq!(found, Failure::Certificate(reason).to_string());
+        }
+        let found = of_tls(rustls::Error::NoCertificatesPresented);
+        assert_eq!(found, Failure::Certificate("none presented").to_string());
+    }
+}

@@ -569,8 +569,7 @@ mod tests {
         }
     }
 
-    #[test]
-    fn an_abandoned_deliverys_error_is_the_cause_and_the_failure_of_the_last_attempt() {
+    fn delivery() -> Delivery {
         let origin = Origin {
             scope: endpoint().scope,
             shard: Shard::FIRST,
@@ -581,7 +580,12 @@ mod tests {
             charge: None,
         };
         let event = Event::of_one(EventType::ChargePaid, &origin, &json!({})).unwrap();
-        let waiting = Delivery::for_event(&event, &[endpoint()], at(0)).remove(0);
+        Delivery::for_event(&event, &[endpoint()], at(0)).remove(0)
+    }
+
+    #[test]
+    fn an_abandoned_deliverys_error_is_the_cause_and_the_failure_of_the_last_attempt() {
+        let waiting = delivery();
         let attempted =
             Delivery { last_error: Some("answered 502".to_owned()), attempts: 1, ..waiting.clone() };
         // An earlier version wrote the whole text into the row, and no cause.
@@ -600,5 +604,26 @@ mod tests {
             "the endpoint was deleted; the last attempt: answered 502"
         );
         assert_eq!(error(by_earlier_version), Some(error_for_cause(&attempted, Cause::Deleted)));
+    }
+
+    #[test]
+    fn an_abandonment_covers_the_earlier_pending_deliveries_to_its_endpoint() {
+        let covers = |delivery: Delivery| {
+            Abandonment::by_deletion(&endpoint(), at(0)).covers(&FoundDelivery::of_row(delivery))
+        };
+        let pending = delivery();
+        assert!(covers(pending.clone()));
+        assert!(!covers(Delivery { generation: 1, ..pending.clone() }), "created after it");
+        assert!(!covers(Delivery { status: DeliveryStatus::Failed, ..pending.clone() }));
+        assert!(!covers(Delivery { endpoint: None, ..pending.clone() }));
+
+        let row = Abandonment::by_deletion(&endpoint(), at(0));
+        let kind = |endpoint| Some(Kind { event_type: EventType::ChargePaid, endpoint });
+        assert_eq!(row.may_cover(kind(pending.endpoint)), Some(true));
+        assert_eq!((row.may_cover(kind(None)), row.may_cover(None)), (Some(false), None));
+        let shown_s = EVENTS_KEPT_SECONDS + KEPT_AFTER_SHOWN_SECONDS;
+        assert_eq!(row.removable_at(), Some(at(shown_s)), "after the last delivery that it covers");
+        let next = next_sort_key("wd_1");
+        assert!(next.as_str() > "wd_1" && next.as_str() < "wd_1#evt_1");
     }
 }

@@ -476,8 +476,8 @@ mod tests {
         assert_eq!((late.generation, late.listed), (3, true));
         assert_eq!(late.indexes().due, Some(at(late_s + FIRST_DUE_SECONDS)));
         let resend = ResendId::new(at(0), [1; 10]);
-        let resent = Delivery::for_resend(&event(), &[deactivated], &resend, at(0)).remove(0);
-        assert_eq!((resent.generation, resent.listed), (3, true));
+        let again = Delivery::for_resend(&event(), &[deactivated], &resend, at(0)).remove(0);
+        assert_eq!((again.generation, again.listed), (3, true));
     }
 
     #[test]
