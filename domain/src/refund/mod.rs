@@ -53,13 +53,6 @@ pub enum RefundStatus {
     Failed,
 }
 
-impl RefundStatus {
-    /// Returns the status as in rows and on the wire.
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
-}
-
 /// The final outcome of a refund.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum RefundOutcome {

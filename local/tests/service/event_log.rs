@@ -124,6 +124,9 @@ async fn the_log_is_filtered_by_type_and_time_and_refuses_invalid_filters() {
     let both = all_events(&service, &format!("&created_after={at}&created_before={at}"), 5).await;
     assert!(both.contains(&events[11]), "both bounds are inclusive");
     assert_eq!(since.len() + until.len() - both.len(), 24);
+    let earlier = "2020-01-01T00:00:00Z";
+    let none = format!("&created_after={at}&created_before={earlier}");
+    assert!(all_events(&service, &none, 1).await.is_empty(), "the bounds exclude each other");
     let paid = all_events(&service, &format!("&created_after={at}&type=charge.paid"), 1).await;
     let expected = since.iter().filter(|event| type_name(event) == "charge.paid").count();
     assert_eq!(paid.len(), expected);

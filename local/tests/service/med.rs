@@ -421,6 +421,7 @@ async fn cases_are_listed_by_every_filter_and_invalid_filters_are_refused() {
         // The bounds are exclusive.
         (&format!("created_after={third}"), ids(&[4, 3])),
         (&format!("created_before={third}"), ids(&[1, 0])),
+        (&format!("created_after={fourth}&created_before={third}"), ids(&[])),
         (&format!("created_before={third}&status=accepted&type=fraud"), ids(&[1])),
     ] {
         eventually(query, async || Some(service.cases(query).await).filter(|found| *found == expected)).await;

@@ -548,4 +548,15 @@ mod tests {
             bodies.iter().map(|body| hash_of_text(body)).collect();
         assert_eq!(hashes.len(), bodies.len());
     }
+
+    #[test]
+    fn metadata_of_the_largest_size_is_accepted() {
+        let with_bytes = |bytes: usize| {
+            let metadata = json!({"k": "x".repeat(bytes - r#"{"k":""}"#.len())});
+            assert_eq!(metadata.to_string().len(), bytes);
+            parse(&body_with(json!({ "metadata": metadata })))
+        };
+        with_bytes(metadata::MAX_BYTES).unwrap();
+        assert!(with_bytes(metadata::MAX_BYTES + 1).is_err());
+    }
 }

@@ -259,4 +259,11 @@ mod tests {
         assert_eq!(third.without_charge(charge("a")), None);
         assert!(third.without_charge(charge("b")).unwrap().with_charge(charge("d"), 2, at(600)).is_some());
     }
+
+    #[test]
+    fn the_row_of_a_minute_expires_at_its_end() {
+        let scope = Scope { account: AccountId::new([1; 10]), mode: Mode::Live };
+        let number = |ttl: Item| ttl["ttl"].as_n().unwrap().parse::<i64>().unwrap();
+        assert_eq!(number(Minute { scope, number: 2 }.ttl()), 180);
+    }
 }

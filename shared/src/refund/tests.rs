@@ -15,7 +15,7 @@ use domain::refund::*;
 use domain::row::Row;
 use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
-use domain::wallet::{LedgerAccount, RefundStrategy};
+use domain::wallet::{LedgerAccount, RefundStrategy, Settlement};
 
 use crate::acquirer::Acquirer;
 use crate::charge::testing::{at, paid};
@@ -376,4 +376,18 @@ fn every_key_except_the_payers_reported_document_counts_as_a_third_partys() {
             Refund::request(parse(json!({})).unwrap().id(charge.id), charge, plan_of, at(100)).unwrap();
         assert_eq!(step.refund.limited_on, third_party.then(|| Day::of(at(100))));
     }
+}
+
+#[test]
+fn a_refund_takes_held_money_until_the_day_of_its_release_begins() {
+    let day = Day::of(at(100_000));
+    let settlement = paid().settlement.map(|settled| Settlement { release_on: Some(day), ..settled });
+    let charge = Charge { settlement, ..paid() };
+    let is_held = |now| {
+        let capabilities = Acquirer::Sandbox.refund_capabilities();
+        parse(json!({})).unwrap().plan(&charge, capabilities, &settings(0), now).unwrap().parameters.is_held
+    };
+    let begins = day.starts_at();
+    assert!(is_held(begins.plus_millis(-1).unwrap()));
+    assert!(!is_held(begins));
 }

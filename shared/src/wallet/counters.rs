@@ -186,3 +186,19 @@ fn tranche_write(posting: &Posting, day: Day, by: MinorUnits) -> Result<Write, M
     let due = due_attributes(&key, day.starts_at());
     Ok(Write::add(key, vec![(HELD.to_owned(), by.get())], due.into_iter().collect(), bound))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_rows_of_totals_and_of_releases_are_counters() {
+        let row = |name: &str| {
+            let pk = format!("{PARTITION}acc_0123456789abcdef:test");
+            parse(&Key { pk, sk: format!("BRL#{name}") }).map(|(_, _, _, row)| row)
+        };
+        assert!(matches!(row(DEBITS_SORT), Some(CounterRow::Totals)));
+        assert!(matches!(row(&format!("{CREDITS_SORT}7")), Some(CounterRow::Totals)));
+        assert!(row("other").is_none());
+    }
+}

@@ -407,4 +407,19 @@ mod tests {
         assert_eq!((compared(3), compared(4)), (vec![(3, 5)], vec![(4, 5)]));
         assert_eq!(compared(10), [(10, 9)]);
     }
+
+    #[test]
+    fn sums_of_a_charge_are_zero_only_if_each_is() {
+        assert!(ChargeSums::none(Currency::BRL).are_zero());
+        assert!(!ChargeSums { med_lost: MinorUnits::new(1), ..ChargeSums::none(Currency::BRL) }.are_zero());
+    }
+
+    #[test]
+    fn a_range_of_postings_has_one_shard_and_one_prefix() {
+        let other = Shard::parse("1").unwrap();
+        let ranges = [(Shard::FIRST, "BRL#a#01"), (Shard::FIRST, "BRL#b#01"), (other, "BRL#a#01")];
+        let names = ranges.map(|(shard, sort)| range_of(shard, sort));
+        assert!(names[0] != names[1] && names[0] != names[2], "{names:?}");
+        assert_eq!(range_of(Shard::FIRST, "BRL#a#02"), names[0]);
+    }
 }
