@@ -85,11 +85,11 @@ impl Dispatcher {
 mod tests {
     use super::*;
     use crate::tests::charges::at;
+    use crate::tests::scopes;
 
     #[test]
     fn a_noted_scope_is_remembered_in_its_period() {
-        let [one, other]: [Scope; 2] =
-            ["live", "test"].map(|mode| format!("acc_0123456789abcdef:{mode}").parse().unwrap());
+        let [one, other] = scopes();
         let (now, later) = (Period::of(at(0)), Period::of(at(24 * 60 * 60)));
         let noted = NotedScopes::default();
         assert!(!noted.contains(&one, now));

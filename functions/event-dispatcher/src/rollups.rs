@@ -186,11 +186,11 @@ fn log_failed_count(changes: &[(String, LateChange)], error: &StoreError) -> Cau
 mod tests {
     use super::*;
     use crate::tests::charges::at;
+    use crate::tests::scopes;
 
     #[test]
     fn a_scheduled_fold_is_remembered_for_twelve_hours() {
-        let [one, other] =
-            ["live", "test"].map(|mode| format!("acc_0123456789abcdef:{mode}").parse().unwrap());
+        let [one, other] = scopes();
         let folds = DueFolds::default();
         assert!(!folds.contains(&one, at(0)));
         folds.add(one, at(0));

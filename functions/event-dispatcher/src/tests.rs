@@ -39,6 +39,11 @@ fn dispatcher() -> Dispatcher {
     Dispatcher::from_vars(&Aws::from_vars(&var).unwrap(), Clock::default(), &var).unwrap()
 }
 
+/// The live and the test scope of an account.
+pub(crate) fn scopes() -> [Scope; 2] {
+    [Mode::Live, Mode::Test].map(|mode| Scope { mode, ..waiting().scope })
+}
+
 /// A row in the form in which stream records contain it.
 fn image(row: &impl Row) -> Value {
     serde_json::to_value(serde_dynamo::Item::from(to_item(row).unwrap())).unwrap()

@@ -23,8 +23,9 @@ async fn all_events(service: &Service, query: &str, limit: usize) -> Vec<Value> 
         assert_eq!((&page["object"], page.as_object().unwrap().len()), (&json!("list"), 4));
         let data = page["data"].as_array().unwrap();
         assert!(data.len() <= limit);
-        let must_match = query.is_empty() && !cursor.is_empty();
-        assert!(!must_match || !data.is_empty(), "a cursor without a next page: {cursor}");
+        if query.is_empty() && !cursor.is_empty() {
+            assert!(!data.is_empty(), "a cursor without a next page: {cursor}");
+        }
         events.extend(data.iter().cloned());
         assert_eq!(page["has_more"], !page["next_cursor"].is_null());
         match page["next_cursor"].as_str() {

@@ -348,27 +348,19 @@ fn number(value: i64) -> AttributeValue {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
+    use super::super::queue::testing::{ENDPOINT, message};
     use super::*;
 
     fn at(seconds: i64) -> Timestamp {
         Timestamp::from_millis(seconds * 1_000).unwrap()
     }
 
-    fn message(receiver: &serde_json::Value) -> DeliveryMessage {
-        let mut body =
-            json!({"scope": "acc_0123456789abcdef:test", "delivery": "wd_01m7xpe60063pqsxx1gmvkjbw5"});
-        body.as_object_mut().unwrap().extend(receiver.as_object().unwrap().clone());
-        serde_json::from_value(body).unwrap()
-    }
-
     #[test]
     fn a_mark_is_of_one_receiver_or_of_all_servers_until_its_end() {
-        let (endpoint, server) = (json!({"endpoint": ENDPOINT}), json!({"server": "s1"}));
-        let marked = |receiver: &str| Marks([(receiver.to_owned(), 10_000)].into());
-        let is_marked = |receiver: &str, sent: &serde_json::Value, seconds| {
-            marked(receiver).include(&message(sent), at(seconds))
+        let scope = "acc_0123456789abcdef:test";
+        let (endpoint, server) = (message(scope, Some(ENDPOINT), None), message(scope, None, Some("s1")));
+        let is_marked = |receiver: &str, sent: &DeliveryMessage, seconds| {
+            Marks([(receiver.to_owned(), 10_000)].into()).include(sent, at(seconds))
         };
         for (receiver, sent) in [(ENDPOINT, &endpoint), ("s1", &server), (ALL_OVERRIDES, &server)] {
             assert!(is_marked(receiver, sent, 9), "{receiver}");
@@ -390,6 +382,4 @@ mod tests {
         let released_late = Occupancy { in_flight: -1, of_minute: -1, ..row };
         assert_eq!([120, 180].map(|seconds| released_late.in_use(at(seconds))), [0, 0]);
     }
-
-    const ENDPOINT: &str = "wh_01m7xpe60063pqsxx1gmvkjbw5";
 }

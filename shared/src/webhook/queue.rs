@@ -141,22 +141,35 @@ impl Message for DeliveryMessage {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod testing {
     use serde_json::json;
 
     use super::*;
 
+    pub(in super::super) const ENDPOINT: &str = "wh_01m7xpe60063pqsxx1gmvkjbw5";
+
+    /// The message of a delivery to an endpoint, or to a `webhookUrl` on a server.
+    pub(in super::super) fn message(
+        scope: &str,
+        endpoint: Option<&str>,
+        server: Option<&str>,
+    ) -> DeliveryMessage {
+        let delivery = "wd_01m7xpe60063pqsxx1gmvkjbw5";
+        let body = json!({"scope": scope, "delivery": delivery, "endpoint": endpoint, "server": server});
+        serde_json::from_value(body).unwrap()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::testing::{ENDPOINT, message};
+    use super::*;
+
     #[test]
     fn a_message_is_in_the_group_of_its_scope_and_names_its_receiver() {
-        let message = |scope: &str, endpoint: Option<&str>, server: Option<&str>| -> DeliveryMessage {
-            let delivery = "wd_01m7xpe60063pqsxx1gmvkjbw5";
-            let body = json!({"scope": scope, "delivery": delivery, "endpoint": endpoint, "server": server});
-            serde_json::from_value(body).unwrap()
-        };
         let (live, test) = ("acc_0123456789abcdef:live", "acc_0123456789abcdef:test");
-        let endpoint = "wh_01m7xpe60063pqsxx1gmvkjbw5";
-        let to_endpoint = message(live, Some(endpoint), None);
-        assert_eq!((to_endpoint.group().as_str(), to_endpoint.receiver().as_str()), (live, endpoint));
+        let to_endpoint = message(live, Some(ENDPOINT), None);
+        assert_eq!((to_endpoint.group().as_str(), to_endpoint.receiver().as_str()), (live, ENDPOINT));
         let to_server = message(test, None, Some("a1b2"));
         assert_eq!((to_server.group().as_str(), to_server.receiver().as_str()), (test, "a1b2"));
         assert_eq!([Lane::Fast, Lane::Slow].map(Lane::as_str), ["fast", "slow"]);

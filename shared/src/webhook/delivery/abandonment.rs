@@ -523,14 +523,11 @@ fn next_sort_key(after: &str) -> String {
 mod tests {
     use std::borrow::Cow;
 
-    use serde_json::json;
-
+    use super::super::testing::delivery;
     use super::*;
     use crate::charge::testing::at;
     use crate::store::to_item;
     use crate::webhook::endpoint::testing::endpoint;
-    use crate::webhook::event::Origin;
-    use domain::shard::Shard;
     use domain::webhook::event_type::EventType;
 
     #[test]
@@ -569,23 +566,9 @@ mod tests {
         }
     }
 
-    fn delivery() -> Delivery {
-        let origin = Origin {
-            scope: endpoint().scope,
-            shard: Shard::FIRST,
-            row: "charge#1".to_owned(),
-            version: 1,
-            at: at(0),
-            request_id: None,
-            charge: None,
-        };
-        let event = Event::of_one(EventType::ChargePaid, &origin, &json!({})).unwrap();
-        Delivery::for_event(&event, &[endpoint()], at(0)).remove(0)
-    }
-
     #[test]
     fn an_abandoned_deliverys_error_is_the_cause_and_the_failure_of_the_last_attempt() {
-        let waiting = delivery();
+        let waiting = delivery(&[endpoint()], at(0));
         let attempted =
             Delivery { last_error: Some("answered 502".to_owned()), attempts: 1, ..waiting.clone() };
         // An earlier version wrote the whole text into the row, and no cause.
@@ -608,16 +591,14 @@ mod tests {
 
     #[test]
     fn an_abandonment_covers_the_earlier_pending_deliveries_to_its_endpoint() {
-        let covers = |delivery: Delivery| {
-            Abandonment::by_deletion(&endpoint(), at(0)).covers(&FoundDelivery::of_row(delivery))
-        };
-        let pending = delivery();
+        let row = Abandonment::by_deletion(&endpoint(), at(0));
+        let covers = |delivery: Delivery| row.covers(&FoundDelivery::of_row(delivery));
+        let pending = delivery(&[endpoint()], at(0));
         assert!(covers(pending.clone()));
         assert!(!covers(Delivery { generation: 1, ..pending.clone() }), "created after it");
         assert!(!covers(Delivery { status: DeliveryStatus::Failed, ..pending.clone() }));
         assert!(!covers(Delivery { endpoint: None, ..pending.clone() }));
 
-        let row = Abandonment::by_deletion(&endpoint(), at(0));
         let kind = |endpoint| Some(Kind { event_type: EventType::ChargePaid, endpoint });
         assert_eq!(row.may_cover(kind(pending.endpoint)), Some(true));
         assert_eq!((row.may_cover(kind(None)), row.may_cover(None)), (Some(false), None));

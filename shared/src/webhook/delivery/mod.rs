@@ -434,20 +434,16 @@ impl Deliveries {
 }
 
 #[cfg(test)]
-mod tests {
-    use domain::ids::ResendId;
+pub(crate) mod testing {
     use serde_json::json;
 
     use super::*;
     use crate::charge::testing::at;
-    use crate::store::{from_item, to_item};
-    use crate::webhook::endpoint::Abandoned;
     use crate::webhook::endpoint::testing::endpoint;
     use crate::webhook::event::Origin;
 
-    const MONTH_SECONDS: i64 = 30 * 24 * 60 * 60;
-
-    fn event() -> Event {
+    /// An event of a paid charge at second 0.
+    pub(crate) fn event() -> Event {
         let origin = Origin {
             scope: endpoint().scope,
             shard: Shard::FIRST,
@@ -460,9 +456,22 @@ mod tests {
         Event::of_one(EventType::ChargePaid, &origin, &json!({})).unwrap()
     }
 
-    fn delivery(endpoints: &[Endpoint], now: Timestamp) -> Delivery {
+    /// The delivery of [`event`] that is created at `now` for the first of these endpoints.
+    pub(crate) fn delivery(endpoints: &[Endpoint], now: Timestamp) -> Delivery {
         Delivery::for_event(&event(), endpoints, now).remove(0)
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::ids::ResendId;
+
+    use super::testing::{delivery, event};
+    use super::*;
+    use crate::charge::testing::at;
+    use crate::store::{from_item, to_item};
+    use crate::webhook::endpoint::Abandoned;
+    use crate::webhook::endpoint::testing::endpoint;
 
     #[test]
     fn a_delivery_has_the_generation_of_its_endpoint_and_is_listed_if_its_event_is_late() {
@@ -492,8 +501,7 @@ mod tests {
         }
         assert!(!Delivery::is_at(&Key { sk: "counts".to_owned(), ..new.key() }));
         assert!(!Delivery::is_at(&Key { pk: "charge#1".to_owned(), ..new.key() }));
-        let removable_at = new.removable_at().unwrap();
-        assert!(removable_at > at(2 * MONTH_SECONDS) && removable_at < at(4 * MONTH_SECONDS));
+        assert_eq!(new.removable_at(), Some(at(EVENTS_KEPT_SECONDS + KEPT_AFTER_SHOWN_SECONDS)));
     }
 
     #[test]
