@@ -345,6 +345,11 @@ impl Charge {
         self.settlement.and_then(|settlement| settlement.release_on)
     }
 
+    /// Checks whether the net amount is still held: the day of its release has not begun.
+    pub fn is_net_held(&self, now: Timestamp) -> bool {
+        self.release_on().is_some_and(|day| now < day.starts_at())
+    }
+
     /// Checks whether the charge's payment is held for review.
     pub fn is_held_for_review(&self) -> bool {
         self.status == TransactionStatus::Processing && self.applied_payment.is_some()

@@ -54,6 +54,7 @@ fn money_of_a_failed_refund_is_pending_again_only_before_its_release_day() {
     let step = at_bank(&charge, true);
     let started = step.refund.started(&step.charge, at(101)).unwrap().unwrap();
     let before = release.plus_millis(-1).unwrap();
+    assert!(charge.is_net_held(before) && !charge.is_net_held(release));
     for (now, pending, available) in [(before, 400, 0), (release, 0, 400)] {
         let failed = started.ended(&step.charge, RefundOutcome::Failed, now).unwrap().unwrap();
         let change = |account| failed.posting.change(account).unwrap().get();

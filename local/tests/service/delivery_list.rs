@@ -50,8 +50,8 @@ struct Filter {
 }
 
 impl Filter {
-    fn query(&self) -> String {
-        let mut query = "limit=30".to_owned();
+    fn query(&self, limit: usize) -> String {
+        let mut query = format!("limit={limit}");
         let mut add = |name: &str, value: Option<String>| {
             query.extend(value.map(|value| format!("&{name}={value}")));
         };
@@ -227,7 +227,7 @@ impl DeliveryFixture {
             assert_eq!(stats[name], count, "{step}: {name}");
         }
         for filter in self.filters(&all) {
-            let query = filter.query();
+            let query = filter.query(30);
             let ids: Vec<String> =
                 all.iter().filter(|row| filter.admits(row)).map(|row| row.id.to_string()).collect();
             let (listed, total) = self.all_pages(&deliveries, &query).await;
@@ -402,6 +402,63 @@ async fn check_any_sequence(mut fixture: DeliveryFixture) {
     assert!(rows[0].contains_key("up_to"), "{rows:?}");
     assert!(rows[0]["days"].as_m().unwrap().values().any(|day| day.as_m().unwrap().len() == 3), "{rows:?}");
     assert!(rows.len() > 2, "the counts by event type and endpoint cover several days: {rows:?}");
+}
+
+#[tokio::test]
+async fn a_page_from_any_cursor_or_offset_matches_the_rows_however_few_rows_a_query_reads() {
+    let mut fixture = DeliveryFixture::new().await;
+    let mut random = SeededRandom(77);
+    for number in 0..300 {
+        // Most are delivered at their first attempt.
+        let status = match random.below(4) {
+            0 => DeliveryStatus::all().nth(random.below(5)).unwrap(),
+            _ => DeliveryStatus::Delivered,
+        };
+        let listed = random.below(6) == 0
+            || matches!(status, DeliveryStatus::Failed | DeliveryStatus::Cancelled | DeliveryStatus::Processing);
+        fixture.insert_changed(0, |delivery| Delivery { status, listed, ..delivery }).await;
+        fixture.service.stack.clock.advance(i64::try_from(random.below(2_400_000)).unwrap());
+        if number == 240 {
+            fixture.deliveries.count(&fixture.scope, fixture.now()).await.unwrap();
+        }
+    }
+    let all = fixture.all().await;
+    let filters = fixture.filters(&all);
+    let readers = [1_000, 60, 25].map(|rows| (rows, fixture.deliveries.clone().with_rows_a_query(rows)));
+    for _ in 0..400 {
+        let filter = &filters[random.below(filters.len())];
+        let (rows, reader) = &readers[random.below(readers.len())];
+        let matching: Vec<DeliveryId> =
+            all.iter().filter(|row| filter.admits(row)).map(|row| row.id).collect();
+        let limit = [1, 2, 7, 30, 100][random.below(5)];
+        let mut query = filter.query(limit);
+        let rest: Vec<String> = if random.below(2) == 0 {
+            let offset = random.below(matching.len() + 2);
+            query.push_str(&format!("&offset={offset}"));
+            matching.iter().skip(offset).map(ToString::to_string).collect()
+        } else {
+            // Any delivery can be a cursor, also one that does not match.
+            let cursor = all[random.below(all.len())].id;
+            query.push_str(&format!("&starting_after={cursor}"));
+            matching.iter().filter(|id| **id < cursor).map(ToString::to_string).collect()
+        };
+        let page = page_of(reader, &fixture.sharded(), &query, fixture.now()).await;
+        let (listed, wanted) = (ids_of(&page), &rest[..limit.min(rest.len())]);
+        let case = format!("{query} with {rows} rows a query: {listed:?} instead of {wanted:?}");
+        assert_eq!(page["total"], matching.len(), "{case}");
+        assert_eq!(page["has_more"], !page["next_cursor"].is_null(), "{case}");
+        // A page whose queries end early has a cursor that continues there.
+        let is_cut = *rows < 1_000 && page["has_more"] == true;
+        assert!(listed == wanted || (is_cut && wanted.starts_with(&listed)), "{case}");
+        assert!(is_cut || page["has_more"] == (rest.len() > limit), "{case}");
+        if let Some(cursor) = page["next_cursor"].as_str() {
+            let is_passed = |id: &&String| id.as_str() >= cursor;
+            assert!(
+                query.contains("offset") || rest.iter().filter(is_passed).count() <= listed.len(),
+                "{case}: no match is skipped before {cursor}"
+            );
+        }
+    }
 }
 
 #[tokio::test]

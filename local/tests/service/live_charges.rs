@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use axum::http::Method;
 use bank::{Cents, FaultKind, MedNature, PayRequest, Payer, ReportedTxid};
+use domain::account::terms::MethodTerms;
 use domain::acquirer::ConnectionSweep;
 use domain::charge::{Charge, IncomingPayment};
 use domain::ids::{ConnectionId, Mode, Scope};
@@ -467,6 +468,18 @@ async fn a_refund_made_at_the_bank_debits_the_merchant() {
     live.return_at_bank(&end_to_end_id, "4.00").await;
     live.wait_for_refund(&charge, "REFUNDED").await;
     assert_eq!(live.balance().await, 600);
+}
+
+#[tokio::test]
+async fn a_refund_made_at_the_bank_debits_the_charges_own_held_money() {
+    let live = Live::start().await;
+    live.service.set_terms(MethodTerms { hold_days: 2, ..MethodTerms::default() }).await;
+    let charge = live.paid("order-00001").await;
+    let end_to_end_id = charge["settlement"]["end_to_end_id"].as_str().unwrap();
+    live.return_at_bank(end_to_end_id, "4.00").await;
+    live.wait_for_refund(&charge, "REFUNDED").await;
+    let balance = live.client.get("/v1/wallets/balance?currency=BRL").await.expect(200);
+    assert_eq!((&balance["available"], &balance["pending"]), (&json!(0), &json!(600)));
 }
 
 impl Live {

@@ -371,6 +371,21 @@ async fn a_refund_whose_message_was_lost_is_resumed_by_the_scheduler() {
 }
 
 #[tokio::test]
+async fn a_new_refund_that_has_ended_is_not_due_after_the_search_for_lost_messages() {
+    let service = Service::without_event_sources().await;
+    let charge = service.paid(1000).await;
+    let refund = service.refund(&charge, "refund-01", json!({"reason": "sandbox:hold"})).await.expect(201);
+    dispatch(&service.stack).await;
+    service.resolve(&refund, "REFUNDED").await.expect(200);
+    let scheduler = service.stack.functions.get("SchedulerFunction").unwrap().clone();
+    for advance_ms in [260_000, 320_000, 320_000] {
+        service.stack.clock.advance(advance_ms);
+        scheduler(json!({"task": "recover-messages"})).await.unwrap();
+        assert!(!is_due(&service, &charge).await);
+    }
+}
+
+#[tokio::test]
 async fn a_refund_that_takes_long_is_due_even_if_it_changes_while_the_scheduler_lists_it() {
     let service = Service::without_event_sources().await;
     let charge = service.paid(1000).await;

@@ -95,6 +95,30 @@ async fn a_resend_after_a_dispute_or_a_refund_repeats_the_original_event() {
 }
 
 #[tokio::test]
+async fn a_resend_after_a_partial_refund_repeats_the_payment_and_no_refund() {
+    let service = Service::start().await;
+    let listener = Listener::start().await;
+    let charge = service.charge().await;
+    service.sandbox(&charge, "pay", &json!({})).await;
+    let path = format!("/v1/payments/{}/refund", id(&charge).trim_start_matches("ch_"));
+    let body = json!({"idempotencyKey": "refund-01", "amount": 100, "reason": "sandbox:hold"});
+    let refund = service.post(&path, &body).await.expect(201);
+    let path = format!("/v1/sandbox/refunds/{}/resolve", id(&refund));
+    service.post(&path, &json!({"status": "REFUNDED"})).await.expect(200);
+    dispatch(&service.stack).await;
+    wait_for_empty_queue(&service).await;
+    service.register_endpoint(&listener.url, &["payment.completed", "payment.refunded"]).await;
+    assert_eq!(resend(&service, &charge).await, json!({"resent": true, "status": "PAID"}));
+    listener.received(1).await;
+    dispatch(&service.stack).await;
+    wait_for_empty_queue(&service).await;
+    let hooks = listener.hooks();
+    assert_eq!(hooks.len(), 1);
+    assert_eq!(hooks[0].header("x-service-event-type"), "payment.completed");
+    assert_eq!(hooks[0].json()["data"]["refund"], Value::Null);
+}
+
+#[tokio::test]
 async fn a_resend_without_an_active_subscriber_sends_nothing() {
     let service = Service::start().await;
     let charge = service.charge().await;

@@ -161,7 +161,7 @@ impl Refunds {
             DebitPlan::Writes(writes) => Ok(Attempt::Planned(writes, Box::new(refund))),
             DebitPlan::Short { needed, .. } => {
                 // The charge's own money may be in a tranche whose release is due but has not run yet.
-                if let Some(day) = charge.release_on().filter(|day| now >= day.starts_at()) {
+                if let Some(day) = charge.release_on().filter(|_| !charge.is_net_held(now)) {
                     let (shard, currency) = (charge.shard(), charge.currency);
                     wallets.release(Tranche { scope: charge.scope, shard, currency, day }, now).await?;
                 }
@@ -226,7 +226,7 @@ impl Refunds {
                 return Ok(stored);
             }
             let charge = self.charge(id).await?.read_at(now);
-            let is_held = charge.release_on().is_some_and(|day| now < day.starts_at());
+            let is_held = charge.is_net_held(now);
             let at_bank = (devolucao.id.as_str(), rtr_id.clone());
             let step = Refund::requested_at_bank(&charge, at_bank, devolucao.amount, is_held, now)
                 .map_err(|why| RefundError::Refused { why, status: charge.status })?;

@@ -186,7 +186,7 @@ impl NewRefund {
                     RefundStrategy::Cashout => settings.pix_out_fee,
                 },
                 merchant_bears_pix_out: self.pass_fee_to_tenant,
-                is_held: charge.release_on().is_some_and(|day| now < day.starts_at()),
+                is_held: charge.is_net_held(now),
             },
             destination,
             third_party,

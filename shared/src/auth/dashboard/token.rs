@@ -251,6 +251,25 @@ mod tests {
     }
 
     #[test]
+    fn a_token_of_more_than_1024_bytes_is_refused() {
+        let (now, header) = (at(NOW), json!({"alg": "HS256", "typ": "JWT"}));
+        let of_length = |length: usize| {
+            let padded = (0..MAX_TOKEN_BYTES).map(|spaces| {
+                let mut claims = claims(now.seconds() + 1);
+                claims["jti"] = json!("a".repeat(spaces));
+                signed_token(&header, &claims)
+            });
+            padded.into_iter().find(|token| token.expose_secret().len() == length)
+        };
+        // Base64 has no text of every length.
+        let longest = (MAX_TOKEN_BYTES - 1..=MAX_TOKEN_BYTES).rev().find_map(of_length).unwrap();
+        let longer = (MAX_TOKEN_BYTES + 1..).find_map(of_length).unwrap();
+        assert_eq!(longest.expose_secret().len(), MAX_TOKEN_BYTES);
+        assert!(tokens().verify(&longest, now).is_some());
+        assert_eq!(tokens().verify(&longer, now), None);
+    }
+
+    #[test]
     fn a_short_secret_is_refused_and_the_secret_is_never_printed() {
         let short = SECRET.get(1..).unwrap();
         let refused = [
