@@ -256,13 +256,7 @@ impl Dispatcher {
             Box::pin(self.schedule_counting(&deliveries)),
             Box::pin(self.abandon(&abandonments))
         );
-        let mut refused = [live, test, to_acquirers, mailed].concat();
-        if refused.len() < sent {
-            // SQS accepted a message, so it is not down.
-            for (_, cause) in &mut refused {
-                *cause = Cause::Temporary.min(*cause);
-            }
-        }
+        let refused = refused_by_sqs([live, test, to_acquirers, mailed].concat(), sent);
         failures.extend([refused, published, audited, noted, noted_refunds].concat());
         BatchOutcome { failures: worst_causes(failures), replays }
     }
@@ -530,6 +524,14 @@ async fn send<M: Message + Clone>(queue: &Queue<M>, messages: &[(String, M)]) ->
             messages.iter().map(|(number, message)| (number.clone(), cause_of(message))).collect()
         }
     }
+}
+
+/// Returns the failures of messages, of which `sent` were sent. If SQS accepted one of them, it is not down, so the
+/// others are not retried without end.
+fn refused_by_sqs(refused: Vec<Failure>, sent: usize) -> Vec<Failure> {
+    let is_down = refused.len() >= sent;
+    let limited = |cause: Cause| if is_down { cause } else { Cause::Temporary.min(cause) };
+    refused.into_iter().map(|(number, cause)| (number, limited(cause))).collect()
 }
 
 /// Returns the greatest cause of each record's failures.

@@ -43,6 +43,31 @@ struct OfScope {
     late: Vec<(String, LateChange)>,
 }
 
+impl OfScope {
+    /// Whether these rows schedule a fold. `is_due`: a fold of the scope is known to be due.
+    fn schedules_fold(&self, is_due: bool) -> bool {
+        !self.for_fold.is_empty() && (self.is_sampled || !is_due)
+    }
+}
+
+/// Groups the rows to count by scope.
+fn by_scope(published: Vec<(String, Published)>) -> HashMap<Scope, OfScope> {
+    let mut by_scope: HashMap<Scope, OfScope> = HashMap::new();
+    for (sequence_number, row) in published {
+        match row {
+            Published::ForFold { scope, is_sampled } => {
+                let of_scope = by_scope.entry(scope).or_default();
+                of_scope.for_fold.push(sequence_number);
+                of_scope.is_sampled |= is_sampled;
+            }
+            Published::Late(change) => {
+                by_scope.entry(change.scope).or_default().late.push((sequence_number, change));
+            }
+        }
+    }
+    by_scope
+}
+
 /// The scopes for which a fold of the rollups is known to be due, and until when. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct DueFolds(Arc<Mutex<HashMap<Scope, Timestamp>>>);
@@ -99,22 +124,9 @@ impl Dispatcher {
     /// that failed; a repeated call skips those that were counted already. Scopes are counted concurrently,
     /// because they share no row.
     pub(crate) async fn count_published(&self, published: Vec<(String, Published)>) -> Vec<Failure> {
-        let mut by_scope: HashMap<Scope, OfScope> = HashMap::new();
-        for (sequence_number, row) in published {
-            match row {
-                Published::ForFold { scope, is_sampled } => {
-                    let of_scope = by_scope.entry(scope).or_default();
-                    of_scope.for_fold.push(sequence_number);
-                    of_scope.is_sampled |= is_sampled;
-                }
-                Published::Late(change) => {
-                    by_scope.entry(change.scope).or_default().late.push((sequence_number, change));
-                }
-            }
-        }
         let permits = Arc::new(Semaphore::new(CONCURRENT_SCOPES));
         let mut tasks = JoinSet::new();
-        for (scope, of_scope) in by_scope {
+        for (scope, of_scope) in by_scope(published) {
             let (dispatcher, permits) = (self.clone(), Arc::clone(&permits));
             let count = async move {
                 let _permit = permits.acquire().await;
@@ -125,15 +137,13 @@ impl Dispatcher {
         tasks.join_all().await.into_iter().flatten().collect()
     }
 
-    async fn count_scope(
-        &self,
-        scope: Scope,
-        OfScope { for_fold, is_sampled, late }: OfScope,
-    ) -> Vec<Failure> {
+    async fn count_scope(&self, scope: Scope, of_scope: OfScope) -> Vec<Failure> {
         let rollups = Rollups::new(self.store.clone());
         let now = self.clock.now();
         let mut failures = Vec::new();
-        if !for_fold.is_empty() && (is_sampled || !self.due_folds.contains(&scope, now)) {
+        let schedules_fold = of_scope.schedules_fold(self.due_folds.contains(&scope, now));
+        let OfScope { for_fold, is_sampled, late } = of_scope;
+        if schedules_fold {
             match rollups.schedule_fold(&scope, is_sampled, now).await {
                 Ok(()) => self.due_folds.add(scope, now),
                 Err(error) => {
@@ -187,6 +197,22 @@ mod tests {
     use super::*;
     use crate::tests::charges::at;
     use crate::tests::scopes;
+
+    #[test]
+    fn rows_schedule_a_fold_that_is_not_due_and_a_sampled_row_schedules_it_soon() {
+        let [one, other] = scopes();
+        let row =
+            |number: &str, scope, is_sampled| (number.to_owned(), Published::ForFold { scope, is_sampled });
+        let rows =
+            vec![row("1", one, false), row("2", one, true), row("3", one, false), row("4", other, false)];
+        let by_scope = by_scope(rows);
+        let (sampled, unsampled) = (&by_scope[&one], &by_scope[&other]);
+        assert_eq!((sampled.for_fold.len(), sampled.is_sampled), (3, true));
+        assert_eq!((unsampled.for_fold.len(), unsampled.is_sampled), (1, false));
+        assert!(sampled.schedules_fold(true) && sampled.schedules_fold(false));
+        assert!(unsampled.schedules_fold(false) && !unsampled.schedules_fold(true));
+        assert!(!OfScope::default().schedules_fold(false), "late rows only");
+    }
 
     #[test]
     fn a_scheduled_fold_is_remembered_for_twelve_hours() {

@@ -5,8 +5,9 @@ use self::payouts::pending;
 use domain::account::Account;
 use domain::audit::Actor;
 use domain::charge::RefundParameters;
+use domain::charge::transition::IncomingPaymentWrite;
 use domain::charge::transition::{self, Command, Outcome};
-use domain::ids::{EndpointId, MedCaseId, RefundId};
+use domain::ids::{ConnectionId, EndToEndId, EndpointId, MedCaseId, RefundId};
 use domain::med::{AppealReason, CaseKind, CaseNotification, CaseStep, Decision};
 use domain::money::{Amount, MinorUnits};
 use domain::payout::PayoutOutcome;
@@ -88,7 +89,7 @@ fn actions_of(dispatcher: &Dispatcher, record: &EventRecord) -> String {
         audit,
         abandonment,
         replay,
-        figure: _,
+        figure,
     } = dispatcher.read(record).unwrap();
     let mut lines = Vec::new();
     for event in events {
@@ -116,6 +117,7 @@ fn actions_of(dispatcher: &Dispatcher, record: &EventRecord) -> String {
     lines.extend(audit.map(|audit| format!("audit {} {}", audit.action, audit.subject)));
     lines.extend(abandonment.map(|row| format!("cancel deliveries of {}", row.endpoint)));
     lines.extend(replay.map(|record| format!("replay {}", record.sequence_number)));
+    lines.extend(figure.map(|figure| format!("metric {figure:?}")));
     if lines.is_empty() { "nothing".to_owned() } else { lines.join("\n") }
 }
 
@@ -348,6 +350,65 @@ fn a_payout_is_published_when_it_is_created_and_when_it_ends() {
     insta::assert_snapshot!(actions(&modify(&pending(), &failed)), @"
     publish payout.failed, withdrawal.failed, withdrawal.status_changed
     ");
+}
+
+#[test]
+fn live_charges_refunds_and_cases_are_counted_in_the_metrics() {
+    let live = scopes()[0];
+    let metrics = |record: &EventRecord| {
+        let actions = actions(record);
+        actions.lines().filter(|line| line.starts_with("metric")).collect::<Vec<_>>().join(" ")
+    };
+    let created = Charge { scope: live, ..waiting() };
+    insta::assert_snapshot!(metrics(&insert(&created)), @"metric ChargeCreated(BRL)");
+    let requested = Refund { scope: live, ..refund().refund };
+    let failed = Refund { status: domain::refund::RefundStatus::Failed, ..requested.clone() };
+    insta::assert_snapshot!(metrics(&modify(&requested, &failed)), @"metric RefundFailed");
+    insta::assert_snapshot!(metrics(&insert(&MedCase { scope: live, ..case().case })), @"metric CaseOpened");
+}
+
+#[test]
+fn each_attempt_of_a_payments_return_is_queued_for_the_acquirer_once() {
+    let connection = ConnectionId::derive("https://bank.example.com", "client");
+    let recorded = transition::unmatched((waiting().scope, connection), &charges::payment(), at(70));
+    let IncomingPaymentWrite::Insert(unmatched) = recorded.incoming_payment else { panic!("{recorded:?}") };
+    assert_eq!(actions(&insert(&unmatched)), "nothing");
+    let (returned, _) = unmatched.return_unmatched(at(80)).unwrap();
+    let retried = returned.return_retried(at(90)).unwrap();
+    for (old, new) in [(&unmatched, &returned), (&returned, &retried)] {
+        let actions = actions(&modify(old, new));
+        assert!(actions.starts_with(r#"ask acquirer {"return":"#), "{actions}");
+    }
+    assert!(actions(&insert(&returned)).starts_with("ask acquirer"), "it can be inserted with its return");
+    let (completed, _) = retried.return_completed(None, at(100)).unwrap();
+    for (old, new) in [(&returned, &returned), (&retried, &completed), (&completed, &completed)] {
+        assert_eq!(actions(&modify(old, new)), "nothing");
+    }
+}
+
+#[test]
+fn a_reported_pix_is_read_back_from_the_bank_when_it_is_reported() {
+    let connection = ConnectionId::derive("https://bank.example.com", "client");
+    let end_to_end_id = EndToEndId::sandbox(at(60), [1; 8]);
+    let account = waiting().scope.account;
+    let reported = ReportedPix::notified(end_to_end_id, (connection, account), None, at(60));
+    assert!(actions(&insert(&reported)).starts_with(r#"ask acquirer {"read_back":"#));
+    let recorded = reported.recorded(account, None);
+    let again = recorded.reported_again(at(90));
+    assert!(actions(&modify(&recorded, &again)).starts_with("ask acquirer"));
+    for (old, new) in [(&reported, &reported), (&reported, &recorded), (&recorded, &recorded)] {
+        assert_eq!(actions(&modify(old, new)), "nothing", "{new:?}");
+    }
+    assert_eq!(actions(&insert(&recorded)), "nothing");
+}
+
+#[test]
+fn a_message_that_sqs_refuses_is_not_retried_without_end_if_sqs_accepts_another_one() {
+    let refused = |cause| vec![("1".to_owned(), cause)];
+    for (sent, expected) in [(1, Cause::Unavailable), (2, Cause::Temporary)] {
+        assert_eq!(refused_by_sqs(refused(Cause::Unavailable), sent), refused(expected));
+        assert_eq!(refused_by_sqs(refused(Cause::Permanent), sent), refused(Cause::Permanent));
+    }
 }
 
 #[test]
