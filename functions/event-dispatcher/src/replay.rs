@@ -39,6 +39,12 @@ pub struct QuarantinedObject {
     pub since: Timestamp,
 }
 
+impl QuarantinedObject {
+    fn is_too_old(&self, now: Timestamp) -> bool {
+        now.millis_since(self.since) > OLDEST_DAYS.saturating_mul(DAY_MS)
+    }
+}
+
 /// A summary of the records of an object.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct ReplaySummary {
@@ -171,7 +177,7 @@ impl Dispatcher {
         &self,
         object: &QuarantinedObject,
     ) -> Result<Option<Vec<EventRecord>>, ReplayError> {
-        if self.clock.now().millis_since(object.since) > OLDEST_DAYS.saturating_mul(DAY_MS) {
+        if object.is_too_old(self.clock.now()) {
             return Err(ReplayError::TooOld);
         }
         let got = self.s3.get_object().bucket(&self.bucket).key(&object.key).send().await;
@@ -194,6 +200,14 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn an_object_is_replayed_for_85_days() {
+        let stored: Timestamp = "2026-09-01T00:00:00Z".parse().unwrap();
+        let object = QuarantinedObject { key: "failed-stream-records/1.json".to_owned(), since: stored };
+        assert!(!object.is_too_old("2026-11-25T00:00:00Z".parse().unwrap()));
+        assert!(object.is_too_old("2026-11-25T00:00:00.001Z".parse().unwrap()));
+    }
 
     #[test]
     fn the_records_of_each_kind_of_object_are_parsed() {

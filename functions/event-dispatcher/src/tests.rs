@@ -15,6 +15,7 @@ use domain::refund::{RefundOutcome, RefundPlan, RefundStep};
 use domain::row::{READ_FORMAT, Row};
 use domain::wallet::RefundStrategy;
 use domain::webhook::event_type::EventType;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use shared::store::to_item;
 use shared::webhook::endpoint::{Disabled, EndpointStatus};
@@ -400,6 +401,28 @@ fn a_reported_pix_is_read_back_from_the_bank_when_it_is_reported() {
         assert_eq!(actions(&modify(old, new)), "nothing", "{new:?}");
     }
     assert_eq!(actions(&insert(&recorded)), "nothing");
+}
+
+#[derive(Clone, Deserialize, Serialize)]
+struct Unwritable(bool);
+
+impl Message for Unwritable {
+    fn group(&self) -> String {
+        String::new()
+    }
+
+    fn body(&self) -> Result<String, QueueError> {
+        if self.0 { Err(QueueError::Malformed("no JSON".to_owned())) } else { Ok("{}".to_owned()) }
+    }
+}
+
+#[tokio::test]
+async fn a_message_that_can_not_be_written_is_set_aside_and_the_others_of_its_batch_are_retried() {
+    let aws = Aws::from_vars(&|name: &str| Some(format!("some-{name}"))).unwrap();
+    let queue = Queue::new(aws.sqs(), "http://127.0.0.1:9/queue");
+    let number = |number: &str| number.to_owned();
+    let failed = send(&queue, &[(number("1"), Unwritable(true)), (number("2"), Unwritable(false))]).await;
+    assert_eq!(failed, [(number("1"), Cause::Permanent), (number("2"), Cause::Temporary)]);
 }
 
 #[test]

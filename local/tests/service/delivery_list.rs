@@ -13,10 +13,10 @@ use domain::shard::{Shard, ShardCount, ShardedScope};
 use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
 use domain::webhook::event_type::EventType;
-use local::embedded::fault_proxy::Report;
+use local::embedded::fault_proxy::{Fault, Report};
 use serde_json::{Value, json};
 use shared::http::Query;
-use shared::store::{CommitOutcome, Item, Write, from_item, text};
+use shared::store::{CommitOutcome, Item, Store, Write, from_item, text};
 use shared::webhook::delivery::{
     AttemptOutcome, Claim, Deliveries, Delivery, DeliveryFilter, DeliveryListView, DeliveryStatus,
 };
@@ -24,6 +24,7 @@ use shared::webhook::endpoint::{Endpoint, EndpointStatus};
 use shared::webhook::event::{Event, Origin};
 
 use crate::description::{example, example_body};
+use crate::invocations::dispatch;
 use crate::rollups::SeededRandom;
 use crate::seeding::{count_all, other_endpoint, seed_deliveries};
 use crate::support::{Listener, Service, eventually, id};
@@ -408,32 +409,35 @@ async fn check_any_sequence(mut fixture: DeliveryFixture) {
 async fn a_page_from_any_cursor_or_offset_matches_the_rows_however_few_rows_a_query_reads() {
     let mut fixture = DeliveryFixture::new().await;
     let mut random = SeededRandom(77);
-    for number in 0..300 {
+    for number in 0..400 {
         // Most are delivered at their first attempt.
-        let status = match random.below(4) {
+        let status = match random.below(2) {
             0 => DeliveryStatus::all().nth(random.below(5)).unwrap(),
             _ => DeliveryStatus::Delivered,
         };
         let listed = random.below(6) == 0
-            || matches!(status, DeliveryStatus::Failed | DeliveryStatus::Cancelled | DeliveryStatus::Processing);
+            || matches!(
+                status,
+                DeliveryStatus::Failed | DeliveryStatus::Cancelled | DeliveryStatus::Processing
+            );
         fixture.insert_changed(0, |delivery| Delivery { status, listed, ..delivery }).await;
         fixture.service.stack.clock.advance(i64::try_from(random.below(2_400_000)).unwrap());
-        if number == 240 {
+        if number == 340 {
             fixture.deliveries.count(&fixture.scope, fixture.now()).await.unwrap();
         }
     }
     let all = fixture.all().await;
     let filters = fixture.filters(&all);
-    let readers = [1_000, 60, 25].map(|rows| (rows, fixture.deliveries.clone().with_rows_a_query(rows)));
-    for _ in 0..400 {
+    let readers = [1_000, 60, 25, 10].map(|rows| (rows, fixture.deliveries.clone().with_rows_a_query(rows)));
+    for _ in 0..500 {
         let filter = &filters[random.below(filters.len())];
         let (rows, reader) = &readers[random.below(readers.len())];
         let matching: Vec<DeliveryId> =
             all.iter().filter(|row| filter.admits(row)).map(|row| row.id).collect();
         let limit = [1, 2, 7, 30, 100][random.below(5)];
-        let mut query = filter.query(limit);
+        let (mut query, mut offset) = (filter.query(limit), 0);
         let rest: Vec<String> = if random.below(2) == 0 {
-            let offset = random.below(matching.len() + 2);
+            offset = random.below(matching.len() + 2);
             query.push_str(&format!("&offset={offset}"));
             matching.iter().skip(offset).map(ToString::to_string).collect()
         } else {
@@ -446,6 +450,7 @@ async fn a_page_from_any_cursor_or_offset_matches_the_rows_however_few_rows_a_qu
         let (listed, wanted) = (ids_of(&page), &rest[..limit.min(rest.len())]);
         let case = format!("{query} with {rows} rows a query: {listed:?} instead of {wanted:?}");
         assert_eq!(page["total"], matching.len(), "{case}");
+        assert_eq!((&page["limit"], &page["offset"]), (&json!(limit), &json!(offset)), "{case}");
         assert_eq!(page["has_more"], !page["next_cursor"].is_null(), "{case}");
         // A page whose queries end early has a cursor that continues there.
         let is_cut = *rows < 1_000 && page["has_more"] == true;
@@ -458,6 +463,49 @@ async fn a_page_from_any_cursor_or_offset_matches_the_rows_however_few_rows_a_qu
                 "{case}: no match is skipped before {cursor}"
             );
         }
+    }
+}
+
+#[tokio::test]
+async fn a_page_after_a_cursor_that_is_older_than_the_dates_is_empty_and_has_the_total() {
+    let mut fixture = DeliveryFixture::new().await;
+    for _ in 0..6 {
+        fixture.insert(0).await;
+        fixture.service.stack.clock.advance(1_000);
+    }
+    let all = fixture.all().await;
+    let [newest, third, oldest] = [0, 2, 5].map(|index| all[index].id);
+    let at = |id: DeliveryId| id.timestamp().unwrap();
+    let after = format!("starting_after={oldest}&created_after={}", at(third));
+    for (query, total) in [
+        (after.clone(), 3),
+        (format!("{after}&created_before={}", at(newest)), 3),
+        // The range of dates is empty.
+        (format!("{after}&created_before={}", at(oldest)), 0),
+        (format!("created_after={}&created_before={}", at(third), at(oldest)), 0),
+    ] {
+        assert_eq!(fixture.page(&query).await, (Vec::new(), total), "{query}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn concurrent_counts_of_a_scope_count_each_delivery_once() {
+    let mut fixture = DeliveryFixture::new().await;
+    for round in 0..5 {
+        for _ in 0..20 {
+            let failed = |delivery| Delivery { status: DeliveryStatus::Failed, listed: true, ..delivery };
+            fixture.insert_changed(0, failed).await;
+            let delivered = |delivery| Delivery { status: DeliveryStatus::Delivered, ..delivery };
+            fixture.insert_changed(0, delivered).await;
+        }
+        fixture.service.stack.clock.advance(300_000);
+        let mut counts = tokio::task::JoinSet::new();
+        for _ in 0..4 {
+            let (deliveries, scope, now) = (fixture.deliveries.clone(), fixture.scope, fixture.now());
+            counts.spawn(async move { deliveries.count(&scope, now).await.unwrap() });
+        }
+        counts.join_all().await;
+        Box::pin(fixture.check_statuses(&format!("round {round}"))).await;
     }
 }
 
@@ -628,6 +676,61 @@ async fn a_delivery_listed_as_processing_leaves_that_list_when_it_is_delivered()
 }
 
 #[tokio::test]
+async fn a_message_finds_its_delivery_claimable_leased_early_or_not_to_be_attempted_by_it() {
+    let mut fixture = DeliveryFixture::new().await;
+    let (now, scope) = (fixture.now(), fixture.scope);
+    let deliveries = fixture.deliveries.clone();
+    let claim = async |id, name, now| deliveries.claim(&scope, id, name, now).await.unwrap();
+    for (listed, seconds_ahead, is_early) in
+        [(true, 5, true), (true, 6, false), (false, 6, true), (false, 3_600, true)]
+    {
+        let next_attempt_at = now.plus_seconds(seconds_ahead).unwrap();
+        let waiting = |delivery| Delivery { listed, next_attempt_at, ..delivery };
+        let id = fixture.insert_changed(0, waiting).await.id;
+        match claim(id, 1, now).await {
+            Claim::Early { due_at } => assert!(is_early && due_at == next_attempt_at, "{listed} {due_at}"),
+            // The due index has the delivery, so the scheduler sends another message.
+            Claim::NotNow => assert!(!is_early, "{listed} {seconds_ahead}"),
+            other => panic!("{other:?}"),
+        }
+    }
+    for status in [DeliveryStatus::Delivered, DeliveryStatus::Failed, DeliveryStatus::Cancelled] {
+        let id = fixture.insert_changed(0, |delivery| Delivery { status, listed: true, ..delivery }).await.id;
+        assert!(matches!(claim(id, 1, now).await, Claim::NotNow), "{status:?}");
+    }
+    assert!(
+        matches!(claim(DeliveryId::first_at(now), 1, now).await, Claim::NotNow),
+        "there is no such delivery"
+    );
+    let id = fixture.insert(0).await.id;
+    let now = fixture.now();
+    for (name, is_claimed) in [(1, true), (1, true), (2, false)] {
+        match claim(id, name, now).await {
+            Claim::Claimed(delivery) => assert!(is_claimed && delivery.attempts == 1, "{delivery:?}"),
+            Claim::Leased { until } => assert!(!is_claimed && until == now.plus_seconds(60).unwrap()),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_attempt_of_a_delivery_that_was_listed_meanwhile_ends_even_if_the_response_is_lost() {
+    let mut fixture = DeliveryFixture::new().await;
+    let id = fixture.insert(0).await.id;
+    let claimed = fixture.claimed(id, 1).await;
+    fixture.deliveries.add_to_list((*claimed).clone(), fixture.now()).await.unwrap();
+    let proxy = fixture.service.stack.fault_proxy.as_ref().unwrap();
+    let deliveries = Deliveries::new(Store::new(local::sdk::dynamodb(&proxy.url()), "StateTable"));
+    // The first update finds that the delivery is listed. The second one is executed, and its response is lost.
+    proxy.inject_every("UpdateItem", 2, Fault::ResponseLost);
+    let delivered = AttemptOutcome::Delivered { status_code: 200 };
+    assert!(deliveries.end_attempt(&claimed, &delivered, fixture.now()).await.unwrap());
+    proxy.reset();
+    Box::pin(fixture.check_statuses("delivered")).await;
+    assert_eq!(fixture.all().await.remove(0).status, DeliveryStatus::Delivered);
+}
+
+#[tokio::test]
 async fn a_worker_whose_lease_ended_does_not_end_the_attempt_of_the_next_worker() {
     let mut fixture = DeliveryFixture::new().await;
     let id = fixture.insert(0).await.id;
@@ -682,6 +785,24 @@ async fn deliveries_of_an_earlier_version_are_listed_counted_claimed_and_cancell
 }
 
 #[tokio::test]
+async fn a_repeated_stream_record_creates_no_second_delivery_beside_one_of_an_earlier_version() {
+    let service = Service::without_event_sources().await;
+    service.register_endpoint("http://127.0.0.1:9/hook", &["charge.created"]).await;
+    service.charge().await;
+    dispatch(&service.stack).await;
+    let row = service.delivery_rows().await.remove(0);
+    let former = of_former_version(from_item(row.clone()).unwrap());
+    let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
+    client.delete_item().table_name("StateTable").set_key(Some(key(&row))).send().await.unwrap();
+    let writes = vec![Write::insert(&former).unwrap()];
+    assert_eq!(service.store().commit(writes).await.unwrap(), CommitOutcome::Done);
+    dispatch(&service.stack).await;
+    let rows = service.delivery_rows().await;
+    assert_eq!(rows.len(), 1);
+    assert!(from_item::<Delivery>(rows[0].clone()).unwrap().is_former);
+}
+
+#[tokio::test]
 async fn a_listed_delivery_is_counted_when_the_checkpoint_has_passed_it() {
     let mut fixture = DeliveryFixture::new().await;
     let failed = |delivery| Delivery { status: DeliveryStatus::Failed, listed: true, ..delivery };
@@ -697,6 +818,22 @@ async fn a_listed_delivery_is_counted_when_the_checkpoint_has_passed_it() {
     fixture.deliveries.count(&fixture.scope, fixture.now()).await.unwrap();
     assert_eq!(list_of(&fixture).await, format!("{}#done", fixture.partition()));
     Box::pin(fixture.check_statuses("passed by the checkpoint")).await;
+}
+
+#[tokio::test]
+async fn one_run_counts_more_failed_deliveries_than_fit_into_a_transaction() {
+    let mut fixture = DeliveryFixture::new().await;
+    for _ in 0..180 {
+        let failed = |delivery| Delivery { status: DeliveryStatus::Failed, listed: true, ..delivery };
+        fixture.insert_changed(0, failed).await;
+    }
+    fixture.service.stack.clock.advance(300_000);
+    fixture.deliveries.count(&fixture.scope, fixture.now()).await.unwrap();
+    let done = format!("{}#done", fixture.partition());
+    let rows = fixture.service.delivery_rows().await;
+    assert!(rows.len() == 180 && rows.iter().all(|row| text(row, "list_pk").as_ref() == Some(&done)));
+    assert!(!fixture.counts().await[0].contains_key("due_pk"), "no further count is scheduled");
+    Box::pin(fixture.check_statuses("counted")).await;
 }
 
 #[tokio::test]

@@ -12,6 +12,7 @@ use shared::store::key_attributes;
 use shared::webhook::event::{Event, Origin, SentObject};
 
 use crate::description::example_body;
+use crate::invocations::dispatch;
 use crate::support::{Listener, Service, eventually, id, operator};
 use crate::webhooks::{CANONICAL, LEGACY};
 
@@ -93,6 +94,34 @@ async fn the_log_has_every_event_as_it_was_sent_even_without_a_subscriber() {
         let key = if path == id(&events[0]) { other.clone() } else { service.key() };
         let answer = service.get_as(&key, &format!("/v1/events/{path}")).await;
         assert_eq!(answer.problem(), (404, "not_found_error", "not_found"), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_page_reads_on_until_it_is_full_and_says_whether_there_are_more_events() {
+    let service = Service::without_event_sources().await;
+    let first = service.charge().await;
+    service.sandbox(&first, "pay", &json!({})).await;
+    // More rows than a page of one event reads at first.
+    for _ in 0..30 {
+        service.charge().await;
+    }
+    let last = service.charge().await;
+    service.sandbox(&last, "fail", &json!({})).await;
+    dispatch(&service.stack).await;
+    for (query, has_more) in [
+        ("type=charge.paid&limit=1".to_owned(), false),
+        ("type=charge.failed&limit=1".to_owned(), false),
+        ("type=charge.created&limit=1".to_owned(), true),
+        (format!("object={}&type=charge.created&limit=1", id(&first)), false),
+        (format!("object={}&limit=1", id(&first)), true),
+    ] {
+        let page = service.get(&format!("/v1/events?{query}")).await.expect(200);
+        assert_eq!(
+            (page["data"].as_array().unwrap().len(), &page["has_more"]),
+            (1, &json!(has_more)),
+            "{query}"
+        );
     }
 }
 

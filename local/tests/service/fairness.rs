@@ -5,10 +5,13 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use aws_sdk_dynamodb::types::AttributeValue;
 use domain::ids::{Mode, Scope};
 use local::stack::Options;
 use local::template::queue_arn;
 use serde_json::{Value, json};
+use shared::webhook::breaker::Breakers;
+use shared::webhook::endpoint::Endpoint;
 use shared::webhook::in_flight::{InFlight, Occupancy, Slots};
 use shared::webhook::queue::Lane;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -442,6 +445,51 @@ async fn a_breaker_postpones_attempts_without_counting_them_and_closes_when_the_
     }
     let delivered = service.deliveries("&status=DELIVERED").await;
     assert_eq!(attempts(&delivered), [1, 1, 2], "a postponed attempt is not counted");
+}
+
+#[tokio::test]
+async fn an_attempt_that_sends_nothing_does_not_count_for_the_breaker() {
+    let service = service_with(&[]).await;
+    let registered = service.register_endpoint("http://127.0.0.1:9/hook", &["charge.created"]).await;
+    let messages = messages_of_new_charges(&service, 2).await;
+    let breakers = Breakers::key_of(&service.scope());
+    let has_failures = async || service.store().get_item(&breakers).await.unwrap().is_some();
+    // An earlier version of the service, with other rules, has accepted this URL.
+    let store = service.store();
+    let key = Endpoint::key_of(&service.scope(), id(&registered).parse().unwrap());
+    let mut row = store.get_item(&key).await.unwrap().unwrap();
+    let allowed = row.insert("url".to_owned(), AttributeValue::S("http://10.0.0.1/hook".to_owned())).unwrap();
+    service.put_item(row.clone()).await;
+    work(&service, "TestDeliveryQueue", &messages[..1]).await;
+    let refused =
+        service.deliveries("").await.into_iter().find(|delivery| delivery["attempts"] == 1).unwrap();
+    assert_eq!((&refused["status"], &refused["lastStatusCode"]), (&json!("PENDING"), &Value::Null));
+    assert!(!has_failures().await, "{refused}");
+    row.insert("url".to_owned(), allowed);
+    service.put_item(row).await;
+    work(&service, "TestDeliveryQueue", &messages[1..]).await;
+    assert!(has_failures().await, "nothing listens on the port");
+}
+
+#[tokio::test]
+async fn the_messages_of_live_and_test_deliveries_are_sent_to_their_own_queues() {
+    let service = service_with(&[]).await;
+    let live_key = service.stack.seed.first.live_api_key.clone();
+    let endpoint = json!({"url": "http://127.0.0.1:9/hook", "events": ["charge.created"]});
+    service.post("/v1/webhooks/endpoints", &endpoint).await.expect(201);
+    service.post_as(&live_key, "/v1/webhooks/endpoints", &endpoint, &[]).await.expect(201);
+    service.charge().await;
+    let headers = [("idempotency-key", "order-live-1")];
+    service.post_as(&live_key, "/v1/pix/charges", &json!({"amount": 1000}), &headers).await.expect(201);
+    // The second batch has the records of the deliveries that the first one inserted.
+    for _ in 0..2 {
+        dispatch(&service.stack).await;
+    }
+    for (queue, mode) in [("DeliveryQueue", "live"), ("TestDeliveryQueue", "test")] {
+        let messages = received_from(&service, queue).await;
+        let is_own = |message: &Value| message["scope"].as_str().unwrap().ends_with(mode);
+        assert!(!messages.is_empty() && messages.iter().all(is_own), "{queue}: {messages:?}");
+    }
 }
 
 #[tokio::test]

@@ -65,12 +65,28 @@ async fn a_patch_changes_only_the_fields_in_its_body() {
         (json!({"status": "INACTIVE", "url": null}), "status", json!("INACTIVE")),
         (json!({}), "status", json!("INACTIVE")),
     ] {
+        service.advance_seconds(1).await;
         let changed = service.patch(&path(&registered), &change).await.expect(200);
         expected[field] = value;
+        let is_later = changed["updatedAt"].as_str() > expected["updatedAt"].as_str();
+        assert_eq!(is_later, change != json!({}), "{change}");
         expected["updatedAt"] = changed["updatedAt"].clone();
         assert_eq!(changed, expected, "{change}");
     }
     assert_eq!(service.get("/v1/webhooks/endpoints").await.expect(200), json!({"data": [expected]}));
+}
+
+#[tokio::test]
+async fn a_rotation_changes_only_the_secret_and_the_time_of_the_last_change() {
+    let service = Service::start().await;
+    let registered = service.register_endpoint("http://127.0.0.1:9/hook", &["charge.paid"]).await;
+    service.advance_seconds(1).await;
+    service.post(&format!("{}/rotate-secret", path(&registered)), &json!({})).await.expect(200);
+    let rotated = service.get(&path(&registered)).await.expect(200);
+    let mut expected = without_secrets(&registered);
+    assert!(rotated["updatedAt"].as_str() > expected["updatedAt"].as_str());
+    expected["updatedAt"] = rotated["updatedAt"].clone();
+    assert_eq!(rotated, expected);
 }
 
 #[tokio::test]

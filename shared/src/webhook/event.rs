@@ -674,6 +674,19 @@ mod tests {
     }
 
     #[test]
+    fn a_payment_that_is_settled_no_more_is_published_without_fees() {
+        let paid = after(&order(), &pay());
+        for status in [TransactionStatus::Refunded, TransactionStatus::Dispute, TransactionStatus::Chargeback]
+        {
+            let changed = Charge { status, version: paid.version + 1, ..paid.clone() };
+            let events = Event::of_charge(Some(&paid), &changed, &public_urls()).unwrap();
+            let bodies = bodies(&events);
+            assert!(bodies.contains("payment.status_changed"), "{bodies}");
+            assert!(!bodies.contains("paidWith") && !bodies.contains("netAmount"), "{bodies}");
+        }
+    }
+
+    #[test]
     fn a_payout_is_published_in_both_envelopes() {
         let asked = crate::payout::testing::pending();
         let paid = asked.ended(&PayoutOutcome::Paid, at(60)).unwrap().unwrap();

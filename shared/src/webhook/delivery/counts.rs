@@ -379,7 +379,7 @@ impl LoadedCounts {
     /// Advances the checkpoint over the delivery that follows it, and counts the delivery if it is unlisted.
     /// Returns `false` if the checkpoint must wait: the delivery is too new, or neither delivered nor listed.
     fn advance_past(&mut self, delivery: &Delivery, now: Timestamp) -> bool {
-        if !Counts::is_old(delivery.id, now) || !(delivery.listed || delivery.is_delivered()) {
+        if !Counts::is_old(delivery.id, now) || delivery.blocks_checkpoint(now) {
             return false;
         }
         if !delivery.listed {
@@ -631,10 +631,8 @@ impl Deliveries {
         most: usize,
         now: Timestamp,
     ) -> Result<usize, StoreError> {
-        let blocks = |delivery: &&mut Delivery| {
-            Counts::is_old(delivery.id, now) && !(delivery.listed || delivery.is_delivered())
-        };
-        let mut blocking: Vec<&mut Delivery> = deliveries.iter_mut().filter(blocks).take(most).collect();
+        let blocking = deliveries.iter_mut().filter(|delivery| delivery.blocks_checkpoint(now));
+        let mut blocking: Vec<&mut Delivery> = blocking.take(most).collect();
         for some in blocking.chunks_mut(CONCURRENT_LISTINGS) {
             let mut listings = JoinSet::new();
             for (index, delivery) in some.iter().enumerate() {
@@ -733,6 +731,11 @@ impl Deliveries {
 }
 
 impl Delivery {
+    /// Whether the checkpoint has reached this delivery and can't pass it: it is neither delivered nor listed.
+    fn blocks_checkpoint(&self, now: Timestamp) -> bool {
+        Counts::is_old(self.id, now) && !(self.listed || self.is_delivered())
+    }
+
     /// Whether the scope's counts contain this delivery: it is listed, done, and no longer in the status
     /// list, or it is unlisted and not after the checkpoint. `in_list`: whether it has an entry in the status
     /// list.
@@ -749,4 +752,84 @@ impl Delivery {
 pub(super) fn remove_at<T>(entries: &mut Vec<T>, at: &[usize]) {
     let mut indexes = 0..;
     entries.retain(|_| indexes.next().is_none_or(|index: usize| !at.contains(&index)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::delivery;
+    use super::*;
+    use crate::charge::testing::at;
+    use crate::webhook::endpoint::testing::endpoint;
+
+    #[test]
+    fn the_checkpoint_passes_deliveries_that_are_old_and_delivered_or_listed() {
+        let created = delivery(&[endpoint()], at(0));
+        let (young, old) = (at(209), at(210));
+        let (pending, delivered, failed) =
+            (DeliveryStatus::Pending, DeliveryStatus::Delivered, DeliveryStatus::Failed);
+        for (status, listed, now, is_passed, is_counted) in [
+            (delivered, false, young, false, false),
+            (delivered, false, old, true, true),
+            (pending, false, old, false, false),
+            (pending, true, old, true, false),
+            (pending, true, young, false, false),
+            (failed, true, old, true, false),
+        ] {
+            let mut loaded = LoadedCounts::new(created.scope);
+            let delivery = Delivery { status, listed, ..created.clone() };
+            assert_eq!(loaded.advance_past(&delivery, now), is_passed, "{status:?} {listed} {now}");
+            assert_eq!(loaded.counts.checkpoint, is_passed.then_some(delivery.id));
+            assert_eq!(loaded.counts.count_of(Day::of(at(0)), None), u64::from(is_counted));
+            assert_eq!(
+                delivery.blocks_checkpoint(now),
+                now == old && !is_passed,
+                "{status:?} {listed} {now}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_delivery_is_counted_when_it_has_left_the_list_or_the_checkpoint_has_passed_it() {
+        let created = delivery(&[endpoint()], at(0));
+        let (before, after) = (DeliveryId::first_at(at(-1)), DeliveryId::first_at(at(1)));
+        let (pending, delivered, failed) =
+            (DeliveryStatus::Pending, DeliveryStatus::Delivered, DeliveryStatus::Failed);
+        for (status, listed, in_list, checkpoint, is_counted) in [
+            (delivered, true, false, before, true),
+            (failed, true, false, before, true),
+            (failed, true, true, after, false),
+            (pending, true, false, after, false),
+            (delivered, false, false, after, true),
+            (delivered, false, false, before, false),
+            (pending, false, false, after, false),
+        ] {
+            let delivery = Delivery { status, listed, ..created.clone() };
+            let case = format!("{status:?} {listed} {in_list} {checkpoint}");
+            assert_eq!(delivery.is_counted(in_list, Some(checkpoint)), is_counted, "{case}");
+        }
+        let delivered = Delivery { status: delivered, ..created };
+        assert!(!delivered.is_counted(false, None) && delivered.is_counted(false, Some(delivered.id)));
+    }
+
+    #[test]
+    fn a_transaction_has_room_for_a_hundred_rows() {
+        let created = delivery(&[endpoint()], at(0));
+        let (day, other) = (Day::of(at(0)), Day::of(at(0)).plus_days(1));
+        let mut loaded = LoadedCounts::new(created.scope);
+        // Besides the rows, there are the delivery's row, the scope's row and the row of the day.
+        assert_eq!([97, 98].map(|rows| loaded.has_room(day, rows)), [true, false]);
+        loaded.counts.breakdown_to = Some(max_id());
+        loaded.add(created.id, DeliveryStatus::Delivered, Some(created.kind()));
+        assert_eq!([97, 98].map(|rows| loaded.has_room(day, rows)), [true, false]);
+        assert_eq!([96, 97].map(|rows| loaded.has_room(other, rows)), [true, false]);
+    }
+
+    #[test]
+    fn the_row_of_a_day_expires_after_the_deliveries_of_the_day() {
+        let created = delivery(&[endpoint()], at(0));
+        let mut loaded = LoadedCounts::new(created.scope);
+        let day = Day::of(at(0));
+        let kept_s = EVENTS_KEPT_SECONDS + KEPT_AFTER_SHOWN_SECONDS;
+        assert_eq!(loaded.day(day).removable_at(), Some(day.ends_at().plus_seconds(kept_s).unwrap()));
+    }
 }

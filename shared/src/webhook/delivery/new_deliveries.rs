@@ -42,3 +42,16 @@ impl Deliveries {
         notes.into_iter().map(|note| from_item::<NewDeliveries>(note).map(|note| note.scope)).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::charge::testing::at;
+    use crate::webhook::endpoint::testing::endpoint;
+
+    #[test]
+    fn a_note_is_kept_for_14_days() {
+        let note = NewDeliveries { scope: endpoint().scope, period: Period::of(at(60)) };
+        assert_eq!(note.removable_at(), Some(at(14 * 24 * 60 * 60)));
+    }
+}

@@ -944,3 +944,97 @@ async fn pause(reads: u64) {
         .await;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::delivery;
+    use super::*;
+    use crate::charge::testing::at;
+    use crate::webhook::endpoint::testing::endpoint;
+
+    fn id(seconds: i64) -> DeliveryId {
+        DeliveryId::first_at(at(seconds))
+    }
+
+    fn row(seconds: i64, status: DeliveryStatus) -> FoundDelivery {
+        FoundDelivery::of_row(Delivery { id: id(seconds), status, ..delivery(&[endpoint()], at(0)) })
+    }
+
+    /// An entry in the log (`None`) or in the status list.
+    fn entry(seconds: i64, status: Option<DeliveryStatus>) -> FoundDelivery {
+        FoundDelivery { status, row: None, ..row(seconds, DeliveryStatus::Pending) }
+    }
+
+    fn newest(checkpoint: Option<i64>, found: Vec<FoundDelivery>, read_to: Option<i64>) -> Newest {
+        let mut loaded = LoadedCounts::new(endpoint().scope);
+        loaded.counts.checkpoint = checkpoint.map(id);
+        Newest { loaded, found, read_to: read_to.map(id), first_shown: id(2), has_former: false }
+    }
+
+    #[test]
+    fn deliveries_after_the_checkpoint_or_the_first_shown_one_are_unread_if_the_read_ended_before() {
+        for (checkpoint, read_to, is_unread) in [
+            (Some(4), None, false),
+            (Some(4), Some(9), true),
+            (Some(4), Some(4), false),
+            (Some(4), Some(3), false),
+            (None, Some(3), true),
+            (None, Some(2), false),
+            (Some(1), Some(2), false),
+        ] {
+            let newest = newest(checkpoint, Vec::new(), read_to);
+            let unread = newest.unread_after_checkpoint();
+            assert_eq!(unread, read_to.map(id).filter(|_| is_unread), "{checkpoint:?} {read_to:?}");
+            assert_eq!(newest.is_whole(), read_to.is_none());
+        }
+    }
+
+    #[test]
+    fn a_delivery_is_uncounted_after_the_checkpoint_and_in_the_status_list() {
+        let newest = newest(Some(4), Vec::new(), None);
+        for (in_list, seconds, is_uncounted) in [
+            (None, 5, true),
+            (None, 4, false),
+            (None, 3, false),
+            (Some(true), 3, true),
+            (Some(false), 5, false),
+        ] {
+            let found = FoundDelivery { in_list, ..entry(seconds, None) };
+            assert_eq!(newest.is_uncounted(&found), is_uncounted, "{in_list:?} {seconds}");
+        }
+    }
+
+    #[test]
+    fn of_the_uncounted_deliveries_a_row_replaces_an_entry_of_the_list_and_this_one_of_the_log() {
+        let (pending, failed, delivered) =
+            (DeliveryStatus::Pending, DeliveryStatus::Failed, DeliveryStatus::Delivered);
+        let of_log = vec![row(9, delivered), entry(8, None), entry(5, None), entry(3, None)];
+        let newest = newest(Some(4), of_log, None);
+        let found = vec![entry(9, Some(pending)), entry(5, Some(failed)), entry(1, Some(failed))];
+        let listing = StatusList { found, marker: Marker::default(), read: 3 };
+        let uncounted = uncounted(&newest, vec![entry(6, None)], listing);
+        let statuses: Vec<_> = uncounted.iter().map(|(id, found)| (*id, found.status)).collect();
+        assert_eq!(
+            statuses,
+            [
+                (id(1), Some(failed)),
+                (id(5), Some(failed)),
+                (id(6), None),
+                (id(8), None),
+                (id(9), Some(delivered)),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_page_by_status_has_no_delivery_whose_row_has_another_status() {
+        let (pending, delivered) = (DeliveryStatus::Pending, DeliveryStatus::Delivered);
+        let with_status = |status| (Delivery { status, ..delivery(&[endpoint()], at(0)) }, None);
+        let deliveries = vec![with_status(pending), with_status(delivered)];
+        let page = DeliveryPage { deliveries, total: 2, next: None };
+        let PageAttempt::Read(page) = retain_status(PageAttempt::Read(page), pending) else { panic!() };
+        assert_eq!(page.deliveries, [with_status(pending)]);
+        assert!(matches!(retain_status(PageAttempt::CountsChanged, pending), PageAttempt::CountsChanged));
+        assert!(matches!(retain_status(PageAttempt::NeedsRows, pending), PageAttempt::NeedsRows));
+    }
+}
