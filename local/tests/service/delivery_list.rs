@@ -256,6 +256,12 @@ impl DeliveryFixture {
         for day in &counts[1..] {
             client.delete_item().table_name("StateTable").set_key(Some(key(day))).send().await.unwrap();
         }
+        self.downgrade_rows_of_the_list().await;
+    }
+
+    /// Gives the rows the shorter list keys of an earlier version.
+    async fn downgrade_rows_of_the_list(&self) {
+        let client = local::sdk::dynamodb(&self.service.stack.endpoints.dynamodb_url);
         for row in self.service.delivery_rows().await {
             let Some(list_sk) = text(&row, "list_sk") else { continue };
             let list_sk = list_sk.split('#').take(3).collect::<Vec<_>>().join("#");
@@ -464,6 +470,65 @@ async fn a_page_from_any_cursor_or_offset_matches_the_rows_however_few_rows_a_qu
             );
         }
     }
+}
+
+#[tokio::test]
+async fn an_unknown_cursor_is_refused_wherever_the_page_would_begin_and_however_few_rows_a_query_reads() {
+    let mut fixture = DeliveryFixture::new().await;
+    for number in 0..120 {
+        let status = DeliveryStatus::all().nth(number % 5).unwrap();
+        let listed = status != DeliveryStatus::Delivered;
+        fixture.insert_changed(0, |delivery| Delivery { status, listed, ..delivery }).await;
+        fixture.service.stack.clock.advance(60_000);
+    }
+    fixture.deliveries.count(&fixture.scope, fixture.now()).await.unwrap();
+    let all = fixture.all().await;
+    let endpoint = fixture.endpoints[0].id;
+    for filter in
+        ["", "status=DELIVERED", "status=FAILED", "status=PENDING", &format!("endpointId={endpoint}")]
+    {
+        for index in [0, 3, 60, 119] {
+            let known = all[index].id;
+            // No delivery has the lowest id of a millisecond.
+            let unknown = DeliveryId::first_at(known.timestamp().unwrap());
+            for rows in [1_000, 20] {
+                let reader = fixture.deliveries.clone().with_rows_a_query(rows);
+                let list = async |cursor: DeliveryId| {
+                    let query = format!("limit=5&starting_after={cursor}&{filter}");
+                    let filter =
+                        DeliveryFilter::parse(&Query::parse(Some(query.trim_end_matches('&')))).unwrap();
+                    reader.list(&fixture.sharded(), &filter, fixture.now()).await
+                };
+                assert!(list(known).await.is_ok(), "{filter} {index} {rows}");
+                assert!(list(unknown).await.is_err(), "{filter} {index} {rows}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn pages_are_read_from_rows_if_too_many_list_entries_are_of_an_earlier_version() {
+    let mut fixture = DeliveryFixture::new().await;
+    for number in 0..660 {
+        let status = [DeliveryStatus::Failed, DeliveryStatus::Cancelled, DeliveryStatus::Pending][number % 3];
+        fixture.insert_changed(0, |delivery| Delivery { status, listed: true, ..delivery }).await;
+    }
+    fixture.downgrade_rows_of_the_list().await;
+    let all = fixture.all().await;
+    let check = async |step: &str| {
+        for filter in fixture.filters(&all).iter().filter(|filter| filter.status.is_some()) {
+            let (ids, total) = fixture.page(&filter.query(10)).await;
+            let matching: Vec<String> =
+                all.iter().filter(|row| filter.admits(row)).map(|row| row.id.to_string()).collect();
+            let expected: Vec<String> = matching.iter().take(10).cloned().collect();
+            assert_eq!((ids, total), (expected, matching.len() as u64), "{step}: {}", filter.query(10));
+        }
+    };
+    check("uncounted").await;
+    fixture.service.stack.clock.advance(300_000);
+    fixture.deliveries.count(&fixture.scope, fixture.now()).await.unwrap();
+    fixture.downgrade_rows_of_the_list().await;
+    check("counted").await;
 }
 
 #[tokio::test]

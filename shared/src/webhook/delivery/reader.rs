@@ -326,7 +326,11 @@ impl Deliveries {
             return Ok(PageAttempt::CountsChanged);
         }
         let mut known_uncounted = uncounted(&newest, Vec::new(), listing);
-        if !from_rows && !self.load_kinds(scope, selection, &mut known_uncounted).await? {
+        // Without a status, a page from rows does not use the entries of the status list.
+        let most_outdated = if from_rows { usize::MAX } else { MAX_OUTDATED };
+        if (is_by_status || !from_rows)
+            && !self.load_kinds(scope, selection, &mut known_uncounted, most_outdated).await?
+        {
             return Ok(PageAttempt::NeedsRows);
         }
         if is_by_status {
@@ -547,7 +551,7 @@ impl Deliveries {
         )?;
         let rest = self.remaining(scope, &newest).await?;
         let mut found = uncounted(&newest, rest, listing);
-        if !self.load_kinds(scope, selection, &mut found).await? {
+        if !self.load_kinds(scope, selection, &mut found, MAX_OUTDATED).await? {
             return Ok(PageAttempt::NeedsRows);
         }
         // Deliveries that can't match are not read.
@@ -593,7 +597,7 @@ impl Deliveries {
         if let Some(read_to) = read_to.filter(|_| !is_whole) {
             found = found.split_off(&read_to);
         }
-        if !self.load_kinds(scope, selection, &mut found).await? {
+        if !self.load_kinds(scope, selection, &mut found, MAX_OUTDATED).await? {
             return Ok(PageAttempt::NeedsRows);
         }
         let matches = found.values().filter(|found| selection.admits(found)).count();
@@ -608,7 +612,7 @@ impl Deliveries {
             let is_by_kind = selection.criteria.needs_breakdown();
             let (whole, parts) = selection.days();
             let mut uncounted = uncounted;
-            if !self.load_kinds(scope, selection, &mut uncounted).await? {
+            if !self.load_kinds(scope, selection, &mut uncounted, MAX_OUTDATED).await? {
                 return Ok(Total::NeedsRows);
             }
             let loaded = Box::pin(self.load_counts(&scope.scope, is_by_kind));
@@ -630,19 +634,20 @@ impl Deliveries {
     }
 
     /// Reads the rows of entries whose sort keys lack the event type and endpoint, if the selection is
-    /// filtered by these. Returns `false` if there are more than [`MAX_OUTDATED`].
+    /// filtered by these. Returns `false` if there are more than `most`.
     async fn load_kinds(
         &self,
         scope: &ShardedScope,
         selection: &Selection,
         found: &mut ById,
+        most: usize,
     ) -> Result<bool, StoreError> {
         if !selection.criteria.needs_breakdown() {
             return Ok(true);
         }
         let outdated = found.values().filter(|one| one.kind.is_none() && selection.admits(one));
         let outdated: Vec<FoundDelivery> = outdated.cloned().collect();
-        if outdated.len() > MAX_OUTDATED {
+        if outdated.len() > most {
             return Ok(false);
         }
         if !outdated.is_empty() {
@@ -791,7 +796,7 @@ impl Deliveries {
             }
             None => return Ok(Some(self.ids_in(scope, part, with_former).await?.len())),
         };
-        if !self.load_kinds(scope, part, &mut matching).await? {
+        if !self.load_kinds(scope, part, &mut matching, MAX_OUTDATED).await? {
             return Ok(None);
         }
         matching.extend(uncounted.iter().map(|(id, found)| (*id, found.clone())));
