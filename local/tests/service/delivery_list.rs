@@ -22,6 +22,7 @@ use shared::webhook::delivery::{
 };
 use shared::webhook::endpoint::{Endpoint, EndpointStatus};
 use shared::webhook::event::{Event, Origin};
+use shared::webhook::redrive::Redrive;
 
 use crate::description::{example, example_body};
 use crate::invocations::dispatch;
@@ -435,7 +436,7 @@ async fn a_page_from_any_cursor_or_offset_matches_the_rows_however_few_rows_a_qu
     let all = fixture.all().await;
     let filters = fixture.filters(&all);
     let readers = [1_000, 60, 25, 10].map(|rows| (rows, fixture.deliveries.clone().with_rows_a_query(rows)));
-    for _ in 0..500 {
+    for _ in 0..250 {
         let filter = &filters[random.below(filters.len())];
         let (rows, reader) = &readers[random.below(readers.len())];
         let matching: Vec<DeliveryId> =
@@ -883,6 +884,26 @@ async fn a_listed_delivery_is_counted_when_the_checkpoint_has_passed_it() {
     fixture.deliveries.count(&fixture.scope, fixture.now()).await.unwrap();
     assert_eq!(list_of(&fixture).await, format!("{}#done", fixture.partition()));
     Box::pin(fixture.check_statuses("passed by the checkpoint")).await;
+}
+
+#[tokio::test]
+async fn a_redrive_considers_the_last_delivery_of_an_event_unless_one_was_delivered() {
+    let mut fixture = DeliveryFixture::new().await;
+    let (failed, delivered) = (DeliveryStatus::Failed, DeliveryStatus::Delivered);
+    for (first, second) in [(delivered, failed), (failed, delivered), (failed, failed)] {
+        let of_status = |status| move |delivery| Delivery { status, listed: true, ..delivery };
+        let earlier = fixture.insert_changed(10, of_status(first)).await;
+        let id = DeliveryId::first_at(fixture.now());
+        let later = Delivery { id, ..of_status(second)(earlier) };
+        let writes = vec![Write::insert(&later).unwrap()];
+        assert_eq!(fixture.service.store().commit(writes).await.unwrap(), CommitOutcome::Done);
+        fixture.service.stack.clock.advance(1_000);
+    }
+    let since = fixture.now().plus_seconds(-60).unwrap();
+    let redrive = Redrive { scope: fixture.scope, since, endpoint: None, cancelled: false };
+    let (selected, of_deleted) = redrive.deliveries(&fixture.service.store(), fixture.now()).await.unwrap();
+    // The endpoints of this fixture are in no row, as if they were deleted.
+    assert_eq!((selected, of_deleted), (Vec::new(), 1), "only the last event was never delivered");
 }
 
 #[tokio::test]

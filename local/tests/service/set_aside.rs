@@ -4,15 +4,20 @@
 use std::time::{Duration, Instant};
 
 use aws_sdk_dynamodb::types::AttributeValue;
+use domain::calendar::Day;
 use domain::charge::TransactionStatus;
 use domain::charge::transition::Command;
 use domain::rollup::Counter;
+use domain::time::Timestamp;
 use event_dispatcher::Dispatcher;
+use event_dispatcher::replay::ReplayError;
 use local::embedded::fault_proxy::{Fault, FaultProxy};
 use serde_json::{Value, json};
 use shared::charge::Charges;
-use shared::store::{Aws, Item, text};
+use shared::failed_record::FailedRecord;
+use shared::store::{Aws, Item, from_item, text};
 
+use crate::invocations::dispatch;
 use crate::support::{Client, Listener, Service, all_time_sums, eventually, id};
 
 pub(crate) const BUCKET: &str = "failed-records-bucket";
@@ -47,6 +52,10 @@ async fn wait_for_replays(service: &Service) {
 
 /// Returns a dispatcher with the environment that the operator's command has.
 fn operators_dispatcher(service: &Service) -> Dispatcher {
+    dispatcher_with_bucket_at(service, &service.stack.endpoints.s3_url)
+}
+
+fn dispatcher_with_bucket_at(service: &Service, s3_url: &str) -> Dispatcher {
     let endpoints = &service.stack.endpoints;
     let queue = |name: &str| local::template::queue_url(&endpoints.sqs_url, name);
     let var = |name: &str| {
@@ -56,7 +65,7 @@ fn operators_dispatcher(service: &Service) -> Dispatcher {
             "AWS_SECRET_ACCESS_KEY" => "local-secret".to_owned(),
             "AWS_ENDPOINT_URL_DYNAMODB" => endpoints.dynamodb_url.clone(),
             "AWS_ENDPOINT_URL_SQS" => endpoints.sqs_url.clone(),
-            "AWS_ENDPOINT_URL_S3" => endpoints.s3_url.clone(),
+            "AWS_ENDPOINT_URL_S3" => s3_url.to_owned(),
             "TABLE_NAME" => "StateTable".to_owned(),
             "DELIVERY_QUEUE_URL" => queue("DeliveryQueue"),
             "TEST_DELIVERY_QUEUE_URL" => queue("TestDeliveryQueue"),
@@ -94,7 +103,7 @@ async fn wait_for_count(service: &Service, counter: Counter, expected: i64) {
 }
 
 /// Returns the row of a record that failed, if there is one.
-async fn failed_record_row(service: &Service) -> Option<Item> {
+pub(crate) async fn failed_record_row(service: &Service) -> Option<Item> {
     let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
     let scan = client.scan().table_name("StateTable").send().await.unwrap();
     let is_failed = |item: &Item| text(item, "pk").unwrap().starts_with("failed-records#");
@@ -164,6 +173,62 @@ async fn corrupt_statistics_of_an_account_delay_no_webhook_and_are_counted_once_
 }
 
 #[tokio::test]
+async fn of_changes_that_are_counted_together_only_those_of_a_corrupt_row_are_set_aside() {
+    let service = Service::without_event_sources().await;
+    let day_of = |charge: &Value| {
+        let created_at: Timestamp = charge["created_at"].as_str().unwrap().parse().unwrap();
+        format!("day#{}#BRL", Day::of(created_at))
+    };
+    let corrupt = service.charge().await;
+    service.stack.clock.advance(24 * 60 * 60 * 1_000);
+    for _ in 0..2 {
+        service.charge().await;
+    }
+    // The charges expire, and the scheduler finds them late. So their changes are not left to a fold.
+    service.stack.clock.advance(3 * 60 * 60 * 1_000);
+    let scheduler = service.stack.functions.get("SchedulerFunction").unwrap().clone();
+    scheduler(json!({})).await.unwrap();
+    let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
+    let update = client.update_item().table_name("StateTable");
+    update
+        .key("pk", AttributeValue::S(format!("rollup#{}", service.scope())))
+        .key("sk", AttributeValue::S(day_of(&corrupt)))
+        .update_expression("SET s_ex = :expired")
+        .expression_attribute_values(":expired", AttributeValue::S("not a number".to_owned()))
+        .send()
+        .await
+        .unwrap();
+    dispatch(&service.stack).await;
+    let expired = all_time_sums(&service, &service.scope()).await;
+    assert_eq!(expired.get(Counter::InStatus(TransactionStatus::Expired)), 2);
+    // The creation of the first charge is late too, because the dispatcher did not run on that day.
+    let objects = set_aside_objects(&service).await;
+    assert!((1..=2).contains(&objects.len()), "{objects:?}");
+    for object in operators_dispatcher(&service).list_quarantined().await.unwrap() {
+        let summary = operators_dispatcher(&service).inspect(&object).await.unwrap();
+        assert_eq!(summary.records, 1, "each record alone");
+    }
+}
+
+#[tokio::test]
+async fn a_replay_distinguishes_a_removed_object_from_a_bucket_that_does_not_answer() {
+    let service = Service::start().await;
+    let mut record = Item::from([("pk".to_owned(), AttributeValue::S("charge#poison".to_owned()))]);
+    record.insert("sk".to_owned(), AttributeValue::S("charge".to_owned()));
+    service.put_item(record).await;
+    let dispatcher = operators_dispatcher(&service);
+    let object = eventually("the record is set aside", async || {
+        dispatcher.list_quarantined().await.unwrap().into_iter().next()
+    })
+    .await;
+    let unreachable = dispatcher_with_bucket_at(&service, "http://127.0.0.1:9");
+    assert!(matches!(unreachable.replay(&object).await, Err(ReplayError::Bucket(_))));
+    assert!(matches!(dispatcher.replay(&object).await, Err(ReplayError::Permanent(_))));
+    dispatcher.remove(&object).await.unwrap();
+    assert!(matches!(dispatcher.replay(&object).await, Err(ReplayError::Removed)));
+}
+
+#[tokio::test]
 async fn statistics_that_can_not_be_written_now_delay_no_webhook_and_are_counted_later() {
     let service = service_with_fault_proxy().await;
     let other = other_account(&service);
@@ -182,6 +247,8 @@ async fn statistics_that_can_not_be_written_now_delay_no_webhook_and_are_counted
     })
     .await;
     assert_eq!(listener.hooks().len(), 2);
+    let row: FailedRecord = from_item(failed_record_row(&service).await.unwrap()).unwrap();
+    assert_eq!(row.replay_at, None, "the first replay starts after the usual time");
     proxy(&service).reset();
     wait_for_replays(&service).await;
     wait_for_count(&service, Counter::Created, 2).await;

@@ -10,10 +10,11 @@ use domain::row::{Key, sortable};
 use domain::time::Timestamp;
 use local::embedded::fault_proxy::{Ceiling, Fault, FaultProxy};
 use serde_json::{Value, json};
-use shared::store::{DUE_SHARDS, due_attributes};
+use shared::failed_record::FailedRecord;
+use shared::store::{DUE_SHARDS, due_attributes, from_item};
 
 use crate::invocations::{dispatch, dispatch_records, run_webhook_worker, stream_records};
-use crate::set_aside::set_aside_objects;
+use crate::set_aside::{failed_record_row, set_aside_objects};
 use crate::support::{Client, Listener, Service, eventually, id};
 
 /// The number of concurrent requests. Together, they write several times as much as [`CEILING`] allows while
@@ -133,9 +134,20 @@ async fn throttled_records_of_an_account_do_not_delay_another_and_are_published_
     assert!(service.deliveries("").await.len() < 20);
     assert_eq!(set_aside_objects(&service).await.len(), 1, "the records are one group");
 
+    let row = async || from_item::<FailedRecord>(failed_record_row(&service).await.unwrap()).unwrap();
+    let set_aside = row().await;
+    let pause_ms = |row: &FailedRecord, since: Timestamp| row.replay_at.unwrap().millis_since(since);
+    let first_pause_ms = pause_ms(&set_aside, set_aside.set_aside_at.unwrap());
+    assert!((15_000..45_000).contains(&first_pause_ms), "{first_pause_ms}");
+
     // A replay during the throttle leaves the group for later.
     replay_set_aside(&service).await;
     assert_eq!(set_aside_objects(&service).await.len(), 1);
+    let postponed = row().await;
+    assert_eq!(postponed.set_aside_at, set_aside.set_aside_at);
+    // Half of the time since the records were set aside, at most ten minutes, changed by up to a half.
+    let pause_ms = pause_ms(&postponed, service.stack.clock.now());
+    assert!((290_000..900_000).contains(&pause_ms), "{pause_ms}");
     proxy(&service).stop_throttling();
     replay_set_aside(&service).await;
     assert_eq!(set_aside_objects(&service).await, [""; 0]);
