@@ -391,6 +391,12 @@ mod tests {
     }
 
     #[test]
+    fn an_amount_has_the_same_number_of_minor_units_signed_and_unsigned() {
+        let amount = Amount::parse(1_990).unwrap();
+        assert_eq!((amount.minor(), amount.minor_unsigned()), (1_990, 1_990));
+    }
+
+    #[test]
     fn minor_units_are_compared_with_integers() {
         assert_eq!(MinorUnits::new(7), 7);
         assert_ne!(MinorUnits::new(7), 8);

@@ -287,6 +287,23 @@ fn a_charge_row_without_med_claimed_returns_or_loses_its_held_sum() {
     }
     let second = opened(&older, "2", None);
     assert_eq!((second.posting, second.charge.funds.med_held.get()), (None, 1000));
+    // The claims of both cases are held, as far as the charge has so much.
+    let open = opened(&paid(), "1", Some(600));
+    let charge = Charge { status: TransactionStatus::Dispute, ..open.charge };
+    let funds = domain::charge::Funds {
+        med_claimed: MinorUnits::ZERO,
+        med_held: MinorUnits::new(600),
+        ..charge.funds
+    };
+    let (next, increase) = funds.case_opened(charge.amount, Amount::parse(300).unwrap()).unwrap();
+    assert_eq!((next.med_claimed.get(), next.med_held.get(), increase.get()), (900, 900, 300));
+}
+
+#[test]
+fn a_case_is_in_the_shard_of_its_charge() {
+    let charge = Charge { shards: crate::shard::ShardCount::MAX, ..paid() };
+    assert!(!charge.shard().is_first());
+    assert_eq!(opened(&charge, "1", None).case.shard(), charge.shard());
 }
 
 #[test]

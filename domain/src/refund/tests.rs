@@ -63,4 +63,5 @@ fn money_of_a_failed_refund_is_pending_again_only_before_its_release_day() {
         assert!(failed.charge.funds.is_whole());
     }
     assert!(!step.charge.funds.is_whole());
+    assert_eq!(step.charge.funds.tranche_taken, 400);
 }

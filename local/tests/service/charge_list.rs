@@ -1,7 +1,12 @@
 //! Tests of `GET /v1/charges` (contract: Charges, list).
 
+use domain::charge::{Charge, StoredCharge};
+use domain::ids::{ChargeId, Mode};
 use serde_json::{Value, json};
+use shared::charge::Charges;
+use shared::store::{Item, to_item};
 
+use crate::seeding::write;
 use crate::support::{Service, eventually, id};
 
 fn ids(page: &Value) -> Vec<String> {
@@ -180,4 +185,34 @@ async fn a_charge_past_its_expiry_is_not_listed_as_pending() {
         (ids(&page) == [id(&charge)]).then_some(())
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_page_of_held_charges_has_a_cursor_only_if_more_follow() {
+    let service = Service::without_event_sources().await;
+    let lock = json!({"amount": 1000, "customer": {"name": "Maria"}, "expected_payer_tax_id": "29537995593"});
+    let held = service.new_charge(&lock).await;
+    service.sandbox(&held, "pay", &json!({"payer_tax_id": null})).await;
+    let charges = Charges::new(service.store());
+    let held = charges.find(id(&held).parse().ok()).await.unwrap().unwrap();
+    let (held, scope) = (held.as_stored(), service.sharded(&service.scope()).await);
+    let copy = |number: usize| Charge {
+        id: ChargeId::derive(b"held", Mode::Test, "held", &number.to_string()),
+        ..held.clone()
+    };
+    let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
+    let rows: Vec<Item> = (1..100).map(|number| to_item(&copy(number)).unwrap()).collect();
+    write(&client, &rows).await;
+    let page = async |cursor: Option<&StoredCharge>| {
+        charges.held_for_review(&scope, cursor, service.stack.clock.now()).await.unwrap()
+    };
+    let all = page(None).await;
+    assert_eq!((all.charges.len(), all.next_cursor), (100, None));
+    write(&client, &[to_item(&copy(100)).unwrap()]).await;
+    let first = page(None).await;
+    let last = first.charges.last().unwrap().id;
+    assert_eq!((first.charges.len(), first.next_cursor), (100, Some(last)));
+    let cursor = charges.find(Some(last)).await.unwrap().unwrap();
+    let second = page(Some(&cursor)).await;
+    assert_eq!((second.charges.len(), second.next_cursor), (1, None));
 }

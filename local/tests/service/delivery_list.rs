@@ -510,7 +510,7 @@ async fn an_unknown_cursor_is_refused_wherever_the_page_would_begin_and_however_
 #[tokio::test]
 async fn pages_are_read_from_rows_if_too_many_list_entries_are_of_an_earlier_version() {
     let mut fixture = DeliveryFixture::new().await;
-    for number in 0..660 {
+    for number in 0..330 {
         let status = [DeliveryStatus::Failed, DeliveryStatus::Cancelled, DeliveryStatus::Pending][number % 3];
         fixture.insert_changed(0, |delivery| Delivery { status, listed: true, ..delivery }).await;
     }

@@ -323,6 +323,15 @@ async fn a_live_charge_is_cancelled_at_the_bank_first() {
 }
 
 #[tokio::test]
+async fn a_paid_live_charge_is_refused_a_cancellation_without_a_request_to_its_bank() {
+    let live = Live::start().await;
+    let charge = live.paid("order-00001").await;
+    live.fault(FaultKind::Http500, 1);
+    let refused = live.cancel(&charge).await;
+    assert_eq!(refused.problem(), (422, "invalid_request_error", "payment_not_cancellable"));
+}
+
+#[tokio::test]
 async fn a_charge_that_is_paid_meanwhile_is_not_cancelled() {
     let live = Live::start().await;
     let charge = live.create("order-00001", &json!({"amount": 1000})).await;

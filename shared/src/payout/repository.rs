@@ -184,3 +184,21 @@ fn cause(payout: &Payout) -> Cause {
         subject: Subject { payout: Some(payout.id), ..Subject::default() },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::charge::testing::at;
+    use crate::payout::testing::pending;
+
+    #[test]
+    fn each_posting_of_a_payout_names_it() {
+        let paid = pending().ended(&PayoutOutcome::Paid, at(60)).unwrap().unwrap();
+        let reason = "account closed".to_owned();
+        let failed = pending().ended(&PayoutOutcome::Failed { reason }, at(60)).unwrap().unwrap();
+        for payout in [pending(), paid, failed] {
+            let (posting, _) = posting_and_action(&payout);
+            assert_eq!(posting.subject, Subject { payout: Some(payout.id), ..Subject::default() });
+        }
+    }
+}

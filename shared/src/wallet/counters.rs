@@ -130,33 +130,44 @@ pub fn parse(key: &Key) -> Option<(Scope, Shard, Currency, CounterRow)> {
 /// credits in its shard, which its id selects. The write belongs in the posting's transaction.
 pub(super) fn counter_writes(posting: &Posting, check: DebitCheck) -> Result<Vec<Write>, StoreError> {
     let mut counters: BTreeMap<String, MinorUnits> = BTreeMap::new();
-    let mut debit = MinorUnits::ZERO;
     for transfer in &posting.transfers {
         add_to_counter(counters.entry(credits(transfer.to)).or_default(), transfer.minor)?;
         add_to_counter(counters.entry(debits(transfer.from)).or_default(), transfer.minor)?;
-        if transfer.from == LedgerAccount::MerchantAvailable {
-            add_to_counter(&mut debit, transfer.minor)?;
-        }
     }
     if counters.is_empty() {
         return Ok(Vec::new());
     }
+    let debit = debit_of(posting)?;
     let (shard, name) = if debit.is_positive() {
         (Shard::FIRST, DEBITS_SORT.to_owned())
     } else {
         let row = posting.id.shard_byte().checked_rem(CREDIT_ROWS).unwrap_or_default();
         (posting.shard, format!("{CREDITS_SORT}{row}"))
     };
-    let bound = match check {
+    let bound = bound_of(check, debit)?;
+    let key = row(&posting.scope, shard, posting.currency, &name);
+    let counters = counters.into_iter().map(|(name, by)| (name, by.get())).collect();
+    Ok(vec![Write::add(key, counters, Item::new(), bound)])
+}
+
+/// Returns what a posting takes from the available balance.
+fn debit_of(posting: &Posting) -> Result<MinorUnits, StoreError> {
+    let mut debit = MinorUnits::ZERO;
+    for transfer in posting.transfers.iter().filter(|one| one.from == LedgerAccount::MerchantAvailable) {
+        add_to_counter(&mut debit, transfer.minor)?;
+    }
+    Ok(debit)
+}
+
+/// Returns the condition of a posting that takes `debit` from the available balance.
+fn bound_of(check: DebitCheck, debit: MinorUnits) -> Result<Option<Bound>, StoreError> {
+    Ok(match check {
         DebitCheck::Credits(read) if debit.is_positive() => Some(Bound::AtMost {
             counter: debits(LedgerAccount::MerchantAvailable),
             most: read.checked_sub(debit)?.get(),
         }),
         DebitCheck::Credits(_) | DebitCheck::Unchecked => None,
-    };
-    let key = row(&posting.scope, shard, posting.currency, &name);
-    let counters = counters.into_iter().map(|(name, by)| (name, by.get())).collect();
-    Ok(vec![Write::add(key, counters, Item::new(), bound)])
+    })
 }
 
 /// Returns the writes of a posting: its row, its tranche and its counters. They belong in the transaction of
@@ -189,7 +200,34 @@ fn tranche_write(posting: &Posting, day: Day, by: MinorUnits) -> Result<Write, M
 
 #[cfg(test)]
 mod tests {
+    use domain::ids::PostingId;
+    use domain::money::Amount;
+    use domain::wallet::{Cause, Subject, rules};
+
     use super::*;
+    use crate::payout::testing::pending;
+
+    #[test]
+    fn only_a_checked_debit_of_the_available_balance_has_a_condition() {
+        let (payout, amount) = (pending(), Amount::parse(1000).unwrap());
+        let cause = Cause {
+            id: PostingId::first_at(payout.created_at),
+            scope: payout.scope,
+            shard: Shard::FIRST,
+            currency: payout.currency,
+            at: payout.created_at,
+            subject: Subject::default(),
+        };
+        let debit = debit_of(&rules::payout_requested(cause.clone(), amount)).unwrap();
+        let credit = debit_of(&rules::payout_failed(cause, amount)).unwrap();
+        assert_eq!((debit.get(), credit.get()), (1000, 0));
+        let read = MinorUnits::new(1500);
+        let counter = debits(LedgerAccount::MerchantAvailable);
+        let expected = Some(Bound::AtMost { counter, most: 500 });
+        assert_eq!(bound_of(DebitCheck::Credits(read), debit).unwrap(), expected);
+        assert_eq!(bound_of(DebitCheck::Credits(read), credit).unwrap(), None);
+        assert_eq!(bound_of(DebitCheck::Unchecked, debit).unwrap(), None);
+    }
 
     #[test]
     fn only_the_rows_of_totals_and_of_releases_are_counters() {

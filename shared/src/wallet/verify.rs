@@ -387,12 +387,40 @@ fn differences_of(before: &Wallet, posted: &Wallet, after: &Wallet) -> Result<Ve
 
 #[cfg(test)]
 mod tests {
+    use domain::wallet::{Cause, Subject, rules};
+
     use super::*;
+    use crate::charge::testing::at;
+    use crate::payout::testing::pending;
 
     fn with_credits(minor: i64) -> Wallet {
         let mut wallet = Wallet::empty(Currency::BRL);
         wallet.add_credits(LedgerAccount::MerchantAvailable, MinorUnits::new(minor)).unwrap();
         wallet
+    }
+
+    #[test]
+    fn the_newest_postings_are_those_of_two_minutes_and_are_left_to_the_comparison() {
+        assert_eq!(newest_from(at(600)), PostingId::first_at(at(480)));
+        let payout = pending();
+        for (second, is_older) in [(479, true), (480, false), (481, false)] {
+            let cause = Cause {
+                id: PostingId::first_at(at(second)),
+                scope: payout.scope,
+                shard: Shard::FIRST,
+                currency: payout.currency,
+                at: at(second),
+                subject: Subject::default(),
+            };
+            let posting = rules::payout_requested(cause, payout.amount);
+            let mut older = OlderPostings::none(at(0));
+            older.add(&posting, at(600), &mut SumsByCharge::default()).unwrap();
+            let wallet = older.sums.wallets.get(&payout.currency).unwrap();
+            let debits = wallet.totals(LedgerAccount::MerchantAvailable).debits;
+            assert_eq!(debits.get(), if is_older { 1000 } else { 0 }, "{second}");
+            // The range ends at the first of the newest postings.
+            assert!(older.ends.values().all(|end| end.is_final != is_older), "{second}");
+        }
     }
 
     #[test]

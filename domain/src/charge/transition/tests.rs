@@ -6,13 +6,14 @@ use proptest::prelude::*;
 
 use super::super::incoming_payment::Return;
 use super::super::testing::{at, waiting};
-use super::super::{Artefacts, Card, StatusChange};
+use super::super::{Artefacts, Card, Customer, StatusChange};
 use super::*;
 use crate::account::terms::Fee;
 use crate::acquirer::AcquirerName;
 use crate::ids::EndToEndId;
 use crate::money::Currency;
 use crate::shard::ShardCount;
+use crate::tax_id::Document;
 use crate::wallet::{LedgerAccount, Wallet};
 
 const CPF: &str = "29537995593";
@@ -578,4 +579,24 @@ fn an_operator_applies_a_payment_only_to_an_unpaid_charge_that_could_accept_it()
     let expected = unmatched(1000, Some(CPF));
     assert!(apply_receipt(&locked(), &expected, &terms(), at(90)).unwrap().is_some());
     assert!(apply_receipt(&waiting(), &expected, &terms(), at(90)).unwrap().is_some());
+}
+
+#[test]
+fn the_creation_is_not_in_the_past_of_a_charge() {
+    let created = waiting();
+    assert_eq!((created.as_past().entry, created.as_past().earlier), (None, Vec::new()));
+    let Outcome::Changed(cancelled) = apply(&created, &Command::Cancel, at(10)).unwrap() else { panic!() };
+    let past = cancelled.as_past();
+    assert_eq!((past.entry.map(|entry| entry.version), past.earlier), (Some(2), Vec::new()));
+}
+
+#[test]
+fn the_payer_is_the_one_of_the_lock_or_else_the_customer() {
+    let customer = Customer { document: Some(Document::parse(OTHER_CPF).unwrap()), ..Customer::default() };
+    let of_customer = Charge { customer, ..waiting() };
+    let locked = Charge { expected_payer: Some(CPF.parse().unwrap()), ..of_customer.clone() };
+    for (charge, expected) in [(&waiting(), None), (&of_customer, Some(OTHER_CPF)), (&locked, Some(CPF))] {
+        assert_eq!(charge.payer(), expected);
+        assert_eq!(charge.payer_tax_id(), expected.map(|text| text.parse().unwrap()));
+    }
 }

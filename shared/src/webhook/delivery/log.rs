@@ -100,7 +100,7 @@ impl Deliveries {
         limit: usize,
         with_former: bool,
     ) -> Result<LogPage, StoreError> {
-        if range.0 > range.1 {
+        if is_empty(range) {
             return Ok(LogPage::default());
         }
         let (from, to) = sort_keys(range);
@@ -200,6 +200,11 @@ impl Deliveries {
     }
 }
 
+/// Whether a range contains no id. A query refuses such a range.
+fn is_empty((from, to): IdRange) -> bool {
+    from > to
+}
+
 /// Returns the keys of the rows of the deliveries' events, each once.
 pub(super) fn event_keys<'a>(scope: &Scope, found: impl Iterator<Item = &'a FoundDelivery>) -> Vec<Key> {
     let mut keys: Vec<Key> = found.map(|found| found.event_key(scope)).collect();
@@ -271,6 +276,11 @@ mod tests {
         }
         let (first, _) = sort_keys(after(Some(id(5))));
         assert!(first > format!("{}#evt_1#charge.paid#-", id(5)) && first > id(5).to_string());
+    }
+
+    #[test]
+    fn a_range_from_an_id_to_itself_is_not_empty() {
+        assert!(!is_empty((id(5), id(6))) && !is_empty((id(5), id(5))) && is_empty((id(6), id(5))));
     }
 
     #[test]
