@@ -329,6 +329,10 @@ fn of_former_version(delivery: Delivery) -> Delivery {
     Delivery { is_former: true, ..delivery }
 }
 
+fn failed(delivery: Delivery) -> Delivery {
+    Delivery { status: DeliveryStatus::Failed, listed: true, ..delivery }
+}
+
 fn random_outcome(random: &mut SeededRandom, now: Timestamp) -> AttemptOutcome {
     let (status_code, error) = (Some(500), "answered 500".to_owned());
     match random.below(10) {
@@ -562,7 +566,6 @@ async fn concurrent_counts_of_a_scope_count_each_delivery_once() {
     let mut fixture = DeliveryFixture::new().await;
     for round in 0..5 {
         for _ in 0..20 {
-            let failed = |delivery| Delivery { status: DeliveryStatus::Failed, listed: true, ..delivery };
             fixture.insert_changed(0, failed).await;
             let delivered = |delivery| Delivery { status: DeliveryStatus::Delivered, ..delivery };
             fixture.insert_changed(0, delivered).await;
@@ -874,7 +877,6 @@ async fn a_repeated_stream_record_creates_no_second_delivery_beside_one_of_an_ea
 #[tokio::test]
 async fn a_listed_delivery_is_counted_when_the_checkpoint_has_passed_it() {
     let mut fixture = DeliveryFixture::new().await;
-    let failed = |delivery| Delivery { status: DeliveryStatus::Failed, listed: true, ..delivery };
     let id = fixture.insert_changed(0, failed).await.id;
     let list_of = async |fixture: &DeliveryFixture| {
         let row = fixture.service.store().get_item(&Delivery::key_of(&fixture.scope, id)).await;
@@ -913,7 +915,6 @@ async fn a_redrive_considers_the_last_delivery_of_an_event_unless_one_was_delive
 async fn one_run_counts_more_failed_deliveries_than_fit_into_a_transaction() {
     let mut fixture = DeliveryFixture::new().await;
     for _ in 0..180 {
-        let failed = |delivery| Delivery { status: DeliveryStatus::Failed, listed: true, ..delivery };
         fixture.insert_changed(0, failed).await;
     }
     fixture.service.stack.clock.advance(300_000);

@@ -82,11 +82,16 @@ fn dispatcher_with_bucket_at(service: &Service, s3_url: &str) -> Dispatcher {
 
 /// Sets the number of expired charges in the first account's statistics of all time.
 async fn set_expired_count(service: &Service, value: AttributeValue) {
+    set_expired_count_of(service, "total", value).await;
+}
+
+/// Sets the number of expired charges in a row of the first account's statistics.
+async fn set_expired_count_of(service: &Service, row: &str, value: AttributeValue) {
     let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
     let update = client.update_item().table_name("StateTable");
     update
         .key("pk", AttributeValue::S(format!("rollup#{}", service.scope())))
-        .key("sk", AttributeValue::S("total".to_owned()))
+        .key("sk", AttributeValue::S(row.to_owned()))
         .update_expression("SET s_ex = :expired")
         .expression_attribute_values(":expired", value)
         .send()
@@ -188,16 +193,7 @@ async fn of_changes_that_are_counted_together_only_those_of_a_corrupt_row_are_se
     service.stack.clock.advance(3 * 60 * 60 * 1_000);
     let scheduler = service.stack.functions.get("SchedulerFunction").unwrap().clone();
     scheduler(json!({})).await.unwrap();
-    let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
-    let update = client.update_item().table_name("StateTable");
-    update
-        .key("pk", AttributeValue::S(format!("rollup#{}", service.scope())))
-        .key("sk", AttributeValue::S(day_of(&corrupt)))
-        .update_expression("SET s_ex = :expired")
-        .expression_attribute_values(":expired", AttributeValue::S("not a number".to_owned()))
-        .send()
-        .await
-        .unwrap();
+    set_expired_count_of(&service, &day_of(&corrupt), AttributeValue::S("not a number".to_owned())).await;
     dispatch(&service.stack).await;
     let expired = all_time_sums(&service, &service.scope()).await;
     assert_eq!(expired.get(Counter::InStatus(TransactionStatus::Expired)), 2);

@@ -245,6 +245,11 @@ impl Service {
         client.put_item().table_name("StateTable").set_item(Some(item)).send().await.unwrap();
     }
 
+    /// Returns how long a row is still kept, in seconds.
+    pub(crate) fn seconds_kept(&self, row: &Item) -> i64 {
+        row["ttl"].as_n().unwrap().parse::<i64>().unwrap() - self.stack.clock.now().seconds()
+    }
+
     /// Starts a service whose queues, stream and schedules are processed only by the test itself.
     pub(crate) async fn without_event_sources() -> Self {
         Self::start_with(Options { event_sources: false, ..Options::in_memory() }).await
