@@ -187,6 +187,36 @@ impl DeliveryFixture {
         (ids, totals[0])
     }
 
+    /// Returns a reader whose requests the fault proxy counts.
+    fn counted_reader(&self, rows_a_query: usize) -> Deliveries {
+        let url = self.service.stack.fault_proxy.as_ref().unwrap().url();
+        Deliveries::new(Store::new(local::sdk::dynamodb(&url), "StateTable")).with_rows_a_query(rows_a_query)
+    }
+
+    /// Reads a page, or the statistics if `query` is empty. Returns its total and the number of requests.
+    async fn total_and_requests(&self, reader: &Deliveries, query: &str) -> (u64, usize) {
+        let proxy = self.service.stack.fault_proxy.as_ref().unwrap();
+        proxy.reset();
+        let shown = if query.is_empty() {
+            serde_json::to_value(reader.stats(&self.sharded(), self.now()).await.unwrap()).unwrap()
+        } else {
+            page_of(reader, &self.sharded(), query, self.now()).await
+        };
+        (shown["total"].as_u64().unwrap(), proxy.report().requests())
+    }
+
+    /// Sets the sort key of a row's entry in the index `list`.
+    async fn set_list_key(&self, row: &Item, list_sk: &str) {
+        let client = local::sdk::dynamodb(&self.service.stack.endpoints.dynamodb_url);
+        let update = client.update_item().table_name("StateTable").set_key(Some(key(row)));
+        let update = update.update_expression("SET list_sk = :list_sk");
+        update
+            .expression_attribute_values(":list_sk", AttributeValue::S(list_sk.to_owned()))
+            .send()
+            .await
+            .unwrap();
+    }
+
     /// Returns combinations of filters by event type, endpoint and dates, each with every status and without
     /// a status.
     fn filters(&self, all: &[Delivery]) -> Vec<Filter> {
@@ -262,13 +292,10 @@ impl DeliveryFixture {
 
     /// Gives the rows the shorter list keys of an earlier version.
     async fn downgrade_rows_of_the_list(&self) {
-        let client = local::sdk::dynamodb(&self.service.stack.endpoints.dynamodb_url);
         for row in self.service.delivery_rows().await {
             let Some(list_sk) = text(&row, "list_sk") else { continue };
             let list_sk = list_sk.split('#').take(3).collect::<Vec<_>>().join("#");
-            let update = client.update_item().table_name("StateTable").set_key(Some(key(&row)));
-            let update = update.update_expression("SET list_sk = :list_sk");
-            update.expression_attribute_values(":list_sk", AttributeValue::S(list_sk)).send().await.unwrap();
+            self.set_list_key(&row, &list_sk).await;
         }
     }
 
@@ -732,6 +759,83 @@ async fn totals_are_exact_while_deliveries_are_inserted_retried_and_counted() {
 }
 
 #[tokio::test]
+async fn numbers_are_read_again_until_the_index_shows_the_last_write_of_the_counts_or_thirty_times() {
+    let mut fixture = DeliveryFixture::new().await;
+    for number in 0..60 {
+        let status = [DeliveryStatus::Delivered, DeliveryStatus::Failed][number % 2];
+        fixture.insert_changed(0, |delivery| Delivery { status, listed: number % 2 == 1, ..delivery }).await;
+    }
+    fixture.service.stack.clock.advance(300_000);
+    fixture.deliveries.count(&fixture.scope, fixture.now()).await.unwrap();
+    fixture.service.stack.clock.advance(11_000);
+    let counts = fixture.counts().await.remove(0);
+    let marker = text(&counts, "list_sk").unwrap();
+    let reader = fixture.counted_reader(20);
+    let cursor = fixture.all().await[3].id;
+    for (query, total, requests_again) in [
+        (String::new(), 60, 3),
+        ("limit=5".to_owned(), 60, 3),
+        ("limit=5&status=DELIVERED".to_owned(), 30, 3),
+        (format!("limit=5&status=FAILED&starting_after={cursor}"), 30, 4),
+    ] {
+        let (current_total, requests) = fixture.total_and_requests(&reader, &query).await;
+        assert_eq!(current_total, total, "{query}");
+        // The index is behind the table by one write.
+        fixture.set_list_key(&counts, "FAILED~0~00000000000000").await;
+        let (last_total, all_requests) = fixture.total_and_requests(&reader, &query).await;
+        assert_eq!(last_total, total, "{query}: the last read is accepted");
+        assert_eq!(all_requests, requests + 30 * requests_again, "{query}");
+        let catch_up = async {
+            let proxy = fixture.service.stack.fault_proxy.as_ref().unwrap();
+            eventually("the page is read again", async || {
+                (proxy.report().requests() > 2 * requests).then_some(())
+            })
+            .await;
+            fixture.set_list_key(&counts, &marker).await;
+        };
+        let ((caught_up_total, fewer_requests), ()) =
+            tokio::join!(fixture.total_and_requests(&reader, &query), catch_up);
+        assert_eq!(caught_up_total, total, "{query}");
+        assert!(fewer_requests < all_requests, "{query}: {fewer_requests} < {all_requests}");
+    }
+    // No count has a delivery that is not done.
+    fixture.set_list_key(&counts, "FAILED~0~00000000000000").await;
+    let (total, requests) = fixture.total_and_requests(&reader, "limit=5&status=PENDING").await;
+    assert!(total == 0 && requests < 10, "{requests}");
+}
+
+#[tokio::test]
+async fn the_counts_are_read_again_after_a_status_list_that_takes_several_requests() {
+    let mut fixture = DeliveryFixture::new().await;
+    for _ in 0..30 {
+        fixture.insert_changed(0, failed).await;
+    }
+    let query = format!("limit=5&status=FAILED&starting_after={}", fixture.all().await[3].id);
+    let mut requests = Vec::new();
+    for rows in [31, 30] {
+        let (total, count) = fixture.total_and_requests(&fixture.counted_reader(rows), &query).await;
+        assert_eq!(total, 30);
+        requests.push(count);
+    }
+    assert_eq!(requests, [4, 5]);
+}
+
+#[tokio::test]
+async fn a_page_by_status_omits_a_delivery_whose_list_entry_has_a_former_status() {
+    let mut fixture = DeliveryFixture::new().await;
+    for _ in 0..3 {
+        fixture.insert_changed(0, failed).await;
+    }
+    let stale = fixture.service.delivery_rows().await.remove(1);
+    let list_sk = text(&stale, "list_sk").unwrap();
+    fixture.set_list_key(&stale, &list_sk.replace("FAILED", "PROCESSING")).await;
+    let (pending, _) = fixture.page("status=PROCESSING").await;
+    assert_eq!(pending, Vec::<String>::new());
+    let (listed, _) = fixture.page("").await;
+    assert_eq!(listed.len(), 3);
+}
+
+#[tokio::test]
 async fn a_delivery_listed_as_processing_leaves_that_list_when_it_is_delivered() {
     let mut fixture = DeliveryFixture::new().await;
     let id = fixture.insert(0).await.id;
@@ -967,6 +1071,9 @@ async fn a_failed_delivery_that_an_earlier_version_did_not_list_does_not_block_t
 async fn seed_counted_deliveries(count: usize) -> CountedDeliveries {
     let fixture = Box::pin(DeliveryFixture::new()).await;
     let client = local::sdk::dynamodb(&fixture.service.stack.endpoints.dynamodb_url);
+    // The requests of some pages depend on the time of day, so it is always noon in São Paulo.
+    let noon = Day::of(fixture.now()).ends_at().plus_seconds(12 * 60 * 60).unwrap();
+    fixture.service.stack.clock.advance(noon.millis_since(fixture.now()));
     let origin = Origin {
         scope: fixture.scope,
         shard: Shard::FIRST,
@@ -1107,6 +1214,48 @@ async fn a_page_after_a_cursor_or_with_dates_stays_within_its_budget() {
         let (body, report) = cost(&many, &format!("/v1/webhooks/deliveries?{query}")).await;
         assert_eq!(body["total"], total, "{query}");
         assert_within(&query, &report, requests, sequential);
+    }
+}
+
+#[tokio::test]
+async fn a_page_makes_no_more_requests_than_it_needs() {
+    let counted = seed_counted_deliveries(200).await;
+    let fixture = &counted.fixture;
+    let ids: Vec<DeliveryId> = fixture.all().await.iter().map(|one| one.id).collect();
+    let (recent, old) = (ids[2], ids[150]);
+    let created = |number: usize| ids[number].timestamp().unwrap();
+    // Requests if a query reads at most 1,000 rows, and if it reads at most 40.
+    for (query, of_1000, of_40) in [
+        (String::new(), 3, 3),
+        ("limit=5".to_owned(), 4, 4),
+        ("limit=5&offset=100".to_owned(), 4, 5),
+        (format!("limit=5&starting_after={recent}"), 5, 5),
+        (format!("limit=5&starting_after={old}"), 5, 5),
+        (format!("limit=5&created_after={}", created(150)), 4, 5),
+        (format!("limit=5&created_before={}", created(100)), 5, 6),
+        ("limit=5&status=DELIVERED".to_owned(), 4, 4),
+        ("limit=100&status=DELIVERED".to_owned(), 5, 8),
+        ("limit=5&status=DELIVERED&offset=100".to_owned(), 5, 6),
+        (format!("limit=5&status=DELIVERED&starting_after={old}"), 4, 5),
+        (format!("limit=5&status=DELIVERED&created_before={}", created(100)), 7, 8),
+        ("limit=5&eventType=charge.paid".to_owned(), 4, 4),
+        ("limit=5&endpointId=OTHER&offset=10".to_owned(), 4, 5),
+        (format!("limit=5&endpointId=OTHER&starting_after={old}"), 4, 5),
+        ("limit=5&endpointId=OTHER&status=DELIVERED".to_owned(), 4, 6),
+        ("limit=5&eventType=payout.paid".to_owned(), 4, 5),
+        ("limit=5&status=FAILED".to_owned(), 3, 3),
+        (format!("limit=5&status=FAILED&starting_after={recent}"), 4, 4),
+        ("limit=5&status=FAILED&endpointId=OTHER".to_owned(), 2, 2),
+        (format!("limit=5&status=FAILED&eventType=charge.paid&starting_after={recent}"), 4, 4),
+        ("limit=5&status=CANCELLED".to_owned(), 2, 2),
+        ("limit=5&status=PENDING".to_owned(), 3, 3),
+        ("limit=5&status=PROCESSING&eventType=charge.paid".to_owned(), 3, 3),
+    ] {
+        let query = query.replace("OTHER", &counted.other.to_string());
+        for (rows, requests) in [(1_000, of_1000), (40, of_40)] {
+            let (_, made) = fixture.total_and_requests(&fixture.counted_reader(rows), &query).await;
+            assert_eq!(made, requests, "{query} with {rows} rows a query");
+        }
     }
 }
 

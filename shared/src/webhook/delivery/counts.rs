@@ -335,9 +335,13 @@ impl LoadedCounts {
         Ok(None)
     }
 
+    /// Whether [`Self::by_day`] has the numbers for these criteria.
+    pub(super) fn suffice_for(&self, criteria: &Criteria) -> bool {
+        !criteria.needs_breakdown() || self.counts.has_breakdown()
+    }
+
     /// Returns the number of counted deliveries that match, by day, from the first to the last day, both
-    /// included. Criteria with an event type or endpoint need a complete breakdown
-    /// ([`Counts::has_breakdown`]).
+    /// included. Criteria with an event type or endpoint need a complete breakdown ([`Self::suffice_for`]).
     pub(super) fn by_day(&self, criteria: &Criteria, (first, last): (Day, Day)) -> BTreeMap<Day, u64> {
         if first > last {
             return BTreeMap::new();
@@ -348,6 +352,14 @@ impl LoadedCounts {
             let days = self.counts.days.range(first..=last);
             days.map(|(day, _)| (*day, self.counts.count_of(*day, criteria.status))).collect()
         }
+    }
+
+    /// Counts a delivery as `DELIVERED`, in a complete breakdown.
+    #[cfg(test)]
+    pub(super) fn with_delivered(mut self, id: DeliveryId, kind: Kind) -> Self {
+        self.counts.breakdown_to = Some(max_id());
+        self.add(id, DeliveryStatus::Delivered, Some(kind));
+        self
     }
 
     /// Counts a delivery that is done. `kind`: `None` if the entry lacks the event type and endpoint, and the
@@ -831,5 +843,18 @@ mod tests {
         let day = Day::of(at(0));
         let kept_s = EVENTS_KEPT_SECONDS + KEPT_AFTER_SHOWN_SECONDS;
         assert_eq!(loaded.day(day).removable_at(), Some(day.ends_at().plus_seconds(kept_s).unwrap()));
+    }
+
+    #[test]
+    fn counts_by_event_type_or_endpoint_need_a_complete_breakdown() {
+        let counted = delivery(&[endpoint()], at(0));
+        let (any, kind) = (Criteria::default(), counted.kind());
+        let of_type = Criteria { event_type: Some(kind.event_type), ..any };
+        let mut loaded = LoadedCounts::new(counted.scope);
+        assert!(loaded.suffice_for(&any) && loaded.suffice_for(&of_type), "nothing is counted");
+        loaded = loaded.with_delivered(counted.id, kind);
+        assert!(loaded.suffice_for(&any) && loaded.suffice_for(&of_type));
+        loaded.counts.breakdown_to = None;
+        assert!(loaded.suffice_for(&any) && !loaded.suffice_for(&of_type));
     }
 }

@@ -130,7 +130,16 @@ pub(super) struct Marker {
 /// before `PENDING` and `PROCESSING` ones.
 const MARKER: &str = "FAILED~";
 
+/// If the counts were written less than this many milliseconds before a read, a delivery may have just moved
+/// to the done list. The time is longer than the difference between the clocks of two functions.
+const RECENTLY_MS: i64 = 10_000;
+
 impl Marker {
+    /// Whether the counts were written shortly before, or while, a list was read.
+    pub(super) fn is_recent(&self, now: Timestamp) -> bool {
+        self.at.is_some_and(|at| now.millis_since(at) < RECENTLY_MS)
+    }
+
     /// Parses a sort key of the index; `None` for a delivery's.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let (writes, at) = text.strip_prefix(MARKER)?.split_once('~')?;
@@ -243,5 +252,15 @@ mod tests {
             assert_eq!(contains(bounds_with_marker(Some(status), from), &text), !is_open);
         }
         assert!(bounds(None, from).0 <= text && text <= bounds(None, from).1);
+    }
+
+    #[test]
+    fn counts_were_written_recently_if_less_than_ten_seconds_ago() {
+        let written = Marker { writes: 1, at: Some(at(0)) };
+        assert!(
+            written.is_recent(at(9_999))
+                && !written.is_recent(at(10_000))
+                && !Marker::default().is_recent(at(0))
+        );
     }
 }

@@ -65,6 +65,13 @@ pub(super) struct LogPage {
 }
 
 impl LogPage {
+    /// Returns the deliveries of rows of an earlier version. `is_cut`: there may be further rows after these.
+    pub(super) fn of_former(rows: Vec<Item>, is_cut: bool) -> Self {
+        let last = rows.last().and_then(|row| text(row, "sk")).and_then(|sort| sort.parse().ok());
+        let read_to = last.filter(|_| is_cut);
+        Self { found: rows.into_iter().filter_map(FoundDelivery::of_item).collect(), read_to }
+    }
+
     /// Returns the deliveries of two pages that were read in the same order and range. The page ends where the
     /// shorter one ends.
     pub(super) fn merged(mut self, other: Self, order: Order) -> Self {
@@ -130,9 +137,8 @@ impl Deliveries {
     ) -> Result<LogPage, StoreError> {
         let ((from, to), partition) = (sort_keys(range), Delivery::partition(scope));
         let items = self.store.range(&partition, (&from, &to), order, limit).await?;
-        let last = items.last().and_then(|item| text(item, "sk")).and_then(|sort| sort.parse().ok());
-        let read_to = last.filter(|_| items.len() >= limit);
-        Ok(LogPage { found: items.into_iter().filter_map(FoundDelivery::of_item).collect(), read_to })
+        let is_cut = items.len() >= limit;
+        Ok(LogPage::of_former(items, is_cut))
     }
 
     /// Reads the deliveries of a range, with their rows, oldest first. Returns them and the last id that was

@@ -52,7 +52,7 @@
 //!
 //! So each delivery is counted, or has an entry in the status list, or is after the checkpoint in the log.
 //! None of the counted ones has one of these entries. A total is the number of counted ones plus the number of
-//! ids in the entries. `reader` reads and adds them; `page` selects the deliveries of a page.
+//! ids in the entries. `reader` reads and adds them; `page` and `scan` select the deliveries of a page.
 //!
 //! # Abandoned deliveries
 //!
@@ -66,8 +66,10 @@ mod list;
 mod list_key;
 mod log;
 mod new_deliveries;
+mod newest;
 mod page;
 mod reader;
+mod scan;
 mod view;
 
 use std::borrow::Cow;

@@ -1,8 +1,6 @@
 //! Selects the deliveries of a page. All functions are pure; `reader` reads the database.
 //!
-//! [`Selection`] is the filter. [`Window`] is the part of the matches that is on the page. [`Scan`] is the
-//! search for them in older rows. The counts have the number of matches of each day, so a scan skips days
-//! without matches.
+//! [`Selection`] is the filter. [`Window`] is the part of the matches that is on the page.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +10,7 @@ use domain::row::{Key, Row};
 use domain::shard::Shard;
 use domain::time::Timestamp;
 
-use super::counts::{Criteria, LoadedCounts};
+use super::counts::Criteria;
 use super::list_key::{Kind, ListKey, LogKey};
 use super::{Delivery, DeliveryStatus};
 use crate::store::ListEntry;
@@ -68,7 +66,8 @@ impl Selection {
 /// The part of a selection that is on a page.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
-    /// The page begins after this delivery, which must exist (`starting_after`).
+    /// The page begins after this delivery, which must exist (`starting_after`). Its id is in the range of the
+    /// selection.
     pub(super) after: Option<DeliveryId>,
     /// The number of matches before the page (`offset`).
     pub(super) skip: usize,
@@ -81,6 +80,17 @@ impl Window {
     /// there is a next page.
     pub(super) fn wanted(&self) -> usize {
         self.skip.saturating_add(self.limit).saturating_add(1)
+    }
+
+    /// Returns the id from which the page is searched, towards older ones.
+    pub(super) fn start(&self, selection: &Selection) -> DeliveryId {
+        self.after.unwrap_or(selection.to)
+    }
+
+    /// Whether a delivery may be on the page: it matches, and is older than the cursor. What is not known of it
+    /// is assumed to match.
+    pub(super) fn may_show(&self, selection: &Selection, found: &FoundDelivery) -> bool {
+        self.after.is_none_or(|after| found.id < after) && selection.admits(found)
     }
 }
 
@@ -157,134 +167,8 @@ pub(super) struct PageDraft {
     pub(super) unverified_cursor: Option<DeliveryId>,
 }
 
-/// The result of a [`Scan`].
-pub(super) struct ScanResult {
-    pub(super) found: Vec<FoundDelivery>,
-    /// Whether there is a further match after these.
-    pub(super) more: bool,
-    /// The last id that was read; `None`: there are no older deliveries.
-    pub(super) read_to: Option<DeliveryId>,
-    /// Whether the entry of [`Scan::after`] was read, or the scan has no cursor.
-    pub(super) has_cursor: bool,
-}
-
-impl ScanResult {
-    /// Returns a page of the deliveries `found` before the scan, followed by those of the scan. If the scan
-    /// ended before it found enough matches, the next page begins after the last id that was read.
-    pub(super) fn into_page(self, mut found: Vec<FoundDelivery>, after: Option<DeliveryId>) -> PageDraft {
-        found.extend(self.found);
-        let next = if self.more { found.last().map(|found| found.id) } else { self.read_to };
-        PageDraft { found, next, unverified_cursor: after.filter(|_| !self.has_cursor) }
-    }
-}
-
-/// Entries to read for each wanted match, on a day on which at least one delivery in four matches.
-const ENTRIES_PER_MATCH: usize = 16;
-
-/// Entries whose rows a search by status reads in its first query, besides the wanted matches. Nearly all
-/// deliveries are `DELIVERED`, so these few replace the others.
-pub(super) const SPARE_ROWS: usize = 24;
-
-/// A search for matches in a scope's log, from an id towards older ones.
-#[derive(Clone, Copy)]
-pub(super) struct Scan {
-    /// The id of the newest entry to read.
-    pub(super) start: DeliveryId,
-    /// The page's `starting_after`, if it is among these entries. Only older matches are returned.
-    pub(super) after: Option<DeliveryId>,
-    /// The number of matches to skip.
-    pub(super) skip: usize,
-    /// The most matches to return after the skipped ones.
-    pub(super) limit: usize,
-    /// The number of entries that the first query reads, if so many are likely to be enough.
-    pub(super) entries: Option<usize>,
-    /// The most queries of the scan.
-    pub(super) queries: usize,
-}
-
-impl Scan {
-    /// Returns the number of matches to find, including one that shows whether there are more.
-    pub(super) fn wanted(&self) -> usize {
-        self.skip.saturating_add(self.limit).saturating_add(1)
-    }
-
-    /// Limits the first query if matches are frequent on the scan's first day: if the unseen matches of that
-    /// day (`left`) are at least a quarter of its counted deliveries (`done`).
-    pub(super) fn limited_if_dense(
-        self,
-        criteria: &Criteria,
-        left: &BTreeMap<Day, u64>,
-        done: &BTreeMap<Day, u64>,
-    ) -> Self {
-        let day = Day::of(self.start.timestamp().unwrap_or(Timestamp::MIN));
-        let on_day = |counts: &BTreeMap<Day, u64>| counts.get(&day).copied().unwrap_or_default();
-        let is_dense = on_day(left) > 0 && on_day(left).saturating_mul(4) >= on_day(done);
-        let entries = if criteria.status.is_some() {
-            self.wanted().saturating_add(SPARE_ROWS)
-        } else {
-            self.wanted().saturating_mul(ENTRIES_PER_MATCH)
-        };
-        Self { entries: is_dense.then_some(entries), ..self }
-    }
-
-    /// Moves the beginning of the scan over days without matches, and over days whose matches must all be
-    /// skipped. Returns `None` if no match is left.
-    ///
-    /// `left` has the number of unseen matches of each day. `is_exact`: none of the unseen matches of the
-    /// scan's first day is newer than the scan's beginning. Otherwise some of them may be newer, so that day
-    /// is not skipped.
-    pub(super) fn skip_days(
-        mut self,
-        left: &BTreeMap<Day, u64>,
-        selection: &Selection,
-        is_exact: bool,
-    ) -> Option<Self> {
-        let first = Day::of(self.start.timestamp().unwrap_or(Timestamp::MIN));
-        let is_exact = is_exact || self.start >= last_of(first);
-        for (day, matches) in left.range(..=first).rev().filter(|(_, matches)| **matches > 0) {
-            let matches = usize::try_from(*matches).unwrap_or(usize::MAX);
-            if self.skip < matches || (*day == first && !is_exact) {
-                self.start = self.start.min(last_of(*day));
-                return Some(self).filter(|scan| scan.start >= selection.from);
-            }
-            self.skip = self.skip.saturating_sub(matches);
-        }
-        None
-    }
-}
-
 pub(super) fn last_of(day: Day) -> DeliveryId {
     DeliveryId::last_at(day.ends_at())
-}
-
-/// Returns the number of unseen matches of each day: the counted ones, and the uncounted ones in `listed`,
-/// less those among the rows `seen`. The counts have whole days only, so `from` and `to` of the selection are
-/// applied as whole days.
-pub(super) fn unseen_by_day(
-    counts: &LoadedCounts,
-    listed: &ById,
-    seen: &[FoundDelivery],
-    selection: &Selection,
-) -> BTreeMap<Day, u64> {
-    let day_of = |id: DeliveryId| Day::of(id.timestamp().unwrap_or(Timestamp::MIN));
-    let any_time = Selection {
-        from: DeliveryId::first_at(Timestamp::MIN),
-        to: DeliveryId::last_at(Timestamp::MAX),
-        ..*selection
-    };
-    let mut left = counts.by_day(&selection.criteria, (day_of(selection.from), day_of(selection.to)));
-    for found in listed.values().filter(|found| any_time.admits(found)) {
-        let count = left.entry(day_of(found.id)).or_default();
-        *count = count.saturating_add(1);
-    }
-    // A delivery whose status was not read may be one that does not match.
-    let is_known = |found: &&FoundDelivery| selection.criteria.status.is_none() || found.status.is_some();
-    for found in seen.iter().filter(is_known).filter(|found| any_time.admits(found)) {
-        if let Some(count) = left.get_mut(&day_of(found.id)) {
-            *count = count.saturating_sub(1);
-        }
-    }
-    left
 }
 
 /// Returns how many of the deliveries match the selection and are from these whole days.
@@ -297,10 +181,9 @@ pub(super) fn count_in_days(found: &ById, selection: &Selection, days: Option<(D
 /// Selects the page from deliveries that are sorted from the newest to the oldest.
 pub(super) fn select_page(found: Vec<FoundDelivery>, selection: &Selection, window: &Window) -> PageDraft {
     let is_found = window.after.is_none_or(|after| found.iter().any(|one| one.id == after));
-    let is_after = |one: &FoundDelivery| window.after.is_none_or(|after| one.id < after);
     let mut on_page: Vec<FoundDelivery> = found
         .into_iter()
-        .filter(|one| is_after(one) && selection.admits(one))
+        .filter(|one| window.may_show(selection, one))
         .skip(window.skip)
         .take(window.limit.saturating_add(1))
         .collect();
@@ -324,7 +207,10 @@ pub(super) fn as_u64(count: usize) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::testing::delivery;
     use super::*;
+    use crate::charge::testing::at;
+    use crate::webhook::endpoint::testing::endpoint;
 
     fn day(text: &str) -> Day {
         text.parse().unwrap()
@@ -370,53 +256,15 @@ mod tests {
     }
 
     #[test]
-    fn days_without_a_wanted_match_are_skipped() {
-        let left = BTreeMap::from([
-            (day("2026-11-10"), 5),
-            (day("2026-11-15"), 2),
-            (day("2026-11-16"), 0),
-            (day("2026-11-20"), 3),
-        ]);
-        let all = between(DeliveryId::first_at(Timestamp::MIN), DeliveryId::last_at(Timestamp::MAX));
-        let moved = |before: DeliveryId, skip, is_exact| {
-            let scan = Scan { start: before, after: None, skip, limit: 25, entries: None, queries: 1 };
-            scan.skip_days(&left, &all, is_exact).map(|scan| (scan.start, scan.skip))
+    fn a_page_may_show_matches_that_are_older_than_its_cursor() {
+        let [first, second, third] = [3, 2, 1].map(|hour| id(&format!("2026-11-20T0{hour}:00:00Z")));
+        let delivery = |id| FoundDelivery::of_row(Delivery { id, ..delivery(&[endpoint()], at(0)) });
+        let page = |after, from| {
+            let (selection, window) = (between(from, first), Window { after, skip: 0, limit: 5 });
+            [first, second, third].map(|id| window.may_show(&selection, &delivery(id)))
         };
-        // Noon in São Paulo, whose days are counted.
-        let noon = id("2026-11-20T15:00:00Z");
-        // Exact: all three matches of the day are before noon.
-        assert_eq!(moved(noon, 0, true), Some((noon, 0)));
-        assert_eq!(moved(noon, 2, true), Some((noon, 2)));
-        assert_eq!(moved(noon, 3, true), Some((last_of(day("2026-11-15")), 0)));
-        assert_eq!(moved(noon, 4, true), Some((last_of(day("2026-11-15")), 1)));
-        assert_eq!(moved(noon, 9, true), Some((last_of(day("2026-11-10")), 4)));
-        assert_eq!(moved(noon, 10, true), None);
-        // Not exact: some of the day's three matches may be after noon.
-        assert_eq!(moved(noon, 3, false), Some((noon, 3)));
-        assert_eq!(moved(last_of(day("2026-11-20")), 3, false), Some((last_of(day("2026-11-15")), 0)));
-        let empty = id("2026-11-16T15:00:00Z");
-        assert_eq!(moved(empty, 0, false), Some((last_of(day("2026-11-15")), 0)));
-        assert_eq!(moved(id("2026-11-09T15:00:00Z"), 0, true), None);
-
-        // Days before the selection are not searched.
-        let later = Selection { from: id("2026-11-12T12:00:00Z"), ..all };
-        let scan = Scan { start: noon, after: None, skip: 5, limit: 25, entries: None, queries: 1 };
-        assert!(scan.skip_days(&left, &later, true).is_none());
-    }
-
-    #[test]
-    fn the_first_query_is_limited_if_a_quarter_of_the_days_deliveries_match() {
-        let left = BTreeMap::from([(day("2026-11-20"), 3)]);
-        let before = id("2026-11-20T15:00:00Z");
-        let scan = Scan { start: before, after: None, skip: 5, limit: 25, entries: None, queries: 1 };
-        let entries = |criteria: Criteria, done| {
-            scan.limited_if_dense(&criteria, &left, &BTreeMap::from([(day("2026-11-20"), done)])).entries
-        };
-        let by_status = Criteria { status: Some(DeliveryStatus::Delivered), ..Criteria::default() };
-        assert_eq!(
-            (entries(Criteria::default(), 12), entries(Criteria::default(), 13)),
-            (Some(31 * 16), None)
-        );
-        assert_eq!((entries(by_status, 12), entries(by_status, 13)), (Some(31 + 24), None));
+        assert_eq!(page(None, third), [true, true, true]);
+        assert_eq!(page(Some(second), third), [false, false, true]);
+        assert_eq!(page(None, second), [true, true, false]);
     }
 }

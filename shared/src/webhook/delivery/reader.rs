@@ -38,11 +38,12 @@ use domain::vocabulary::Vocabulary;
 
 use super::counts::{self, Criteria, LoadedCounts};
 use super::list_key::{Marker, bounds, bounds_with_marker, last_key_in_status};
-use super::log::{ENTRIES_PER_QUERY, Events, LogPage, after, event_keys, sort_in};
+use super::log::{ENTRIES_PER_QUERY, Events, LogPage, event_keys, sort_in};
+use super::newest::Newest;
 use super::page::{
-    ById, FoundDelivery, PageDraft, SPARE_ROWS, Scan, ScanResult, Selection, Window, as_u64, by_id,
-    count_in_days, select_page, sum, unseen_by_day,
+    ById, FoundDelivery, PageDraft, Selection, Window, as_u64, by_id, count_in_days, select_page, sum,
 };
+use super::scan::{SPARE_ROWS, Scan, ScanResult};
 use super::{Deliveries, Delivery, DeliveryStatus};
 use crate::random;
 use crate::store::{Item, ListIndex, Order, PageError, StoreError, from_item};
@@ -68,19 +69,10 @@ const ROWS_OF_COUNTS: usize = 100;
 /// rows.
 const MAX_OUTDATED: usize = 100;
 
-/// The most queries of older entries for a page of `DELIVERED` deliveries. A page by event type or endpoint
-/// makes one such query, so that it takes at most six requests.
-const MAX_SCANS: usize = 3;
-
 /// The most times that numbers are read again because the counts were written between the reads. The limit of
 /// the random pause grows by 5 ms each time. All pauses together take at most 2.5 s.
 const MAX_READS: u64 = 30;
 const PAUSE_MS: u64 = 5;
-
-/// If the counts were written less than this many milliseconds before a read, a delivery may have just moved
-/// to the done list. Then the done list is read again, after the status list. The time is longer than the
-/// difference between the clocks of two functions.
-const RECENTLY_MS: i64 = 10_000;
 
 /// A page of deliveries, each with the body that is sent; `None`: the event has expired.
 #[derive(Debug)]
@@ -94,49 +86,18 @@ pub struct DeliveryPage {
 /// Numbers of deliveries by status.
 pub(super) type Tally = Vec<(DeliveryStatus, u64)>;
 
-/// The counts of a scope and its newest deliveries.
-struct Newest {
-    loaded: LoadedCounts,
-    /// All deliveries from the newest one on, newest first. They have rows if an earlier version wrote these.
-    found: Vec<FoundDelivery>,
-    /// The last id that was read; `None`: all deliveries that are shown were read.
-    read_to: Option<DeliveryId>,
-    /// The lowest id that lists show.
-    first_shown: DeliveryId,
-    /// Whether the scope has rows of an earlier version, which are not in the log.
-    has_former: bool,
-}
-
-impl Newest {
-    /// Whether all deliveries that are shown were read.
-    fn is_whole(&self) -> bool {
-        self.read_to.is_none()
-    }
-
-    /// Returns the last id that was read, if older deliveries after the checkpoint were not read; `None`: all
-    /// deliveries after the checkpoint were read.
-    fn unread_after_checkpoint(&self) -> Option<DeliveryId> {
-        self.read_to.filter(|read_to| *read_to > self.uncounted_from())
-    }
-
-    /// Returns the lowest id that a shown delivery after the checkpoint can have.
-    fn uncounted_from(&self) -> DeliveryId {
-        after(self.loaded.counts.checkpoint).0.max(self.first_shown)
-    }
-
-    /// Whether no count has this delivery, which was read from the log or from a row of an earlier version. That
-    /// version counted listed deliveries also before the checkpoint passed them.
-    fn is_uncounted(&self, found: &FoundDelivery) -> bool {
-        found.in_list.unwrap_or(Some(found.id) > self.loaded.counts.checkpoint)
-    }
-}
-
 /// The entries of a scope's status list that have the status of a selection.
 struct StatusList {
     found: Vec<FoundDelivery>,
+    state: ListState,
+}
+
+/// What shows whether the counts were written while the status list was read.
+#[derive(Clone, Copy)]
+struct ListState {
     marker: Marker,
-    /// The number of entries that were read, including those in other statuses.
-    read: usize,
+    /// Whether the read may have taken several requests. Only one of them read the marker.
+    is_long: bool,
 }
 
 /// How one attempt reads a page.
@@ -166,6 +127,24 @@ enum PageAttempt {
     CountsChanged,
     /// The page can only be read from rows.
     NeedsRows,
+}
+
+/// The reads of numbers that did not agree, because the counts were written between two requests.
+#[derive(Default)]
+struct FailedReads(u64);
+
+impl FailedReads {
+    /// Whether the next read is the last one.
+    fn is_next_last(&self) -> bool {
+        self.0 >= MAX_READS
+    }
+
+    /// Adds a read, and waits a random time before the next one.
+    async fn add(&mut self) {
+        self.0 = self.0.saturating_add(1);
+        let most_ms = self.0.saturating_mul(PAUSE_MS);
+        tokio::time::sleep(Duration::from_millis(random::below(most_ms).saturating_add(PAUSE_MS))).await;
+    }
 }
 
 impl Deliveries {
@@ -208,23 +187,24 @@ impl Deliveries {
         window: &Window,
         now: Timestamp,
     ) -> Result<DeliveryPage, PageError> {
-        let (mut attempts, mut from_rows) = (0, false);
+        let (mut failed, mut from_rows) = (FailedReads::default(), false);
         loop {
-            pause(attempts).await;
-            let mode = ReadMode { now, from_rows, is_last: attempts >= MAX_READS };
+            let mode = ReadMode { now, from_rows, is_last: failed.is_next_last() };
             // Boxed, because the future of a query takes kilobytes.
-            let attempt = match selection.criteria.status {
-                Some(status @ (DeliveryStatus::Pending | DeliveryStatus::Processing)) if !from_rows => {
-                    Box::pin(self.page_of_open(scope, status, selection, window, mode)).await?
+            let attempt = match selection.criteria.status.filter(|_| !from_rows) {
+                Some(DeliveryStatus::Pending | DeliveryStatus::Processing) => {
+                    Box::pin(self.page_of_open(scope, selection, window, now)).await?
                 }
-                Some(status @ (DeliveryStatus::Failed | DeliveryStatus::Cancelled)) if !from_rows => {
+                Some(status @ (DeliveryStatus::Failed | DeliveryStatus::Cancelled)) => {
                     Box::pin(self.page_of_failed_or_cancelled(scope, status, selection, window, mode)).await?
                 }
-                _ => Box::pin(self.page_from_log(scope, selection, window, mode)).await?,
+                Some(DeliveryStatus::Delivered) | None => {
+                    Box::pin(self.page_from_log(scope, selection, window, mode)).await?
+                }
             };
             match attempt {
                 PageAttempt::Read(page) => return Ok(page),
-                PageAttempt::CountsChanged => attempts = attempts.saturating_add(1),
+                PageAttempt::CountsChanged => failed.add().await,
                 PageAttempt::NeedsRows => from_rows = true,
             }
         }
@@ -236,24 +216,23 @@ impl Deliveries {
         scope: &ShardedScope,
         now: Timestamp,
     ) -> Result<Tally, StoreError> {
-        let mut attempts = 0;
+        let mut failed = FailedReads::default();
+        let selection = Selection {
+            criteria: Criteria::default(),
+            from: counts::first_shown(now),
+            to: DeliveryId::last_at(Timestamp::MAX),
+        };
         loop {
-            pause(attempts).await;
-            let selection = Selection {
-                criteria: Criteria::default(),
-                from: counts::first_shown(now),
-                to: DeliveryId::last_at(Timestamp::MAX),
-            };
             let (newest, listing) = tokio::try_join!(
                 Box::pin(self.newest(scope, &selection, now)),
                 Box::pin(self.status_list(scope, &selection))
             )?;
-            attempts = attempts.saturating_add(1);
-            if !self.is_consistent(scope, &newest.loaded, &listing, attempts > MAX_READS).await? {
+            if !self.is_consistent(scope, &newest.loaded, listing.state, failed.is_next_last()).await? {
+                failed.add().await;
                 continue;
             }
             let rest = self.remaining(scope, &newest).await?;
-            let uncounted = uncounted(&newest, rest, listing);
+            let uncounted = newest.uncounted(rest, listing.found);
             let uncounted = self.with_statuses(scope, uncounted, None).await?;
             let count = |status| {
                 let of_status =
@@ -282,50 +261,38 @@ impl Deliveries {
     ) -> Result<PageAttempt, PageError> {
         let now = mode.now;
         let is_by_status = selection.criteria.status.is_some();
-        let is_filtered = is_by_status || selection.criteria.needs_breakdown();
         // The counts of incomplete days need the uncounted deliveries in all statuses.
         let in_any_status =
             Selection { criteria: Criteria { status: None, ..selection.criteria }, ..*selection };
-        let begins_at_newest = window.after.is_none() && selection.to >= DeliveryId::last_at(now);
-        let scan = Scan {
-            start: window.after.map_or(selection.to, |after| after.min(selection.to)),
-            after: window.after,
-            skip: window.skip,
-            limit: window.limit,
-            // The scan is used without filters only, so each entry is a match, except that of
-            // `starting_after`.
-            entries: Some(window.wanted().saturating_add(1)),
-            queries: usize::MAX,
-        };
+        let scan = Scan::for_page(selection, window, now);
         let mut events = Events::new();
         let scanned = async {
-            if is_filtered || begins_at_newest {
-                return Ok(None);
+            match &scan {
+                Some(scan) => self.scan(scope, selection, scan, false, &mut events).await.map(Some),
+                None => Ok(None),
             }
-            self.scan(scope, selection, &scan, false, &mut Events::new()).await.map(Some)
         };
         let (mut newest, listing, mut scanned) = tokio::try_join!(
             Box::pin(self.newest(scope, selection, now)),
             Box::pin(self.status_list(scope, &in_any_status)),
             Box::pin(scanned)
         )?;
-        if scanned.is_some() && newest.has_former {
+        if let Some(scan) = scan.filter(|_| newest.has_former) {
             // Whether there are rows of an earlier version was not known before.
             scanned = Some(Box::pin(self.scan(scope, selection, &scan, true, &mut events)).await?);
         }
-        let from_rows =
-            mode.from_rows || (selection.criteria.needs_breakdown() && !newest.loaded.counts.has_breakdown());
         if newest.is_whole() && !is_by_status {
             let total = newest.found.iter().filter(|found| selection.admits(found)).count();
             let draft = select_page(newest.found, selection, window);
             return self
-                .complete_draft(scope, draft, events, async { Ok(Total::Known(as_u64(total))) })
+                .complete_draft(scope, selection, draft, events, async { Ok(Total::Known(as_u64(total))) })
                 .await;
         }
-        if !from_rows && !self.is_consistent(scope, &newest.loaded, &listing, mode.is_last).await? {
+        let from_rows = mode.from_rows || !newest.loaded.suffice_for(&selection.criteria);
+        if !from_rows && !self.is_consistent(scope, &newest.loaded, listing.state, mode.is_last).await? {
             return Ok(PageAttempt::CountsChanged);
         }
-        let mut known_uncounted = uncounted(&newest, Vec::new(), listing);
+        let mut known_uncounted = newest.uncounted(Vec::new(), listing.found);
         // Without a status, a page from rows does not use the entries of the status list.
         let most_outdated = if from_rows { usize::MAX } else { MAX_OUTDATED };
         if (is_by_status || !from_rows)
@@ -339,7 +306,7 @@ impl Deliveries {
                 .await?;
         }
         let draft = if let Some(scanned) = scanned {
-            scanned.into_page(Vec::new(), window.after)
+            scanned.complete(PageDraft { found: Vec::new(), next: None, unverified_cursor: window.after })
         } else {
             let known_uncounted = (!from_rows).then_some(&known_uncounted);
             Box::pin(self.complete_page(scope, selection, window, &newest, known_uncounted, &mut events))
@@ -363,7 +330,7 @@ impl Deliveries {
             let uncounted = count_in_days(&uncounted, selection, whole);
             Ok(Total::Known(counted.saturating_add(uncounted).saturating_add(parts)))
         };
-        self.complete_draft(scope, draft, events, total).await
+        self.complete_draft(scope, selection, draft, events, total).await
     }
 
     /// Reads the rows that a page by status needs, in one batch: those of the uncounted deliveries, and those of
@@ -379,14 +346,10 @@ impl Deliveries {
         events: &mut Events,
     ) -> Result<ById, StoreError> {
         let most = window.wanted().saturating_add(SPARE_ROWS).min(MAX_CANDIDATES);
-        let may_match = |found: &FoundDelivery| {
-            window.after.is_none_or(|after| found.id < after) && selection.admits(found)
-        };
         // A match in the status list may be on the page, so its row is read too.
-        let is_match_without_row =
-            |one: &FoundDelivery| one.status.is_some() && one.row.is_none() && selection.admits(one);
         let is_candidate = |found: &&FoundDelivery| {
-            may_match(found) && uncounted.get(&found.id).is_none_or(is_match_without_row)
+            window.may_show(selection, found)
+                && uncounted.get(&found.id).is_none_or(|listed| selection.admits(listed))
         };
         let candidates: Vec<_> = newest.found.iter().filter(is_candidate).take(most).cloned().collect();
         let of_uncounted: BTreeSet<DeliveryId> = uncounted.keys().copied().collect();
@@ -398,7 +361,7 @@ impl Deliveries {
             if ids.contains(&one.id) {
                 // A delivery whose row has expired is omitted.
                 found.extend(known.get(&one.id).cloned());
-            } else if one.status.is_none() && may_match(&one) {
+            } else if window.may_show(selection, &one) {
                 newest.read_to = Some(one.id.next());
                 break;
             } else {
@@ -426,11 +389,9 @@ impl Deliveries {
         Ok(all)
     }
 
-    /// Completes a page whose deliveries are not all among the newest ones, by a search in the older ones. The
-    /// counts show on which day the search must begin.
+    /// Selects a page, and searches the older deliveries for those that are not among the newest ones.
     ///
-    /// `known_uncounted`: the uncounted deliveries of the status list and among the newest deliveries; `None`:
-    /// the counts can't be used.
+    /// `known_uncounted`: see [`Scan::for_rest`].
     async fn complete_page(
         &self,
         scope: &ShardedScope,
@@ -440,60 +401,14 @@ impl Deliveries {
         known_uncounted: Option<&ById>,
         events: &mut Events,
     ) -> Result<PageDraft, PageError> {
-        let all = &newest.found;
-        let start = window.after.map_or(selection.to, |after| after.min(selection.to));
-        let read_to = newest.read_to.map_or(selection.from, DeliveryId::previous);
-        let begins_among_newest = read_to < start;
-        let draft = select_page(all.clone(), selection, window);
-        let is_after = |found: &&FoundDelivery| window.after.is_none_or(|after| found.id < after);
-        let matching = all.iter().filter(|found| selection.admits(found)).filter(is_after).count();
-        if draft.next.is_some() || newest.is_whole() || read_to < selection.from {
-            return Ok(draft);
-        }
-        let scan = Scan {
-            start: start.min(read_to),
-            after: window.after.filter(|_| !begins_among_newest),
-            skip: window.skip.saturating_sub(matching),
-            limit: window.limit.saturating_sub(draft.found.len()),
-            entries: None,
-            queries: match known_uncounted {
-                None => usize::MAX,
-                Some(_) if selection.criteria.needs_breakdown() => 1,
-                Some(_) => MAX_SCANS,
-            },
-        };
-        // Days can be skipped only if all entries after the checkpoint were read, because unread ones are in
-        // no count.
-        let scan = match known_uncounted.filter(|_| newest.unread_after_checkpoint().is_none()) {
-            Some(known_uncounted) => {
-                let criteria = &selection.criteria;
-                let left = unseen_by_day(&newest.loaded, known_uncounted, all, selection);
-                let done = newest
-                    .loaded
-                    .by_day(&Criteria::default(), (Day::of(Timestamp::MIN), Day::of(Timestamp::MAX)));
-                // The statuses of deliveries that are newer than the selection or its cursor were not read.
-                let is_newest =
-                    window.after.is_none() && all.first().is_none_or(|first| first.id <= selection.to);
-                let is_exact = begins_among_newest && (criteria.status.is_none() || is_newest);
-                let moved = scan.skip_days(&left, selection, is_exact);
-                // A limited query may find too few matches. Then another query follows, or the page ends
-                // early and its cursor continues there. A page by `offset` can't continue from a cursor. If
-                // it makes only one query, this query is not limited.
-                let may_be_limited = window.after.is_some() || scan.queries > 1;
-                moved.map(
-                    |scan| if may_be_limited { scan.limited_if_dense(criteria, &left, &done) } else { scan },
-                )
+        let draft = select_page(newest.found.clone(), selection, window);
+        match Scan::for_rest(&draft, selection, window, newest, known_uncounted) {
+            Some(scan) => {
+                let scanned = self.scan(scope, selection, &scan, newest.has_former, events).await?;
+                Ok(scanned.complete(draft))
             }
-            None => Some(scan),
-        };
-        let Some(scan) = scan else { return Ok(draft) };
-        let scanned = self.scan(scope, selection, &scan, newest.has_former, events).await?;
-        let unverified = if begins_among_newest {
-            draft.unverified_cursor
-        } else {
-            window.after.filter(|_| !scanned.has_cursor)
-        };
-        Ok(PageDraft { unverified_cursor: unverified, ..scanned.into_page(draft.found, None) })
+            None => Ok(draft),
+        }
     }
 
     /// Searches the log for matches, from an id towards older ones. Reads the rows of the entries if the
@@ -506,18 +421,17 @@ impl Deliveries {
         with_former: bool,
         events: &mut Events,
     ) -> Result<ScanResult, StoreError> {
-        let (wanted, is_by_status) = (scan.wanted(), selection.criteria.status.is_some());
+        let (wanted, is_by_status) = (scan.window.wanted(), selection.criteria.status.is_some());
         let (mut entries, mut start) = (scan.entries, scan.start);
-        let (mut found, mut has_cursor, mut read_to) = (Vec::new(), scan.after.is_none(), None);
+        let (mut found, mut has_cursor, mut read_to) = (Vec::new(), false, None);
         for _query in 0..scan.queries {
             let limit =
                 entries.take().unwrap_or(if is_by_status { ENTRIES_WITH_ROWS } else { ENTRIES_PER_QUERY });
             let range = (selection.from, start);
             let page = self.log(scope, range, Order::NewestFirst, limit, with_former).await?;
-            has_cursor |= page.found.iter().any(|one| Some(one.id) == scan.after);
-            let may_match =
-                |one: &FoundDelivery| scan.after.is_none_or(|after| one.id < after) && selection.admits(one);
-            let mut matching: Vec<_> = page.found.into_iter().filter(|one| may_match(one)).collect();
+            has_cursor |= page.found.iter().any(|one| Some(one.id) == scan.window.after);
+            let mut matching = page.found;
+            matching.retain(|one| scan.window.may_show(selection, one));
             if is_by_status {
                 matching = self.with_rows(&scope.scope, matching, Some(&mut *events)).await?;
                 matching.retain(|one| selection.admits(one));
@@ -530,7 +444,7 @@ impl Deliveries {
             }
         }
         let more = found.len() >= wanted;
-        let found = found.into_iter().skip(scan.skip).take(scan.limit).collect();
+        let found = found.into_iter().skip(scan.window.skip).take(scan.window.limit).collect();
         Ok(ScanResult { found, more, read_to, has_cursor })
     }
 
@@ -540,17 +454,16 @@ impl Deliveries {
     async fn page_of_open(
         &self,
         scope: &ShardedScope,
-        status: DeliveryStatus,
         selection: &Selection,
         window: &Window,
-        mode: ReadMode,
+        now: Timestamp,
     ) -> Result<PageAttempt, PageError> {
         let (newest, listing) = tokio::try_join!(
-            Box::pin(self.newest(scope, selection, mode.now)),
+            Box::pin(self.newest(scope, selection, now)),
             Box::pin(self.status_list(scope, selection))
         )?;
         let rest = self.remaining(scope, &newest).await?;
-        let mut found = uncounted(&newest, rest, listing);
+        let mut found = newest.uncounted(rest, listing.found);
         if !self.load_kinds(scope, selection, &mut found, MAX_OUTDATED).await? {
             return Ok(PageAttempt::NeedsRows);
         }
@@ -560,8 +473,7 @@ impl Deliveries {
         let found = self.with_statuses(scope, found, Some(&mut events)).await?;
         let total = as_u64(found.values().filter(|found| selection.admits(found)).count());
         let draft = select_page(found.into_values().rev().collect(), selection, window);
-        let page = self.complete_draft(scope, draft, events, async { Ok(Total::Known(total)) }).await?;
-        Ok(retain_status(page, status))
+        self.complete_draft(scope, selection, draft, events, async { Ok(Total::Known(total)) }).await
     }
 
     /// Reads a page of `FAILED` or `CANCELLED` deliveries. They are in the status list until they are
@@ -575,14 +487,15 @@ impl Deliveries {
         mode: ReadMode,
     ) -> Result<PageAttempt, PageError> {
         let most = window.wanted().max(self.at_once(ENTRIES_PER_QUERY));
-        let to = window.after.map_or(selection.to, |after| after.min(selection.to));
-        let (from, to) = (bounds(Some(status), selection.from).0, last_key_in_status(status, to));
+        let (from, to) =
+            (bounds(Some(status), selection.from).0, last_key_in_status(status, window.start(selection)));
         let partition = Delivery::done_partition(&scope.scope);
         let counted =
             || Box::pin(self.store.list(ListIndex::All, &partition, (&from, &to), Order::NewestFirst, most));
         let (listing, mut counted_entries) =
             tokio::try_join!(Box::pin(self.status_list(scope, selection)), counted())?;
-        if listing.marker.at.is_some_and(|at| mode.now.millis_since(at) < RECENTLY_MS) {
+        let StatusList { found: listed, state } = listing;
+        if state.marker.is_recent(mode.now) {
             // Reads the done list again, now after the status list. A delivery that was counted during the
             // concurrent reads might be in neither result. In this order, it is in at least one.
             counted_entries = counted().await?;
@@ -590,47 +503,40 @@ impl Deliveries {
         let is_whole = counted_entries.len() < most;
         let counted: Vec<FoundDelivery> =
             counted_entries.into_iter().filter_map(FoundDelivery::of_list_entry).collect();
-        let read_to = counted.last().map(|found| found.id);
-        let uncounted = by_id(listing.found.into_iter());
-        let mut found = by_id(counted.into_iter());
-        found.extend(uncounted.clone());
-        if let Some(read_to) = read_to.filter(|_| !is_whole) {
-            found = found.split_off(&read_to);
-        }
+        let read_to = counted.last().map(|found| found.id).filter(|_| !is_whole);
+        let uncounted_ids: BTreeSet<DeliveryId> = listed.iter().map(|found| found.id).collect();
+        let mut found = by_id(counted.into_iter().chain(listed));
         if !self.load_kinds(scope, selection, &mut found, MAX_OUTDATED).await? {
             return Ok(PageAttempt::NeedsRows);
         }
+        let mut uncounted = found.clone();
+        uncounted.retain(|id, _| uncounted_ids.contains(id));
+        if let Some(read_to) = read_to {
+            found = found.split_off(&read_to);
+        }
         let matches = found.values().filter(|found| selection.admits(found)).count();
         let mut draft = select_page(found.into_values().rev().collect(), selection, window);
-        if !is_whole {
-            draft.next = draft.next.or(read_to);
-        }
+        draft.next = draft.next.or(read_to);
         let total = async {
             if is_whole && window.after.is_none() {
                 return Ok(Total::Known(as_u64(matches)));
             }
-            let is_by_kind = selection.criteria.needs_breakdown();
             let (whole, parts) = selection.days();
-            let mut uncounted = uncounted;
-            if !self.load_kinds(scope, selection, &mut uncounted, MAX_OUTDATED).await? {
-                return Ok(Total::NeedsRows);
-            }
-            let loaded = Box::pin(self.load_counts(&scope.scope, is_by_kind));
+            let loaded = Box::pin(self.load_counts(&scope.scope, selection.criteria.needs_breakdown()));
             // Entries of the `list` index are counted, which rows of earlier versions have too.
             let parts = Box::pin(self.count_partial_days(scope, parts, &uncounted, false));
             let (loaded, Some(parts)) = tokio::try_join!(loaded, parts)? else { return Ok(Total::NeedsRows) };
-            if is_by_kind && !loaded.counts.has_breakdown() {
+            if !loaded.suffice_for(&selection.criteria) {
                 return Ok(Total::NeedsRows);
             }
-            if loaded.counts.marker() != listing.marker && !mode.is_last {
+            if !self.is_consistent(scope, &loaded, state, mode.is_last).await? {
                 return Ok(Total::CountsChanged);
             }
             let counted = whole.map_or(0, |days| sum(&loaded.by_day(&selection.criteria, days)));
             let uncounted = count_in_days(&uncounted, selection, whole);
             Ok(Total::Known(counted.saturating_add(uncounted).saturating_add(parts)))
         };
-        let page = self.complete_draft(scope, draft, Events::new(), total).await?;
-        Ok(retain_status(page, status))
+        self.complete_draft(scope, selection, draft, Events::new(), total).await
     }
 
     /// Reads the rows of entries whose sort keys lack the event type and endpoint, if the selection is
@@ -663,16 +569,14 @@ impl Deliveries {
         &self,
         scope: &ShardedScope,
         loaded: &LoadedCounts,
-        listing: &StatusList,
+        list: ListState,
         is_last: bool,
     ) -> Result<bool, StoreError> {
-        let mut marker = loaded.counts.marker();
-        if marker == listing.marker && listing.read >= ENTRIES_PER_QUERY {
-            // The list took several requests, and only one of them read the marker. The counts may have been
-            // written between that request and the last one. So the marker of the counts is read again.
-            marker = self.load_counts(&scope.scope, false).await?.counts.marker();
-        }
-        let is_consistent = marker == listing.marker;
+        let agree = |loaded: &LoadedCounts| loaded.counts.marker() == list.marker;
+        // If the list took several requests, the counts may have been written between the one that read the
+        // marker and the last one. So the marker of the counts is read again.
+        let is_consistent =
+            agree(loaded) && (!list.is_long || agree(&self.load_counts(&scope.scope, false).await?));
         if is_last && !is_consistent {
             tracing::warn!(scope = %scope.scope, "the list index is behind the counts of deliveries; totals may be wrong for a moment");
         }
@@ -702,13 +606,10 @@ impl Deliveries {
         let (is_cut, mut loaded) = (rows.len() >= most, LoadedCounts::new(scope.scope));
         let mut former = Vec::new();
         for item in rows {
-            let Some(item) = loaded.add_row(item)? else { continue };
-            former.extend(FoundDelivery::of_item(item));
+            former.extend(loaded.add_row(item)?);
         }
-        let has_former = is_cut || !former.is_empty();
-        let former_to = former.last().map_or(shown.1, |found| found.id);
-        let former = LogPage { found: former, read_to: Some(former_to).filter(|_| is_cut) };
-        let LogPage { found, read_to } = log.merged(former, Order::NewestFirst);
+        let has_former = !former.is_empty();
+        let LogPage { found, read_to } = log.merged(LogPage::of_former(former, is_cut), Order::NewestFirst);
         Ok(Newest { loaded, found, read_to, first_shown, has_former })
     }
 
@@ -724,10 +625,10 @@ impl Deliveries {
             self.store.list(ListIndex::All, &partition, (&from, &to), Order::NewestFirst, usize::MAX).await?;
         let marker = entries.iter().find_map(|entry| Marker::parse(&entry.sort)).unwrap_or_default();
         let status = selection.criteria.status;
-        let read = entries.len();
+        let is_long = entries.len() >= self.at_once(ENTRIES_PER_QUERY);
         let found = entries.into_iter().filter_map(FoundDelivery::of_list_entry);
         let found = found.filter(|found| status.is_none() || found.status == status).collect();
-        Ok(StatusList { found, marker, read })
+        Ok(StatusList { found, state: ListState { marker, is_long } })
     }
 
     /// Reads the uncounted deliveries after the checkpoint that are not among the newest deliveries already
@@ -860,17 +761,19 @@ impl Deliveries {
         Ok(count)
     }
 
-    /// Completes a draft: reads the bodies of its deliveries while `total` is computed.
+    /// Completes a draft: reads the bodies of its deliveries while `total` is computed. Omits deliveries whose
+    /// rows have another status, because their entries in the `list` index were stale.
     async fn complete_draft(
         &self,
         scope: &ShardedScope,
+        selection: &Selection,
         draft: PageDraft,
         events: Events,
         total: impl Future<Output = Result<Total, StoreError>>,
     ) -> Result<PageAttempt, PageError> {
         let PageDraft { found, next, unverified_cursor: unverified } = draft;
         let loaded = Box::pin(self.load_bodies(&scope.scope, found, events, unverified));
-        let ((deliveries, cursor_exists), total) = tokio::try_join!(loaded, Box::pin(total))?;
+        let ((mut deliveries, cursor_exists), total) = tokio::try_join!(loaded, Box::pin(total))?;
         let total = match total {
             Total::Known(total) => total,
             Total::CountsChanged => return Ok(PageAttempt::CountsChanged),
@@ -879,6 +782,8 @@ impl Deliveries {
         if !cursor_exists {
             return Err(PageError::UnknownCursor("a delivery of this account and mode"));
         }
+        let status = selection.criteria.status;
+        deliveries.retain(|(delivery, _)| status.is_none_or(|status| delivery.status == status));
         Ok(PageAttempt::Read(DeliveryPage { deliveries, total, next }))
     }
 
@@ -913,133 +818,19 @@ impl Deliveries {
     }
 }
 
-/// Returns the uncounted deliveries: those of the status list, and those after the checkpoint. A row replaces
-/// the entry of the same delivery, because the index may be behind its table.
-fn uncounted(newest: &Newest, rest: Vec<FoundDelivery>, listing: StatusList) -> ById {
-    let is_uncounted = |found: &&FoundDelivery| newest.is_uncounted(found);
-    let of_log = newest.found.iter().filter(is_uncounted).cloned().chain(rest);
-    let (rows, entries): (Vec<_>, Vec<_>) = of_log.partition(|found| found.row.is_some());
-    by_id(entries.into_iter().chain(listing.found).chain(rows))
-}
-
-/// Removes the deliveries of a page whose rows have another status, because their index entries were stale.
-fn retain_status(attempt: PageAttempt, status: DeliveryStatus) -> PageAttempt {
-    match attempt {
-        PageAttempt::Read(mut page) => {
-            page.deliveries.retain(|(delivery, _)| delivery.status == status);
-            PageAttempt::Read(page)
-        }
-        other @ (PageAttempt::CountsChanged | PageAttempt::NeedsRows) => other,
-    }
-}
-
 /// Parses a delivery's row. Logs an error and returns `None` if it can't: one bad row must not hide the other
 /// deliveries.
 pub(super) fn parse_or_log(item: Item) -> Option<Delivery> {
     from_item(item).map_err(|error| tracing::error!(%error, "can't read a delivery; it is skipped")).ok()
 }
 
-/// Waits a random time before a read is repeated; not before the first read.
-async fn pause(reads: u64) {
-    let ceiling_ms = reads.saturating_mul(PAUSE_MS);
-    if ceiling_ms > 0 {
-        tokio::time::sleep(Duration::from_millis(
-            random::below(ceiling_ms.saturating_add(1)).saturating_add(PAUSE_MS),
-        ))
-        .await;
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::testing::delivery;
     use super::*;
-    use crate::charge::testing::at;
-    use crate::webhook::endpoint::testing::endpoint;
-
-    fn id(seconds: i64) -> DeliveryId {
-        DeliveryId::first_at(at(seconds))
-    }
-
-    fn row(seconds: i64, status: DeliveryStatus) -> FoundDelivery {
-        FoundDelivery::of_row(Delivery { id: id(seconds), status, ..delivery(&[endpoint()], at(0)) })
-    }
-
-    /// An entry in the log (`None`) or in the status list.
-    fn entry(seconds: i64, status: Option<DeliveryStatus>) -> FoundDelivery {
-        FoundDelivery { status, row: None, ..row(seconds, DeliveryStatus::Pending) }
-    }
-
-    fn newest(checkpoint: Option<i64>, found: Vec<FoundDelivery>, read_to: Option<i64>) -> Newest {
-        let mut loaded = LoadedCounts::new(endpoint().scope);
-        loaded.counts.checkpoint = checkpoint.map(id);
-        Newest { loaded, found, read_to: read_to.map(id), first_shown: id(2), has_former: false }
-    }
 
     #[test]
-    fn deliveries_after_the_checkpoint_or_the_first_shown_one_are_unread_if_the_read_ended_before() {
-        for (checkpoint, read_to, is_unread) in [
-            (Some(4), None, false),
-            (Some(4), Some(9), true),
-            (Some(4), Some(4), false),
-            (Some(4), Some(3), false),
-            (None, Some(3), true),
-            (None, Some(2), false),
-            (Some(1), Some(2), false),
-        ] {
-            let newest = newest(checkpoint, Vec::new(), read_to);
-            let unread = newest.unread_after_checkpoint();
-            assert_eq!(unread, read_to.map(id).filter(|_| is_unread), "{checkpoint:?} {read_to:?}");
-            assert_eq!(newest.is_whole(), read_to.is_none());
-        }
-    }
-
-    #[test]
-    fn a_delivery_is_uncounted_after_the_checkpoint_and_in_the_status_list() {
-        let newest = newest(Some(4), Vec::new(), None);
-        for (in_list, seconds, is_uncounted) in [
-            (None, 5, true),
-            (None, 4, false),
-            (None, 3, false),
-            (Some(true), 3, true),
-            (Some(false), 5, false),
-        ] {
-            let found = FoundDelivery { in_list, ..entry(seconds, None) };
-            assert_eq!(newest.is_uncounted(&found), is_uncounted, "{in_list:?} {seconds}");
-        }
-    }
-
-    #[test]
-    fn of_the_uncounted_deliveries_a_row_replaces_an_entry_of_the_list_and_this_one_of_the_log() {
-        let (pending, failed, delivered) =
-            (DeliveryStatus::Pending, DeliveryStatus::Failed, DeliveryStatus::Delivered);
-        let of_log = vec![row(9, delivered), entry(8, None), entry(5, None), entry(3, None)];
-        let newest = newest(Some(4), of_log, None);
-        let found = vec![entry(9, Some(pending)), entry(5, Some(failed)), entry(1, Some(failed))];
-        let listing = StatusList { found, marker: Marker::default(), read: 3 };
-        let uncounted = uncounted(&newest, vec![entry(6, None)], listing);
-        let statuses: Vec<_> = uncounted.iter().map(|(id, found)| (*id, found.status)).collect();
-        assert_eq!(
-            statuses,
-            [
-                (id(1), Some(failed)),
-                (id(5), Some(failed)),
-                (id(6), None),
-                (id(8), None),
-                (id(9), Some(delivered)),
-            ]
-        );
-    }
-
-    #[test]
-    fn a_page_by_status_has_no_delivery_whose_row_has_another_status() {
-        let (pending, delivered) = (DeliveryStatus::Pending, DeliveryStatus::Delivered);
-        let with_status = |status| (Delivery { status, ..delivery(&[endpoint()], at(0)) }, None);
-        let deliveries = vec![with_status(pending), with_status(delivered)];
-        let page = DeliveryPage { deliveries, total: 2, next: None };
-        let PageAttempt::Read(page) = retain_status(PageAttempt::Read(page), pending) else { panic!() };
-        assert_eq!(page.deliveries, [with_status(pending)]);
-        assert!(matches!(retain_status(PageAttempt::CountsChanged, pending), PageAttempt::CountsChanged));
-        assert!(matches!(retain_status(PageAttempt::NeedsRows, pending), PageAttempt::NeedsRows));
+    fn numbers_are_read_thirty_times_more_at_most() {
+        let is_last = |reads| FailedReads(reads).is_next_last();
+        assert!(!is_last(0) && !is_last(29) && is_last(30));
     }
 }
