@@ -163,7 +163,7 @@ impl Worker {
         message: &DeliveryMessage,
         batch: &Batch,
     ) -> Result<(), WorkError> {
-        let Made { outcome, endpoint, was_slow } = match self.make_attempt(delivery, message, batch).await? {
+        let Made { outcome, endpoint, duration } = match self.make_attempt(delivery, message, batch).await? {
             Ok(made) => made,
             Err(why) => return self.postpone(delivery, (batch.lane(), message), why).await,
         };
@@ -206,8 +206,7 @@ impl Worker {
             tracing::warn!(delivery = %delivery.id, %error, "can't record a failure in the endpoint's row");
         }
         if let AttemptOutcome::Retry { next_attempt_at, .. } = outcome {
-            let lane = if was_slow { Lane::Slow } else { Lane::Fast };
-            self.send_at(lane, message, next_attempt_at, now).await?;
+            self.send_at(lane_after(duration), message, next_attempt_at, now).await?;
         }
         Ok(())
     }
@@ -242,10 +241,7 @@ impl Worker {
         at: Timestamp,
         now: Timestamp,
     ) -> Result<(), WorkError> {
-        let delay = at.saturating_duration_since(now);
-        if delay > Duration::from_secs(MAX_DELAY_SECONDS) {
-            return Ok(());
-        }
+        let Some(delay) = sqs_delay(at, now) else { return Ok(()) };
         let message = DeliveryMessage { waits: 0, due: true, ..message.clone() };
         Ok(self.admission.queue(lane, message.scope.mode).send_later(&message, delay).await?)
     }
@@ -312,7 +308,7 @@ impl Worker {
         log_attempt(delivery, &event, &attempt, duration);
         self.record_on_breaker((&delivery.scope, &server), &attempt, &breaker, probe).await;
         let outcome = outcome_of(&attempt, delivery, self.clock.now());
-        Ok(Ok(Made { outcome, endpoint, was_slow: duration >= SLOW_AFTER }))
+        Ok(Ok(Made { outcome, endpoint, duration }))
     }
 
     /// Returns the breaker whose probe the attempt is, if any. The error is the time until which an open
@@ -444,6 +440,16 @@ fn signatures(
     }
 }
 
+/// Returns for how long SQS delays a message that is due at a time; `None`: SQS can't delay it so long.
+fn sqs_delay(at: Timestamp, now: Timestamp) -> Option<Duration> {
+    Some(at.saturating_duration_since(now)).filter(|delay| *delay <= Duration::from_secs(MAX_DELAY_SECONDS))
+}
+
+/// Returns the lane of the attempt after one that took so long.
+fn lane_after(duration: Duration) -> Lane {
+    if duration >= SLOW_AFTER { Lane::Slow } else { Lane::Fast }
+}
+
 /// Whether the attempt is the first to report a payment. A resend does not count: its id has another time than
 /// the event.
 fn is_first_of_payment(delivery: &Delivery, event: &Event) -> bool {
@@ -508,13 +514,13 @@ struct Made {
     outcome: AttemptOutcome,
     /// The endpoint that was posted to; `None`: no request was sent, or it was sent to a `webhookUrl`.
     endpoint: Option<Endpoint>,
-    /// Whether the post took longer than [`SLOW_AFTER`].
-    was_slow: bool,
+    /// How long the post took.
+    duration: Duration,
 }
 
 impl Made {
     fn unsent(outcome: AttemptOutcome) -> Self {
-        Self { outcome, endpoint: None, was_slow: false }
+        Self { outcome, endpoint: None, duration: Duration::ZERO }
     }
 }
 
@@ -582,6 +588,11 @@ fn outcome_of(attempt: &Attempt, delivery: &Delivery, now: Timestamp) -> Attempt
 
 #[cfg(test)]
 mod tests {
+    use domain::ids::{DeliveryId, ResendId};
+    use domain::shard::Shard;
+    use serde_json::json;
+    use shared::webhook::event::Origin;
+
     use super::*;
 
     #[test]
@@ -599,5 +610,46 @@ mod tests {
         for (outcome, name) in outcomes {
             assert_eq!(outcome_name(&outcome), name);
         }
+    }
+
+    fn at(millis: i64) -> Timestamp {
+        Timestamp::from_millis(1_795_600_000_000 + millis).unwrap()
+    }
+
+    #[test]
+    fn sqs_delays_a_message_by_fifteen_minutes_at_most() {
+        for (due, delay_ms) in [(-1, Some(0)), (1, Some(1)), (900_000, Some(900_000)), (900_001, None)] {
+            assert_eq!(sqs_delay(at(due), at(0)), delay_ms.map(Duration::from_millis), "{due}");
+        }
+    }
+
+    #[test]
+    fn the_next_attempt_is_in_the_slow_lane_after_a_slow_one() {
+        assert_eq!(lane_after(Duration::from_millis(999)), Lane::Fast);
+        assert_eq!(lane_after(SLOW_AFTER), Lane::Slow);
+    }
+
+    #[test]
+    fn the_first_attempt_of_a_payments_own_delivery_is_the_first_of_the_payment() {
+        let delivery_of = |event_type, inserted_at| {
+            let scope = "acc_01m7xpe60063pqsx:test".parse().unwrap();
+            let (shard, row) = (Shard::FIRST, "charge#1".to_owned());
+            let origin = Origin { scope, shard, row, version: 1, at: at(0), request_id: None, charge: None };
+            let event = Event::of_one(event_type, &origin, &json!({})).unwrap();
+            let resend = ResendId::new(at(0), [7; 10]);
+            let mut delivery = Delivery::resend_to(&event, event_type, None, &resend, at(0));
+            delivery.attempts = 1;
+            delivery.id = DeliveryId::first_at(inserted_at);
+            (delivery, event)
+        };
+        let is_first = |(delivery, event): &(Delivery, Event)| is_first_of_payment(delivery, event);
+        for event_type in [EventType::ChargePaid, EventType::PaymentCompleted] {
+            let (mut delivery, event) = delivery_of(event_type, at(0));
+            assert!(is_first_of_payment(&delivery, &event), "{event_type:?}");
+            delivery.attempts = 2;
+            assert!(!is_first_of_payment(&delivery, &event), "{event_type:?}");
+        }
+        assert!(!is_first(&delivery_of(EventType::ChargeCreated, at(0))), "no payment");
+        assert!(!is_first(&delivery_of(EventType::ChargePaid, at(1))), "a resend");
     }
 }

@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use aws_sdk_dynamodb::types::AttributeValue;
+use axum::http::StatusCode;
+use axum::response::IntoResponse;
 use domain::ids::{Mode, Scope};
 use local::stack::Options;
 use local::template::queue_arn;
@@ -361,6 +363,38 @@ async fn a_slow_receiver_moves_to_the_slow_queue_for_some_minutes_and_others_sta
     let later = messages_of_new_charges(&service, 1).await;
     work(&service, "TestDeliveryQueue", &later).await;
     assert_eq!(hanging.requests().len(), 2, "the mark has ended");
+}
+
+#[tokio::test]
+async fn the_message_of_the_next_attempt_waits_in_sqs_unless_sqs_can_not_delay_it_so_long() {
+    let service = service_with(&[]).await;
+    let listener = Listener::answering(|number| {
+        let retry_after = if number == 0 { "600" } else { "1000" };
+        (StatusCode::SERVICE_UNAVAILABLE, [("retry-after", retry_after)]).into_response()
+    })
+    .await;
+    service.register_endpoint(&listener.url, &["charge.created"]).await;
+    let mut messages = messages_of_new_charges(&service, 1).await;
+    // The message has returned to its queue before.
+    messages[0]["waits"] = json!(2);
+    // The receiver is in the slow lane if the test is slow.
+    let queues = ["TestDeliveryQueue", "SlowTestDeliveryQueue"];
+    let delayed = async || {
+        let mut all = 0;
+        for queue in queues {
+            all += count_delayed(&service, queue).await.parse::<u32>().unwrap();
+        }
+        all
+    };
+    work(&service, "TestDeliveryQueue", &messages).await;
+    assert_eq!((listener.hooks().len(), delayed().await), (1, 1));
+    service.stack.clock.advance(600_000);
+    let mut due = received_from(&service, queues[0]).await;
+    due.extend(received_from(&service, queues[1]).await);
+    assert_eq!((due.len(), &due[0]["due"], &due[0]["waits"]), (1, &json!(true), &Value::Null), "{due:?}");
+    work(&service, "SlowTestDeliveryQueue", &due).await;
+    assert_eq!((listener.hooks().len(), delayed().await), (2, 0));
+    assert!(service.deliveries("").await[0]["nextRetryAt"].is_string());
 }
 
 #[tokio::test]
