@@ -961,6 +961,21 @@ async fn deliveries_of_an_earlier_version_are_listed_counted_claimed_and_cancell
 }
 
 #[tokio::test]
+async fn a_delivery_that_an_earlier_version_counted_before_the_checkpoint_passed_it_is_counted_once() {
+    let mut fixture = DeliveryFixture::new().await;
+    for _ in 0..3 {
+        fixture.insert_changed(0, |delivery| failed(of_former_version(delivery))).await;
+    }
+    fixture.service.stack.clock.advance(300_000);
+    fixture.deliveries.count(&fixture.scope, fixture.now()).await.unwrap();
+    let counts = fixture.counts().await.remove(0);
+    let client = local::sdk::dynamodb(&fixture.service.stack.endpoints.dynamodb_url);
+    let update = client.update_item().table_name("StateTable").set_key(Some(key(&counts)));
+    update.update_expression("REMOVE up_to").send().await.unwrap();
+    fixture.check_statuses("without a checkpoint").await;
+}
+
+#[tokio::test]
 async fn a_repeated_stream_record_creates_no_second_delivery_beside_one_of_an_earlier_version() {
     let service = Service::without_event_sources().await;
     service.register_endpoint("http://127.0.0.1:9/hook", &["charge.created"]).await;
