@@ -719,19 +719,18 @@ impl Deliveries {
         Ok(by_id(entries.into_iter().filter_map(FoundDelivery::of_list_entry)))
     }
 
-    /// Reads the ids of a range of the log whose event type and endpoint match.
+    /// Reads the ids of a range of the log that may match: the log has no statuses.
     async fn ids_in(
         &self,
         scope: &ShardedScope,
         part: &Selection,
         with_former: bool,
     ) -> Result<BTreeSet<DeliveryId>, StoreError> {
-        let any_status = Selection { criteria: Criteria { status: None, ..part.criteria }, ..*part };
         let (mut ids, mut from) = (BTreeSet::new(), part.from);
         loop {
             let range = (from, part.to);
             let page = self.log(scope, range, Order::OldestFirst, ENTRIES_PER_QUERY, with_former).await?;
-            ids.extend(page.found.iter().filter(|found| any_status.admits(found)).map(|found| found.id));
+            ids.extend(page.found.iter().filter(|found| part.admits(found)).map(|found| found.id));
             let Some(read_to) = page.read_to else { return Ok(ids) };
             from = read_to.next();
         }
