@@ -234,6 +234,8 @@ async fn notices_are_listed_100_at_a_time_and_by_account() {
     assert!(hint.contains("--starting-after") && hint.contains("\"n-100\""), "{hint}");
     let (rest, hint) = page(&["--account", &first, "--starting-after", "n-100"]).await;
     assert_eq!((rest, hint.as_str()), (vec!["n-101".to_owned(), "n-102".to_owned()], ""));
+    let (whole_page, hint) = page(&["--account", &first, "--starting-after", "n-2"]).await;
+    assert_eq!((whole_page.len(), hint.as_str()), (100, ""));
     assert_eq!(page(&["--account", &other]).await.0, ["n-0", "n-200"]);
     let unknown = ["med", "notices", "list", "--account", &first, "--starting-after", "n-300"];
     assert!(service.failure(&unknown).await.contains("no such notice"));

@@ -434,6 +434,33 @@ async fn a_notice_cannot_contest_another_accounts_pix_or_one_that_was_not_credit
 }
 
 #[tokio::test]
+async fn a_notice_of_a_second_pix_of_a_charge_in_review_can_not_be_retried_until_its_payer_has_it_back() {
+    let fixture = Fixture::start().await;
+    let body =
+        json!({"amount": 1_000, "customer": {"name": "Maria"}, "expected_payer_tax_id": "29537995593"});
+    let created = fixture.live.new_charge("order-0001", &body).await;
+    let charge: ChargeId = id(&created).parse().unwrap();
+    // The bank reported no payer, so the charge is held for a review.
+    let held = format!("E{}", charge.txid());
+    fixture.credit(charge, &held).await;
+    let key = ReportedPix::key_of(&held.parse().unwrap());
+    let store = fixture.service.store();
+    let reported: ReportedPix = store.get(&key).await.unwrap().unwrap();
+    let second = ReportedPix { end_to_end_id: "E2".parse().unwrap(), ..reported };
+    let write = Write::insert(&second).unwrap();
+    assert_eq!(store.commit(vec![write]).await.unwrap(), CommitOutcome::Done);
+    for (number, pix, why) in [(1, held.as_str(), "held for a review"), (2, "E2", "its payer gets it back")] {
+        let notice_id = format!("n-{number}");
+        let more = json!({"end_to_end_id": pix, "infraction_id": format!("i-{number}")});
+        fixture.post(&fixture.notice(&notice_id, charge, "OPEN", &more)).await.expect(202);
+        let (cases, by) = (fixture.cases(), operator());
+        let retried = cases.retry_notice(&fixture.scope.account, &notice_id, &by, fixture.now()).await;
+        let refused = retried.unwrap_err().to_string();
+        assert!(refused.contains(why), "{refused}");
+    }
+}
+
+#[tokio::test]
 async fn a_devolucao_by_med_without_a_case_is_lost_at_once() {
     let fixture = Fixture::start().await;
     let (created, charge) = fixture.paid("order-0001", 1_000).await;

@@ -961,6 +961,21 @@ async fn deliveries_of_an_earlier_version_are_listed_counted_claimed_and_cancell
 }
 
 #[tokio::test]
+async fn more_deliveries_of_an_earlier_version_than_a_query_reads_are_listed() {
+    let mut fixture = DeliveryFixture::new().await;
+    for number in 0..80 {
+        let status = DeliveryStatus::all().nth(number % 5).unwrap();
+        let listed = status != DeliveryStatus::Delivered;
+        let is_former = number % 8 != 0;
+        fixture.insert_changed(0, |one| Delivery { status, listed, is_former, ..one }).await;
+    }
+    fixture.check_filters("uncounted").await;
+    fixture.service.stack.clock.advance(300_000);
+    fixture.deliveries.count(&fixture.scope, fixture.now()).await.unwrap();
+    fixture.check_filters("counted").await;
+}
+
+#[tokio::test]
 async fn a_delivery_that_an_earlier_version_counted_before_the_checkpoint_passed_it_is_counted_once() {
     let mut fixture = DeliveryFixture::new().await;
     for _ in 0..3 {

@@ -6,7 +6,9 @@ use std::collections::BTreeSet;
 use axum::http::Method;
 use domain::account::terms::{Fee, MethodTerms};
 use domain::calendar::Day;
+use domain::ids::RefundId;
 use domain::money::{Currency, MinorUnits};
+use domain::refund::Refund;
 use local::embedded::fault_proxy::Fault;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
@@ -70,6 +72,19 @@ impl Client {
 
 fn statuses(transaction: &str, public: &str) -> (String, String) {
     (transaction.to_owned(), public.to_owned())
+}
+
+#[tokio::test]
+async fn a_refund_records_the_request_that_created_it() {
+    let service = Service::without_event_sources().await;
+    let charge = service.paid(1000).await;
+    let path = format!("/v1/payments/{}/refund", id(&charge).trim_start_matches("ch_"));
+    let body = json!({"idempotencyKey": "refund-01", "amount": 400});
+    let answer =
+        service.post_as(&service.key(), &path, &body, &[("x-request-id", "req-of-the-refund")]).await;
+    let refund: RefundId = id(&answer.expect(201)).parse().unwrap();
+    let stored: Refund = service.store().get(&Refund::key_of(refund)).await.unwrap().unwrap();
+    assert_eq!(stored.request_id.unwrap().as_str(), "req-of-the-refund");
 }
 
 #[tokio::test]

@@ -336,6 +336,24 @@ async fn a_payment_that_an_earlier_version_recorded_is_not_recorded_again() {
     assert!(present.collect::<BTreeSet<_>>().len() > 1);
 }
 
+#[tokio::test]
+async fn a_changed_charge_does_not_accept_a_payment_that_an_earlier_version_returned() {
+    let service = Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await;
+    let charge = service.charge().await;
+    let (charges, now) = (Charges::new(service.store()), service.stack.clock.now());
+    let leased = charges.lease(&stored(&service, id(&charge)).await, 60, now).await.unwrap().unwrap();
+    charges.release_lease(&leased, now).await.unwrap();
+    // The row of this payment is not in the first shard.
+    let mut payments = (0..).map(|number| format!("E{number}").parse().unwrap());
+    let payment = payments.find(|payment| !Shard::of_payment(payment).is_first()).unwrap();
+    let notification = |amount: i64| json!({"end_to_end_id": payment.to_string(), "amount": amount});
+    service.sandbox(&charge, "pay", &notification(999)).await;
+    move_to_former_key(&service, &payment).await;
+    let after = service.sandbox(&charge, "pay", &notification(1000)).await;
+    assert_eq!(after["status"], charge["status"]);
+    assert_eq!(service.incoming_payments(&service.scope()).await.len(), 1);
+}
+
 /// A charge of an earlier version says that its held payment is in the first shard. A migration moves the payment.
 #[tokio::test]
 async fn a_held_payment_that_a_migration_moved_can_be_returned() {

@@ -7,10 +7,11 @@ use domain::charge::{Charge, StoredCharge, TransactionStatus};
 use domain::ids::{ChargeId, Mode, Scope};
 use domain::tax_id::Document;
 use domain::time::Timestamp;
+use local::embedded::fault_proxy::Fault;
 use serde_json::json;
 use shared::charge::{ChargeError, Charges};
 use shared::http::Problem;
-use shared::store::Inserted;
+use shared::store::{Inserted, Store};
 
 use crate::support::{Service, id};
 
@@ -158,6 +159,20 @@ async fn of_a_hundred_concurrent_charges_of_an_account_ten_are_accepted() {
         let new = fixture.charge(&format!("later-{order}"), None);
         assert_eq!(fixture.insert(&new, limits, minute_after).await, Ok(true), "{order}");
     }
+}
+
+#[tokio::test]
+async fn a_charge_that_may_have_been_inserted_keeps_its_place() {
+    let fixture = VelocityFixture::start().await;
+    let limits = VelocityLimits { per_customer: 10, per_account: 1 };
+    let proxy = fixture.service.stack.fault_proxy.as_ref().unwrap();
+    let charges = Charges::new(Store::new(local::sdk::dynamodb(&proxy.url()), "StateTable"));
+    proxy.inject_where(&fixture.charge("first", None).id.to_string(), Fault::InternalError);
+    let failed = charges.insert_guarded(&fixture.charge("first", Some(MARIA)), limits, fixture.now).await;
+    assert!(matches!(failed, Err(ChargeError::Store(_))), "{failed:?}");
+    proxy.reset();
+    let next = fixture.insert(&fixture.charge("second", Some(JOAO)), limits, fixture.now).await;
+    assert_eq!(next, Err(ACCOUNT));
 }
 
 #[tokio::test]

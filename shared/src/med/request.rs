@@ -236,3 +236,25 @@ pub fn notice_content(body: &JsonObject, now: Timestamp) -> Result<NoticeContent
         });
     fields.finish(content)
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::http::json::testing::object;
+
+    #[test]
+    fn a_notice_may_be_dated_five_minutes_ahead() {
+        let now: Timestamp = "2026-11-21T10:00:00.000Z".parse().unwrap();
+        let read = |reported_at: &str| {
+            let body = json!({
+                "notice_id": "n-1", "infraction_id": "i-1", "end_to_end_id": "E1", "status": "OPEN",
+                "reported_at": reported_at,
+            });
+            notice_content(&object(&body), now)
+        };
+        assert_eq!(read("2026-11-21T10:05:00.000Z").unwrap().reported_at, now.plus_seconds(300).unwrap());
+        assert!(read("2026-11-21T10:05:00.001Z").is_err());
+    }
+}
