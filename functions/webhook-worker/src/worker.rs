@@ -445,7 +445,7 @@ fn sqs_delay(at: Timestamp, now: Timestamp) -> Option<Duration> {
     Some(at.saturating_duration_since(now)).filter(|delay| *delay <= Duration::from_secs(MAX_DELAY_SECONDS))
 }
 
-/// Returns the lane of the attempt after one that took so long.
+/// Returns the lane of the next attempt after one that took `duration`.
 fn lane_after(duration: Duration) -> Lane {
     if duration >= SLOW_AFTER { Lane::Slow } else { Lane::Fast }
 }
@@ -514,7 +514,7 @@ struct Made {
     outcome: AttemptOutcome,
     /// The endpoint that was posted to; `None`: no request was sent, or it was sent to a `webhookUrl`.
     endpoint: Option<Endpoint>,
-    /// How long the post took.
+    /// How long the post took. Zero: no request was sent.
     duration: Duration,
 }
 

@@ -66,8 +66,8 @@ impl Selection {
 /// The part of a selection that is on a page.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
-    /// The page begins after this delivery, which must exist (`starting_after`). Its id is in the range of the
-    /// selection.
+    /// The page begins after this delivery, which must exist (`starting_after`). The reader drops it if it is
+    /// newer than the selection.
     pub(super) after: Option<DeliveryId>,
     /// The number of matches before the page (`offset`).
     pub(super) skip: usize,
@@ -87,8 +87,8 @@ impl Window {
         self.after.unwrap_or(selection.to)
     }
 
-    /// Whether a delivery may be on the page: it matches, and is older than the cursor. What is not known of it
-    /// is assumed to match.
+    /// Whether a delivery may be on the page: it matches, and is older than the cursor. An unknown attribute
+    /// matches.
     pub(super) fn may_show(&self, selection: &Selection, found: &FoundDelivery) -> bool {
         self.after.is_none_or(|after| found.id < after) && selection.admits(found)
     }

@@ -92,7 +92,7 @@ struct StatusList {
     state: ListState,
 }
 
-/// What shows whether the counts were written while the status list was read.
+/// Shows whether the counts were written while the status list was read.
 #[derive(Clone, Copy)]
 struct ListState {
     marker: Marker,
@@ -129,7 +129,7 @@ enum PageAttempt {
     NeedsRows,
 }
 
-/// The reads of numbers that did not agree, because the counts were written between two requests.
+/// The number of reads whose results did not agree, because the counts were written between two requests.
 #[derive(Default)]
 struct FailedReads(u64);
 
@@ -139,7 +139,7 @@ impl FailedReads {
         self.0 >= MAX_READS
     }
 
-    /// Adds a read, and waits a random time before the next one.
+    /// Counts a failed read, and waits a random time before the next one.
     async fn add(&mut self) {
         self.0 = self.0.saturating_add(1);
         let most_ms = self.0.saturating_mul(PAUSE_MS);
@@ -346,10 +346,12 @@ impl Deliveries {
         events: &mut Events,
     ) -> Result<ById, StoreError> {
         let most = window.wanted().saturating_add(SPARE_ROWS).min(MAX_CANDIDATES);
-        // A match in the status list may be on the page, so its row is read too.
+        // A match in the status list may be on the page, so its row is read too. The rows of uncounted deliveries
+        // with an unknown status are read in any case.
+        let is_match_without_row =
+            |one: &FoundDelivery| one.status.is_some() && one.row.is_none() && selection.admits(one);
         let is_candidate = |found: &&FoundDelivery| {
-            window.may_show(selection, found)
-                && uncounted.get(&found.id).is_none_or(|listed| selection.admits(listed))
+            window.may_show(selection, found) && uncounted.get(&found.id).is_none_or(is_match_without_row)
         };
         let candidates: Vec<_> = newest.found.iter().filter(is_candidate).take(most).cloned().collect();
         let of_uncounted: BTreeSet<DeliveryId> = uncounted.keys().copied().collect();
@@ -361,7 +363,7 @@ impl Deliveries {
             if ids.contains(&one.id) {
                 // A delivery whose row has expired is omitted.
                 found.extend(known.get(&one.id).cloned());
-            } else if window.may_show(selection, &one) {
+            } else if one.status.is_none() && window.may_show(selection, &one) {
                 newest.read_to = Some(one.id.next());
                 break;
             } else {
@@ -509,8 +511,8 @@ impl Deliveries {
         if !self.load_kinds(scope, selection, &mut found, MAX_OUTDATED).await? {
             return Ok(PageAttempt::NeedsRows);
         }
-        let mut uncounted = found.clone();
-        uncounted.retain(|id, _| uncounted_ids.contains(id));
+        let is_uncounted = |(id, _): &(&DeliveryId, &FoundDelivery)| uncounted_ids.contains(*id);
+        let uncounted: ById = found.iter().filter(is_uncounted).map(|(id, one)| (*id, one.clone())).collect();
         if let Some(read_to) = read_to {
             found = found.split_off(&read_to);
         }
@@ -529,6 +531,8 @@ impl Deliveries {
             if !loaded.suffice_for(&selection.criteria) {
                 return Ok(Total::NeedsRows);
             }
+            // The counts were read after the whole list, so they need not be read again.
+            let state = ListState { is_long: false, ..state };
             if !self.is_consistent(scope, &loaded, state, mode.is_last).await? {
                 return Ok(Total::CountsChanged);
             }

@@ -59,7 +59,7 @@ pub(super) struct Scan {
 
 impl Scan {
     /// Returns the scan for a whole page that can be read without the counts, so concurrently with them: each
-    /// entry is a match, and the page does not begin among the newest ones. `None`: for any other page.
+    /// entry is a match, and the page does not begin with the newest delivery. `None`: for any other page.
     pub(super) fn for_page(selection: &Selection, window: &Window, now: Timestamp) -> Option<Self> {
         let is_filtered = selection.criteria.status.is_some() || selection.criteria.needs_breakdown();
         let begins_at_newest = window.after.is_none() && selection.to >= DeliveryId::last_at(now);
@@ -71,8 +71,8 @@ impl Scan {
         Some(Self { start: window.start(selection), window: *window, entries, queries: usize::MAX })
     }
 
-    /// Returns the scan for the rest of a page, in deliveries that are older than the newest ones; `None`: the
-    /// draft has all. The counts show on which day the scan must begin.
+    /// Returns the scan for the rest of a page, in deliveries that are older than the newest ones; `None`: no
+    /// scan is needed. The counts show on which day the scan must begin.
     ///
     /// `known_uncounted`: the uncounted deliveries of the status list and among the newest deliveries; `None`:
     /// the counts can't be used.
@@ -109,8 +109,8 @@ impl Scan {
         let usable = known_uncounted.filter(|_| newest.unread_after_checkpoint().is_none());
         let Some(known_uncounted) = usable else { return Some(scan) };
         let left = unseen_by_day(&newest.loaded, known_uncounted, &newest.found, selection);
-        // The statuses of deliveries that are newer than the selection were not read. Only a page by offset skips
-        // matches, so that of a cursor need not be exact.
+        // The statuses of deliveries that are newer than the selection were not read. Only a page by `offset` skips
+        // matches, so `is_exact` does not matter after a cursor.
         let is_newest = newest.found.first().is_none_or(|first| first.id <= selection.to);
         let is_exact = begins_among_newest && (selection.criteria.status.is_none() || is_newest);
         let scan = scan.skip_days(&left, selection, is_exact)?;
