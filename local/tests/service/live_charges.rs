@@ -592,6 +592,30 @@ async fn a_pix_that_was_not_credited_counts_as_returned_when_the_bank_returns_it
 }
 
 #[tokio::test]
+async fn a_review_goes_on_when_the_bank_returns_another_pix_of_the_charge_by_med() {
+    let live = Live::start().await;
+    let body = json!({"amount": 2000, "customer": {"name": "Maria"}, "expected_payer_tax_id": MARIA});
+    let locked = live.create("order-00001", &body).await;
+    live.fault(FaultKind::MaskedPayer, 1);
+    let held = live.pay(&locked, PayRequest::default());
+    live.wait_for_status(&locked, "processing").await;
+    live.fault(FaultKind::LostNotification, 1);
+    let second = live.pay(&locked, PayRequest { again: true, ..PayRequest::default() });
+    live.service.stack.bank.open_med_devolucao(&second, None, MedNature::Fraud).unwrap();
+    live.service.advance_seconds(400).await;
+    let incoming = async |end_to_end_id: &str| {
+        let key = IncomingPayment::keys_of(&live.scope(), &end_to_end_id.parse().unwrap()).remove(0);
+        live.service.store().get::<IncomingPayment>(&key).await.unwrap()
+    };
+    eventually("the second Pix counts as returned by the bank", async || {
+        incoming(&second).await?.returned.filter(|returned| returned.by_bank)
+    })
+    .await;
+    live.wait_for_status(&locked, "processing").await;
+    assert_eq!(incoming(&held).await.unwrap().returned, None);
+}
+
+#[tokio::test]
 async fn two_connections_of_an_account_to_one_bank_credit_each_payment_once() {
     let live = Live::start().await;
     let [notified, swept] = [
