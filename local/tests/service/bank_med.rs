@@ -17,7 +17,7 @@ use shared::charge::Charges;
 use shared::med::{BankMedReturn, MedCases};
 use shared::store::{CommitOutcome, Write};
 
-use crate::support::{Answer, Client, Service, id, operator};
+use crate::support::{Answer, CapturedLog, Client, Service, id, operator};
 
 /// The deadline of a notice's infraction.
 const DEADLINE: &str = "2027-01-31T12:00:00.000Z";
@@ -397,8 +397,14 @@ async fn a_notice_whose_pix_is_not_credited_within_24_hours_is_left_to_an_operat
     let (_, other) = fixture.paid("order-0001", 1_000).await;
     let notice = fixture.notice("n-1", other, "OPEN", &json!({"end_to_end_id": "ELATE"}));
     fixture.post(&notice).await.expect(202);
-    fixture.service.stack.clock.advance(86_400_000);
+    let log = CapturedLog::start();
+    let reported = || log.text().matches("was not credited within 24 hours").count();
+    fixture.service.stack.clock.advance(3_600_000);
     fixture.cases().process_notice(&fixture.scope.account, "n-1", fixture.now()).await.unwrap();
+    assert_eq!((fixture.find_notice("n-1").await.status, reported()), (NoticeStatus::Waiting, 0));
+    fixture.service.stack.clock.advance(82_800_000);
+    fixture.cases().process_notice(&fixture.scope.account, "n-1", fixture.now()).await.unwrap();
+    assert_eq!(reported(), 1, "an operator must act");
     let unmatched = fixture.find_notice("n-1").await;
     assert_eq!((unmatched.status, unmatched.next_at), (NoticeStatus::Unmatched, None));
     fixture.post(&notice).await.expect(202);
@@ -524,6 +530,78 @@ async fn a_devolucao_after_a_won_case_debits_again() {
     assert_eq!(fixture.find_case(&json!(won.id)).await, won);
 }
 
+/// Reduces what is left of a charge's payment by a refund of this amount.
+async fn reduce_by_refund(fixture: &Fixture, charge: ChargeId, amount: i64) {
+    let mut stored = fixture.service.stored_charge(charge).await;
+    let version = stored.version;
+    stored.funds.refunded_devolution = domain::money::MinorUnits::new(amount);
+    stored.version += 1;
+    let write = Write::replace(&stored, version).unwrap();
+    assert_eq!(fixture.service.store().commit(vec![write]).await.unwrap(), CommitOutcome::Done);
+}
+
+#[tokio::test]
+async fn operators_see_a_devolucao_after_a_won_case_and_one_of_more_than_was_left() {
+    let fixture = Fixture::start().await;
+    let log = CapturedLog::start();
+    let lines = |words: &str, charge: ChargeId| {
+        let text = log.text();
+        text.lines().filter(|line| line.contains(words) && line.contains(&charge.to_string())).count()
+    };
+    let (won, more) = ("after a case was won", "returned more by MED than was left");
+    let (_, usual) = fixture.paid("order-0001", 1_000).await;
+    fixture.returned(usual, &[("D1", 300)]).await;
+    assert_eq!((lines(won, usual), lines(more, usual)), (0, 0));
+    let (_, debited_again) = fixture.paid("order-0002", 1_000).await;
+    let disagreed = json!({"infraction_id": "i-2", "analysis_result": "DISAGREED"});
+    fixture.processed(&fixture.notice("n-2", debited_again, "CLOSED", &disagreed)).await;
+    fixture.returned(debited_again, &[("D2", 1_000)]).await;
+    assert_eq!((lines(won, debited_again), lines(more, debited_again)), (1, 0));
+    let (_, refunded) = fixture.paid("order-0003", 1_000).await;
+    reduce_by_refund(&fixture, refunded, 800).await;
+    for _ in 0..2 {
+        fixture.returned(refunded, &[("D3", 500)]).await;
+    }
+    assert_eq!((lines(won, refunded), lines(more, refunded)), (0, 1));
+}
+
+#[tokio::test]
+async fn operators_see_a_decision_that_contradicts_the_end_of_a_case() {
+    let fixture = Fixture::start().await;
+    let log = CapturedLog::start();
+    for (order, result, contradictions) in [
+        // Later notices, and whether each contradicts the end.
+        (
+            "won",
+            "DISAGREED",
+            [("CLOSED", "DISAGREED", 0), ("CANCELLED", "AGREED", 0), ("CLOSED", "AGREED", 1)],
+        ),
+        ("lost", "AGREED", [("CLOSED", "AGREED", 0), ("CANCELLED", "AGREED", 1), ("CLOSED", "DISAGREED", 1)]),
+    ] {
+        let (_, charge) = fixture.paid(&format!("order-{order}"), 1_000).await;
+        let notice = |name: &str, status: &str, result: &str, seconds: i64| {
+            let more = json!({
+                "infraction_id": order, "analysis_result": result, "reported_at": fixture.reported_at(seconds),
+            });
+            fixture.notice(&format!("{order}-{name}"), charge, status, &more)
+        };
+        let case = fixture.processed(&notice("opened", "OPEN", result, 0)).await;
+        fixture.processed(&notice("decided", "CLOSED", result, 30)).await;
+        let lines = || log.text().matches(&format!("case={}", case.id)).count();
+        let other = if result == "AGREED" { "DISAGREED" } else { "AGREED" };
+        fixture.processed(&notice("older", "CLOSED", other, 20)).await;
+        assert_eq!(lines(), 0, "an older notice");
+        let mut expected = 0;
+        for (number, (status, result, count)) in contradictions.into_iter().enumerate() {
+            let seconds = 30 + i64::try_from(number).unwrap();
+            fixture.processed(&notice(&number.to_string(), status, result, seconds)).await;
+            expected += count;
+            assert_eq!(lines(), expected, "{order} {status} {result}");
+        }
+    }
+    assert_eq!(log.text().matches("the bank decided a MED case that ended otherwise").count(), 3);
+}
+
 #[tokio::test]
 async fn a_devolucao_that_the_merchant_lost_already_changes_nothing() {
     let fixture = Fixture::start().await;
@@ -540,12 +618,7 @@ async fn a_devolucao_that_the_merchant_lost_already_changes_nothing() {
 async fn a_devolucao_of_refunded_or_uncredited_money_does_not_fail() {
     let fixture = Fixture::start().await;
     let (_, refunded) = fixture.paid("order-0001", 1_000).await;
-    let mut charge = fixture.service.stored_charge(refunded).await;
-    let version = charge.version;
-    charge.funds.refunded_devolution = domain::money::MinorUnits::new(800);
-    charge.version += 1;
-    let write = Write::replace(&charge, version).unwrap();
-    assert_eq!(fixture.service.store().commit(vec![write]).await.unwrap(), CommitOutcome::Done);
+    reduce_by_refund(&fixture, refunded, 800).await;
     for _ in 0..2 {
         fixture.returned(refunded, &[("D1", 500)]).await;
     }
