@@ -613,7 +613,8 @@ mod tests {
     }
 
     fn at(millis: i64) -> Timestamp {
-        Timestamp::from_millis(1_795_600_000_000 + millis).unwrap()
+        let start: Timestamp = "2026-11-21T10:00:00.000Z".parse().unwrap();
+        start.plus_millis(millis).unwrap()
     }
 
     #[test]
