@@ -206,23 +206,29 @@ pub(super) fn as_u64(count: usize) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::testing::delivery;
+pub(super) mod testing {
     use super::*;
-    use crate::charge::testing::at;
-    use crate::webhook::endpoint::testing::endpoint;
 
-    fn day(text: &str) -> Day {
+    pub(in crate::webhook::delivery) fn day(text: &str) -> Day {
         text.parse().unwrap()
     }
 
-    fn id(at: &str) -> DeliveryId {
+    pub(in crate::webhook::delivery) fn id(at: &str) -> DeliveryId {
         DeliveryId::first_at(Timestamp::parse_floor(at).unwrap())
     }
 
-    fn between(from: DeliveryId, to: DeliveryId) -> Selection {
+    pub(in crate::webhook::delivery) fn between(from: DeliveryId, to: DeliveryId) -> Selection {
         Selection { criteria: Criteria::default(), from, to }
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::delivery;
+    use super::testing::{between, day, id};
+    use super::*;
+    use crate::charge::testing::at;
+    use crate::webhook::endpoint::testing::endpoint;
 
     type Parts = Vec<(DeliveryId, DeliveryId)>;
 

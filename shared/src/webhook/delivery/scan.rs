@@ -199,23 +199,12 @@ fn unseen_by_day(
 mod tests {
     use super::super::list_key::Kind;
     use super::super::page::select_page;
+    use super::super::page::testing::{between, day, id};
     use super::super::testing::delivery;
     use super::super::{Delivery, DeliveryStatus};
     use super::*;
     use crate::charge::testing::at;
     use crate::webhook::endpoint::testing::endpoint;
-
-    fn day(text: &str) -> Day {
-        text.parse().unwrap()
-    }
-
-    fn id(at: &str) -> DeliveryId {
-        DeliveryId::first_at(Timestamp::parse_floor(at).unwrap())
-    }
-
-    fn between(from: DeliveryId, to: DeliveryId) -> Selection {
-        Selection { criteria: Criteria::default(), from, to }
-    }
 
     #[test]
     fn days_without_a_wanted_match_are_skipped() {
