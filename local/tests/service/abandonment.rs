@@ -14,7 +14,7 @@ use domain::time::Timestamp;
 use domain::webhook::event_type::EventType;
 use local::embedded::fault_proxy::Fault;
 use serde_json::{Value, json};
-use shared::store::{Store, from_item, key_attributes, text, to_item};
+use shared::store::{from_item, key_attributes, text, to_item};
 use shared::webhook::delivery::{Abandonment, Deliveries, Delivery, DeliveryStatus};
 use shared::webhook::endpoint::{Endpoint, Endpoints};
 use shared::webhook::event::{Event, Origin};
@@ -478,7 +478,7 @@ async fn the_scheduler_resumes_an_abandonment_whose_stream_record_failed() {
     assert_eq!(count_cancelled_rows(&service).await, 0);
 
     // A step that cancels nothing fails and does not advance. A step that cancels some deliveries succeeds.
-    let deliveries = Deliveries::new(Store::new(local::sdk::dynamodb(&proxy.url()), "StateTable"));
+    let deliveries = Deliveries::new(service.store_behind_proxy());
     let row = abandonment_rows(&service).await.remove(0);
     let step = || {
         let abandonment = from_item::<Abandonment>(row.clone()).unwrap();

@@ -13,7 +13,7 @@ use domain::time::Timestamp;
 use local::embedded::fault_proxy::Fault;
 use serde_json::json;
 use shared::audit;
-use shared::store::{Item, Store, key_attributes};
+use shared::store::{Item, key_attributes};
 use shared::webhook::secret::SigningSecret;
 use tokio::task::JoinSet;
 
@@ -209,7 +209,7 @@ async fn a_row_of_an_earlier_version_is_listed_and_not_appended_again() {
 async fn a_lost_response_appends_one_row() {
     let service = Service::without_event_sources().await;
     let proxy = service.stack.fault_proxy.as_ref().unwrap();
-    let store = Store::new(local::sdk::dynamodb(&proxy.url()), "StateTable");
+    let store = service.store_behind_proxy();
     for _ in 0..3 {
         proxy.inject("PutItem", Fault::ResponseLost);
         audit::append(&store, &service.operators_row("lost")).await.unwrap();

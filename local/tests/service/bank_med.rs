@@ -67,6 +67,16 @@ impl Fixture {
         credit(&self.service, id, end_to_end_id).await;
     }
 
+    /// Reports a second payment of a charge, `E2`, which is returned to its payer.
+    async fn report_second_pix(&self, charge: ChargeId) {
+        let key = ReportedPix::key_of(&format!("E{}", charge.txid()).parse().unwrap());
+        let store = self.service.store();
+        let reported: ReportedPix = store.get(&key).await.unwrap().unwrap();
+        let second = ReportedPix { end_to_end_id: "E2".parse().unwrap(), ..reported };
+        let write = Write::insert(&second).unwrap();
+        assert_eq!(store.commit(vec![write]).await.unwrap(), CommitOutcome::Done);
+    }
+
     /// A notice about a charge's Pix, with these fields in addition to the required ones.
     fn notice(&self, notice_id: &str, charge: ChargeId, status: &str, more: &Value) -> Value {
         let mut notice = json!({
@@ -420,13 +430,8 @@ async fn a_notice_whose_pix_is_not_credited_within_24_hours_is_left_to_an_operat
 async fn a_notice_cannot_contest_another_accounts_pix_or_one_that_was_not_credited() {
     let fixture = Fixture::start().await;
     let (_, charge) = fixture.paid("order-0001", 1_000).await;
-    let key = ReportedPix::key_of(&format!("E{}", charge.txid()).parse().unwrap());
     let store = fixture.service.store();
-    let reported: ReportedPix = store.get(&key).await.unwrap().unwrap();
-    // A second payment of the charge, which is returned to its payer.
-    let second = ReportedPix { end_to_end_id: "E2".parse().unwrap(), ..reported };
-    let write = Write::insert(&second).unwrap();
-    assert_eq!(store.commit(vec![write]).await.unwrap(), CommitOutcome::Done);
+    fixture.report_second_pix(charge).await;
     let notice = fixture.notice("n-1", charge, "OPEN", &json!({"end_to_end_id": "E2"}));
     fixture.post(&notice).await.expect(202);
     let mut stored = fixture.service.stored_charge(charge).await;
@@ -449,12 +454,7 @@ async fn a_notice_of_a_second_pix_of_a_charge_in_review_can_not_be_retried_until
     // The bank reported no payer, so the charge is held for a review.
     let held = format!("E{}", charge.txid());
     fixture.credit(charge, &held).await;
-    let key = ReportedPix::key_of(&held.parse().unwrap());
-    let store = fixture.service.store();
-    let reported: ReportedPix = store.get(&key).await.unwrap().unwrap();
-    let second = ReportedPix { end_to_end_id: "E2".parse().unwrap(), ..reported };
-    let write = Write::insert(&second).unwrap();
-    assert_eq!(store.commit(vec![write]).await.unwrap(), CommitOutcome::Done);
+    fixture.report_second_pix(charge).await;
     for (number, pix, why) in [(1, held.as_str(), "held for a review"), (2, "E2", "its payer gets it back")] {
         let notice_id = format!("n-{number}");
         let more = json!({"end_to_end_id": pix, "infraction_id": format!("i-{number}")});

@@ -16,7 +16,7 @@ use domain::webhook::event_type::EventType;
 use local::embedded::fault_proxy::{Fault, Report};
 use serde_json::{Value, json};
 use shared::http::Query;
-use shared::store::{CommitOutcome, Item, Store, Write, from_item, text};
+use shared::store::{CommitOutcome, Item, Write, from_item, text};
 use shared::webhook::delivery::{
     AttemptOutcome, Claim, Deliveries, Delivery, DeliveryFilter, DeliveryListView, DeliveryStatus,
 };
@@ -189,8 +189,7 @@ impl DeliveryFixture {
 
     /// Returns a reader whose requests the fault proxy counts.
     fn counted_reader(&self, rows_a_query: usize) -> Deliveries {
-        let url = self.service.stack.fault_proxy.as_ref().unwrap().url();
-        Deliveries::new(Store::new(local::sdk::dynamodb(&url), "StateTable")).with_rows_a_query(rows_a_query)
+        Deliveries::new(self.service.store_behind_proxy()).with_rows_a_query(rows_a_query)
     }
 
     /// Reads a page, or the statistics if `query` is empty. Returns its total and the number of requests.
@@ -914,7 +913,7 @@ async fn an_attempt_of_a_delivery_that_was_listed_meanwhile_ends_even_if_the_res
     let claimed = fixture.claimed(id, 1).await;
     fixture.deliveries.add_to_list((*claimed).clone(), fixture.now()).await.unwrap();
     let proxy = fixture.service.stack.fault_proxy.as_ref().unwrap();
-    let deliveries = Deliveries::new(Store::new(local::sdk::dynamodb(&proxy.url()), "StateTable"));
+    let deliveries = Deliveries::new(fixture.service.store_behind_proxy());
     // The first update finds that the delivery is listed. The second one is executed, and its response is lost.
     proxy.inject_every("UpdateItem", 2, Fault::ResponseLost);
     let delivered = AttemptOutcome::Delivered { status_code: 200 };

@@ -124,6 +124,11 @@ impl Live {
         cobs.iter().find(|cob| cob["txid"] == charge["pix"]["txid"]).cloned().unwrap_or_default()
     }
 
+    async fn incoming(&self, end_to_end_id: &str) -> Option<IncomingPayment> {
+        let key = IncomingPayment::keys_of(&self.scope(), &end_to_end_id.parse().unwrap()).remove(0);
+        self.service.store().get(&key).await.unwrap()
+    }
+
     pub(crate) fn pix(&self, end_to_end_id: &str) -> Value {
         let books = self.service.stack.bank.snapshot();
         let pix = books["pix"].as_array().unwrap();
@@ -553,11 +558,6 @@ async fn a_refund_fails_when_a_devolucao_by_med_has_used_up_the_payment() {
 async fn a_pix_that_was_not_credited_counts_as_returned_when_the_bank_returns_it_by_med() {
     let live = Live::start().await;
     let stack = &live.service.stack;
-    let scope = live.scope();
-    let incoming = async |end_to_end_id: &str| {
-        let key = IncomingPayment::keys_of(&scope, &end_to_end_id.parse().unwrap()).remove(0);
-        live.service.store().get::<IncomingPayment>(&key).await.unwrap()
-    };
     // One Pix matches no charge, one is held for review, and one is the second payment of a charge.
     let unpaid = live.create("order-00001", &json!({"amount": 1000})).await;
     let unmatched =
@@ -569,7 +569,7 @@ async fn a_pix_that_was_not_credited_counts_as_returned_when_the_bank_returns_it
     live.wait_for_status(&locked, "processing").await;
     let paid = live.paid("order-00003").await;
     live.service.advance_seconds(400).await;
-    eventually("the Pix without a charge is recorded", async || incoming(&unmatched).await).await;
+    eventually("the Pix without a charge is recorded", async || live.incoming(&unmatched).await).await;
     live.fault(FaultKind::LostNotification, 1);
     let second = live.pay(&paid, PayRequest { again: true, ..PayRequest::default() });
     for pix in [&unmatched, &held, &second] {
@@ -578,7 +578,7 @@ async fn a_pix_that_was_not_credited_counts_as_returned_when_the_bank_returns_it
     live.service.advance_seconds(400).await;
     for pix in [&unmatched, &held, &second] {
         eventually("the Pix counts as returned by the bank", async || {
-            let returned = incoming(pix).await?.returned?;
+            let returned = live.incoming(pix).await?.returned?;
             (returned.status == ReturnStatus::Returned && returned.by_bank).then_some(())
         })
         .await;
@@ -603,16 +603,12 @@ async fn a_review_goes_on_when_the_bank_returns_another_pix_of_the_charge_by_med
     let second = live.pay(&locked, PayRequest { again: true, ..PayRequest::default() });
     live.service.stack.bank.open_med_devolucao(&second, None, MedNature::Fraud).unwrap();
     live.service.advance_seconds(400).await;
-    let incoming = async |end_to_end_id: &str| {
-        let key = IncomingPayment::keys_of(&live.scope(), &end_to_end_id.parse().unwrap()).remove(0);
-        live.service.store().get::<IncomingPayment>(&key).await.unwrap()
-    };
     eventually("the second Pix counts as returned by the bank", async || {
-        incoming(&second).await?.returned.filter(|returned| returned.by_bank)
+        live.incoming(&second).await?.returned.filter(|returned| returned.by_bank)
     })
     .await;
     live.wait_for_status(&locked, "processing").await;
-    assert_eq!(incoming(&held).await.unwrap().returned, None);
+    assert_eq!(live.incoming(&held).await.unwrap().returned, None);
 }
 
 #[tokio::test]

@@ -297,6 +297,12 @@ impl Service {
         Store::new(local::sdk::dynamodb(&self.stack.endpoints.dynamodb_url), "StateTable")
     }
 
+    /// Returns a store whose requests pass the fault proxy, as those of the functions do.
+    pub(crate) fn store_behind_proxy(&self) -> Store {
+        let proxy = self.stack.fault_proxy.as_ref().unwrap();
+        Store::new(local::sdk::dynamodb(&proxy.url()), "StateTable")
+    }
+
     /// Returns a store on the table of secrets that bypasses the functions and the fault proxy.
     pub(crate) fn secrets(&self) -> Store {
         Store::new(local::sdk::dynamodb(&self.stack.endpoints.dynamodb_url), "SecretsTable")

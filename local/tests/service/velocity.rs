@@ -11,7 +11,7 @@ use local::embedded::fault_proxy::Fault;
 use serde_json::json;
 use shared::charge::{ChargeError, Charges};
 use shared::http::Problem;
-use shared::store::{Inserted, Store};
+use shared::store::Inserted;
 
 use crate::support::{Service, id};
 
@@ -166,7 +166,7 @@ async fn a_charge_that_may_have_been_inserted_keeps_its_place() {
     let fixture = VelocityFixture::start().await;
     let limits = VelocityLimits { per_customer: 10, per_account: 1 };
     let proxy = fixture.service.stack.fault_proxy.as_ref().unwrap();
-    let charges = Charges::new(Store::new(local::sdk::dynamodb(&proxy.url()), "StateTable"));
+    let charges = Charges::new(fixture.service.store_behind_proxy());
     proxy.inject_where(&fixture.charge("first", None).id.to_string(), Fault::InternalError);
     let failed = charges.insert_guarded(&fixture.charge("first", Some(MARIA)), limits, fixture.now).await;
     assert!(matches!(failed, Err(ChargeError::Store(_))), "{failed:?}");

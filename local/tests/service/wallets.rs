@@ -413,7 +413,7 @@ async fn concurrent_debits_and_credits_never_overdraw_a_wallet() {
     // settlements.
     let proxy = service.stack.fault_proxy.as_ref().unwrap();
     proxy.inject_every("TransactWriteItems", 5, Fault::TransactionConflict);
-    let payouts = Payouts::new(shared::store::Store::new(local::sdk::dynamodb(&proxy.url()), "StateTable"));
+    let payouts = Payouts::new(service.store_behind_proxy());
     let mut tasks = JoinSet::new();
     for _ in 0..8 {
         let service = Arc::clone(&service);
@@ -578,7 +578,7 @@ fn payout_id(service: &Service) -> PayoutId {
 async fn an_operators_change_repeated_under_its_id_is_applied_once() {
     let service = Service::without_event_sources().await;
     let proxy = service.stack.fault_proxy.as_ref().unwrap();
-    let store = shared::store::Store::new(local::sdk::dynamodb(&proxy.url()), "StateTable");
+    let store = service.store_behind_proxy();
     let now = service.stack.clock.now();
     let adjustment = |minor| Adjustment {
         id: PostingId::new(now, [7; 10]),
