@@ -587,6 +587,50 @@ async fn a_page_after_a_cursor_that_is_older_than_the_dates_is_empty_and_has_the
     }
 }
 
+#[tokio::test]
+async fn a_page_whose_dates_or_cursor_admit_nothing_is_empty_whatever_its_status() {
+    let mut fixture = DeliveryFixture::new().await;
+    let statuses: Vec<DeliveryStatus> = DeliveryStatus::all().collect();
+    for number in 0..20 {
+        let status = statuses[number % statuses.len()];
+        let listed = status != DeliveryStatus::Delivered;
+        fixture.insert_changed(0, |delivery| Delivery { status, listed, ..delivery }).await;
+        fixture.service.stack.clock.advance(1_000);
+    }
+    let check = async |step: &str| {
+        let all = fixture.all().await;
+        let [newest, middle, oldest] = [0, 9, 19].map(|index| all[index].id);
+        let at = |id: DeliveryId| id.timestamp().unwrap();
+        let (from, to) = (Some(at(middle)), Some(at(oldest)));
+        let expired = Some(fixture.now().plus_seconds(-100 * 86_400).unwrap());
+        for filter in fixture.filters(&all) {
+            let shown = |filter: &Filter, limit: usize| -> (Vec<String>, u64) {
+                let rows = all.iter().filter(|row| filter.admits(row)).map(|row| row.id.to_string());
+                let ids: Vec<String> = rows.collect();
+                (ids.iter().take(limit).cloned().collect(), u64::try_from(ids.len()).unwrap())
+            };
+            let inverted = Filter { from, to, ..filter.clone() };
+            let before_all = Filter { from: None, to: expired, ..filter.clone() };
+            for (filter, cursor) in [(&inverted, None), (&inverted, Some(oldest)), (&before_all, None)] {
+                let cursor = cursor.map_or_else(String::new, |id| format!("&starting_after={id}"));
+                let query = format!("{}{cursor}", filter.query(10));
+                assert_eq!(fixture.page(&query).await, (Vec::new(), 0), "{step}: {query}");
+            }
+            let after = Filter { from, to: None, ..filter.clone() };
+            let query = format!("{}&starting_after={oldest}", after.query(10));
+            assert_eq!(fixture.page(&query).await, (Vec::new(), shown(&after, 0).1), "{step}: {query}");
+            // A cursor that is newer than the dates changes nothing.
+            let before = Filter { from: None, to: from, ..filter.clone() };
+            let query = format!("{}&starting_after={newest}", before.query(10));
+            assert_eq!(fixture.page(&query).await, shown(&before, 10), "{step}: {query}");
+        }
+    };
+    check("uncounted").await;
+    fixture.service.stack.clock.advance(300_000);
+    fixture.deliveries.count(&fixture.scope, fixture.now()).await.unwrap();
+    check("counted").await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn concurrent_counts_of_a_scope_count_each_delivery_once() {
     let mut fixture = DeliveryFixture::new().await;

@@ -15,6 +15,7 @@ use axum::extract::{Path as UrlPath, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+use bank::{FaultKind, MedNature};
 use domain::ids::EventId;
 use local::event_sources::{Dependencies, EventSources};
 use local::lambda::{Functions, Invoke};
@@ -24,6 +25,8 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::sync::{Notify, mpsc, oneshot};
 
+use crate::invocations::stream_records;
+use crate::live_charges::Live;
 use crate::support::{Listener, Service};
 use crate::wallets::tamper;
 
@@ -392,6 +395,49 @@ async fn metrics_are_written_whatever_the_log_level_and_only_for_a_stack() {
     assert_eq!(names[2], ["Unauthorized"]);
     assert!(lines[..2].iter().all(|line| line["Route"] == "POST /v1/pix/charges"));
     assert_eq!(without.lines(), Vec::<Value>::new());
+}
+
+#[tokio::test]
+async fn the_dispatcher_writes_the_business_figures_of_live_charges() {
+    let live = Live::start().await;
+    for order in ["order-00001", "order-00002"] {
+        live.create(order, &json!({"amount": 700})).await;
+    }
+    let paid = live.paid("order-00003").await;
+    live.fault(FaultKind::Http500, 1);
+    let refund = json!({"amount": 300, "idempotencyKey": "refund-01", "strategy": "devolution"});
+    live.refund(&paid, refund).await.expect(201);
+    let end_to_end_id = paid["settlement"]["end_to_end_id"].as_str().unwrap();
+    live.service.stack.bank.open_med_devolucao(end_to_end_id, None, MedNature::Fraud).unwrap();
+    live.service.advance_seconds(130).await;
+    live.wait_for_refund(&paid, "FAILED").await;
+
+    let mut variables = live.service.stack.environment_file("127.0.0.1", "").unwrap();
+    variables["EventDispatcherFunction"]["METRICS_NAMESPACE"] = json!("payments");
+    let binary = build().await.join("event-dispatcher");
+    let process = LambdaProcess::start(&binary, &variables["EventDispatcherFunction"]).await;
+    let records = stream_records(&live.service.stack).await;
+    let answer = process.invoke()(json!({ "Records": records })).await.unwrap();
+    assert_eq!(answer["batchItemFailures"], json!([]));
+    let lines = process.lines();
+    let metrics = lines.iter().filter(|line| !line["_aws"].is_null());
+    let values = metrics.flat_map(|line| metrics_of(line).into_iter().map(move |name| (name, line)));
+    let mut figures: Vec<(&str, f64, Option<&str>)> =
+        values.map(|(name, line)| (name, line[name].as_f64().unwrap(), line["Currency"].as_str())).collect();
+    figures.sort_by_key(|(name, ..)| *name);
+    let created = ("ChargesCreated", 1.0, Some("BRL"));
+    assert_eq!(
+        figures,
+        [
+            ("AmountPaid", 10.0, Some("BRL")),
+            ("CasesOpened", 1.0, None),
+            created,
+            created,
+            created,
+            ("ChargesPaid", 1.0, Some("BRL")),
+            ("RefundsFailed", 1.0, None),
+        ]
+    );
 }
 
 #[tokio::test]

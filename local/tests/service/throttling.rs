@@ -14,7 +14,7 @@ use shared::failed_record::FailedRecord;
 use shared::store::{DUE_SHARDS, due_attributes, from_item};
 
 use crate::invocations::{dispatch, dispatch_records, run_webhook_worker, stream_records};
-use crate::set_aside::{failed_record_row, set_aside_objects};
+use crate::set_aside::{BUCKET, failed_record_row, set_aside_objects};
 use crate::support::{Client, Listener, Service, eventually, id};
 
 /// The number of concurrent requests. Together, they write several times as much as [`CEILING`] allows while
@@ -148,6 +148,13 @@ async fn throttled_records_of_an_account_do_not_delay_another_and_are_published_
     // Half of the time since the records were set aside, at most ten minutes, changed by up to a half.
     let pause_ms = pause_ms(&postponed, service.stack.clock.now());
     assert!((290_000..900_000).contains(&pause_ms), "{pause_ms}");
+    // A replay that publishes some of the events leaves the other records for later.
+    let kept = set_aside_records(&service).await;
+    proxy(&service).throttle(Ceiling { write: 4.0, period: Duration::from_hours(1), ..CEILING });
+    replay_set_aside(&service).await;
+    let left = set_aside_records(&service).await;
+    assert!(!left.is_empty() && left.len() < kept.len(), "{} of {}", left.len(), kept.len());
+    assert!(left.iter().all(|record| kept.contains(record)));
     proxy(&service).stop_throttling();
     replay_set_aside(&service).await;
     assert_eq!(set_aside_objects(&service).await, [""; 0]);
@@ -164,6 +171,16 @@ async fn throttled_records_of_an_account_do_not_delay_another_and_are_published_
     assert_eq!(service.deliveries("").await.len(), 20);
     let stats = service.get("/v1/payments/stats").await.expect(200);
     assert_eq!(stats["totalTransactions"], 20, "{stats}");
+}
+
+/// Returns the records of the only object that was set aside.
+async fn set_aside_records(service: &Service) -> Vec<Value> {
+    let keys = set_aside_objects(service).await;
+    let [key] = keys.as_slice() else { panic!("{keys:?}") };
+    let s3 = local::sdk::s3(&service.stack.endpoints.s3_url);
+    let object = s3.get_object().bucket(BUCKET).key(key).send().await.unwrap();
+    let body = object.body.collect().await.unwrap().into_bytes();
+    serde_json::from_slice::<Value>(&body).unwrap()["Records"].as_array().unwrap().clone()
 }
 
 /// Lets the time of the next replay pass, then runs the scheduler and the dispatcher.

@@ -770,6 +770,21 @@ async fn verification_finds_changed_and_missing_counters_tranches_and_postings()
 }
 
 #[tokio::test]
+async fn a_ledger_that_does_not_move_is_compared_after_two_reads_of_its_counters() {
+    let service = Service::without_event_sources().await;
+    service.pay(1_000).await;
+    let proxy = service.stack.fault_proxy.as_ref().unwrap();
+    let (wallets, charges) =
+        (Wallets::new(service.store_behind_proxy()), Charges::new(service.store_behind_proxy()));
+    proxy.reset();
+    let now = service.stack.clock.now();
+    let found = verify_ledger((&wallets, &charges), &service.scope(), now, &|_count| {}).await.unwrap();
+    assert_eq!((found.postings, found.differences.len(), found.is_moving), (1, 0, false));
+    // A page of postings, the counters, the two ranges of the newest postings, and the counters again.
+    assert_eq!(proxy.report().operations.get("Query"), Some(&5));
+}
+
+#[tokio::test]
 async fn verification_compares_the_funds_of_each_charge_with_the_postings() {
     let service = Service::start().await;
     let charge = service.pay(1_000).await;

@@ -157,7 +157,27 @@ fn certificate(error: &CertificateError) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use http_body_util::Empty;
+    use hyper::Request;
+    use hyper::body::Bytes;
+    use hyper::client::conn::http1::handshake;
+    use hyper_util::rt::TokioIo;
+
     use super::*;
+
+    #[tokio::test]
+    async fn a_connection_that_ends_before_a_request_is_sent_has_closed() {
+        let (client, _server) = tokio::io::duplex(64);
+        let (mut requests, connection) = handshake(TokioIo::new(client)).await.unwrap();
+        let sent = requests.send_request(Request::new(Empty::<Bytes>::new()));
+        drop(connection);
+        let error = sent.await.unwrap_err();
+        assert!(error.is_canceled(), "{error}");
+        assert_eq!(Failure::of(&error).to_string(), Failure::Closed.to_string());
+        let error = requests.ready().await.unwrap_err();
+        assert!(error.is_closed(), "{error}");
+        assert_eq!(Failure::of(&error).to_string(), Failure::Closed.to_string());
+    }
 
     #[test]
     fn an_error_of_the_connection_or_of_its_certificate_has_a_reason_of_its_own() {
