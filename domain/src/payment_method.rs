@@ -162,6 +162,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_payer_reads_the_name_of_each_method() {
+        let names = PaymentMethod::vocabulary().into_iter().map(|(_, method)| method.facts().name);
+        let expected = ["Pix", "Cartão de crédito", "MB WAY", "Multibanco", "Boleto", "Cripto"];
+        assert_eq!(names.collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
     fn parsing_reverses_the_name_of_a_method() {
         for (name, method) in PaymentMethod::vocabulary() {
             assert_eq!((method.as_str(), PaymentMethod::named(name)), (name, Some(method)));

@@ -127,3 +127,21 @@ pub use text_schema;
 pub fn is_control_but_whitespace(character: char) -> bool {
     character.is_control() && !matches!(character, '\n' | '\r' | '\t')
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_without_a_visible_character_is_blank() {
+        // White space, control characters, characters without a glyph, and those that change the direction of text.
+        for blank in
+            ["", " \t\n", "\u{7}", "\u{9f}", "\u{200b}", "\u{3164}", "\u{202e}", " \u{7}\u{200b}\u{202e}"]
+        {
+            assert!(is_blank(blank), "{blank:?}");
+        }
+        for legible in ["a", "\u{7}a", "\u{202e}.", "é", "愛"] {
+            assert!(!is_blank(legible), "{legible:?}");
+        }
+    }
+}

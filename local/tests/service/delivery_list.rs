@@ -619,10 +619,12 @@ async fn a_page_whose_dates_or_cursor_admit_nothing_is_empty_whatever_its_status
             let after = Filter { from, to: None, ..filter.clone() };
             let query = format!("{}&starting_after={oldest}", after.query(10));
             assert_eq!(fixture.page(&query).await, (Vec::new(), shown(&after, 0).1), "{step}: {query}");
-            // A cursor that is newer than the dates changes nothing.
+            // A cursor that is newer than the dates changes nothing, even if no delivery has its id.
             let before = Filter { from: None, to: from, ..filter.clone() };
-            let query = format!("{}&starting_after={newest}", before.query(10));
-            assert_eq!(fixture.page(&query).await, shown(&before, 10), "{step}: {query}");
+            for cursor in [newest, DeliveryId::first_at(at(newest))] {
+                let query = format!("{}&starting_after={cursor}", before.query(10));
+                assert_eq!(fixture.page(&query).await, shown(&before, 10), "{step}: {query}");
+            }
         }
     };
     check("uncounted").await;

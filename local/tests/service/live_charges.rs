@@ -5,9 +5,9 @@ use std::time::Duration;
 use axum::http::Method;
 use bank::{Cents, FaultKind, MedNature, PayRequest, Payer, ReportedTxid};
 use domain::account::terms::MethodTerms;
-use domain::acquirer::ConnectionSweep;
+use domain::acquirer::{ConnectionSweep, ReportedPix};
 use domain::charge::{Charge, IncomingPayment};
-use domain::ids::{ConnectionId, Mode, Scope};
+use domain::ids::{ChargeId, ConnectionId, Mode, Scope};
 use domain::wallet::ReturnStatus;
 use local::stack::Options;
 use serde_json::{Value, json};
@@ -191,6 +191,19 @@ async fn a_lost_answer_or_an_error_of_the_bank_leads_to_one_cob_after_a_retry() 
     }
     let books = live.service.stack.bank.snapshot();
     assert_eq!(books["cobs"].as_array().unwrap().len(), 3);
+}
+
+#[tokio::test]
+async fn a_charge_whose_creation_the_bank_did_not_confirm_is_paid_without_a_retry() {
+    let live = Live::start().await;
+    live.fault(FaultKind::TimeoutAfterStore, 1);
+    let first = live.client.post_charge("order-00001", &json!({"amount": 1000})).await;
+    assert_eq!(first.problem(), (503, "api_error", "service_unavailable"));
+    let txid = live.service.stack.bank.snapshot()["cobs"][0]["txid"].as_str().unwrap().to_owned();
+    let charge = ChargeId::from_txid(&txid).unwrap();
+    live.service.stack.bank.pay(&PayRequest { txid, ..PayRequest::default() }).unwrap();
+    live.wait_for_status(&json!({ "id": charge }), "paid").await;
+    assert_eq!(live.balance().await, 1000);
 }
 
 #[tokio::test]
@@ -382,8 +395,16 @@ async fn a_lost_answer_to_a_refund_sends_the_money_once() {
     let body = json!({"amount": 300, "idempotencyKey": "refund-01", "strategy": "devolution"});
     live.refund(&charge, body).await.expect(201);
     live.wait_for_refund(&charge, "REFUNDED").await;
-    let pix = live.pix(charge["settlement"]["end_to_end_id"].as_str().unwrap());
-    assert_eq!(pix["devolucoes"].as_array().unwrap().len(), 1);
+    let end_to_end_id = charge["settlement"]["end_to_end_id"].as_str().unwrap();
+    assert_eq!(live.pix(end_to_end_id)["devolucoes"].as_array().unwrap().len(), 1);
+    // A sweep finds the devolução and remembers it, so that the next one does not process it again.
+    live.sweep_after(400).await;
+    let key = ReportedPix::key_of(&end_to_end_id.parse().unwrap());
+    eventually("the devolução is remembered", async || {
+        let reported: ReportedPix = live.service.store().get(&key).await.unwrap().unwrap();
+        (reported.returns.len() == 1).then_some(())
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -15,7 +15,7 @@ use shared::store::{DUE_SHARDS, due_attributes, from_item};
 
 use crate::invocations::{dispatch, dispatch_records, run_webhook_worker, stream_records};
 use crate::set_aside::{BUCKET, failed_record_row, set_aside_objects};
-use crate::support::{Client, Listener, Service, eventually, id};
+use crate::support::{CapturedLog, Client, Listener, Service, eventually, id};
 
 /// The number of concurrent requests. Together, they write several times as much as [`CEILING`] allows while
 /// they are retried.
@@ -140,8 +140,14 @@ async fn throttled_records_of_an_account_do_not_delay_another_and_are_published_
     let first_pause_ms = pause_ms(&set_aside, set_aside.set_aside_at.unwrap());
     assert!((15_000..45_000).contains(&first_pause_ms), "{first_pause_ms}");
 
-    // A replay during the throttle leaves the group for later.
-    replay_set_aside(&service).await;
+    // A replay during the throttle leaves the group for later. After 15 minutes, operators see that it fails.
+    let log = CapturedLog::start();
+    let is_logged = || log.text().contains("a stream record that was set aside still fails");
+    replay_set_aside(&service, 1).await;
+    assert!(!is_logged(), "{}", log.text());
+    replay_set_aside(&service, 20).await;
+    assert!(is_logged(), "{}", log.text());
+    drop(log);
     assert_eq!(set_aside_objects(&service).await.len(), 1);
     let postponed = row().await;
     assert_eq!(postponed.set_aside_at, set_aside.set_aside_at);
@@ -151,12 +157,12 @@ async fn throttled_records_of_an_account_do_not_delay_another_and_are_published_
     // A replay that publishes some of the events leaves the other records for later.
     let kept = set_aside_records(&service).await;
     proxy(&service).throttle(Ceiling { write: 4.0, period: Duration::from_hours(1), ..CEILING });
-    replay_set_aside(&service).await;
+    replay_set_aside(&service, 20).await;
     let left = set_aside_records(&service).await;
     assert!(!left.is_empty() && left.len() < kept.len(), "{} of {}", left.len(), kept.len());
     assert!(left.iter().all(|record| kept.contains(record)));
     proxy(&service).stop_throttling();
-    replay_set_aside(&service).await;
+    replay_set_aside(&service, 20).await;
     assert_eq!(set_aside_objects(&service).await, [""; 0]);
     dispatch(&service.stack).await;
     let events = service.get("/v1/events?limit=100&type=charge.created").await.expect(200);
@@ -184,8 +190,8 @@ async fn set_aside_records(service: &Service) -> Vec<Value> {
 }
 
 /// Lets the time of the next replay pass, then runs the scheduler and the dispatcher.
-async fn replay_set_aside(service: &Service) {
-    service.stack.clock.advance(20 * 60_000);
+async fn replay_set_aside(service: &Service, minutes: i64) {
+    service.stack.clock.advance(minutes * 60_000);
     let before = stream_records(&service.stack).await.len();
     let scheduler = service.stack.functions.get("SchedulerFunction").unwrap().clone();
     for shard in 0..DUE_SHARDS {

@@ -515,3 +515,42 @@ fn med_return(item: &Devolucao) -> Option<BankMedReturn> {
     (is_med && item.status == DevolucaoStatus::Returned)
         .then(|| BankMedReturn { id: item.id.clone(), amount: item.amount })
 }
+
+#[cfg(test)]
+mod tests {
+    use domain::ids::ConnectionId;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const PIX: &str = "E12345678202611251200abcdefghijk";
+
+    #[test]
+    fn the_devolucoes_that_a_row_lacks_are_those_whose_final_status_it_has_not_seen() {
+        let devolucao = |id: &str, status: &str| json!({"id": id, "valor": "1.00", "status": status});
+        let returns: Vec<Value> = vec![
+            devolucao("seen", "DEVOLVIDO"),
+            devolucao("seenfailed", "NAO_REALIZADO"),
+            devolucao("changed", "DEVOLVIDO"),
+            devolucao("new", "DEVOLVIDO"),
+            devolucao("newfailed", "NAO_REALIZADO"),
+            devolucao("open", "EM_PROCESSAMENTO"),
+        ];
+        let pix = json!({
+            "endToEndId": PIX,
+            "valor": "10.00",
+            "horario": "2026-11-25T12:00:00Z",
+            "devolucoes": returns,
+        });
+        let pix = Pix::parse(&pix).unwrap();
+        let seen = |id: &str, status: &str| SeenReturn { id: id.to_owned(), status: status.to_owned() };
+        let at = (ConnectionId::derive("https://bank.example.com", "client"), AccountId::new([2; 10]));
+        let known = ReportedPix::notified(pix.end_to_end_id.clone(), at, None, pix.at).with_returns(vec![
+            seen("seen", "DEVOLVIDO"),
+            seen("seenfailed", "NAO_REALIZADO"),
+            seen("changed", "NAO_REALIZADO"),
+        ]);
+        let unseen: Vec<&str> = unseen_returns(&known, &pix).iter().map(|item| item.id.as_str()).collect();
+        assert_eq!(unseen, ["changed", "new", "newfailed"]);
+    }
+}
