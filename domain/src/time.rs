@@ -280,6 +280,14 @@ mod tests {
     }
 
     #[test]
+    fn a_sum_outside_the_years_is_the_nearest_instant_of_them() {
+        assert_eq!(Timestamp::MAX.saturating_plus_seconds(1), Timestamp::MAX);
+        assert_eq!(Timestamp::MIN.saturating_plus_seconds(i64::MAX), Timestamp::MAX);
+        assert_eq!(Timestamp::MIN.saturating_plus_seconds(-1), Timestamp::MIN);
+        assert_eq!(Timestamp::MAX.saturating_plus_seconds(i64::MIN), Timestamp::MIN);
+    }
+
+    #[test]
     fn all_accepted_forms_of_an_instant_parse_to_it() {
         let expected = at("2026-11-21T01:02:03.000Z");
         for text in [

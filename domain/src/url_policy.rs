@@ -639,6 +639,18 @@ mod tests {
     }
 
     #[test]
+    fn a_url_with_a_character_that_the_parser_would_replace_or_remove_is_refused() {
+        for text in [
+            "https:\\\\example.com/://",
+            "https://example.com\\hooks",
+            "https://example.com/\u{7}",
+            "https://exa mple.com/",
+        ] {
+            assert!(matches!(check_url(text, &PublicOnly), Err(UrlRefusal::NotAbsolute)), "{text:?}");
+        }
+    }
+
+    #[test]
     fn the_host_of_a_new_url_must_be_possible_in_the_public_dns() {
         let long_label = format!("https://{}.example.com/", "a".repeat(64));
         let long_name = format!("https://{}com/", "label.".repeat(42));

@@ -107,3 +107,49 @@ impl Row for Account {
         Indexes { list: Some((ACCOUNTS.to_owned(), sort)), ..Indexes::default() }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::shard::ShardCount;
+
+    #[test]
+    fn a_row_has_each_setting_that_is_not_the_default_and_no_other() {
+        let account = Account {
+            id: AccountId::new([1; 10]),
+            settings: AccountSettings::new("Loja", "São Paulo"),
+            contact: Contact::default(),
+            salt: "5a17".to_owned(),
+            created_at: Timestamp::MIN,
+            version: 1,
+        };
+        let rest = |account: &Account, names: &[&str]| -> Vec<Value> {
+            let row = serde_json::to_value(account).unwrap();
+            assert_eq!(serde_json::from_value::<Account>(row.clone()).unwrap(), *account);
+            names.iter().map(|name| row.pointer(name).cloned().unwrap_or_default()).collect()
+        };
+        let names =
+            ["/settings/velocity", "/settings/third_party_refunds", "/settings/shards/read", "/contact"];
+        assert_eq!(rest(&account, &names), [const { Value::Null }; 4]);
+        let two = ShardCount::try_from(2).unwrap();
+        let changed = Account {
+            settings: AccountSettings {
+                velocity: VelocityLimits { per_customer: 3, per_account: 20 },
+                third_party_refunds: ThirdPartyLimits { test: Some(5), live: None },
+                shards: ShardSettings { read: two, new_charges: ShardCount::ONE },
+                ..account.settings.clone()
+            },
+            contact: Contact { address: None, mail_off: true },
+            ..account
+        };
+        let expected = [
+            json!({"per_customer": 3, "per_account": 20}),
+            json!({"test": 5}),
+            json!(2),
+            json!({"mail_off": true}),
+        ];
+        assert_eq!(rest(&changed, &names), expected);
+    }
+}

@@ -8,15 +8,14 @@ mod sweep;
 pub use reported_pix::{ReportedPix, ReportedPixStatus, SeenReturn};
 use serde::{Deserialize, Serialize};
 pub use set_aside_item::SetAsideItem;
-use strum::{IntoStaticStr, VariantArray};
+use strum::VariantArray;
 pub use sweep::ConnectionSweep;
 
 use crate::payment_method::PaymentMethod;
 
 /// An acquirer's name, as stored in rows.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, IntoStaticStr, PartialEq, Serialize, VariantArray)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize, VariantArray)]
 #[serde(rename_all = "snake_case")]
-#[strum(serialize_all = "snake_case")]
 pub enum AcquirerName {
     /// The sandbox that serves all test keys, without network access. It is the default: a row without an
     /// acquirer name belongs to it.
@@ -50,11 +49,6 @@ pub struct RefundCapabilities {
 }
 
 impl AcquirerName {
-    /// Returns the name used in rows and on the wire.
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
-
     /// Returns the acquirer's behaviour.
     pub const fn traits(self) -> AcquirerTraits {
         match self {

@@ -143,3 +143,36 @@ impl Row for ReportedPix {
         Indexes { due: self.read_back_at, ..Indexes::default() }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::Mode;
+
+    #[test]
+    fn each_change_of_a_pix_has_the_next_version_and_ends_the_wait_for_its_read_back() {
+        let (connection, owner) =
+            (ConnectionId::derive("https://bank.example.com", "client"), AccountId::new([2; 10]));
+        let at = (connection, AccountId::new([1; 10]));
+        let id: EndToEndId = "E12345678202611251200abcdefghijk".parse().unwrap();
+        let reported = ReportedPix::notified(id, at, None, Timestamp::MIN);
+        let due = Timestamp::MIN.plus_seconds(120).unwrap();
+        assert_eq!((reported.indexes().due, reported.version), (Some(due), 1));
+        let changed = ReportedPix { read_back_at: None, version: 2, ..reported.clone() };
+        assert_eq!(
+            reported.reported_again(due),
+            ReportedPix { read_back_at: due.plus_seconds(120).ok(), ..changed.clone() }
+        );
+        assert_eq!(reported.read_back(), changed);
+        let status = ReportedPixStatus::Unconfirmed;
+        assert_eq!(reported.unconfirmed(), ReportedPix { status, ..changed.clone() });
+        let charge = Some(ChargeId::derive(&[3], Mode::Live, "charges", "order-0001"));
+        let status = ReportedPixStatus::Recorded;
+        assert_eq!(
+            reported.recorded(owner, charge),
+            ReportedPix { status, account: owner, charge, ..changed.clone() }
+        );
+        let returns = vec![SeenReturn { id: "d1".to_owned(), status: "DEVOLVIDO".to_owned() }];
+        assert_eq!(reported.with_returns(returns.clone()), ReportedPix { returns, ..changed });
+    }
+}

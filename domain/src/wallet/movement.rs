@@ -132,3 +132,23 @@ impl ReturnStatus {
         if acquirer.traits().returns_at_once { Self::Returned } else { Self::Requested }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_settlement_stores_that_a_refund_keeps_the_fees_and_omits_that_it_returns_them() {
+        for (fees_on_refund, stored) in
+            [(FeesOnRefund::Keep, json!("keep")), (FeesOnRefund::Return, json!(null))]
+        {
+            let terms = MethodTerms { fees_on_refund, ..MethodTerms::default() };
+            let settlement = Settlement::new(&terms, Amount::MAX, Timestamp::MIN);
+            let row = serde_json::to_value(settlement).unwrap();
+            assert_eq!(row["fees_on_refund"], stored);
+            assert_eq!(serde_json::from_value::<Settlement>(row).unwrap(), settlement);
+        }
+    }
+}

@@ -2,15 +2,19 @@
 
 use std::time::Duration;
 
+use api_pix::Pix;
 use axum::http::Method;
 use bank::{Cents, FaultKind, MedNature, PayRequest, Payer, ReportedTxid};
 use domain::account::terms::MethodTerms;
-use domain::acquirer::{ConnectionSweep, ReportedPix};
+use domain::acquirer::{ConnectionSweep, ReportedPix, ReportedPixStatus};
 use domain::charge::{Charge, IncomingPayment};
 use domain::ids::{ChargeId, ConnectionId, Mode, Scope};
 use domain::wallet::ReturnStatus;
+use local::embedded::fault_proxy::Fault;
 use local::stack::Options;
 use serde_json::{Value, json};
+use shared::acquirer::{Banks, PixBank};
+use shared::services::BankPayments;
 use shared::store::{CommitOutcome, Write};
 
 use crate::bank_proxy::BankProxy;
@@ -122,6 +126,18 @@ impl Live {
         let books = self.service.stack.bank.snapshot();
         let cobs = books["cobs"].as_array().unwrap();
         cobs.iter().find(|cob| cob["txid"] == charge["pix"]["txid"]).cloned().unwrap_or_default()
+    }
+
+    /// Returns the service that records Pix, whose requests pass the fault proxy, and the first account's bank.
+    async fn recorder(&self) -> (BankPayments, PixBank) {
+        let (acquirers, account) = (self.service.acquirers(), self.service.scope().account);
+        let banks = Banks::new(acquirers.clone(), self.service.stack.clock.clone());
+        let bank = banks.at(account, None).await.unwrap();
+        (BankPayments::new(self.service.store_behind_proxy(), acquirers), bank)
+    }
+
+    async fn reported(&self, end_to_end_id: &str) -> Option<ReportedPix> {
+        self.service.store().get(&ReportedPix::key_of(&end_to_end_id.parse().unwrap())).await.unwrap()
     }
 
     async fn incoming(&self, end_to_end_id: &str) -> Option<IncomingPayment> {
@@ -399,12 +415,68 @@ async fn a_lost_answer_to_a_refund_sends_the_money_once() {
     assert_eq!(live.pix(end_to_end_id)["devolucoes"].as_array().unwrap().len(), 1);
     // A sweep finds the devolução and remembers it, so that the next one does not process it again.
     live.sweep_after(400).await;
-    let key = ReportedPix::key_of(&end_to_end_id.parse().unwrap());
     eventually("the devolução is remembered", async || {
-        let reported: ReportedPix = live.service.store().get(&key).await.unwrap().unwrap();
-        (reported.returns.len() == 1).then_some(())
+        (live.reported(end_to_end_id).await?.returns.len() == 1).then_some(())
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_devolucao_that_the_merchant_requested_at_the_bank_and_that_failed_is_no_refund() {
+    let live = Live::start().await;
+    let charge = live.paid("order-00001").await;
+    let end_to_end_id = charge["settlement"]["end_to_end_id"].as_str().unwrap();
+    let (payments, bank) = live.recorder().await;
+    let mut pix = live.pix(end_to_end_id);
+    pix["devolucoes"] = json!([{"id": "d1", "rtrId": "", "valor": "3.00", "status": "NAO_REALIZADO"}]);
+    let pix = Pix::parse(&pix).unwrap();
+    let now = live.service.stack.clock.now();
+    let recorded = payments.record(&bank, &pix, None, now).await.unwrap().unwrap();
+    assert_eq!(recorded.returns.len(), 1);
+    let refunds =
+        live.client.get(&format!("/v1/payments/{}/refunds", Live::raw_id(&charge))).await.expect(200);
+    assert_eq!(refunds["data"], json!([]));
+    assert_eq!(live.balance().await, 1000);
+}
+
+#[tokio::test]
+async fn a_pix_to_another_key_of_the_merchant_is_not_recorded() {
+    let live = Live::start().await;
+    let (payments, bank) = live.recorder().await;
+    let now = live.service.stack.clock.now();
+    let own = bank.settings().pix_key.as_str().to_owned();
+    for (number, key, is_recorded) in [(1, "outra@loja.example", false), (2, own.as_str(), true)] {
+        let id = format!("E1234567820261125120000000000000{number}");
+        let pix = json!({"endToEndId": id, "valor": "10.00", "chave": key, "horario": now.to_iso()});
+        let recorded = payments.record(&bank, &Pix::parse(&pix).unwrap(), None, now).await.unwrap();
+        assert_eq!(
+            (recorded.is_some(), live.incoming(&id).await.is_some()),
+            (is_recorded, is_recorded),
+            "{key}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_listed_pix_costs_one_read_once_it_is_recorded_and_is_tried_again_if_it_can_not_be() {
+    let live = Live::of(Service::without_event_sources().await);
+    let charge = live.create("order-00001", &json!({"amount": 1000})).await;
+    live.fault(FaultKind::LostNotification, 1);
+    let end_to_end_id = live.pay(&charge, PayRequest::default());
+    let listed = [Pix::parse(&live.pix(&end_to_end_id)).unwrap()];
+    let ((payments, bank), now) = (live.recorder().await, live.service.stack.clock.now());
+    let proxy = live.service.stack.fault_proxy.as_ref().unwrap();
+    proxy.inject_where(id(&charge), Fault::InternalError);
+    payments.record_listed(&bank, &listed, now).await.unwrap();
+    let remembered = live.reported(&end_to_end_id).await.unwrap();
+    assert_eq!((remembered.status, remembered.read_back_at.is_some()), (ReportedPixStatus::Reported, true));
+    proxy.reset();
+    payments.record_listed(&bank, &listed, now).await.unwrap();
+    assert_eq!(live.reported(&end_to_end_id).await.unwrap().status, ReportedPixStatus::Recorded);
+    assert_eq!(live.client.get_charge(&charge).await["status"], "paid");
+    proxy.reset();
+    payments.record_listed(&bank, &listed, now).await.unwrap();
+    assert_eq!(proxy.report().requests(), 1);
 }
 
 #[tokio::test]
