@@ -125,14 +125,14 @@ mod tests {
             created_at: Timestamp::MIN,
             version: 1,
         };
-        let rest = |account: &Account, names: &[&str]| -> Vec<Value> {
+        let stored = |account: &Account, names: &[&str]| -> Vec<Value> {
             let row = serde_json::to_value(account).unwrap();
             assert_eq!(serde_json::from_value::<Account>(row.clone()).unwrap(), *account);
             names.iter().map(|name| row.pointer(name).cloned().unwrap_or_default()).collect()
         };
         let names =
             ["/settings/velocity", "/settings/third_party_refunds", "/settings/shards/read", "/contact"];
-        assert_eq!(rest(&account, &names), [const { Value::Null }; 4]);
+        assert_eq!(stored(&account, &names), [const { Value::Null }; 4]);
         let two = ShardCount::try_from(2).unwrap();
         let changed = Account {
             settings: AccountSettings {
@@ -150,6 +150,6 @@ mod tests {
             json!(2),
             json!({"mail_off": true}),
         ];
-        assert_eq!(rest(&changed, &names), expected);
+        assert_eq!(stored(&changed, &names), expected);
     }
 }

@@ -69,12 +69,10 @@ impl Fixture {
 
     /// Reports a second payment of a charge, `E2`, which is returned to its payer.
     async fn report_second_pix(&self, charge: ChargeId) {
-        let key = ReportedPix::key_of(&format!("E{}", charge.txid()).parse().unwrap());
-        let store = self.service.store();
-        let reported: ReportedPix = store.get(&key).await.unwrap().unwrap();
+        let reported = self.service.reported_pix(&format!("E{}", charge.txid())).await.unwrap();
         let second = ReportedPix { end_to_end_id: "E2".parse().unwrap(), ..reported };
         let write = Write::insert(&second).unwrap();
-        assert_eq!(store.commit(vec![write]).await.unwrap(), CommitOutcome::Done);
+        assert_eq!(self.service.store().commit(vec![write]).await.unwrap(), CommitOutcome::Done);
     }
 
     /// A notice about a charge's Pix, with these fields in addition to the required ones.

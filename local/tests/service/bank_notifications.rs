@@ -3,7 +3,6 @@
 
 use axum::http::Method;
 use domain::acquirer::{ReportedPix, ReportedPixStatus, SeenReturn};
-use domain::ids::EndToEndId;
 use local::embedded::fault_proxy::{Fault, Report};
 use local::stack::Options;
 use serde_json::{Value, json};
@@ -46,8 +45,7 @@ impl Fixture {
     }
 
     async fn find(&self, end_to_end_id: &str) -> Option<ReportedPix> {
-        let id: EndToEndId = end_to_end_id.parse().unwrap();
-        self.service.store().get(&ReportedPix::key_of(&id)).await.unwrap()
+        self.service.reported_pix(end_to_end_id).await
     }
 
     async fn bad_items(

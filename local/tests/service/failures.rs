@@ -16,6 +16,7 @@ use shared::refund::Refunds;
 use shared::store::{CommitOutcome, Store, Write};
 
 use crate::invocations::{dispatch, run_webhook_worker};
+use crate::set_aside::{set_aside_objects, set_aside_text};
 use crate::support::{Listener, Service, eventually, id};
 
 async fn service_with_fault_proxy() -> Service {
@@ -204,12 +205,9 @@ async fn an_unreadable_record_is_quarantined_and_the_other_records_are_dispatche
     put_unreadable_row(&service, "charge#poison", "charge", &[("status", "NONSENSE")]).await;
     service.charge().await;
     listener.received(2).await;
-    let s3 = local::sdk::s3(&service.stack.endpoints.s3_url);
     let record = eventually("the record is quarantined", async || {
-        let listed = s3.list_objects_v2().bucket("failed-records-bucket").send().await.unwrap();
-        let key = listed.contents().first()?.key()?.to_owned();
-        let object = s3.get_object().bucket("failed-records-bucket").key(key).send().await.unwrap();
-        Some(String::from_utf8(object.body.collect().await.unwrap().to_vec()).unwrap())
+        let key = set_aside_objects(&service).await.into_iter().next()?;
+        Some(set_aside_text(&service, &key).await)
     })
     .await;
     assert!(record.contains("charge#poison"), "{record}");

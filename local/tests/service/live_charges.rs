@@ -6,7 +6,7 @@ use api_pix::Pix;
 use axum::http::Method;
 use bank::{Cents, FaultKind, MedNature, PayRequest, Payer, ReportedTxid};
 use domain::account::terms::MethodTerms;
-use domain::acquirer::{ConnectionSweep, ReportedPix, ReportedPixStatus};
+use domain::acquirer::{ConnectionSweep, ReportedPixStatus};
 use domain::charge::{Charge, IncomingPayment};
 use domain::ids::{ChargeId, ConnectionId, Mode, Scope};
 use domain::wallet::ReturnStatus;
@@ -134,10 +134,6 @@ impl Live {
         let banks = Banks::new(acquirers.clone(), self.service.stack.clock.clone());
         let bank = banks.at(account, None).await.unwrap();
         (BankPayments::new(self.service.store_behind_proxy(), acquirers), bank)
-    }
-
-    async fn reported(&self, end_to_end_id: &str) -> Option<ReportedPix> {
-        self.service.store().get(&ReportedPix::key_of(&end_to_end_id.parse().unwrap())).await.unwrap()
     }
 
     async fn incoming(&self, end_to_end_id: &str) -> Option<IncomingPayment> {
@@ -416,7 +412,7 @@ async fn a_lost_answer_to_a_refund_sends_the_money_once() {
     // A sweep finds the devolução and remembers it, so that the next one does not process it again.
     live.sweep_after(400).await;
     eventually("the devolução is remembered", async || {
-        (live.reported(end_to_end_id).await?.returns.len() == 1).then_some(())
+        (live.service.reported_pix(end_to_end_id).await?.returns.len() == 1).then_some(())
     })
     .await;
 }
@@ -468,11 +464,11 @@ async fn a_listed_pix_costs_one_read_once_it_is_recorded_and_is_tried_again_if_i
     let proxy = live.service.stack.fault_proxy.as_ref().unwrap();
     proxy.inject_where(id(&charge), Fault::InternalError);
     payments.record_listed(&bank, &listed, now).await.unwrap();
-    let remembered = live.reported(&end_to_end_id).await.unwrap();
+    let remembered = live.service.reported_pix(&end_to_end_id).await.unwrap();
     assert_eq!((remembered.status, remembered.read_back_at.is_some()), (ReportedPixStatus::Reported, true));
     proxy.reset();
     payments.record_listed(&bank, &listed, now).await.unwrap();
-    assert_eq!(live.reported(&end_to_end_id).await.unwrap().status, ReportedPixStatus::Recorded);
+    assert_eq!(live.service.reported_pix(&end_to_end_id).await.unwrap().status, ReportedPixStatus::Recorded);
     assert_eq!(live.client.get_charge(&charge).await["status"], "paid");
     proxy.reset();
     payments.record_listed(&bank, &listed, now).await.unwrap();

@@ -41,6 +41,13 @@ pub(crate) async fn set_aside_objects(service: &Service) -> Vec<String> {
     listed.contents().iter().map(|object| object.key().unwrap().to_owned()).collect()
 }
 
+/// Returns the text of an object that was set aside.
+pub(crate) async fn set_aside_text(service: &Service, key: &str) -> String {
+    let s3 = local::sdk::s3(&service.stack.endpoints.s3_url);
+    let object = s3.get_object().bucket(BUCKET).key(key).send().await.unwrap();
+    String::from_utf8(object.body.collect().await.unwrap().to_vec()).unwrap()
+}
+
 /// Moves the clock until the scheduler has replayed all records that were set aside.
 async fn wait_for_replays(service: &Service) {
     eventually("the scheduler replays the records", async || {

@@ -16,6 +16,7 @@ use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 use axum::response::{IntoResponse, Response};
 use domain::account::AccountSettings;
 use domain::account::terms::MethodTerms;
+use domain::acquirer::ReportedPix;
 use domain::audit::Operator;
 use domain::charge::{Charge, StoredCharge};
 use domain::ids::{ChargeId, Mode, Scope};
@@ -301,6 +302,11 @@ impl Service {
     pub(crate) fn store_behind_proxy(&self) -> Store {
         let proxy = self.stack.fault_proxy.as_ref().unwrap();
         Store::new(local::sdk::dynamodb(&proxy.url()), "StateTable")
+    }
+
+    /// Reads the row of a reported Pix.
+    pub(crate) async fn reported_pix(&self, end_to_end_id: &str) -> Option<ReportedPix> {
+        self.store().get(&ReportedPix::key_of(&end_to_end_id.parse().unwrap())).await.unwrap()
     }
 
     /// Returns a store on the table of secrets that bypasses the functions and the fault proxy.

@@ -14,7 +14,7 @@ use shared::failed_record::FailedRecord;
 use shared::store::{DUE_SHARDS, due_attributes, from_item};
 
 use crate::invocations::{dispatch, dispatch_records, run_webhook_worker, stream_records};
-use crate::set_aside::{BUCKET, failed_record_row, set_aside_objects};
+use crate::set_aside::{failed_record_row, set_aside_objects, set_aside_text};
 use crate::support::{CapturedLog, Client, Listener, Service, eventually, id};
 
 /// The number of concurrent requests. Together, they write several times as much as [`CEILING`] allows while
@@ -183,10 +183,8 @@ async fn throttled_records_of_an_account_do_not_delay_another_and_are_published_
 async fn set_aside_records(service: &Service) -> Vec<Value> {
     let keys = set_aside_objects(service).await;
     let [key] = keys.as_slice() else { panic!("{keys:?}") };
-    let s3 = local::sdk::s3(&service.stack.endpoints.s3_url);
-    let object = s3.get_object().bucket(BUCKET).key(key).send().await.unwrap();
-    let body = object.body.collect().await.unwrap().into_bytes();
-    serde_json::from_slice::<Value>(&body).unwrap()["Records"].as_array().unwrap().clone()
+    let object: Value = serde_json::from_str(&set_aside_text(service, key).await).unwrap();
+    object["Records"].as_array().unwrap().clone()
 }
 
 /// Lets the time of the next replay pass, then runs the scheduler and the dispatcher.
