@@ -98,9 +98,12 @@ impl<'a> Fields<'a> {
     }
 
     pub(crate) fn required_amount(self, name: &'static str) -> Result<Amount, ParseError> {
-        self.text(name)
-            .and_then(parse_amount)
-            .ok_or(ParseError { field: name, expected: "an amount above zero, such as \"10.00\"" })
+        let amount = match self.value(name) {
+            // The digits of the number. No amount has so many that its text would be another number.
+            Some(Value::Number(number)) => parse_amount(&number.to_string()),
+            Some(_) | None => self.text(name).and_then(parse_amount),
+        };
+        amount.ok_or(ParseError { field: name, expected: "an amount above zero, such as \"10.00\"" })
     }
 
     pub(crate) fn time(self, name: &str) -> Option<Timestamp> {
@@ -112,16 +115,18 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Parses `\d{1,10}\.\d{2}` above zero, by integers only.
+/// Parses `\d{1,10}(\.\d{1,2})?` above zero, by integers only. The Central Bank's document prescribes two
+/// decimals, but some banks omit zeros at the end.
 pub(crate) fn parse_amount(text: &str) -> Option<Amount> {
-    let (whole, cents) = text.split_once('.')?;
+    let (whole, cents) = text.split_once('.').unwrap_or((text, "00"));
     let is_valid = (1..=MAX_WHOLE_DIGITS).contains(&whole.len())
-        && cents.len() == 2
+        && (1..=2).contains(&cents.len())
         && [whole, cents].iter().all(|part| part.bytes().all(|byte| byte.is_ascii_digit()));
     if !is_valid {
         return None;
     }
-    let cents: i64 = [whole, cents].concat().parse().ok()?;
+    let zero = if cents.len() == 1 { "0" } else { "" };
+    let cents: i64 = [whole, cents, zero].concat().parse().ok()?;
     Amount::parse(cents).ok()
 }
 
@@ -179,17 +184,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_amount_has_one_to_ten_digits_and_two_decimals() {
-        for (text, cents) in
-            [("10.00", 1_000), ("0.01", 1), ("9999999999.99", 999_999_999_999), ("007.50", 750)]
-        {
+    fn an_amount_has_one_to_ten_digits_and_at_most_two_decimals() {
+        for (text, cents) in [
+            ("10.00", 1_000),
+            ("0.01", 1),
+            ("9999999999.99", 999_999_999_999),
+            ("007.50", 750),
+            ("19.9", 1_990),
+            ("0.1", 10),
+            ("19", 1_900),
+            ("9999999999", 999_999_999_900),
+        ] {
             assert_eq!(parse_amount(text).map(Amount::minor), Some(cents), "{text}");
         }
         for text in [
             "",
-            "10",
-            "10.0",
+            "10.",
             "10.000",
+            "0",
+            "0.0",
             "0.00",
             "-1.00",
             "+1.00",
@@ -198,6 +211,8 @@ mod tests {
             "1e2.00",
             ".00",
             "10000000000.00",
+            "10000000000",
+            "1e2",
             "١.00",
         ] {
             assert_eq!(parse_amount(text), None, "{text}");

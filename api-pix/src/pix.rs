@@ -97,8 +97,10 @@ impl Payer {
             return Self::NotReported;
         };
         let is_reported = |name| payer.value(name).is_some_and(|value| value.as_str() != Some(""));
-        let cpf = payer.text("cpf").and_then(|text| Cpf::parse(text).ok()).map(TaxId::Cpf);
-        let cnpj = payer.text("cnpj").and_then(|text| Cnpj::parse(text).ok()).map(TaxId::Cnpj);
+        // Some banks write `529.982.247-25`, which the Central Bank's document does not allow.
+        let text = |name| payer.text(name).map(|text| text.replace(['.', '-', '/'], ""));
+        let cpf = text("cpf").and_then(|text| Cpf::parse(&text).ok()).map(TaxId::Cpf);
+        let cnpj = text("cnpj").and_then(|text| Cnpj::parse(&text).ok()).map(TaxId::Cnpj);
         match (cpf, cnpj) {
             // Two documents of one payer prove neither.
             (Some(_), Some(_)) => Self::Masked,

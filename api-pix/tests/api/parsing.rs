@@ -96,7 +96,7 @@ fn a_cob_without_amount_or_creation_is_malformed() {
         ("/txid", Value::Null, "txid"),
         ("/status", json!(5), "status"),
         ("/valor", json!("10.00"), "valor"),
-        ("/valor/original", json!(10.0), "original"),
+        ("/valor/original", json!(10.001), "original"),
         ("/valor/original", json!("10,00"), "original"),
         ("/calendario", Value::Null, "calendario"),
         ("/calendario/criacao", json!("2026-11-22T12:00:00"), "criacao"),
@@ -107,6 +107,23 @@ fn a_cob_without_amount_or_creation_is_malformed() {
         assert_eq!(error.field, field, "{pointer}");
     }
     assert!(Cob::parse(&json!("cob")).is_err());
+}
+
+#[test]
+fn an_amount_may_lack_zeros_or_be_a_number() {
+    for (written, minor) in
+        [(json!("19.9"), 1_990), (json!("19"), 1_900), (json!(19.9), 1_990), (json!(19), 1_900)]
+    {
+        let returned = json!([{"id": "r1", "valor": written, "status": "DEVOLVIDO"}]);
+        let pix = with(with(pix(), "/valor", written.clone()), "/devolucoes", returned);
+        let cob = Cob::parse(&with(with(cob(), "/valor/original", written.clone()), "/pix", json!([pix])));
+        let cob = cob.unwrap();
+        let amounts = [cob.amount, cob.pix[0].amount, cob.pix[0].returns[0].amount];
+        assert_eq!(amounts.map(domain::money::Amount::minor), [minor; 3], "{written}");
+    }
+    for written in [json!(0), json!(-1), json!(0.001), json!(1e16), json!(true)] {
+        Pix::parse(&with(pix(), "/valor", written.clone())).unwrap_err();
+    }
 }
 
 #[test]
@@ -123,7 +140,8 @@ fn only_a_whole_valid_document_names_a_payer() {
         (json!({"cnpj": "12ABC34501DE35"}), Payer::Document(tax_id("12ABC34501DE35"))),
         (json!({"cpf": null, "cnpj": "12ABC34501DE35"}), Payer::Document(tax_id("12ABC34501DE35"))),
         (json!({"cpf": "***982247**"}), Payer::Masked),
-        (json!({"cpf": "529.982.247-25"}), Payer::Masked),
+        (json!({"cpf": "529.982.247-25"}), Payer::Document(tax_id(CPF))),
+        (json!({"cnpj": "12.ABC.345/01DE-35"}), Payer::Document(tax_id("12ABC34501DE35"))),
         (json!({"cpf": "***.982.247-**"}), Payer::Masked),
         // The check digits are wrong.
         (json!({"cpf": "52998224726"}), Payer::Masked),

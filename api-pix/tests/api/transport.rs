@@ -132,7 +132,7 @@ async fn a_malformed_item_does_not_fail_its_page() {
         "parametros": {"paginacao": {"paginaAtual": 0, "quantidadeDePaginas": "3"}},
         "pix": [
             good.raw.as_map(),
-            {"endToEndId": "E1", "valor": 10.0, "horario": "2026-11-22T12:00:00Z"},
+            {"endToEndId": "E1", "valor": 10.001, "horario": "2026-11-22T12:00:00Z"},
             "no object",
         ],
     });
