@@ -14,6 +14,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use tokio::time::{Instant, timeout_at};
 use url::form_urlencoded;
 
+use crate::clock::{BankClock, ClockOffsets};
 use crate::error::{ApiError, ApiProblem};
 use crate::gate::Gate;
 use crate::limiter::Limiter;
@@ -81,6 +82,7 @@ struct Connection {
     transport: Arc<Transport>,
     tokens: Tokens,
     gate: Gate,
+    clock: BankClock,
     limiter: Option<Limiter>,
 }
 
@@ -107,6 +109,7 @@ impl Client {
             tokens: Tokens::new(settings, Arc::clone(&now), Arc::clone(&transport))?,
             transport,
             gate: Gate::new(Arc::clone(&now)),
+            clock: BankClock::default(),
             now,
             limiter: limiter.map(|limit| Limiter::new(limit, Instant::now())),
         };
@@ -123,6 +126,27 @@ impl Client {
     #[must_use]
     pub fn with_deadline(&self, deadline: Duration) -> Self {
         Self { deadline, ..self.clone() }
+    }
+
+    /// Returns the service's current time.
+    pub fn now(&self) -> Timestamp {
+        (self.connection.now)()
+    }
+
+    /// Returns how far the bank's times are from the service's clock, as far as this client and its clones have
+    /// measured it.
+    pub fn clock_offsets(&self) -> ClockOffsets {
+        self.connection.clock.offsets()
+    }
+
+    /// Returns the offsets if the bank's times are more than a minute off. Returns them once an hour, for a log.
+    pub fn wrong_clock_to_report(&self) -> Option<ClockOffsets> {
+        self.connection.clock.to_report(self.now())
+    }
+
+    /// Measures the bank's clock by the creation of a cob that was requested at `sent_at` and answered now.
+    pub(crate) fn note_created(&self, created_at: Timestamp, sent_at: Timestamp) {
+        self.connection.clock.note_created(created_at, (sent_at, self.now()));
     }
 
     /// Fetches a token, unless there is a valid one, and sends no other request. For checks of credentials.
@@ -191,7 +215,11 @@ impl Connection {
         if let Some(limiter) = &self.limiter {
             limiter.acquire(priority, deadline).await?;
         }
+        let sent_at = (self.now)();
         let answer = self.transport.send(prepared).await?;
+        if let Some(date) = &answer.date {
+            self.clock.note_date(date, (sent_at, (self.now)()));
+        }
         tracing::debug!(operation = request.operation, status = answer.status.as_u16(), "bank answered");
         Ok(answer)
     }

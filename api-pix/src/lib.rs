@@ -16,6 +16,7 @@
 mod breaker;
 mod certificate;
 mod client;
+mod clock;
 mod cob;
 mod devolucao;
 mod error;
@@ -31,6 +32,7 @@ mod tokens;
 mod transport;
 
 pub use client::{Client, DEFAULT_DEADLINE, Now, Priority};
+pub use clock::ClockOffsets;
 pub use cob::{Cob, CobStatus, Debtor, NewCob};
 pub use devolucao::{Devolucao, DevolucaoStatus, Nature};
 pub use error::{ApiError, ApiProblem, Violation};

@@ -37,12 +37,15 @@ impl fmt::Debug for Webhook {
 }
 
 impl Client {
-    /// Creates a cob: `PUT /cob/{txid}`. A txid is used once, also after a removal. Some banks revise an
+    /// Creates a cob: `PUT /cob/{txid}`, and measures the bank's clock. A txid is used once, also after a removal. Some banks revise an
     /// active cob that has the txid already, others refuse.
     pub async fn put_cob(&self, txid: &str, cob: &NewCob) -> Result<Cob, ApiError> {
         check_id(txid, TXID_CHARS, TXID_RULE)?;
+        let sent_at = self.now();
         let body = self.call(ApiRequest::put("put_cob", &["cob", txid], cob.body())).await?;
-        cob_of(&body, txid)
+        let cob = cob_of(&body, txid)?;
+        self.note_created(cob.created_at, sent_at);
+        Ok(cob)
     }
 
     /// Reads a cob: `GET /cob/{txid}`. `None` if the bank does not know it.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::body::Bytes;
-use hyper::header::{CONTENT_TYPE, HeaderName, RETRY_AFTER};
+use hyper::header::{CONTENT_TYPE, DATE, HeaderName, RETRY_AFTER};
 use hyper::http::Extensions;
 use hyper::{Request, StatusCode};
 use hyper_rustls::HttpsConnector;
@@ -41,8 +41,8 @@ const MAX_IDLE_PER_HOST: usize = 8;
 /// The most connections that are remembered because they carried an answer.
 const MAX_ANSWERED: usize = 4 * MAX_IDLE_PER_HOST;
 
-/// The longest `Retry-After` that is read. The longest HTTP date has 33 characters.
-const MAX_RETRY_AFTER_CHARS: usize = 64;
+/// The longest `Retry-After` or `Date` that is read. The longest HTTP date has 33 characters.
+const MAX_DATE_CHARS: usize = 64;
 
 /// The most causes of an error that are examined. Real errors have fewer. The limit ends a chain that
 /// contains itself.
@@ -63,6 +63,7 @@ pub(crate) struct Transport {
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     pub(crate) retry_after: Option<String>,
+    pub(crate) date: Option<String>,
     /// Whether the body is HTML, which no API Pix sends.
     pub(crate) is_html: bool,
     pub(crate) body: Bytes,
@@ -112,7 +113,8 @@ impl Transport {
         })?;
         Ok(Answer {
             status: head.status,
-            retry_after: text(RETRY_AFTER).filter(|it| it.len() <= MAX_RETRY_AFTER_CHARS).map(str::to_owned),
+            retry_after: text(RETRY_AFTER).filter(|it| it.len() <= MAX_DATE_CHARS).map(str::to_owned),
+            date: text(DATE).filter(|it| it.len() <= MAX_DATE_CHARS).map(str::to_owned),
             is_html: text(CONTENT_TYPE).is_some_and(|it| it.to_ascii_lowercase().starts_with("text/html")),
             body: body.to_bytes(),
         })

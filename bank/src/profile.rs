@@ -13,6 +13,9 @@ pub enum Profile {
     /// Reports only what the Central Bank's document requires, and tests a callback URL before it registers
     /// it.
     Minimal,
+    /// Writes the local time of Brasília as if it were UTC, 3 hours behind, and reads the times of queries in the
+    /// same way. Its `Date` header is right.
+    LocalTime,
 }
 
 /// How the client authenticates when it requests a token.
@@ -63,6 +66,9 @@ pub struct Behaviour {
     pub revises_by_put: bool,
     /// The longest period of `GET /pix` and `GET /cob`, in seconds.
     pub max_period_s: i64,
+    /// How far the times of cobs, Pix, devoluções and queries are ahead of the bank's clock, in seconds. Negative
+    /// if they are behind.
+    pub times_ahead_s: i64,
 }
 
 const COMPLETE: Behaviour = Behaviour {
@@ -83,6 +89,7 @@ const COMPLETE: Behaviour = Behaviour {
     shows_key: true,
     revises_by_put: true,
     max_period_s: 366 * 86_400,
+    times_ahead_s: 0,
 };
 
 const APP_KEY: Behaviour = Behaviour {
@@ -119,9 +126,12 @@ const MINIMAL: Behaviour = Behaviour {
     ..COMPLETE
 };
 
+const LOCAL_TIME: Behaviour = Behaviour { times_ahead_s: -3 * 3_600, ..COMPLETE };
+
 impl Profile {
     /// All profiles.
-    pub const ALL: &[Self] = &[Self::Complete, Self::AppKey, Self::AccountHeader, Self::Minimal];
+    pub const ALL: &[Self] =
+        &[Self::Complete, Self::AppKey, Self::AccountHeader, Self::Minimal, Self::LocalTime];
 
     /// Returns the name of the profile, such as `app_key`.
     pub fn name(self) -> &'static str {
@@ -130,6 +140,7 @@ impl Profile {
             Self::AppKey => "app_key",
             Self::AccountHeader => "account_header",
             Self::Minimal => "minimal",
+            Self::LocalTime => "local_time",
         }
     }
 
@@ -145,6 +156,7 @@ impl Profile {
             Self::AppKey => &APP_KEY,
             Self::AccountHeader => &ACCOUNT_HEADER,
             Self::Minimal => &MINIMAL,
+            Self::LocalTime => &LOCAL_TIME,
         }
     }
 }

@@ -9,7 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, RETRY_AFTER};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, DATE, HeaderMap, HeaderValue, RETRY_AFTER};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
@@ -31,6 +31,7 @@ use crate::problem::Problem;
 use crate::profile::{Behaviour, TokenAuthentication};
 use crate::query::{Query, decode_segment};
 use crate::state::{Callback, State};
+use crate::values::http_date;
 
 /// How often the bank looks at its clock, which may be moved at any time, while something waits for a time.
 const CLOCK_POLL: Duration = Duration::from_millis(20);
@@ -87,8 +88,13 @@ impl Server {
         }
     }
 
-    /// The time by the bank's clock, in Unix milliseconds.
+    /// The bank's time as it writes it in cobs and Pix, in Unix milliseconds.
     pub(crate) fn now_ms(&self) -> i64 {
+        self.clock_ms().saturating_add(self.behaviour.times_ahead_s.saturating_mul(1_000))
+    }
+
+    /// The time by the bank's clock, in Unix milliseconds.
+    fn clock_ms(&self) -> i64 {
         (self.clock)().saturating_add(self.skew_ms)
     }
 
@@ -194,7 +200,14 @@ impl Server {
         let certificate: Option<Arc<[u8]>> = certificate.map(Arc::from);
         let service = hyper::service::service_fn(move |request| {
             let (server, certificate) = (Arc::clone(&self), certificate.clone());
-            async move { server.handle(request, certificate.as_deref()).await }
+            async move {
+                let mut reply = server.handle(request, certificate.as_deref()).await?;
+                // Otherwise the header would be the machine's time.
+                if let Ok(date) = HeaderValue::try_from(http_date(server.clock_ms())) {
+                    reply.headers_mut().insert(DATE, date);
+                }
+                Ok::<Reply, io::Error>(reply)
+            }
         });
         // A broken connection needs no handling: the client notices it.
         let _ = hyper::server::conn::http1::Builder::new()
@@ -493,7 +506,7 @@ fn reply(status: u16, content_type: Option<&'static str>, body: String) -> Reply
     let mut reply = Response::new(Full::new(Bytes::from(body)));
     *reply.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     if let Some(content_type) = content_type {
-        reply.headers_mut().insert(CONTENT_TYPE, hyper::header::HeaderValue::from_static(content_type));
+        reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     }
     reply
 }
@@ -509,7 +522,7 @@ fn empty(status: u16) -> Reply {
 fn problem(refusal: &Problem) -> Reply {
     let mut reply = reply(refusal.status, Some("application/problem+json"), refusal.body().to_string());
     if refusal.status == 429 {
-        reply.headers_mut().insert(RETRY_AFTER, hyper::header::HeaderValue::from_static("2"));
+        reply.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("2"));
     }
     reply
 }

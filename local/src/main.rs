@@ -207,8 +207,8 @@ struct Serve {
     /// `host.docker.internal`
     #[arg(long, env = "WEBHOOK_LOCAL_NAMES", value_name = "NAME,…", default_value = "")]
     webhook_local_names: String,
-    /// How the local bank differs from other banks: `complete`, `app_key`, `account_header` or `minimal`; it
-    /// can't change for an existing .local/ [default: complete]
+    /// How the local bank differs from other banks: `complete`, `app_key`, `account_header`, `minimal`
+    /// or `local_time`; it can't change for an existing .local/ [default: complete]
     #[arg(long, value_name = "PROFILE", value_parser = bank_profile)]
     bank_profile: Option<Profile>,
     /// Set the local bank's clock ahead of the service's by this many seconds; negative: behind it

@@ -1,10 +1,17 @@
 //! Every operation, at every kind of bank.
 
-use api_pix::{CobStatus, DevolucaoStatus, Nature, NewPixOut, Payer, PixOutStatus, PixQuery, Webhook};
+use std::sync::Arc;
+
+use api_pix::{
+    Client, ClockOffsets, CobStatus, DevolucaoStatus, Nature, NewPixOut, Payer, PixOutStatus, PixQuery,
+    Webhook,
+};
 use bank::{MedNature, PayRequest, Profile};
+use domain::time::Timestamp;
 
 use crate::support::{
-    CPF, KEY, MAIL_KEY, OTHER_CPF, PHONE_KEY, World, day, id, key, new_cob, reais, tax_id, txid,
+    CPF, KEY, MAIL_KEY, OTHER_CPF, PHONE_KEY, START_MS, World, bank_client, day, id, key, new_cob, reais,
+    settings, tax_id, txid,
 };
 
 async fn each_profile(test: impl AsyncFn(World)) {
@@ -20,8 +27,8 @@ async fn a_cob_is_created_read_and_paid() {
         let created = world.client.put_cob(&txid(1), &new_cob()).await.unwrap();
         assert_eq!((created.txid.as_str(), &created.status), (txid(1).as_str(), &CobStatus::Active));
         assert_eq!((created.amount, created.key.as_deref()), (reais(10), Some(KEY)));
-        assert_eq!(created.created_at.to_iso(), "2026-11-22T12:00:00.000Z");
-        assert_eq!(created.expires_at().to_iso(), "2026-11-22T13:00:00.000Z");
+        assert_eq!(created.created_at.millis(), START_MS + 1_000 * behaviour.times_ahead_s);
+        assert_eq!(created.expires_in_seconds, 3_600);
         assert_eq!(created.copia_e_cola.is_some(), behaviour.shows_copia_e_cola);
         assert!(created.location.as_deref().is_some_and(|location| !location.contains("://")));
         assert_eq!(created.raw.as_map()["devedor"]["cpf"], CPF);
@@ -35,6 +42,30 @@ async fn a_cob_is_created_read_and_paid() {
         assert_eq!(completed.pix[0].end_to_end_id.as_str(), paid.end_to_end_id);
     })
     .await;
+}
+
+#[tokio::test]
+async fn the_banks_clock_is_measured_by_the_date_header_and_by_a_new_cob() {
+    for (profile, skew_s, date, created) in [
+        (Profile::Complete, 0, 0, 0),
+        (Profile::Complete, 90, 90, 90),
+        (Profile::Complete, -10_800, -10_800, -10_800),
+        (Profile::LocalTime, 0, 0, -10_800),
+    ] {
+        let mut options = bank::Options::new(Arc::new(|| START_MS));
+        (options.profile, options.skew_s, options.clients) = (profile, skew_s, vec![bank_client()]);
+        let bank = bank::Bank::start(options).await.unwrap();
+        let settings = settings(bank.behaviour(), bank.url(), bank.token_url());
+        let client = Client::new(&settings, Arc::new(|| Timestamp::from_millis(START_MS).unwrap())).unwrap();
+        assert_eq!(client.clock_offsets(), ClockOffsets::default());
+        client.get_cob(&txid(1)).await.unwrap();
+        assert_eq!(client.clock_offsets(), ClockOffsets { date: Some(date), created: None });
+        client.put_cob(&txid(1), &new_cob()).await.unwrap();
+        let expected = ClockOffsets { date: Some(date), created: Some(created) };
+        assert_eq!(client.clock_offsets(), expected);
+        assert_eq!(client.wrong_clock_to_report(), (created != 0).then_some(expected));
+        assert_eq!(client.wrong_clock_to_report(), None, "it is reported once an hour");
+    }
 }
 
 #[tokio::test]
@@ -57,7 +88,7 @@ async fn a_pix_is_read_with_what_the_bank_reports_of_its_payer() {
         let pix = world.client.get_pix(&end_to_end_id).await.unwrap().unwrap();
         assert_eq!(pix.end_to_end_id, end_to_end_id);
         assert_eq!((pix.txid.as_deref(), pix.amount), (Some(txid(1).as_str()), reais(10)));
-        assert_eq!(pix.at.to_iso(), "2026-11-22T12:00:00.000Z");
+        assert_eq!(pix.at.millis(), START_MS + 1_000 * behaviour.times_ahead_s);
         assert_eq!(pix.key.as_deref(), behaviour.shows_key.then_some(KEY));
         let expected = if behaviour.shows_payer { Payer::Document(tax_id(CPF)) } else { Payer::NotReported };
         assert_eq!(pix.payer, expected);

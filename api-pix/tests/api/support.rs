@@ -205,5 +205,5 @@ pub(crate) fn settings(
 /// A query of the day of the tests.
 pub(crate) fn day() -> PixQuery {
     let at = |ms| Timestamp::from_millis(ms).unwrap();
-    PixQuery::period(at(START_MS - 3_600_000), at(START_MS + 86_400_000))
+    PixQuery::period(at(START_MS - 4 * 3_600_000), at(START_MS + 86_400_000))
 }
