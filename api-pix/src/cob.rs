@@ -91,7 +91,7 @@ impl Debtor {
 }
 
 text_enum! {
-    /// The status of a cob. An expired cob is still active: see [`Cob::expires_at`].
+    /// The status of a cob. An expired cob is still active.
     CobStatus {
         /// It can be paid until it expires.
         Active = "ATIVA",
@@ -158,12 +158,6 @@ impl Cob {
             malformed,
             raw: fields.raw(),
         })
-    }
-
-    /// Returns when the cob expires, by the bank's clock. A time beyond the year 9999 is the end of that
-    /// year.
-    pub fn expires_at(&self) -> Timestamp {
-        self.created_at.plus_seconds(self.expires_in_seconds).unwrap_or(Timestamp::MAX)
     }
 }
 

@@ -31,6 +31,10 @@ pub struct ConnectionSweep {
     /// Since when the bank could not be read. `None`: the last sweep succeeded.
     #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
     pub failing_since: Option<Timestamp>,
+    /// How far the bank's times are behind and ahead of ours, in seconds, if another function measured more than
+    /// a minute since the last sweep for returns. A sweep reads a period that is so much longer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock_offsets: Option<(i64, i64)>,
     /// Version of the row; 1 at creation, plus 1 for each change.
     pub version: u64,
 }
@@ -49,6 +53,7 @@ impl ConnectionSweep {
             returns_swept_at: now,
             next_at: now,
             failing_since: None,
+            clock_offsets: None,
             version: 1,
         }
     }

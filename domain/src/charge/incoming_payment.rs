@@ -184,6 +184,7 @@ impl IncomingPayment {
             amount: self.amount,
             payer_document: self.payer_document,
             paid_at: self.paid_at,
+            is_in_time: false,
         }
     }
 

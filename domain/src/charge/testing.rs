@@ -63,6 +63,7 @@ pub(crate) fn payment() -> Payment {
         amount: Amount::parse(1000).unwrap(),
         payer_document: None,
         paid_at: at(60),
+        is_in_time: false,
     }
 }
 

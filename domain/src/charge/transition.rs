@@ -31,8 +31,11 @@ pub struct Payment {
     pub amount: Amount,
     /// The payer's document, if the bank reported it in full. A masked document counts as absent.
     pub payer_document: Option<TaxId>,
-    /// When the bank received the payment.
+    /// When the bank received the payment, by the bank's clock.
     pub paid_at: Timestamp,
+    /// Whether the acquirer showed that it accepted the payment while the charge was open there. Then `paid_at`
+    /// does not decide whether the payment is late: the acquirer's clock may be wrong.
+    pub is_in_time: bool,
 }
 
 /// An input of the state machine.
@@ -228,9 +231,11 @@ fn pay(charge: &Charge, payment: &Payment, terms: &MethodTerms, now: Timestamp) 
     if payment.amount != charge.amount {
         return unapplied(UnappliedReason::WrongAmount);
     }
+    // A time later than now is that of a wrong clock, so it proves nothing.
+    let is_after = |expires_at| payment.paid_at > expires_at && payment.paid_at <= now;
     // A method that was not requested has no expiry. A payment by it counts as late.
     let expires_at = charge.artefacts.expires_at(payment.method);
-    if expires_at.is_none_or(|expires_at| payment.paid_at > expires_at) {
+    if expires_at.is_none_or(|expires_at| is_after(expires_at) && !payment.is_in_time) {
         return unapplied(UnappliedReason::Late);
     }
     let accepted = with_applied_payment(charge, payment, now);
@@ -372,6 +377,7 @@ fn return_held(
         amount: charge.amount,
         payer_document: held.payer_document,
         paid_at: held.paid_at,
+        is_in_time: true,
     };
     let incoming = IncomingPayment::returned_after_hold(charge, &payment, held.payment_shard, reason, now);
     let cause = cause(&next, &held.payment_id, now);

@@ -128,6 +128,7 @@ fn step(charge: &Charge, action: u8, seconds: i64) -> Option<Charge> {
             amount: Amount::parse(amount).unwrap(),
             payer_document: None,
             paid_at: now,
+            is_in_time: false,
         },
         terms: MethodTerms::default(),
     };

@@ -221,7 +221,14 @@ impl World {
         let charge = Charge { id, amount, artefacts, ..waiting() };
         let payment_id = EndToEndId::sandbox(self.now, number.to_be_bytes()).into();
         let method = PaymentMethod::Pix;
-        let payment = Payment { id: payment_id, method, amount, payer_document: None, paid_at: self.now };
+        let payment = Payment {
+            id: payment_id,
+            method,
+            amount,
+            payer_document: None,
+            paid_at: self.now,
+            is_in_time: false,
+        };
         let outcome = transition::apply(&charge, &Command::Pay { payment, terms }, self.now).unwrap();
         let Outcome::Paid { charge, moved } = outcome else { panic!("{outcome:?}") };
         self.post(&moved.posting);

@@ -83,6 +83,7 @@ async fn pay(
             Payer::Reported(document) => Some(document),
         },
         paid_at: reported.paid_at.unwrap_or(now),
+        is_in_time: false,
     };
     let terms = caller.settings.terms.for_method(method);
     apply(&app, charge, &Command::Pay { payment, terms }, now).await

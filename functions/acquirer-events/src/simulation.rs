@@ -124,6 +124,7 @@ async fn command(
                 amount: charge.amount,
                 payer_document: charge.payer_tax_id(),
                 paid_at: now,
+                is_in_time: false,
             };
             Command::Pay { payment, terms: terms_of(app, charge, method).await? }
         }

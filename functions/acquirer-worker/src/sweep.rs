@@ -2,7 +2,8 @@
 //!
 //! The sweep's row has a watermark: every Pix with an earlier `horario` is stored. A Pix may appear in the
 //! list later than its `horario` says, and a page may shift while it is read. So each sweep begins two hours
-//! before the watermark. The watermark moves only after the last page of a period was stored.
+//! before the watermark. The watermark moves only after the last page of a period was stored. If the bank's times
+//! are wrong by more, the period is so much longer at both ends. The watermark is a time of our clock.
 
 use std::time::{Duration, Instant};
 
@@ -56,7 +57,9 @@ impl AcquirerWorker {
             return Ok(());
         };
         let Some(bank) = self.bank_of(&sweep).await else { return Ok(()) };
-        match self.run_sweep(&bank, &mut sweep).await {
+        let outcome = self.run_sweep(&bank, &mut sweep).await;
+        self.acquirers.banks()?.note_clock(&bank).await;
+        match outcome {
             Ok(()) => Ok(()),
             Err(error) => self.note_failure(&sweep, &error).await,
         }
@@ -66,6 +69,10 @@ impl AcquirerWorker {
     async fn run_sweep(&self, bank: &PixBank, sweep: &mut ConnectionSweep) -> Result<(), WorkError> {
         let connection = sweep.connection;
         let (started_at, now) = (Instant::now(), self.clock.now());
+        let (stored, measured) = (sweep.clock_offsets.unwrap_or_default(), bank.clock_offsets());
+        let behind = stored.0.max(measured.behind_seconds());
+        let ahead = stored.1.max(measured.ahead_seconds());
+        let first = first_time(sweep).saturating_plus_seconds(behind.saturating_neg());
         // Each stored part of the work moves this time on. Otherwise the row would be due during the sweep, and
         // the scheduler would start a second one.
         let next_at = now.saturating_plus_seconds(PAUSE_SECONDS);
@@ -76,21 +83,29 @@ impl AcquirerWorker {
             if let Some(warning) = certificate_warning(bank.settings(), now) {
                 tracing::error!(%connection, "{warning}");
             }
-            self.sweep_returns(bank, first_time(sweep), now).await?;
-            let next = ConnectionSweep { returns_swept_at: now, next_at, ..sweep.next_version() };
+            self.sweep_returns(bank, first, now).await?;
+            let next = ConnectionSweep {
+                returns_swept_at: now,
+                next_at,
+                // If it is still wrong, the next charge measures it.
+                clock_offsets: None,
+                ..sweep.next_version()
+            };
             let Some(stored) = self.store_sweep(sweep, next).await? else { return Ok(()) };
             *sweep = stored;
         }
         let longest = i64::from(bank.settings().max_period_seconds).min(MAX_PERIOD_SECONDS);
-        let mut from = sweep.watermark.saturating_plus_seconds(-OVERLAP_SECONDS).max(first_time(sweep));
+        let overlap = OVERLAP_SECONDS.saturating_add(behind);
+        let mut from = sweep.watermark.saturating_plus_seconds(overlap.saturating_neg()).max(first);
+        let newest = now.saturating_plus_seconds(-BEHIND_SECONDS);
         // If the clock was set back, the period is empty.
-        let end = now.saturating_plus_seconds(-BEHIND_SECONDS).max(from);
+        let end = newest.saturating_plus_seconds(ahead).max(from);
         loop {
             let to = from.saturating_plus_seconds(longest).min(end);
             self.store_period(bank, (from, to), None).await?;
             let is_done = to >= end;
             if is_done || to > sweep.watermark {
-                let watermark = to.max(sweep.watermark);
+                let watermark = to.min(newest).max(sweep.watermark);
                 let next =
                     ConnectionSweep { watermark, next_at, failing_since: None, ..sweep.next_version() };
                 let Some(stored) = self.store_sweep(sweep, next).await? else { return Ok(()) };

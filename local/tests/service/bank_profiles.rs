@@ -67,3 +67,8 @@ async fn a_bank_that_requires_a_header_and_credentials_in_the_form() {
 async fn a_bank_that_reports_only_what_is_required() {
     check_profile(Profile::Minimal, false).await;
 }
+
+#[tokio::test]
+async fn a_bank_that_writes_local_time_as_utc() {
+    check_profile(Profile::LocalTime, true).await;
+}

@@ -22,6 +22,7 @@ mod audit_chain;
 mod auth;
 mod bank;
 mod bank_books;
+mod bank_clocks;
 mod bank_faults;
 mod bank_med;
 mod bank_notifications;

@@ -63,6 +63,7 @@ fn notification(charge: &Charge, paid_at: Timestamp) -> Command {
         amount: charge.amount,
         payer_document: None,
         paid_at,
+        is_in_time: false,
     };
     Command::Pay { payment, terms: domain::account::terms::MethodTerms::default() }
 }

@@ -82,6 +82,16 @@ impl Banks {
         })
     }
 
+    /// Reports a bank whose times are more than a minute off, and stores by how much, for the sweeps. A failure
+    /// is only logged: the caller's work does not depend on it.
+    pub async fn note_clock(&self, bank: &PixBank) {
+        let Some(offsets) = bank.report_clock() else { return };
+        let stored = self.repository.store_clock_offsets(bank.connection(), offsets).await;
+        if let Err(error) = stored {
+            tracing::warn!(connection = %bank.connection(), %error, "the offset of a bank's clock was not stored");
+        }
+    }
+
     /// Returns the bank of the account's current acquirer, or of a retired one. `None`: the account has no such
     /// acquirer.
     async fn cached(

@@ -2,8 +2,8 @@
 //! interprets its answers. It writes no rows.
 
 use api_pix::{
-    ApiError, Client, Cob, CobStatus, Debtor, Devolucao, DevolucaoStatus, NewCob, NewPixOut, Payer, Pix,
-    PixOut, PixOutStatus, PixPage, PixQuery, Priority,
+    ApiError, Client, ClockOffsets, Cob, CobStatus, Debtor, Devolucao, DevolucaoStatus, NewCob, NewPixOut,
+    Payer, Pix, PixOut, PixOutStatus, PixPage, PixQuery, Priority,
 };
 use artefacts::brcode::{BrCode, DynamicBrCode};
 use secrecy::{ExposeSecret, SecretString};
@@ -34,6 +34,10 @@ const RETURN_WINDOW_MARGIN_MS: i64 = 24 * 60 * 60 * 1_000;
 /// How far `horario` may differ from the time by which a bank filters, in seconds, when a single Pix is
 /// looked up in the list.
 const LOOKUP_MARGIN_SECONDS: i64 = 60;
+
+/// How far in the future the `horario` of a notified Pix may be, in seconds: 6 hours. Some banks write local
+/// times as UTC.
+const LOOKUP_AHEAD_SECONDS: i64 = 6 * 60 * 60;
 
 /// The shortest and the longest pause between two polls of a refund at the bank, in seconds. The pause grows
 /// with the age of the refund.
@@ -139,16 +143,17 @@ impl PixBank {
     ) -> Result<Finalised, AcquirerError> {
         let (txid, client) = (charge.id.txid(), self.client.at(Priority::Create));
         if !is_first && let Some(cob) = client.get_cob(&txid).await? {
-            return self.accept(charge, settings, &cob);
+            return self.accept(charge, settings, &cob, charge.created_at);
         }
+        let sent_at = client.now();
         let refusal = match client.put_cob(&txid, &self.new_cob(charge, settings)?).await {
-            Ok(cob) => return self.accept(charge, settings, &cob),
+            Ok(cob) => return self.accept(charge, settings, &cob, sent_at),
             Err(ApiError::Refused { status: 400, problem }) => problem,
             Err(error) => return Err(error.into()),
         };
         // A 400 does not prove that the cob was not created: the answer to an earlier attempt may be lost.
         match client.get_cob(&txid).await? {
-            Some(cob) => self.accept(charge, settings, &cob),
+            Some(cob) => self.accept(charge, settings, &cob, charge.created_at),
             None if refusal.violations.iter().any(|violation| is_about_cob(&violation.property)) => {
                 let reasons: Vec<&str> =
                     refusal.violations.iter().map(|violation| violation.reason.as_str()).collect();
@@ -172,12 +177,16 @@ impl PixBank {
         })
     }
 
-    /// Makes the charge's artefacts from its cob.
+    /// Makes the charge's artefacts from its cob, which the bank created not before `earliest`.
+    ///
+    /// The charge expires by our clock. So the bank's time of the creation counts only as far as it is between
+    /// `earliest` and now.
     fn accept(
         &self,
         charge: &Charge,
         settings: &AccountSettings,
         cob: &Cob,
+        earliest: Timestamp,
     ) -> Result<Finalised, AcquirerError> {
         let is_ours = cob.txid == charge.id.txid()
             && cob.amount == charge.amount
@@ -195,11 +204,12 @@ impl PixBank {
             }
             CobStatus::Active | CobStatus::Completed | CobStatus::Other(_) => {}
         }
+        let created_at = cob.created_at.min(self.client.now()).max(earliest);
         let pix = domain::charge::Pix {
             br_code: br_code(cob, settings).inspect_err(|error| {
                 tracing::error!(charge = %charge.id, %error, "the bank's payment code is not usable");
             })?,
-            expires_at: cob.expires_at(),
+            expires_at: created_at.saturating_plus_seconds(cob.expires_in_seconds),
             ttl_seconds: cob.expires_in_seconds,
         };
         Ok(Finalised::Made(Box::new(Artefacts { pix: Some(pix), ..Artefacts::default() })))
@@ -288,7 +298,7 @@ impl PixBank {
                         txid: Some(txid.to_owned()),
                         ..PixQuery::period(
                             since.saturating_plus_seconds(-LOOKUP_MARGIN_SECONDS),
-                            now.saturating_plus_seconds(LOOKUP_MARGIN_SECONDS),
+                            now.saturating_plus_seconds(LOOKUP_AHEAD_SECONDS),
                         )
                     };
                     let page = client.list_pix(&query).await?;
@@ -316,6 +326,39 @@ impl PixBank {
     /// Reads a page of the list of Pix.
     pub(super) async fn list(&self, query: &PixQuery) -> Result<PixPage, AcquirerError> {
         Ok(self.client.at(Priority::Background).list_pix(query).await?)
+    }
+
+    /// Asks the bank whether it accepted a Pix while the charge's cob was open, if its `horario` says that the
+    /// Pix came after the charge's expiry. The bank's clock may be wrong, so only the cob decides.
+    pub async fn accepted_in_time(
+        &self,
+        charge: &Charge,
+        pix: &Pix,
+        now: Timestamp,
+    ) -> Result<bool, AcquirerError> {
+        if pix.at <= charge.expires_at() || pix.at > now || !charge.is_open() {
+            return Ok(false);
+        }
+        let cob = self.client.at(Priority::Settle).get_cob(&charge.id.txid()).await?;
+        Ok(cob.is_some_and(|cob| {
+            let is_listed = cob.pix.iter().any(|listed| listed.end_to_end_id == pix.end_to_end_id);
+            let lists_none = cob.pix.is_empty() && cob.malformed.is_empty();
+            cob.status == CobStatus::Completed && (is_listed || lists_none)
+        }))
+    }
+
+    /// Returns how far the bank's times are from our clock, as far as this instance measured it.
+    pub fn clock_offsets(&self) -> ClockOffsets {
+        self.client.clock_offsets()
+    }
+
+    /// Logs an error if the bank's times are more than a minute off, once an hour in each instance. Returns
+    /// the offsets that it logged.
+    pub(super) fn report_clock(&self) -> Option<ClockOffsets> {
+        let offsets = self.client.wrong_clock_to_report()?;
+        let (account, connection, bank) = (self.account, self.connection, self.settings.base_url.as_str());
+        tracing::error!(%account, %connection, bank, %offsets, "the bank's times differ from ours by more than a minute; charges expire by our clock");
+        Some(offsets)
     }
 
     /// Returns the document of the payer of a Pix. If the bank does not report it, and the charge expects a

@@ -287,7 +287,9 @@ impl BankPayments {
         let account = self.account_of(charge).await?;
         let payer = bank.payer_of(pix, charge.expected_payer.as_ref()).await?;
         let terms = account.settings.terms.for_method(PaymentMethod::Pix);
-        let command = Command::Pay { payment: payment(pix, payer), terms };
+        let is_in_time = bank.accepted_in_time(charge, pix, now).await?;
+        let payment = Payment { is_in_time, ..payment(pix, payer) };
+        let command = Command::Pay { payment, terms };
         match transition::apply(charge, &command, now) {
             Ok(Outcome::Unchanged) => Ok(Vec::new()),
             Ok(outcome) => Ok(WritePlan::from_outcome(outcome, charge)?.writes),
@@ -491,6 +493,7 @@ fn payment(pix: &Pix, payer_document: Option<TaxId>) -> Payment {
         amount: pix.amount,
         payer_document,
         paid_at: pix.at,
+        is_in_time: false,
     }
 }
 

@@ -231,6 +231,9 @@ impl ChargeCreation<'_> {
         is_first: bool,
     ) -> Result<Charge, CreateChargeError> {
         let created = within(CREATE_TIME, bank.create(&leased, settings, is_first)).await;
+        if let Ok(banks) = self.acquirers.banks() {
+            banks.note_clock(bank).await;
+        }
         match created {
             Ok(finalised) => Ok(self.charges.finalise(leased, finalised, self.clock.now()).await?),
             Err(error) => {

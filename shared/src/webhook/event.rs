@@ -618,6 +618,7 @@ mod tests {
             amount: Amount::parse(1000).unwrap(),
             payer_document: None,
             paid_at: at(60),
+            is_in_time: false,
         };
         let terms = MethodTerms {
             acquirer_fee: Fee::new(0, 99).unwrap(),

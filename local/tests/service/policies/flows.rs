@@ -7,6 +7,7 @@ use axum::http::{Method, StatusCode};
 use axum::response::IntoResponse;
 use bank::{Cents, FaultKind, MedNature, PayRequest, Payer, ReportedTxid};
 use domain::account::terms::MethodTerms;
+use domain::acquirer::ConnectionSweep;
 use domain::charge::IncomingPayment;
 use domain::ids::{ChargeId, Mode, PayoutId, Scope};
 use domain::money::{Amount, Currency};
@@ -18,6 +19,7 @@ use serde_json::json;
 use shared::payout::Payouts;
 use shared::random;
 use shared::services::LedgerPass;
+use shared::store::Write;
 use shared::webhook::delivery::Deliveries;
 
 use crate::bank_med::credit;
@@ -48,6 +50,7 @@ pub(super) async fn record() -> BTreeSet<Call> {
     Box::pin(live_charges(&live)).await;
     calls.extend(self::calls(&live.service.stack));
     calls.extend(Box::pin(cancellation_of_a_returned_payment()).await);
+    calls.extend(Box::pin(charges_at_a_bank_with_a_wrong_clock()).await);
     calls
 }
 
@@ -445,6 +448,21 @@ async fn cancellation_of_a_returned_payment() -> BTreeSet<Call> {
     })
     .await;
     assert_eq!(live.cancel(&charge).await.status, 422);
+    calls(&live.service.stack)
+}
+
+/// The functions that create live charges store the offset of the bank's clock.
+async fn charges_at_a_bank_with_a_wrong_clock() -> BTreeSet<Call> {
+    let options = Options { event_sources: false, bank_skew_seconds: -90, ..Options::in_memory() };
+    let live = Live::of(Service::start_with(options).await);
+    live.create("order-000001", &json!({"amount": 1000})).await;
+    let sweep = live.sweep_row().await;
+    assert!(sweep.clock_offsets.is_some());
+    let forgotten = ConnectionSweep { clock_offsets: None, ..sweep.next_version() };
+    live.service.store().commit(vec![Write::replace(&forgotten, sweep.version).unwrap()]).await.unwrap();
+    let body = json!({"amount": 1000, "paymentMethods": ["PIX"], "idempotencyKey": "payment-01"});
+    live.client.post("/v1/payments", &body).await.expect(201);
+    assert!(live.sweep_row().await.clock_offsets.is_some());
     calls(&live.service.stack)
 }
 

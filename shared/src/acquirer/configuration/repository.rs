@@ -5,6 +5,7 @@
 use secrecy::SecretString;
 use serde::Serialize;
 
+use api_pix::ClockOffsets;
 use domain::acquirer::ConnectionSweep;
 use domain::audit::{Audit, Operator};
 use domain::ids::{AccountId, ConnectionId};
@@ -496,6 +497,22 @@ impl AccountAcquirers {
             writes.extend(next.map(|(next, version)| Write::replace(&next, version)).transpose()?);
         }
         Ok(writes)
+    }
+
+    /// Stores how far a bank's times are from ours, for the sweeps of its connection. If another caller changed
+    /// the row meanwhile, nothing is written: a wrong clock is measured again.
+    pub(crate) async fn store_clock_offsets(
+        &self,
+        connection: ConnectionId,
+        offsets: ClockOffsets,
+    ) -> Result<(), StoreError> {
+        let Some(sweep) = self.sweep(connection).await? else { return Ok(()) };
+        let clock_offsets = Some((offsets.behind_seconds(), offsets.ahead_seconds()));
+        if sweep.clock_offsets != clock_offsets {
+            let next = ConnectionSweep { clock_offsets, ..sweep.next_version() };
+            let _conflict_or_done = self.state.commit(vec![Write::replace(&next, sweep.version)?]).await?;
+        }
+        Ok(())
     }
 
     async fn sweep(&self, connection: ConnectionId) -> Result<Option<ConnectionSweep>, StoreError> {
