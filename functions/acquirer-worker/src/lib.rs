@@ -14,14 +14,14 @@ use std::time::Duration;
 use aws_lambda_events::sqs::SqsEvent;
 use aws_lambda_events::streams::SqsEventResponse;
 use domain::acquirer::AcquirerName;
-use domain::charge::transition::Finalised;
 use domain::charge::{Charge, TransactionStatus};
 use domain::ids::{ChargeId, RefundId};
 use domain::time::Timestamp;
 use shared::WorkError;
 use shared::acquirer::configuration::AccountAcquirers;
 use shared::acquirer::{
-    Acquirer, AcquirerError, AcquirerMessage, AcquirerQueue, Acquirers, Banks, RefundProgress,
+    Acquirer, AcquirerError, AcquirerMessage, AcquirerQueue, Acquirers, Banks, FINALISE_TIMEOUT_MS,
+    RefundProgress, not_finalised_in_time,
 };
 use shared::charge::Charges;
 use shared::clock::Clock;
@@ -30,10 +30,6 @@ use shared::refund::Refunds;
 use shared::services::{BankPayments, LEASE_SECONDS, Returns};
 use shared::store::{Aws, Store};
 use shared::{queue, random};
-
-/// How long the service tries to create a charge at an acquirer that does not answer, in milliseconds: 10
-/// minutes. Then the charge is refused, so that it does not stay pending forever.
-const FINALISE_TIMEOUT_MS: i64 = 600_000;
 
 /// How long the end of a refund is deferred while its charge is busy. Requests of clients that change the
 /// charge go first, because no client waits for the end of a refund.
@@ -133,18 +129,19 @@ impl AcquirerWorker {
             },
         };
         let finalised = acquirer.finalise(&charge, &account.settings, &self.public_urls, false, now).await;
+        if let Acquirer::Pix(bank) = &acquirer {
+            self.acquirers.banks()?.note_clock(bank).await;
+        }
+        let is_in_time = now.millis_since(charge.created_at) < FINALISE_TIMEOUT_MS;
         let finalised = match finalised {
             Ok(finalised) => finalised,
-            Err(error) if now.millis_since(charge.created_at) < FINALISE_TIMEOUT_MS => {
+            Err(error) if is_in_time || charge.acquirer == AcquirerName::Pix => {
                 return self.defer_finalisation(&charge, error, now).await;
             }
-            Err(error) => match self.give_up(&acquirer, &charge).await {
-                Ok(refused) => {
-                    tracing::error!(charge = %charge.id, %error, "a charge could not be finalised in time; it is refused");
-                    refused
-                }
-                Err(error) => return self.defer_finalisation(&charge, error, now).await,
-            },
+            Err(error) => {
+                tracing::error!(charge = %charge.id, %error, "a charge could not be finalised in time; it is refused");
+                not_finalised_in_time()
+            }
         };
         self.charges.finalise(charge, finalised, self.clock.now()).await?;
         Ok(())
@@ -166,18 +163,6 @@ impl AcquirerWorker {
                 Ok(self.charges.release_lease(charge, now).await?)
             }
         }
-    }
-
-    /// Returns the refusal of a charge that its acquirer did not finalise in time. By then the payer has
-    /// probably left; the merchant sees the failure and can create a new charge. At a bank, the charge may
-    /// exist, so it is removed first.
-    async fn give_up(&self, acquirer: &Acquirer, charge: &Charge) -> Result<Finalised, AcquirerError> {
-        match acquirer {
-            Acquirer::Sandbox => {}
-            Acquirer::Pix(bank) => bank.remove_unfinished(charge).await?,
-        }
-        let reason = "The acquirer did not answer in time.".to_owned();
-        Ok(Finalised::Refused { reason, code: "acquirer_unavailable".to_owned() })
     }
 
     /// Claims a pending refund and polls the acquirer for its progress. If the refund has not ended, a later

@@ -206,6 +206,37 @@ async fn a_lost_answer_or_an_error_of_the_bank_leads_to_one_cob_after_a_retry() 
 }
 
 #[tokio::test]
+async fn a_charge_that_the_bank_could_not_create_fails_after_ten_minutes() {
+    let live = Live::start().await;
+    let body = json!({"amount": 1000});
+    // The bank has no cob, and does not answer while the charge is given up.
+    live.fault(FaultKind::Http500, 1_000);
+    let answer = live.client.post_charge("order-00001", &body).await;
+    assert_eq!(answer.problem(), (503, "api_error", "service_unavailable"));
+    live.service.advance_seconds(601).await;
+    let failed = eventually("the charge fails", async || {
+        let listed = live.client.get("/v1/charges").await.expect(200)["data"][0].clone();
+        (listed["status"] == "failed").then_some(listed)
+    })
+    .await;
+    assert_eq!(failed["metadata"]["failure"]["providerErrorCode"], "acquirer_unavailable");
+    live.service.stack.bank.clear_faults();
+    live.service.advance_seconds(3_600).await;
+    let replayed = live.client.new_charge("order-00001", &body).await;
+    assert_eq!((&replayed["id"], &replayed["status"]), (&failed["id"], &json!("failed")));
+    assert_eq!(live.service.stack.bank.snapshot()["cobs"], json!([]));
+
+    // The answer was lost, so the bank has the cob.
+    live.fault(FaultKind::TimeoutAfterStore, 1);
+    let answer = live.client.post_charge("order-00002", &body).await;
+    assert_eq!(answer.problem(), (503, "api_error", "service_unavailable"));
+    live.service.advance_seconds(601).await;
+    let replayed = live.client.new_charge("order-00002", &body).await;
+    assert_eq!(replayed["status"], "failed", "{replayed}");
+    assert_eq!(live.service.stack.bank.snapshot()["cobs"][0]["status"], "REMOVIDA_PELO_USUARIO_RECEBEDOR");
+}
+
+#[tokio::test]
 async fn a_charge_whose_creation_the_bank_did_not_confirm_is_paid_without_a_retry() {
     let live = Live::start().await;
     live.fault(FaultKind::TimeoutAfterStore, 1);

@@ -54,6 +54,17 @@ pub enum AcquirerError {
     InvalidArtefact(String),
 }
 
+/// How long the service tries to create a charge at an acquirer that does not answer, in milliseconds: 10
+/// minutes. Then the charge is refused, so that it does not stay pending forever.
+pub const FINALISE_TIMEOUT_MS: i64 = 600_000;
+
+/// Returns the refusal of a charge that its acquirer did not finalise in time. By then the payer has probably
+/// left; the merchant sees the failure and can create a new charge.
+pub fn not_finalised_in_time() -> Finalised {
+    let reason = "The acquirer did not answer in time.".to_owned();
+    Finalised::Refused { reason, code: "acquirer_unavailable".to_owned() }
+}
+
 /// Waits for the answer of an acquirer, but no longer than `limit`.
 ///
 /// # Errors

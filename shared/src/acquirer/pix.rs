@@ -22,7 +22,7 @@ use domain::wallet::RefundStrategy;
 
 use super::configuration::{AcquirerSettings, SendPix};
 use super::pix_pages::PixPages;
-use super::{AcquirerError, ProviderStatus, RefundProgress};
+use super::{AcquirerError, FINALISE_TIMEOUT_MS, ProviderStatus, RefundProgress, not_finalised_in_time};
 
 /// How long a Pix can be returned after the bank received it, in milliseconds: 90 days (API Pix: devolução).
 pub const RETURN_WINDOW_MS: i64 = 90 * 24 * 60 * 60 * 1_000;
@@ -35,8 +35,8 @@ const RETURN_WINDOW_MARGIN_MS: i64 = 24 * 60 * 60 * 1_000;
 /// looked up in the list.
 const LOOKUP_MARGIN_SECONDS: i64 = 60;
 
-/// How far in the future the `horario` of a notified Pix may be, in seconds: 6 hours. Some banks write local
-/// times as UTC.
+/// How far `horario` may differ from our clock when a Pix is looked up, in seconds: 6 hours. Some banks write
+/// local times as UTC.
 const LOOKUP_AHEAD_SECONDS: i64 = 6 * 60 * 60;
 
 /// The shortest and the longest pause between two polls of a refund at the bank, in seconds. The pause grows
@@ -130,7 +130,7 @@ impl PixBank {
     }
 
     /// Creates the cob of a pending charge. `is_first`: no earlier attempt can have reached the bank, so the
-    /// cob is created without a look for it.
+    /// cob is created without a look for it. [`FINALISE_TIMEOUT_MS`] after the creation of the charge, gives up.
     ///
     /// # Errors
     ///
@@ -142,8 +142,15 @@ impl PixBank {
         is_first: bool,
     ) -> Result<Finalised, AcquirerError> {
         let (txid, client) = (charge.id.txid(), self.client.at(Priority::Create));
-        if !is_first && let Some(cob) = client.get_cob(&txid).await? {
-            return self.accept(charge, settings, &cob, charge.created_at);
+        if !is_first {
+            let found = client.get_cob(&txid).await;
+            let is_paid = matches!(&found, Ok(Some(cob)) if cob.status == CobStatus::Completed);
+            if !is_paid && client.now().millis_since(charge.created_at) >= FINALISE_TIMEOUT_MS {
+                return self.give_up(charge, found).await;
+            }
+            if let Some(cob) = found? {
+                return self.accept(charge, settings, &cob, charge.created_at);
+            }
         }
         let sent_at = client.now();
         let refusal = match client.put_cob(&txid, &self.new_cob(charge, settings)?).await {
@@ -243,18 +250,31 @@ impl PixBank {
         }
     }
 
-    /// Removes the cob of a charge that was never finalised, if the bank has it.
-    ///
-    /// # Errors
-    ///
-    /// [`AcquirerError::Unavailable`] when it is not known whether the cob can still be paid.
-    pub async fn remove_unfinished(&self, charge: &Charge) -> Result<(), AcquirerError> {
-        match self.remove(charge, Priority::Background).await? {
-            Removal::Removed | Removal::RemovedByBank | Removal::Unknown => Ok(()),
-            Removal::Paid(_) => {
-                Err(AcquirerError::Unavailable("the cob of a pending charge was paid".to_owned()))
+    /// Refuses a charge that was never finalised, and removes its cob, if the bank has it. If the bank does not
+    /// answer, the cob may stay. Its code was shown to no payer, and the payment of a refused charge is returned.
+    async fn give_up(
+        &self,
+        charge: &Charge,
+        found: Result<Option<Cob>, ApiError>,
+    ) -> Result<Finalised, AcquirerError> {
+        let removal = match found {
+            Ok(None) => Ok(Removal::Unknown),
+            Ok(Some(_)) => self.remove(charge, Priority::Create).await,
+            Err(error) => Err(error.into()),
+        };
+        match removal {
+            Ok(Removal::Removed | Removal::RemovedByBank | Removal::Unknown) => {
+                tracing::error!(charge = %charge.id, "a charge could not be created at its bank in time; it is refused");
+            }
+            // It was paid just now. The next attempt accepts it.
+            Ok(Removal::Paid(_)) => {
+                return Err(AcquirerError::Unavailable("the cob of a pending charge was paid".to_owned()));
+            }
+            Err(error) => {
+                tracing::error!(charge = %charge.id, %error, "a charge could not be created at its bank in time; it is refused, and its cob may exist");
             }
         }
+        Ok(not_finalised_in_time())
     }
 
     /// Returns the command for a charge whose cob the bank removed on its own.
