@@ -165,12 +165,12 @@ impl NewRefund {
         } else {
             self.strategy_of_other_method()?
         };
+        if method == PaymentMethod::Pix && strategy == RefundStrategy::Devolution {
+            require_return_window(charge, now)?;
+        }
         let destination = match (charge.acquirer, strategy) {
             (AcquirerName::Sandbox, _) => self.destination.clone(),
-            (AcquirerName::Pix, RefundStrategy::Devolution) => {
-                require_return_window(charge, now)?;
-                None
-            }
+            (AcquirerName::Pix, RefundStrategy::Devolution) => None,
             (AcquirerName::Pix, RefundStrategy::Cashout) => Some(self.destination_at_bank(charge)?),
         };
         let third_party = destination.as_ref().is_some_and(|key| is_third_party(charge, key));
@@ -235,7 +235,7 @@ impl NewRefund {
     }
 }
 
-/// Fails when the bank no longer returns the charge's payment.
+/// Fails when a bank no longer returns the charge's Pix. The sandbox has the same rule.
 fn require_return_window(charge: &Charge, now: Timestamp) -> Result<(), RefundError> {
     let paid_at = charge.applied_payment.as_ref().map(|applied| applied.paid_at);
     match paid_at {

@@ -118,11 +118,16 @@ fn only_a_rule_refuses_a_refund() {
 }
 
 #[test]
-fn a_bank_returns_a_payment_by_devolution_for_ninety_days() {
-    let charge = Charge { acquirer: AcquirerName::Pix, ..paid() };
+fn a_pix_is_returned_by_devolution_for_ninety_days_also_with_a_test_key() {
+    for acquirer in [AcquirerName::Sandbox, AcquirerName::Pix] {
+        check_return_window(&Charge { acquirer, ..paid() });
+    }
+}
+
+fn check_return_window(charge: &Charge) {
     let plan = |extra, now| {
         let bank = RefundCapabilities { methods: &[PaymentMethod::Pix], cashout: true };
-        parse(extra).unwrap().plan(&charge, bank, &settings(0), now)
+        parse(extra).unwrap().plan(charge, bank, &settings(0), now)
     };
     let last = charge.applied_payment.as_ref().unwrap().paid_at.saturating_plus_seconds(90 * 24 * 60 * 60);
     let later = last.plus_millis(1).unwrap();
