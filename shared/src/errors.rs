@@ -70,9 +70,9 @@ impl From<ObjectStoreError> for Problem {
 impl From<AcquirerError> for Problem {
     fn from(error: AcquirerError) -> Self {
         match error {
-            AcquirerError::NotConfigured | AcquirerError::MethodNotConfigured => {
-                Self::Unprocessable(error.to_string())
-            }
+            AcquirerError::NotConfigured
+            | AcquirerError::MethodNotConfigured
+            | AcquirerError::MethodUnavailable { .. } => Self::Unprocessable(error.to_string()),
             AcquirerError::Store(error) => error.into(),
             AcquirerError::Unavailable(_) => Self::Unavailable(error.to_string()),
             AcquirerError::InvalidArtefact(_) => Self::Internal(error.to_string()),

@@ -11,6 +11,7 @@ use axum::http::Method;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use domain::account::terms::{Fee, MethodTerms};
+use domain::time::Timestamp;
 use local::stack::Options;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
@@ -552,6 +553,29 @@ async fn a_payment_with_a_slow_acquirer_is_pending_until_it_is_finalised_or_refu
     let cancel =
         service.post(&format!("/v1/payments/{}/cancel", id(&cancelled)), &json!({})).await.expect(200);
     assert_eq!(cancel["status"], "CANCELLED");
+}
+
+#[tokio::test]
+async fn a_boleto_that_would_be_due_after_its_last_possible_day_is_refused() {
+    let service = Service::start().await;
+    let last: Timestamp = "2049-10-10T12:00:00-03:00".parse().unwrap();
+    loop {
+        let left = last.millis_since(service.stack.clock.now()) / 1_000;
+        if left <= 0 {
+            break;
+        }
+        service.advance_seconds(left.min(10 * 365 * 86_400)).await;
+    }
+    let boleto = json!({"paymentMethods": ["BOLETO", "PIX"]});
+    assert_eq!(service.payment(boleto.clone()).await["status"], "WAITING_PAYMENT");
+    service.advance_seconds(86_400).await;
+    for methods in [json!(["BOLETO"]), json!(["PIX", "BOLETO"])] {
+        let body = json!({"amount": 1000, "paymentMethods": methods, "idempotencyKey": "order-late-1"});
+        let refused = service.payment_answer(&body).await.expect(422);
+        let message = refused["error"]["message"].as_str().unwrap();
+        assert!(message.contains("`paymentMethods`: BOLETO") && message.contains("2049-10-13"), "{message}");
+    }
+    assert_eq!(service.payment(json!({"paymentMethods": ["PIX"]})).await["status"], "WAITING_PAYMENT");
 }
 
 #[tokio::test]

@@ -26,6 +26,7 @@ use domain::acquirer::{AcquirerName, RefundCapabilities};
 use domain::charge::Charge;
 use domain::charge::transition::Finalised;
 use domain::ids::{AccountId, ConnectionId, Mode, Scope};
+use domain::payment_method::PaymentMethod;
 use domain::refund::{Refund, RefundOutcome};
 use domain::time::Timestamp;
 
@@ -42,6 +43,14 @@ pub enum AcquirerError {
     /// this text.
     #[error("No provider is configured for a requested payment method. Live payments support PIX only.")]
     MethodNotConfigured,
+    /// The acquirer can't issue a requested payment method. The merchant sees this text.
+    #[error("`paymentMethods`: {} can't be issued: {reason}. Remove it.", method.as_str())]
+    MethodUnavailable {
+        /// The method.
+        method: PaymentMethod,
+        /// Why not.
+        reason: String,
+    },
     /// The acquirer did not answer.
     #[error("the acquirer did not answer: {0}")]
     Unavailable(String),

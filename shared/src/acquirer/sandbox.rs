@@ -3,6 +3,7 @@
 
 use std::fmt::Display;
 
+use artefacts::boleto::BoletoError;
 use artefacts::brcode::DynamicBrCode;
 use artefacts::crypto::{Network, sandbox_address};
 use artefacts::{boleto, multibanco};
@@ -104,7 +105,12 @@ fn artefacts(
             PaymentMethod::Boleto => {
                 let due = Day::of(now).plus_days(BOLETO_DUE_DAYS);
                 let slip = boleto::Boleto::sandbox(id.bytes(), amount.minor_unsigned(), due.date());
-                let slip = slip.map_err(invalid_artefact)?;
+                let slip = slip.map_err(|error| match error {
+                    BoletoError::Due => {
+                        AcquirerError::MethodUnavailable { method: *method, reason: error.to_string() }
+                    }
+                    error => invalid_artefact(error),
+                })?;
                 artefacts.boleto = Some(Boleto {
                     barcode: slip.barcode().to_string(),
                     beneficiary: settings.merchant_name.clone(),
