@@ -6,6 +6,7 @@
 mod accounts;
 mod acquirer;
 mod audit;
+mod charges;
 mod cost;
 mod deliveries;
 mod doctor;
@@ -20,6 +21,7 @@ mod notifications;
 mod payouts;
 mod receipts;
 mod reconcile;
+mod refunds;
 mod restore;
 mod review;
 mod target;
@@ -74,6 +76,9 @@ enum StackCommand {
     /// Manage accounts: fees, hold periods, limits, contact and acquirer
     #[command(subcommand)]
     Accounts(accounts::Command),
+    /// Expire charges whose cob the bank has lost
+    #[command(subcommand)]
+    Charges(charges::Command),
     /// Resend webhook deliveries that failed
     #[command(subcommand)]
     Deliveries(deliveries::Command),
@@ -104,6 +109,9 @@ enum StackCommand {
     /// List, apply and return live payments that match no charge
     #[command(subcommand)]
     Receipts(receipts::Command),
+    /// Fail refunds whose Pix the bank has lost
+    #[command(subcommand)]
+    Refunds(refunds::Command),
     /// Decide about payments that are held for a manual review
     #[command(subcommand)]
     Review(review::Command),
@@ -225,6 +233,9 @@ async fn run(arguments: Arguments) -> Result<CommandOutcome, Box<dyn Error>> {
 async fn run_on(stack: &Stack, command: StackCommand) -> Result<CommandOutcome, Box<dyn Error>> {
     match command {
         StackCommand::Accounts(command) => accounts::run(stack, command).await,
+        StackCommand::Charges(command) => {
+            charges::run(stack, command).await.map(|()| CommandOutcome::Succeeded)
+        }
         StackCommand::Deliveries(command) => deliveries::run(stack, command).await,
         StackCommand::Events(command) => events::run(stack, command).await,
         StackCommand::Users(command) => users::run(stack, command).await.map(|()| CommandOutcome::Succeeded),
@@ -240,6 +251,9 @@ async fn run_on(stack: &Stack, command: StackCommand) -> Result<CommandOutcome, 
         }
         StackCommand::Receipts(command) => {
             receipts::run(stack, command).await.map(|()| CommandOutcome::Succeeded)
+        }
+        StackCommand::Refunds(command) => {
+            refunds::run(stack, command).await.map(|()| CommandOutcome::Succeeded)
         }
         StackCommand::Restore(command) => restore::run(stack, command).await,
         StackCommand::Review(command) => {

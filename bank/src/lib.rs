@@ -193,6 +193,13 @@ impl Bank {
         returned.unwrap_or(Err(MedError::NotStored))
     }
 
+    /// Loses a cob with its Pix, by its txid, or a Pix, by its end-to-end id: as if the bank's database was
+    /// restored from an earlier time.
+    pub fn lose(&self, id: &str) {
+        // If the books can't be written, every further request fails.
+        let _ = self.server.change(|state, _| state.lose(id));
+    }
+
     /// Returns the bank's books: `{cobs, pix, pixOut}`. They show the payer and cob of a Pix in every
     /// profile, and also contain Pix that the API does not show yet.
     pub fn snapshot(&self) -> Value {

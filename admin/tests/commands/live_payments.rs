@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use api_pix::Client;
+use api_pix::{Client, NewCob};
 use bank::{Bank, Cents, FaultKind, Paid, PayRequest, ReportedTxid};
 use domain::acquirer::ConnectionSweep;
 use domain::calendar::Day;
@@ -202,6 +202,74 @@ async fn an_operator_applies_a_payment_that_matches_no_charge() {
     assert_eq!(live.wait_for_status(&charge, "paid").await["settlement"]["end_to_end_id"], id);
     assert!(live.receipts().await.is_empty());
     assert_eq!(live.actions(&id).await, ["receipt.apply"]);
+}
+
+async fn refused(live: &Live, command: &[&str], why: &str) {
+    let refused = live.service.run(command).await;
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    assert!(text(&refused.stderr).contains(why), "{refused:?}");
+}
+
+#[tokio::test]
+async fn an_operator_expires_a_charge_whose_cob_the_bank_has_lost() {
+    let live = Live::start().await;
+    let (lost, other) = (live.charge(1000).await, live.charge(1000).await);
+    let txid = |charge: &Value| charge["pix"]["txid"].as_str().unwrap().to_owned();
+    let expire = |charge: &Value| {
+        ["charges", "expire", charge["id"].as_str().unwrap(), "--reason", "lost"].map(str::to_owned)
+    };
+    let (expire_lost, expire_other) = (expire(&lost), expire(&other));
+    let (expire_lost, expire_other) =
+        (expire_lost.each_ref().map(String::as_str), expire_other.each_ref().map(String::as_str));
+    live.service.stack.bank.lose(&txid(&lost));
+    live.advance(86_400 + 300).await;
+    live.wait_for_status(&other, "expired").await;
+    refused(&live, &expire_lost, "a day after its expiry").await;
+    refused(&live, &expire_other, "only an open live charge").await;
+    live.advance(86_400).await;
+    let path = format!("/v1/charges/{}", lost["id"].as_str().unwrap());
+    assert_eq!(live.merchant.send("GET", &path, json!(null)).await["status"], "pending");
+    // The bank finds the cob again, and loses it once more.
+    let cob = NewCob {
+        amount: domain::money::Amount::parse(1000).unwrap(),
+        expires_in_seconds: 60,
+        key: live.service.stack.seed.bank.pix_key.parse().unwrap(),
+        debtor: None,
+        payer_request: None,
+    };
+    let (scope, clock) = (live.scope(), live.service.stack.clock.clone());
+    let acquirer = live.service.acquirers().find(&scope.account).await.unwrap().unwrap();
+    let settings = acquirer.settings.connection_settings();
+    let client = Client::new(&settings, Arc::new(move || clock.now())).unwrap();
+    client.put_cob(&txid(&lost), &cob).await.unwrap();
+    refused(&live, &expire_lost, "the bank has the cob of this charge").await;
+    live.service.stack.bank.lose(&txid(&lost));
+
+    assert_eq!(live.service.object(&expire_lost).await["status"], "EXPIRED");
+    live.wait_for_status(&lost, "expired").await;
+    assert_eq!(live.actions(lost["id"].as_str().unwrap()).await, ["charge.expire"]);
+    refused(&live, &expire_lost, "only an open live charge").await;
+}
+
+#[tokio::test]
+async fn an_operator_fails_a_refund_whose_pix_the_bank_has_lost() {
+    let live = Live::start().await;
+    let charge = live.paid(1000).await;
+    let id = charge["settlement"]["end_to_end_id"].as_str().unwrap();
+    let bank = &live.service.stack.bank;
+    bank.inject_fault(FaultKind::DevolucaoStuck, 1);
+    let raw = charge["id"].as_str().unwrap().trim_start_matches("ch_");
+    let body = json!({"amount": 400, "idempotencyKey": "refund-01", "strategy": "devolution"});
+    let refund = live.merchant.send("POST", &format!("/v1/payments/{raw}/refund"), body).await;
+    let refund = refund["id"].as_str().unwrap();
+    let fail = ["refunds", "fail", refund, "--reason", "lost"];
+    refused(&live, &fail, "the bank has the devolução or the Pix").await;
+    bank.lose(id);
+    assert_eq!(live.service.object(&fail).await["status"], "FAILED");
+    let balance = live.merchant.send("GET", "/v1/wallets/balance", json!(null)).await;
+    assert_eq!(balance["available"], 1000);
+    assert_eq!(live.actions(refund).await, ["refund.fail"]);
+    refused(&live, &fail, "only an unfinished live refund").await;
 }
 
 #[tokio::test]

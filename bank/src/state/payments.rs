@@ -118,6 +118,19 @@ impl State {
         (0..self.clients.len()).map(|client| (client, txid.to_owned())).find(|id| self.cobs.contains_key(id))
     }
 
+    /// Loses a cob with its Pix, by its txid, or a Pix, by its end-to-end id.
+    pub(crate) fn lose(&mut self, id: &str) {
+        let is_lost = |pix: &&Pix| pix.end_to_end_id == id || pix.cob.as_deref() == Some(id);
+        let lost: Vec<String> =
+            self.pix.values().filter(is_lost).map(|pix| pix.end_to_end_id.clone()).collect();
+        for pix in lost {
+            self.pix.remove(&pix);
+        }
+        if let Some(cob) = self.cob_id(id) {
+            self.cobs.remove(&cob);
+        }
+    }
+
     /// Receives a Pix from a payer of another bank.
     pub(crate) fn pay(&mut self, now_ms: i64, request: &PayRequest) -> std::result::Result<Paid, PayError> {
         let id = self.cob_id(&request.txid).ok_or(PayError::UnknownCob)?;

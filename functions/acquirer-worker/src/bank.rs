@@ -10,6 +10,7 @@ use domain::refund::Refund;
 use domain::time::Timestamp;
 use shared::WorkError;
 use shared::acquirer::{Acquirer, AcquirerMessage, PixBank, Priority, Removal};
+use shared::charge::lost_cob_ends_at;
 
 use crate::AcquirerWorker;
 
@@ -118,8 +119,12 @@ impl AcquirerWorker {
                 // but its cob can't be paid any more.
                 (self.charges.get_existing(id).await?, Command::Expire { at: expires_at })
             }
+            Removal::Unknown if now < lost_cob_ends_at(expires_at) => {
+                tracing::warn!(charge = %id, "the bank does not know the cob of an overdue charge");
+                return Ok(());
+            }
             Removal::Unknown => {
-                tracing::error!(charge = %id, "the bank does not know an overdue charge; an operator must check it");
+                tracing::error!(charge = %id, "the bank has lost the cob of an overdue charge; an operator must end it: admin charges expire {id} --reason …");
                 return Ok(());
             }
         };

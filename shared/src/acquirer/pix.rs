@@ -277,6 +277,33 @@ impl PixBank {
         Ok(not_finalised_in_time())
     }
 
+    /// Returns whether the bank has the cob of a charge, or a Pix with its txid.
+    pub async fn knows_charge(&self, charge: &Charge, now: Timestamp) -> Result<bool, AcquirerError> {
+        let txid = charge.id.txid();
+        if self.client.at(Priority::Settle).get_cob(&txid).await?.is_some() {
+            return Ok(true);
+        }
+        let longest = i64::from(self.settings.max_period_seconds);
+        let end = now.saturating_plus_seconds(LOOKUP_AHEAD_SECONDS);
+        let mut from = charge.created_at.saturating_plus_seconds(-LOOKUP_AHEAD_SECONDS);
+        while from < end {
+            let to = from.saturating_plus_seconds(longest).min(end);
+            let query = PixQuery { txid: Some(txid.clone()), ..PixQuery::period(from, to) };
+            if !self.list(&query).await?.pix.is_empty() {
+                return Ok(true);
+            }
+            from = to;
+        }
+        Ok(false)
+    }
+
+    /// Returns whether the bank has the devolução of a refund, or the Pix that it returns.
+    pub async fn knows_devolution(&self, refund: &Refund) -> Result<bool, AcquirerError> {
+        let (client, id) = (self.client.at(Priority::Settle), end_to_end_id(&refund.payment)?);
+        Ok(client.get_devolucao(&id, &refund.bank_id()).await?.is_some()
+            || client.get_pix(&id).await?.is_some())
+    }
+
     /// Returns the command for a charge whose cob the bank removed on its own.
     pub fn removed_by_bank() -> Command {
         let reason = "The bank removed the charge.".to_owned();
@@ -586,7 +613,14 @@ fn undecided(
     const ALARM_AFTER_MS: i64 = 60 * 60 * 1_000;
     note_operator_error(error);
     if now.millis_since(refund.created_at) > ALARM_AFTER_MS {
-        tracing::error!(refund = %refund.id, %error, "the bank has not accepted a refund for an hour");
+        let way_out = match error {
+            ApiError::NotFound => format!(
+                "; if the bank has lost its Pix, an operator must end it: admin refunds fail {} --reason …",
+                refund.id
+            ),
+            _ => String::new(),
+        };
+        tracing::error!(refund = %refund.id, %error, "the bank has not accepted a refund for an hour{way_out}");
     } else {
         tracing::warn!(refund = %refund.id, %error, "the bank did not accept a refund yet");
     }

@@ -20,5 +20,5 @@ pub mod view;
 pub use error::ChargeError;
 pub use list::{CHARGES_QUERY, ChargeFilter, ChargePage};
 pub use path::ChargePath;
-pub use repository::Charges;
+pub use repository::{Charges, lost_cob_ends_at};
 pub(crate) use repository::{WritePlan, recorded_payment_writes};

@@ -154,6 +154,20 @@ impl Charges {
         self.apply_by(Author::Operator(&audit), charge, &Command::Review { decision, terms }, now).await
     }
 
+    /// Expires an overdue charge whose cob the bank has lost, as an operator decided, and writes an audit row.
+    /// The caller has asked the bank.
+    pub async fn expire_lost(
+        &self,
+        charge: StoredCharge,
+        by: &Operator,
+        now: Timestamp,
+    ) -> Result<Charge, ChargeError> {
+        let (stored, at) = (charge.as_stored(), charge.as_stored().expires_at());
+        let subject = stored.id.to_string();
+        let audit = audit::by_operator(by, stored.scope.account, "charge.expire", subject, now)?;
+        self.apply_by(Author::Operator(&audit), charge, &Command::Expire { at }, now).await
+    }
+
     async fn apply_by(
         &self,
         by: Author<'_>,
@@ -228,6 +242,15 @@ impl Charges {
         let missing = || StoreError::Corrupt(format!("the charge {id} no longer exists"));
         self.find(Some(id)).await?.ok_or_else(missing)
     }
+}
+
+/// The pause from the expiry of a charge whose cob the bank does not know, until an operator may expire it, in
+/// seconds: a day. The bank may find the cob again.
+const LOST_COB_SECONDS: i64 = 24 * 60 * 60;
+
+/// Returns from when on an operator may expire a charge whose cob the bank has lost.
+pub fn lost_cob_ends_at(expires_at: Timestamp) -> Timestamp {
+    expires_at.saturating_plus_seconds(LOST_COB_SECONDS)
 }
 
 /// Who changes a charge.

@@ -2,7 +2,7 @@
 
 use api_pix::Devolucao;
 use domain::acquirer::RefundCapabilities;
-use domain::audit::Operator;
+use domain::audit::{Audit, Operator};
 use domain::calendar::Day;
 use domain::charge::{Charge, RefundRefused, StoredCharge, TransactionStatus};
 use domain::ids::{ChargeId, RefundId};
@@ -264,6 +264,29 @@ impl Refunds {
         rtr_id: Option<String>,
         now: Timestamp,
     ) -> Result<Refund, RefundError> {
+        self.end_with(refund, (end, rtr_id), None, now).await
+    }
+
+    /// Fails a refund whose Pix the bank has lost, as an operator decided, and writes an audit row. The caller has
+    /// asked the bank.
+    pub async fn fail_lost(
+        &self,
+        refund: Refund,
+        by: &Operator,
+        now: Timestamp,
+    ) -> Result<Refund, RefundError> {
+        let (account, subject) = (refund.scope.account, refund.id.to_string());
+        let audit = audit::by_operator(by, account, "refund.fail", subject, now)?;
+        self.end_with(refund, (RefundOutcome::Failed, None), Some(&audit), now).await
+    }
+
+    async fn end_with(
+        &self,
+        refund: Refund,
+        (end, rtr_id): (RefundOutcome, Option<String>),
+        audit: Option<&Audit>,
+        now: Timestamp,
+    ) -> Result<Refund, RefundError> {
         let (id, mut just_read) = (refund.id, Some(refund));
         let mut update = self.store.start_update("a refund");
         loop {
@@ -288,6 +311,7 @@ impl Refunds {
             if end == RefundOutcome::Failed {
                 writes.extend(third_party::release(&step.refund));
             }
+            writes.extend(audit.map(Write::audit));
             if update.commit(writes).await? {
                 return Ok(step.refund);
             }

@@ -1,0 +1,55 @@
+//! `admin refunds`: ends a refund whose Pix its bank has lost.
+
+use std::error::Error;
+
+use clap::Subcommand;
+use domain::acquirer::AcquirerName;
+use domain::ids::RefundId;
+use domain::money::Amount;
+use domain::refund::RefundStatus;
+use domain::wallet::RefundStrategy;
+use serde::Serialize;
+use shared::acquirer::Banks;
+use shared::refund::Refunds;
+
+use crate::target::Stack;
+use crate::{OperatorArguments, print_json, print_stack};
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    /// Fail an unfinished live refund whose Pix its bank has lost, and return its money to the wallet
+    ///
+    /// Only for refunds by devolução. Refused while the bank has the devolução or the Pix.
+    Fail {
+        /// The refund (re_…)
+        refund: RefundId,
+        #[command(flatten)]
+        operator: OperatorArguments,
+    },
+}
+
+/// The printed form of a refund.
+#[derive(Serialize)]
+struct PrintedRefund {
+    refund: RefundId,
+    status: RefundStatus,
+    amount: Amount,
+}
+
+pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn Error>> {
+    let Command::Fail { refund: id, operator } = command;
+    let (refunds, now) = (Refunds::new(stack.store.clone()), stack.clock.now());
+    let refund = refunds.find(Some(id)).await?.ok_or_else(|| format!("there is no refund {id}"))?;
+    let is_devolution = refund.share.strategy == RefundStrategy::Devolution;
+    if refund.acquirer != AcquirerName::Pix || !is_devolution || refund.is_done() {
+        return Err("only an unfinished live refund by devolução can be failed".into());
+    }
+    let banks = Banks::new(stack.acquirers()?.clone(), stack.clock.clone());
+    let bank = banks.at(refund.scope.account, refund.connection).await?;
+    if bank.knows_devolution(&refund).await? {
+        return Err("the bank has the devolução or the Pix of this refund; the service ends it".into());
+    }
+    print_stack(stack);
+    let failed = refunds.fail_lost(refund, &operator.operator(), now).await?;
+    print_json(&PrintedRefund { refund: failed.id, status: failed.status, amount: failed.share.gross })
+}
