@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use api_pix::{Client, Payer, Pix, PixQuery};
+use api_pix::{Client, ClockOffsets, Payer, Pix, PixQuery};
 use domain::audit::Operator;
 use domain::hex;
 use domain::ids::{AccountId, EndToEndId};
@@ -122,6 +122,7 @@ pub(super) async fn run(stack: &Stack, arguments: &CheckAcquirer) -> Result<Comm
     let has_token = checks.request("token", token, |()| ok("the bank issued a token"))?.is_some();
     if has_token {
         check_requests(&mut checks, &client, &acquirer, callback.as_ref(), now).await?;
+        check_clock(&mut checks, &client)?;
         if let Some(verified) = check_filter(&mut checks, &client, settings, arguments, now).await? {
             let operator = Operator { actor: arguments.actor.clone(), reason: REASON.to_owned() };
             let connection = acquirer.connection;
@@ -129,7 +130,7 @@ pub(super) async fn run(stack: &Stack, arguments: &CheckAcquirer) -> Result<Comm
             Box::pin(stored).await?;
         }
     } else {
-        for check in ["GET /cob/{txid}", "GET /pix", "GET /webhook/{chave}", "payer filter"] {
+        for check in ["GET /cob/{txid}", "GET /pix", "GET /webhook/{chave}", "clock", "payer filter"] {
             checks.print(check, Outcome::Skipped, "there is no token")?;
         }
     }
@@ -185,6 +186,17 @@ async fn check_requests(
         Registered::Other => (Outcome::Failed, bank::not_ours(acquirer.account)),
     })?;
     Ok(())
+}
+
+/// Compares the bank's times, as the requests so far measured them, with ours.
+fn check_clock(checks: &mut Checks, client: &Client) -> Result<(), Box<dyn Error>> {
+    let offsets = client.clock_offsets();
+    let result = match offsets {
+        ClockOffsets { date: None, created: None } => Outcome::NotVerified,
+        offsets if offsets.is_wrong() => Outcome::Failed,
+        _ => Outcome::Ok,
+    };
+    checks.print("clock", result, format!("the bank's times against ours: {offsets}"))
 }
 
 /// A Pix whose payer is known.

@@ -605,7 +605,7 @@ async fn check_acquirer_says_what_works() {
     let all_well = |filter: &str| {
         json!({
             "client certificate": "ok", "token": "ok", "GET /cob/{txid}": "ok", "GET /pix": "ok",
-            "GET /webhook/{chave}": "ok", "payer filter": filter,
+            "GET /webhook/{chave}": "ok", "clock": "ok", "payer filter": filter,
         })
     };
     assert_eq!(fixture.check(&[]).await, (all_well("not_verified"), Some(0)));
@@ -643,7 +643,7 @@ async fn check_acquirer_says_what_works() {
     fixture.set_objects(&fixture.account, KEY, &untried).await;
     let expected = json!({
         "client certificate": "ok", "token": "failed", "GET /cob/{txid}": "skipped", "GET /pix": "skipped",
-        "GET /webhook/{chave}": "skipped", "payer filter": "skipped",
+        "GET /webhook/{chave}": "skipped", "clock": "skipped", "payer filter": "skipped",
     });
     assert_eq!(fixture.check(&[]).await, (expected, Some(1)));
 }
