@@ -75,6 +75,7 @@ impl From<AcquirerError> for Problem {
             | AcquirerError::MethodUnavailable { .. } => Self::Unprocessable(error.to_string()),
             AcquirerError::Store(error) => error.into(),
             AcquirerError::Unavailable(_) => Self::Unavailable(error.to_string()),
+            AcquirerError::Busy => Self::Busy,
             AcquirerError::InvalidArtefact(_) => Self::Internal(error.to_string()),
         }
     }

@@ -16,7 +16,7 @@ use aws_sdk_sqs::types::SendMessageBatchRequestEntry;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
-use tracing::Instrument;
+use tracing::{Instrument, field};
 
 /// The most messages that one `SendMessageBatch` accepts.
 const BATCH: usize = 10;
@@ -242,33 +242,43 @@ where
     let mut messages = HashMap::new();
     for message in batch.records {
         let (work, message_id) = (work.clone(), message.message_id.clone());
+        // A request to a bank adds the account and the connection.
+        let span = tracing::error_span!("message", account = field::Empty, connection = field::Empty);
         let attempt = async move {
-            match read(&message) {
+            let outcome = match read(&message) {
                 Ok(read) => work(read, Receipt::of(&message)).await,
                 Err(error) => Err(E::from(error)),
-            }
+            };
+            outcome
+                .inspect_err(|error| log_failure(message.message_id.as_deref(), error, error.is_external()))
         };
-        let attempt = attempts.spawn(attempt.in_current_span());
+        let attempt = attempts.spawn(attempt.instrument(span));
         messages.insert(attempt.id(), message_id);
     }
     let mut response = SqsEventResponse::default();
     while let Some(joined) = attempts.join_next_with_id().await {
-        let (id, error, is_external) = match joined {
+        let message_id = match joined {
             Ok((_, Ok(()))) => continue,
-            Ok((id, Err(error))) => (id, error.to_string(), error.is_external()),
+            Ok((id, Err(_logged))) => messages.remove(&id).flatten(),
             // The task panicked. SQS delivers the message again, and finally moves it to the dead-letter
             // queue.
-            Err(error) => (error.id(), error.to_string(), false),
+            Err(error) => {
+                let message_id = messages.remove(&error.id()).flatten();
+                log_failure(message_id.as_deref(), &error, false);
+                message_id
+            }
         };
-        let message_id = messages.remove(&id).flatten();
-        if is_external {
-            tracing::warn!(message_id, error, "a message could not be processed yet");
-        } else {
-            tracing::error!(message_id, error, "a message could not be processed");
-        }
         response.batch_item_failures.push(failure_of(message_id));
     }
     response
+}
+
+fn log_failure(message_id: Option<&str>, error: &dyn fmt::Display, is_external: bool) {
+    if is_external {
+        tracing::warn!(message_id, %error, "a message could not be processed yet");
+    } else {
+        tracing::error!(message_id, %error, "a message could not be processed");
+    }
 }
 
 /// Reads the message in a record of a batch.

@@ -57,6 +57,6 @@ pub enum WorkError {
 
 impl MessageFailure for WorkError {
     fn is_external(&self) -> bool {
-        matches!(self, Self::Leased | Self::Acquirer(AcquirerError::Unavailable(_)))
+        matches!(self, Self::Leased | Self::Acquirer(AcquirerError::Unavailable(_) | AcquirerError::Busy))
     }
 }

@@ -105,6 +105,7 @@ fn is_listed(problem: &Problem) -> bool {
         | Problem::TooManyTests { .. }
         | Problem::TooManyLogins { .. }
         | Problem::Unavailable(_)
+        | Problem::Busy
         | Problem::Internal(_) => true,
     }
 }
@@ -128,6 +129,7 @@ fn constructed(messages: &mut Messages) {
         Problem::TooManyTests { limit: 10, retry_after_seconds: seconds },
         Problem::TooManyLogins { limit: 10, retry_after_seconds: seconds },
         Problem::Unavailable(String::new()),
+        Problem::Busy,
         Problem::Internal(String::new()),
     ] {
         messages.add_problem(&problem);

@@ -409,6 +409,7 @@ fn problems() -> Vec<Problem> {
         Problem::TooManyTests { limit: 1, retry_after_seconds: 1 },
         Problem::TooManyLogins { limit: 1, retry_after_seconds: 1 },
         Problem::Unavailable(text()),
+        Problem::Busy,
         Problem::Internal(text()),
     ]
 }
@@ -447,7 +448,8 @@ fn position(problem: &Problem) -> usize {
         Problem::TooManyTests { .. } => 27,
         Problem::TooManyLogins { .. } => 28,
         Problem::Unavailable(_) => 29,
-        Problem::Internal(_) => 30,
+        Problem::Busy => 30,
+        Problem::Internal(_) => 31,
     }
 }
 

@@ -54,6 +54,9 @@ pub enum AcquirerError {
     /// The acquirer did not answer.
     #[error("the acquirer did not answer: {0}")]
     Unavailable(String),
+    /// Another caller works on the charge at its acquirer.
+    #[error("another request is creating this charge at the bank")]
+    Busy,
     /// The acquirer's settings could not be read.
     #[error(transparent)]
     Store(#[from] StoreError),

@@ -225,7 +225,14 @@ pub(super) async fn wrap_request(
     let invocation = request.extensions().get::<lambda_http::Context>();
     let aws_request_id = invocation.map(|invocation| invocation.request_id.as_str());
     // Enabled at every log level, so that error lines have the ids too.
-    let span = tracing::error_span!("request", request_id = context.id.stored().as_str(), aws_request_id);
+    // A request to a bank adds the account and the connection.
+    let span = tracing::error_span!(
+        "request",
+        request_id = context.id.stored().as_str(),
+        aws_request_id,
+        account = field::Empty,
+        connection = field::Empty
+    );
     handle(request, context, admitted, next).instrument(span).await
 }
 

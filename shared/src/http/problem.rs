@@ -158,6 +158,8 @@ pub enum Problem {
     /// 503 `service_unavailable`: a dependency did not answer, or an update conflicted too often. The text is
     /// only logged.
     Unavailable(String),
+    /// 503 `service_unavailable`: another request works on the same object. Nothing is wrong, so no error is logged.
+    Busy,
     /// 500 `internal_error`: a defect of the service. The text is only logged.
     Internal(String),
 }
@@ -196,7 +198,7 @@ impl Problem {
             Self::RateLimited { .. } | Self::TooManyTests { .. } | Self::TooManyLogins { .. } => {
                 StatusCode::TOO_MANY_REQUESTS
             }
-            Self::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Unavailable(_) | Self::Busy => StatusCode::SERVICE_UNAVAILABLE,
             Self::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -231,7 +233,7 @@ impl Problem {
             Self::RateLimited { .. } | Self::TooManyTests { .. } | Self::TooManyLogins { .. } => {
                 "rate_limit_error"
             }
-            Self::Unavailable(_) | Self::Internal(_) => "api_error",
+            Self::Unavailable(_) | Self::Busy | Self::Internal(_) => "api_error",
         }
     }
 
@@ -262,7 +264,7 @@ impl Problem {
             Self::RateLimited { .. } | Self::TooManyTests { .. } | Self::TooManyLogins { .. } => {
                 "rate_limited"
             }
-            Self::Unavailable(_) => "service_unavailable",
+            Self::Unavailable(_) | Self::Busy => "service_unavailable",
             Self::Internal(_) => "internal_error",
         }
     }
@@ -345,7 +347,7 @@ impl Problem {
             Self::TooManyLogins { retry_after_seconds, limit: _ } => {
                 format!("Too many failed log-ins. Retry in {retry_after_seconds} seconds.")
             }
-            Self::Unavailable(_) => {
+            Self::Unavailable(_) | Self::Busy => {
                 "A dependency did not answer in time, or too many requests changed the same object at once. Retry with backoff and the same idempotency key.".to_owned()
             }
             Self::Internal(_) => "An internal error occurred. Retrying with the same idempotency key is safe.".to_owned(),
@@ -383,6 +385,7 @@ impl Problem {
             | Self::TooManyTests { .. }
             | Self::TooManyLogins { .. }
             | Self::Unavailable(_)
+            | Self::Busy
             | Self::Internal(_) => None,
         }
     }
@@ -413,7 +416,7 @@ impl Problem {
             }
             // A random delay, so that clients whose changes of one row conflicted do not retry at the same
             // time.
-            Self::Unavailable(_) => {
+            Self::Unavailable(_) | Self::Busy => {
                 let seconds = random::below(MAX_RETRY_AFTER_SECONDS).saturating_add(1);
                 headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
             }

@@ -49,7 +49,7 @@ pub struct ChargeCancellation<'a> {
 /// # Errors
 ///
 /// [`ChargeError::Rejected`] when the charge is paid or has ended; [`AcquirerError::Unavailable`] when the
-/// bank does not answer.
+/// bank does not answer; [`AcquirerError::Busy`] while another request creates the charge.
 pub async fn cancel_charge(
     cancellation: ChargeCancellation<'_>,
     stored: StoredCharge,
@@ -76,8 +76,7 @@ impl ChargeCancellation<'_> {
     ) -> Result<Charge, CancelError> {
         let charge = stored.clone().read_at(now);
         if charge.is_leased(now) {
-            let message = "another request is creating this charge at the bank".to_owned();
-            return Err(AcquirerError::Unavailable(message).into());
+            return Err(AcquirerError::Busy.into());
         }
         let stored = match within(REMOVE_TIME, bank.remove(&charge, Priority::Create)).await? {
             // A charge that was never finalised may be unknown to its bank.

@@ -213,8 +213,7 @@ impl ChargeCreation<'_> {
                 return self.finalise_at_bank(bank, &caller.settings, leased, false).await;
             }
             if started_at.elapsed() >= WAIT_FOR_HOLDER {
-                let message = "another request is creating this charge at the bank".to_owned();
-                return Err(AcquirerError::Unavailable(message).into());
+                return Err(AcquirerError::Busy.into());
             }
             tokio::time::sleep(BETWEEN_LOOKS).await;
             charge = self.charges.get_existing(charge.id).await?.read_at(self.clock.now());
