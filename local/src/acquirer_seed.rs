@@ -10,7 +10,7 @@ use secrecy::SecretString;
 use shared::acquirer::Banks;
 use shared::acquirer::configuration::{
     AccountAcquirers, AcquirerKind, AcquirerSettings, AcquirerUrl, CallbackAuthentication, CallbackChoice,
-    ClientSecret, NamedSecret, SendPix, TokenAuthentication, default_expire_after_seconds,
+    ClientSecret, ConnectionName, NamedSecret, SendPix, TokenAuthentication, default_expire_after_seconds,
     default_requests_per_second,
 };
 use shared::clock::Clock;
@@ -45,8 +45,8 @@ pub(crate) async fn configure(
     let marker = directory.map(|directory| directory.join(MARKER));
     let was_seeded = marker.as_ref().is_some_and(|marker| marker.exists());
     let settings = match stored {
-        // An operator may have changed other settings of this connection.
-        Some(stored) if stored.connection == settings.connection() => stored.settings,
+        // An operator may have changed other settings than bank and client.
+        Some(stored) if stored.settings.new_connection() == settings.new_connection() => stored.settings,
         Some(_) => return Ok(()),
         None if was_seeded => return Ok(()),
         None => settings,
@@ -86,6 +86,7 @@ fn settings(seed: &Seed, bank: &Bank, bank_url: &str) -> Result<AcquirerSettings
         behaviour.webhook_header.map(header).into_iter().collect();
     Ok(AcquirerSettings {
         kind: AcquirerKind::Pix,
+        name: ConnectionName::default(),
         base_url: AcquirerUrl::base(bank_url, &policy).map_err(|error| failed(&error))?,
         token_url: AcquirerUrl::token(&bank.token_url().replacen(&bank.url(), bank_url, 1), &policy)
             .map_err(|error| failed(&error))?,

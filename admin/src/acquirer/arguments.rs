@@ -8,8 +8,8 @@ use domain::pix_key::PixKey;
 use secrecy::SecretString;
 use shared::acquirer::configuration::{
     AcquirerKind, AcquirerSettings, AcquirerUrl, AddressRange, CallbackAuthentication, CallbackChoice,
-    CallbackSettings, ClientId, ClientIdentity, ClientSecret, InvalidSetting, NamedSecret, SendPix,
-    ServerAuthorities, TokenAuthentication, TokenScope, default_expire_after_seconds,
+    CallbackSettings, ClientId, ClientIdentity, ClientSecret, ConnectionName, InvalidSetting, NamedSecret,
+    SendPix, ServerAuthorities, TokenAuthentication, TokenScope, default_expire_after_seconds,
     default_max_period_seconds, default_requests_per_second,
 };
 
@@ -25,6 +25,9 @@ pub(crate) struct SetAcquirer {
     /// The kind of acquirer; pix: any bank that implements the Central Bank's API Pix
     #[arg(value_parser = enum_parser::<AcquirerKind>())]
     kind: AcquirerKind,
+    /// The name of the connection: the same name changes its settings, and another name is another connection
+    #[arg(long, default_value_t)]
+    name: ConnectionName,
     /// The base URL of the acquirer's API, to which paths such as /cob/{txid} are appended
     #[arg(long, value_name = "URL")]
     base_url: String,
@@ -123,6 +126,7 @@ impl SetAcquirer {
         };
         let settings = AcquirerSettings {
             kind: self.kind,
+            name: self.name.clone(),
             base_url: AcquirerUrl::base(&self.base_url, &policy).map_err(named("base-url"))?,
             token_url: AcquirerUrl::token(&self.token_url, &policy).map_err(named("token-url"))?,
             client_id: self.client_id.clone(),

@@ -15,7 +15,7 @@ use domain::ids::{AccountId, ConnectionId};
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 use shared::acquirer::configuration::{
-    AccountAcquirer, AcquirerView, CallbackSettings, CallbackView, SettingsError,
+    AccountAcquirer, CallbackSettings, CallbackView, ConnectionName, SettingsError,
 };
 
 use self::arguments::SetAcquirer;
@@ -246,7 +246,7 @@ fn view(acquirer: &AccountAcquirer, callback: Option<&CallbackSettings>) -> Resu
 }
 
 fn acquirer_view(acquirer: &AccountAcquirer) -> Result<Value, serde_json::Error> {
-    let mut shown = serde_json::to_value(AcquirerView::new(&acquirer.settings))?;
+    let mut shown = serde_json::to_value(acquirer.view())?;
     if let Some(fields) = shown.as_object_mut() {
         fields.insert("account".to_owned(), json!(acquirer.account));
         fields.insert("updated_at".to_owned(), json!(acquirer.updated_at));

@@ -299,6 +299,7 @@ async fn an_operator_sets_reads_and_removes_an_acquirer_and_never_sees_its_secre
     for (field, value) in [
         ("account", json!(account)),
         ("kind", json!("pix")),
+        ("name", json!("pix")),
         ("base_url", json!("https://pix.banco.example/api/v2")),
         ("token_url", json!("https://pix.banco.example/oauth/token")),
         ("token_authentication", json!("body")),
@@ -343,7 +344,7 @@ async fn an_operator_sets_reads_and_removes_an_acquirer_and_never_sees_its_secre
 
     // Setting the same values twice changes nothing, adds no audit row and prints no URL.
     for is_first in [true, false] {
-        let local = ["--send-pix", "local"];
+        let local = ["--name", "other", "--send-pix", "local"];
         let output = service.set_unreachable(&account, "http://127.0.0.1:9/bank", &local, BANK_SECRET).await;
         assert!(output.status.success(), "{output:?}");
         assert_eq!(objects(&output).len(), if is_first { 2 } else { 1 });
@@ -492,9 +493,15 @@ async fn a_pix_key_belongs_to_one_account() {
     assert_eq!(service.claim(OTHER_KEY).await.unwrap().account, id(first));
     assert_eq!(service.swept_accounts(&connection).await.unwrap(), [first, &second]);
 
-    // Another client id is another connection.
-    let moved =
-        service.set_unreachable(first, UNREACHABLE_BANK, &["--pix-key", OTHER_KEY], BANK_SECRET).await;
+    // Another base URL or client id is the same connection, and another name is another one.
+    let key = ["--pix-key", OTHER_KEY];
+    let changed = service.set_unreachable(first, UNREACHABLE_BANK, &key, BANK_SECRET).await;
+    assert_eq!(objects(&changed)[0]["connection"], connection);
+    assert!(objects(&changed)[1]["callback_url"].is_string(), "the bank has no URL for the new settings");
+    let show = service.object(&["accounts", "show-acquirer", first]).await;
+    assert_eq!((&show["connection"], &show["retired"]), (&json!(connection), &json!(null)));
+    let named = [&key[..], &["--name", "other"]].concat();
+    let moved = service.set_unreachable(first, UNREACHABLE_BANK, &named, BANK_SECRET).await;
     let moved_to = objects(&moved)[0]["connection"].as_str().unwrap().to_owned();
     assert_ne!(moved_to, connection);
     // The first account's charges of the former connection are still open.
@@ -502,6 +509,12 @@ async fn a_pix_key_belongs_to_one_account() {
     assert_eq!(service.swept_accounts(&moved_to).await.unwrap(), [first]);
     assert_eq!(service.claim(OTHER_KEY).await.unwrap().connection.to_string(), moved_to);
 
+    // The name of a retired connection makes it the current one again.
+    for (name, expected) in [("pix", &connection), ("other", &moved_to)] {
+        let named = [&key[..], &["--name", name]].concat();
+        let output = service.set_unreachable(first, UNREACHABLE_BANK, &named, BANK_SECRET).await;
+        assert_eq!(objects(&output)[0]["connection"].as_str(), Some(expected.as_str()));
+    }
     service.object(&forget_offline(first, &connection)).await;
     assert_eq!(service.claim(OTHER_KEY).await.unwrap().connection.to_string(), moved_to);
     assert_eq!(service.swept_accounts(&connection).await.unwrap(), [second.as_str()]);

@@ -60,7 +60,7 @@ impl Live {
 
     async fn sweep(&self) -> ConnectionSweep {
         let stack = &self.service.stack;
-        let connection = ConnectionId::derive(&stack.bank_url, &stack.seed.bank.client_id);
+        let connection = ConnectionId::derive("pix", &stack.bank_url, &stack.seed.bank.client_id);
         self.store().get(&ConnectionSweep::key_of(connection)).await.unwrap().unwrap()
     }
 
@@ -454,7 +454,8 @@ impl Live {
     /// Makes the second bank the acquirer of the account.
     async fn move_to(&self, bank: &Bank) -> String {
         let (base_url, token_url) = (bank.url(), bank.token_url());
-        let set = ["accounts", "set-acquirer", &self.account, "pix", "--base-url", &base_url];
+        let set =
+            ["accounts", "set-acquirer", &self.account, "pix", "--name", "two", "--base-url", &base_url];
         let rest = ["--token-url", &token_url, "--client-id", "padaria-2", "--pix-key", SECOND_KEY];
         let auth = ["--callback-auth", "token", "--reason", "another bank"];
         let output = self.service.run_with(&[&set[..], &rest, &auth].concat(), SECOND_SECRET).await;

@@ -158,7 +158,7 @@ async fn show_says_where_the_pix_of_a_notice_is() {
     live.advance(400).await;
     live.wait_for_status(&charge, "processing").await;
     let (first, other) = (service.stack.seed.first.id, service.stack.seed.other.id);
-    let connection = ConnectionId::derive(&service.stack.bank_url, &service.stack.seed.bank.client_id);
+    let connection = ConnectionId::derive("pix", &service.stack.bank_url, &service.stack.seed.bank.client_id);
     let now = service.stack.clock.now();
     let elsewhere = ReportedPix::notified("EOTHER".parse().unwrap(), (connection, other), None, now);
     let elsewhere = ReportedPix { version: 1, ..elsewhere.recorded(other, None) };
@@ -195,7 +195,7 @@ async fn notices_are_listed_100_at_a_time_and_by_account() {
     let service = AdminFixture::start().await;
     let (first, other) = (service.stack.seed.first.id, service.stack.seed.other.id);
     let (store, now) = (service.table("StateTable"), service.stack.clock.now());
-    let connection = ConnectionId::derive(&service.stack.bank_url, "loja");
+    let connection = ConnectionId::derive("pix", &service.stack.bank_url, "loja");
     let unmatched = |account: AccountId, number: i64| {
         let content = NoticeContent {
             notice_id: format!("n-{number}"),

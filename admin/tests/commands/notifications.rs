@@ -146,7 +146,7 @@ async fn items_are_listed_100_at_a_time() {
     let service = AdminFixture::start().await;
     let (first, other) = (service.stack.seed.first.id, service.stack.seed.other.id);
     let (store, now) = (service.table("StateTable"), service.stack.clock.now());
-    let connection = ConnectionId::derive(&service.stack.bank_url, "loja");
+    let connection = ConnectionId::derive("pix", &service.stack.bank_url, "loja");
     let new = |account: AccountId, number: i64| SetAsideItem {
         account,
         connection,
@@ -187,7 +187,7 @@ async fn an_item_of_an_earlier_version_is_listed_for_its_account_and_resolved() 
     let string = |text: &str| AttributeValue::S(text.to_owned());
     let number = |number: i64| AttributeValue::N(number.to_string());
     let now = service.stack.clock.now();
-    let connection = ConnectionId::derive(&service.stack.bank_url, "loja").to_string();
+    let connection = ConnectionId::derive("pix", &service.stack.bank_url, "loja").to_string();
     let row = HashMap::from([
         ("pk".to_owned(), string(&format!("bad-notification#{account}"))),
         ("sk".to_owned(), string(NONE)),

@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn each_change_of_a_pix_has_the_next_version_and_ends_the_wait_for_its_read_back() {
         let (connection, owner) =
-            (ConnectionId::derive("https://bank.example.com", "client"), AccountId::new([2; 10]));
+            (ConnectionId::derive("pix", "https://bank.example.com", "client"), AccountId::new([2; 10]));
         let at = (connection, AccountId::new([1; 10]));
         let id: EndToEndId = "E12345678202611251200abcdefghijk".parse().unwrap();
         let reported = ReportedPix::notified(id, at, None, Timestamp::MIN);

@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn a_sweep_runs_only_while_an_account_uses_the_connection() {
         let now = Timestamp::parse_floor("2026-11-22T12:00:00Z").unwrap();
-        let connection = ConnectionId::derive("https://pix.example.com/v2", "loja");
+        let connection = ConnectionId::derive("pix", "https://pix.example.com/v2", "loja");
         let (first, second) = (AccountId::new([1; 10]), AccountId::new([2; 10]));
         let sweep = ConnectionSweep::new(connection, first, now);
         assert!(ConnectionSweep::is_at(&sweep.key()));

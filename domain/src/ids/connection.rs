@@ -8,8 +8,9 @@ use super::define::{digest, first_80_bits, id_traits};
 use crate::base32;
 
 /// The id of a bank connection: `con_` and 16 characters of the [`base32`] alphabet. It is a hash of the
-/// bank's base URL and the client id. So accounts with the same credentials share a connection, with its
-/// limits and its sweep.
+/// connection's name, the bank's base URL and the client id when the connection was first set. It stays when
+/// they change. Accounts that begin with the same name and credentials share a connection, with its limits and
+/// its sweep.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId([u8; Self::LEN]);
 
@@ -18,9 +19,9 @@ impl ConnectionId {
     const LEN: usize = 16;
     const EXPECTED: IdError = IdError { expected: "con_ and 16 lower-case letters and digits" };
 
-    /// Derives the id from the base URL of the bank's API and the OAuth 2 client id.
-    pub fn derive(base_url: &str, client_id: &str) -> Self {
-        let hash = digest("connection", &[base_url.as_bytes(), client_id.as_bytes()]);
+    /// Derives the id from the name, the base URL of the bank's API and the OAuth 2 client id.
+    pub fn derive(name: &str, base_url: &str, client_id: &str) -> Self {
+        let hash = digest("connection", &[name, base_url, client_id].map(str::as_bytes));
         let mut characters = [0; Self::LEN];
         let mut rest = first_80_bits(&hash);
         for character in characters.iter_mut().rev() {
@@ -59,11 +60,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_connection_id_depends_on_the_base_url_and_the_client_id() {
-        let id = ConnectionId::derive("https://pix.example.com/v2", "loja");
+    fn a_connection_id_depends_on_name_base_url_and_client_id() {
+        let id = ConnectionId::derive("pix", "https://pix.example.com/v2", "loja");
         insta::assert_snapshot!(id, @"con_bmr6wea3g2zpvj8w");
         assert_eq!(id.to_string().parse(), Ok(id));
-        assert_ne!(id, ConnectionId::derive("https://pix.example.com/v2l", "oja"));
+        assert_ne!(id, ConnectionId::derive("pix", "https://pix.example.com/v2l", "oja"));
+        assert_ne!(id, ConnectionId::derive("other", "https://pix.example.com/v2", "loja"));
         for text in ["", "con_", "con_0123456789abcde!", "con_0123456789ABCDEF", "acc_0123456789abcdef"] {
             assert_eq!(text.parse::<ConnectionId>(), Err(ConnectionId::EXPECTED), "{text}");
         }

@@ -307,7 +307,8 @@ mod tests {
             response_deadline: None,
             reported_at: at(50),
         };
-        let source = (ConnectionId::derive("https://pix.example.com/v2", "loja"), AccountId::new([1; 10]));
+        let source =
+            (ConnectionId::derive("pix", "https://pix.example.com/v2", "loja"), AccountId::new([1; 10]));
         MedNotice::received(source, content, at(100))
     }
 

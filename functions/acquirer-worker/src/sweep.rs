@@ -56,9 +56,14 @@ impl AcquirerWorker {
         else {
             return Ok(());
         };
-        let Some(bank) = self.bank_of(&sweep).await else { return Ok(()) };
-        let outcome = self.run_sweep(&bank, &mut sweep).await;
-        self.acquirers.banks()?.note_clock(&bank).await;
+        let banks = self.banks_of(&sweep).await;
+        if banks.is_empty() {
+            return Ok(());
+        }
+        let outcome = self.run_sweep(&banks, &mut sweep).await;
+        for bank in &banks {
+            self.acquirers.banks()?.note_clock(bank).await;
+        }
         match outcome {
             Ok(()) => Ok(()),
             Err(error) => self.note_failure(&sweep, &error).await,
@@ -66,24 +71,25 @@ impl AcquirerWorker {
     }
 
     /// Runs a sweep. `sweep` is the row as this run stored it last.
-    async fn run_sweep(&self, bank: &PixBank, sweep: &mut ConnectionSweep) -> Result<(), WorkError> {
-        let connection = sweep.connection;
+    async fn run_sweep(&self, banks: &[PixBank], sweep: &mut ConnectionSweep) -> Result<(), WorkError> {
         let (started_at, now) = (Instant::now(), self.clock.now());
-        let (stored, measured) = (sweep.clock_offsets.unwrap_or_default(), bank.clock_offsets());
-        let behind = stored.0.max(measured.behind_seconds());
-        let ahead = stored.1.max(measured.ahead_seconds());
+        let (mut behind, mut ahead) = sweep.clock_offsets.unwrap_or_default();
+        for measured in banks.iter().map(PixBank::clock_offsets) {
+            behind = behind.max(measured.behind_seconds());
+            ahead = ahead.max(measured.ahead_seconds());
+        }
         let first = first_time(sweep).saturating_plus_seconds(behind.saturating_neg());
         // Each stored part of the work moves this time on. Otherwise the row would be due during the sweep, and
         // the scheduler would start a second one.
         let next_at = now.saturating_plus_seconds(PAUSE_SECONDS);
-        if let Some(ends_at) = bank.settings().certificate_ends_at() {
+        for ends_at in banks.iter().filter_map(|bank| bank.settings().certificate_ends_at()) {
             metrics::write("", &[(metrics::BANK_CERTIFICATE_DAYS, &days_left(ends_at, now))]);
         }
         if now.millis_since(sweep.returns_swept_at) >= RETURNS_PAUSE_SECONDS.saturating_mul(1_000) {
-            if let Some(warning) = certificate_warning(bank.settings(), now) {
-                tracing::error!(%connection, "{warning}");
+            for warning in banks.iter().filter_map(|bank| certificate_warning(bank.settings(), now)) {
+                tracing::error!("{warning}; request a new one, then run `admin accounts set-acquirer`");
             }
-            self.sweep_returns(bank, first, now).await?;
+            self.sweep_returns(banks, first, now).await?;
             let next = ConnectionSweep {
                 returns_swept_at: now,
                 next_at,
@@ -94,7 +100,7 @@ impl AcquirerWorker {
             let Some(stored) = self.store_sweep(sweep, next).await? else { return Ok(()) };
             *sweep = stored;
         }
-        let longest = i64::from(bank.settings().max_period_seconds).min(MAX_PERIOD_SECONDS);
+        let longest = longest_period(banks).min(MAX_PERIOD_SECONDS);
         let overlap = OVERLAP_SECONDS.saturating_add(behind);
         let mut from = sweep.watermark.saturating_plus_seconds(overlap.saturating_neg()).max(first);
         let newest = now.saturating_plus_seconds(-BEHIND_SECONDS);
@@ -102,7 +108,7 @@ impl AcquirerWorker {
         let end = newest.saturating_plus_seconds(ahead).max(from);
         loop {
             let to = from.saturating_plus_seconds(longest).min(end);
-            self.store_period(bank, (from, to), None).await?;
+            self.store_period(banks, (from, to), None).await?;
             let is_done = to >= end;
             if is_done || to > sweep.watermark {
                 let watermark = to.min(newest).max(sweep.watermark);
@@ -117,36 +123,46 @@ impl AcquirerWorker {
             if started_at.elapsed() > RUN_TIME {
                 return Ok(self
                     .queue
-                    .send_later(&AcquirerMessage::Sweep(connection), Duration::ZERO)
+                    .send_later(&AcquirerMessage::Sweep(sweep.connection), Duration::ZERO)
                     .await?);
             }
             from = to;
         }
     }
 
-    /// Returns the bank with the credentials of the first account that has any.
-    async fn bank_of(&self, sweep: &ConnectionSweep) -> Option<PixBank> {
-        let banks = self.acquirers.banks().ok()?;
+    /// Returns the bank with the credentials of the first account that has any. If an account moved the connection
+    /// to another base URL than the others, the bank at each base URL.
+    async fn banks_of(&self, sweep: &ConnectionSweep) -> Vec<PixBank> {
+        let mut found: Vec<PixBank> = Vec::new();
+        let Ok(banks) = self.acquirers.banks() else { return found };
         for account in &sweep.accounts {
             match banks.at(*account, Some(sweep.connection)).await {
-                Ok(bank) => return Some(bank),
-                Err(error) => {
-                    tracing::warn!(connection = %sweep.connection, %account, %error, "an account's credentials can't be used for a sweep");
-                }
+                Ok(bank) if found.iter().any(|other| other.has_base_url_of(&bank)) => {}
+                Ok(bank) => found.push(bank),
+                Err(error) => tracing::warn!(%error, "an account's credentials can't be used for a sweep"),
             }
         }
-        tracing::error!(connection = %sweep.connection, "no account has credentials for the sweep of its bank");
-        None
+        if found.is_empty() {
+            tracing::error!(
+                "no account has credentials for the sweep of its bank; set them with `admin accounts set-acquirer`"
+            );
+        }
+        found
     }
 
     /// Reads all returned Pix of the last [`RETURNS_SECONDS`], because a devolução may be much later than its
     /// Pix.
-    async fn sweep_returns(&self, bank: &PixBank, since: Timestamp, now: Timestamp) -> Result<(), WorkError> {
-        let longest = i64::from(bank.settings().max_period_seconds);
+    async fn sweep_returns(
+        &self,
+        banks: &[PixBank],
+        since: Timestamp,
+        now: Timestamp,
+    ) -> Result<(), WorkError> {
+        let longest = longest_period(banks);
         let mut from = now.saturating_plus_seconds(-RETURNS_SECONDS).max(since);
         while from < now {
             let to = from.saturating_plus_seconds(longest).min(now);
-            self.store_period(bank, (from, to), Some(true)).await?;
+            self.store_period(banks, (from, to), Some(true)).await?;
             from = if to < now { to } else { break };
         }
         Ok(())
@@ -155,20 +171,22 @@ impl AcquirerWorker {
     /// Reads all pages of a period and records their Pix.
     async fn store_period(
         &self,
-        bank: &PixBank,
+        banks: &[PixBank],
         (from, to): (Timestamp, Timestamp),
         with_return: Option<bool>,
     ) -> Result<(), WorkError> {
-        let mut pages = bank.pages(PixQuery { with_return, ..PixQuery::period(from, to) });
-        while let Some(page) = pages.next().await? {
-            for item in &page.malformed {
-                tracing::error!(pix = item.end_to_end_id, reason = %item.reason, "the bank listed a Pix that can't be read");
+        for bank in banks {
+            let mut pages = bank.pages(PixQuery { with_return, ..PixQuery::period(from, to) });
+            while let Some(page) = pages.next().await? {
+                for item in &page.malformed {
+                    tracing::error!(pix = item.end_to_end_id, reason = %item.reason, "the bank listed a Pix that can't be read");
+                }
+                self.payments.record_listed(bank, &page.pix, self.clock.now()).await?;
             }
-            self.payments.record_listed(bank, &page.pix, self.clock.now()).await?;
-        }
-        if pages.kept_changing() {
-            // The next sweep reads the overlap again.
-            tracing::warn!("the list of Pix kept changing while it was read");
+            if pages.kept_changing() {
+                // The next sweep reads the overlap again.
+                tracing::warn!("the list of Pix kept changing while it was read");
+            }
         }
         Ok(())
     }
@@ -189,17 +207,21 @@ impl AcquirerWorker {
     async fn note_failure(&self, sweep: &ConnectionSweep, error: &WorkError) -> Result<(), WorkError> {
         let now = self.clock.now();
         let since = sweep.failing_since.unwrap_or(now);
-        let connection = sweep.connection;
         if now.millis_since(since) > ALARM_AFTER_MS {
-            tracing::error!(%connection, %error, "a bank has not been readable for more than 15 minutes");
+            tracing::error!(%error, "a bank has not been readable for more than 15 minutes");
         } else {
-            tracing::warn!(%connection, %error, "a bank could not be read; the sweep is repeated");
+            tracing::warn!(%error, "a bank could not be read; the sweep is repeated");
         }
         let next_at = now.saturating_plus_seconds(RETRY_SECONDS);
         let next = ConnectionSweep { failing_since: Some(since), next_at, ..sweep.next_version() };
         // If another run changed the row meanwhile, its row stays.
         self.store_sweep(sweep, next).await.map(|_stored_or_superseded| ())
     }
+}
+
+/// Returns the longest period that all banks accept in one query, in seconds.
+fn longest_period(banks: &[PixBank]) -> i64 {
+    banks.iter().map(|bank| i64::from(bank.settings().max_period_seconds)).min().unwrap_or(MAX_PERIOD_SECONDS)
 }
 
 /// Returns the earliest `horario` of a Pix that the sweep reads.

@@ -370,7 +370,7 @@ fn live_charges_refunds_and_cases_are_counted_in_the_metrics() {
 
 #[test]
 fn each_attempt_of_a_payments_return_is_queued_for_the_acquirer_once() {
-    let connection = ConnectionId::derive("https://bank.example.com", "client");
+    let connection = ConnectionId::derive("pix", "https://bank.example.com", "client");
     let recorded = transition::unmatched((waiting().scope, connection), &charges::payment(), at(70));
     let IncomingPaymentWrite::Insert(unmatched) = recorded.incoming_payment else { panic!("{recorded:?}") };
     assert_eq!(actions(&insert(&unmatched)), "nothing");
@@ -389,7 +389,7 @@ fn each_attempt_of_a_payments_return_is_queued_for_the_acquirer_once() {
 
 #[test]
 fn a_reported_pix_is_read_back_from_the_bank_when_it_is_reported() {
-    let connection = ConnectionId::derive("https://bank.example.com", "client");
+    let connection = ConnectionId::derive("pix", "https://bank.example.com", "client");
     let end_to_end_id = EndToEndId::sandbox(at(60), [1; 8]);
     let account = waiting().scope.account;
     let reported = ReportedPix::notified(end_to_end_id, (connection, account), None, at(60));

@@ -90,6 +90,7 @@ impl BankProxy {
         let moved = |bank_url: &str| bank_url.replace(&state.origin, &url);
         settings.base_url = AcquirerUrl::base(&moved(&service.stack.bank_url), &policy).unwrap();
         settings.token_url = AcquirerUrl::token(&moved(&service.stack.bank_token_url), &policy).unwrap();
+        settings.name = "proxy".parse().unwrap();
         change(&mut settings);
         let choice = acquirers.callback_settings(&account).await.unwrap().unwrap().choice();
         let (now, operator) = (service.stack.clock.now(), operator());

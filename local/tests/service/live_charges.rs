@@ -765,7 +765,7 @@ async fn a_pix_with_the_txid_of_another_accounts_charge_is_not_credited_to_it() 
     // As if another account had created the charge at another bank.
     let other = Charge {
         scope: Scope { account: live.service.stack.seed.other.id, ..charge.scope },
-        connection: Some(ConnectionId::derive("https://pix.example.com/v2", "other")),
+        connection: Some(ConnectionId::derive("pix", "https://pix.example.com/v2", "other")),
         ..charge
     };
     let write = Write::replace(&other, other.version).unwrap();

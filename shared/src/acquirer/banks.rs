@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use api_pix::Client;
 use sha2::{Digest, Sha256};
+use tracing::field::display;
 
 use domain::ids::{AccountId, ConnectionId};
 use domain::time::Timestamp;
@@ -77,7 +78,7 @@ impl Banks {
             (current, _) => current,
         };
         found.ok_or_else(|| {
-            tracing::error!(%account, "a charge or payment belongs to a bank connection without credentials");
+            tracing::error!("a charge or payment belongs to a bank connection without credentials; set it with `admin accounts set-acquirer`");
             AcquirerError::Unavailable("the account has no credentials for this bank connection".to_owned())
         })
     }
@@ -93,8 +94,20 @@ impl Banks {
     }
 
     /// Returns the bank of the account's current acquirer, or of a retired one. `None`: the account has no such
-    /// acquirer.
+    /// acquirer. All further log lines of the span name the account and the connection, if it has these fields.
     async fn cached(
+        &self,
+        account: AccountId,
+        retired: Option<ConnectionId>,
+    ) -> Result<Option<PixBank>, AcquirerError> {
+        let span = tracing::Span::current();
+        span.record("account", display(account));
+        let found = self.read(account, retired).await?;
+        span.record("connection", found.as_ref().map(PixBank::connection).or(retired).map(display));
+        Ok(found)
+    }
+
+    async fn read(
         &self,
         account: AccountId,
         retired: Option<ConnectionId>,
@@ -109,9 +122,9 @@ impl Banks {
             None => self.repository.find(&account).await?,
             Some(connection) => self.repository.find_retired(&account, connection).await?,
         };
-        let Some(AccountAcquirer { settings, .. }) = found else { return Ok(None) };
+        let Some(AccountAcquirer { connection, settings, .. }) = found else { return Ok(None) };
         let client = self.client(&settings)?;
-        let bank = PixBank::new(account, settings, client);
+        let bank = PixBank::new(account, connection, settings, client);
         let until = now.plus_millis(CACHED_MS).unwrap_or(Timestamp::MAX);
         self.with_cache(|cache| cache.accounts.insert(key, (until, bank.clone())));
         Ok(Some(bank))
@@ -143,7 +156,9 @@ fn credentials_of(settings: &AcquirerSettings) -> Result<Credentials, AcquirerEr
     let unreadable = |error: serde_json::Error| AcquirerError::InvalidArtefact(error.to_string());
     let mut fields = serde_json::to_value(settings).map_err(unreadable)?;
     if let Some(fields) = fields.as_object_mut() {
-        for name in ["pix_key", "send_pix", "filter_verified", "max_period_seconds", "expire_after_seconds"] {
+        for name in
+            ["name", "pix_key", "send_pix", "filter_verified", "max_period_seconds", "expire_after_seconds"]
+        {
             fields.remove(name);
         }
     }

@@ -91,8 +91,13 @@ pub enum ReturnProgress {
 
 impl PixBank {
     /// Creates the acquirer from an account's settings and a client of its connection.
-    pub fn new(account: AccountId, settings: AcquirerSettings, client: Client) -> Self {
-        Self { account, connection: settings.connection(), settings, client }
+    pub fn new(
+        account: AccountId,
+        connection: ConnectionId,
+        settings: AcquirerSettings,
+        client: Client,
+    ) -> Self {
+        Self { account, connection, settings, client }
     }
 
     /// The account whose credentials are used.
@@ -113,6 +118,11 @@ impl PixBank {
     /// The account's settings.
     pub fn settings(&self) -> &AcquirerSettings {
         &self.settings
+    }
+
+    /// Whether another account's settings have the same base URL.
+    pub fn has_base_url_of(&self, other: &Self) -> bool {
+        self.settings.base_url == other.settings.base_url
     }
 
     /// Registers the URL at which the service receives the bank's notifications for the account's Pix key.

@@ -547,7 +547,7 @@ mod tests {
         });
         let pix = Pix::parse(&pix).unwrap();
         let seen = |id: &str, status: &str| SeenReturn { id: id.to_owned(), status: status.to_owned() };
-        let at = (ConnectionId::derive("https://bank.example.com", "client"), AccountId::new([2; 10]));
+        let at = (ConnectionId::derive("pix", "https://bank.example.com", "client"), AccountId::new([2; 10]));
         let known = ReportedPix::notified(pix.end_to_end_id.clone(), at, None, pix.at).with_returns(vec![
             seen("seen", "DEVOLVIDO"),
             seen("seenfailed", "NAO_REALIZADO"),

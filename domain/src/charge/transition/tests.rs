@@ -557,7 +557,7 @@ fn a_payment_held_for_review_is_returned_in_the_shard_of_its_row() {
 #[test]
 fn an_operator_applies_a_payment_only_to_an_unpaid_charge_that_could_accept_it() {
     let unmatched = |amount, document| {
-        let connection = crate::ids::ConnectionId::derive("https://bank.example.com", "client");
+        let connection = crate::ids::ConnectionId::derive("pix", "https://bank.example.com", "client");
         let recorded = super::unmatched((waiting().scope, connection), &payment(1, amount, document), at(60));
         written(recorded.incoming_payment)
     };

@@ -5,8 +5,9 @@
 //! bank may read. The account's other settings are copied into the rows of its API keys, which every request
 //! reads. Credentials must not be in those rows.
 //!
-//! A *bank connection* is a base URL and a client id. Accounts with the same connection share its sweep. A
-//! Pix key belongs to one account.
+//! A *bank connection* has a name. Base URL, client id and certificate are its settings, which may change.
+//! Accounts that begin with the same name, base URL and client id share a connection and its sweep. A Pix key
+//! belongs to one account.
 
 mod callback;
 mod certificate;
@@ -29,4 +30,6 @@ pub use settings::{
     certificate_warning, days_left, default_expire_after_seconds, default_max_period_seconds,
     default_requests_per_second,
 };
-pub use values::{AcquirerUrl, ClientId, ClientSecret, InvalidSetting, MAX_EXTRAS, NamedSecret, TokenScope};
+pub use values::{
+    AcquirerUrl, ClientId, ClientSecret, ConnectionName, InvalidSetting, MAX_EXTRAS, NamedSecret, TokenScope,
+};

@@ -81,6 +81,7 @@ pub enum Migrated {
 /// The rows of an account, as they were read.
 struct Stored {
     acquirer: Option<AccountAcquirer>,
+    retired: Vec<AccountAcquirer>,
     callback: Option<CallbackSettings>,
     former: Option<FormerAcquirer>,
     /// Whether the former row says that the acquirer can send a Pix.
@@ -88,11 +89,23 @@ struct Stored {
 }
 
 impl Stored {
-    /// Whether the bank of `acquirer` may have the URL of a token that remains valid: connection, Pix key and
-    /// base URL of notifications stay the same.
+    /// Returns the connection of new settings: the one with their name, or else a new one.
+    fn connection_of(&self, settings: &AcquirerSettings) -> ConnectionId {
+        let mut known = self.acquirer.iter().chain(&self.retired);
+        let named = known.find(|known| known.settings.name == settings.name);
+        named.map_or_else(|| settings.new_connection(), |known| known.connection)
+    }
+
+    /// Whether the bank of `acquirer` may have the URL of a token that remains valid: connection, client, Pix key
+    /// and base URL of notifications stay the same.
     fn has_callback_url(&self, acquirer: &AccountAcquirer, choice: &CallbackChoice) -> bool {
-        let has_key =
-            self.acquirer.as_ref().is_some_and(|before| before.settings.pix_key == acquirer.settings.pix_key);
+        let registrant = |settings: &AcquirerSettings| {
+            (settings.base_url.clone(), settings.client_id.clone(), settings.pix_key.clone())
+        };
+        let has_key = self
+            .acquirer
+            .as_ref()
+            .is_some_and(|before| registrant(&before.settings) == registrant(&acquirer.settings));
         let has_url = self.callback.as_ref().is_some_and(|callback| {
             callback.connection == acquirer.connection && callback.base_url == choice.base_url
         });
@@ -165,7 +178,8 @@ impl AccountAcquirers {
     /// account of a local stack, which no operator set. If nothing changes, nothing is written. The caller must
     /// check that the account exists.
     ///
-    /// A new connection, Pix key or callback base URL gets a new callback token. The newest earlier token
+    /// The name of the settings selects the connection: the current one, a retired one, or a new one. Another
+    /// connection, bank, client, Pix key or callback base URL gets a new callback token. The newest earlier token
     /// remains valid, because the bank may still send notifications with it. When the connection changes, the
     /// former acquirer is retired, see [`Self::remove`].
     ///
@@ -207,9 +221,8 @@ impl AccountAcquirers {
             let (from, to) = (same.map(Binding::of), Some(Binding::of(&acquirer)));
             let mut writes = self.binding_writes(account, from, to, now).await?;
             writes.extend(left.map(|left| self.put(&RetiredAcquirer(left.clone()), None)).transpose()?);
-            if let Some(earlier) = self.find_retired(&account, acquirer.connection).await? {
-                let version = earlier.version;
-                writes.push(self.delete(&RetiredAcquirer(earlier), version));
+            if let Some(earlier) = stored.retired.iter().find(|each| each.connection == acquirer.connection) {
+                writes.push(self.delete(&RetiredAcquirer(earlier.clone()), earlier.version));
             }
             writes.push(self.put(&acquirer, before.map(|before| before.version))?);
             if callback_changes {
@@ -249,8 +262,7 @@ impl AccountAcquirers {
                 self.put(&RetiredAcquirer(acquirer.clone()), None)?,
             ];
             writes.extend(stored.former.as_ref().map(|former| remove_former(&account, former)));
-            let before = AcquirerView::for_audit(&acquirer.settings);
-            let details = format!("was {}", serde_json::to_string(&before)?);
+            let details = format!("was {}", serde_json::to_string(&acquirer.view().for_audit())?);
             let audit = audit_row(operator, account, "account.remove-acquirer", now)?;
             writes.push(Write::audit(&audit.with_details(details)));
             if update.commit(writes).await? {
@@ -287,7 +299,7 @@ impl AccountAcquirers {
                     None => self.delete(&found, found.version),
                 });
             }
-            let was = serde_json::to_string(&AcquirerView::for_audit(&retired.settings))?;
+            let was = serde_json::to_string(&retired.view().for_audit())?;
             let audit = audit_row(operator, account, "account.forget-acquirer", now)?;
             writes.push(Write::audit(&audit.with_details(format!("was {was}"))));
             if update.commit(writes).await? {
@@ -411,7 +423,7 @@ impl AccountAcquirers {
             } else {
                 let acquirer = AccountAcquirer {
                     account,
-                    connection: former.settings.connection(),
+                    connection: former.settings.new_connection(),
                     settings: former.settings.clone(),
                     updated_at: former.updated_at,
                     version: 1,
@@ -419,7 +431,7 @@ impl AccountAcquirers {
                 let binding = Some(Binding::of(&acquirer));
                 writes.extend(self.binding_writes(account, None, binding, now).await?);
                 writes.push(self.put(&acquirer, None)?);
-                let details = serde_json::to_string(&AcquirerView::for_audit(&acquirer.settings))?;
+                let details = serde_json::to_string(&acquirer.view().for_audit())?;
                 let lost_send_pix = stored.former_could_send_pix;
                 (Migrated::Moved { acquirer: Box::new(acquirer), lost_send_pix }, details)
             };
@@ -436,7 +448,8 @@ impl AccountAcquirers {
         let former = self.state.get_item(&AccountAcquirer::key_of(account)).await?;
         let former_could_send_pix = former.as_ref().is_some_and(could_send_pix);
         let former = former.map(from_item).transpose()?;
-        Ok(Stored { acquirer, callback, former, former_could_send_pix })
+        let retired = self.retired(account).await?;
+        Ok(Stored { acquirer, retired, callback, former, former_could_send_pix })
     }
 
     /// Replaces a row of the table of secrets that has this version, or inserts it.
@@ -550,17 +563,20 @@ impl AccountAcquirers {
 }
 
 /// Returns the next row of an account's acquirer. What was seen of the bank's payer filter remains known
-/// unless the connection changes.
+/// unless the connection or its base URL changes.
 fn next_acquirer(
     stored: &Stored,
     account: AccountId,
     settings: &AcquirerSettings,
     now: Timestamp,
 ) -> AccountAcquirer {
-    let connection = settings.connection();
+    let connection = stored.connection_of(settings);
     let before = stored.acquirer.as_ref();
-    let filter_verified =
-        before.is_some_and(|before| before.connection == connection && before.settings.filter_verified);
+    let filter_verified = before.is_some_and(|before| {
+        before.connection == connection
+            && before.settings.base_url == settings.base_url
+            && before.settings.filter_verified
+    });
     AccountAcquirer {
         account,
         connection,
@@ -620,7 +636,7 @@ fn change_details(
     callback: &CallbackSettings,
 ) -> Result<String, serde_json::Error> {
     let details = |acquirer: &AccountAcquirer, callback: Option<&CallbackSettings>| {
-        let acquirer = AcquirerView::for_audit(&acquirer.settings);
+        let acquirer = acquirer.view().for_audit();
         serde_json::to_string(&Details { acquirer, callback: callback.map(CallbackView::new) })
     };
     let after = details(acquirer, Some(callback))?;

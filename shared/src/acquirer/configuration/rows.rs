@@ -8,14 +8,14 @@ use domain::pix_key::PixKey;
 use domain::row::{Key, Row};
 use domain::time::Timestamp;
 
-use super::settings::AcquirerSettings;
+use super::settings::{AcquirerSettings, AcquirerView};
 
 /// The row of an account's acquirer.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct AccountAcquirer {
     /// The account.
     pub account: AccountId,
-    /// The bank connection of the settings.
+    /// The bank connection. It stays when settings other than its name change.
     pub connection: ConnectionId,
     /// The current settings.
     pub settings: AcquirerSettings,
@@ -30,6 +30,11 @@ impl AccountAcquirer {
     /// The primary key of the row of an account's acquirer.
     pub fn key_of(account: &AccountId) -> Key {
         Key { pk: format!("acquirer#{account}"), sk: "acquirer".to_owned() }
+    }
+
+    /// Returns the settings for operators, with fingerprints instead of secrets.
+    pub fn view(&self) -> AcquirerView<'_> {
+        AcquirerView::new(self.connection, &self.settings)
     }
 }
 

@@ -10,7 +10,8 @@ use domain::time::{SECONDS_A_DAY, Timestamp};
 
 use super::certificate::{ClientIdentity, ServerAuthorities};
 use super::values::{
-    AcquirerUrl, ClientId, ClientSecret, InvalidSetting, NamedSecret, TokenScope, check_extras,
+    AcquirerUrl, ClientId, ClientSecret, ConnectionName, InvalidSetting, NamedSecret, TokenScope,
+    check_extras,
 };
 
 /// The number of characters at the end of a merchant's Pix key that audit rows contain.
@@ -108,6 +109,9 @@ impl<'de> Deserialize<'de> for SendPix {
 pub struct AcquirerSettings {
     /// The kind of acquirer.
     pub kind: AcquirerKind,
+    /// The name of the connection. All other settings of a connection may change.
+    #[serde(default)]
+    pub name: ConnectionName,
     /// The base URL of the acquirer's API.
     pub base_url: AcquirerUrl,
     /// The URL that issues OAuth 2 tokens for client credentials.
@@ -173,9 +177,9 @@ pub const fn default_expire_after_seconds() -> u32 {
 }
 
 impl AcquirerSettings {
-    /// Returns the bank connection, which depends on the base URL and the client id.
-    pub fn connection(&self) -> ConnectionId {
-        ConnectionId::derive(self.base_url.as_str(), self.client_id.as_str())
+    /// Returns the id of a connection that is set with these settings first. It stays when they change.
+    pub fn new_connection(&self) -> ConnectionId {
+        ConnectionId::derive(self.name.as_str(), self.base_url.as_str(), self.client_id.as_str())
     }
 
     /// Returns the settings for the client of API Pix.
@@ -275,6 +279,7 @@ pub struct AcquirerView<'a> {
     token_authentication: TokenAuthentication,
     scope: Option<&'a TokenScope>,
     client_id: &'a ClientId,
+    name: &'a ConnectionName,
     client_secret_fingerprint: String,
     certificate_fingerprint: Option<String>,
     certificate_ends_at: Option<Timestamp>,
@@ -292,13 +297,14 @@ pub struct AcquirerView<'a> {
 }
 
 impl<'a> AcquirerView<'a> {
-    /// Builds the view of settings.
-    pub fn new(settings: &'a AcquirerSettings) -> Self {
+    /// Builds the view of the settings of a connection.
+    pub(super) fn new(connection: ConnectionId, settings: &'a AcquirerSettings) -> Self {
         let identity = settings.identity.as_ref();
         let shown = |extras: &[NamedSecret]| extras.iter().map(NamedSecret::shown).collect();
         Self {
             kind: settings.kind,
-            connection: settings.connection(),
+            name: &settings.name,
+            connection,
             base_url: &settings.base_url,
             token_url: settings.token_url.without_query(),
             token_authentication: settings.token_authentication,
@@ -325,10 +331,10 @@ impl<'a> AcquirerView<'a> {
         }
     }
 
-    /// Builds the view for an audit row, with only the end of the merchant's Pix key. The Pix key may be a
+    /// Returns the view for an audit row, with only the end of the merchant's Pix key. The Pix key may be a
     /// tax id, and audit rows are stored forever.
-    pub(super) fn for_audit(settings: &'a AcquirerSettings) -> Self {
-        let shown = Self::new(settings);
+    pub(super) fn for_audit(self) -> Self {
+        let shown = self;
         let ending = shown.pix_key.chars().rev().take(PIX_KEY_ENDING).collect::<Vec<_>>();
         let pix_key = std::iter::once('…').chain(ending.into_iter().rev()).collect();
         Self { pix_key, ..shown }

@@ -22,6 +22,7 @@ fn settings() -> AcquirerSettings {
     let (certificate, key) = pair();
     AcquirerSettings {
         kind: AcquirerKind::Pix,
+        name: ConnectionName::default(),
         base_url: AcquirerUrl::base("https://pix.example.com/api/v2/", &AddressPolicy::PublicOnly).unwrap(),
         token_url: AcquirerUrl::token("https://pix.example.com/oauth?v=2", &AddressPolicy::PublicOnly)
             .unwrap(),
@@ -40,6 +41,16 @@ fn settings() -> AcquirerSettings {
         expire_after_seconds: default_expire_after_seconds(),
         send_pix: SendPix::None,
         filter_verified: true,
+    }
+}
+
+fn row(settings: &AcquirerSettings) -> AccountAcquirer {
+    AccountAcquirer {
+        account: AccountId::new([1; 10]),
+        connection: settings.new_connection(),
+        settings: settings.clone(),
+        updated_at: now(),
+        version: 1,
     }
 }
 
@@ -109,7 +120,7 @@ fn secrets_are_never_shown_and_each_has_a_fingerprint() {
     let key = settings.identity.as_ref().unwrap().private_key().expose_secret().to_owned();
     let body = key.lines().nth(1).unwrap();
     let for_audit =
-        |settings: &AcquirerSettings| serde_json::to_string(&AcquirerView::for_audit(settings)).unwrap();
+        |settings: &AcquirerSettings| serde_json::to_string(&row(settings).view().for_audit()).unwrap();
     let view = for_audit(&settings);
     for printed in [format!("{settings:?}"), view.clone()] {
         for secret in ["not-to-be-seen", body, "1234567", "k3y-of-app"] {
@@ -133,13 +144,7 @@ fn secrets_are_never_shown_and_each_has_a_fingerprint() {
 
 #[test]
 fn a_row_can_be_read_back_unchanged() {
-    let row = AccountAcquirer {
-        account: AccountId::new([1; 10]),
-        connection: settings().connection(),
-        settings: settings(),
-        updated_at: Timestamp::MIN,
-        version: 1,
-    };
+    let row = row(&settings());
     assert_eq!(row.key().pk, format!("acquirer#{}", row.account));
     let read: AccountAcquirer = from_item(to_item(&row).unwrap()).unwrap();
     assert_eq!(read, row);
@@ -171,26 +176,25 @@ fn settings_of_an_earlier_version_are_read_with_defaults() {
         settings.check().unwrap();
     }
     for dialect in [SendPix::None, SendPix::Local] {
-        let stored = to_item(&AccountAcquirer {
-            account: AccountId::new([1; 10]),
-            connection: settings().connection(),
-            settings: AcquirerSettings { send_pix: dialect, ..settings() },
-            updated_at: now(),
-            version: 1,
-        });
+        let stored = to_item(&row(&AcquirerSettings { send_pix: dialect, ..settings() }));
         let read: AccountAcquirer = from_item(stored.unwrap()).unwrap();
         assert_eq!(read.settings.send_pix, dialect);
     }
 }
 
 #[test]
-fn a_connection_depends_on_base_url_and_client_id_alone() {
+fn a_new_connection_depends_on_name_base_url_and_client_id_alone() {
     let first = settings();
     let other_key =
         AcquirerSettings { pix_key: "11222333000181".parse().unwrap(), identity: None, ..first.clone() };
-    assert_eq!(other_key.connection(), first.connection());
+    assert_eq!(other_key.new_connection(), first.new_connection());
     let other_client = AcquirerSettings { client_id: "loja-2".parse().unwrap(), ..first.clone() };
-    assert_ne!(other_client.connection(), first.connection());
+    assert_ne!(other_client.new_connection(), first.new_connection());
+    let other_name = AcquirerSettings { name: "itau-2".parse().unwrap(), ..first.clone() };
+    assert_ne!(other_name.new_connection(), first.new_connection());
+    for name in ["", "Itau", "a b", "é", &"x".repeat(41)] {
+        assert!(name.parse::<ConnectionName>().is_err(), "{name}");
+    }
 }
 
 #[test]
@@ -293,7 +297,7 @@ fn the_file_of_an_authority_holds_certificates_and_nothing_else() {
 fn callback(tokens: Vec<CallbackToken>) -> CallbackSettings {
     CallbackSettings {
         account: AccountId::new([1; 10]),
-        connection: settings().connection(),
+        connection: settings().new_connection(),
         base_url: AcquirerUrl::base("https://eventos.example.com", &AddressPolicy::PublicOnly).unwrap(),
         authentication: CallbackAuthentication::Token,
         certificate_subject: None,
@@ -310,7 +314,7 @@ fn a_token_leads_to_the_settings_of_its_connection() {
     let token = || CallbackToken::create(now()).unwrap();
     let ((first, first_stored), (second, second_stored), (third, third_stored)) = (token(), token(), token());
     let [bank_1, bank_2] = ["loja-1", "loja-2"]
-        .map(|client| AcquirerSettings { client_id: client.parse().unwrap(), ..settings() }.connection());
+        .map(|client| AcquirerSettings { client_id: client.parse().unwrap(), ..settings() }.new_connection());
     let connections = |callback: &CallbackSettings| {
         [&first, &second, &third]
             .map(|token| callback.of_token(token.expose_secret()).map(|found| found.connection))

@@ -124,6 +124,49 @@ fn check_credential(text: &str) -> Result<(), InvalidSetting> {
     }
 }
 
+/// The longest name of a connection, in characters.
+const MAX_CONNECTION_NAME_CHARS: usize = 40;
+
+/// The name of a bank connection, by which an account distinguishes its connections.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ConnectionName(String);
+
+impl ConnectionName {
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Default for ConnectionName {
+    fn default() -> Self {
+        Self("pix".to_owned())
+    }
+}
+
+impl fmt::Display for ConnectionName {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl FromStr for ConnectionName {
+    type Err = InvalidSetting;
+
+    fn from_str(text: &str) -> Result<Self, InvalidSetting> {
+        let is_valid = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        if (1..=MAX_CONNECTION_NAME_CHARS).contains(&text.len()) && text.bytes().all(is_valid) {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(InvalidSetting::because(format!(
+                "must be 1 to {MAX_CONNECTION_NAME_CHARS} lower-case letters, digits and hyphens"
+            )))
+        }
+    }
+}
+
+serde_as_text!(ConnectionName);
+
 /// An OAuth 2 client's id.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ClientId(String);
