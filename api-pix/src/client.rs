@@ -152,7 +152,8 @@ impl Client {
     /// Fetches a token, unless there is a valid one, and sends no other request. For checks of credentials.
     pub async fn check_token(&self) -> Result<(), ApiError> {
         let fetched = tokio::time::timeout(self.deadline, self.connection.token(None)).await;
-        fetched.unwrap_or_else(|_| Err(ApiError::Timeout.into())).map(drop).map_err(|failed| failed.error)
+        let fetched = fetched.unwrap_or_else(|_| Err(ApiError::Timeout.into()));
+        fetched.map(|token| token.scope).map_err(|failed| failed.error)
     }
 
     /// Sends a request. Returns the body of a 2xx answer.
@@ -256,14 +257,15 @@ impl Connection {
 
     fn classify(&self, answer: Answer) -> Result<Bytes, ApiError> {
         match answer.status {
+        let problem = || ApiProblem::parse(&answer.body);
             status if status.is_success() => Ok(answer.body),
-            StatusCode::UNAUTHORIZED => Err(ApiError::Unauthorized),
-            StatusCode::FORBIDDEN => Err(ApiError::Forbidden),
+            StatusCode::UNAUTHORIZED => Err(ApiError::Unauthorized { status: 401, problem: problem() }),
+            StatusCode::FORBIDDEN => Err(ApiError::Forbidden(problem())),
             // A page of a proxy says nothing about the object.
             StatusCode::NOT_FOUND if answer.is_html => {
                 Err(ApiError::Malformed("the 404 is a page in HTML, so it is not the API's".to_owned()))
             }
-            StatusCode::NOT_FOUND => Err(ApiError::NotFound),
+            StatusCode::NOT_FOUND => Err(ApiError::NotFound(problem())),
             StatusCode::REQUEST_TIMEOUT => Err(ApiError::RequestTimeout),
             StatusCode::TOO_MANY_REQUESTS => {
                 let retry_after = retry_after(&answer, (self.now)());
@@ -271,9 +273,11 @@ impl Connection {
                 Err(ApiError::TooManyRequests { retry_after })
             }
             status if status.is_client_error() => {
-                Err(ApiError::Refused { status: status.as_u16(), problem: ApiProblem::parse(&answer.body) })
+                Err(ApiError::Refused { status: status.as_u16(), problem: problem() })
             }
-            status if status.is_server_error() => Err(ApiError::Server { status: status.as_u16() }),
+            status if status.is_server_error() => {
+                Err(ApiError::Server { status: status.as_u16(), problem: problem() })
+            }
             status => Err(ApiError::Malformed(format!("the status is {}", status.as_u16()))),
         }
     }

@@ -1,5 +1,6 @@
 //! Why a request failed.
 
+use std::fmt;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -12,12 +13,18 @@ const MAX_TEXT_CHARS: usize = 500;
 /// The most violations of a problem that are kept.
 const MAX_VIOLATIONS: usize = 50;
 
+/// The most parts of a problem in the text of an error.
+const MAX_SUMMARY_PARTS: usize = 6;
+
+/// The longest word of a bank's text that is no token, in characters. Ids have at most 35.
+const MAX_WORD_CHARS: usize = 40;
+
 /// Why a request failed. The texts contain no document, no token and no secret.
 ///
 /// Only some errors say that a write had no effect. After [`Timeout`](Self::Timeout),
-/// [`Connection`](Self::Connection), [`Server`](Self::Server), [`RequestTimeout`](Self::RequestTimeout),
-/// [`Malformed`](Self::Malformed) and [`Refused`](Self::Refused), the bank may have executed it. Then only a
-/// `get_` of the same id shows whether it did.
+/// [`Connection`](Self::Connection), [`Tls`](Self::Tls), [`Server`](Self::Server),
+/// [`RequestTimeout`](Self::RequestTimeout), [`Malformed`](Self::Malformed) and [`Refused`](Self::Refused), the
+/// bank may have executed it. Then only a `get_` of the same id shows whether it did.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ApiError {
     /// The request breaks a rule that every bank has, so it was not sent.
@@ -31,15 +38,21 @@ pub enum ApiError {
         /// The bank's reasons.
         problem: ApiProblem,
     },
-    /// The bank does not accept the credentials, or not the new token that it issued for them (401).
-    #[error("the bank does not accept the credentials")]
-    Unauthorized,
+    /// The bank does not accept the credentials, or not the new token that it issued for them (401). The token
+    /// endpoint may also answer another 4xx.
+    #[error("the bank does not accept the credentials: it answered {status}{}", .problem.summary())]
+    Unauthorized {
+        /// The status of the answer.
+        status: u16,
+        /// The bank's reasons.
+        problem: ApiProblem,
+    },
     /// The credentials do not allow the request (403).
-    #[error("the bank does not permit the request")]
-    Forbidden,
+    #[error("the bank does not permit the request: it answered 403{}", .0.summary())]
+    Forbidden(ApiProblem),
     /// The bank does not know the object that the request is about (404).
-    #[error("the bank answered 404")]
-    NotFound,
+    #[error("the bank answered 404{}", .0.summary())]
+    NotFound(ApiProblem),
     /// The bank answered 408.
     #[error("the bank answered 408")]
     RequestTimeout,
@@ -51,17 +64,22 @@ pub enum ApiError {
         retry_after: Duration,
     },
     /// The bank failed (5xx).
-    #[error("the bank answered {status}")]
+    #[error("the bank answered {status}{}", .problem.summary())]
     Server {
         /// The status of the answer.
         status: u16,
+        /// The bank's reasons.
+        problem: ApiProblem,
     },
     /// The deadline passed before the answer was complete.
     #[error("the bank did not answer in time")]
     Timeout,
-    /// The connection failed, for this reason: DNS, TCP, TLS or HTTP.
+    /// The connection failed, for this reason: DNS, TCP or HTTP.
     #[error("connection failed: {0}")]
     Connection(String),
+    /// TLS failed, for this reason: the certificate of the bank or of the client is not accepted.
+    #[error("connection failed: {0}")]
+    Tls(String),
     /// The bank failed several times in a row, so the request was not sent.
     #[error("not sent: the bank failed several times in a row")]
     CircuitOpen,
@@ -71,18 +89,20 @@ pub enum ApiError {
 }
 
 impl ApiError {
-    /// Whether an operator must act: the bank refuses the credentials or the permission (401, 403).
+    /// Whether the error concerns the connection, so that every request fails until an operator acts: the bank
+    /// refuses the credentials or the permission (401, 403), or TLS refuses a certificate.
     pub fn needs_operator(&self) -> bool {
-        matches!(self, Self::Unauthorized | Self::Forbidden)
+        matches!(self, Self::Unauthorized { .. } | Self::Forbidden(_) | Self::Tls(_))
     }
 }
 
-/// The reasons of a refusal, from `application/problem+json`. Documents in its texts are masked.
+/// The reasons of a refusal, from `application/problem+json`, from an `OAuth2` error, or from a bank's own format.
+/// Documents, Pix keys and tokens in its texts are masked.
 ///
-/// All fields are empty if the answer is not a problem.
+/// All fields are empty if the answer has none of these forms.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ApiProblem {
-    /// The last segment of `type`, such as `CobOperacaoInvalida`.
+    /// The last segment of `type`, such as `CobOperacaoInvalida`, or the code of the error.
     pub kind: String,
     /// A short text.
     pub title: String,
@@ -101,6 +121,18 @@ pub struct Violation {
     pub reason: String,
 }
 
+/// The names of the code, the text, the list of refused fields, and in the list of the field and its reason. The
+/// first name is that of the Central Bank's document, if it has one. The others are those of `OAuth2` (RFC 6749,
+/// section 5.2) and of banks that answer in a format of their own.
+const CODE: [&str; 3] = ["error", "codigo", "code"];
+const TEXT: [&str; 4] = ["detail", "error_description", "mensagem", "message"];
+const VIOLATIONS: [&str; 3] = ["violacoes", "erros", "errors"];
+const PROPERTY: [&str; 4] = ["propriedade", "campo", "caminho", "field"];
+const REASON: [&str; 3] = ["razao", "mensagem", "message"];
+
+/// What a text about the Pix key or the credentials contains, in lower case.
+const ABOUT_CONNECTION: [&str; 5] = ["chave", "certificado", "token", "escopo", "scope"];
+
 impl ApiProblem {
     /// Reads a problem tolerantly: what is missing or has another type is empty.
     pub(crate) fn parse(body: &[u8]) -> Self {
@@ -108,59 +140,87 @@ impl ApiProblem {
             return Self::default();
         };
         let fields = Fields::new(&fields);
-        let violations = fields.list("violacoes").iter().take(MAX_VIOLATIONS).filter_map(|violation| {
+        let first = |fields: &Fields<'_>, names: &[&str]| {
+            names.iter().find_map(|name| fields.text(name)).map(safe_text).unwrap_or_default()
+        };
+        let violations = VIOLATIONS.iter().flat_map(|name| fields.list(name)).take(MAX_VIOLATIONS);
+        let violations = violations.filter_map(|violation| {
             let violation = Fields::new(violation.as_object()?);
-            Some(Violation {
-                property: violation.text("propriedade").map(safe_text).unwrap_or_default(),
-                reason: violation.text("razao").map(safe_text).unwrap_or_default(),
-            })
+            Some(Violation { property: first(&violation, &PROPERTY), reason: first(&violation, &REASON) })
         });
+        let kind = fields.text("type").and_then(|url| url.rsplit('/').next()).map(safe_text);
         Self {
-            kind: fields
-                .text("type")
-                .and_then(|url| url.rsplit('/').next())
-                .map(safe_text)
-                .unwrap_or_default(),
-            title: fields.text("title").map(safe_text).unwrap_or_default(),
-            detail: fields.text("detail").map(safe_text).unwrap_or_default(),
+            kind: kind.unwrap_or_else(|| first(&fields, &CODE)),
+            title: first(&fields, &["title"]),
+            detail: first(&fields, &TEXT),
             violations: violations.collect(),
         }
     }
 
-    /// Returns the kind and the fields, for the text of an error.
-    fn summary(&self) -> String {
-        let mut text = String::new();
-        for part in
-            std::iter::once(&self.kind).chain(self.violations.iter().map(|violation| &violation.property))
-        {
-            if !part.is_empty() {
-                text.push_str(if text.is_empty() { ": " } else { ", " });
-                text.push_str(part);
-            }
+    /// Whether the refusal of a cob concerns the connection and not the cob: it names the Pix key, or no field and
+    /// the key or the credentials in its text. Every cob is then refused until an operator acts.
+    pub fn concerns_connection(&self) -> bool {
+        let is_key = |violation: &Violation| {
+            violation.property.split(|c: char| !c.is_ascii_alphanumeric()).any(|part| part == "chave")
+        };
+        if self.violations.iter().any(|violation| !violation.property.is_empty()) {
+            return self.violations.iter().any(is_key);
         }
-        text
+        let reasons = self.violations.iter().map(|violation| &violation.reason);
+        [&self.kind, &self.title, &self.detail].into_iter().chain(reasons).any(|text| {
+            let text = text.to_lowercase();
+            ABOUT_CONNECTION.iter().any(|word| text.contains(word))
+        })
+    }
+
+    /// Returns the bank's reasons as a merchant reads them. `None`: it gave none.
+    pub fn reason(&self) -> Option<String> {
+        let reasons = self.violations.iter().map(|violation| violation.reason.as_str());
+        let reasons: Vec<&str> = reasons.filter(|reason| !reason.is_empty()).collect();
+        let text = [reasons.join(" "), self.detail.clone(), self.title.clone()];
+        text.into_iter().find(|text| !text.is_empty())
+    }
+
+    /// Returns what the bank said, for the end of the text of an error.
+    fn summary(&self) -> String {
+        let text = self.to_string();
+        if text.is_empty() { text } else { format!(": {text}") }
     }
 }
 
-/// Returns the beginning of a bank's text, with documents masked and control characters removed.
+impl fmt::Display for ApiProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let title = if self.detail.is_empty() { self.title.as_str() } else { "" };
+        let violations = self.violations.iter().map(|Violation { property, reason }| {
+            let separator = if property.is_empty() || reason.is_empty() { "" } else { " " };
+            format!("{property}{separator}{reason}")
+        });
+        let parts = [&self.kind, title, &self.detail].map(str::to_owned).into_iter().chain(violations);
+        let parts: Vec<String> = parts.filter(|part| !part.is_empty()).take(MAX_SUMMARY_PARTS).collect();
+        f.write_str(&parts.join("; "))
+    }
+}
+
+/// Returns the beginning of a bank's text, with documents, Pix keys and tokens masked and control characters
+/// removed.
 pub(crate) fn safe_text(text: &str) -> String {
     let text: String = text
         .chars()
         .take(MAX_TEXT_CHARS)
         .map(|c| if domain::text::is_forbidden_in_line(c) { ' ' } else { c })
         .collect();
-    mask_documents(&text)
+    mask_private(&text)
 }
 
-/// Replaces what may be a CPF, a CNPJ or a phone number by `***`, also with punctuation.
+/// Replaces what may be a CPF, a CNPJ, a Pix key or a token by `***`.
 ///
-/// A run of digits, capitals and punctuation may be one of them if it has 11 to 14 digits and nothing else,
-/// or 14 characters of which the last two are digits. So ids of a Pix, which are longer, remain.
-fn mask_documents(text: &str) -> String {
+/// A run of digits, capitals and punctuation may be a document or a phone number if it has 11 to 14 digits and
+/// nothing else, or 14 characters of which the last two are digits. So ids of a Pix, which are longer, remain.
+fn mask_private(text: &str) -> String {
     let mut masked = String::with_capacity(text.len());
     let mut run = String::new();
     for c in text.chars() {
-        if c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '/') {
+        if c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '/' | '_' | '@') {
             run.push(c);
         } else {
             push_run(&mut masked, &mut run);
@@ -172,8 +232,19 @@ fn mask_documents(text: &str) -> String {
 }
 
 fn push_run(masked: &mut String, run: &mut String) {
-    masked.push_str(if may_contain_document(run) { "***" } else { run });
+    let is_token = run.split('/').any(|part| part.len() > MAX_WORD_CHARS);
+    let is_private = is_token || run.contains('@') || is_random_key(run) || may_contain_document(run);
+    masked.push_str(if is_private { "***" } else { run });
     run.clear();
+}
+
+/// Whether a run is a random Pix key: a UUID, perhaps at the end of a sentence.
+fn is_random_key(run: &str) -> bool {
+    let parts = run
+        .trim_end_matches('.')
+        .split('-')
+        .map(|part| part.bytes().all(|byte| byte.is_ascii_hexdigit()).then_some(part.len()));
+    parts.eq([8, 4, 4, 4, 12].map(Some))
 }
 
 fn may_contain_document(run: &str) -> bool {
@@ -195,7 +266,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn documents_in_a_banks_text_are_masked() {
+    fn documents_keys_and_tokens_in_a_banks_text_are_masked() {
         for (text, expected) in [
             ("CPF 29537995593 inválido", "CPF *** inválido"),
             ("CPF 295.379.955-93.", "CPF ***"),
@@ -208,9 +279,12 @@ mod tests {
             ("O campo cob.valor.original é 10.00", "O campo cob.valor.original é 10.00"),
             ("charge00000000000000000000000001", "charge00000000000000000000000001"),
             ("2026-11-22T12:00:00Z", "2026-11-22T12:00:00Z"),
-            ("7d9f0335-8dcc-4054-9bf9-0dbd61d36906", "7d9f0335-8dcc-4054-9bf9-0dbd61d36906"),
+            ("A chave 7d9f0335-8dcc-4054-9bf9-0dbd61d36906.", "A chave ***"),
+            ("chave:pix@loja.example", "chave:***"),
+            ("Bearer eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.e30.c2ln", "Bearer ***"),
+            ("invalid_client", "invalid_client"),
         ] {
-            assert_eq!(mask_documents(text), expected, "{text}");
+            assert_eq!(mask_private(text), expected, "{text}");
         }
     }
 
@@ -228,7 +302,7 @@ mod tests {
         );
         assert_eq!(
             ApiError::Refused { status: 400, problem }.to_string(),
-            "the bank refused the request with 400: CobOperacaoInvalida, cob.valor.original"
+            "the bank refused the request with 400: CobOperacaoInvalida; CPF *** ; cob.valor.original zero"
         );
         for body in [&b""[..], b"[]", b"<html>", b"{\"violacoes\": 7}", b"\xff"] {
             assert_eq!(ApiProblem::parse(body), ApiProblem::default());
@@ -246,11 +320,56 @@ mod tests {
                 ApiError::TooManyRequests { retry_after: Duration::from_millis(1_500) },
                 "too many requests; retry after 2 s",
             ),
-            (ApiError::Server { status: 503 }, "the bank answered 503"),
+            (ApiError::Server { status: 503, problem: ApiProblem::default() }, "the bank answered 503"),
+            (
+                ApiError::Unauthorized {
+                    status: 400,
+                    problem: problem(
+                        r#"{"error": "invalid_client", "error_description": "Client authentication failed"}"#,
+                    ),
+                },
+                "the bank does not accept the credentials: it answered 400: invalid_client; Client authentication failed",
+            ),
+            (
+                ApiError::Forbidden(problem(r#"{"codigo": "E7", "erros": [{"mensagem": "sem escopo"}]}"#)),
+                "the bank does not permit the request: it answered 403: E7; sem escopo",
+            ),
         ] {
             assert_eq!(error.to_string(), text);
         }
-        assert!(ApiError::Unauthorized.needs_operator() && ApiError::Forbidden.needs_operator());
-        assert!(!ApiError::NotFound.needs_operator());
+        assert!(ApiError::Tls("the bank's certificate is expired".to_owned()).needs_operator());
+        assert!(!ApiError::NotFound(ApiProblem::default()).needs_operator());
+    }
+
+    #[test]
+    fn a_refusal_of_the_key_or_of_the_credentials_concerns_the_connection() {
+        for (body, expected) in [
+            (r#"{"violacoes": [{"propriedade": "cob.chave", "razao": "conta de outro"}]}"#, true),
+            (r#"{"violacoes": [{"propriedade": "valor"}, {"propriedade": "chave"}]}"#, true),
+            (r#"{"violacoes": [{"propriedade": "cob.devedor.cpf", "razao": "chave inválida"}]}"#, false),
+            (r#"{"codigo": "4001", "mensagem": "Chave Pix não encontrada"}"#, true),
+            (r#"{"erros": [{"mensagem": "Certificado revogado"}]}"#, true),
+            (r#"{"erros": [{"campo": "valor.original", "mensagem": "inválido"}]}"#, false),
+            (r#"{"mensagem": "CPF inválido"}"#, false),
+            ("", false),
+        ] {
+            assert_eq!(problem(body).concerns_connection(), expected, "{body}");
+        }
+    }
+
+    #[test]
+    fn the_reason_of_a_refusal_is_what_the_bank_said() {
+        for (body, expected) in [
+            (r#"{"title": "t", "detail": "d", "violacoes": [{"razao": "a"}, {"razao": "b"}]}"#, Some("a b")),
+            (r#"{"title": "t", "detail": "d", "violacoes": [{"propriedade": "cob"}]}"#, Some("d")),
+            (r#"{"title": "t"}"#, Some("t")),
+            ("{}", None),
+        ] {
+            assert_eq!(problem(body).reason().as_deref(), expected, "{body}");
+        }
+    }
+
+    fn problem(body: &str) -> ApiProblem {
+        ApiProblem::parse(body.as_bytes())
     }
 }

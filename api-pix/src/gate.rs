@@ -90,7 +90,7 @@ impl Permit<'_> {
         let now = (self.gate.now)();
         let mut state = self.gate.state();
         match outcome {
-            Err(ApiError::Timeout | ApiError::Connection(_) | ApiError::Server { .. }) => {
+            Err(ApiError::Timeout | ApiError::Connection(_) | ApiError::Tls(_) | ApiError::Server { .. }) => {
                 state.breaker.failed(now, self.is_probe);
             }
             // Either the bank limits requests, or nothing was sent. Neither shows whether the bank works.
@@ -100,9 +100,9 @@ impl Permit<'_> {
             Ok(_)
             | Err(
                 ApiError::Refused { .. }
-                | ApiError::Unauthorized
-                | ApiError::Forbidden
-                | ApiError::NotFound
+                | ApiError::Unauthorized { .. }
+                | ApiError::Forbidden(_)
+                | ApiError::NotFound(_)
                 | ApiError::RequestTimeout
                 | ApiError::Malformed(_),
             ) => state.breaker.succeeded(),

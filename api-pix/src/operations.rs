@@ -168,7 +168,7 @@ impl Client {
 /// Converts a 404 to `None`.
 fn found(outcome: Result<Bytes, ApiError>) -> Result<Option<Bytes>, ApiError> {
     match outcome {
-        Err(ApiError::NotFound) => Ok(None),
+        Err(ApiError::NotFound(_)) => Ok(None),
         outcome => outcome.map(Some),
     }
 }

@@ -16,7 +16,7 @@ use tokio::sync::Mutex;
 use url::form_urlencoded;
 
 use crate::client::{AGENT, Now, retry_after};
-use crate::error::ApiError;
+use crate::error::{ApiError, ApiProblem};
 use crate::fields::Fields;
 use crate::settings::{ConnectionSettings, SettingsError, TokenAuthentication};
 use crate::transport::{Answer, Transport};
@@ -139,15 +139,20 @@ impl Tokens {
         tracing::debug!(operation = "token", status = answer.status.as_u16(), "bank answered");
         match answer.status {
             status if status.is_success() => parse(&answer, requested_at, serial),
-            StatusCode::FORBIDDEN => Err(ApiError::Forbidden),
+        let problem = || ApiProblem::parse(&answer.body);
+            StatusCode::FORBIDDEN => Err(ApiError::Forbidden(problem())),
             StatusCode::REQUEST_TIMEOUT => Err(ApiError::RequestTimeout),
             StatusCode::TOO_MANY_REQUESTS => {
                 Err(ApiError::TooManyRequests { retry_after: retry_after(&answer, requested_at) })
             }
             // Any other 4xx: the credentials or the settings of the token request are wrong. A 400 or 404 must
             // not look as if it was about the object of the API request.
-            status if status.is_client_error() => Err(ApiError::Unauthorized),
-            status if status.is_server_error() => Err(ApiError::Server { status: status.as_u16() }),
+            status if status.is_client_error() => {
+                Err(ApiError::Unauthorized { status: status.as_u16(), problem: problem() })
+            }
+            status if status.is_server_error() => {
+                Err(ApiError::Server { status: status.as_u16(), problem: problem() })
+            }
             status => Err(ApiError::Malformed(format!("the token endpoint answered {}", status.as_u16()))),
         }
     }

@@ -97,7 +97,7 @@ impl Transport {
             Err(error) if self.is_stale(&error) => self.fresh.request(repeated).await,
             outcome => outcome,
         }
-        .map_err(|error| ApiError::Connection(reason(&error)))?;
+        .map_err(|error| failure(&error))?;
 
         if let Some(connection) = response.extensions().get::<HttpInfo>() {
             self.remember(connection.local_addr());
@@ -108,7 +108,7 @@ impl Transport {
             if error.is::<LengthLimitError>() {
                 ApiError::Malformed("larger than 8 MiB".to_owned())
             } else {
-                ApiError::Connection(reason(&*error))
+                failure(&*error)
             }
         })?;
         Ok(Answer {
@@ -174,10 +174,14 @@ fn public_roots() -> &'static RootCertStore {
     })
 }
 
-/// Returns the first recognised cause of an error. Texts of libraries are dropped, because they may contain a
-/// URL.
-fn reason(error: &(dyn Error + 'static)) -> String {
-    causes(error).find_map(reason_of).unwrap_or_else(|| "no further information".to_owned())
+/// Returns the failure with the first recognised cause of an error. Texts of libraries are dropped, because they
+/// may contain a URL.
+fn failure(error: &(dyn Error + 'static)) -> ApiError {
+    if let Some(error) = causes(error).find_map(|cause| cause.downcast_ref::<rustls::Error>()) {
+        return ApiError::Tls(reason_of_tls(error));
+    }
+    let reason = causes(error).find_map(reason_of);
+    ApiError::Connection(reason.unwrap_or("no further information").to_owned())
 }
 
 fn is_closed(error: &ClientError) -> bool {
@@ -199,33 +203,34 @@ fn cause<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'stati
     }
 }
 
-fn reason_of(error: &(dyn Error + 'static)) -> Option<String> {
-    if let Some(error) = error.downcast_ref::<rustls::Error>() {
-        return Some(match error {
-            rustls::Error::InvalidCertificate(error) => {
-                format!("the bank's certificate is {}", certificate(error))
-            }
-            // The names of alerts come from a closed list.
-            rustls::Error::AlertReceived(alert) => format!("the bank refused TLS with {alert:?}"),
-            _ => "TLS handshake failed".to_owned(),
-        });
+fn reason_of_tls(error: &rustls::Error) -> String {
+    match error {
+        rustls::Error::InvalidCertificate(error) => {
+            format!("the bank's certificate is {}", certificate(error))
+        }
+        // The names of alerts come from a closed list.
+        rustls::Error::AlertReceived(alert) => format!("the bank refused TLS with {alert:?}"),
+        _ => "TLS handshake failed".to_owned(),
     }
+}
+
+fn reason_of(error: &(dyn Error + 'static)) -> Option<&'static str> {
     if let Some(error) = error.downcast_ref::<hyper::Error>() {
         return if error.is_parse_too_large() {
-            Some("the answer's headers are too large".to_owned())
+            Some("the answer's headers are too large")
         } else if error.is_parse() {
-            Some("the answer is not HTTP/1.1".to_owned())
+            Some("the answer is not HTTP/1.1")
         } else if error.is_incomplete_message() || error.is_canceled() || error.is_closed() {
-            Some(CLOSED.to_owned())
+            Some(CLOSED)
         } else {
             None
         };
     }
     if let Some(error) = error.downcast_ref::<io::Error>() {
-        return of_io(error).map(str::to_owned);
+        return of_io(error);
     }
     // The type of this error is not public.
-    (error.to_string() == "dns error").then(|| "the host name was not found".to_owned())
+    (error.to_string() == "dns error").then_some("the host name was not found")
 }
 
 fn of_io(error: &io::Error) -> Option<&'static str> {

@@ -82,7 +82,7 @@ async fn a_bank_of_another_authority_is_refused() {
     settings.additional_ca_pem = Some(other_authority);
     settings.identity = Some(identity.identity());
     match client(&settings).unwrap().get_cob(&txid(1)).await {
-        Err(ApiError::Connection(reason)) => {
+        Err(ApiError::Tls(reason)) => {
             assert!(reason.starts_with("the bank's certificate is"), "{reason}");
         }
         other => panic!("{other:?}"),
@@ -99,7 +99,7 @@ async fn the_bank_refuses_a_missing_or_foreign_client_certificate() {
         settings.additional_ca_pem = Some(authority.clone());
         settings.identity = identity;
         let outcome = client(&settings).unwrap().get_cob(&txid(1)).await;
-        assert!(matches!(outcome, Err(ApiError::Connection(_))), "{outcome:?}");
+        assert!(matches!(outcome, Err(ApiError::Tls(_))), "{outcome:?}");
     }
 }
 

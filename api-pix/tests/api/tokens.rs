@@ -1,6 +1,6 @@
 //! Tokens: sharing, renewal, and refusal.
 
-use api_pix::{ApiError, Client, Priority, TokenAuthentication};
+use api_pix::{ApiError, ApiProblem, Client, Priority, TokenAuthentication};
 use bank::{FaultKind, Profile};
 use serde_json::json;
 use tokio::task::JoinSet;
@@ -29,7 +29,8 @@ async fn fifty_concurrent_requests_share_one_token() {
 async fn concurrent_requests_share_the_error_of_the_token() {
     let world = World::start().await;
     world.proxy.substitute_token(Substitute::empty(503));
-    assert_eq!(concurrently(&world, 50).await, vec![Err(ApiError::Server { status: 503 }); 50]);
+    let failed = ApiError::Server { status: 503, problem: ApiProblem::default() };
+    assert_eq!(concurrently(&world, 50).await, vec![Err(failed); 50]);
     assert_eq!((world.tokens(), world.sent()), (1, 0));
     // It is one failure, so it does not open the circuit breaker.
     assert_eq!(world.client.get_cob(&txid(1)).await, Ok(None));
@@ -112,7 +113,7 @@ async fn a_401_leads_to_one_new_token_and_one_more_try() {
 
     world.fault(FaultKind::Http401, 2);
     let error = world.client.put_cob(&txid(1), &new_cob()).await.unwrap_err();
-    assert_eq!(error, ApiError::Unauthorized);
+    assert!(matches!(error, ApiError::Unauthorized { status: 401, .. }), "{error}");
     assert!(error.needs_operator());
     assert_eq!((world.tokens(), world.sent()), (3, 4));
     // The newest token is used again.
@@ -137,21 +138,23 @@ async fn wrong_credentials_need_an_operator() {
         })
         .await;
         let error = world.client.get_cob(&txid(1)).await.unwrap_err();
-        assert_eq!((error.needs_operator(), error), (true, ApiError::Unauthorized));
+        assert!(error.needs_operator() && matches!(error, ApiError::Unauthorized { .. }), "{error}");
         assert_eq!(world.sent(), 0);
     }
 }
 
 #[tokio::test]
 async fn an_error_of_the_token_endpoint_never_looks_like_one_of_the_object() {
+    let problem = ApiProblem { kind: "invalid_client".to_owned(), ..ApiProblem::default() };
+    let unauthorized = |status| ApiError::Unauthorized { status, problem: problem.clone() };
     for (status, expected) in [
-        (400, ApiError::Unauthorized),
-        (401, ApiError::Unauthorized),
-        (403, ApiError::Forbidden),
-        (404, ApiError::Unauthorized),
+        (400, unauthorized(400)),
+        (401, unauthorized(401)),
+        (403, ApiError::Forbidden(problem.clone())),
+        (404, unauthorized(404)),
         (408, ApiError::RequestTimeout),
-        (422, ApiError::Unauthorized),
-        (500, ApiError::Server { status: 500 }),
+        (422, unauthorized(422)),
+        (500, ApiError::Server { status: 500, problem: problem.clone() }),
         (302, ApiError::Malformed("the token endpoint answered 302".to_owned())),
     ] {
         let world = World::start().await;
@@ -194,7 +197,8 @@ async fn the_token_request_has_the_scope_and_the_credentials_in_the_chosen_place
     assert!(request.header("authorization").unwrap().starts_with("Basic "));
     // The token is not allowed to read Pix.
     let unknown = crate::support::id("E9999900420261122120000000000099");
-    assert_eq!(world.client.get_pix(&unknown).await, Err(ApiError::Forbidden));
+    let refused = world.client.get_pix(&unknown).await;
+    assert!(matches!(refused, Err(ApiError::Forbidden(_))), "{refused:?}");
 
     let world = World::start_as(Profile::AccountHeader).await;
     assert_eq!(world.settings.token_authentication, TokenAuthentication::Body);

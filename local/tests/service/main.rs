@@ -28,6 +28,7 @@ mod bank_med;
 mod bank_notifications;
 mod bank_profiles;
 mod bank_proxy;
+mod bank_refusals;
 mod budgets;
 mod charge_list;
 mod charges;

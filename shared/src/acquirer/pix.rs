@@ -165,19 +165,28 @@ impl PixBank {
         let sent_at = client.now();
         let refusal = match client.put_cob(&txid, &self.new_cob(charge, settings)?).await {
             Ok(cob) => return self.accept(charge, settings, &cob, sent_at),
-            Err(ApiError::Refused { status: 400, problem }) => problem,
+            Err(error @ (ApiError::Refused { .. } | ApiError::NotFound(_))) => error,
             Err(error) => return Err(error.into()),
         };
-        // A 400 does not prove that the cob was not created: the answer to an earlier attempt may be lost.
-        match client.get_cob(&txid).await? {
-            Some(cob) => self.accept(charge, settings, &cob, charge.created_at),
-            None if refusal.violations.iter().any(|violation| is_about_cob(&violation.property)) => {
-                let reasons: Vec<&str> =
-                    refusal.violations.iter().map(|violation| violation.reason.as_str()).collect();
-                let reason = reasons.join(" ").chars().take(MAX_REASON_CHARS).collect();
-                Ok(Finalised::Refused { reason, code: refusal.kind })
+        // A refusal does not prove that the cob was not created: the answer to an earlier attempt may be lost.
+        if let Some(cob) = client.get_cob(&txid).await? {
+            return self.accept(charge, settings, &cob, charge.created_at);
+        }
+        match refusal {
+            ApiError::Refused { status: status @ (400 | 422), problem } if !problem.concerns_connection() => {
+                tracing::warn!(charge = %charge.id, refusal = problem.to_string(), "the bank refused a charge");
+                let reason = problem.reason().unwrap_or_else(|| "The bank refused the charge.".to_owned());
+                let reason = reason.chars().take(MAX_REASON_CHARS).collect();
+                let code = if problem.kind.is_empty() { status.to_string() } else { problem.kind };
+                Ok(Finalised::Refused { reason, code })
             }
-            None => Err(AcquirerError::Unavailable("the bank refused the cob without a reason".to_owned())),
+            error => {
+                tracing::error!(
+                    charge = %charge.id, %error,
+                    "the bank refuses charges for a reason that concerns the connection; {CHECK_CONNECTION}"
+                );
+                Err(AcquirerError::Unavailable(error.to_string()))
+            }
         }
     }
 
@@ -241,7 +250,7 @@ impl PixBank {
         let txid = charge.id.txid();
         match self.client.at(priority).remove_cob(&txid).await {
             Ok(cob) if cob.status == CobStatus::RemovedByReceiver => return Ok(Removal::Removed),
-            Ok(_) | Err(ApiError::Refused { .. } | ApiError::NotFound) => {}
+            Ok(_) | Err(ApiError::Refused { .. } | ApiError::NotFound(_)) => {}
             Err(error) => return Err(error.into()),
         }
         let Some(cob) = self.client.at(Priority::Settle).get_cob(&txid).await? else {
@@ -637,10 +646,13 @@ fn undecided(
     poll_again
 }
 
-/// Logs an error that only an operator can mend: the bank refuses the credentials or the permission.
+/// What an operator does about an error of the connection.
+const CHECK_CONNECTION: &str = "run `admin accounts check-acquirer`, and correct it with `set-acquirer`";
+
+/// Logs an error that concerns the connection, so that only an operator can mend it.
 fn note_operator_error(error: &ApiError) {
     if error.needs_operator() {
-        tracing::error!(%error, "an operator must check the bank's credentials");
+        tracing::error!(%error, "the bank does not accept the connection; {CHECK_CONNECTION}");
     }
 }
 
@@ -649,10 +661,6 @@ impl From<ApiError> for AcquirerError {
         note_operator_error(&error);
         Self::Unavailable(error.to_string())
     }
-}
-
-fn is_about_cob(property: &str) -> bool {
-    property == "cob" || property.starts_with("cob.")
 }
 
 fn end_to_end_id(payment: &AcquirerPaymentId) -> Result<EndToEndId, AcquirerError> {

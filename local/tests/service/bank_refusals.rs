@@ -1,0 +1,145 @@
+//! Tests of what a bank's refusals do: those of a charge fail it, those of the connection raise the alarm. A
+//! connection keeps its charges when its settings change.
+
+use std::time::Duration;
+
+use axum::body::Bytes;
+use axum::http::{Method, Uri};
+use bank::PayRequest;
+use domain::ids::ChargeId;
+use serde_json::json;
+
+use crate::bank_proxy::BankProxy;
+use crate::live_charges::Live;
+use crate::support::{CapturedLog, eventually};
+
+/// How long functions cache the settings of an account, in seconds, and a second more.
+const CACHED_SECONDS: i64 = 61;
+
+/// Answers each `PUT /cob` with this status and body, as if the bank had not created the cob.
+fn refuse_cobs(proxy: &BankProxy, status: u16, body: &'static str) {
+    proxy.edit_answers(move |method: &Method, uri: &Uri, answered, bytes| match *method {
+        Method::PUT if uri.path().contains("/cob/") => (status, Bytes::from(body)),
+        Method::GET if uri.path().contains("/cob/") => (404, Bytes::from("{}")),
+        _ => (answered, bytes),
+    });
+}
+
+#[tokio::test]
+async fn a_refusal_of_the_connection_raises_the_alarm_and_fails_no_charge() {
+    let live = Live::start().await;
+    let proxy = BankProxy::start(&live.service, |_settings| {}).await;
+    live.service.advance_seconds(CACHED_SECONDS).await;
+    let connection = live.sweep_row().await.connection.to_string();
+    let account = live.service.scope().account.to_string();
+    for (order, (status, body, said)) in [
+        (400, r#"{"type": "https://pix.bcb.gov.br/api/v2/error/CobOperacaoInvalida", "title": "Cobrança inválida.",
+            "violacoes": [{"propriedade": "cob.chave", "razao": "A chave pix@loja.example é de outro usuário."}]}"#,
+            "400: CobOperacaoInvalida; Cobrança inválida.; cob.chave A chave *** é de outro usuário."),
+        (400, r#"{"codigo": "E17", "mensagem": "Chave 29537995593 não encontrada"}"#,
+            "400: E17; Chave *** não encontrada"),
+        (404, r#"{"title": "Not Found"}"#, "404: Not Found"),
+        (403, r#"{"detail": "Sem o escopo cob.write"}"#, "403: Sem o escopo cob.write"),
+        (401, r#"{"error": "invalid_token", "error_description": "revoked"}"#, "401: invalid_token; revoked"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        refuse_cobs(&proxy, status, body);
+        let log = CapturedLog::start();
+        let key = format!("order-{order:05}");
+        let refused = live.client.post_charge(&key, &json!({"amount": 1000})).await;
+        assert_eq!(refused.problem(), (503, "api_error", "service_unavailable"), "{body}");
+        let text = log.text();
+        let alarm = text.lines().find(|line| line.contains("ERROR") && line.contains("check-acquirer"));
+        let alarm = alarm.unwrap_or_else(|| panic!("{text}"));
+        for part in [said, &connection, &account] {
+            assert!(alarm.contains(part), "{part}: {alarm}");
+        }
+        proxy.edit_answers(|_, _, status, bytes| (status, bytes));
+        let charge = live.create(&key, &json!({"amount": 1000})).await;
+        assert_eq!(charge["status"], "pending", "{body}");
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_of_the_charge_fails_it_at_once_in_every_format() {
+    let live = Live::start().await;
+    let proxy = BankProxy::start(&live.service, |_settings| {}).await;
+    live.service.advance_seconds(CACHED_SECONDS).await;
+    for (order, (status, body, code, reason)) in [
+        (
+            400,
+            r#"{"type": "https://pix.bcb.gov.br/api/v2/error/CobOperacaoInvalida", "violacoes": [
+            {"propriedade": "cob.devedor.cpf", "razao": "O CPF 29537995593 não existe."}]}"#,
+            "CobOperacaoInvalida",
+            "O CPF *** não existe.",
+        ),
+        (400, r#"{"codigo": "E42", "mensagem": "Valor acima do limite"}"#, "E42", "Valor acima do limite"),
+        (422, r#"{"erros": [{"campo": "valor", "mensagem": "inválido"}]}"#, "422", "inválido"),
+        (400, "<html>", "400", "The bank refused the charge."),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        refuse_cobs(&proxy, status, body);
+        let charge = live.create(&format!("order-{order:05}"), &json!({"amount": 1000})).await;
+        assert_eq!(charge["status"], "failed", "{body}");
+        let failure = &charge["metadata"]["failure"];
+        assert_eq!(
+            (&failure["reason"], &failure["providerErrorCode"]),
+            (&json!(reason), &json!(code)),
+            "{charge}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_cancellation_during_the_creation_is_no_error() {
+    let live = Live::start().await;
+    let proxy = BankProxy::start(&live.service, |_settings| {}).await;
+    proxy.delay_cobs(Duration::from_secs(1));
+    let log = CapturedLog::start();
+    let cancel = async {
+        let id = eventually("the creation", async || {
+            let requests = proxy.take_requests();
+            let mut created = requests.iter().filter(|(method, _)| method == Method::PUT);
+            created.find_map(|(_, uri)| ChargeId::from_txid(uri.path().rsplit('/').next()?).ok())
+        })
+        .await;
+        live.cancel(&json!({ "id": id })).await
+    };
+    let body = json!({"amount": 1000});
+    let (created, refused) = tokio::join!(live.client.post_charge("order-00001", &body), cancel);
+    assert_eq!(created.status, 201);
+    assert_eq!(refused.problem(), (503, "api_error", "service_unavailable"));
+    assert!(!log.text().contains("ERROR"), "{}", log.text());
+}
+
+#[tokio::test]
+async fn a_connection_keeps_its_charges_when_its_settings_change() {
+    let live = Live::start().await;
+    let paid = live.paid("order-00001").await;
+    let cancelled = live.create("order-00002", &json!({"amount": 1000})).await;
+    let notified = live.create("order-00003", &json!({"amount": 1000})).await;
+    let before = live.sweep_row().await.connection;
+    // The same bank at another base URL. The former settings are gone.
+    let proxy = BankProxy::start_beside_bank(&live.service, |settings| {
+        settings.name = "pix".parse().unwrap();
+    })
+    .await;
+    live.service.advance_seconds(CACHED_SECONDS).await;
+    assert_eq!(live.sweep_row().await.connection, before);
+    let account = live.service.scope().account;
+    assert!(live.service.acquirers().retired(&account).await.unwrap().is_empty());
+
+    live.refund(&paid, json!({"amount": 1000, "idempotencyKey": "refund-00001"})).await.expect(201);
+    live.wait_for_refund(&paid, "REFUNDED").await;
+    live.cancel(&cancelled).await.expect(200);
+    live.pay(&notified, PayRequest::default());
+    live.wait_for_status(&notified, "paid").await;
+    let requests = proxy.take_requests();
+    for part in ["/devolucao/", "/cob/"] {
+        assert!(requests.iter().any(|(_, uri)| uri.path().contains(part)), "{part}: {requests:?}");
+    }
+}
