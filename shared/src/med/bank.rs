@@ -95,7 +95,7 @@ impl MedCases {
             let planned = match next_step(charge, cases, returned, now)? {
                 NextStep::Complete => return Ok(false),
                 NextStep::Impossible(why) => {
-                    tracing::error!(charge = %id, why, "an operator must decide about a devolução by MED");
+                    tracing::error!(charge = %id, why, "a devolução by MED is not recorded; an operator must decide its cases with `admin med decide`, or correct the ledger with `admin ledger adjust`");
                     return Ok(false);
                 }
                 NextStep::Change(planned) => *planned,

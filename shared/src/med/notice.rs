@@ -86,7 +86,7 @@ impl MedCases {
                 if is_replaced && next.status == NoticeStatus::Unmatched {
                     tracing::error!(
                         %account, notice = notice_id, pix = %notice.end_to_end_id,
-                        "a MED notice names a Pix that was not credited within 24 hours; an operator must act"
+                        "a MED notice names a Pix that was not credited within 24 hours; an operator must end it with `admin med notices retry` or `admin med notices dismiss`"
                     );
                 }
                 Ok(())

@@ -185,7 +185,7 @@ impl BankPayments {
                 Match::None(scope) => {
                     let payment = payment(pix, pix.payer.document());
                     let moved = transition::unmatched((scope, bank.connection()), &payment, now);
-                    tracing::warn!(pix = %pix.end_to_end_id, %scope, "a Pix matches no charge; an operator must apply or return it");
+                    tracing::warn!(pix = %pix.end_to_end_id, %scope, "a Pix matches no charge; an operator must end it with `admin receipts apply` or `admin receipts return`");
                     (scope.account, None, recorded_payment_writes(&moved)?)
                 }
             };
@@ -312,7 +312,7 @@ impl BankPayments {
         match self.receipts.apply(&scope, &payment, charge, None, now).await {
             Ok(applied) => Ok(applied.reported.unwrap_or(known)),
             Err(ReceiptError::Refused(refused)) => {
-                tracing::error!(%charge, pix = %known.end_to_end_id, %refused, "an operator must decide about a Pix that paid a charge without naming it");
+                tracing::error!(%charge, pix = %known.end_to_end_id, %refused, "a Pix that paid a charge does not name it; an operator must end it with `admin receipts apply` or `admin receipts return`");
                 Ok(known)
             }
             Err(ReceiptError::Store(error)) => Err(error.into()),
@@ -397,7 +397,7 @@ impl BankPayments {
                 seen.extend(by_bank);
             }
         } else if !by_bank.is_empty() {
-            tracing::error!(pix = %pix.end_to_end_id, "the bank returned a part of a Pix that is not credited; an operator must decide about it");
+            tracing::error!(pix = %pix.end_to_end_id, "the bank returned a part of a Pix that is not credited; an operator must end it with `admin receipts` or `admin review`");
         }
         self.remember_returns(known, &seen).await
     }

@@ -96,7 +96,7 @@ impl Returns {
                 Ok(None)
             }
             ReturnProgress::NotRealised | ReturnProgress::Impossible => {
-                tracing::error!(payment = %incoming.payment_id, attempt, "the bank can't return a payment; an operator must act");
+                tracing::error!(payment = %incoming.payment_id, attempt, "the bank can't return a payment; an operator must agree with the bank how it goes back: `admin receipts list` shows it");
                 metrics::increment(metrics::RETURNS_FAILED);
                 self.replace(&incoming, incoming.return_stopped(now), None).await?;
                 Ok(None)
