@@ -63,8 +63,15 @@ pub(crate) async fn run(stack: &Stack, arguments: Arguments) -> Result<CommandOu
     let banks = Banks::new(stack.acquirers()?.clone(), stack.clock.clone());
     print_stack(stack);
     let day = arguments.date;
-    let reconciled =
-        reconcile(&stack.store, &banks, (account, arguments.connection), day, stack.clock.now()).await?;
+    let connection = match arguments.connection {
+        None => stack.acquirers()?.find(&account).await?.map(|acquirer| acquirer.connection),
+        former => former,
+    };
+    let reconciled = reconcile(&stack.store, &banks, (account, connection), day, stack.clock.now()).await;
+    let reconciled = reconciled.map_err(|error| match connection {
+        Some(connection) => format!("account {account}, connection {connection}: {error}"),
+        None => error.to_string(),
+    })?;
     let found = &reconciled.comparison;
     for (state, differences) in [(State::Difference, &found.differences), (State::Pending, &found.pending)] {
         for difference in differences {

@@ -1,4 +1,4 @@
-//! Reads when a certificate ends, from its DER encoding (RFC 5280, section 4.1).
+//! Reads when a certificate is valid, from its DER encoding (RFC 5280, section 4.1).
 //!
 //! No TLS library of the workspace exposes this field. A parser of whole certificates would be ten more
 //! crates for two times.
@@ -14,9 +14,9 @@ const GENERALIZED_TIME: u8 = 0x18;
 /// The number of fields between the version and the validity: serial number, signature algorithm, issuer.
 const FIELDS_BEFORE_VALIDITY: usize = 3;
 
-/// Returns the certificate's `notAfter`: the last second in which it is valid. `None` if the bytes are not a
-/// certificate.
-pub(crate) fn not_after(der: &[u8]) -> Option<Timestamp> {
+/// Returns the certificate's `notBefore` and `notAfter`: the first and the last second in which it is valid.
+/// `None` if the bytes are not a certificate.
+pub(crate) fn validity(der: &[u8]) -> Option<(Timestamp, Timestamp)> {
     let (certificate, _) = sequence(der)?;
     let (mut fields, _) = sequence(certificate)?;
     if fields.first() == Some(&VERSION) {
@@ -26,8 +26,9 @@ pub(crate) fn not_after(der: &[u8]) -> Option<Timestamp> {
         fields = element(fields)?.rest;
     }
     let (validity, _) = sequence(fields)?;
-    let not_after = element(element(validity)?.rest)?;
-    time(not_after.tag, not_after.content)
+    let not_before = element(validity)?;
+    let not_after = element(not_before.rest)?;
+    Some((time(not_before.tag, not_before.content)?, time(not_after.tag, not_after.content)?))
 }
 
 /// One value: its tag, its content, and the bytes after it.
@@ -93,14 +94,18 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_certificate_is_read_in_both_forms() {
+    fn the_validity_of_a_certificate_is_read_in_both_forms() {
         // From 2050 on, certificates have the form with four digits of the year.
         for (year, expected) in [
             (2027, "2027-02-28T00:00:00.000Z"),
             (2049, "2049-02-28T00:00:00.000Z"),
             (2050, "2050-02-28T00:00:00.000Z"),
         ] {
-            assert_eq!(not_after(&certificate(year)).unwrap().to_iso(), expected);
+            let (from, to) = validity(&certificate(year)).unwrap();
+            assert_eq!(
+                (from.to_iso().as_str(), to.to_iso().as_str()),
+                ("2020-01-02T00:00:00.000Z", expected)
+            );
         }
     }
 
@@ -113,17 +118,17 @@ mod tests {
     }
 
     #[test]
-    fn a_truncated_certificate_has_no_end() {
+    fn a_truncated_certificate_has_no_validity() {
         let der = certificate(2027);
         for length in 0..der.len() {
-            assert_eq!(not_after(&der[..length]), None, "{length} bytes");
+            assert_eq!(validity(&der[..length]), None, "{length} bytes");
         }
     }
 
     proptest! {
         #[test]
         fn reading_never_panics(der in proptest::collection::vec(any::<u8>(), 0..64)) {
-            let _ = not_after(&der);
+            let _ = validity(&der);
         }
 
         #[test]
@@ -132,7 +137,7 @@ mod tests {
             if let Some(changed) = der.get_mut(at) {
                 *changed = byte;
             }
-            let _ = not_after(&der);
+            let _ = validity(&der);
         }
     }
 }

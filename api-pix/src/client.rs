@@ -150,7 +150,8 @@ impl Client {
     }
 
     /// Fetches a token, unless there is a valid one, and sends no other request. For checks of credentials.
-    pub async fn check_token(&self) -> Result<(), ApiError> {
+    /// Returns the scopes that the bank granted, separated by spaces. `None`: its answer names none.
+    pub async fn check_token(&self) -> Result<Option<String>, ApiError> {
         let fetched = tokio::time::timeout(self.deadline, self.connection.token(None)).await;
         let fetched = fetched.unwrap_or_else(|_| Err(ApiError::Timeout.into()));
         fetched.map(|token| token.scope).map_err(|failed| failed.error)
@@ -256,8 +257,8 @@ impl Connection {
     }
 
     fn classify(&self, answer: Answer) -> Result<Bytes, ApiError> {
-        match answer.status {
         let problem = || ApiProblem::parse(&answer.body);
+        match answer.status {
             status if status.is_success() => Ok(answer.body),
             StatusCode::UNAUTHORIZED => Err(ApiError::Unauthorized { status: 401, problem: problem() }),
             StatusCode::FORBIDDEN => Err(ApiError::Forbidden(problem())),

@@ -72,11 +72,12 @@ pub struct ConnectionSettings {
 }
 
 impl ConnectionSettings {
-    /// Returns when the client certificate ends. `None` if there is none, or if it can't be read.
-    pub fn certificate_ends_at(&self) -> Option<Timestamp> {
+    /// Returns the first and the last second in which the client certificate is valid. `None` if there is none, or
+    /// if it can't be read.
+    pub fn certificate_validity(&self) -> Option<(Timestamp, Timestamp)> {
         let identity = self.identity.as_ref()?;
         let certificate = CertificateDer::from_pem_slice(identity.certificate_pem.as_bytes()).ok()?;
-        certificate::not_after(&certificate)
+        certificate::validity(&certificate)
     }
 
     /// Returns the base URL without a slash at its end.

@@ -40,6 +40,8 @@ pub(crate) struct Token {
     pub(crate) authorization: HeaderValue,
     /// Distinguishes the tokens of a connection.
     pub(crate) serial: u64,
+    /// The scopes that the bank granted, separated by spaces. `None`: the answer names none.
+    pub(crate) scope: Option<String>,
     renew_at: Timestamp,
 }
 
@@ -137,9 +139,9 @@ impl Tokens {
         let requested_at = (self.now)();
         let answer = self.transport.send(self.request()?).await?;
         tracing::debug!(operation = "token", status = answer.status.as_u16(), "bank answered");
+        let problem = || ApiProblem::parse(&answer.body);
         match answer.status {
             status if status.is_success() => parse(&answer, requested_at, serial),
-        let problem = || ApiProblem::parse(&answer.body);
             StatusCode::FORBIDDEN => Err(ApiError::Forbidden(problem())),
             StatusCode::REQUEST_TIMEOUT => Err(ApiError::RequestTimeout),
             StatusCode::TOO_MANY_REQUESTS => {
@@ -201,7 +203,8 @@ fn parse(answer: &Answer, requested_at: Timestamp, serial: u64) -> Result<Token,
     let in_use_ms =
         if life_ms < SHORT_LIFE_MS { life_ms / 2 } else { life_ms.saturating_sub(RENEWAL_LEAD_MS) };
     let renew_at = requested_at.plus_millis(in_use_ms).unwrap_or(Timestamp::MAX);
-    Ok(Token { authorization, serial, renew_at })
+    let scope = body.text("scope").map(str::to_owned);
+    Ok(Token { authorization, serial, scope, renew_at })
 }
 
 fn sensitive(value: &str) -> Result<HeaderValue, ApiError> {

@@ -34,7 +34,7 @@ pub(super) async fn probe_list(client: &Client, now: Timestamp) -> Result<(), Ap
 /// Tries new credentials: a token, and the Pix of one minute.
 pub(super) async fn try_credentials(client: &Client, now: Timestamp) -> Result<(), Box<dyn Error>> {
     let tried = match client.check_token().await {
-        Ok(()) => probe_list(client, now).await.map_err(|error| ("GET /pix", error)),
+        Ok(_) => probe_list(client, now).await.map_err(|error| ("GET /pix", error)),
         Err(error) => Err(("the token", error)),
     };
     Ok(tried.map_err(|(what, error)| {

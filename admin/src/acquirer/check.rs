@@ -2,15 +2,17 @@
 
 use std::error::Error;
 
-use api_pix::{Client, ClockOffsets, Payer, Pix, PixQuery};
+use api_pix::{ApiError, Client, ClockOffsets, NewCob, Payer, Pix, PixQuery};
 use domain::audit::Operator;
 use domain::hex;
-use domain::ids::{AccountId, EndToEndId};
+use domain::ids::{AccountId, ConnectionId, EndToEndId};
+use domain::money::Amount;
 use domain::tax_id::TaxId;
 use domain::time::{SECONDS_A_DAY, Timestamp};
 use serde::Serialize;
 use shared::acquirer::configuration::{
-    AccountAcquirer, AcquirerSettings, CERTIFICATE_WARNING_DAYS, CallbackSettings, SettingsError, days_left,
+    AccountAcquirer, AcquirerSettings, CERTIFICATE_WARNING_DAYS, CallbackSettings, ConnectionName,
+    SettingsError, TokenScope, days_left,
 };
 use shared::random;
 
@@ -30,6 +32,27 @@ const AROUND_KNOWN_SECONDS: i64 = 60;
 /// Valid documents for the trial of the payer filter: the examples in documents of the field.
 const SAMPLE_CPFS: [&str; 2] = ["29537995593", "52998224725"];
 const SAMPLE_CNPJS: [&str; 2] = ["11222333000181", "12ABC34501DE35"];
+
+/// The scopes that the service needs.
+const SCOPES: [&str; 6] = ["cob.write", "cob.read", "pix.write", "pix.read", "webhook.write", "webhook.read"];
+
+/// The checks that need a token.
+const REQUESTS: [&str; 7] = [
+    "GET /cob/{txid}",
+    "PUT /cob/{txid}",
+    "GET /pix",
+    "PUT /pix/{e2eid}/devolucao/{id}",
+    "GET /webhook/{chave}",
+    "clock",
+    "payer filter",
+];
+
+/// Amount and life of the cob that tries the Pix key: one centavo, for a minute.
+const PROBE_CENTAVOS: i64 = 1;
+const PROBE_EXPIRES_IN_SECONDS: u32 = 60;
+
+/// An end-to-end id of no Pix.
+const UNKNOWN_PIX: &str = "E00000000202001010000xxxxxxxxxxx";
 
 /// The reason in the audit row.
 const REASON: &str = "the payer filter of the bank was checked";
@@ -64,27 +87,47 @@ enum Outcome {
 
 /// A line of the output.
 #[derive(Debug, Serialize)]
-struct Line {
+struct Line<'a> {
+    account: AccountId,
+    connection: ConnectionId,
+    name: &'a ConnectionName,
     check: &'static str,
     result: Outcome,
     detail: String,
 }
 
-/// Prints checks, and remembers whether one failed.
-#[derive(Debug, Default)]
-struct Checks {
-    has_failed: bool,
+/// Prints the checks of a bank, and remembers those that failed.
+#[derive(Debug)]
+struct Checks<'a> {
+    acquirer: &'a AccountAcquirer,
+    /// The details of the checks that failed.
+    failed: Vec<(&'static str, String)>,
 }
 
-impl Checks {
+impl Checks<'_> {
+    /// Prints a check. One that fails for the same cause as an earlier one is printed as skipped.
     fn print(
         &mut self,
         check: &'static str,
-        result: Outcome,
+        mut result: Outcome,
         detail: impl Into<String>,
     ) -> Result<(), Box<dyn Error>> {
-        self.has_failed |= result == Outcome::Failed;
-        print_json(&Line { check, result, detail: detail.into() })
+        let mut detail = detail.into();
+        if result == Outcome::Failed {
+            match self.failed.iter().find(|(_, cause)| *cause == detail) {
+                Some((earlier, _)) => {
+                    (result, detail) = (Outcome::Skipped, format!("the cause is that of `{earlier}`"));
+                }
+                None => self.failed.push((check, detail.clone())),
+            }
+        }
+        let AccountAcquirer { account, connection, settings, .. } = self.acquirer;
+        let name = &settings.name;
+        print_json(&Line { account: *account, connection: *connection, name, check, result, detail })
+    }
+
+    fn skip(&mut self, checks: &[&'static str], why: &str) -> Result<(), Box<dyn Error>> {
+        checks.iter().try_for_each(|check| self.print(check, Outcome::Skipped, why))
     }
 
     /// Prints the outcome of a request. Returns its result if it succeeded.
@@ -115,63 +158,105 @@ pub(super) async fn run(stack: &Stack, arguments: &CheckAcquirer) -> Result<Comm
     let callback = acquirers.callback_settings(&account).await?;
     print_stack(stack);
     let (settings, now) = (&acquirer.settings, stack.clock.now());
-    let client = connect(stack, settings)?;
-    let mut checks = Checks::default();
-    check_certificate(&mut checks, settings, now)?;
-    let token = client.check_token().await;
-    let has_token = checks.request("token", token, |()| ok("the bank issued a token"))?.is_some();
-    if has_token {
-        check_requests(&mut checks, &client, &acquirer, callback.as_ref(), now).await?;
-        check_clock(&mut checks, &client)?;
-        if let Some(verified) = check_filter(&mut checks, &client, settings, arguments, now).await? {
-            let operator = Operator { actor: arguments.actor.clone(), reason: REASON.to_owned() };
-            let connection = acquirer.connection;
-            let stored = acquirers.set_filter_verified(account, connection, verified, &operator, now);
-            Box::pin(stored).await?;
+    let mut checks = Checks { acquirer: &acquirer, failed: Vec::new() };
+    if let Some(client) = check_certificate(&mut checks, stack, now)? {
+        let token = client.check_token().await;
+        let token =
+            checks.request("token", token, |granted| describe_scopes(settings, granted.as_deref()))?;
+        if token.is_some() {
+            check_requests(&mut checks, &client, callback.as_ref(), now).await?;
+            check_clock(&mut checks, &client)?;
+            if let Some(verified) = check_filter(&mut checks, &client, settings, arguments, now).await? {
+                let operator = Operator { actor: arguments.actor.clone(), reason: REASON.to_owned() };
+                let connection = acquirer.connection;
+                let stored = acquirers.set_filter_verified(account, connection, verified, &operator, now);
+                Box::pin(stored).await?;
+            }
+        } else {
+            checks.skip(&REQUESTS, "there is no token")?;
         }
     } else {
-        for check in ["GET /cob/{txid}", "GET /pix", "GET /webhook/{chave}", "clock", "payer filter"] {
-            checks.print(check, Outcome::Skipped, "there is no token")?;
-        }
+        checks.skip(&["token"], "the settings can't be used")?;
+        checks.skip(&REQUESTS, "the settings can't be used")?;
     }
-    Ok(if checks.has_failed { CommandOutcome::FoundFaults } else { CommandOutcome::Succeeded })
+    let outcome =
+        if checks.failed.is_empty() { CommandOutcome::Succeeded } else { CommandOutcome::FoundFaults };
+    Ok(outcome)
 }
 
 fn ok(detail: &str) -> (Outcome, String) {
     (Outcome::Ok, detail.to_owned())
 }
 
+/// Checks the client certificate. Returns a client of the bank, or `None` if the settings can't be used, for
+/// example because the certificate does not match its private key.
 fn check_certificate(
-    checks: &mut Checks,
-    settings: &AcquirerSettings,
+    checks: &mut Checks<'_>,
+    stack: &Stack,
     now: Timestamp,
-) -> Result<(), Box<dyn Error>> {
+) -> Result<Option<Client>, Box<dyn Error>> {
     let check = "client certificate";
-    if settings.identity.is_none() {
-        return checks.print(check, Outcome::Ok, "none is set");
-    }
-    let Some(ends_at) = settings.certificate_ends_at() else {
-        return checks.print(check, Outcome::Failed, "its validity can't be read");
+    let settings = &checks.acquirer.settings;
+    let client = match connect(stack, settings) {
+        Ok(client) => client,
+        Err(error) => {
+            checks.print(check, Outcome::Failed, error.to_string())?;
+            return Ok(None);
+        }
     };
-    let days = days_left(ends_at, now);
-    let result = if days < CERTIFICATE_WARNING_DAYS { Outcome::Failed } else { Outcome::Ok };
-    checks.print(check, result, format!("ends on {ends_at}, days left: {days}"))
+    let (result, detail) = match (&settings.identity, settings.certificate_validity()) {
+        (None, _) => ok("none is set"),
+        (Some(_), None) => (Outcome::Failed, "its validity can't be read".to_owned()),
+        (Some(_), Some((starts_at, ends_at))) => {
+            let days = days_left(ends_at, now);
+            let is_valid = starts_at <= now && days >= CERTIFICATE_WARNING_DAYS;
+            let detail =
+                format!("valid from {starts_at} to {ends_at}, days left: {days}; it matches its private key");
+            (if is_valid { Outcome::Ok } else { Outcome::Failed }, detail)
+        }
+    };
+    checks.print(check, result, detail)?;
+    Ok(Some(client))
+}
+
+/// Returns which scopes that the service needs are missing. A bank that names no scopes grants those that were
+/// requested (RFC 6749, section 5.1).
+fn describe_scopes(settings: &AcquirerSettings, granted: Option<&str>) -> (Outcome, String) {
+    let requested = settings.scope.as_ref().map(TokenScope::as_str);
+    let Some(granted) = granted.or(requested) else {
+        return ok("the bank issued a token, and does not name its scopes; see the requests below");
+    };
+    let is_missing = |scope: &&str| granted.split_whitespace().all(|word| word != *scope);
+    let missing: Vec<&str> = SCOPES.into_iter().filter(is_missing).collect();
+    if missing.is_empty() {
+        return ok("the bank issued a token with all scopes");
+    }
+    let missing = missing.join(" ");
+    (
+        Outcome::Failed,
+        format!("the token lacks the scopes: {missing}. Have the bank grant them, or set --scope"),
+    )
 }
 
 async fn check_requests(
-    checks: &mut Checks,
+    checks: &mut Checks<'_>,
     client: &Client,
-    acquirer: &AccountAcquirer,
     callback: Option<&CallbackSettings>,
     now: Timestamp,
 ) -> Result<(), Box<dyn Error>> {
+    let acquirer = checks.acquirer;
     let txid = hex::encode(&random::bytes::<16>()?);
     checks.request("GET /cob/{txid}", client.get_cob(&txid).await, |found| match found {
         None => ok("an unknown txid is answered 404"),
         Some(_) => (Outcome::Failed, "the bank knows a random txid".to_owned()),
     })?;
+    check_key(checks, client, &txid).await?;
     checks
         .request("GET /pix", probe_list(client, now).await, |()| ok("the Pix of one minute can be read"))?;
+    let permitted = may_return(client).await;
+    checks.request("PUT /pix/{e2eid}/devolucao/{id}", permitted, |()| {
+        ok("the return of an unknown Pix is refused, but not for a lack of permission")
+    })?;
     let Some(callback) = callback else {
         let detail = "the account has no callback settings; set the acquirer again with set-acquirer";
         return checks.print("GET /webhook/{chave}", Outcome::Failed, detail);
@@ -189,7 +274,7 @@ async fn check_requests(
 }
 
 /// Compares the bank's times, as the requests so far measured them, with ours.
-fn check_clock(checks: &mut Checks, client: &Client) -> Result<(), Box<dyn Error>> {
+fn check_clock(checks: &mut Checks<'_>, client: &Client) -> Result<(), Box<dyn Error>> {
     let offsets = client.clock_offsets();
     let result = match offsets {
         ClockOffsets { date: None, created: None } => Outcome::NotVerified,
@@ -197,6 +282,44 @@ fn check_clock(checks: &mut Checks, client: &Client) -> Result<(), Box<dyn Error
         _ => Outcome::Ok,
     };
     checks.print("clock", result, format!("the bank's times against ours: {offsets}"))
+}
+
+/// Checks whether the bank accepts the Pix key, by a cob that is removed again.
+async fn check_key(checks: &mut Checks<'_>, client: &Client, txid: &str) -> Result<(), Box<dyn Error>> {
+    let key = checks.acquirer.settings.pix_key.clone();
+    let cob = NewCob {
+        amount: Amount::parse(PROBE_CENTAVOS)?,
+        expires_in_seconds: PROBE_EXPIRES_IN_SECONDS,
+        key: key.clone(),
+        debtor: None,
+        payer_request: None,
+    };
+    let created = client.put_cob(txid, &cob).await;
+    // Also after an error, because the bank may have created the cob.
+    let removed = client.remove_cob(txid).await;
+    checks.request("PUT /cob/{txid}", created, |created| match &removed {
+        Ok(_) if created.key.as_deref() == Some(key.as_str()) => {
+            ok("the bank accepts the Pix key; the cob of the trial is removed")
+        }
+        Ok(_) => (Outcome::Failed, "the bank created a cob with another Pix key".to_owned()),
+        Err(error) => {
+            let detail =
+                format!("the cob {txid} of the trial is not removed, and can be paid for a minute: {error}");
+            (Outcome::Failed, detail)
+        }
+    })?;
+    Ok(())
+}
+
+/// Requests the return of a Pix that does not exist, which moves no money. An error says that it is not
+/// permitted, or that the bank can't be reached.
+async fn may_return(client: &Client) -> Result<(), ApiError> {
+    let unknown = UNKNOWN_PIX.parse().map_err(|_| ApiError::InvalidRequest("the id of the trial"))?;
+    let amount = Amount::parse(PROBE_CENTAVOS).map_err(|_| ApiError::InvalidRequest("the amount"))?;
+    match client.put_devolucao(&unknown, "check", amount, None).await {
+        Ok(_) | Err(ApiError::NotFound(_) | ApiError::Refused { .. }) => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 /// A Pix whose payer is known.
@@ -208,7 +331,7 @@ struct KnownPayment {
 /// Checks whether `GET /pix` with a payer's document lists that payer's Pix, and excludes it for another
 /// document. Returns the outcome. `None`: it could not be checked.
 async fn check_filter(
-    checks: &mut Checks,
+    checks: &mut Checks<'_>,
     client: &Client,
     settings: &AcquirerSettings,
     arguments: &CheckAcquirer,
@@ -273,7 +396,7 @@ async fn find_known_payment(
     client: &Client,
     settings: &AcquirerSettings,
     now: Timestamp,
-) -> Result<Option<KnownPayment>, api_pix::ApiError> {
+) -> Result<Option<KnownPayment>, ApiError> {
     let back =
         |from: Timestamp, seconds: i64| from.plus_seconds(seconds.saturating_neg()).unwrap_or(Timestamp::MIN);
     let first = back(now, KNOWN_PAYMENT_DAYS.saturating_mul(SECONDS_A_DAY));
@@ -310,7 +433,7 @@ fn other_document(payer: TaxId) -> Option<TaxId> {
 }
 
 /// Asks the bank for the Pix of a payer around the time of a Pix, and returns whether the Pix is listed.
-async fn is_listed_for(client: &Client, pix: &Pix, payer: TaxId) -> Result<bool, api_pix::ApiError> {
+async fn is_listed_for(client: &Client, pix: &Pix, payer: TaxId) -> Result<bool, ApiError> {
     let at = |seconds: i64| pix.at.plus_seconds(seconds).unwrap_or(pix.at);
     let period = PixQuery::period(at(AROUND_KNOWN_SECONDS.saturating_neg()), at(AROUND_KNOWN_SECONDS));
     let query = PixQuery { payer: Some(payer), txid: pix.txid.clone(), ..period };

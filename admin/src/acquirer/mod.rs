@@ -154,7 +154,8 @@ async fn set(stack: &Stack, arguments: &SetAcquirer) -> Result<(), Box<dyn Error
     if arguments.no_check {
         writeln!(std::io::stderr(), "the credentials were not tried")?;
     } else {
-        Box::pin(bank::try_credentials(&client, now)).await?;
+        let tried = Box::pin(bank::try_credentials(&client, now)).await;
+        tried.map_err(at_bank(account, &settings.name))?;
     }
     let set = Box::pin(acquirers.set(account, &settings, &choice, Some(&operator), now)).await?;
     print_json(&view(&set.acquirer, Some(&set.callback))?)?;
@@ -165,7 +166,7 @@ async fn set(stack: &Stack, arguments: &SetAcquirer) -> Result<(), Box<dyn Error
         writeln!(std::io::stderr(), "the URL was not registered at the bank")?;
         return Ok(());
     }
-    match &set.new_callback_url {
+    let registered = match &set.new_callback_url {
         Some(url) => bank::register(&client, &settings.pix_key, url).await,
         // The earlier token can't be registered again, because only its hash is stored.
         None => match bank::registered(&client, &settings.pix_key, &set.callback).await {
@@ -175,7 +176,13 @@ async fn set(stack: &Stack, arguments: &SetAcquirer) -> Result<(), Box<dyn Error
                 Err(format!("the acquirer is set, but the registered URL can't be read: {error}").into())
             }
         },
-    }
+    };
+    registered.map_err(at_bank(account, &settings.name))
+}
+
+/// Adds the account and the name of the connection to an error of a bank.
+fn at_bank(account: AccountId, name: &ConnectionName) -> impl Fn(Box<dyn Error>) -> Box<dyn Error> {
+    move |error| format!("account {account}, connection {name}: {error}").into()
 }
 
 async fn rotate_callback_token(stack: &Stack, rotate: Rotate) -> Result<(), Box<dyn Error>> {
@@ -191,7 +198,8 @@ async fn rotate_callback_token(stack: &Stack, rotate: Rotate) -> Result<(), Box<
     let in_use = if rotate.no_register_webhook {
         None
     } else {
-        Box::pin(bank::token_in_use(&client, key, &callback)).await?
+        let in_use = Box::pin(bank::token_in_use(&client, key, &callback)).await;
+        in_use.map_err(at_bank(account, &found.settings.name))?
     };
     if rotate.drop_old {
         let newest = callback.tokens.last().map(|token| &token.sha256);
@@ -209,7 +217,7 @@ async fn rotate_callback_token(stack: &Stack, rotate: Rotate) -> Result<(), Box<
         writeln!(std::io::stderr(), "the URL was not registered at the bank")?;
         return Ok(());
     }
-    bank::register(&client, key, &url).await
+    bank::register(&client, key, &url).await.map_err(at_bank(account, &found.settings.name))
 }
 
 /// Forgets a retired acquirer. The URL is removed at the bank first, because that needs the credentials.
@@ -226,7 +234,9 @@ async fn forget(stack: &Stack, arguments: Forget) -> Result<(), Box<dyn Error>> 
     } else {
         let callback = acquirers.callback_settings(&account).await?;
         let callback = callback.as_ref().and_then(|callback| callback.of_connection(connection));
-        Box::pin(bank::unregister(&connect(stack, &settings)?, &settings.pix_key, callback)).await?;
+        let client = connect(stack, &settings)?;
+        let removed = Box::pin(bank::unregister(&client, &settings.pix_key, callback)).await;
+        removed.map_err(at_bank(account, &settings.name))?;
     }
     let forgotten =
         Box::pin(acquirers.forget(account, connection, &arguments.operator.operator(), now)).await?;

@@ -617,8 +617,9 @@ async fn check_acquirer_says_what_works() {
     let url = callback_url(&fixture.set_objects(&fixture.account, KEY, &identity).await);
     let all_well = |filter: &str| {
         json!({
-            "client certificate": "ok", "token": "ok", "GET /cob/{txid}": "ok", "GET /pix": "ok",
-            "GET /webhook/{chave}": "ok", "clock": "ok", "payer filter": filter,
+            "client certificate": "ok", "token": "ok", "GET /cob/{txid}": "ok", "PUT /cob/{txid}": "ok",
+            "GET /pix": "ok", "PUT /pix/{e2eid}/devolucao/{id}": "ok", "GET /webhook/{chave}": "ok",
+            "clock": "ok", "payer filter": filter,
         })
     };
     assert_eq!(fixture.check(&[]).await, (all_well("not_verified"), Some(0)));
@@ -655,10 +656,53 @@ async fn check_acquirer_says_what_works() {
     let untried = ["--client-secret-file", &wrong, "--no-check", "--no-register-webhook"];
     fixture.set_objects(&fixture.account, KEY, &untried).await;
     let expected = json!({
-        "client certificate": "ok", "token": "failed", "GET /cob/{txid}": "skipped", "GET /pix": "skipped",
+        "client certificate": "ok", "token": "failed", "GET /cob/{txid}": "skipped",
+        "PUT /cob/{txid}": "skipped", "GET /pix": "skipped", "PUT /pix/{e2eid}/devolucao/{id}": "skipped",
         "GET /webhook/{chave}": "skipped", "clock": "skipped", "payer filter": "skipped",
     });
     assert_eq!(fixture.check(&[]).await, (expected, Some(1)));
+}
+
+#[tokio::test]
+async fn check_acquirer_finds_a_key_a_scope_and_a_bank_that_do_not_work() {
+    let fixture = BankFixture::start(Profile::Complete).await;
+    fixture.set_up().await;
+    let lines =
+        async || objects(&fixture.service.run(&["accounts", "check-acquirer", &fixture.account]).await);
+    let failed = |lines: &[Value]| {
+        let failed = lines.iter().filter(|line| line["result"] == "failed").cloned();
+        failed.map(|line| (line["check"].clone(), line["detail"].to_string())).collect::<Vec<_>>()
+    };
+    let all = lines().await;
+    assert_eq!(failed(&all), []);
+    assert!(all.iter().all(|line| line["account"] == fixture.account && line["name"] == "pix"), "{all:?}");
+    // The cob of the trial is removed.
+    let cobs = fixture.bank.snapshot()["cobs"].clone();
+    assert_eq!(
+        (cobs[0]["status"].as_str(), cobs[1].as_str()),
+        (Some("REMOVIDA_PELO_USUARIO_RECEBEDOR"), None)
+    );
+
+    // All requests fail for one cause, which is one line.
+    fixture.bank.inject_fault(FaultKind::Http500, 100);
+    let found = failed(&lines().await);
+    fixture.bank.clear_faults();
+    assert_eq!((found.len(), &found[0].0), (1, &json!("GET /cob/{txid}")), "{found:?}");
+    assert!(found[0].1.contains("the bank answered 500: ErroInternoDoServidor"), "{found:?}");
+
+    // A key that is not the client's, and a token without scopes.
+    let offline = ["--no-check", "--no-register-webhook"];
+    fixture.set_objects(&fixture.account, "not-ours@loja.example", &offline).await;
+    let found = failed(&lines().await);
+    assert_eq!(found[0].0, "PUT /cob/{txid}", "{found:?}");
+    assert!(found[0].1.contains("cob.chave"), "{found:?}");
+    let scope = ["--scope", "cob.read pix.read webhook.read", "--no-check", "--no-register-webhook"];
+    fixture.set_objects(&fixture.account, KEY, &scope).await;
+    let found = failed(&lines().await);
+    let checks: Vec<&Value> = found.iter().map(|(check, _)| check).collect();
+    let expected = ["token", "PUT /cob/{txid}", "PUT /pix/{e2eid}/devolucao/{id}", "GET /webhook/{chave}"];
+    assert_eq!(checks, expected, "{found:?}");
+    assert!(found[0].1.contains("lacks the scopes: cob.write pix.write webhook.write"), "{found:?}");
 }
 
 #[tokio::test]

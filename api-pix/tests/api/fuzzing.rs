@@ -158,7 +158,7 @@ impl Operation {
                 read(client.put_pix_out("out1", &pix_out), |_| true).await
             }
             Self::GetPixOut => read(client.get_pix_out("out1"), |_| true).await,
-            Self::CheckToken => read(client.check_token(), |()| true).await,
+            Self::CheckToken => read(client.check_token(), |_| true).await,
         }
     }
 }

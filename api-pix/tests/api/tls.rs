@@ -111,17 +111,17 @@ fn the_end_of_the_client_certificate_is_known() {
         "https://bank.example/v2".to_owned(),
         "https://bank.example/token".to_owned(),
     );
-    assert_eq!(settings.certificate_ends_at(), None);
+    assert_eq!(settings.certificate_validity(), None);
     let mut identity = identity.identity();
     settings.identity = Some(identity.clone());
-    assert_eq!(settings.certificate_ends_at().unwrap().to_iso(), "2027-03-04T00:00:00.000Z");
+    assert_eq!(settings.certificate_validity().unwrap().1.to_iso(), "2027-03-04T00:00:00.000Z");
     // The certificate of the client comes first. Keys and the rest of the chain may follow.
     identity.certificate_pem.push_str(&identities().0);
     settings.identity = Some(identity.clone());
-    assert_eq!(settings.certificate_ends_at().unwrap().to_iso(), "2027-03-04T00:00:00.000Z");
+    assert_eq!(settings.certificate_validity().unwrap().1.to_iso(), "2027-03-04T00:00:00.000Z");
     identity.certificate_pem = "no certificate".to_owned();
     settings.identity = Some(identity);
-    assert_eq!(settings.certificate_ends_at(), None);
+    assert_eq!(settings.certificate_validity(), None);
 }
 
 type Change<'a> = &'a dyn Fn(&mut ConnectionSettings);

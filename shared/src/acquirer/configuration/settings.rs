@@ -206,10 +206,16 @@ impl AcquirerSettings {
         }
     }
 
+    /// Returns the first and the last second in which the client certificate is valid. `None`: there is none, or
+    /// its validity can't be read.
+    pub fn certificate_validity(&self) -> Option<(Timestamp, Timestamp)> {
+        self.identity.as_ref()?;
+        self.connection_settings().certificate_validity()
+    }
+
     /// Returns when the client certificate ends. `None`: there is none, or its validity can't be read.
     pub fn certificate_ends_at(&self) -> Option<Timestamp> {
-        self.identity.as_ref()?;
-        self.connection_settings().certificate_ends_at()
+        self.certificate_validity().map(|(_, ends_at)| ends_at)
     }
 
     /// Checks the settings that depend on each other, and the numbers.
@@ -273,13 +279,13 @@ pub fn days_left(ends_at: Timestamp, now: Timestamp) -> i64 {
 #[derive(Debug, Serialize)]
 pub struct AcquirerView<'a> {
     kind: AcquirerKind,
+    name: &'a ConnectionName,
     connection: ConnectionId,
     base_url: &'a AcquirerUrl,
     token_url: String,
     token_authentication: TokenAuthentication,
     scope: Option<&'a TokenScope>,
     client_id: &'a ClientId,
-    name: &'a ConnectionName,
     client_secret_fingerprint: String,
     certificate_fingerprint: Option<String>,
     certificate_ends_at: Option<Timestamp>,
