@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use bank::{Bank, Profile};
+use domain::ids::AccountId;
 use secrecy::ExposeSecret;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -139,6 +140,7 @@ pub struct Stack {
 #[derive(Debug, Serialize)]
 pub struct Ready<'a> {
     pub(crate) base_url: &'a str,
+    pub(crate) account_id: AccountId,
     pub(crate) bank_url: &'a str,
     pub(crate) test_api_key: &'a str,
     pub(crate) live_api_key: &'a str,
@@ -162,6 +164,7 @@ pub(crate) struct Dashboard<'a> {
 
 #[derive(Debug, Serialize)]
 pub(crate) struct OtherAccount<'a> {
+    pub(crate) account_id: AccountId,
     pub(crate) test_api_key: &'a str,
     pub(crate) live_api_key: &'a str,
     pub(crate) token: String,
@@ -284,6 +287,7 @@ impl Stack {
         let (first, other) = (&self.seed.first, &self.seed.other);
         Ok(Ready {
             base_url: &self.base_url,
+            account_id: first.id,
             bank_url: &self.bank_url,
             test_api_key: &first.test_api_key,
             live_api_key: &first.live_api_key,
@@ -294,6 +298,7 @@ impl Stack {
             },
             member_token: self.seed.member_token(now)?,
             other_account: OtherAccount {
+                account_id: other.id,
                 test_api_key: &other.test_api_key,
                 live_api_key: &other.live_api_key,
                 token: self.seed.owner_token(other, now)?,

@@ -106,6 +106,7 @@ impl DeployedStack {
         let (first, other) = (&self.seed.first, &self.seed.other);
         Ok(Ready {
             base_url: &self.base_url,
+            account_id: first.id,
             bank_url: &self.bank_url,
             test_api_key: &first.test_api_key,
             live_api_key: &first.live_api_key,
@@ -116,6 +117,7 @@ impl DeployedStack {
             },
             member_token: self.tokens.member.clone(),
             other_account: OtherAccount {
+                account_id: other.id,
                 test_api_key: &other.test_api_key,
                 live_api_key: &other.live_api_key,
                 token: self.tokens.other_owner.clone(),

@@ -100,6 +100,9 @@ async fn the_first_account_is_paid_at_the_bank_and_time_passes_there_too() {
     let api = BankApi::of(&service).await;
     let ready = serde_json::to_value(service.stack.ready().unwrap()).unwrap();
     assert_eq!(ready["bank_url"], service.stack.bank_url);
+    let (first, other) = (&service.stack.seed.first, &service.stack.seed.other);
+    assert_eq!(ready["account_id"], first.id.to_string());
+    assert_eq!(ready["other_account"]["account_id"], other.id.to_string());
     let receiver = Listener::start().await;
     let webhook = format!("/webhook/{}", api.pix_key);
     api.call(Method::PUT, &webhook, &json!({"webhookUrl": receiver.url})).await.expect(200);
