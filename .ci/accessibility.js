@@ -26,7 +26,11 @@ async function main() {
     body: JSON.stringify({ amount: 1990, description: "Order 1" }),
   });
   if (!created.ok) throw new Error(await created.text());
-  const pages = { docs: `${ready.base_url}/docs`, checkout: (await created.json()).checkout_url };
+  const pages = {
+    home: `${ready.base_url}/`,
+    docs: `${ready.base_url}/docs`,
+    checkout: (await created.json()).checkout_url,
+  };
   const browser = await puppeteer.launch({ executablePath: process.env.BROWSER, args: ["--no-sandbox"] });
   let findings = 0;
   try {

@@ -42,7 +42,7 @@ const MAX_DRAINED_BYTES: usize = 64 * 1024 * 1024;
 
 const X_REQUEST_ID: &str = "x-request-id";
 
-/// The prefix of the routes that exist only on this machine.
+/// The prefix of the routes that exist only on this machine. So does the route `GET /`.
 const LOCAL_PREFIX: &str = "/_local/";
 
 /// A running gateway.
@@ -55,7 +55,7 @@ struct Api {
     /// The address of the gateway, used as the host of requests without a valid `Host` header.
     authority: String,
     routes: Vec<Target>,
-    local: Router,
+    local: Option<Router>,
 }
 
 /// A route with its function.
@@ -80,7 +80,8 @@ enum Segment {
 }
 
 impl Gateway {
-    /// Serves the template's routes, and the router `local` under `/_local/`.
+    /// Serves the template's routes, and the router `local` under `/_local/` and for `GET /`. Without it, the
+    /// functions receive these requests too.
     ///
     /// # Errors
     ///
@@ -89,7 +90,7 @@ impl Gateway {
         listener: TcpListener,
         template: &Template,
         functions: &Functions,
-        local: Router,
+        local: Option<Router>,
     ) -> Result<Self> {
         let mut routes = Vec::new();
         for function in &template.functions {
@@ -209,10 +210,12 @@ impl Api {
             let message = "The body is larger than 10 MiB.".to_owned();
             return collect_body(problem_response(&head.headers, &Problem::Unreadable(message))).await;
         };
-        if head.uri.path().starts_with(LOCAL_PREFIX) {
+        if let Some(local) = self.local.as_ref().filter(|_| is_local(&head)) {
             // This comes before the headers are changed, because the guard checks the headers that the client
             // sent.
-            return self.handle_locally(head, body).await;
+            let request = Request::from_parts(head, Body::from(body));
+            let Ok(response) = local.clone().oneshot(request).await;
+            return collect_body(response).await;
         }
         self.set_forwarding_headers(&mut head, peer);
         let found = self.routes.iter().find_map(|target| match &target.pattern {
@@ -270,12 +273,12 @@ impl Api {
             head.uri = hyper::Uri::from_static("/");
         }
     }
+}
 
-    async fn handle_locally(&self, head: Parts, body: Bytes) -> Response<Full<Bytes>> {
-        let request = Request::from_parts(head, Body::from(body));
-        let Ok(response) = self.local.clone().oneshot(request).await;
-        collect_body(response).await
-    }
+/// Whether a request is for a route that exists only on this machine.
+fn is_local(head: &Parts) -> bool {
+    let path = head.uri.path();
+    path.starts_with(LOCAL_PREFIX) || (path == "/" && head.method == Method::GET)
 }
 
 /// Checks whether the client waits for permission (`Expect`) to send a body that is too large.
@@ -460,8 +463,9 @@ mod tests {
             });
             functions = functions.with(&function.logical_id, echo);
         }
-        let local = Router::new().route("/_local/ping", any(async || "pong"));
-        Gateway::start(http::bind_loopback().await.unwrap(), &template, &functions, local).unwrap()
+        let local =
+            Router::new().route("/_local/ping", any(async || "pong")).route("/", any(async || "home"));
+        Gateway::start(http::bind_loopback().await.unwrap(), &template, &functions, Some(local)).unwrap()
     }
 
     async fn call(
@@ -502,7 +506,7 @@ mod tests {
             ("/v1/infractions", "MedFunction"),
             ("/v1/auth/login", "ApiKeysFunction"),
             ("/checkout/x", "CheckoutFunction"),
-            ("/", "CheckoutFunction"),
+            ("//", "CheckoutFunction"),
             ("/v1/charges/", "CheckoutFunction"),
         ];
         for (path, function) in cases {
@@ -517,6 +521,8 @@ mod tests {
             assert_eq!(echoed(&gateway, Request::get("/"), path, b"").await["function"], "CheckoutFunction");
         }
         assert_eq!(call(&gateway, Request::get("/"), "/_local/ping", b"").await.2, "pong");
+        assert_eq!(call(&gateway, Request::get("/"), "/", b"").await.2, "home");
+        assert_eq!(echoed(&gateway, Request::post("/"), "/", b"").await["function"], "CheckoutFunction");
     }
 
     #[tokio::test]
@@ -579,7 +585,7 @@ mod tests {
             functions = functions.with(&function.logical_id, crate::lambda::http_function(router.clone()));
         }
         let listener = http::bind_loopback().await.unwrap();
-        let gateway = Gateway::start(listener, &template, &functions, Router::new()).unwrap();
+        let gateway = Gateway::start(listener, &template, &functions, None).unwrap();
         for host in ["two words", "", "a/b", "[", "ok:99999999"] {
             let request = format!(
                 "GET /v1/charges HTTP/1.1\r\nHost: {host}\r\nX-Forwarded-Proto: :// \r\nConnection: close\r\n\r\n"
@@ -621,7 +627,7 @@ mod tests {
             functions = functions.with(&function.logical_id, wait);
         }
         let listener = http::bind_loopback().await.unwrap();
-        let gateway = Gateway::start(listener, &template, &functions, Router::new()).unwrap();
+        let gateway = Gateway::start(listener, &template, &functions, None).unwrap();
         let calls = (0..100).map(|_| {
             let request = Request::get(format!("{}/v1/charges", gateway.url())).body(Full::new(Bytes::new()));
             tokio::spawn(crate::wire::http_client().request(request.unwrap()))
@@ -640,7 +646,7 @@ mod tests {
             functions = functions.with(&function.logical_id, fail);
         }
         let listener = http::bind_loopback().await.unwrap();
-        let gateway = Gateway::start(listener, &template, &functions, Router::new()).unwrap();
+        let gateway = Gateway::start(listener, &template, &functions, None).unwrap();
         let (status, headers, body) = call(&gateway, Request::get("/"), "/v1/charges", b"").await;
         let text = String::from_utf8(body.to_vec()).unwrap();
         let body: Value = serde_json::from_str(&text).unwrap();

@@ -53,7 +53,7 @@ pub mod guard;
 pub mod http;
 pub mod lambda;
 mod local_bank;
-mod local_routes;
+pub mod local_routes;
 pub mod provision;
 pub mod sdk;
 pub mod seed;

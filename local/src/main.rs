@@ -20,6 +20,7 @@ use local::embedded::fault_proxy::Ceiling;
 use local::embedded::{ACCESS_KEY, Endpoints, Listen, REGION, SECRET_KEY, State};
 use local::fronts::{Fronts, Upstream};
 use local::guard::AllowedHost;
+use local::local_routes::example_request;
 use local::seed::write_atomically;
 use local::stack::{Options, Ready, Stack};
 use local::{Error, Result};
@@ -517,15 +518,18 @@ fn startup_message(stack: &Stack, location: &str) -> String {
     format!(
         "The payment service is on {base_url} (state {location}; Ctrl-C stops it).
 
+  home        {base_url}/
+  guide       {base_url}/docs
   test key    {key}
   live key    {live}
   bank        {bank}
-  dashboard   {email}  {password}
+  user        {email}  {password}  (POST /v1/auth/login)
 
-Create a Pix charge of R$ 19,90:
+Create a Pix charge of R$ 19,90, then open its `checkout_url` in a browser:
 
-  curl -s {base_url}/v1/pix/charges -H 'apikey: {key}' -H 'Idempotency-Key: order-0001' -H 'Content-Type: application/json' -d '{{\"amount\": 1990}}'
+  {example}
 ",
+        example = example_request(base_url, key),
         live = seed.live_api_key,
         bank = stack.bank_url,
         email = seed.owner_email,

@@ -19,6 +19,8 @@ use tokio::net::TcpListener;
 use tokio::sync::Notify;
 
 use crate::acquirer_seed;
+use crate::commands::Running;
+use crate::commands::running::ReadyFile;
 use crate::embedded::fault_proxy::{Ceiling, FaultProxy};
 use crate::embedded::signals::Signals;
 use crate::embedded::{ACCESS_KEY, Endpoints, Listen, REGION, SECRET_KEY, State};
@@ -237,8 +239,14 @@ impl Stack {
             advancing: Arc::default(),
             bank: Arc::clone(&bank),
             charges: Charges::new(store.clone()),
+            api: Running::new(ReadyFile {
+                base_url: base_url.clone(),
+                test_api_key: seed.first.test_api_key.clone(),
+                dynamodb_url: endpoints.dynamodb_url.clone(),
+                table: STATE_TABLE.to_owned(),
+            }),
         };
-        let local = local_routes(local, options.allowed_hosts);
+        let local = Some(local_routes(local, options.allowed_hosts));
         let gateway = listener.map(|listener| Gateway::start(listener, &template, &functions, local));
         let gateway = gateway.transpose()?;
         let dependencies = Dependencies {

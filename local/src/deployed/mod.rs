@@ -6,7 +6,6 @@ mod resources;
 
 use std::path::PathBuf;
 
-use axum::Router;
 use bank::Bank;
 use http_body_util::{BodyExt, Full};
 use hyper::Request;
@@ -90,7 +89,7 @@ impl DeployedStack {
         seed.insert_rows(&store, &api_keys, clock.now()).await?;
 
         let functions = deployed_functions(&template, &resources, &invoke_url);
-        let gateway = Gateway::start(listener, &template, &functions, Router::new())?;
+        let gateway = Gateway::start(listener, &template, &functions, None)?;
         let acquirers = AccountAcquirers::new(store, table(SECRETS_TABLE)?);
         acquirer_seed::configure(None, (&seed, &bank, &bank.url()), acquirers, &base_url, &clock).await?;
         let tokens = DashboardTokens {

@@ -1,7 +1,8 @@
-//! The routes under `/_local/`, which only the service on one machine has.
+//! `GET /` and the routes under `/_local/`, which only the service on one machine has.
 
 mod bank_routes;
 mod fields;
+mod home;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use std::sync::Arc;
 use axum::extract::State as Shared;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use axum::routing::post;
+use axum::routing::{get, post};
 use axum::{Json, Router};
 use bank::Bank;
 use serde_json::{Value, json};
@@ -17,6 +18,8 @@ use shared::charge::Charges;
 use shared::clock::Clock;
 use tokio::sync::{Mutex, Notify};
 
+pub use self::home::example_request;
+use crate::commands::Running;
 use crate::guard::{self, AllowedHost};
 use crate::seed::write_atomically;
 
@@ -35,12 +38,15 @@ pub(crate) struct LocalState {
     pub(crate) advancing: Arc<Mutex<()>>,
     pub(crate) bank: Arc<Bank>,
     pub(crate) charges: Charges,
+    /// The API of this service, with the test key of the first account.
+    pub(crate) api: Running,
 }
 
 /// Returns the routes behind their guard.
 pub(crate) fn local_routes(state: LocalState, allowed_hosts: Vec<AllowedHost>) -> Router {
     let guard = axum::middleware::from_fn_with_state(Arc::from(allowed_hosts), guard::guard);
     Router::new()
+        .route("/", get(home::page))
         .route("/_local/clock/advance", post(advance))
         .merge(bank_routes::routes())
         .fallback(async || Refusal(StatusCode::NOT_FOUND, "no such route".to_owned()))

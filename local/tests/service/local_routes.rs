@@ -3,6 +3,7 @@
 
 use axum::http::Method;
 use local::stack::Options;
+use serde_json::json;
 
 use crate::support::Service;
 
@@ -50,4 +51,30 @@ async fn a_host_allowed_by_option_may_call_the_local_routes() {
         let answer = service.raw(Method::POST, PATH, &headers, r#"{"seconds": 0}"#).await;
         assert_eq!(answer.status, status, "{host}");
     }
+}
+
+#[tokio::test]
+async fn the_home_page_leads_to_the_documentation_and_to_checkout_pages_of_test_charges() {
+    let service = Service::start().await;
+    let page = async || {
+        let answer = service.raw(Method::GET, "/", &[], "").await;
+        assert_eq!(
+            (answer.status.as_u16(), answer.header("content-type")),
+            (200, Some("text/html; charset=utf-8"))
+        );
+        String::from_utf8(answer.bytes.to_vec()).unwrap()
+    };
+    let before = page().await;
+    for expected in ["lang=\"pt-BR\"", "href=\"/docs\"", "curl -s ", &service.key(), "Ainda não há cobranças"]
+    {
+        assert!(before.contains(expected), "{expected}: {before}");
+    }
+    assert!(!before.contains("<script"), "{before}");
+    let charge = service.new_charge(&json!({"amount": 1990})).await;
+    let url = charge["checkout_url"].as_str().unwrap();
+    let after = page().await;
+    assert!(after.contains(&format!("href=\"{url}\"")) && after.contains("R$ 19,90, pending"), "{after}");
+    assert_eq!(service.raw(Method::GET, url, &[], "").await.status, 200);
+    // The page contains an API key, so it has the guard of the routes under `/_local/`.
+    assert_eq!(service.raw(Method::GET, "/", &[("host", "evil.example")], "").await.status, 403);
 }

@@ -233,10 +233,17 @@ async fn the_startup_message_contains_a_curl_command_that_works() {
             break line;
         }
         text_before_command.push_str(&line);
+        text_before_command.push('\u{20}');
     };
-    assert!(text_before_command.len() < 600, "{text_before_command}");
+    assert!(text_before_command.len() < 700, "{text_before_command}");
     let ready: Value =
         serde_json::from_slice(&std::fs::read(directory.0.join("ready.json")).unwrap()).unwrap();
+    let client = Client::new(ready["base_url"].as_str().unwrap(), "");
+    for path in ["/", "/docs"] {
+        let url = format!("{}{path} ", client.base_url);
+        assert!(format!("{text_before_command} ").contains(&url), "{url}: {text_before_command}");
+        client.raw(Method::GET, url.trim(), &[], "").await.expect(200);
+    }
     let expected = [
         "bank_url",
         "base_url",
@@ -261,7 +268,6 @@ async fn the_startup_message_contains_a_curl_command_that_works() {
     let headers = [header(words[1]), header(words[3]), header(words[5])];
     let headers: Vec<(&str, &str)> =
         headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-    let client = Client::new(ready["base_url"].as_str().unwrap(), "");
     let charge = client.raw(Method::POST, url, &headers, words[7].to_owned()).await.expect(201);
     assert_eq!((&charge["amount"], &charge["status"]), (&json!(1990), &json!("pending")));
 }
