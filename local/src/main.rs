@@ -459,12 +459,22 @@ async fn run_stack(
     let (state, _lock) = if in_memory {
         (State::InMemory, None)
     } else {
-        (State::Directory(directory.to_owned()), Some(lock(directory)?))
+        // Without the lock, two services could use the same state, and both would process its due rows.
+        let lock = lock(directory, "lock")?.ok_or_else(|| {
+            Error::new(format!(
+                "a service already runs on {STATE_DIRECTORY}/; stop it, or use --in-memory --port 0"
+            ))
+        })?;
+        (State::Directory(directory.to_owned()), Some(lock))
     };
     let location = if in_memory { "in memory".to_owned() } else { format!("in {STATE_DIRECTORY}/") };
-    // `admin`, `listen`, `trigger` and `bank` find the service by the ready file in its state directory.
-    let default_ready_file = (!in_memory).then(|| directory.join("ready.json"));
-    let ready_files: Vec<PathBuf> = ready_file.into_iter().chain(default_ready_file).collect();
+    // `admin`, `listen`, `trigger` and `bank` find the service by the ready file in the state directory. The first
+    // service that runs in the directory has this file, so a second one does not redirect the commands.
+    let ready_lock = lock(directory, "ready.lock");
+    let default_ready_file =
+        matches!(ready_lock, Ok(Some(_))).then(|| directory.join("ready.json")).into_iter();
+    let note = commands_note(&ready_lock, ready_file.as_deref());
+    let ready_files: Vec<PathBuf> = ready_file.into_iter().chain(default_ready_file.clone()).collect();
     for path in &ready_files {
         remove_ready_file(path);
     }
@@ -476,18 +486,35 @@ async fn run_stack(
         write_atomically(path, &text)?;
     }
     // Ignores the error of a closed terminal: the service continues.
-    let _ = writeln!(std::io::stdout(), "{message}");
+    let _ = writeln!(std::io::stdout(), "{message}{note}");
     stopped().await;
     stack.stop().await;
-    if !in_memory {
-        let _ = std::fs::remove_file(directory.join("ready.json"));
+    for path in default_ready_file {
+        remove_ready_file(&path);
     }
     Ok(())
 }
 
-/// Creates the state directory and returns a lock on it. Without the lock, two services could use the same
-/// state, and both would process its due rows.
-fn lock(directory: &Path) -> Result<File> {
+/// Returns what to print if the service has not the ready file in the state directory; else nothing.
+fn commands_note(ready_lock: &Result<Option<File>>, ready_file: Option<&Path>) -> String {
+    let why = match ready_lock {
+        Ok(Some(_)) => return String::new(),
+        Ok(None) => format!(
+            "Another service runs in this directory: `admin`, `listen`, `trigger` and `bank` use that one, by {STATE_DIRECTORY}/ready.json."
+        ),
+        Err(error) => format!("{STATE_DIRECTORY}/ready.json can't be written ({error})."),
+    };
+    let way_out = match ready_file {
+        Some(path) => format!("Call them with --ready-file {} to use this one.", path.display()),
+        None => {
+            "To use this one, start it with --ready-file PATH, and call them with the same option.".to_owned()
+        }
+    };
+    format!("\n{why} {way_out}\n")
+}
+
+/// Creates the state directory and returns a lock on one of its files. `None`: another process has the lock.
+fn lock(directory: &Path, name: &str) -> Result<Option<File>> {
     let failed = |e: &(dyn std::error::Error + 'static)| {
         Error::because(&format!("locking {}", directory.display()), e)
     };
@@ -496,19 +523,12 @@ fn lock(directory: &Path) -> Result<File> {
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut private, 0o700);
     private.recursive(true).create(directory).map_err(|e| failed(&e))?;
-    let file = File::create(directory.join("lock")).map_err(|e| failed(&e))?;
+    let file = File::create(directory.join(name)).map_err(|e| failed(&e))?;
     match file.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => {
-            let text = format!(
-                "a service already runs on {}/; stop it, or use --in-memory --port 0",
-                directory.display()
-            );
-            return Err(Error::new(text));
-        }
-        Err(TryLockError::Error(error)) => return Err(failed(&error)),
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) => Err(failed(&error)),
     }
-    Ok(file)
 }
 
 fn startup_message(stack: &Stack, location: &str) -> String {

@@ -271,3 +271,44 @@ async fn the_startup_message_contains_a_curl_command_that_works() {
     let charge = client.raw(Method::POST, url, &headers, words[7].to_owned()).await.expect(201);
     assert_eq!((&charge["amount"], &charge["status"]), (&json!(1990), &json!("pending")));
 }
+
+#[tokio::test]
+async fn commands_find_the_first_service_of_a_directory_whether_it_stores_its_state_or_not() {
+    let directory = TemporaryDirectory::new();
+    let local = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_local"));
+        command.args(arguments).current_dir(&directory.0).stderr(Stdio::null()).kill_on_drop(true);
+        command
+    };
+    let start = |arguments: &[&str], output: &str| {
+        let output = std::fs::File::create(directory.0.join(output)).unwrap();
+        local(&[&["--port", "0"], arguments].concat()).stdout(output).spawn().unwrap()
+    };
+    let read = |path: &str| std::fs::read_to_string(directory.0.join(path)).ok();
+    let mut first = start(&["--in-memory"], "first");
+    let ready =
+        eventually("the first service writes its ready file", async || read(".local/ready.json")).await;
+    let triggered = local(&["trigger", "charge.created"]).output().await.unwrap();
+    assert!(triggered.status.success() && String::from_utf8_lossy(&triggered.stdout).contains("ch_"));
+
+    for (arguments, way_out) in [
+        (&["--in-memory"][..], "start it with --ready-file PATH"),
+        (&["--ready-file", "second.json"], "Call them with --ready-file second.json"),
+    ] {
+        let second = start(arguments, "second");
+        eventually("the second service names the way out", async || {
+            read("second").filter(|text| text.contains("Another service runs") && text.contains(way_out))
+        })
+        .await;
+        assert_eq!(read(".local/ready.json").as_ref(), Some(&ready), "{arguments:?}");
+        drop(second);
+    }
+    assert!(!read("first").unwrap().contains("Another service"));
+    let second = read("second.json").unwrap();
+    assert_ne!(second, ready);
+
+    let pid = first.id().unwrap().to_string();
+    assert!(std::process::Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+    assert!(first.wait().await.unwrap().success());
+    assert_eq!(read(".local/ready.json"), None);
+}
