@@ -354,12 +354,12 @@ async fn run(arguments: Arguments) -> Result<()> {
         Some(Command::Trigger { event, amount, ready_file }) => {
             trigger::trigger(&Running::find(ready_file).await?, event, amount, &print).await
         }
-        Some(Command::Verify(arguments)) => verify_webhook(arguments, &print),
+        Some(Command::Verify(arguments)) => verify_webhook(arguments, &print).await,
         Some(Command::Bank(command)) => at_bank(command, &print).await,
     }
 }
 
-fn verify_webhook(arguments: Verify, print: &Print) -> Result<()> {
+async fn verify_webhook(arguments: Verify, print: &Print) -> Result<()> {
     let Verify { secret, signature, body, id, timestamp, legacy } = arguments;
     let received = verify::Received {
         secret,
@@ -368,7 +368,18 @@ fn verify_webhook(arguments: Verify, print: &Print) -> Result<()> {
         accept_legacy: legacy,
         body: verify::read_body(&body)?,
     };
-    verify::verify(&received, Clock::default().now().seconds(), print)
+    let verified = verify::verify(&received, Clock::machine_now().seconds(), print);
+    // A service need not run. If one does, times in the body are those of its clock.
+    let clock = async { Running::find(None).await?.clock().await };
+    if let Some(ahead) = clock.await.ok().and_then(|(_, offset)| ahead_of_machine(offset)) {
+        print(&format!("The service's clock is {ahead}. The signature has this machine's time."));
+    }
+    verified
+}
+
+/// Describes the offset of the service's clock. `None`: it has none.
+fn ahead_of_machine(offset_seconds: i64) -> Option<String> {
+    (offset_seconds != 0).then(|| format!("{} this machine's", verify::Age(offset_seconds.saturating_neg())))
 }
 
 async fn at_bank(command: BankCommand, print: &Print) -> Result<()> {
@@ -537,7 +548,7 @@ fn startup_message(stack: &Stack, location: &str) -> String {
     let key = &seed.test_api_key;
     format!(
         "The payment service is on {base_url} (state {location}; Ctrl-C stops it).
-
+{clock}
   home        {base_url}/
   guide       {base_url}/docs
   test key    {key}
@@ -549,6 +560,11 @@ Create a Pix charge of R$ 19,90, then open its `checkout_url` in a browser:
 
   {example}
 ",
+        clock = ahead_of_machine(stack.clock.offset_ms() / 1_000)
+            .map(|ahead| format!(
+                "Its clock is {ahead}. POST /_local/reset empties it and sets its clock back.\n"
+            ))
+            .unwrap_or_default(),
         example = example_request(base_url, key),
         live = seed.live_api_key,
         bank = stack.bank_url,

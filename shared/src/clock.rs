@@ -20,10 +20,13 @@ impl Clock {
 
     /// Returns the current time, in milliseconds.
     pub fn now(&self) -> Timestamp {
-        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let machine_ms = i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX);
-        let now_ms = machine_ms.saturating_add(self.offset_ms());
-        Timestamp::from_millis(now_ms).unwrap_or(Timestamp::MAX)
+        Timestamp::from_millis(machine_ms().saturating_add(self.offset_ms())).unwrap_or(Timestamp::MAX)
+    }
+
+    /// Returns the machine's time, without the offset. Webhooks are signed with it, because receivers compare the
+    /// signature's time with their own clocks, which do not follow the offset.
+    pub fn machine_now() -> Timestamp {
+        Timestamp::from_millis(machine_ms()).unwrap_or(Timestamp::MAX)
     }
 
     /// The offset from the machine's clock, in milliseconds.
@@ -35,4 +38,9 @@ impl Clock {
     pub fn advance(&self, milliseconds: i64) {
         self.offset_ms.fetch_add(milliseconds.max(0), Ordering::Relaxed);
     }
+}
+
+fn machine_ms() -> i64 {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX)
 }

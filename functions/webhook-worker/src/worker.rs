@@ -407,7 +407,7 @@ impl Worker {
             (X_SERVICE_EVENT_TYPE, delivery.event_type.as_str().to_owned()),
             (X_SERVICE_MODE, delivery.scope.mode.to_string()),
         ];
-        let signatures = signatures(delivery, event, secret, self.clock.now().seconds(), &body);
+        let signatures = signatures(delivery, event, secret, Clock::machine_now().seconds(), &body);
         let value =
             |(name, text): (HeaderName, String)| HeaderValue::from_str(&text).ok().map(|value| (name, value));
         let headers: HeaderMap = headers.into_iter().chain(signatures).filter_map(value).collect();

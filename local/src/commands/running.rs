@@ -2,13 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
+use domain::time::Timestamp;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
 use hyper::{Method, Request};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
 use crate::wire::http_client;
@@ -54,6 +55,15 @@ impl Running {
     /// Creates a client for the service of a ready file. Does not check whether it runs.
     pub fn new(ready: ReadyFile) -> Self {
         Self { ready, http: http_client() }
+    }
+
+    /// Returns the service's time, which may be ahead of this machine's, and its offset in seconds. The request
+    /// advances the clock by 0 seconds, because its response contains the time.
+    pub async fn clock(&self) -> Result<(Timestamp, i64)> {
+        let response = self.post("/_local/clock/advance", &json!({"seconds": 0})).await?;
+        let now = response.get("now").and_then(Value::as_str).unwrap_or_default();
+        let now = now.parse().map_err(|e| Error::because("reading the service's time", &e))?;
+        Ok((now, response.get("offset_seconds").and_then(Value::as_i64).unwrap_or_default()))
     }
 
     /// Sends a GET request.

@@ -124,7 +124,7 @@ impl Steps<'_> {
         let ready = &self.running.ready;
         let failed = |e: &(dyn std::error::Error + 'static)| Error::because("creating a payout", e);
         let payouts = Payouts::new(Store::new(sdk::dynamodb(&ready.dynamodb_url), &ready.table));
-        let now = self.now().await?;
+        let (now, _) = self.running.clock().await?;
         let operator = Operator { actor: "cargo run -- trigger".to_owned(), reason: "triggered".to_owned() };
         let payout_id = PayoutId::new(now, random::bytes().map_err(|e| failed(&e))?);
         let money = (self.amount, Currency::BRL);
@@ -137,14 +137,6 @@ impl Steps<'_> {
             (self.print)(&format!("{}  {}  (the payout ended)", payout.id, payout.status.as_str()));
         }
         Ok(())
-    }
-
-    /// Returns the service's time, which may be ahead of this machine's. The request advances the clock by 0
-    /// seconds, because its response contains the time.
-    async fn now(&self) -> Result<domain::time::Timestamp> {
-        let response = self.running.post("/_local/clock/advance", &json!({"seconds": 0})).await?;
-        let now = response.get("now").and_then(Value::as_str).unwrap_or_default();
-        now.parse().map_err(|e| Error::because("reading the service's time", &e))
     }
 
     /// Reads the account of the test key from the key's row, and returns the scope.

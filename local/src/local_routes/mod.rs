@@ -54,7 +54,8 @@ pub(crate) fn local_routes(state: LocalState, allowed_hosts: Vec<AllowedHost>) -
         .with_state(state)
 }
 
-/// `POST /_local/clock/advance {"seconds": 60}` moves the service's clock forward; 200 `{"now": …}`.
+/// `POST /_local/clock/advance {"seconds": 60}` moves the service's clock forward; 200
+/// `{"now": …, "offset_seconds": …}`.
 async fn advance(Shared(state): Shared<LocalState>, body: String) -> Result<Json<Value>, Refusal> {
     let body: Value = serde_json::from_str(&body).unwrap_or_default();
     let seconds = body.get("seconds").and_then(Value::as_i64);
@@ -81,7 +82,12 @@ async fn advance(Shared(state): Shared<LocalState>, body: String) -> Result<Json
     state.clock.advance(milliseconds);
     state.run_schedules_now.notify_one();
     state.bank.wake();
-    Ok(Json(json!({"now": state.clock.now().to_iso()})))
+    Ok(time_of(&state.clock))
+}
+
+/// Returns the service's time, and how far it is ahead of the machine's.
+fn time_of(clock: &Clock) -> Json<Value> {
+    Json(json!({"now": clock.now().to_iso(), "offset_seconds": clock.offset_ms() / 1_000}))
 }
 
 /// An error response: its status and its text.

@@ -1,19 +1,23 @@
 //! Tests of the developer's commands `listen`, `trigger` and `verify` with a running service.
 
+use std::path::Path;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 
 use domain::money::Amount;
+use domain::time::Timestamp;
 use domain::webhook::event_type::{EventType, Family};
 use local::commands::listen::{Options, Print, listen};
 use local::commands::running::ReadyFile;
 use local::commands::verify::{Difference, Differences, Fault, Received, check};
 use local::commands::{Running, trigger};
 use serde_json::Value;
+use shared::clock::Clock;
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 use tokio::sync::oneshot;
 
+use crate::restart::TemporaryDirectory;
 use crate::support::{Listener, ReceivedWebhook, Service, eventually};
 use crate::webhooks::{secret, standard_webhooks_secret};
 
@@ -146,7 +150,7 @@ async fn verify_accepts_every_event_and_recognises_a_body_that_was_serialised_ag
         if event.family() == Family::Canonical {
             cases.push(received_by_library(&hook, encoded_secret));
         }
-        let now = service.stack.clock.now().seconds();
+        let now = Clock::machine_now().seconds();
         for right in cases {
             check(&right, now).unwrap_or_else(|faults| panic!("{name}: {faults:?}"));
             // Adds whitespace after the commas between members. No text of these events contains `,"`.
@@ -160,7 +164,12 @@ async fn verify_accepts_every_event_and_recognises_a_body_that_was_serialised_ag
 /// Runs `cargo run -- verify` with a body at its standard input. Returns whether the exit code is 0, and the
 /// output.
 async fn run_verify(arguments: &[&str], secret: &str, body: &[u8]) -> (bool, String) {
+    run_verify_in(&std::env::temp_dir(), arguments, secret, body).await
+}
+
+async fn run_verify_in(directory: &Path, arguments: &[&str], secret: &str, body: &[u8]) -> (bool, String) {
     let mut child = Command::new(env!("CARGO_BIN_EXE_local"))
+        .current_dir(directory)
         .args([&["verify", "--body", "-"], arguments].concat())
         .env("WEBHOOK_SECRET", secret)
         .stdin(Stdio::piped())
@@ -213,7 +222,7 @@ async fn the_exit_code_of_verify_is_0_only_for_a_right_and_recent_signature() {
     let (is_right, output) = run_verify(&["--legacy", "--signature", &signature], secret, &legacy.body).await;
     assert!(is_right, "{output}");
 
-    // The service signs with a clock that is ahead.
+    // Receivers compare the signature's time with their own clocks, so the service signs with the machine's time.
     service.advance_seconds(3_600).await;
     service.charge().await;
     let late = eventually("the second event arrives", async || {
@@ -222,7 +231,23 @@ async fn the_exit_code_of_verify_is_0_only_for_a_right_and_recent_signature() {
         merchant.hooks().into_iter().find(is_second)
     })
     .await;
-    let (is_right, output) =
-        run_verify(&["--signature", late.header("x-service-signature")], secret, &late.body).await;
-    assert!(!is_right && output.contains("ahead of this machine's clock"), "{output}");
+    let created: Timestamp = late.json()["created_at"].as_str().unwrap().parse().unwrap();
+    assert!(created.seconds() > Clock::machine_now().seconds() + 3_000, "{created:?}");
+    let (signature, by_library) = (late.header("x-service-signature"), late.header("webhook-signature"));
+    let (id, timestamp) = (late.header("webhook-id"), late.header("webhook-timestamp"));
+    assert!(signature.starts_with(&format!("t={timestamp},")));
+    for (arguments, secret) in [
+        (&["--signature", signature][..], secret),
+        (&["--signature", by_library, "--id", id, "--timestamp", timestamp], encoded_secret),
+    ] {
+        let (is_right, output) = run_verify(arguments, secret, &late.body).await;
+        assert!(is_right && output.starts_with("The signature is right. "), "{output}");
+    }
+    // With the ready file of a running service, the command also shows the offset of its clock.
+    let directory = TemporaryDirectory::new();
+    std::fs::create_dir(directory.0.join(".local")).unwrap();
+    let ready = serde_json::to_vec(&service.stack.ready().unwrap()).unwrap();
+    std::fs::write(directory.0.join(".local/ready.json"), ready).unwrap();
+    let (_, output) = run_verify_in(&directory.0, &["--signature", signature], secret, &late.body).await;
+    assert!(output.contains("clock is 1 h 0 min 0 s ahead of this machine's"), "{output}");
 }
