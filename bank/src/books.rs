@@ -7,7 +7,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, BufWriter, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -76,6 +76,17 @@ impl Books {
         self.state.is_idle()
     }
 
+    /// Empties the state and its file.
+    pub(crate) fn reset(&mut self) -> io::Result<()> {
+        self.state = self.state.emptied();
+        if let Some(journal) = &mut self.journal {
+            journal.file = rewrite(&journal.path, &self.state).inspect_err(|error| {
+                self.failure = Some(error.to_string());
+            })?;
+        }
+        Ok(())
+    }
+
     /// Prevents all further changes, as the end of the process does.
     pub(crate) fn close(&mut self) {
         self.failure = Some("o banco parou".to_owned());
@@ -93,6 +104,7 @@ impl Books {
 
 /// The file that an operation's changes are appended to.
 pub(crate) struct Journal {
+    path: PathBuf,
     file: File,
 }
 
@@ -103,7 +115,8 @@ impl Journal {
             io::Error::new(error.kind(), format!("the bank's books {}: {error}", path.display()))
         };
         read(path, state).map_err(|error| failed(&error))?;
-        rewrite(path, state).map(|file| Self { file }).map_err(|error| failed(&error))
+        let file = rewrite(path, state).map_err(|error| failed(&error))?;
+        Ok(Self { path: path.to_owned(), file })
     }
 
     /// Appends what an operation changed.
@@ -193,7 +206,7 @@ mod tests {
     fn a_change_that_cannot_be_saved_is_the_last() {
         let path = std::env::temp_dir().join(format!("bank-{}-unwritable.jsonl", std::process::id()));
         std::fs::write(&path, "").unwrap();
-        let journal = Journal { file: File::open(&path).unwrap() };
+        let journal = Journal { path: path.clone(), file: File::open(&path).unwrap() };
         let state = State::new(0, Profile::Complete.behaviour(), Vec::new());
         let mut books = Books::new(state, Some(journal));
         // Nothing changes, so nothing is written.

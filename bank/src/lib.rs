@@ -206,6 +206,16 @@ impl Bank {
         self.server.snapshot()
     }
 
+    /// Empties the books and removes all faults, as for a bank that starts for the first time. Its clients need new
+    /// tokens and must register their URLs for callbacks again.
+    ///
+    /// # Errors
+    ///
+    /// When the file of the books can't be written. Then no further change is possible.
+    pub fn reset(&self) -> io::Result<()> {
+        self.server.reset()
+    }
+
     /// Makes the bank look at its clock at once. Otherwise it does so every 20 ms, and only while something waits
     /// for a time.
     pub fn wake(&self) {

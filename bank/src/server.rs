@@ -131,6 +131,11 @@ impl Server {
         self.books().snapshot()
     }
 
+    /// Empties the books.
+    pub(crate) fn reset(&self) -> io::Result<()> {
+        self.books().reset()
+    }
+
     /// Prevents all further changes, as the end of the process does.
     pub(crate) fn close(&self) {
         self.books().close();

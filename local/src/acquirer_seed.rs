@@ -20,7 +20,7 @@ use crate::seed::{Seed, write_atomically};
 
 /// The file that records that the acquirer was configured. An operator may remove the acquirer later, and the
 /// next start must not configure it again.
-const MARKER: &str = "acquirer-seeded";
+pub(crate) const MARKER: &str = "acquirer-seeded";
 
 /// Requests a second to the bank: as many as the load tests on a laptop send.
 const REQUESTS_PER_SECOND: u32 = 1_000;

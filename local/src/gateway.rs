@@ -26,6 +26,7 @@ use hyper::{Method, Request, Response, StatusCode};
 use serde_json::{Map, Value, json};
 use shared::http::{Problem, problem_response};
 use tokio::net::TcpListener;
+use tokio::sync::RwLock;
 use tower::ServiceExt;
 
 use crate::error::{Error, Result};
@@ -55,7 +56,15 @@ struct Api {
     /// The address of the gateway, used as the host of requests without a valid `Host` header.
     authority: String,
     routes: Vec<Target>,
-    local: Option<Router>,
+    local: Option<LocalRoutes>,
+}
+
+/// What only the service on one machine has.
+pub struct LocalRoutes {
+    /// Serves the routes under `/_local/` and `GET /`.
+    pub router: Router,
+    /// Each request to a function holds this for reading, so that its writer stops all requests.
+    pub gate: Arc<RwLock<()>>,
 }
 
 /// A route with its function.
@@ -80,8 +89,7 @@ enum Segment {
 }
 
 impl Gateway {
-    /// Serves the template's routes, and the router `local` under `/_local/` and for `GET /`. Without it, the
-    /// functions receive these requests too.
+    /// Serves the template's routes and the local ones. Without `local`, the functions receive those requests too.
     ///
     /// # Errors
     ///
@@ -90,7 +98,7 @@ impl Gateway {
         listener: TcpListener,
         template: &Template,
         functions: &Functions,
-        local: Option<Router>,
+        local: Option<LocalRoutes>,
     ) -> Result<Self> {
         let mut routes = Vec::new();
         for function in &template.functions {
@@ -214,9 +222,13 @@ impl Api {
             // This comes before the headers are changed, because the guard checks the headers that the client
             // sent.
             let request = Request::from_parts(head, Body::from(body));
-            let Ok(response) = local.clone().oneshot(request).await;
+            let Ok(response) = local.router.clone().oneshot(request).await;
             return collect_body(response).await;
         }
+        let _open = match &self.local {
+            Some(local) => Some(local.gate.read().await),
+            None => None,
+        };
         self.set_forwarding_headers(&mut head, peer);
         let found = self.routes.iter().find_map(|target| match &target.pattern {
             None => Some((target, Map::new())),
@@ -463,8 +475,9 @@ mod tests {
             });
             functions = functions.with(&function.logical_id, echo);
         }
-        let local =
+        let router =
             Router::new().route("/_local/ping", any(async || "pong")).route("/", any(async || "home"));
+        let local = LocalRoutes { router, gate: Arc::default() };
         Gateway::start(http::bind_loopback().await.unwrap(), &template, &functions, Some(local)).unwrap()
     }
 

@@ -91,6 +91,14 @@ impl Functions {
         }
     }
 
+    /// Kills all functions, so that they also forget what they had in memory.
+    pub fn kill_all(&self) {
+        for environment in self.environments.values() {
+            // It was created from the same variables before.
+            let _ = environment.kill();
+        }
+    }
+
     /// Returns the number of running invocations in all environments.
     pub fn running_invocations(&self) -> usize {
         self.environments.values().map(|environment| environment.running_invocations()).sum()

@@ -41,6 +41,7 @@
 
 mod acquirer_seed;
 pub mod commands;
+mod contents;
 pub mod deployed;
 pub mod embedded;
 pub mod error;

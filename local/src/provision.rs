@@ -1,5 +1,5 @@
 //! Creates the resources that the template declares: tables with their indexes and streams, queues and
-//! buckets.
+//! buckets. Also deletes their content.
 //!
 //! Existing resources are not changed, so the state survives a restart. Only indexes that an existing table
 //! lacks are added, as CloudFormation adds them. If a table has an index that the template does not declare,
@@ -8,14 +8,14 @@
 use std::collections::{BTreeMap, HashMap};
 
 use aws_sdk_s3::error::ProvideErrorMetadata;
-use aws_sdk_s3::types::CreateBucketConfiguration;
+use aws_sdk_s3::types::{CreateBucketConfiguration, Object};
 use aws_sdk_sqs::types::QueueAttributeName;
 use serde_json::{Value, json};
 
 use crate::embedded::{Endpoints, REGION};
 use crate::error::{Error, Result};
 use crate::sdk;
-use crate::template::{Bucket, Queue, Table, Template, queue_arn};
+use crate::template::{Bucket, Queue, Table, Template, queue_arn, queue_url};
 use crate::wire::JsonClient;
 
 /// Creates all missing resources.
@@ -34,6 +34,39 @@ pub async fn provision(template: &Template, endpoints: &Endpoints) -> Result<()>
     let s3 = sdk::s3(&endpoints.s3_url);
     for bucket in &template.buckets {
         create_bucket(&s3, bucket).await?;
+    }
+    Ok(())
+}
+
+/// Deletes all tables, and everything in the queues and buckets.
+pub async fn delete(template: &Template, endpoints: &Endpoints) -> Result<()> {
+    let dynamodb = JsonClient::new(&endpoints.dynamodb_url);
+    for table in &template.tables {
+        let name = json!({"TableName": table.logical_id});
+        match dynamodb.call("DynamoDB_20120810.DeleteTable", &name).await {
+            Err(error) if !error.is("ResourceNotFoundException") => {
+                return Err(Error::because(&format!("deleting the table {}", table.logical_id), &error));
+            }
+            Ok(_) | Err(_) => {}
+        }
+    }
+    let sqs = sdk::sqs(&endpoints.sqs_url);
+    for Queue { logical_id, .. } in &template.queues {
+        let purged = sqs.purge_queue().queue_url(queue_url(&endpoints.sqs_url, logical_id)).send().await;
+        purged.map_err(|e| Error::because(&format!("emptying the queue {logical_id}"), &e))?;
+    }
+    let s3 = sdk::s3(&endpoints.s3_url);
+    for bucket in &template.buckets {
+        let failed = |e: &(dyn std::error::Error + 'static)| {
+            Error::because(&format!("emptying the bucket {}", bucket.name()), e)
+        };
+        let mut pages = s3.list_objects_v2().bucket(bucket.name()).into_paginator().send();
+        while let Some(page) = pages.try_next().await.map_err(|e| failed(&e))? {
+            for key in page.contents().iter().filter_map(Object::key) {
+                let deleted = s3.delete_object().bucket(bucket.name()).key(key).send().await;
+                deleted.map_err(|e| failed(&e))?;
+            }
+        }
     }
     Ok(())
 }

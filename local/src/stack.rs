@@ -2,38 +2,34 @@
 //! sources.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
 use bank::{Bank, Profile};
 use domain::ids::AccountId;
 use secrecy::ExposeSecret;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
-use shared::acquirer::configuration::AccountAcquirers;
-use shared::api_key::ApiKeys;
 use shared::charge::Charges;
 use shared::clock::Clock;
 use shared::store::Store;
 use tokio::net::TcpListener;
-use tokio::sync::Notify;
 
-use crate::acquirer_seed;
 use crate::commands::Running;
 use crate::commands::running::ReadyFile;
+use crate::contents::{CLOCK_FILE, Contents};
 use crate::embedded::fault_proxy::{Ceiling, FaultProxy};
 use crate::embedded::signals::Signals;
 use crate::embedded::{ACCESS_KEY, Endpoints, Listen, REGION, SECRET_KEY, State};
 use crate::error::{Error, Result};
-use crate::event_sources::{Dependencies, EventSources, QueueUsage, StreamUsage};
+use crate::event_sources::{QueueUsage, StreamUsage};
 use crate::fronts::{Fronts, Upstream};
 use crate::functions::{MAIL_DIRECTORY, create_functions};
-use crate::gateway::Gateway;
+use crate::gateway::{Gateway, LocalRoutes};
 use crate::guard::AllowedHost;
 use crate::lambda::Functions;
 use crate::local_bank::{self, BankSettings};
 use crate::local_routes::{LocalState, local_routes};
-use crate::provision::provision;
 use crate::sdk;
 use crate::seed::Seed;
 use crate::services::Services;
@@ -134,7 +130,7 @@ pub struct Stack {
     pub fault_proxy: Option<FaultProxy>,
     /// `None`: another program serves the API.
     gateway: Option<Gateway>,
-    event_sources: Option<EventSources>,
+    contents: Arc<Contents>,
     services: Services,
 }
 
@@ -187,9 +183,8 @@ impl Stack {
             (Some(listener), base_url)
         };
         let template = Template::deployed_with(&options.parameters)?;
-        let directory = options.state.directory();
-        let clock_file = directory.map(|directory| directory.join("clock.json"));
-        let clock = restored_clock(clock_file.as_ref())?;
+        let directory = options.state.directory().cloned();
+        let clock = restored_clock(directory.as_deref())?;
         if listener.is_none() && clock.offset_ms() != 0 {
             let text = "the clock of this state was advanced, which functions in other programs can't follow; start with --in-memory, or remove .local/";
             return Err(Error::new(text));
@@ -198,17 +193,10 @@ impl Stack {
         let services = Services::start(options.services_elsewhere, &options.state, options.listen, &clock);
         let services = Box::pin(services).await?;
         let endpoints = services.endpoints();
-        provision(&template, &endpoints).await?;
-
-        let seed = Seed::load_or_create(directory.map(PathBuf::as_path))?;
+        let seed = Seed::load_or_create(directory.as_deref())?;
         let settings =
             BankSettings { profile: options.bank_profile, skew_seconds: options.bank_skew_seconds };
-        let bank = local_bank::start(directory.map(PathBuf::as_path), &seed, &clock, &settings).await?;
-        let bank = Arc::new(bank);
-        let store = Store::new(sdk::dynamodb(&endpoints.dynamodb_url), STATE_TABLE);
-        let api_keys = ApiKeys::new(store.clone(), API_KEYS_TABLE);
-        seed.insert_rows(&store, &api_keys, clock.now()).await?;
-
+        let bank = Arc::new(local_bank::start(directory.as_deref(), &seed, &clock, &settings).await?);
         let fault_proxy = if options.fault_proxy || options.throttle.is_some() {
             Some(FaultProxy::start(&endpoints.dynamodb_url).await?)
         } else {
@@ -227,18 +215,31 @@ impl Stack {
         let values = template_values(&base_url, &seed, reached.sqs_url.clone(), options.parameters);
         let mut environment = lambda_environment(&reached);
         environment.insert("WEBHOOK_LOCAL_NAMES".to_owned(), options.webhook_local_names);
-        if let Some(mails) = options.mail_directory {
+        if let Some(mails) = &options.mail_directory {
             environment.insert(MAIL_DIRECTORY.to_owned(), mails.to_string_lossy().into_owned());
         }
         let functions = create_functions(&template, &values, &environment, &clock, services.direct())?;
-        let run_schedules_now = Arc::new(Notify::new());
-        let local = LocalState {
+        let contents = Arc::new(Contents {
+            template,
+            endpoints: endpoints.clone(),
+            directory,
+            mail_directory: options.mail_directory,
+            seed: seed.clone(),
             clock: clock.clone(),
-            clock_file,
-            run_schedules_now: Arc::clone(&run_schedules_now),
-            advancing: Arc::default(),
             bank: Arc::clone(&bank),
-            charges: Charges::new(store.clone()),
+            bank_url: options.fronts.url(Upstream::Bank, &bank.url()),
+            base_url: base_url.clone(),
+            functions: functions.clone(),
+            signals: services.signals(),
+            run_schedules_now: Arc::default(),
+            event_sources: Mutex::default(),
+            gate: Arc::default(),
+        });
+        Box::pin(contents.create()).await?;
+        let local = LocalState {
+            contents: Arc::clone(&contents),
+            changing: Arc::default(),
+            charges: Charges::new(Store::new(sdk::dynamodb(&endpoints.dynamodb_url), STATE_TABLE)),
             api: Running::new(ReadyFile {
                 base_url: base_url.clone(),
                 test_api_key: seed.first.test_api_key.clone(),
@@ -246,28 +247,15 @@ impl Stack {
                 table: STATE_TABLE.to_owned(),
             }),
         };
-        let local = Some(local_routes(local, options.allowed_hosts));
-        let gateway = listener.map(|listener| Gateway::start(listener, &template, &functions, local));
+        let router = local_routes(local, options.allowed_hosts);
+        let local = LocalRoutes { router, gate: Arc::clone(&contents.gate) };
+        let gateway =
+            listener.map(|listener| Gateway::start(listener, &contents.template, &functions, Some(local)));
         let gateway = gateway.transpose()?;
-        let dependencies = Dependencies {
-            template: &template,
-            functions: &functions,
-            endpoints: &endpoints,
-            signals: &services.signals(),
-            directory,
-            clock: &clock,
-            run_schedules_now: &run_schedules_now,
-        };
-        let event_sources =
-            if options.event_sources { Some(EventSources::start(dependencies)?) } else { None };
-        // After the gateway, because some banks test the URL for notifications when it is registered.
-        let secrets = Store::new(sdk::dynamodb(&endpoints.dynamodb_url), SECRETS_TABLE);
-        let acquirers = AccountAcquirers::new(store, secrets);
-        let directory = directory.map(PathBuf::as_path);
-        let bank_url = options.fronts.url(Upstream::Bank, &bank.url());
-        let configured =
-            acquirer_seed::configure(directory, (&seed, &bank, &bank_url), acquirers, &base_url, &clock);
-        Box::pin(configured).await?;
+        if options.event_sources {
+            contents.start_event_sources()?;
+        }
+        Box::pin(contents.configure_bank()).await?;
         Ok(Self {
             base_url,
             bank_url: bank.url(),
@@ -279,7 +267,7 @@ impl Stack {
             functions,
             fault_proxy,
             gateway,
-            event_sources,
+            contents,
             services,
         })
     }
@@ -340,18 +328,18 @@ impl Stack {
     /// Returns the invocations that a queue caused. `None`: the service runs without event sources, or no
     /// function has this queue.
     pub fn queue_usage(&self, queue: &str) -> Option<QueueUsage> {
-        self.event_sources.as_ref()?.usage_of(queue)
+        self.contents.event_sources()?.usage_of(queue)
     }
 
     /// Returns the invocations that the stream of a table caused. `None`: the service runs without event sources, or
     /// no function has this stream.
     pub fn stream_usage(&self, table: &str) -> Option<StreamUsage> {
-        self.event_sources.as_ref()?.usage_of_stream(table)
+        self.contents.event_sources()?.usage_of_stream(table)
     }
 
     /// Stops polling the queues. Returns when the received messages are processed, or after a few seconds.
     pub async fn stop_queues(&self) {
-        if let Some(event_sources) = &self.event_sources {
+        if let Some(event_sources) = self.contents.event_sources() {
             event_sources.stop_queues().await;
         }
     }
@@ -362,7 +350,7 @@ impl Stack {
         if let Some(gateway) = self.gateway {
             gateway.stop().await;
         }
-        if let Some(event_sources) = self.event_sources {
+        if let Some(event_sources) = self.contents.event_sources() {
             event_sources.stop().await;
         }
         self.bank.stop().await;
@@ -421,8 +409,9 @@ fn lambda_environment(endpoints: &Endpoints) -> BTreeMap<String, String> {
 
 /// Restores the clock's offset from the state directory. Without the offset, rows of an earlier run could
 /// have times in the future.
-fn restored_clock(file: Option<&PathBuf>) -> Result<Clock> {
-    let Some(text) = file.and_then(|file| std::fs::read(file).ok()) else { return Ok(Clock::default()) };
+fn restored_clock(directory: Option<&Path>) -> Result<Clock> {
+    let text = directory.and_then(|directory| std::fs::read(directory.join(CLOCK_FILE)).ok());
+    let Some(text) = text else { return Ok(Clock::default()) };
     let offset_ms = serde_json::from_slice(&text).map_err(|e| Error::because("reading clock.json", &e))?;
     Ok(Clock::with_offset_ms(offset_ms))
 }

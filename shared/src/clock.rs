@@ -34,6 +34,11 @@ impl Clock {
         self.offset_ms.load(Ordering::Relaxed)
     }
 
+    /// Sets the offset back to zero. Only a reset of a local stack does so, when no row has a later time.
+    pub fn reset(&self) {
+        self.offset_ms.store(0, Ordering::Relaxed);
+    }
+
     /// Moves the clock forward. A negative argument has no effect.
     pub fn advance(&self, milliseconds: i64) {
         self.offset_ms.fetch_add(milliseconds.max(0), Ordering::Relaxed);

@@ -85,6 +85,12 @@ impl State {
         }
     }
 
+    /// Returns a state without rows, tokens and faults. It continues the serial number, so that no id repeats.
+    pub(crate) fn emptied(&self) -> Self {
+        let new = Self::new(self.seed, self.behaviour, self.clients.clone());
+        Self { serial: self.serial, ..new }
+    }
+
     /// Returns the clients' ids. Rows refer to a client by its place.
     pub(crate) fn client_ids(&self) -> impl Iterator<Item = &String> {
         self.clients.iter().map(|client| &client.client_id)

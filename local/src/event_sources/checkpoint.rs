@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::contents;
 use crate::error::{Error, Result};
 
 /// The last record of a stream that was processed or filtered out.
@@ -30,6 +31,11 @@ impl CheckpointFile {
     pub(super) fn load(&self) -> Option<Checkpoint> {
         let text = std::fs::read(self.0.as_deref()?).ok()?;
         serde_json::from_slice(&text).ok()
+    }
+
+    /// Removes the saved checkpoint, if there is one.
+    pub(super) fn remove(&self) -> Result<()> {
+        self.0.as_deref().map_or(Ok(()), |file| contents::remove(file, |path| std::fs::remove_file(path)))
     }
 
     /// Saves the checkpoint. A failure is only logged, because it has no harmful effect: after a restart, the

@@ -29,6 +29,7 @@ use shared::clock::Clock;
 use tokio::sync::{Mutex, Notify};
 use tokio::task::JoinHandle;
 
+use self::checkpoint::CheckpointFile;
 use self::due_rows::DueRows;
 use self::queue::QueuePoller;
 pub use self::queue::{QueueUsage, lambda_record};
@@ -145,9 +146,17 @@ impl EventSources {
     }
 
     /// Stops all event sources. Returns when the running invocations have finished.
-    pub async fn stop(self) {
+    pub async fn stop(&self) {
         tokio::join!(self.schedules.stop(), self.streams.stop(), self.queues.stop());
     }
+}
+
+/// Removes the checkpoints of all streams, so that the next start reads the streams from their oldest records.
+pub(crate) fn remove_checkpoints(directory: &PathBuf, template: &Template) -> Result<()> {
+    template
+        .tables
+        .iter()
+        .try_for_each(|table| CheckpointFile::new(Some(directory), &table.logical_id).remove())
 }
 
 /// Tasks that share a shutdown signal.

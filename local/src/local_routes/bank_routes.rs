@@ -33,7 +33,7 @@ pub(super) fn routes() -> Router<LocalState> {
 
 /// `GET /_local/bank` returns all cobs, Pix and Pix out.
 async fn books(Shared(state): Shared<LocalState>) -> Json<Value> {
-    Json(state.bank.snapshot())
+    Json(state.contents.bank.snapshot())
 }
 
 /// The payer that a request names.
@@ -78,7 +78,7 @@ async fn pay(Shared(state): Shared<LocalState>, body: String) -> Answer {
     };
     let request =
         PayRequest { txid: id.txid(), reported_txid, amount, payer, again, ..PayRequest::default() };
-    let paid = state.bank.pay(&request).map_err(|error| match error {
+    let paid = state.contents.bank.pay(&request).map_err(|error| match error {
         PayError::UnknownCob => {
             let error = format!("the bank has no cob of the charge {id}; only a live charge has one");
             Refusal(StatusCode::NOT_FOUND, error)
@@ -137,19 +137,20 @@ async fn inject_fault(Shared(state): Shared<LocalState>, body: String) -> Answer
         None => None,
     };
     let kind = fields.end(kind)?;
-    state.bank.inject_fault(kind, count.unwrap_or(1));
-    Ok(Json(json!({"kind": kind.name(), "pending": state.bank.pending_faults(kind)})))
+    state.contents.bank.inject_fault(kind, count.unwrap_or(1));
+    Ok(Json(json!({"kind": kind.name(), "pending": state.contents.bank.pending_faults(kind)})))
 }
 
 /// `GET /_local/bank/faults` returns how often each kind of fault will still occur.
 async fn pending_faults(Shared(state): Shared<LocalState>) -> Json<Value> {
-    let pending = |kind: &FaultKind| (kind.name().to_owned(), state.bank.pending_faults(*kind).into());
+    let pending =
+        |kind: &FaultKind| (kind.name().to_owned(), state.contents.bank.pending_faults(*kind).into());
     Json(Value::Object(FaultKind::ALL.iter().map(pending).collect()))
 }
 
 /// `DELETE /_local/bank/faults` removes all faults that have not occurred.
 async fn clear_faults(Shared(state): Shared<LocalState>) -> StatusCode {
-    state.bank.clear_faults();
+    state.contents.bank.clear_faults();
     StatusCode::NO_CONTENT
 }
 
@@ -168,6 +169,7 @@ async fn return_by_med(Shared(state): Shared<LocalState>, body: String) -> Answe
     });
     let end_to_end_id = fields.end(end_to_end_id)?;
     let id = state
+        .contents
         .bank
         .open_med_devolucao(&end_to_end_id, amount, nature.unwrap_or(MedNature::Fraud))
         .map_err(|error| {

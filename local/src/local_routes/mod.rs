@@ -4,7 +4,6 @@ mod bank_routes;
 mod fields;
 mod home;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use axum::extract::State as Shared;
@@ -12,14 +11,15 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use bank::Bank;
 use serde_json::{Value, json};
 use shared::charge::Charges;
 use shared::clock::Clock;
-use tokio::sync::{Mutex, Notify};
+use tokio::sync::Mutex;
 
 pub use self::home::example_request;
 use crate::commands::Running;
+use crate::contents::{CLOCK_FILE, Contents};
+use crate::error::Error;
 use crate::guard::{self, AllowedHost};
 use crate::seed::write_atomically;
 
@@ -32,11 +32,9 @@ const CLOCK_ENDS_MS: i64 = 4_102_444_800_000;
 /// The state of the routes under `/_local/`.
 #[derive(Clone)]
 pub(crate) struct LocalState {
-    pub(crate) clock: Clock,
-    pub(crate) clock_file: Option<PathBuf>,
-    pub(crate) run_schedules_now: Arc<Notify>,
-    pub(crate) advancing: Arc<Mutex<()>>,
-    pub(crate) bank: Arc<Bank>,
+    pub(crate) contents: Arc<Contents>,
+    /// Held by an advance of the clock and by a reset.
+    pub(crate) changing: Arc<Mutex<()>>,
     pub(crate) charges: Charges,
     /// The API of this service, with the test key of the first account.
     pub(crate) api: Running,
@@ -48,6 +46,7 @@ pub(crate) fn local_routes(state: LocalState, allowed_hosts: Vec<AllowedHost>) -
     Router::new()
         .route("/", get(home::page))
         .route("/_local/clock/advance", post(advance))
+        .route("/_local/reset", post(reset))
         .merge(bank_routes::routes())
         .fallback(async || Refusal(StatusCode::NOT_FOUND, "no such route".to_owned()))
         .layer(guard)
@@ -63,26 +62,46 @@ async fn advance(Shared(state): Shared<LocalState>, body: String) -> Result<Json
         let error = format!("seconds must be an integer from 0 to {MAX_ADVANCE_SECONDS}");
         return Err(Refusal(StatusCode::BAD_REQUEST, error));
     };
-    let _one_at_a_time = state.advancing.lock().await;
+    let contents = &state.contents;
+    let _one_at_a_time = state.changing.lock().await;
     let milliseconds = seconds.saturating_mul(1000);
-    if !state.clock.now().plus_millis(milliseconds).is_ok_and(|then| then.millis() < CLOCK_ENDS_MS) {
+    if !contents.clock.now().plus_millis(milliseconds).is_ok_and(|then| then.millis() < CLOCK_ENDS_MS) {
         // The limit leaves room for expiries, which can be years later and must be valid dates too.
         let error = "the clock goes no further than the year 2100".to_owned();
         return Err(Refusal(StatusCode::BAD_REQUEST, error));
     }
+    let clock_file = contents.directory.as_ref().map(|directory| directory.join(CLOCK_FILE));
     // The operator's commands read the clock by advancing it by 0 seconds. That works with a full disk too.
-    if let Some(file) = state.clock_file.as_ref().filter(|_| milliseconds > 0) {
+    if let Some(file) = clock_file.as_ref().filter(|_| milliseconds > 0) {
         // Saves the offset before it takes effect. Otherwise, a crash could leave rows with times that are
         // later than the time of the restarted clock.
-        let offset_ms = state.clock.offset_ms().saturating_add(milliseconds);
+        let offset_ms = contents.clock.offset_ms().saturating_add(milliseconds);
         write_atomically(file, offset_ms.to_string().as_bytes()).map_err(|error| {
             Refusal(StatusCode::INTERNAL_SERVER_ERROR, format!("the clock was not moved: {error}"))
         })?;
     }
-    state.clock.advance(milliseconds);
-    state.run_schedules_now.notify_one();
-    state.bank.wake();
-    Ok(time_of(&state.clock))
+    contents.clock.advance(milliseconds);
+    contents.run_schedules_now.notify_one();
+    contents.bank.wake();
+    Ok(time_of(&contents.clock))
+}
+
+/// `POST /_local/reset` makes the state that of a first start, with the same accounts, keys and users; 200
+/// `{"now": …, "offset_seconds": 0}`.
+async fn reset(Shared(state): Shared<LocalState>) -> Result<Json<Value>, Refusal> {
+    let one_at_a_time = Arc::clone(&state.changing).lock_owned().await;
+    let contents = Arc::clone(&state.contents);
+    // A task of its own, so that the reset also ends when the client closes the connection.
+    let reset = tokio::spawn(async move {
+        let _one_at_a_time = one_at_a_time;
+        contents.reset().await
+    });
+    let reset = reset.await.unwrap_or_else(|error| Err(Error::because("the reset", &error)));
+    reset.map_err(|error| {
+        let error = format!("the state is incomplete; repeat the reset, or restart the service: {error}");
+        Refusal(StatusCode::INTERNAL_SERVER_ERROR, error)
+    })?;
+    Ok(time_of(&state.contents.clock))
 }
 
 /// Returns the service's time, and how far it is ahead of the machine's.

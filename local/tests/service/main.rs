@@ -66,6 +66,7 @@ mod portable;
 mod query_parameters;
 mod refunds;
 mod requests;
+mod reset;
 mod restart;
 mod rollups;
 mod row_compatibility;

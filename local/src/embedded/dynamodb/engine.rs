@@ -115,9 +115,7 @@ impl Engine {
             "BatchWriteItem" => run(body, |request| batch_write_item::execute(storage, request)),
             "CreateTable" => run(body, |request| create_table::execute(storage, request)),
             "DeleteItem" => run(body, |request| delete_item::execute(storage, request)),
-            "DeleteTable" => {
-                run(body, |request| delete_table::execute(storage, request, &self.vector_indexes))
-            }
+            "DeleteTable" => self.delete_table(body),
             "PutItem" => run(body, |request| put_item::execute(storage, request)),
             "TransactWriteItems" => self.transact(body),
             "UpdateItem" => run(body, |request| update_item::execute(storage, request)),
@@ -127,6 +125,19 @@ impl Engine {
             "UpdateTimeToLive" => run(body, |request| update_time_to_live::execute(storage, request)),
             unknown => Err(DynoxideError::SerializationException(format!("unknown operation {unknown}"))),
         }
+    }
+
+    /// Deletes a table, also what dynoxide retains: the records of its stream, which a new table with this name
+    /// would have. Forgets what this type noted about the tables.
+    fn delete_table(&mut self, body: &[u8]) -> Result<Vec<u8>> {
+        let request: delete_table::DeleteTableRequest = parse(body)?;
+        let name = request.table_name.clone();
+        let deleted = ready(delete_table::execute(&self.storage, request, &self.vector_indexes))?;
+        self.storage.conn().execute("DELETE FROM _stream_records WHERE table_name = ?1", [name])?;
+        self.tokens = Tokens::default();
+        self.sweeper = Sweeper::default();
+        self.trimmer = Trimmer::default();
+        respond(&deleted)
     }
 
     /// Writes in the open group, if writes are grouped.
@@ -376,14 +387,18 @@ mod tests {
 
     fn with_table_in(state: &State) -> Engine {
         let mut engine = Engine::open(state).unwrap();
+        create_table(&mut engine);
+        engine
+    }
+
+    fn create_table(engine: &mut Engine) {
         let table = json!({
             "TableName": "Table",
             "AttributeDefinitions": [{"AttributeName": "pk", "AttributeType": "S"}],
             "KeySchema": [{"AttributeName": "pk", "KeyType": "HASH"}],
             "BillingMode": "PAY_PER_REQUEST",
         });
-        execute(&mut engine, "CreateTable", &table).unwrap();
-        engine
+        execute(engine, "CreateTable", &table).unwrap();
     }
 
     fn execute(engine: &mut Engine, operation: &str, request: &Value) -> std::result::Result<Value, String> {
@@ -471,6 +486,25 @@ mod tests {
         let error = engine.execute("GetItem", b"{").unwrap_err();
         assert!(error.error_type().ends_with("SerializationException"), "{error}");
         assert!(engine.execute("Nonsense", b"{}").is_err());
+    }
+
+    #[test]
+    fn a_table_that_is_deleted_and_created_again_has_nothing_of_the_old_one() {
+        let (directory, in_file) = directory();
+        for state in [State::InMemory, in_file] {
+            let mut engine = with_table_in(&state);
+            execute(&mut engine, "TransactWriteItems", &addition("token", "1")).unwrap();
+            let insert = "INSERT INTO _stream_records (table_name, event_name, keys_json, sequence_number, shard_id, created_at)
+                          VALUES ('Table', 'INSERT', '{}', '1', 'S', 0)";
+            engine.storage.conn().execute_batch(insert).unwrap();
+            execute(&mut engine, "DeleteTable", &json!({"TableName": "Table"})).unwrap();
+            engine.commit();
+            create_table(&mut engine);
+            assert_eq!((rows(&mut engine), records(&engine)), (Vec::<String>::new(), Vec::new()));
+            execute(&mut engine, "TransactWriteItems", &addition("token", "1")).unwrap();
+            assert_eq!(rows(&mut engine), ["counter"]);
+        }
+        std::fs::remove_dir_all(directory).unwrap();
     }
 
     #[test]

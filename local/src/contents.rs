@@ -1,0 +1,142 @@
+//! The content of the state: the template's resources, the seeded accounts, and the bank as their acquirer. A start
+//! creates what is missing. A reset deletes everything and creates it again.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bank::Bank;
+use shared::acquirer::configuration::AccountAcquirers;
+use shared::api_key::ApiKeys;
+use shared::clock::Clock;
+use shared::store::Store;
+use tokio::sync::{Notify, RwLock};
+
+use crate::acquirer_seed;
+use crate::embedded::Endpoints;
+use crate::embedded::signals::Signals;
+use crate::error::{Error, Result};
+use crate::event_sources::{self, Dependencies, EventSources};
+use crate::lambda::Functions;
+use crate::provision;
+use crate::sdk;
+use crate::seed::Seed;
+use crate::stack::{API_KEYS_TABLE, SECRETS_TABLE, STATE_TABLE};
+use crate::template::Template;
+
+/// What creates and deletes the content.
+#[derive(Debug)]
+pub(crate) struct Contents {
+    pub(crate) template: Template,
+    pub(crate) endpoints: Endpoints,
+    /// `None`: the state is in memory.
+    pub(crate) directory: Option<PathBuf>,
+    pub(crate) mail_directory: Option<PathBuf>,
+    pub(crate) seed: Seed,
+    pub(crate) clock: Clock,
+    pub(crate) bank: Arc<Bank>,
+    /// The URL at which the functions reach the bank.
+    pub(crate) bank_url: String,
+    /// The base URL of the API.
+    pub(crate) base_url: String,
+    pub(crate) functions: Functions,
+    pub(crate) signals: Signals,
+    pub(crate) run_schedules_now: Arc<Notify>,
+    /// `None`: the service runs without event sources.
+    pub(crate) event_sources: Mutex<Option<Arc<EventSources>>>,
+    /// Each request to a function holds this for reading. A reset holds it for writing.
+    pub(crate) gate: Arc<RwLock<()>>,
+}
+
+impl Contents {
+    /// Creates the missing resources and rows.
+    pub(crate) async fn create(&self) -> Result<()> {
+        provision::provision(&self.template, &self.endpoints).await?;
+        let store = self.store();
+        let api_keys = ApiKeys::new(store.clone(), API_KEYS_TABLE);
+        self.seed.insert_rows(&store, &api_keys, self.clock.now()).await
+    }
+
+    /// Configures the bank as the acquirer of the first account. The API must be served, because some banks test
+    /// the URL for notifications when it is registered.
+    pub(crate) async fn configure_bank(&self) -> Result<()> {
+        let secrets = Store::new(sdk::dynamodb(&self.endpoints.dynamodb_url), SECRETS_TABLE);
+        let acquirers = AccountAcquirers::new(self.store(), secrets);
+        let (directory, seeded) = (self.directory.as_deref(), (&self.seed, &*self.bank, &*self.bank_url));
+        acquirer_seed::configure(directory, seeded, acquirers, &self.base_url, &self.clock).await
+    }
+
+    /// Starts the event sources.
+    pub(crate) fn start_event_sources(&self) -> Result<()> {
+        let sources = EventSources::start(Dependencies {
+            template: &self.template,
+            functions: &self.functions,
+            endpoints: &self.endpoints,
+            signals: &self.signals,
+            directory: self.directory.as_ref(),
+            clock: &self.clock,
+            run_schedules_now: &self.run_schedules_now,
+        })?;
+        *self.event_sources.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(sources));
+        Ok(())
+    }
+
+    /// Returns the event sources, if the service runs them.
+    pub(crate) fn event_sources(&self) -> Option<Arc<EventSources>> {
+        self.event_sources.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Makes the state that of a first start with the same seed. Requests and events in progress fail. Requests that
+    /// arrive meanwhile wait.
+    ///
+    /// # Errors
+    ///
+    /// When something can't be deleted or created. Then the state is incomplete.
+    pub(crate) async fn reset(&self) -> Result<()> {
+        let event_sources = self.event_sources();
+        if let Some(event_sources) = &event_sources {
+            event_sources.stop().await;
+        }
+        // The write lock waits first, so that no request begins after the functions were killed.
+        let (closed, ()) = tokio::join!(self.gate.write(), async { self.functions.kill_all() });
+        self.delete().await?;
+        self.create().await?;
+        if event_sources.is_some() {
+            self.start_event_sources()?;
+        }
+        drop(closed);
+        self.configure_bank().await
+    }
+
+    async fn delete(&self) -> Result<()> {
+        if let Some(directory) = &self.directory {
+            // Before the rows: after a kill in between, the streams are read from their oldest records.
+            event_sources::remove_checkpoints(directory, &self.template)?;
+            remove(&directory.join(acquirer_seed::MARKER), |path| std::fs::remove_file(path))?;
+            remove(&directory.join(CLOCK_FILE), |path| std::fs::remove_file(path))?;
+        }
+        self.clock.reset();
+        self.bank.reset().map_err(|e| Error::because("emptying the bank's books", &e))?;
+        if let Some(mails) = &self.mail_directory {
+            remove(mails, |path| std::fs::remove_dir_all(path))?;
+        }
+        provision::delete(&self.template, &self.endpoints).await
+    }
+
+    fn store(&self) -> Store {
+        Store::new(sdk::dynamodb(&self.endpoints.dynamodb_url), STATE_TABLE)
+    }
+}
+
+/// The file in the state directory with the offset of the clock.
+pub(crate) const CLOCK_FILE: &str = "clock.json";
+
+/// Removes a file or directory, if it exists.
+pub(crate) fn remove(path: &Path, remove: impl FnOnce(&Path) -> std::io::Result<()>) -> Result<()> {
+    match remove(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(Error::because(&format!("removing {}", path.display()), &error))
+        }
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
