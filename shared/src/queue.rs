@@ -16,7 +16,7 @@ use aws_sdk_sqs::types::SendMessageBatchRequestEntry;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
-use tracing::{Instrument, field};
+use tracing::{Instrument, Level, field};
 
 /// The most messages that one `SendMessageBatch` accepts.
 const BATCH: usize = 10;
@@ -214,11 +214,12 @@ fn visibility_seconds(time: Duration) -> i32 {
 
 /// Why a message could not be processed.
 pub trait MessageFailure: fmt::Display + From<QueueError> {
-    /// Whether the cause is outside the service, such as a bank that does not answer. SQS delivers the message
-    /// again, so one failure needs no operator. A message that keeps failing raises the alarm of the
-    /// dead-letter queue.
-    fn is_external(&self) -> bool {
-        false
+    /// Returns the level at which the failure is logged. It is below ERROR where one failure needs no operator,
+    /// because SQS delivers the message again: WARN if the cause is outside the service, such as a bank that does
+    /// not answer, and INFO if nothing is wrong. A message that keeps failing raises the alarm of the dead-letter
+    /// queue.
+    fn level(&self) -> Level {
+        Level::ERROR
     }
 }
 
@@ -250,7 +251,7 @@ where
                 Err(error) => Err(E::from(error)),
             };
             outcome
-                .inspect_err(|error| log_failure(message.message_id.as_deref(), error, error.is_external()))
+                .inspect_err(|error| log_failure(message.message_id.as_deref(), error, error.level()))
         };
         let attempt = attempts.spawn(attempt.instrument(span));
         messages.insert(attempt.id(), message_id);
@@ -264,7 +265,7 @@ where
             // queue.
             Err(error) => {
                 let message_id = messages.remove(&error.id()).flatten();
-                log_failure(message_id.as_deref(), &error, false);
+                log_failure(message_id.as_deref(), &error, Level::ERROR);
                 message_id
             }
         };
@@ -273,11 +274,11 @@ where
     response
 }
 
-fn log_failure(message_id: Option<&str>, error: &dyn fmt::Display, is_external: bool) {
-    if is_external {
-        tracing::warn!(message_id, %error, "a message could not be processed yet");
-    } else {
-        tracing::error!(message_id, %error, "a message could not be processed");
+fn log_failure(message_id: Option<&str>, error: &dyn fmt::Display, level: Level) {
+    match level {
+        Level::ERROR => tracing::error!(message_id, %error, "a message could not be processed"),
+        Level::WARN => tracing::warn!(message_id, %error, "a message could not be processed yet"),
+        _ => tracing::info!(message_id, %error, "a message is processed later"),
     }
 }
 

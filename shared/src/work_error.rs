@@ -1,5 +1,7 @@
 //! The error of work without an HTTP request.
 
+use tracing::Level;
+
 use crate::acquirer::AcquirerError;
 use crate::charge::ChargeError;
 use crate::med::CaseError;
@@ -56,7 +58,30 @@ pub enum WorkError {
 }
 
 impl MessageFailure for WorkError {
-    fn is_external(&self) -> bool {
-        matches!(self, Self::Leased | Self::Acquirer(AcquirerError::Unavailable(_) | AcquirerError::Busy))
+    fn level(&self) -> Level {
+        if matches!(self, Self::Leased) {
+            Level::INFO
+        } else if matches!(self, Self::Acquirer(AcquirerError::Unavailable(_) | AcquirerError::Busy)) {
+            Level::WARN
+        } else {
+            Level::ERROR
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_that_needs_no_operator_is_logged_below_error() {
+        let unavailable = AcquirerError::Unavailable("timed out".to_owned());
+        for (error, level) in [
+            (WorkError::Leased, Level::INFO),
+            (unavailable.into(), Level::WARN),
+            (WorkError::Missing("a row"), Level::ERROR),
+        ] {
+            assert_eq!(error.level(), level, "{error}");
+        }
     }
 }
