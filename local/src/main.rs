@@ -62,7 +62,7 @@ enum Command {
         /// Forward each event to this http URL, with its signature, and return the response to the service
         #[arg(long, value_name = "URL")]
         forward_to: Option<String>,
-        /// Receive only these events [default: all events except the legacy ones]
+        /// Receive only these events [default: all canonical events, and payment.refunded]
         #[arg(long, value_name = "NAME,…", value_delimiter = ',', value_parser = event)]
         events: Vec<EventType>,
         /// Also print the whole event as JSON
@@ -324,8 +324,9 @@ struct DeployedGateway {
 #[tokio::main]
 async fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    // By default, logs one line for each request, delivery attempt and email. RUST_LOG overrides this filter.
-    let filter = shared::log::filter("warn,dynoxide=error,shared::http=info,webhook_worker=info,mailer=info");
+    // By default, logs what needs attention, and e-mails, which have no other trace with --in-memory. RUST_LOG
+    // overrides this filter.
+    let filter = shared::log::filter("warn,dynoxide=error,mailer=info");
     let lines = fmt::layer().compact().with_target(false).with_ansi(std::io::stderr().is_terminal());
     tracing_subscriber::registry().with(lines.with_writer(std::io::stderr).with_filter(filter)).init();
     match Box::pin(run(arguments)).await {

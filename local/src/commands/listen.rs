@@ -10,6 +10,8 @@ use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
+use domain::money::{Amount, Currency};
+use domain::pt_br::format_amount;
 use domain::webhook::event_type::{EventType, Family};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::{Method, Request};
@@ -36,7 +38,7 @@ const MAX_ANSWER_BYTES: usize = 65_536;
 /// The options of `listen`.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The events to receive. Empty: all events except the legacy ones.
+    /// The events to receive. Empty: [`default_events`].
     pub events: Vec<String>,
     /// The URL to forward each event to.
     pub forward_to: Option<String>,
@@ -61,7 +63,7 @@ pub async fn listen(
     let forward_to = options.forward_to.as_deref().map(forward_address).transpose()?;
     let socket = TcpListener::bind(("127.0.0.1", 0)).await.map_err(|e| Error::because("listening", &e))?;
     let address = socket.local_addr().map_err(|e| Error::because("listening", &e))?;
-    let events = if options.events.is_empty() { all_but_legacy() } else { options.events.clone() };
+    let events = if options.events.is_empty() { default_events() } else { options.events.clone() };
     delete_stale_endpoints(running).await?;
     let endpoint = json!({"url": format!("http://{address}{PATH}"), "events": events});
     let endpoint = running.post("/v1/webhooks/endpoints", &endpoint).await?;
@@ -88,12 +90,13 @@ pub async fn listen(
     served.map_err(|e| Error::because("listening", &e))
 }
 
-fn all_but_legacy() -> Vec<String> {
-    let canonical = EventType::subscribable().filter(|event| match event.family() {
+/// Returns all canonical events, and the legacy event of refunds: it is the only one with each status of a refund.
+pub fn default_events() -> Vec<String> {
+    let is_default = |event: &EventType| match event.family() {
         Family::Canonical => true,
-        Family::Legacy => false,
-    });
-    canonical.map(|event| event.as_str().to_owned()).collect()
+        Family::Legacy => *event == EventType::PaymentRefunded,
+    };
+    EventType::subscribable().filter(is_default).map(|event| event.as_str().to_owned()).collect()
 }
 
 fn forward_address(text: &str) -> Result<String> {
@@ -189,21 +192,27 @@ async fn forward(
     Ok(response)
 }
 
-/// Formats an event as a line: `12:00:01  charge.paid  ch_…  paid  1990 BRL`.
+/// Formats an event as a line: `12:00:01  charge.paid  ch_…  paid  R$ 19,90`.
 fn format_event(event: &Value) -> String {
     let text = |pointer: &str| event.pointer(pointer).and_then(Value::as_str);
     let name = text("/type").or_else(|| text("/event")).unwrap_or("?");
     let at = text("/created_at").or_else(|| text("/data/occurredAt")).unwrap_or_default();
     let at = at.get(11..19).unwrap_or("--:--:--");
     let id = text("/data/object/id").or_else(|| text("/data/transactionId")).unwrap_or("?");
-    // For a refund, the line shows the refund's status. For a resolved MED case, it shows the outcome of the
-    // case. For other events, it shows the object's status.
+    // For a refund, the line shows the refund's status and amount. For a resolved MED case, it shows the outcome of
+    // the case. For other events, it shows the object's status.
     let status = ["/data/refund/status", "/data/object/status", "/data/object/money_outcome", "/data/status"];
     let status = status.into_iter().find_map(text).unwrap_or_default();
-    let amount = event.pointer("/data/object/amount").or_else(|| event.pointer("/data/amount"));
-    let amount = amount.map(Value::to_string).unwrap_or_default();
-    let currency = text("/data/object/currency").unwrap_or_default();
-    format!("{at}  {name:<24}  {id}  {status}  {amount} {currency}").trim_end().to_owned()
+    let amounts = ["/data/refund/amount", "/data/object/amount", "/data/amount"];
+    let amount = amounts.into_iter().find_map(|pointer| event.pointer(pointer)?.as_i64());
+    let amount = amount.and_then(|amount| Amount::parse(amount).ok()).map(|amount| {
+        match text("/data/object/currency").map(Currency::parse) {
+            Some(Ok(currency)) => format_amount(amount, currency),
+            // Legacy events name no currency. Nearly all have two decimals.
+            Some(Err(_)) | None => format_amount(amount, Currency::BRL).replace("R$ ", ""),
+        }
+    });
+    format!("{at}  {name:<24}  {id}  {status}  {}", amount.unwrap_or_default()).trim_end().to_owned()
 }
 
 #[cfg(test)]
@@ -216,24 +225,26 @@ mod tests {
             "type": "charge.paid", "created_at": "2026-11-21T12:00:01.123Z",
             "data": {"object": {"id": "ch_1", "status": "paid", "amount": 1990, "currency": "BRL"}},
         });
-        assert_eq!(format_event(&canonical), "12:00:01  charge.paid               ch_1  paid  1990 BRL");
+        assert_eq!(format_event(&canonical), "12:00:01  charge.paid               ch_1  paid  R$ 19,90");
         let legacy = json!({
             "event": "payment.completed",
             "data": {"transactionId": "1", "status": "PAID", "amount": 1990, "occurredAt": "2026-11-21T12:00:01.123Z"},
         });
-        assert_eq!(format_event(&legacy), "12:00:01  payment.completed         1  PAID  1990");
-        // The line shows the status of the refund, not of the payment.
+        assert_eq!(format_event(&legacy), "12:00:01  payment.completed         1  PAID  19,90");
+        // The line shows the status and amount of the refund, not of the payment.
         let refund = json!({
             "event": "payment.refunded",
             "data": {"transactionId": "1", "status": "PAID", "amount": 1990, "occurredAt": "2026-11-21T12:00:01.123Z",
                 "refund": {"id": "re_1", "amount": 100, "status": "IN_PROGRESS"}},
         });
-        assert_eq!(format_event(&refund), "12:00:01  payment.refunded          1  IN_PROGRESS  1990");
+        assert_eq!(format_event(&refund), "12:00:01  payment.refunded          1  IN_PROGRESS  1,00");
         let resolved = json!({
             "type": "med.resolved", "created_at": "2026-11-21T12:00:01.123Z",
             "data": {"object": {"id": "med_1", "amount": 1990, "currency": "BRL", "money_outcome": "lost"}},
         });
-        assert_eq!(format_event(&resolved), "12:00:01  med.resolved              med_1  lost  1990 BRL");
+        assert_eq!(format_event(&resolved), "12:00:01  med.resolved              med_1  lost  R$ 19,90");
+        let dollars = json!({"data": {"object": {"amount": 123_456, "currency": "USD"}}});
+        assert!(format_event(&dollars).ends_with("USD 1.234,56"));
         assert_eq!(format_event(&Value::Null), "--:--:--  ?                         ?");
     }
 
