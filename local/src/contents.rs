@@ -37,8 +37,8 @@ pub(crate) struct Contents {
     pub(crate) bank: Arc<Bank>,
     /// The URL at which the functions reach the bank.
     pub(crate) bank_url: String,
-    /// The base URL of the API.
-    pub(crate) base_url: String,
+    /// The URL at which this machine reaches the API.
+    pub(crate) own_url: String,
     pub(crate) functions: Functions,
     pub(crate) signals: Signals,
     pub(crate) run_schedules_now: Arc<Notify>,
@@ -63,7 +63,7 @@ impl Contents {
         let secrets = Store::new(sdk::dynamodb(&self.endpoints.dynamodb_url), SECRETS_TABLE);
         let acquirers = AccountAcquirers::new(self.store(), secrets);
         let (directory, seeded) = (self.directory.as_deref(), (&self.seed, &*self.bank, &*self.bank_url));
-        acquirer_seed::configure(directory, seeded, acquirers, &self.base_url, &self.clock).await
+        acquirer_seed::configure(directory, seeded, acquirers, &self.own_url, &self.clock).await
     }
 
     /// Starts the event sources.

@@ -131,6 +131,11 @@ impl Gateway {
         self.server.url()
     }
 
+    /// Returns the port.
+    pub fn port(&self) -> u16 {
+        self.server.address().port()
+    }
+
     /// Stops accepting requests. Returns when the running ones have ended.
     pub async fn stop(self) {
         self.server.stop().await;

@@ -4,7 +4,7 @@
 
 use std::fs::{File, TryLockError};
 use std::io::{IsTerminal, Write};
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -30,6 +30,7 @@ use shared::clock::Clock;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, fmt};
+use url::Url;
 
 /// Replaces the allocator of the system, which takes a fifth of the CPU time under load. With this one, a charge
 /// with its webhook takes about a sixth less CPU time.
@@ -154,6 +155,14 @@ fn bank_profile(text: &str) -> std::result::Result<Profile, String> {
     Profile::parse(text).ok_or_else(|| format!("must be one of these profiles: {}", names()))
 }
 
+fn base_url(text: &str) -> std::result::Result<String, String> {
+    let url =
+        Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.path() == "/");
+    url.map(|url| url.as_str().trim_end_matches('/').to_owned()).ok_or_else(|| {
+        "must be an http or https URL without a path, such as http://localhost:8080".to_owned()
+    })
+}
+
 /// Refuses https, because requests are not signed: AWS itself would refuse them.
 fn plain_url(text: &str) -> std::result::Result<String, String> {
     let url = text.trim_end_matches('/');
@@ -192,9 +201,17 @@ struct Verify {
 /// The options of the service.
 #[derive(Args)]
 struct Serve {
-    /// Port to listen on, on the loopback interface; 0: any free port
+    /// Port to listen on; 0: any free port
     #[arg(long, default_value_t = 3000)]
     port: u16,
+    /// Address to listen on, such as 0.0.0.0 in a container. Who reaches it can use the API with a key, and also the
+    /// routes under /_local/ without one
+    #[arg(long, value_name = "IP", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
+    address: IpAddr,
+    /// Base URL of the API in links, if clients reach it by another than the address and port [default:
+    /// http://IP:PORT, with 127.0.0.1 for 0.0.0.0]
+    #[arg(long, value_name = "URL", value_parser = base_url)]
+    base_url: Option<String>,
     /// Write the URLs and API keys to this file, as JSON, when the service is ready
     #[arg(long, value_name = "PATH")]
     ready_file: Option<PathBuf>,
@@ -403,7 +420,8 @@ async fn at_bank(command: BankCommand, print: &Print) -> Result<()> {
 async fn serve(arguments: Serve) -> Result<()> {
     let services_elsewhere = arguments.without_emulators.then(|| arguments.fronts.services()).flatten();
     let options = Options {
-        port: arguments.port,
+        address: SocketAddr::new(arguments.address, arguments.port),
+        base_url: arguments.base_url,
         services_elsewhere,
         webhook_local_names: arguments.webhook_local_names,
         allowed_hosts: arguments.allow_host,

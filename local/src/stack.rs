@@ -2,6 +2,7 @@
 //! sources.
 
 use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -48,10 +49,12 @@ const MAIL_FROM: &str = "avisos@pagamentos.example";
 pub struct Options {
     /// The location of the state.
     pub state: State,
-    /// The port of the API on the loopback interface. 0: any free port.
-    pub port: u16,
+    /// The address and port of the API. Port 0: any free port.
+    pub address: SocketAddr,
+    /// The base URL of the API in links. `None`: that of the address.
+    pub base_url: Option<String>,
     /// The base URL of the API, if another program serves it, such as `sam local`. Then this service only runs
-    /// the embedded AWS services and the event sources, and `port` is not used.
+    /// the embedded AWS services and the event sources, and `address` is not used.
     pub api_elsewhere: Option<String>,
     /// The address of the embedded AWS services.
     pub listen: Listen,
@@ -89,7 +92,8 @@ impl Options {
     pub fn in_memory() -> Self {
         Self {
             state: State::InMemory,
-            port: 0,
+            address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            base_url: None,
             api_elsewhere: None,
             listen: Listen::AnyPort,
             services_elsewhere: None,
@@ -176,12 +180,13 @@ impl Stack {
     /// When the port is in use, the state can't be read, or the template uses an unsupported feature.
     pub async fn start(options: Options) -> Result<Self> {
         // Binds the port first, because a service that already runs is the most likely error.
-        let (listener, base_url) = if let Some(base_url) = options.api_elsewhere {
+        let (listener, own_url) = if let Some(base_url) = options.api_elsewhere {
             (None, base_url)
         } else {
-            let (listener, base_url) = listen_on(options.port).await?;
-            (Some(listener), base_url)
+            let (listener, own_url) = listen_on(options.address).await?;
+            (Some(listener), own_url)
         };
+        let base_url = options.base_url.unwrap_or_else(|| own_url.clone());
         let template = Template::deployed_with(&options.parameters)?;
         let directory = options.state.directory().cloned();
         let clock = restored_clock(directory.as_deref())?;
@@ -228,7 +233,7 @@ impl Stack {
             clock: clock.clone(),
             bank: Arc::clone(&bank),
             bank_url: options.fronts.url(Upstream::Bank, &bank.url()),
-            base_url: base_url.clone(),
+            own_url: own_url.clone(),
             functions: functions.clone(),
             signals: services.signals(),
             run_schedules_now: Arc::default(),
@@ -240,8 +245,9 @@ impl Stack {
             contents: Arc::clone(&contents),
             changing: Arc::default(),
             charges: Charges::new(Store::new(sdk::dynamodb(&endpoints.dynamodb_url), STATE_TABLE)),
+            base_url: base_url.clone(),
             api: Running::new(ReadyFile {
-                base_url: base_url.clone(),
+                base_url: own_url,
                 test_api_key: seed.first.test_api_key.clone(),
                 dynamodb_url: endpoints.dynamodb_url.clone(),
                 table: STATE_TABLE.to_owned(),
@@ -270,6 +276,11 @@ impl Stack {
             contents,
             services,
         })
+    }
+
+    /// Returns the port of the API. `None`: another program serves it.
+    pub fn port(&self) -> Option<u16> {
+        self.gateway.as_ref().map(Gateway::port)
     }
 
     /// Returns the signals of the services.
@@ -358,11 +369,14 @@ impl Stack {
     }
 }
 
-/// Listens on a port of the loopback interface. Returns the listener and its base URL.
-pub(crate) async fn listen_on(port: u16) -> Result<(TcpListener, String)> {
-    let listener = TcpListener::bind(("127.0.0.1", port)).await.map_err(|e| port_taken(port, &e))?;
-    let address = listener.local_addr().map_err(|e| Error::because("listening", &e))?;
-    Ok((listener, format!("http://{address}")))
+/// Listens on an address. Returns the listener and the base URL at which this machine reaches it.
+pub(crate) async fn listen_on(address: SocketAddr) -> Result<(TcpListener, String)> {
+    let listener = TcpListener::bind(address).await.map_err(|e| port_taken(address.port(), &e))?;
+    let mut reached = listener.local_addr().map_err(|e| Error::because("listening", &e))?;
+    if reached.ip().is_unspecified() {
+        reached.set_ip(IpAddr::V4(Ipv4Addr::LOCALHOST));
+    }
+    Ok((listener, format!("http://{reached}")))
 }
 
 fn port_taken(port: u16, error: &std::io::Error) -> Error {

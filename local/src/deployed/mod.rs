@@ -4,6 +4,7 @@
 mod invoke;
 mod resources;
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use bank::Bank;
@@ -73,7 +74,7 @@ impl DeployedStack {
     /// users of an earlier start. Their passwords are lost, so the stack must be deployed again.
     pub async fn start(options: Options) -> Result<Self> {
         let Options { port, invoke_url, resources } = options;
-        let (listener, base_url) = listen_on(port).await?;
+        let (listener, base_url) = listen_on(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).await?;
         let resources = Resources::read(&resources)?;
         let mut template = Template::deployed()?;
         template.functions.retain(|function| resources.find(&function.logical_id).is_some());

@@ -26,7 +26,7 @@ pub(super) async fn page(Shared(state): Shared<LocalState>) -> Result<impl IntoR
     let latest = latest.map_err(|error| Refusal(StatusCode::BAD_GATEWAY, error.to_string()))?;
     let charges: Vec<(&str, String)> =
         latest.get("data").and_then(Value::as_array).into_iter().flatten().filter_map(link).collect();
-    let example = example_request(&state.api.ready.base_url, &state.api.ready.test_api_key);
+    let example = example_request(&state.base_url, &state.api.ready.test_api_key);
     let page = html! {
         (DOCTYPE)
         html lang="pt-BR" {

@@ -38,6 +38,8 @@ pub(crate) struct LocalState {
     pub(crate) charges: Charges,
     /// The API of this service, with the test key of the first account.
     pub(crate) api: Running,
+    /// The base URL at which clients reach the API.
+    pub(crate) base_url: String,
 }
 
 /// Returns the routes behind their guard.

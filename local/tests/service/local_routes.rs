@@ -2,10 +2,10 @@
 //! Pages of other sites that are open in a browser on the machine may not.
 
 use axum::http::Method;
-use local::stack::Options;
+use local::stack::{Options, Stack};
 use serde_json::json;
 
-use crate::support::Service;
+use crate::support::{Client, Service};
 
 const PATH: &str = "/_local/clock/advance";
 
@@ -51,6 +51,25 @@ async fn a_host_allowed_by_option_may_call_the_local_routes() {
         let answer = service.raw(Method::POST, PATH, &headers, r#"{"seconds": 0}"#).await;
         assert_eq!(answer.status, status, "{host}");
     }
+}
+
+#[tokio::test]
+async fn a_service_on_all_addresses_names_another_base_url_in_links() {
+    let options = Options {
+        address: "0.0.0.0:0".parse().unwrap(),
+        base_url: Some("http://pay.localhost:8080".to_owned()),
+        ..Options::in_memory()
+    };
+    // The start registers the URL for notifications at the bank, which reaches the service by loopback.
+    let stack = Stack::start(options).await.unwrap();
+    assert_eq!(stack.base_url, "http://pay.localhost:8080");
+    let port = stack.port().unwrap();
+    let client = Client::new(&format!("http://127.0.0.1:{port}"), &stack.seed.first.test_api_key);
+    let charge = client.new_charge("order-0001", &json!({"amount": 1990})).await;
+    assert!(charge["checkout_url"].as_str().unwrap().starts_with("http://pay.localhost:8080/checkout/"));
+    let json_body = [("content-type", "application/json"), ("host", "evil.example")];
+    client.raw(Method::POST, PATH, &json_body, r#"{"seconds": 0}"#).await.expect(403);
+    stack.stop().await;
 }
 
 #[tokio::test]
