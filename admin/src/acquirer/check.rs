@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use api_pix::{ApiError, Client, ClockOffsets, NewCob, Payer, Pix, PixQuery};
+use api_pix::{ApiError, Client, ClockOffsets, NewCob, Payer, Pix, PixQuery, Priority};
 use domain::audit::Operator;
 use domain::hex;
 use domain::ids::{AccountId, ConnectionId, EndToEndId};
@@ -198,7 +198,8 @@ fn check_certificate(
     let check = "client certificate";
     let settings = &checks.acquirer.settings;
     let client = match connect(stack, settings) {
-        Ok(client) => client,
+        // The circuit breaker must not hide the cause of the later failures.
+        Ok(client) => client.at(Priority::Settle),
         Err(error) => {
             checks.print(check, Outcome::Failed, error.to_string())?;
             return Ok(None);

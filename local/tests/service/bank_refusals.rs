@@ -133,7 +133,9 @@ async fn a_connection_keeps_its_charges_when_its_settings_change() {
     let account = live.service.scope().account;
     assert!(live.service.acquirers().retired(&account).await.unwrap().is_empty());
 
-    live.refund(&paid, json!({"amount": 1000, "idempotencyKey": "refund-00001"})).await.expect(201);
+    live.refund(&paid, json!({"amount": 1000, "strategy": "devolution", "idempotencyKey": "refund-00001"}))
+        .await
+        .expect(201);
     live.wait_for_refund(&paid, "REFUNDED").await;
     live.cancel(&cancelled).await.expect(200);
     live.pay(&notified, PayRequest::default());
