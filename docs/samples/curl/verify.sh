@@ -6,7 +6,8 @@
 # machine can see.
 set -euo pipefail
 
-[[ $1 =~ ^t=([0-9]+),v1=([0-9a-f]{64})$ ]] || { echo "malformed" >&2; exit 1; }
+# At most 12 digits, and no leading zero, which would make the number octal.
+[[ $1 =~ ^t=([1-9][0-9]{0,11}),v1=([0-9a-f]{64})$ ]] || { echo "malformed" >&2; exit 1; }
 t=${BASH_REMATCH[1]} v1=${BASH_REMATCH[2]}
 age=$(($(date +%s) - t))
 ((age <= 300 && age >= -300)) || { echo "not from the last 5 minutes" >&2; exit 1; }

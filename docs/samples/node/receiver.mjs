@@ -2,9 +2,8 @@
 // Usage: WEBHOOK_SECRET=… PORT=4000 INBOX=inbox node receiver.mjs
 
 import { mkdirSync } from "node:fs";
-import { writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
-import { join } from "node:path";
+import { store } from "./inbox.mjs";
 import { isOurs } from "./signature.mjs";
 
 const { WEBHOOK_SECRET, PORT, INBOX } = process.env;
@@ -15,25 +14,21 @@ async function statusOf(request) {
   let size = 0;
   for await (const chunk of request) {
     size += chunk.length;
-    if (size > MAX_BYTES) return 413;
+    if (size > MAX_BYTES) return 400;
     chunks.push(chunk);
   }
   const body = Buffer.concat(chunks);
   if (!isOurs(WEBHOOK_SECRET, request.headers["x-service-signature"] ?? "", body)) return 400;
-  const event = JSON.parse(body);
-  try {
-    // "wx" fails if the file exists. In a database: an insert whose key is the event's id.
-    await writeFile(join(INBOX, `${event.id}.json`), body, { flag: "wx" });
-  } catch (error) {
-    if (error.code !== "EEXIST") throw error; // else a duplicate, which is answered like the first
-  }
+  const { id } = JSON.parse(body);
+  if (!/^evt_[0-9a-z]+$/.test(id)) return 400;
+  await store(INBOX, id, body);
   return 204; // Another program processes the inbox, ordered by `created_at`.
 }
 
 mkdirSync(INBOX, { recursive: true });
 createServer(async (request, response) => {
   const status = await statusOf(request).catch((error) => {
-    console.error(error);
+    console.error(error); // for example a full disk
     return 500; // The service repeats the delivery.
   });
   response.writeHead(status).end();

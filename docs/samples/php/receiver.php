@@ -1,23 +1,28 @@
 <?php
-// Receives webhooks: verifies each, stores its event once, and answers. Needs PHP 8.1 or later.
+// Receives webhooks: verifies each, stores its event once, and answers.
 // Usage: WEBHOOK_SECRET=… INBOX=inbox php -S 127.0.0.1:4000 receiver.php
 
+require __DIR__ . '/inbox.php';
 require __DIR__ . '/signature.php';
 
-$body = file_get_contents('php://input');
-if (!is_ours(getenv('WEBHOOK_SECRET'), $_SERVER['HTTP_X_SERVICE_SIGNATURE'] ?? '', $body)) {
-    http_response_code(400);
-    return;
+/** Returns the status of the answer. */
+function receive(string $signature, string $body): int
+{
+    if (!is_ours(getenv('WEBHOOK_SECRET'), $signature, $body)) {
+        return 400;
+    }
+    $id = json_decode($body, true, 128, JSON_THROW_ON_ERROR)['id'];
+    if (!preg_match('/^evt_[0-9a-z]+$/D', $id)) {
+        return 400;
+    }
+    store(getenv('INBOX'), $id, $body);
+    return 204; // Another program processes the inbox, ordered by `created_at`.
 }
-$event = json_decode($body, true, 64, JSON_THROW_ON_ERROR);
-$path = getenv('INBOX') . "/{$event['id']}.json";
-// "x" fails if the file exists. In a database: an insert whose key is the event's id.
-$file = @fopen($path, 'x');
-if ($file !== false) {
-    fwrite($file, $body);
-    fclose($file);
-} elseif (!file_exists($path)) {
-    http_response_code(500); // The service repeats the delivery.
-    return;
+
+// First, because PHP answers 200 if an error is displayed. The service repeats the delivery.
+http_response_code(500);
+try {
+    http_response_code(receive($_SERVER['HTTP_X_SERVICE_SIGNATURE'] ?? '', file_get_contents('php://input')));
+} catch (Throwable $error) { // for example a full disk
+    error_log((string) $error);
 }
-http_response_code(204); // Another program processes the inbox, ordered by `created_at`.

@@ -5,9 +5,12 @@ Usage: WEBHOOK_SECRET=… PORT=4000 INBOX=inbox python3 receiver.py
 
 import json
 import os
+import re
+import traceback
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+from inbox import store
 from signature import is_ours
 
 INBOX = Path(os.environ["INBOX"])
@@ -16,23 +19,26 @@ MAX_BYTES = 1_000_000
 
 class Receiver(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
-        length = int(self.headers.get("Content-Length") or 0)
-        body = self.rfile.read(min(length, MAX_BYTES))
-        if not is_ours(os.environ["WEBHOOK_SECRET"], self.headers.get("X-Service-Signature", ""), body):
-            return self.answer(400)
-        event = json.loads(body)
         try:
-            # "x" fails if the file exists. In a database: an insert whose key is the event's id.
-            with open(INBOX / f"{event['id']}.json", "xb") as file:
-                file.write(body)
-        except FileExistsError:
-            pass  # a duplicate, which is answered like the first
-        self.answer(204)
-        # Another program processes the inbox, ordered by `created_at`.
-
-    def answer(self, status: int) -> None:
+            status = self.receive()
+        except Exception:  # for example a full disk
+            traceback.print_exc()
+            status = 500  # The service repeats the delivery.
         self.send_response(status)
         self.end_headers()
+
+    def receive(self) -> int:
+        length = self.headers.get("Content-Length", "")
+        if not re.fullmatch("[0-9]{1,9}", length) or int(length) > MAX_BYTES:
+            return 400
+        body = self.rfile.read(int(length))
+        if not is_ours(os.environ["WEBHOOK_SECRET"], self.headers.get("X-Service-Signature", ""), body):
+            return 400
+        event_id = json.loads(body)["id"]
+        if not re.fullmatch("evt_[0-9a-z]+", event_id):
+            return 400
+        store(INBOX, event_id, body)
+        return 204  # Another program processes the inbox, ordered by `created_at`.
 
 
 INBOX.mkdir(parents=True, exist_ok=True)

@@ -43,23 +43,34 @@ macro_rules! samples {
 }
 
 /// The samples: the path below `docs/samples`, and the program.
-pub(super) const SAMPLES: [(&str, &str); 18] = samples![
+pub(super) const SAMPLES: [(&str, &str); 29] = samples![
     "curl/catch_up.sh",
     "curl/charge.sh",
+    "curl/client.sh",
     "curl/verify.sh",
     "java/CatchUp.java",
     "java/Charge.java",
+    "java/Client.java",
+    "java/Inbox.java",
+    "java/Json.java",
     "java/Receiver.java",
+    "java/Signature.java",
     "node/catch_up.mjs",
     "node/charge.mjs",
+    "node/client.mjs",
+    "node/inbox.mjs",
     "node/receiver.mjs",
     "node/signature.mjs",
     "php/catch_up.php",
     "php/charge.php",
+    "php/client.php",
+    "php/inbox.php",
     "php/receiver.php",
     "php/signature.php",
     "python/catch_up.py",
     "python/charge.py",
+    "python/client.py",
+    "python/inbox.py",
     "python/receiver.py",
     "python/signature.py",
 ];
