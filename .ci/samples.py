@@ -3,10 +3,12 @@
 In each language: a charge is created through a proxy that loses the first responses, so the program must repeat the
 request. The receiver gets the events of the charge, a duplicate, forged deliveries, and deliveries while its files
 have a limit of size, as on a full disk. After it has stopped, the program that catches up gets the events of a second
-charge, with such a limit first, and repairs broken files.
+charge, with such a limit first, and repairs broken files. The first charge is refunded in part, and the MED case of
+the second is answered. At the end of the day the shop's table must agree with the service.
 """
 
 import concurrent.futures
+import datetime
 import email.utils
 import hashlib
 import hmac
@@ -29,7 +31,10 @@ WORK = pathlib.Path(sys.argv[1]).resolve()
 SAMPLES = pathlib.Path("docs/samples").resolve()
 WAIT_SECONDS = 60
 AMOUNT = 1990
+REFUNDED = 500
 PAST = "2020-01-01T00:00:00Z"
+# São Paulo is 3 hours behind UTC all year.
+TODAY = (datetime.datetime.now(datetime.timezone.utc) - datetime.timedelta(hours=3)).date().isoformat()
 # Smaller than every event, in bytes.
 FILE_LIMIT = 200
 
@@ -147,6 +152,8 @@ class Recorder:
 class Service:
     def __init__(self, ready):
         self.url, self.key = ready["base_url"], ready["test_api_key"]
+        catalog = self.call("GET", "/v1/webhooks/event-catalog")
+        self.reports_refunds = any(entry["event"] == "refund.succeeded" for entry in catalog)
 
     def call(self, method, path, body=None):
         content = None if body is None else json.dumps(body).encode()
@@ -280,7 +287,7 @@ def receive_on_a_full_disk(language, receiver, port, secret, inbox, event):
 
 
 def receive(service, language, inbox, order):
-    """Runs the receiver while a charge is created, then sends it deliveries that differ."""
+    """Runs the receiver while a charge is created, then sends it deliveries that differ. Returns the charge."""
     port = free_port()
     endpoint = service.register(f"http://127.0.0.1:{port}/hook")
     secret = endpoint["secret"]
@@ -313,13 +320,14 @@ def receive(service, language, inbox, order):
         log.stdin.close()
         log.wait()
         service.call("DELETE", f"/v1/webhooks/endpoints/{endpoint['id']}")
+    return charge
 
 
 def verify_by_curl(service, language, order):
-    """Verifies a delivery by the shell."""
+    """Verifies a delivery by the shell. Returns the charge."""
     recorder = Recorder()
     endpoint = service.register(recorder.url)
-    create_charge_with_retries(service, language, order)
+    charge = create_charge_with_retries(service, language, order)
     wait("curl: a delivery", lambda: recorder.deliveries)
     signature, body = recorder.deliveries[0]
     for secret, given, header, is_right in [
@@ -338,6 +346,7 @@ def verify_by_curl(service, language, order):
         )
         check((result.returncode == 0) == is_right, f"curl: verify.sh: expected {is_right}")
     service.call("DELETE", f"/v1/webhooks/endpoints/{endpoint['id']}")
+    return charge
 
 
 def catch_up(service, language, inbox, missed):
@@ -372,19 +381,99 @@ def catch_up(service, language, inbox, missed):
     check(parts == [".new.part"], f"{language.name}: {parts} are left after catch_up")
 
 
+def refund(service, language, order, charge):
+    """Refunds a part of a charge. The second run must not refund again."""
+    environment = {"SERVICE_URL": service.url, "API_KEY": service.key}
+    arguments = [order, charge, str(REFUNDED)]
+    ids = {run(language, "refund", arguments, environment).split()[0] for _ in range(2)}
+    refunds = service.call("GET", f"/v1/payments/{charge}/refunds")["data"]
+    check([shown["id"] for shown in refunds] == list(ids), f"{language.name}: {refunds} instead of {ids}")
+    check(refunds[0]["amount"] == REFUNDED and refunds[0]["strategy"] == "devolution", f"{language.name}: {refunds}")
+
+
+def refuse_amounts(service, language, charge):
+    """Amounts that are none must not become others, or the whole charge."""
+    environment = {"SERVICE_URL": service.url, "API_KEY": service.key}
+    for amount in ["5.00", "NaN", ""]:
+        run(language, "refund", ["wrong-1", charge, amount], environment, succeeds=False)
+    check(len(service.call("GET", f"/v1/payments/{charge}/refunds")["data"]) == 1, f"{language.name}: a wrong refund")
+
+
+def dispute(service, language, charge):
+    """Answers a MED case. The second run must change nothing."""
+    environment = {"SERVICE_URL": service.url, "API_KEY": service.key}
+    opened = service.call("POST", f"/v1/sandbox/charges/{charge}/med-cases", {})
+    arguments = [opened["id"], str(WORK / "invoice.pdf"), 'Delivered on Monday, "signed" by João']
+    for _ in range(2):
+        output = run(language, "dispute", arguments, environment)
+        check(output.split() == [opened["id"], "appealed"], f"{language.name}: dispute printed {output}")
+        case = service.call("GET", f"/v1/med/cases/{opened['id']}")
+        check(case["evidence_count"] == 1 and case["appeal_reason"] == arguments[2], f"{language.name}: {case}")
+
+
+def end_day(service, language, rows):
+    """Brings the shop's table up to date and compares it with the service, then makes it wrong."""
+    inbox, table = WORK / f"day-{language.name}", WORK / f"orders-{language.name}.json"
+    service_only = {"SERVICE_URL": service.url, "API_KEY": service.key}
+    environment = {**service_only, "INBOX": str(inbox), "ORDERS": str(table)}
+    printed = []
+
+    def agrees():
+        run(language, "catch_up", [TODAY], environment)
+        printed.extend(run(language, "orders", [], environment).splitlines())
+        process = subprocess.run(
+            [*language.program("day_end"), TODAY, "0"],
+            cwd=SAMPLES / language.name,
+            env={**ENVIRONMENT, **environment},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        lines = process.stdout.splitlines()
+        # A service without the event refund.succeeded leaves the refunds out of the table.
+        if not service.reports_refunds:
+            return len(lines) == len(rows) + 1 and all(line.startswith("re_") for line in lines[:-1])
+        return process.returncode == 0 and lines[:-1] == [f"{TODAY}: no difference"]
+
+    wait(f"{language.name}: the table agrees with the service", agrees)
+    printed.extend(run(language, "orders", [], environment).splitlines())
+    # Orders that a MED case holds are not released, and no order is released twice.
+    released = sorted(line.split(":")[0] for line in printed if line.startswith("release"))
+    expected = sorted(f"release order {order}" for order, _, _ in rows)
+    check(released == expected, f"{language.name}: {released} instead of {expected}")
+    net = sum(AMOUNT - REFUNDED + AMOUNT for _ in rows)
+    closing = run(language, "day_end", [TODAY, "5"], environment, succeeds=False).splitlines()
+    check(closing[-1] == f"closing {net + 5}", f"{language.name}: {closing[-1]} instead of {net + 5}")
+    check(any(line.startswith(f"the wallet has {net}") for line in closing), f"{language.name}: {closing}")
+
+    content = json.loads(table.read_bytes())
+    (_, removed, disputed), (_, changed, _), *_ = rows
+    del content[removed]
+    content[changed]["amount"] += 1
+    content[disputed]["cases"] = {}
+    table.write_text(json.dumps(content))
+    found = run(language, "day_end", [TODAY, "0"], environment, succeeds=False)
+    for wrong in [f"{removed} amount", f"{removed} status", f"{removed} credited", f"{changed} amount", "med_"]:
+        check(f"\n{wrong}" in f"\n{found}", f"{language.name}: {wrong} is not in {found}")
+
+
 def try_language(service, language, order):
+    """Returns the order, the charge that it paid and refunded in part, and the charge that is disputed."""
     start = time.monotonic()
     inbox = WORK / f"inbox-{language.name}"
     inbox.mkdir()
     if language.receiver:
-        receive(service, language, inbox, order)
+        charge = receive(service, language, inbox, order)
     else:
-        verify_by_curl(service, language, order)
-    missed = create_charge(service, language, f"{order}-missed")
+        charge = verify_by_curl(service, language, order)
+    missed = create_charge(service, language, f"{order}-disputed")
     catch_up(service, language, inbox, missed)
+    refund(service, language, order, charge)
+    refuse_amounts(service, language, charge)
+    dispute(service, language, missed)
     received = "received and deduplicated" if language.receiver else "verified"
     seconds = time.monotonic() - start
-    print(f"{language.name}: created with retries, paid, {received}, caught up in {seconds:.1f} s")
+    print(f"{language.name}: created with retries, paid, {received}, caught up, refunded, disputed in {seconds:.1f} s")
+    return order, charge, missed
 
 
 def installed(languages):
@@ -397,6 +486,7 @@ def installed(languages):
 
 
 def main():
+    (WORK / "invoice.pdf").write_bytes(b"%PDF-1.4\n%%EOF\n")
     languages = list(installed(LANGUAGES))
     if any(language.name == "java" for language in languages):
         sources = sorted((SAMPLES / "java").glob("*.java"))
@@ -412,7 +502,11 @@ def main():
         with concurrent.futures.ThreadPoolExecutor() as threads:
             # The orders 1 to 5 have the shortest keys.
             orders = map(str, range(1, len(languages) + 1))
-            list(threads.map(lambda args: try_language(service, *args), zip(languages, orders)))
+            rows = list(threads.map(lambda args: try_language(service, *args), zip(languages, orders)))
+            start = time.monotonic()
+            # The shell has no program for the table.
+            list(threads.map(lambda language: end_day(service, language, rows), languages[1:]))
+        print(f"the day ended without a difference in {time.monotonic() - start:.1f} s")
     finally:
         process.terminate()
         process.wait()

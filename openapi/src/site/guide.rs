@@ -20,7 +20,7 @@ macro_rules! chapters {
 }
 
 /// All chapters, in the order in which a reader needs them.
-pub(super) const CHAPTERS: [Chapter; 13] = chapters![
+pub(super) const CHAPTERS: [Chapter; 14] = chapters![
     "quickstart",
     "authentication",
     "requests",
@@ -32,6 +32,7 @@ pub(super) const CHAPTERS: [Chapter; 13] = chapters![
     "wallets",
     "med",
     "sandbox",
+    "shop",
     "going-live",
     "changelog",
 ];
@@ -43,35 +44,54 @@ macro_rules! samples {
 }
 
 /// The samples: the path below `docs/samples`, and the program.
-pub(super) const SAMPLES: [(&str, &str); 29] = samples![
+pub(super) const SAMPLES: [(&str, &str); 48] = samples![
     "curl/catch_up.sh",
     "curl/charge.sh",
     "curl/client.sh",
+    "curl/dispute.sh",
+    "curl/refund.sh",
     "curl/verify.sh",
     "java/CatchUp.java",
     "java/Charge.java",
     "java/Client.java",
+    "java/DayEnd.java",
+    "java/Dispute.java",
     "java/Inbox.java",
     "java/Json.java",
+    "java/Orders.java",
     "java/Receiver.java",
+    "java/Refund.java",
     "java/Signature.java",
+    "java/Table.java",
     "node/catch_up.mjs",
     "node/charge.mjs",
     "node/client.mjs",
+    "node/day_end.mjs",
+    "node/dispute.mjs",
     "node/inbox.mjs",
+    "node/orders.mjs",
     "node/receiver.mjs",
+    "node/refund.mjs",
     "node/signature.mjs",
     "php/catch_up.php",
     "php/charge.php",
     "php/client.php",
+    "php/day_end.php",
+    "php/dispute.php",
     "php/inbox.php",
+    "php/orders.php",
     "php/receiver.php",
+    "php/refund.php",
     "php/signature.php",
     "python/catch_up.py",
     "python/charge.py",
     "python/client.py",
+    "python/day_end.py",
+    "python/dispute.py",
     "python/inbox.py",
+    "python/orders.py",
     "python/receiver.py",
+    "python/refund.py",
     "python/signature.py",
 ];
 
