@@ -5,7 +5,7 @@
 . "$(dirname "$0")/client.sh"
 mkdir -p "$INBOX"
 # What a crash left, but nothing that another program may be writing.
-find "$INBOX" -name '.*.part' -mmin +60 -delete
+find "$INBOX" -ignore_readdir_race -name '.*.part' -mmin +60 -delete
 
 # Stores each event of the page, and prints the next cursor. A file is written under another name, which only a whole
 # and synced file changes.

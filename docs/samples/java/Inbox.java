@@ -59,8 +59,12 @@ class Inbox {
         var hourAgo = Instant.now().minus(Duration.ofHours(1));
         try (var parts = Files.newDirectoryStream(inbox, ".*.part")) {
             for (Path part : parts) {
-                if (Files.getLastModifiedTime(part).toInstant().isBefore(hourAgo)) {
-                    Files.delete(part);
+                try {
+                    if (Files.getLastModifiedTime(part).toInstant().isBefore(hourAgo)) {
+                        Files.delete(part);
+                    }
+                } catch (NoSuchFileException renamed) {
+                    // by another program meanwhile
                 }
             }
         }

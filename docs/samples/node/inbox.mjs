@@ -44,7 +44,9 @@ export async function store(inbox, id, event) {
 // Removes what a crash left, but nothing that another program may be writing.
 export async function removeParts(inbox) {
   for (const name of await readdir(inbox)) {
+    if (!/^\..*\.part$/.test(name)) continue;
     const file = join(inbox, name);
-    if (/^\..*\.part$/.test(name) && Date.now() - (await stat(file)).mtimeMs > 3_600_000) await rm(file);
+    const { mtimeMs } = await stat(file).catch(() => ({ mtimeMs: NaN })); // renamed meanwhile
+    if (Date.now() - mtimeMs > 3_600_000) await rm(file, { force: true });
   }
 }

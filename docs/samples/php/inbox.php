@@ -41,8 +41,9 @@ function store(string $inbox, string $id, string $event): void
 function remove_parts(string $inbox): void
 {
     foreach (glob("$inbox/.*.part") as $part) {
-        if (time() - filemtime($part) > 3600) {
-            unlink($part);
+        $modified = @filemtime($part); // false if it was renamed meanwhile
+        if ($modified !== false && time() - $modified > 3600) {
+            @unlink($part);
         }
     }
 }

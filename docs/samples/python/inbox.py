@@ -47,5 +47,8 @@ def store(inbox: Path, event_id: str, event: bytes) -> None:
 def remove_parts(inbox: Path) -> None:
     """Removes what a crash left, but nothing that another program may be writing."""
     for part in inbox.glob(".*.part"):
-        if time.time() - part.stat().st_mtime > 3600:
-            part.unlink()
+        try:
+            if time.time() - part.stat().st_mtime > 3600:
+                part.unlink()
+        except FileNotFoundError:
+            pass  # renamed meanwhile
