@@ -287,11 +287,10 @@ fn is_location(location: &str) -> bool {
 fn ascii(name: &str, max_len: usize, fallback: &str) -> String {
     let mut text = String::with_capacity(max_len);
     for character in name.trim().chars().take(MAX_CHARS_READ) {
-        let mut buffer = [0; 4];
-        let ascii = match character {
-            ' '..='~' => character.encode_utf8(&mut buffer),
-            _ if character.is_whitespace() => " ",
-            _ => transliterate(character),
+        let ascii = if character.is_whitespace() {
+            " ".to_owned()
+        } else {
+            crate::text::ascii(character).unwrap_or_default()
         };
         let repeats_space = ascii == " " && (text.is_empty() || text.ends_with(' '));
         if repeats_space {
@@ -300,7 +299,7 @@ fn ascii(name: &str, max_len: usize, fallback: &str) -> String {
         if text.len().saturating_add(ascii.len()) > max_len {
             break;
         }
-        text.push_str(ascii);
+        text.push_str(&ascii);
     }
     text.truncate(text.trim_end().len());
     if text.is_empty() { fallback.to_owned() } else { text }
@@ -309,36 +308,6 @@ fn ascii(name: &str, max_len: usize, fallback: &str) -> String {
 /// The most characters of a name that are read. The limit ends the loop over a long name whose characters are
 /// all dropped.
 const MAX_CHARS_READ: usize = 200;
-
-/// Removes the diacritics of a letter of Portuguese or another European language. Returns an empty text for
-/// other characters, combining marks included, so that they are dropped.
-fn transliterate(character: char) -> &'static str {
-    match character {
-        'á' | 'à' | 'â' | 'ã' | 'ä' | 'å' | 'ª' => "a",
-        'Á' | 'À' | 'Â' | 'Ã' | 'Ä' | 'Å' => "A",
-        'ç' => "c",
-        'Ç' => "C",
-        'é' | 'è' | 'ê' | 'ë' => "e",
-        'É' | 'È' | 'Ê' | 'Ë' => "E",
-        'í' | 'ì' | 'î' | 'ï' => "i",
-        'Í' | 'Ì' | 'Î' | 'Ï' => "I",
-        'ñ' => "n",
-        'Ñ' => "N",
-        'ó' | 'ò' | 'ô' | 'õ' | 'ö' | 'ø' | 'º' => "o",
-        'Ó' | 'Ò' | 'Ô' | 'Õ' | 'Ö' | 'Ø' => "O",
-        'ú' | 'ù' | 'û' | 'ü' => "u",
-        'Ú' | 'Ù' | 'Û' | 'Ü' => "U",
-        'ý' | 'ÿ' => "y",
-        'Ý' => "Y",
-        'ß' => "ss",
-        'æ' => "ae",
-        'Æ' => "AE",
-        '‘' | '’' => "'",
-        '“' | '”' => "\"",
-        '–' | '—' => "-",
-        _ => "",
-    }
-}
 
 #[cfg(test)]
 mod tests {
@@ -472,6 +441,7 @@ mod tests {
             ("Cafe\u{301} da Vovo\u{301}", "Cafe da Vovo"),
             ("  Loja \t\n  do  Zé  ", "Loja do Ze"),
             ("Sorvete 🍦 Feliz", "Sorvete Feliz"),
+            ("Łódź Mały Đorđe", "Lodz Maly Dorde"),
             ("Vinte e quatro letras aqui ß", "Vinte e quatro letras aqu"),
             ("aaaaaaaaaaaaaaaaaaaaaaaaß", "aaaaaaaaaaaaaaaaaaaaaaaa"),
             ("日本語", "RECEBEDOR"),

@@ -16,6 +16,7 @@
 //! | [`multibanco`] | a payment reference with its check digits | SIBS |
 //! | [`crypto`] | addresses on TRON and Bitcoin's test networks | base58check, BIP-173 |
 //! | [`digits`] | nothing: the type of the digits in boletos and references | none |
+//! | [`text`] | nothing: names in the characters that codes and documents can show | Unicode, NFKD |
 //! | [`pdf`] | the boleto and the payment receipt as PDF | PDF 1.7, Banco do Brasil's layout |
 #![cfg_attr(
     test,
@@ -35,3 +36,4 @@ pub mod interleaved;
 pub mod multibanco;
 pub mod pdf;
 pub mod qr;
+pub mod text;

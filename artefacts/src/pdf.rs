@@ -1,6 +1,6 @@
 //! PDF documents: the boleto and the payment receipt, one A4 page each.
 //!
-//! A text is truncated when it exceeds its space on the page. A character that the font lacks becomes `?`.
+//! A text is truncated when it exceeds its space on the page. A letter that the font lacks becomes its base letter.
 //! The same fields always produce the same file. The crate `pdf-writer` writes the file.
 //!
 //! The boleto has the layout that banks require: a compensation slip 95 to 108 mm high at the foot of the

@@ -8,6 +8,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::str::FromStr;
 
+use artefacts::text::is_invisible;
 use serde::{Deserializer, de};
 
 /// Checks whether a character, other than a control character, changes the order in which text is displayed
@@ -37,16 +38,7 @@ pub fn is_forbidden_in_multiline(character: char) -> bool {
 /// Checks whether a text is displayed as blank, because it is empty or has only white space, control
 /// characters and invisible characters.
 pub fn is_blank(text: &str) -> bool {
-    let is_invisible = |character: char| {
-        let has_no_glyph = matches!(
-            character,
-            '\u{ad}' | '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180e}' | '\u{200b}'..='\u{200d}'
-                | '\u{2060}'..='\u{2064}' | '\u{2800}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}'
-                | '\u{e0020}'..='\u{e007f}' | '\u{e0100}'..='\u{e01ef}'
-        );
-        character.is_whitespace() || character.is_control() || misleads(character) || has_no_glyph
-    };
-    text.chars().all(is_invisible)
+    text.chars().all(|character| character.is_whitespace() || is_invisible(character))
 }
 
 /// Deserialises a `T` from a string through its `FromStr`. The error is that of `T`, which must not repeat

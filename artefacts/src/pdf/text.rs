@@ -2,6 +2,8 @@
 //!
 //! Sources: PDF 32000-1, annex D (`WinAnsi`); Adobe's metrics of the core fonts, from `ReportLab`.
 
+use crate::text::ascii;
+
 /// The fonts in use. Every PDF reader has them, so the files embed none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Font {
@@ -18,29 +20,32 @@ const MAX_CHARS_READ: usize = 1_000;
 const ELLIPSIS: u8 = 0x85;
 
 /// Encodes a text in `WinAnsi`, as one line. White space at the ends is removed, and other runs of white
-/// space become one space. Combining marks are dropped, because a letter without its accent is more readable
-/// than a letter and a `?`. Other characters that `WinAnsi` lacks become `?`.
+/// space become one space. A character that `WinAnsi` lacks is spelt in ASCII: a letter by its base letter, an
+/// invisible character by nothing. A character without such a spelling becomes `?`.
 pub(super) fn encode(text: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     for character in text.trim().chars().take(MAX_CHARS_READ) {
         match character {
-            '\u{300}'..='\u{36f}' => (),
             _ if character.is_whitespace() => {
                 if bytes.last() != Some(&b' ') {
                     bytes.push(b' ');
                 }
             }
-            _ => bytes.push(winansi(character)),
+            _ => match winansi(character) {
+                Some(byte) => bytes.push(byte),
+                None => bytes.extend(ascii(character).map_or_else(|| b"?".to_vec(), String::into_bytes)),
+            },
         }
     }
     bytes
 }
 
 /// Returns the `WinAnsi` byte of a character. `WinAnsi` equals ISO 8859-1, except for the bytes 0x80 to 0x9F,
-/// which are control characters in ISO 8859-1.
-fn winansi(character: char) -> u8 {
-    match character {
-        ' '..='~' | '\u{a1}'..='\u{ff}' => u8::try_from(character).unwrap_or(b'?'),
+/// which are control characters in ISO 8859-1. It shows a soft hyphen, which is invisible elsewhere, so that has
+/// no byte here.
+fn winansi(character: char) -> Option<u8> {
+    Some(match character {
+        ' '..='~' | '\u{a1}'..='\u{ac}' | '\u{ae}'..='\u{ff}' => return u8::try_from(character).ok(),
         '€' => 0x80,
         '‚' => 0x82,
         'ƒ' => 0x83,
@@ -68,8 +73,8 @@ fn winansi(character: char) -> u8 {
         'œ' => 0x9c,
         'ž' => 0x9e,
         'Ÿ' => 0x9f,
-        _ => b'?',
-    }
+        _ => return None,
+    })
 }
 
 /// Returns a text's width in thousandths of the font size.
@@ -190,13 +195,15 @@ mod tests {
     }
 
     #[test]
-    fn accents_are_preserved_and_characters_outside_winansi_become_question_marks() {
+    fn accents_of_winansi_are_preserved_and_other_characters_are_spelt_in_ascii_or_become_question_marks() {
         for (text, expected) in [
             ("Padaria São João & Cia", b"Padaria S\xe3o Jo\xe3o & Cia".as_slice()),
             ("€ – “ÇÃ”…", b"\x80 \x96 \x93\xc7\xc3\x94\x85"),
             ("Cafe\u{301}", b"Cafe"),
             ("  a\t\n\u{a0} b\r", b"a b"),
-            ("a\0\u{7f}\u{85}b\u{9d}", b"a?? b?"),
+            ("a\0\u{7f}\u{85}b\u{9d}", b"a b"),
+            ("Łódź, Søren ﬁ ≠", b"L\xf3dz, S\xf8ren fi ?"),
+            ("Zé\u{ad}\u{200b}\u{202e}\u{fe0f}", b"Z\xe9"),
             ("日本 🍦 Ω", b"?? ? ?"),
             ("", b""),
         ] {
