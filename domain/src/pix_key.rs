@@ -3,7 +3,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-use email_address::EmailAddress;
 use uuid::Uuid;
 
 use crate::tax_id::TaxId;
@@ -24,7 +23,7 @@ impl PixKey {
     pub const MAX_CHARS: usize = 77;
 
     /// The rule that a text breaks when it is not a Pix key.
-    pub const RULE: &str = "must be a Pix key: a CPF or CNPJ without punctuation, a phone as +5511999999999, an e-mail address, or a UUID";
+    pub const RULE: &str = "must be a Pix key: a CPF or CNPJ without punctuation, a phone as +5511999999999, an e-mail address in lower-case ASCII, or a UUID";
 
     /// Returns the key as it was sent.
     pub fn as_str(&self) -> &str {
@@ -56,6 +55,9 @@ impl PixKey {
 
 /// Number of characters shown at the end of a masked random key.
 const RANDOM_KEY_SHOWN: usize = 4;
+
+/// Maximum length of a part of a domain name, in characters.
+const MAX_LABEL_LEN: usize = 63;
 
 /// Number of digits shown at the end of a masked document or phone number.
 const DIGITS_SHOWN: usize = 2;
@@ -115,9 +117,19 @@ fn is_random(text: &str) -> bool {
     Uuid::try_parse(text).is_ok_and(|uuid| uuid.hyphenated().to_string() == text)
 }
 
+/// Checks for an e-mail address as the Central Bank's directory of keys accepts it (DICT API): lower-case ASCII.
 fn is_email(text: &str) -> bool {
-    let is_plain = !text.contains(['<', '>', '"']) && text.to_lowercase() == text;
-    is_plain && EmailAddress::is_valid(text)
+    let is_letter_or_digit = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let Some((name, domain)) = text.split_once('@') else { return false };
+    let is_label = |label: &str| {
+        (1..=MAX_LABEL_LEN).contains(&label.len())
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+            && label.bytes().all(|byte| is_letter_or_digit(byte) || byte == b'-')
+    };
+    !name.is_empty()
+        && name.bytes().all(|byte| is_letter_or_digit(byte) || b".!#$&'*+/=?^_`{|}~-".contains(&byte))
+        && domain.split('.').all(is_label)
 }
 
 #[cfg(test)]
@@ -147,6 +159,9 @@ mod tests {
             "11222333000181",
             "+5511999999999",
             "maria@example.com",
+            "o'neil+pix_{1}@a-b.example.com.br",
+            &format!("a@{}.br", "b".repeat(63)),
+            &format!("{}@ex.br", "m".repeat(71)),
             "123e4567-e89b-12d3-a456-426655440000",
         ] {
             assert_eq!(key.parse::<PixKey>().unwrap().as_str(), key);
@@ -162,6 +177,20 @@ mod tests {
             "Maria@example.com",
             "Maria <maria@example.com>",
             "maria@",
+            "@example.com",
+            "maria@example..com",
+            "maria@-example.com",
+            "maria@example-.com",
+            "maria@exa_mple.com",
+            "a@b@example.com",
+            "ma%ria@example.com",
+            "\u{ff41}@b.com",
+            "jos\u{e9}@b.com",
+            "maria@caf\u{e9}.com",
+            "a@[127.0.0.1]",
+            "\"m s\"@example.com",
+            &format!("a@{}.br", "b".repeat(64)),
+            &format!("{}@ex.br", "m".repeat(72)),
             "123E4567-E89B-12D3-A456-426655440000",
             "123e4567e89b12d3a456426655440000",
             &format!("{}@example.com", "m".repeat(70)),

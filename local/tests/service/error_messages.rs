@@ -577,7 +577,7 @@ async fn every_error_message_reads_as_listed() {
       400 invalid_amount: `reason` must be a string.
       400 invalid_amount: `strategy` must be one of devolution, cashout.
       400 invalid_amount: `passFeeToTenant` must be true or false.
-      400 invalid_amount: `destinationKey` must be a Pix key: a CPF or CNPJ without punctuation, a phone as +5511999999999, an e-mail address, or a UUID.
+      400 invalid_amount: `destinationKey` must be a Pix key: a CPF or CNPJ without punctuation, a phone as +5511999999999, an e-mail address in lower-case ASCII, or a UUID.
       400 invalid_request: `reason` must be at most 500 characters.
       400 invalid_request: `destinationKey` applies only to strategy cashout; leave it out for a devolution.
       400 invalid_request: `passFeeToTenant` applies only to strategy cashout; leave it out for a devolution.
