@@ -8,7 +8,7 @@ use bank::FaultKind;
 use crate::proxy::Substitute;
 use crate::support::{World, eventually, id, new_cob, txid};
 
-fn assert_status<T: std::fmt::Debug>(outcome: Result<T, ApiError>, expected: u16) {
+fn assert_status<T: std::fmt::Debug>(outcome: &Result<T, ApiError>, expected: u16) {
     assert!(matches!(outcome, Err(ApiError::Server { status, .. }) if status == expected), "{outcome:?}");
 }
 
@@ -17,7 +17,7 @@ async fn opened() -> World {
     let world = World::start().await;
     world.fault(FaultKind::Http500, 5);
     for _ in 0..5 {
-        assert_status(world.client.get_cob(&txid(1)).await, 500);
+        assert_status(&world.client.get_cob(&txid(1)).await, 500);
     }
     world
 }
@@ -37,7 +37,7 @@ async fn five_failures_stop_requests_that_do_not_settle_money() {
     let settle = world.client.at(Priority::Settle);
     let pix = id("E9999900420261122120000000000099");
     world.fault(FaultKind::Http500, 1);
-    assert_status(settle.get_pix(&pix).await, 500);
+    assert_status(&settle.get_pix(&pix).await, 500);
     assert_eq!(world.client.get_cob(&txid(1)).await, Err(ApiError::CircuitOpen));
     assert_eq!(settle.get_pix(&pix).await, Ok(None));
     assert_eq!(world.client.get_cob(&txid(1)).await, Ok(None));
@@ -50,7 +50,7 @@ async fn after_ten_seconds_one_probe_decides() {
     assert_eq!(world.client.get_cob(&txid(1)).await, Err(ApiError::CircuitOpen));
     world.advance_s(1);
     world.fault(FaultKind::Http500, 1);
-    assert_status(world.client.get_cob(&txid(1)).await, 500);
+    assert_status(&world.client.get_cob(&txid(1)).await, 500);
     // The probe failed, so the time doubles.
     world.advance_s(19);
     assert_eq!(world.client.get_cob(&txid(1)).await, Err(ApiError::CircuitOpen));
@@ -138,7 +138,7 @@ async fn failed_connections_and_failed_token_requests_open_the_breaker() {
 
     for _ in 0..5 {
         world.proxy.substitute_token(Substitute::empty(502));
-        assert_status(world.client.get_cob(&txid(1)).await, 502);
+        assert_status(&world.client.get_cob(&txid(1)).await, 502);
     }
     assert_eq!(world.client.get_cob(&txid(1)).await, Err(ApiError::CircuitOpen));
 }

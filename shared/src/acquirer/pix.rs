@@ -633,7 +633,7 @@ fn undecided(
     note_operator_error(error);
     if now.millis_since(refund.created_at) > ALARM_AFTER_MS {
         let way_out = match error {
-            ApiError::NotFound => format!(
+            ApiError::NotFound(_) => format!(
                 "; if the bank has lost its Pix, an operator must end it: admin refunds fail {} --reason …",
                 refund.id
             ),

@@ -121,7 +121,8 @@ impl BankPayments {
             let (service, bank, pix, slots) = (self.clone(), bank.clone(), pix.clone(), Arc::clone(&slots));
             work.spawn(async move {
                 let _slot = slots.acquire().await;
-                let Err(error) = service.record(&bank, &pix, None, now).await else { return Ok(()) };
+                let recorded = Box::pin(service.record(&bank, &pix, None, now)).await;
+                let Err(error) = recorded else { return Ok(()) };
                 tracing::error!(pix = %pix.end_to_end_id, %error, "a listed Pix can't be recorded yet; it is tried again");
                 service.remember(&bank, &pix, now).await
             });
