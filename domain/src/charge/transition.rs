@@ -231,11 +231,9 @@ fn pay(charge: &Charge, payment: &Payment, terms: &MethodTerms, now: Timestamp) 
     if payment.amount != charge.amount {
         return unapplied(UnappliedReason::WrongAmount);
     }
-    // A time later than now is that of a wrong clock, so it proves nothing.
-    let is_after = |expires_at| payment.paid_at > expires_at && payment.paid_at <= now;
     // A method that was not requested has no expiry. A payment by it counts as late.
     let expires_at = charge.artefacts.expires_at(payment.method);
-    if expires_at.is_none_or(|expires_at| is_after(expires_at) && !payment.is_in_time) {
+    if expires_at.is_none_or(|expires_at| payment.paid_at > expires_at && !payment.is_in_time) {
         return unapplied(UnappliedReason::Late);
     }
     let accepted = with_applied_payment(charge, payment, now);

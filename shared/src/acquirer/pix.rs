@@ -394,16 +394,20 @@ impl PixBank {
         Ok(self.client.at(Priority::Background).list_pix(query).await?)
     }
 
-    /// Asks the bank whether it accepted a Pix while the charge's cob was open, if its `horario` says that the
-    /// Pix came after the charge's expiry. The bank's clock may be wrong, so only the cob decides.
+    /// Returns whether the bank accepted a Pix while the charge's cob was open, although its `horario` says that
+    /// the Pix came after the charge's expiry. The bank's clock may be wrong. So a time later than now proves
+    /// nothing, and otherwise the cob decides.
     pub async fn accepted_in_time(
         &self,
         charge: &Charge,
         pix: &Pix,
         now: Timestamp,
     ) -> Result<bool, AcquirerError> {
-        if pix.at <= charge.expires_at() || pix.at > now || !charge.is_open() {
+        if pix.at <= charge.expires_at() || !charge.is_open() {
             return Ok(false);
+        }
+        if pix.at > now {
+            return Ok(true);
         }
         let cob = self.client.at(Priority::Settle).get_cob(&charge.id.txid()).await?;
         Ok(cob.is_some_and(|cob| {

@@ -19,7 +19,7 @@ use serde_json::json;
 use shared::payout::Payouts;
 use shared::random;
 use shared::services::LedgerPass;
-use shared::store::Write;
+use shared::store::{CommitOutcome, Write};
 use shared::webhook::delivery::Deliveries;
 
 use crate::bank_med::credit;
@@ -459,7 +459,8 @@ async fn charges_at_a_bank_with_a_wrong_clock() -> BTreeSet<Call> {
     let sweep = live.sweep_row().await;
     assert!(sweep.clock_offsets.is_some());
     let forgotten = ConnectionSweep { clock_offsets: None, ..sweep.next_version() };
-    live.service.store().commit(vec![Write::replace(&forgotten, sweep.version).unwrap()]).await.unwrap();
+    let stored = live.service.store().commit(vec![Write::replace(&forgotten, sweep.version).unwrap()]).await;
+    assert_eq!(stored.unwrap(), CommitOutcome::Done);
     let body = json!({"amount": 1000, "paymentMethods": ["PIX"], "idempotencyKey": "payment-01"});
     live.client.post("/v1/payments", &body).await.expect(201);
     assert!(live.sweep_row().await.clock_offsets.is_some());
