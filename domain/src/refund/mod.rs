@@ -136,6 +136,10 @@ pub struct Refund {
     /// The bank's id of the devolução (`rtrId`) or of the Pix out, once the bank reported it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtr_id: Option<String>,
+    /// Why the refund failed, in the acquirer's words. Documents in it are masked. `None`: the refund did not
+    /// fail, or the acquirer gave no reason.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure_reason: Option<String>,
     /// The merchant's reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -340,6 +344,7 @@ impl Refund {
             payment: applied.payment_id.clone(),
             requested_at_bank: None,
             rtr_id: None,
+            failure_reason: None,
             reason: plan.reason,
             destination: plan.destination,
             third_party: plan.third_party,
