@@ -22,9 +22,13 @@ pub struct ConnectionSweep {
     #[serde(with = "domain::time::millis")]
     pub watermark: Timestamp,
     /// Every returned Pix that the bank listed before this time is stored. The sweep for returns asks for the
-    /// last 92 days once a day.
+    /// last 92 days once a day. Then [`Self::late_from`] begins.
     #[serde(with = "domain::time::millis")]
     pub returns_swept_at: Timestamp,
+    /// From which `horario` the list of the last days is read again, for Pix that the bank listed late.
+    /// `None`: it was read to its end today.
+    #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
+    pub late_from: Option<Timestamp>,
     /// When the sweep runs next.
     #[serde(with = "domain::time::millis")]
     pub next_at: Timestamp,
@@ -51,6 +55,7 @@ impl ConnectionSweep {
             created_at: now,
             watermark: now,
             returns_swept_at: now,
+            late_from: None,
             next_at: now,
             failing_since: None,
             clock_offsets: None,

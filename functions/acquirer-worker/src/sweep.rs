@@ -4,6 +4,7 @@
 //! list later than its `horario` says, and a page may shift while it is read. So each sweep begins two hours
 //! before the watermark. The watermark moves only after the last page of a period was stored. If the bank's times
 //! are wrong by more, the period is so much longer at both ends. The watermark is a time of our clock.
+//! Once a day, the list of the last days is read again, for Pix that appeared even later.
 
 use std::time::{Duration, Instant};
 
@@ -37,6 +38,10 @@ const RETURNS_PAUSE_SECONDS: i64 = 24 * 60 * 60;
 /// How old the Pix are whose devoluções are read, in seconds: 92 days. A devolução can be requested for 90
 /// days (API Pix). The other days cover the pause between two reads, and the time until it is final.
 const RETURNS_SECONDS: i64 = 92 * 24 * 60 * 60;
+
+/// How old the Pix are that are read again once a day, in seconds: seven days. A bank may list a Pix hours
+/// after its `horario`.
+const LATE_SECONDS: i64 = 7 * 24 * 60 * 60;
 
 /// The longest period that one query asks for, in seconds: one day. A bank may allow less.
 const MAX_PERIOD_SECONDS: i64 = 24 * 60 * 60;
@@ -92,6 +97,7 @@ impl AcquirerWorker {
             self.sweep_returns(banks, first, now).await?;
             let next = ConnectionSweep {
                 returns_swept_at: now,
+                late_from: Some(now.saturating_plus_seconds(-LATE_SECONDS).max(first)),
                 next_at,
                 // If it is still wrong, the next charge measures it.
                 clock_offsets: None,
@@ -118,16 +124,34 @@ impl AcquirerWorker {
                 *sweep = stored;
             }
             if is_done {
-                return Ok(());
+                break;
             }
             if started_at.elapsed() > RUN_TIME {
-                return Ok(self
-                    .queue
-                    .send_later(&AcquirerMessage::Sweep(sweep.connection), Duration::ZERO)
-                    .await?);
+                return self.sweep_on(sweep.connection).await;
             }
             from = to;
         }
+        // What is younger was read above.
+        let end = end.saturating_plus_seconds(-OVERLAP_SECONDS);
+        while let Some(from) = sweep.late_from {
+            let to = from.saturating_plus_seconds(longest).min(end);
+            if from < to {
+                self.store_period(banks, (from, to), None).await?;
+            }
+            let late_from = (to < end).then_some(to);
+            let next = ConnectionSweep { late_from, next_at, ..sweep.next_version() };
+            let Some(stored) = self.store_sweep(sweep, next).await? else { return Ok(()) };
+            *sweep = stored;
+            if sweep.late_from.is_some() && started_at.elapsed() > RUN_TIME {
+                return self.sweep_on(sweep.connection).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Continues a sweep in another run of the function.
+    async fn sweep_on(&self, connection: ConnectionId) -> Result<(), WorkError> {
+        Ok(self.queue.send_later(&AcquirerMessage::Sweep(connection), Duration::ZERO).await?)
     }
 
     /// Returns the bank with the credentials of the first account that has any. If an account moved the connection
