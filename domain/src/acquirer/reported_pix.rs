@@ -62,6 +62,12 @@ pub struct ReportedPix {
 /// Seconds after a notification at which the scheduler reads the Pix back, if the queue message was lost.
 const FIRST_DUE_SECONDS: i64 = 120;
 
+/// How many unknown Pix of an hour are read back at once, before own payments can have to wait for them.
+const UNKNOWN_AT_ONCE: u32 = 20;
+
+/// The seconds between the read-backs of further unknown Pix.
+const UNKNOWN_PAUSE_SECONDS: i64 = 5;
+
 /// The sort key of a reported Pix.
 const REPORTED_PIX_SORT: &str = "pix";
 
@@ -85,6 +91,22 @@ impl ReportedPix {
             read_back_at: now.plus_seconds(FIRST_DUE_SECONDS).ok(),
             version: 1,
         }
+    }
+
+    /// Returns this version as one that names no known charge: the `number`th of its hour, from 0. Only some of
+    /// an hour are read back at once. The others are spread over the next hour, so that payments of known
+    /// charges do not wait for them.
+    #[must_use]
+    pub fn unknown(self, number: u32) -> Self {
+        let later = i64::from(number.saturating_sub(UNKNOWN_AT_ONCE)).saturating_mul(UNKNOWN_PAUSE_SECONDS);
+        let read_back_at = self.read_back_at.map(|at| at.saturating_plus_seconds(later));
+        Self { read_back_at, ..self }
+    }
+
+    /// Whether a new Pix is read back at once, not only when it is due.
+    pub fn is_read_back_at_once(&self) -> bool {
+        let pause = |at: Timestamp| at.millis_since(self.reported_at).div_euclid(1_000);
+        self.read_back_at.is_some_and(|at| pause(at) <= FIRST_DUE_SECONDS)
     }
 
     /// Returns the next version: the bank reported a change, so the Pix must be read back again.
@@ -164,6 +186,11 @@ mod tests {
             ReportedPix { read_back_at: due.plus_seconds(120).ok(), ..changed.clone() }
         );
         assert_eq!(reported.read_back(), changed);
+        for (number, later) in [(0, 0), (20, 0), (21, 5), (599, 2_895)] {
+            let unknown = reported.clone().unknown(number);
+            assert_eq!(unknown.read_back_at, due.plus_seconds(later).ok(), "{number}");
+            assert_eq!(unknown.is_read_back_at_once(), later == 0, "{number}");
+        }
         let status = ReportedPixStatus::Unconfirmed;
         assert_eq!(reported.unconfirmed(), ReportedPix { status, ..changed.clone() });
         let charge = Some(ChargeId::derive(&[3], Mode::Live, "charges", "order-0001"));

@@ -457,8 +457,10 @@ impl Dispatcher {
         }
         if ReportedPix::is_at(&key) {
             let (old, new): (Option<ReportedPix>, ReportedPix) = before_and_after(record)?;
-            let waits = new.read_back_at.is_some();
-            let is_reported = waits && old.is_none_or(|old| old.read_back_at.is_none());
+            let is_reported = match old {
+                None => new.is_read_back_at_once(),
+                Some(old) => new.read_back_at.is_some() && old.read_back_at.is_none(),
+            };
             return Ok(StreamActions {
                 acquirer: is_reported.then_some(AcquirerMessage::ReadBack(new.end_to_end_id)),
                 ..StreamActions::default()

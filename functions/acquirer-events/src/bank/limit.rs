@@ -1,6 +1,8 @@
 //! Limits the notifications of an account that name no charge of it. Each of them costs a request to the
 //! bank, and the sweep of the bank's list finds every Pix anyway.
 
+use std::ops::Range;
+
 use domain::ids::AccountId;
 use domain::row::Key;
 use domain::time::Timestamp;
@@ -15,8 +17,8 @@ const HOUR_SECONDS: i64 = 3_600;
 /// The attribute that counts unknown notifications.
 const COUNTER: &str = "unknown";
 
-/// Counts `count` unknown notifications. Returns how many of them are within the limit. When an hour's limit
-/// is exceeded for the first time, it is logged as an error.
+/// Counts `count` unknown notifications. Returns the numbers, from 0, of those that are within the limit of the
+/// hour. When an hour's limit is exceeded for the first time, it is logged as an error.
 ///
 /// The notifications of a request that fails later remain counted, so a repeated request counts again.
 pub(super) async fn take(
@@ -24,9 +26,9 @@ pub(super) async fn take(
     account: &AccountId,
     count: usize,
     now: Timestamp,
-) -> Result<usize, StoreError> {
+) -> Result<Range<u32>, StoreError> {
     if count == 0 {
-        return Ok(0);
+        return Ok(0..0);
     }
     let hour = now.seconds().div_euclid(HOUR_SECONDS);
     let key = Key { pk: format!("notifications#{account}"), sk: hour.to_string() };
@@ -41,5 +43,6 @@ pub(super) async fn take(
             "more than {MAX_UNKNOWN_PER_HOUR} notifications of this hour name no charge; the others are skipped, and the sweep finds their Pix"
         );
     }
-    Ok(usize::try_from(left).unwrap_or_default())
+    let number = |number: i64| u32::try_from(number).unwrap_or(u32::MAX);
+    Ok(number(before)..number(before.saturating_add(left)))
 }

@@ -89,8 +89,11 @@ async fn store_all(
     }
     let new_bad_items = bad_items.into_iter().filter(|(key, _)| !stored.contains_key(key));
     unknown.extend(new_bad_items.map(|(_, bad)| Task::SetAside(bad)));
-    let within_limit = limit::take(store, &callback.account, unknown.len(), sender.now).await?;
-    tasks.extend(unknown.into_iter().take(within_limit));
+    let numbers = limit::take(store, &callback.account, unknown.len(), sender.now).await?;
+    tasks.extend(unknown.into_iter().zip(numbers).map(|(task, number)| match task {
+        Task::Insert(row, item) => Task::Insert(row.unknown(number), item),
+        Task::ReportAgain(_) | Task::SetAside(_) => task,
+    }));
     write_all(sender, tasks).await
 }
 
