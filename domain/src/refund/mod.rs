@@ -147,6 +147,9 @@ pub struct Refund {
     /// report one, to the account that paid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub destination: Option<PixKey>,
+    /// True when the request named no key, so `destination` is the payer's document. Merchants do not see it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub to_payer: bool,
     /// True when `destination` is not the payer's document as the bank reported it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub third_party: bool,
@@ -198,6 +201,8 @@ pub struct RefundPlan {
     pub parameters: RefundParameters,
     /// Pix key that a cash-out is sent to. `None`: it is sent to the payer.
     pub destination: Option<PixKey>,
+    /// True when the request named no key, so `destination` is the payer's document.
+    pub to_payer: bool,
     /// True when `destination` is not the payer's document as the bank reported it.
     pub third_party: bool,
     /// Daily limit of refunds to third parties in centavos. `None`: no limit applies to this refund.
@@ -297,6 +302,7 @@ impl Refund {
         let plan = RefundPlan {
             parameters,
             destination: None,
+            to_payer: false,
             third_party: false,
             limit: None,
             reason: Some(REASON_AT_BANK.to_owned()),
@@ -347,6 +353,7 @@ impl Refund {
             failure_reason: None,
             reason: plan.reason,
             destination: plan.destination,
+            to_payer: plan.to_payer,
             third_party: plan.third_party,
             limited_on: plan.limit.map(|_| Day::of(now)),
             request_hash: plan.request_hash,

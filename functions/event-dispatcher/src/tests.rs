@@ -146,6 +146,7 @@ pub(crate) fn refund() -> RefundStep {
     let plan = RefundPlan {
         parameters: asked,
         destination: None,
+        to_payer: false,
         third_party: false,
         limit: None,
         reason: None,

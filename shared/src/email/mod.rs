@@ -299,6 +299,7 @@ mod tests {
         let plan = RefundPlan {
             parameters: asked,
             destination: None,
+            to_payer: false,
             third_party: false,
             limit: None,
             reason: None,

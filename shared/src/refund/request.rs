@@ -188,6 +188,7 @@ impl NewRefund {
                 merchant_bears_pix_out: self.pass_fee_to_tenant,
                 is_held: charge.is_net_held(now),
             },
+            to_payer: destination.is_some() && self.destination.is_none(),
             destination,
             third_party,
             limit: settings.third_party_refunds.for_mode(charge.scope.mode).filter(|_| third_party),

@@ -46,7 +46,7 @@ impl<'a> RefundView<'a> {
             status: refund.status,
             reason: refund.reason.as_deref(),
             strategy: Some(refund.share.strategy).filter(|_| refund.charge.paid_with == PaymentMethod::Pix),
-            destination_key: refund.destination.as_ref().map(PixKey::masked),
+            destination_key: refund.destination.as_ref().filter(|_| !refund.to_payer).map(PixKey::masked),
             created_at: refund.created_at,
         }
     }
