@@ -9,7 +9,7 @@ use domain::time::Timestamp;
 use serde_json::{Map, Value};
 
 use crate::devolucao::Devolucao;
-use crate::error::ApiError;
+use crate::error::{ApiError, safe_text};
 use crate::fields::{Fields, ParseError, Raw};
 
 /// The most Pix in one page of a list.
@@ -77,6 +77,26 @@ impl Pix {
     }
 }
 
+impl Pix {
+    /// Returns the payer's message (`infoPagador`), with documents masked.
+    pub fn payer_message(&self) -> Option<String> {
+        Fields::new(self.raw.as_map()).text("infoPagador").map(safe_text)
+    }
+
+    /// Returns the payer's document as far as it may be shown: a whole one is masked, and one that the bank
+    /// masked is as the bank sent it.
+    pub fn masked_payer(&self) -> Option<String> {
+        match self.payer {
+            Payer::Document(document) => Some(document.masked()),
+            Payer::Masked => {
+                let payer = Fields::new(self.raw.as_map()).object("pagador")?;
+                payer.text("cpf").or_else(|| payer.text("cnpj")).map(safe_text)
+            }
+            Payer::NotReported => None,
+        }
+    }
+}
+
 /// Omits the receiver's key and the object as sent, which contain personal data.
 impl fmt::Debug for Pix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -93,9 +113,11 @@ impl fmt::Debug for Pix {
 
 impl Payer {
     fn parse(pix: Fields<'_>) -> Self {
-        let Some(payer) = pix.object("pagador") else {
-            return Self::NotReported;
-        };
+        pix.object("pagador").map_or(Self::NotReported, Self::of)
+    }
+
+    /// Reads the payer from the fields `cpf` and `cnpj`.
+    fn of(payer: Fields<'_>) -> Self {
         let is_reported = |name| payer.value(name).is_some_and(|value| value.as_str() != Some(""));
         // Some banks write `529.982.247-25`, which the Central Bank's document does not allow.
         let text = |name| payer.text(name).map(|text| text.replace(['.', '-', '/'], ""));
@@ -174,6 +196,8 @@ pub struct PixPage {
     pub pages: u32,
     /// The number of Pix in all pages, where the bank reports it.
     pub total: Option<u64>,
+    /// The payer by whom the bank says it filtered.
+    pub payer: Option<TaxId>,
 }
 
 impl PixPage {
@@ -183,7 +207,8 @@ impl PixPage {
         let body = Fields::new(body);
         let items = body.value("pix").and_then(Value::as_array);
         let items = items.ok_or_else(|| malformed("`pix` must be a list"))?;
-        let paging = body.object("parametros").and_then(|parameters| parameters.object("paginacao"));
+        let parameters = body.object("parametros");
+        let paging = parameters.and_then(|parameters| parameters.object("paginacao"));
         let paging = paging.ok_or_else(|| malformed("`parametros.paginacao` must be an object"))?;
         let pages = paging.integer("quantidadeDePaginas").and_then(|pages| u32::try_from(pages).ok());
         let pages =
@@ -195,7 +220,8 @@ impl PixPage {
         }
         let (pix, malformed) = split(items);
         let total = paging.integer("quantidadeTotalDeItens").and_then(|total| u64::try_from(total).ok());
-        Ok(Self { pix, malformed, page: requested, pages, total })
+        let payer = parameters.and_then(|parameters| Payer::of(parameters).document());
+        Ok(Self { pix, malformed, page: requested, pages, total, payer })
     }
 }
 

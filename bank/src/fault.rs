@@ -52,8 +52,10 @@ fault_kinds! {
     LateNotification = "late_notification",
     /// The document of the next payer is masked in reads and callbacks.
     MaskedPayer = "masked_payer",
-    /// The next `GET /pix` ignores its filter by `cpf` or `cnpj`.
+    /// The next `GET /pix` ignores its filter by `cpf` or `cnpj`, and does not repeat it in `parametros`.
     FilterIgnored = "filter_ignored",
+    /// The next `GET /pix` with a filter by `cpf` or `cnpj` lists no Pix yet.
+    FilterLags = "filter_lags",
     /// The bank removes an active cob just before the next `PATCH` or payment of it.
     RemovedByPsp = "removed_by_psp",
     /// The next new cob has no `pixCopiaECola`.
@@ -64,6 +66,8 @@ fault_kinds! {
     DevolucaoUnrealized = "devolucao_unrealized",
     /// The next devolução or Pix out stays `EM_PROCESSAMENTO` for 6 hours.
     DevolucaoStuck = "devolucao_stuck",
+    /// The next new devolução or Pix out is refused with 400, and the bank does nothing.
+    DevolucaoRefused = "devolucao_refused",
     /// The bank returns the next Pix to its payer, by a devolução with `natureza` `MED_FRAUDE`.
     MedDevolucao = "med_devolucao",
 }

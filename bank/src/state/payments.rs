@@ -250,8 +250,10 @@ impl State {
         }
         let tax_id = list.tax_id.as_ref();
         let ignores_payer = tax_id.is_some() && self.faults.take(FaultKind::FilterIgnored);
+        let lags = tax_id.is_some() && self.faults.take(FaultKind::FilterLags);
         let is_listed = |pix: &Pix| {
             pix.client == client
+                && !lags
                 && pix.visible_ms <= now_ms
                 && list.includes(pix.at_ms)
                 && txid.is_none_or(|txid| pix.txid.as_deref() == Some(txid))
@@ -264,6 +266,9 @@ impl State {
         let mut listed: Vec<&Pix> = self.pix.values().filter(|pix| is_listed(pix)).collect();
         listed.sort_by_key(|pix| pix.at_ms);
         let (page, mut parameters) = list.page(listed);
+        if let Some(tax_id) = tax_id.filter(|_| ignores_payer) {
+            parameters.remove(tax_id.field());
+        }
         if let Some(txid) = txid {
             parameters.insert("txid".to_owned(), txid.into());
         }

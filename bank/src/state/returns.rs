@@ -16,6 +16,9 @@ const STUCK_MS: i64 = 6 * 3_600_000;
 /// A Pix can be returned until this time after its settlement.
 const RETURN_WINDOW_MS: i64 = 90 * 86_400_000;
 
+/// The reason of the fault `devolucao_refused`. A bank may write a document into such a text.
+const REFUSED: &str = "A conta do CPF 295.379.955-93 não permite esta operação.";
+
 /// The reason that the bank can't return a Pix by MED.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MedError {
@@ -77,6 +80,9 @@ impl State {
         let description = description(body);
         if description.is_err() {
             refuse("devolucao.descricao", "O campo devolucao.descricao não respeita o schema.");
+        }
+        if violations.is_empty() && self.faults.take(FaultKind::DevolucaoRefused) {
+            violations.push(Violation::new("devolucao", REFUSED));
         }
         match (amount, description) {
             (Some(amount), Ok(description)) if violations.is_empty() => {
@@ -187,6 +193,10 @@ impl State {
         let description = description(body);
         if description.is_err() {
             refuse("pixOut.descricao", "O campo pixOut.descricao não respeita o schema.");
+        }
+        let is_new = !self.pix_out.contains_key(&(client, id.to_owned()));
+        if violations.is_empty() && is_new && self.faults.take(FaultKind::DevolucaoRefused) {
+            violations.push(Violation::new("pixOut", REFUSED));
         }
         let (Some(amount), Some(key), Ok(description), true) =
             (amount, key, description, violations.is_empty())

@@ -111,6 +111,27 @@ async fn an_ignored_filter_lists_every_payer() {
 }
 
 #[tokio::test]
+async fn a_filter_that_lags_lists_no_pix_yet() {
+    let world = World::start().await;
+    world.paid_cob(1).await;
+    world.fault(FaultKind::FilterLags);
+    assert_eq!(world.list("").await.len(), 1);
+    assert_eq!(world.list(&format!("&cpf={CPF}")).await.len(), 0);
+    assert_eq!(world.list(&format!("&cpf={CPF}")).await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_refused_devolucao_is_not_stored() {
+    let world = World::start().await;
+    let end_to_end_id = world.paid_cob(1).await;
+    world.fault(FaultKind::DevolucaoRefused);
+    let path = format!("/pix/{end_to_end_id}/devolucao/r1");
+    world.api.put(&path, &json!({"valor": "1.00"})).await.expect(400);
+    world.api.get(&path).await.expect(404);
+    world.api.put(&path, &json!({"valor": "1.00"})).await.expect(201);
+}
+
+#[tokio::test]
 async fn the_bank_removes_a_cob_before_a_change_or_payment() {
     let world = World::start().await;
     world.api.create_cob(1).await;

@@ -5,7 +5,7 @@ mod reported_pix;
 mod set_aside_item;
 mod sweep;
 
-pub use reported_pix::{ReportedPix, ReportedPixStatus, SeenReturn};
+pub use reported_pix::{PixDetails, ReportedPix, ReportedPixStatus, SeenReturn};
 use serde::{Deserialize, Serialize};
 pub use set_aside_item::SetAsideItem;
 use strum::VariantArray;

@@ -4,7 +4,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{AccountId, ChargeId, ConnectionId, EndToEndId};
-use crate::row::{Indexes, Key, Row};
+use crate::money::Amount;
+use crate::row::{Indexes, Key, Row, sortable};
 use crate::time::Timestamp;
 
 /// The status of a reported Pix.
@@ -17,6 +18,31 @@ pub enum ReportedPixStatus {
     Recorded,
     /// The bank did not confirm the Pix within 24 hours. A later sweep can still find it.
     Unconfirmed,
+    /// The bank reports neither a key nor a txid of this service, so no account is known to have the money. It
+    /// waits for an operator of the connection.
+    Unowned,
+}
+
+/// What the bank reported of a Pix that was not credited, for the operator who decides about it.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct PixDetails {
+    /// The amount.
+    pub amount: Amount,
+    /// When the bank received it.
+    #[serde(with = "domain::time::millis")]
+    pub paid_at: Timestamp,
+    /// The txid.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub txid: Option<String>,
+    /// The Pix key that received it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// The payer's message (`infoPagador`), without documents.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payer_message: Option<String>,
+    /// The payer's document, masked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payer: Option<String>,
 }
 
 /// A devolução of the Pix whose final status the service has processed.
@@ -46,6 +72,9 @@ pub struct ReportedPix {
     /// The charge that the money was recorded for. `None`: not recorded, or no charge matches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub charge: Option<ChargeId>,
+    /// What the bank reported. `None`: the Pix was credited when it was recorded, or is not recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub details: Option<PixDetails>,
     /// Devoluções that were processed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub returns: Vec<SeenReturn>,
@@ -86,6 +115,7 @@ impl ReportedPix {
             txid,
             status: ReportedPixStatus::Reported,
             charge: None,
+            details: None,
             returns: Vec::new(),
             reported_at: now,
             read_back_at: now.plus_seconds(FIRST_DUE_SECONDS).ok(),
@@ -112,8 +142,13 @@ impl ReportedPix {
     /// Returns the next version: the bank reported a change, so the Pix must be read back again.
     #[must_use]
     pub fn reported_again(&self, now: Timestamp) -> Self {
-        let read_back_at = now.plus_seconds(FIRST_DUE_SECONDS).ok();
-        Self { read_back_at, ..self.next_version() }
+        self.next_version().due(now)
+    }
+
+    /// Returns this version with a further read-back.
+    #[must_use]
+    pub fn due(self, now: Timestamp) -> Self {
+        Self { read_back_at: now.plus_seconds(FIRST_DUE_SECONDS).ok(), ..self }
     }
 
     /// Returns the next version, with the account and the charge for which the money was recorded.
@@ -121,6 +156,18 @@ impl ReportedPix {
     pub fn recorded(&self, account: AccountId, charge: Option<ChargeId>) -> Self {
         let status = ReportedPixStatus::Recorded;
         Self { status, account, charge, read_back_at: None, ..self.next_version() }
+    }
+
+    /// Returns the next version of a Pix of which no account is known to have the money.
+    #[must_use]
+    pub fn unowned(&self, details: PixDetails) -> Self {
+        let (status, details) = (ReportedPixStatus::Unowned, Some(details));
+        Self { status, details, read_back_at: None, ..self.next_version() }
+    }
+
+    /// Returns the partition of a connection's unowned Pix in the `list` index.
+    pub fn unowned_partition(connection: ConnectionId) -> String {
+        format!("unowned-pix#{connection}")
     }
 
     /// Returns the next version of a recorded Pix, after the read-back that a notification caused.
@@ -162,7 +209,11 @@ impl Row for ReportedPix {
     }
 
     fn indexes(&self) -> Indexes {
-        Indexes { due: self.read_back_at, ..Indexes::default() }
+        let list = (self.status == ReportedPixStatus::Unowned).then(|| {
+            let sort = format!("{}#{}", sortable(self.reported_at), self.end_to_end_id);
+            (Self::unowned_partition(self.connection), sort)
+        });
+        Indexes { list, due: self.read_back_at, ..Indexes::default() }
     }
 }
 

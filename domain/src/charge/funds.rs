@@ -40,6 +40,10 @@ pub struct Funds {
     /// already returning it. If that devolution fails, the sum moves to `med_lost`.
     #[serde(default, skip_serializing_if = "MinorUnits::is_zero")]
     pub med_unmet: MinorUnits,
+    /// Sum of the devoluções that this service did not request. The sums of devolutions contain it too. The
+    /// bank has executed them whatever else was open, so all sums together may exceed the amount by it.
+    #[serde(default, skip_serializing_if = "MinorUnits::is_zero")]
+    pub at_bank: MinorUnits,
     /// Part of the acquirer's fee that refunds in progress and completed refunds returned.
     #[serde(default, skip_serializing_if = "MinorUnits::is_zero")]
     pub acquirer_fee_returned: MinorUnits,
@@ -130,6 +134,8 @@ impl Funds {
     /// - devolutions and MED cases together do not exceed the amount. Cash-out refunds do not count here: a
     ///   cash-out is a separate Pix, so the payer's bank can still contest the original payment.
     ///
+    /// Devoluções that this service did not request (`at_bank`) are exempt from both limits.
+    ///
     /// # Errors
     ///
     /// Fails with the violated rule; see [`FundsError`].
@@ -143,6 +149,7 @@ impl Funds {
             self.med_held,
             self.med_lost,
             self.med_unmet,
+            self.at_bank,
             self.acquirer_fee_returned,
             self.platform_fee_returned,
             self.tranche_taken,
@@ -150,10 +157,11 @@ impl Funds {
         if parts.iter().any(|part| part.is_negative()) {
             return Err(FundsError::Negative(self));
         }
-        if self.in_refunds()? > amount.into() {
+        let limit = self.at_bank.checked_add(amount.into())?;
+        if self.in_refunds()? > limit {
             return Err(FundsError::RefundsAboveAmount(self));
         }
-        if MinorUnits::checked_sum([self.devolved()?, self.med_held, self.med_lost])? > amount.into() {
+        if MinorUnits::checked_sum([self.devolved()?, self.med_held, self.med_lost])? > limit {
             return Err(FundsError::ReturnsAboveAmount(self));
         }
         Ok(self)
@@ -232,13 +240,13 @@ impl Funds {
     }
 
     /// Reserves a devolução that the bank has executed without a request of this service. Unlike
-    /// [`Self::reserve`], it does not depend on MED cases: they hold less afterwards. Returns the new funds,
-    /// the sums that the refund takes, and the sum that the cases release.
+    /// [`Self::reserve`], it does not depend on MED cases or on other refunds: the cases hold less afterwards,
+    /// and an open refund fails at the bank if nothing is left for it. Returns the new funds, the sums that the
+    /// refund takes, and the sum that the cases release.
     ///
     /// # Errors
     ///
-    /// Fails when the new funds would be inconsistent, for example because more than the amount would be
-    /// returned.
+    /// Fails when a sum does not fit 64 bits.
     pub fn reserve_unconditionally(
         self,
         amount: Amount,
@@ -248,6 +256,7 @@ impl Funds {
         let gross = parameters.gross.unwrap_or(amount);
         let share = self.share_of(amount, settlement, parameters, gross)?;
         let next = self.with_claims().with_refund(&share, MinorUnits::checked_add)?;
+        let next = Self { at_bank: next.at_bank.checked_add(gross.into())?, ..next };
         let next = next.with_held_recomputed(amount)?.checked(amount)?;
         let released = self.med_held.checked_sub(next.med_held)?;
         Ok((next, share, released))
@@ -350,6 +359,17 @@ impl Funds {
             },
         };
         next.checked(amount)
+    }
+
+    /// Removes a devolução that this service did not request from `at_bank`, because the bank did not execute it
+    /// after all.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the difference does not fit 64 bits.
+    pub fn without_bank_return(self, share: &RefundShare) -> Result<Self, MoneyError> {
+        let at_bank = self.at_bank.checked_sub(share.gross.into())?.max(MinorUnits::ZERO);
+        Ok(Self { at_bank, ..self })
     }
 
     /// Removes a failed refund, as if it had never been requested. MED cases that could not take the refunded

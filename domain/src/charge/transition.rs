@@ -70,6 +70,11 @@ pub enum Command {
         /// `metadata.failure`.
         at: Timestamp,
     },
+    /// The bank confirmed that the expected payer made the payment that is held for review.
+    ConfirmPayer {
+        /// Fee and hold terms, which apply to the payment.
+        terms: MethodTerms,
+    },
     /// A manual review ended.
     Review {
         /// The decision.
@@ -163,6 +168,7 @@ pub fn apply(charge: &Charge, command: &Command, now: Timestamp) -> Result<Outco
         Command::Cancel => cancel(charge, now),
         Command::Decline { reason, code } => Ok(decline(charge, reason, code, now)),
         Command::Expire { at } => Ok(expire(charge, *at)),
+        Command::ConfirmPayer { terms } => Ok(confirm_payer(charge, terms, now)),
         Command::Review { decision, terms } => review(charge, *decision, terms, now),
     }
 }
@@ -418,6 +424,24 @@ pub(super) fn expired(charge: Charge, at: Timestamp) -> Charge {
     Charge { status: TransactionStatus::Expired, failure: Some(failure), ..next_version(charge, at) }
 }
 
+fn confirm_payer(charge: &Charge, terms: &MethodTerms, now: Timestamp) -> Outcome {
+    let Some(held) = charge.applied_payment.as_ref().filter(|_| charge.is_held_for_review()) else {
+        return Outcome::Unchanged;
+    };
+    let payment = held.payment_id.clone();
+    let confirmed = AppliedPayment { payer_document: charge.expected_payer, ..held.clone() };
+    let next = Charge { applied_payment: Some(confirmed), ..next_version(charge.clone(), now) };
+    credited(next, &payment, terms, now)
+}
+
+/// Credits the payment that a charge holds for review. `next` is the charge after this change.
+fn credited(next: Charge, payment: &AcquirerPaymentId, terms: &MethodTerms, now: Timestamp) -> Outcome {
+    let amount = next.amount;
+    let (settled, settlement) = settled(next, terms, now);
+    let posting = rules::review_approved(cause(&settled, payment, now), amount, &settlement);
+    Outcome::Credited { charge: Box::new(settled), posting: Box::new(posting) }
+}
+
 fn review(
     charge: &Charge,
     decision: Decision,
@@ -432,12 +456,7 @@ fn review(
     };
     let next = Charge { reviewed: Some(decision), ..next_version(charge.clone(), now) };
     match decision {
-        Decision::Approve => {
-            let (settled, settlement) = settled(next, terms, now);
-            let cause = cause(&settled, &held.payment_id, now);
-            let posting = rules::review_approved(cause, charge.amount, &settlement);
-            Ok(Outcome::Credited { charge: Box::new(settled), posting: Box::new(posting) })
-        }
+        Decision::Approve => Ok(credited(next, &held.payment_id, terms, now)),
         Decision::Return => {
             let next = Charge { status: TransactionStatus::Refunded, ..next };
             Ok(return_held(charge, held, next, UnappliedReason::ReviewReturned, now))

@@ -129,7 +129,7 @@ pub struct Refund {
     pub connection: Option<ConnectionId>,
     /// The payment that is refunded.
     pub payment: AcquirerPaymentId,
-    /// The id of a devolução that the merchant requested at the bank itself, not through this service. `None`:
+    /// The id of a devolução that the merchant or the bank made without a request of this service. `None`:
     /// the service requests the refund.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requested_at_bank: Option<String>,
@@ -213,9 +213,6 @@ pub struct RefundPlan {
     pub request_hash: String,
 }
 
-/// The reason of a refund that the merchant requested at the bank itself.
-const REASON_AT_BANK: &str = "Requested at the bank.";
-
 /// Prefix of the sort keys of refunds.
 pub const SORT: &str = "refund#";
 
@@ -275,16 +272,16 @@ impl Refund {
         Self::reserved(id, charge, plan, (funds, share, MinorUnits::ZERO), now)
     }
 
-    /// Creates the refund of a devolução that the merchant requested at the bank itself. The bank has executed
-    /// it, so neither an open MED case nor the merchant's balance can prevent it. Money that MED cases hold is
-    /// released as far as the devolução returned it.
+    /// Creates the refund of a devolução that this service did not request. The bank has executed it, so
+    /// neither an open refund, an open MED case nor the merchant's balance can prevent it. Money that MED cases
+    /// hold is released as far as the devolução returned it.
     ///
     /// # Errors
     ///
-    /// Fails when the charge is not settled, or when more than the charge's amount would be returned.
+    /// Fails when the charge is not settled.
     pub fn requested_at_bank(
         charge: &Charge,
-        (devolucao, rtr_id): (&str, Option<String>),
+        (devolucao, rtr_id, reason): (&str, Option<String>, String),
         gross: Amount,
         is_held: bool,
         now: Timestamp,
@@ -305,7 +302,7 @@ impl Refund {
             to_payer: false,
             third_party: false,
             limit: None,
-            reason: Some(REASON_AT_BANK.to_owned()),
+            reason: Some(reason),
             request_hash: String::new(),
         };
         let id = Self::id_of_bank_return(charge.id, devolucao);
@@ -314,7 +311,7 @@ impl Refund {
         Ok(RefundStep { refund: Self { requested_at_bank, rtr_id, ..step.refund }, ..step })
     }
 
-    /// Returns the id of the refund for a devolução that the merchant requested at the bank itself.
+    /// Returns the id of the refund for a devolução that this service did not request.
     pub fn id_of_bank_return(charge: ChargeId, devolucao: &str) -> RefundId {
         RefundId::derive(charge, &format!("bank#{devolucao}"))
     }
@@ -416,7 +413,11 @@ impl Refund {
                 (RefundStatus::Refunded, Charge { status: next.status_by_funds()?, ..next }, posting)
             }
             RefundOutcome::Failed => {
-                let (funds, clawback) = charge.funds.failed(charge.amount, &self.share)?;
+                let funds = match self.requested_at_bank {
+                    None => charge.funds,
+                    Some(_) => charge.funds.without_bank_return(&self.share)?,
+                };
+                let (funds, clawback) = funds.failed(charge.amount, &self.share)?;
                 let held = self.release_on.filter(|day| now < day.starts_at());
                 // MED cases may claim the money that the failed refund gives back (`clawback`). The posting
                 // then refers to one case: the one that opened last.
@@ -436,6 +437,12 @@ impl Refund {
     #[must_use]
     pub fn with_rtr_id(self, rtr_id: Option<String>) -> Self {
         Self { rtr_id: rtr_id.or(self.rtr_id), ..self }
+    }
+
+    /// Returns the refund with the acquirer's reason for its failure. A refund that did not fail gets none.
+    #[must_use]
+    pub fn with_failure_reason(self, reason: Option<String>) -> Self {
+        Self { failure_reason: reason.filter(|_| self.status == RefundStatus::Failed), ..self }
     }
 
     /// Iterates over the refund's versions and their times, oldest first. Each version is a new status.

@@ -12,7 +12,14 @@ fn amount(minor: i64) -> Amount {
 }
 
 fn at_bank(charge: &Charge, is_held: bool) -> RefundStep {
-    Refund::requested_at_bank(charge, ("D1", Some("rtr".to_owned())), amount(400), is_held, at(100)).unwrap()
+    Refund::requested_at_bank(
+        charge,
+        ("D1", Some("rtr".to_owned()), "Requested at the bank.".to_owned()),
+        amount(400),
+        is_held,
+        at(100),
+    )
+    .unwrap()
 }
 
 #[test]
@@ -64,4 +71,50 @@ fn money_of_a_failed_refund_is_pending_again_only_before_its_release_day() {
     }
     assert!(!step.charge.funds.is_whole());
     assert_eq!(step.charge.funds.tranche_taken, 400);
+}
+
+#[test]
+fn a_devolucao_at_the_bank_is_debited_beside_open_refunds_of_the_whole_payment() {
+    let plan = |strategy| RefundPlan {
+        parameters: RefundParameters {
+            gross: None,
+            strategy,
+            pix_out_fee: MinorUnits::ZERO,
+            merchant_bears_pix_out: false,
+            is_held: false,
+        },
+        destination: None,
+        to_payer: false,
+        third_party: false,
+        limit: None,
+        reason: None,
+        request_hash: String::new(),
+    };
+    let start = |step: &RefundStep, now| step.refund.started(&step.charge, now).unwrap().unwrap();
+    let end =
+        |refund: &Refund, charge: &Charge, outcome, now| refund.ended(charge, outcome, now).unwrap().unwrap();
+    for (strategy, outcome, left) in [
+        // The bank has no room left for the refund.
+        (RefundStrategy::Devolution, RefundOutcome::Failed, 600),
+        // A cash-out is another Pix, so the payer has both.
+        (RefundStrategy::Cashout, RefundOutcome::Refunded, 0),
+    ] {
+        let charge = paid();
+        let id = Refund::id_of_bank_return(charge.id, "open");
+        let open = Refund::request(id, &charge, plan(strategy), at(90)).unwrap();
+        let started = start(&open, at(91));
+        let foreign = at_bank(&open.charge, false);
+        assert_eq!(foreign.posting.change(LedgerAccount::MerchantAvailable).unwrap().get(), -400);
+        // Either may end first.
+        for is_open_first in [true, false] {
+            let own = |charge: &Charge| end(&started, charge, outcome, at(103)).charge;
+            let bank = |charge: &Charge| {
+                end(&start(&foreign, at(101)), charge, RefundOutcome::Refunded, at(104)).charge
+            };
+            let after = if is_open_first { bank(&own(&foreign.charge)) } else { own(&bank(&foreign.charge)) };
+            assert_eq!(after.funds.refundable(after.amount).unwrap().get(), left, "{strategy:?}");
+            assert_eq!(after.funds.refunded_devolution.get(), 400);
+            assert!(after.funds.in_progress().unwrap().is_zero());
+        }
+    }
 }

@@ -1,7 +1,5 @@
 //! Work at banks for single rows: read a Pix back, expire a charge, return a payment.
 
-use std::time::Duration;
-
 use domain::acquirer::{ReportedPix, ReportedPixStatus};
 use domain::charge::StoredCharge;
 use domain::charge::transition::Command;
@@ -11,8 +9,9 @@ use domain::time::Timestamp;
 use shared::WorkError;
 use shared::acquirer::{Acquirer, AcquirerMessage, PixBank, Priority, Removal};
 use shared::charge::lost_cob_ends_at;
+use shared::services::ReturnStep;
 
-use crate::AcquirerWorker;
+use crate::{AcquirerWorker, next_refusal};
 
 /// How long a notified Pix is read back, in milliseconds: 24 hours. Then only a sweep finds it.
 const READ_BACK_MS: i64 = 24 * 60 * 60 * 1_000;
@@ -43,7 +42,7 @@ impl AcquirerWorker {
         match bank.read_back(id, known.txid.as_deref(), (since, now)).await? {
             Some(pix) if known.txid.is_none() || pix.txid == known.txid => {
                 if let Some(recorded) = self.payments.record(&bank, &pix, None, now).await? {
-                    return self.payments.settle_read_back(&recorded).await;
+                    return self.payments.settle_read_back(&bank, &recorded, &pix, now).await;
                 }
                 tracing::error!(pix = %id, "a notification names a Pix to a key of no account");
                 self.end_read_back(&known).await
@@ -62,7 +61,7 @@ impl AcquirerWorker {
 
     async fn end_read_back(&self, known: &ReportedPix) -> Result<(), WorkError> {
         let next = match known.status {
-            ReportedPixStatus::Recorded => known.read_back(),
+            ReportedPixStatus::Recorded | ReportedPixStatus::Unowned => known.read_back(),
             ReportedPixStatus::Reported | ReportedPixStatus::Unconfirmed => known.unconfirmed(),
         };
         Ok(self.payments.replace_reported(&next, known).await?)
@@ -137,7 +136,7 @@ impl AcquirerWorker {
         &self,
         scope: &Scope,
         payment: &AcquirerPaymentId,
-        message: &AcquirerMessage,
+        refusals: u32,
     ) -> Result<(), WorkError> {
         let Some(incoming) = self.returns.find(scope, payment).await? else {
             return Err(WorkError::Missing("a message names a payment that does not exist"));
@@ -147,12 +146,17 @@ impl AcquirerWorker {
         }
         let bank = self.acquirers.banks()?.at(scope.account, incoming.connection).await?;
         let now = self.clock.now();
-        match self.returns.advance(&bank, incoming, now).await? {
-            None => Ok(()),
-            Some(at) => {
-                let pause: Duration = at.saturating_duration_since(now);
-                Ok(self.queue.send_later(message, pause).await?)
+        let message =
+            |refusals| AcquirerMessage::Return { scope: *scope, payment: payment.clone(), refusals };
+        match self.returns.advance(&bank, &incoming, now).await? {
+            ReturnStep::Ended => Ok(()),
+            ReturnStep::PollAgainAt(at) => {
+                Ok(self.queue.send_later(&message(0), at.saturating_duration_since(now)).await?)
             }
+            ReturnStep::RefusedUntil(until) => match next_refusal(refusals, until, now) {
+                Some((refusals, pause)) => Ok(self.queue.send_later(&message(refusals), pause).await?),
+                None => self.returns.stop(&incoming, now).await,
+            },
         }
     }
 }

@@ -16,11 +16,12 @@ use aws_lambda_events::streams::SqsEventResponse;
 use domain::acquirer::AcquirerName;
 use domain::charge::{Charge, TransactionStatus};
 use domain::ids::{ChargeId, RefundId};
+use domain::refund::RefundOutcome;
 use domain::time::Timestamp;
 use shared::WorkError;
 use shared::acquirer::configuration::AccountAcquirers;
 use shared::acquirer::{
-    Acquirer, AcquirerError, AcquirerMessage, AcquirerQueue, Acquirers, Banks, FINALISE_TIMEOUT_MS,
+    Acquirer, AcquirerError, AcquirerMessage, AcquirerQueue, Acquirers, Banks, FINALISE_TIMEOUT_MS, RefundAnswer,
     RefundProgress, not_finalised_in_time,
 };
 use shared::charge::Charges;
@@ -98,11 +99,11 @@ impl AcquirerWorker {
         // Boxed, because the futures are large, and only one of them runs.
         match message {
             AcquirerMessage::Finalise(id) => Box::pin(self.finalise(id)).await,
-            AcquirerMessage::Refund(id) => Box::pin(self.poll_refund(id, message)).await,
+            AcquirerMessage::Refund { id, refusals } => Box::pin(self.poll_refund(id, refusals)).await,
             AcquirerMessage::Expire(id) => Box::pin(self.expire(id, message)).await,
             AcquirerMessage::ReadBack(ref id) => Box::pin(self.read_back(id)).await,
-            AcquirerMessage::Return { ref scope, ref payment } => {
-                Box::pin(self.advance_return(scope, payment, &message)).await
+            AcquirerMessage::Return { scope, payment, refusals } => {
+                Box::pin(self.advance_return(&scope, &payment, refusals)).await
             }
             AcquirerMessage::Sweep(connection) => Box::pin(self.sweep(connection)).await,
         }
@@ -166,8 +167,8 @@ impl AcquirerWorker {
     }
 
     /// Claims a pending refund and polls the acquirer for its progress. If the refund has not ended, a later
-    /// message polls again.
-    async fn poll_refund(&self, id: RefundId, message: AcquirerMessage) -> Result<(), WorkError> {
+    /// message polls again. `refusals`: how often in a row the bank has refused it as invalid.
+    async fn poll_refund(&self, id: RefundId, refusals: u32) -> Result<(), WorkError> {
         let Some(refund) = self.refunds.find(Some(id)).await? else {
             return Err(WorkError::Missing("a message names a refund that does not exist"));
         };
@@ -178,21 +179,52 @@ impl AcquirerWorker {
         let refund = self.refunds.claim(refund, self.clock.now()).await?;
         let paid_at = self.paid_at(&refund).await?;
         let now = self.clock.now();
-        let (progress, bank_id) = acquirer.refund_progress(&refund, paid_at, now).await?;
+        let RefundAnswer { progress, said } = acquirer.refund_progress(&refund, paid_at, now).await?;
+        let message = AcquirerMessage::Refund { id, refusals: 0 };
         match progress {
             RefundProgress::PollAgainAt(at) => {
                 Ok(self.queue.send_later(&message, at.saturating_duration_since(now)).await?)
             }
             RefundProgress::Waiting => Ok(()),
+            RefundProgress::RefusedUntil(until) => match next_refusal(refusals, until, now) {
+                Some((refusals, pause)) => {
+                    Ok(self.queue.send_later(&AcquirerMessage::Refund { id, refusals }, pause).await?)
+                }
+                None => {
+                    tracing::error!(refund = %id, reason = said.reason, "the bank refuses a refund for good, so it fails");
+                    self.refunds.end_at_bank(refund, RefundOutcome::Failed, said, now).await?;
+                    Ok(())
+                }
+            },
             RefundProgress::Ended(end) => {
                 let may_defer = now.millis_since(refund.updated_at) < DEFER_UNTIL_AGE_MS;
                 if may_defer && self.refunds.is_busy(id, now).await? {
                     let spread = Duration::from_millis(random::below(DEFER_SPREAD_MS));
                     return Ok(self.queue.send_later(&message, DEFER_FOR.saturating_add(spread)).await?);
                 }
-                self.refunds.end_at_bank(refund, end, bank_id, now).await?;
+                // Other devoluções are the usual cause of a failure. They debit the wallet before the refund
+                // credits it again.
+                if let (RefundOutcome::Failed, Acquirer::Pix(bank)) = (end, &acquirer) {
+                    self.payments.record_again(bank, &refund.payment, now).await?;
+                }
+                self.refunds.end_at_bank(refund, end, said, now).await?;
                 Ok(())
             }
         }
     }
+}
+
+/// The fewest refusals in a row after which a bank is not asked again.
+const MIN_REFUSALS: u32 = 4;
+
+/// The shortest and the longest pause after a refusal, in seconds.
+const REFUSAL_PAUSE_SECONDS: (u32, u32) = (5, 120);
+
+/// Returns the number of refusals and the pause before the next request, after a bank refused one as invalid.
+/// `None`: the bank has refused it often enough, and `until` has passed.
+fn next_refusal(refusals: u32, until: Timestamp, now: Timestamp) -> Option<(u32, Duration)> {
+    let refusals = refusals.saturating_add(1);
+    let (least, most) = REFUSAL_PAUSE_SECONDS;
+    let pause = 2_u32.saturating_pow(refusals).clamp(least, most);
+    (refusals < MIN_REFUSALS || now < until).then(|| (refusals, Duration::from_secs(pause.into())))
 }

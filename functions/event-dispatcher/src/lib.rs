@@ -420,7 +420,7 @@ impl Dispatcher {
             let (old, new): (Option<Refund>, Refund) = before_and_after(record)?;
             return Ok(StreamActions {
                 events: Event::of_refund(old.as_ref(), &new)?.into_iter().collect(),
-                acquirer: is_new.then_some(AcquirerMessage::Refund(new.id)),
+                acquirer: is_new.then_some(AcquirerMessage::Refund { id: new.id, refusals: 0 }),
                 audit: audit_trail::for_refund(&new).map(Box::new),
                 email: Email::for_refund(old.as_ref(), &new),
                 figure: Figure::of_refund(old.as_ref(), &new),
@@ -449,7 +449,7 @@ impl Dispatcher {
             let attempt_of = |payment: &IncomingPayment| payment.open_return().map(|back| back.attempt);
             let is_requested =
                 attempt_of(&new).is_some() && old.as_ref().and_then(attempt_of) != attempt_of(&new);
-            let message = AcquirerMessage::Return { scope: new.scope, payment: new.payment_id };
+            let message = AcquirerMessage::Return { scope: new.scope, payment: new.payment_id, refusals: 0 };
             return Ok(StreamActions {
                 acquirer: is_requested.then_some(message),
                 ..StreamActions::default()

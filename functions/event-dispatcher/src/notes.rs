@@ -69,7 +69,7 @@ impl Dispatcher {
     /// repeats them, because otherwise only their messages would start these refunds.
     pub(crate) async fn note_new_refunds(&self, work: &[(String, AcquirerMessage)]) -> Vec<Failure> {
         let new = work.iter().filter_map(|(number, message)| {
-            let AcquirerMessage::Refund(id) = message else { return None };
+            let AcquirerMessage::Refund { id, .. } = message else { return None };
             Some((number, *id))
         });
         let (numbers, refunds): (Vec<&String>, BTreeSet<_>) = new.unzip();

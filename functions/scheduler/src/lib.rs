@@ -362,14 +362,21 @@ impl Scheduler {
 
     async fn poll_refund(&self, due: &DueRow, now: Timestamp) -> Result<DueAction, WorkError> {
         let Some(refund) = self.store.get::<Refund>(&due.key).await? else { return Ok(DueAction::Nothing) };
-        self.poll_acquirer(due, AcquirerMessage::Refund(refund.id), refund.created_at, now).await
+        self.poll_acquirer(
+            due,
+            AcquirerMessage::Refund { id: refund.id, refusals: 0 },
+            refund.created_at,
+            now,
+        )
+        .await
     }
 
     async fn advance_return(&self, due: &DueRow, now: Timestamp) -> Result<DueAction, WorkError> {
         let Some(incoming) = self.store.get::<IncomingPayment>(&due.key).await? else {
             return Ok(DueAction::Nothing);
         };
-        let message = AcquirerMessage::Return { scope: incoming.scope, payment: incoming.payment_id };
+        let message =
+            AcquirerMessage::Return { scope: incoming.scope, payment: incoming.payment_id, refusals: 0 };
         self.poll_acquirer(due, message, incoming.recorded_at, now).await
     }
 

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use shared::store::from_item;
 
 use crate::bank_books::Fates;
+use crate::bank_returns::refused_for_good;
 use crate::live_charges::{JOAO, Live, MARIA, futures_join};
 use crate::support::{Answer, eventually};
 
@@ -43,11 +44,13 @@ fault_tests! {
     late_notification: LateNotification => notifications,
     masked_payer: MaskedPayer => masked_payer_case,
     filter_ignored: FilterIgnored => filter_ignored_case,
+    filter_lags: FilterLags => filter_lags_case,
     removed_by_psp: RemovedByPsp => removed_by_psp_case,
     no_copia_e_cola: NoCopiaECola => no_copia_e_cola_case,
     missing_txid: MissingTxid => missing_txid_case,
     devolucao_unrealized: DevolucaoUnrealized => devolucao_unrealized_case,
     devolucao_stuck: DevolucaoStuck => devolucao_stuck_case,
+    devolucao_refused: DevolucaoRefused => refused_for_good,
     med_devolucao: MedDevolucao => med_devolucao_case,
 }
 
@@ -366,8 +369,49 @@ async fn filter_ignored_case(kind: FaultKind) {
     live.wait_for_status(&charge, "processing").await;
     live.sweep_after(301).await;
     assert_eq!(live.service.stack.bank.pending_faults(kind), 1, "the bank is not asked for the payer");
+    live.service.stack.bank.clear_faults();
+    // A bank that ignores the filter later, and does not say that it filtered, confirms nobody.
+    verify_filter(&live).await;
+    live.fault(kind, 1_000);
+    let stranger = live.create("order-00002", &locked()).await;
+    live.next_fails(FaultKind::MaskedPayer);
+    let payer = bank::Payer::Person { tax_id: JOAO.to_owned(), name: "Joao".to_owned() };
+    live.pay(&stranger, PayRequest { payer, ..PayRequest::default() });
+    live.wait_for_status(&stranger, "processing").await;
+    live.sweep_after(301).await;
+    assert_eq!(live.client.get_charge(&stranger).await["status"], "processing");
     assert_eq!(live.balance().await, 0);
-    assert_eq!(live.check_books().await, Fates { held: 1, ..Fates::default() });
+    live.service.stack.bank.clear_faults();
+    assert_eq!(live.check_books().await, Fates { held: 2, ..Fates::default() });
+}
+
+/// A list that confirms the payer later than the Pix is asked again, for some hours.
+async fn filter_lags_case(kind: FaultKind) {
+    let live = Live::start().await;
+    verify_filter(&live).await;
+    let charge = live.create("order-00001", &locked()).await;
+    live.next_fails(FaultKind::MaskedPayer);
+    live.next_fails(kind);
+    live.pay(&charge, PayRequest::default());
+    live.wait_for_status(&charge, "processing").await;
+    live.service.advance_seconds(125).await;
+    live.wait_for_status(&charge, "paid").await;
+    assert_eq!(live.balance().await, 1_000);
+    // The list never confirms another payer.
+    let stranger = live.create("order-00002", &locked()).await;
+    live.next_fails(FaultKind::MaskedPayer);
+    let payer = bank::Payer::Person { tax_id: JOAO.to_owned(), name: "Joao".to_owned() };
+    let pix = live.pay(&stranger, PayRequest { payer, ..PayRequest::default() });
+    live.wait_for_status(&stranger, "processing").await;
+    assert!(live.service.reported_pix(&pix).await.unwrap().read_back_at.is_some());
+    live.service.advance_seconds(6 * 3_600).await;
+    eventually("an operator must decide", async || {
+        live.service.advance_seconds(3_600).await;
+        live.service.reported_pix(&pix).await?.read_back_at.is_none().then_some(())
+    })
+    .await;
+    assert_eq!(live.client.get_charge(&stranger).await["status"], "processing");
+    assert_eq!(live.check_books().await, Fates { credited: 1, held: 1, ..Fates::default() });
 }
 
 async fn removed_by_psp_case(kind: FaultKind) {

@@ -49,7 +49,7 @@ pub(crate) async fn run_webhook_workers(stack: &Stack, deliveries: &[Value]) {
 
 /// Invokes the acquirer worker with a refund's message, as the event source does.
 pub(crate) async fn run_acquirer_worker(stack: &Stack, refund: &Value) {
-    run_acquirer_worker_with(stack, &json!({ "refund": refund["id"] })).await;
+    run_acquirer_worker_with(stack, &json!({"refund": {"id": refund["id"]}})).await;
 }
 
 /// Invokes the acquirer worker with a message, as the event source does.

@@ -14,11 +14,12 @@ use local::embedded::fault_proxy::Fault;
 use local::stack::Options;
 use serde_json::{Value, json};
 use shared::acquirer::{Banks, PixBank};
-use shared::services::BankPayments;
+use shared::services::{BankPayments, Receipts};
 use shared::store::{CommitOutcome, Write};
 
+use crate::bank_books::Fates;
 use crate::bank_proxy::BankProxy;
-use crate::support::{Answer, Client, Listener, Service, eventually, id};
+use crate::support::{Answer, Client, Listener, Service, eventually, id, operator};
 
 pub(crate) const MARIA: &str = "29537995593";
 pub(crate) const JOAO: &str = "25524893033";
@@ -136,7 +137,7 @@ impl Live {
         (BankPayments::new(self.service.store_behind_proxy(), acquirers), bank)
     }
 
-    async fn incoming(&self, end_to_end_id: &str) -> Option<IncomingPayment> {
+    pub(crate) async fn incoming(&self, end_to_end_id: &str) -> Option<IncomingPayment> {
         let key = IncomingPayment::keys_of(&self.scope(), &end_to_end_id.parse().unwrap()).remove(0);
         self.service.store().get(&key).await.unwrap()
     }
@@ -619,6 +620,11 @@ async fn a_refund_made_at_the_bank_debits_the_charges_own_held_money() {
 impl Live {
     /// Requests a devolução at the bank, as the merchant does in the bank's own app.
     pub(crate) async fn return_at_bank(&self, end_to_end_id: &str, amount: &str) {
+        self.return_at_bank_as("ownapp1", end_to_end_id, amount).await;
+    }
+
+    /// Like [`Self::return_at_bank`], with the id of the devolução.
+    pub(crate) async fn return_at_bank_as(&self, devolucao: &str, end_to_end_id: &str, amount: &str) {
         let stack = &self.service.stack;
         let (seed, behaviour) = (&stack.seed.bank, stack.bank.behaviour());
         let (id, secret) = (seed.client_id.as_str(), seed.client_secret.as_str());
@@ -631,7 +637,7 @@ impl Live {
         let form = format!("grant_type=client_credentials&client_id={id}&client_secret={secret}");
         let token = self.client.raw(Method::POST, &stack.bank_token_url, &headers, form).await;
         let bearer = format!("Bearer {}", token.expect(200)["access_token"].as_str().unwrap());
-        let mut url = format!("{}/pix/{end_to_end_id}/devolucao/ownapp1", stack.bank_url);
+        let mut url = format!("{}/pix/{end_to_end_id}/devolucao/{devolucao}", stack.bank_url);
         if let Some((name, value)) = behaviour.required_parameter {
             url = format!("{url}?{name}={value}");
         }
@@ -774,4 +780,87 @@ async fn a_pix_with_the_txid_of_another_accounts_charge_is_not_credited_to_it() 
     eventually("the Pix waits for an operator", async || live.unapplied().await.pop_first()).await;
     assert_eq!(live.pix(&pix)["devolucoes"], json!([]));
     assert_eq!(live.service.stored_charge(id).await, other);
+}
+
+#[tokio::test]
+async fn a_pix_that_the_bank_lists_hours_late_is_recorded_by_the_daily_pass() {
+    let live = Live::start().await;
+    let charge = live.create("order-00001", &json!({"amount": 1000, "expires_in": 172_800})).await;
+    live.fault(FaultKind::LostNotification, 1);
+    live.pay(&charge, PayRequest { visible_after_ms: 130 * 60_000, ..PayRequest::default() });
+    // No sweep of the last two hours sees it.
+    live.sweep_after(125 * 60).await;
+    live.sweep_after(15 * 60).await;
+    assert_eq!(live.client.get_charge(&charge).await["status"], "pending");
+    live.sweep_after(24 * 3_600).await;
+    live.wait_for_status(&charge, "paid").await;
+    assert_eq!(live.check_books().await, Fates { credited: 1, ..Fates::default() });
+}
+
+#[tokio::test]
+async fn a_pix_without_key_and_txid_belongs_to_no_account_until_an_operator_says_whose_it_is() {
+    let options = Options { bank_profile: Some(bank::Profile::Minimal), ..Options::in_memory() };
+    let live = Live::start_with(options).await;
+    let charge = live.create("order-00001", &json!({"amount": 1000})).await;
+    let request = PayRequest { reported_txid: ReportedTxid::Missing, ..PayRequest::default() };
+    let end_to_end_id = live.pay(&charge, request);
+    live.sweep_after(400).await;
+    let receipts = Receipts::new(live.service.store());
+    let (payments, bank) = live.recorder().await;
+    let unowned = eventually("the Pix is listed for the connection", async || {
+        receipts.unowned(bank.connection()).await.unwrap().pop()
+    })
+    .await;
+    assert_eq!(unowned.end_to_end_id.as_str(), end_to_end_id);
+    assert_eq!(unowned.details.unwrap().amount.minor(), 1_000);
+    assert!(live.unapplied().await.is_empty() && live.incoming(&end_to_end_id).await.is_none());
+    // A further sweep changes nothing.
+    live.sweep_after(400).await;
+    assert_eq!(live.service.reported_pix(&end_to_end_id).await.unwrap().version, 1);
+
+    let (now, operator) = (live.service.stack.clock.now(), operator());
+    let pix = bank.read_back(&end_to_end_id.parse().unwrap(), None, (now, now)).await.unwrap().unwrap();
+    let account = live.service.scope().account;
+    for _time in 0..2 {
+        let recorded = payments.record_for(&bank, &pix, (account, &operator), now).await.unwrap().unwrap();
+        assert_eq!((recorded.status, recorded.account), (ReportedPixStatus::Recorded, account));
+    }
+    assert!(receipts.unowned(bank.connection()).await.unwrap().is_empty());
+    assert_eq!(live.check_books().await, Fates { unapplied: 1, ..Fates::default() });
+}
+
+#[tokio::test]
+async fn an_own_payment_does_not_wait_behind_a_thousand_unknown_items_of_its_notification() {
+    let live = Live::start().await;
+    let proxy = BankProxy::start(&live.service, |_settings| {}).await;
+    let path = live.service.new_callback_path().await;
+    live.service.advance_seconds(61).await;
+    let charge = live.create("order-00001", &json!({"amount": 1000})).await;
+    live.fault(FaultKind::LostNotification, 1);
+    let own = live.pay(&charge, PayRequest::default());
+    let txid = charge["pix"]["txid"].clone();
+    let mut items: Vec<Value> =
+        (0..999).map(|number| json!({"endToEndId": format!("E00000000202611211500{number:012}")})).collect();
+    items.push(json!({"endToEndId": own, "txid": txid}));
+    let body = json!({ "pix": items }).to_string();
+    proxy.take_requests();
+    let headers = [("content-type", "application/json")];
+    live.client.raw(Method::POST, &path, &headers, body).await.expect(200);
+    live.wait_for_status(&charge, "paid").await;
+    let reads = proxy.take_requests().iter().filter(|(_, uri)| uri.path().contains("/pix/E00000000")).count();
+    assert!(reads <= 50, "{reads} unknown Pix were read before");
+}
+
+#[tokio::test]
+async fn a_cash_out_shows_only_a_key_that_the_request_named() {
+    let live = Live::start().await;
+    let body = json!({"amount": 1000, "customer": {"name": "Maria", "document": MARIA}});
+    let charge = live.create("order-00001", &body).await;
+    live.pay(&charge, PayRequest::default());
+    let charge = live.wait_for_status(&charge, "paid").await;
+    let to_payer =
+        live.refund(&charge, json!({"amount": 250, "idempotencyKey": "refund-01"})).await.expect(201);
+    assert_eq!(to_payer["destinationKey"], Value::Null);
+    let named = json!({"amount": 250, "idempotencyKey": "refund-02", "destinationKey": MARIA});
+    assert_eq!(live.refund(&charge, named).await.expect(201)["destinationKey"], "*********93");
 }

@@ -357,7 +357,7 @@ impl Flow {
 
     /// Invokes the acquirer worker with a refund's message.
     async fn run_acquirer_worker(&self, refund: &Value) {
-        let body = json!({ "refund": refund["id"] }).to_string();
+        let body = json!({"refund": {"id": refund["id"]}}).to_string();
         let message = json!({"messageId": "m", "body": body, "eventSource": "aws:sqs"});
         self.invoke("AcquirerWorkerFunction", &[message]).await;
     }

@@ -13,6 +13,7 @@ mod view;
 
 use std::time::Duration;
 
+use api_pix::Devolucao;
 pub use api_pix::{PixQuery, Priority};
 pub use banks::Banks;
 pub use pix::{PixBank, Removal};
@@ -122,8 +123,36 @@ pub enum RefundProgress {
     /// The refund is still in progress, and the acquirer will send a notification. Because it may be lost,
     /// the scheduler also sends `acquirer-worker` a message from time to time, which polls again.
     Waiting,
+    /// The bank refuses the request as invalid, and a read shows that it does not know the refund. If it still
+    /// does so at this time, the refund fails.
+    RefusedUntil(Timestamp),
     /// The refund has ended.
     Ended(RefundOutcome),
+}
+
+/// What a bank said about the end of a refund.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct BankEnd {
+    /// The bank's id of the devolução or Pix out.
+    pub id: Option<String>,
+    /// Why the refund failed, without documents.
+    pub reason: Option<String>,
+}
+
+impl BankEnd {
+    /// Returns what a devolução says.
+    pub fn of(item: &Devolucao) -> Self {
+        Self { id: item.rtr_id.as_ref().map(ToString::to_string), reason: item.reason.clone() }
+    }
+}
+
+/// What an acquirer says about a refund.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct RefundAnswer {
+    /// The progress of the refund.
+    pub progress: RefundProgress,
+    /// The acquirer's id of the refund, and its reason if the refund failed or is refused.
+    pub said: BankEnd,
 }
 
 /// Selects the acquirer of a charge or refund.
@@ -213,9 +242,8 @@ impl Acquirer {
         }
     }
 
-    /// Requests a refund from a bank if the bank does not know it yet, and returns its progress. The second
-    /// value is the bank's id of the refund. `paid_at`: when the payment was received. The sandbox needs no
-    /// request.
+    /// Requests a refund from a bank if the bank does not know it yet, and returns its progress. `paid_at`:
+    /// when the payment was received. The sandbox needs no request.
     ///
     /// # Errors
     ///
@@ -225,9 +253,11 @@ impl Acquirer {
         refund: &Refund,
         paid_at: Timestamp,
         now: Timestamp,
-    ) -> Result<(RefundProgress, Option<String>), AcquirerError> {
+    ) -> Result<RefundAnswer, AcquirerError> {
         match self {
-            Self::Sandbox => Ok((sandbox::refund_progress(refund, now), None)),
+            Self::Sandbox => {
+                Ok(RefundAnswer { progress: sandbox::refund_progress(refund, now), said: BankEnd::default() })
+            }
             Self::Pix(bank) => bank.refund_progress(refund, paid_at, now).await,
         }
     }

@@ -14,6 +14,7 @@ use domain::acquirer::RefundCapabilities;
 use domain::charge::transition::{Command, Finalised};
 use domain::charge::{Artefacts, Charge, IncomingPayment};
 use domain::ids::{AccountId, AcquirerPaymentId, ConnectionId, EndToEndId, Mode, Scope};
+use domain::money::Amount;
 use domain::payment_method::PaymentMethod;
 use domain::refund::{Refund, RefundOutcome};
 use domain::tax_id::TaxId;
@@ -22,7 +23,10 @@ use domain::wallet::RefundStrategy;
 
 use super::configuration::{AcquirerSettings, SendPix};
 use super::pix_pages::PixPages;
-use super::{AcquirerError, FINALISE_TIMEOUT_MS, ProviderStatus, RefundProgress, not_finalised_in_time};
+use super::{
+    AcquirerError, BankEnd, FINALISE_TIMEOUT_MS, ProviderStatus, RefundAnswer, RefundProgress,
+    not_finalised_in_time,
+};
 
 /// How long a Pix can be returned after the bank received it, in milliseconds: 90 days (API Pix: devolução).
 pub const RETURN_WINDOW_MS: i64 = 90 * 24 * 60 * 60 * 1_000;
@@ -79,13 +83,17 @@ pub enum Removal {
 pub enum ReturnProgress {
     /// The bank executes it. Poll again at this time.
     PollAgainAt(Timestamp),
+    /// The bank refuses this attempt as invalid, and a read shows that it does not know it. If it still does
+    /// so at this time, no attempt is possible.
+    RefusedUntil(Timestamp),
     /// The payer has the money. Contains the bank's id of the return.
     Returned(Option<String>),
-    /// The payer has the money by other devoluções, which this service did not request, such as by MED.
+    /// The payer has the money by other devoluções, which this service did not request, such as by MED. If they
+    /// returned only a part, this service requested the rest.
     ReturnedByBank,
     /// The bank did not execute this attempt, and another one is possible.
     NotRealised,
-    /// No attempt is possible: the 90 days are over, or other returns have used up the payment.
+    /// No attempt is possible: the 90 days are over.
     Impossible,
 }
 
@@ -433,7 +441,7 @@ impl PixBank {
 
     /// Returns the document of the payer of a Pix. If the bank does not report it, and the charge expects a
     /// payer, asks the bank whether that payer paid it. The answer can confirm the expected payer, but never
-    /// prove another one. `None`: not known.
+    /// prove another one. It counts only if the bank says that it filtered by that payer. `None`: not known.
     pub async fn payer_of(
         &self,
         pix: &Pix,
@@ -449,6 +457,11 @@ impl PixBank {
         );
         let query = PixQuery { txid: pix.txid.clone(), payer: Some(*expected), ..period };
         let page = self.client.at(Priority::Settle).list_pix(&query).await?;
+        // A bank that ignores the filter lists other payers' Pix too.
+        if page.payer != Some(*expected) {
+            tracing::error!(pix = %pix.end_to_end_id, "the bank did not filter its list by payer, so it can't confirm one");
+            return Ok(None);
+        }
         let is_listed = page.pix.iter().any(|listed| listed.end_to_end_id == pix.end_to_end_id);
         Ok(is_listed.then_some(*expected))
     }
@@ -460,7 +473,7 @@ impl PixBank {
         refund: &Refund,
         paid_at: Timestamp,
         now: Timestamp,
-    ) -> Result<(RefundProgress, Option<String>), AcquirerError> {
+    ) -> Result<RefundAnswer, AcquirerError> {
         match refund.share.strategy {
             RefundStrategy::Devolution => self.devolution_progress(refund, paid_at, now).await,
             RefundStrategy::Cashout => self.cashout_progress(refund, now).await,
@@ -472,7 +485,7 @@ impl PixBank {
         refund: &Refund,
         paid_at: Timestamp,
         now: Timestamp,
-    ) -> Result<(RefundProgress, Option<String>), AcquirerError> {
+    ) -> Result<RefundAnswer, AcquirerError> {
         let poll_again = RefundProgress::PollAgainAt(next_poll(refund.created_at, now));
         let end_to_end_id = end_to_end_id(&refund.payment)?;
         let id = refund.bank_id();
@@ -480,10 +493,10 @@ impl PixBank {
         let known = client.get_devolucao(&end_to_end_id, &id).await?;
         let devolucao = match known {
             Some(devolucao) => devolucao,
-            None if refund.requested_at_bank.is_some() => return Ok((poll_again, None)),
+            None if refund.requested_at_bank.is_some() => return Ok(RefundAnswer::of(poll_again)),
             None if now.millis_since(paid_at) > RETURN_WINDOW_MS.saturating_add(RETURN_WINDOW_MARGIN_MS) => {
                 tracing::error!(refund = %refund.id, "the bank did not accept a refund before the 90 days were over");
-                return Ok((RefundProgress::Ended(RefundOutcome::Failed), None));
+                return Ok(RefundAnswer::failed("The bank did not accept the refund within 90 days."));
             }
             None => {
                 match client
@@ -495,20 +508,27 @@ impl PixBank {
                         let is_refused = matches!(error, ApiError::Refused { .. });
                         if is_refused && self.is_used_up(refund, &end_to_end_id, &id).await? {
                             tracing::error!(refund = %refund.id, "other devoluções have used up a payment, so its refund fails");
-                            return Ok((RefundProgress::Ended(RefundOutcome::Failed), None));
+                            return Ok(RefundAnswer::failed(
+                                "Other returns left too little of the payment for the refund.",
+                            ));
                         }
-                        return Ok((undecided(refund, now, &error, poll_again), None));
+                        let is_known = async || client.get_devolucao(&end_to_end_id, &id).await;
+                        if let Some(reason) = refusal(&error)
+                            && is_known().await?.is_none()
+                        {
+                            return Ok(RefundAnswer::refused(refund, reason));
+                        }
+                        return Ok(RefundAnswer::of(undecided(refund, now, &error, poll_again)));
                     }
                 }
             }
         };
-        let rtr_id = devolucao.rtr_id.as_ref().map(ToString::to_string);
         let progress = match devolucao.status {
             DevolucaoStatus::Returned => RefundProgress::Ended(RefundOutcome::Refunded),
             DevolucaoStatus::NotRealised => RefundProgress::Ended(RefundOutcome::Failed),
             DevolucaoStatus::InProgress | DevolucaoStatus::Other(_) => poll_again,
         };
-        Ok((progress, rtr_id))
+        Ok(RefundAnswer { progress, said: BankEnd::of(&devolucao) })
     }
 
     /// Whether other devoluções, which the bank has executed, leave no room for a refund that the bank does
@@ -529,11 +549,7 @@ impl PixBank {
         Ok(!is_known && room < i128::from(refund.share.gross.minor()))
     }
 
-    async fn cashout_progress(
-        &self,
-        refund: &Refund,
-        now: Timestamp,
-    ) -> Result<(RefundProgress, Option<String>), AcquirerError> {
+    async fn cashout_progress(&self, refund: &Refund, now: Timestamp) -> Result<RefundAnswer, AcquirerError> {
         let poll_again = RefundProgress::PollAgainAt(next_poll(refund.created_at, now));
         let id = refund.bank_id();
         let client = self.client.at(Priority::Settle);
@@ -542,25 +558,32 @@ impl PixBank {
         } else {
             let Some(key) = refund.destination.clone() else {
                 tracing::error!(refund = %refund.id, "a refund by cash-out has no Pix key");
-                return Ok((RefundProgress::Ended(RefundOutcome::Failed), None));
+                return Ok(RefundAnswer::failed("The refund has no Pix key."));
             };
             let request = NewPixOut { amount: refund.share.gross, key, description: refund.reason.clone() };
             match client.put_pix_out(&id, &request).await {
                 Ok(pix_out) => pix_out,
-                Err(error) => return Ok((undecided(refund, now, &error, poll_again), None)),
+                Err(error) => {
+                    if let Some(reason) = refusal(&error)
+                        && client.get_pix_out(&id).await?.is_none()
+                    {
+                        return Ok(RefundAnswer::refused(refund, reason));
+                    }
+                    return Ok(RefundAnswer::of(undecided(refund, now, &error, poll_again)));
+                }
             }
         };
-        let bank_id = pix_out.end_to_end_id.as_ref().map(ToString::to_string);
         let progress = match pix_out.status {
             PixOutStatus::Completed => RefundProgress::Ended(RefundOutcome::Refunded),
             PixOutStatus::NotRealised => RefundProgress::Ended(RefundOutcome::Failed),
             PixOutStatus::InProgress | PixOutStatus::Other(_) => poll_again,
         };
-        Ok((progress, bank_id))
+        let id = pix_out.end_to_end_id.as_ref().map(ToString::to_string);
+        Ok(RefundAnswer { progress, said: BankEnd { id, reason: pix_out.reason } })
     }
 
     /// Requests the current attempt of a payment's return if the bank does not know it yet, and returns its
-    /// progress.
+    /// progress. If other devoluções have returned a part of the payment, the rest is requested.
     pub async fn return_progress(
         &self,
         payment: &IncomingPayment,
@@ -570,55 +593,124 @@ impl PixBank {
         let poll_again = ReturnProgress::PollAgainAt(next_poll(payment.recorded_at, now));
         let end_to_end_id = end_to_end_id(&payment.payment_id)?;
         let client = self.client.at(Priority::Settle);
+        let request = async |amount: Amount| client.put_devolucao(&end_to_end_id, id, amount, None).await;
         let devolucao = match client.get_devolucao(&end_to_end_id, id).await? {
             Some(devolucao) => devolucao,
             None if now.millis_since(payment.paid_at) > RETURN_WINDOW_MS => {
                 return Ok(ReturnProgress::Impossible);
             }
-            None => match client.put_devolucao(&end_to_end_id, id, payment.amount, None).await {
-                Ok(devolucao) => devolucao,
-                Err(error) => {
-                    note_operator_error(&error);
-                    tracing::warn!(%id, %error, "the bank did not accept the return of a payment yet");
-                    return self.room_for(payment, id, (poll_again.clone(), poll_again)).await;
+            None => {
+                let mut answer = request(payment.amount).await;
+                if let Err(ApiError::Refused { .. }) = &answer {
+                    match self.returned_by_others(payment, id).await? {
+                        ByOthers::Nothing => {}
+                        ByOthers::Open => return Ok(poll_again),
+                        ByOthers::Whole => return Ok(ReturnProgress::ReturnedByBank),
+                        ByOthers::AllBut(rest) => answer = request(rest).await,
+                    }
                 }
-            },
+                match answer {
+                    Ok(devolucao) => devolucao,
+                    Err(error) => {
+                        note_operator_error(&error);
+                        tracing::warn!(%id, %error, "the bank did not accept the return of a payment yet");
+                        let is_refused = refusal(&error).is_some()
+                            && client.get_devolucao(&end_to_end_id, id).await?.is_none();
+                        let until = refused_until(payment.recorded_at);
+                        return Ok(if is_refused { ReturnProgress::RefusedUntil(until) } else { poll_again });
+                    }
+                }
+            }
         };
-        match devolucao.status {
-            DevolucaoStatus::Returned => {
-                Ok(ReturnProgress::Returned(devolucao.rtr_id.as_ref().map(ToString::to_string)))
-            }
-            DevolucaoStatus::NotRealised => {
-                self.room_for(payment, id, (ReturnProgress::NotRealised, poll_again)).await
-            }
-            DevolucaoStatus::InProgress | DevolucaoStatus::Other(_) => Ok(poll_again),
-        }
+        Ok(match devolucao.status {
+            DevolucaoStatus::Returned if devolucao.amount < payment.amount => ReturnProgress::ReturnedByBank,
+            DevolucaoStatus::Returned => ReturnProgress::Returned(BankEnd::of(&devolucao).id),
+            DevolucaoStatus::NotRealised => match self.returned_by_others(payment, id).await? {
+                ByOthers::Nothing | ByOthers::AllBut(_) => ReturnProgress::NotRealised,
+                ByOthers::Open => poll_again,
+                ByOthers::Whole => ReturnProgress::ReturnedByBank,
+            },
+            DevolucaoStatus::InProgress | DevolucaoStatus::Other(_) => poll_again,
+        })
     }
 
-    /// Returns `progress` if the payment has no other devoluções that returned money or are about to.
-    /// Otherwise they decide, because the bank can't return the whole payment a second time.
-    async fn room_for(
+    /// Returns what devoluções other than the one with this id have returned of a payment. The bank can't
+    /// return that money a second time.
+    pub async fn returned_by_others(
         &self,
         payment: &IncomingPayment,
         id: &str,
-        (progress, poll_again): (ReturnProgress, ReturnProgress),
-    ) -> Result<ReturnProgress, AcquirerError> {
+    ) -> Result<ByOthers, AcquirerError> {
         let pix = self.client.at(Priority::Settle).get_pix(&end_to_end_id(&payment.payment_id)?).await?;
         let others = pix.map(|pix| pix.returns).unwrap_or_default();
         let others = others.iter().filter(|other| other.id != id && counts_as_returned(other));
         let (executed, open): (Vec<&Devolucao>, Vec<&Devolucao>) =
             others.partition(|other| other.status == DevolucaoStatus::Returned);
-        let returned: i128 = executed.iter().map(|other| i128::from(other.amount.minor())).sum();
-        Ok(if executed.is_empty() && open.is_empty() {
-            progress
-        } else if returned >= i128::from(payment.amount.minor()) {
-            ReturnProgress::ReturnedByBank
-        } else if open.is_empty() {
-            ReturnProgress::Impossible
-        } else {
-            poll_again
+        let returned =
+            executed.iter().fold(0_i64, |returned, other| returned.saturating_add(other.amount.minor()));
+        let rest = payment.amount.minor().saturating_sub(returned);
+        Ok(match Amount::parse(rest) {
+            Err(_nothing_left) => ByOthers::Whole,
+            Ok(_) if !open.is_empty() => ByOthers::Open,
+            Ok(rest) if rest < payment.amount => ByOthers::AllBut(rest),
+            Ok(_) => ByOthers::Nothing,
         })
     }
+}
+
+/// What other devoluções than those of this service have returned of a payment.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum ByOthers {
+    /// Nothing.
+    Nothing,
+    /// It is not known yet: a devolução is in progress.
+    Open,
+    /// The whole payment.
+    Whole,
+    /// A part. This rest is left.
+    AllBut(Amount),
+}
+
+impl RefundAnswer {
+    fn of(progress: RefundProgress) -> Self {
+        Self { progress, said: BankEnd::default() }
+    }
+
+    fn because(progress: RefundProgress, reason: String) -> Self {
+        Self { progress, said: BankEnd { id: None, reason: Some(reason) } }
+    }
+
+    fn failed(reason: &str) -> Self {
+        Self::because(RefundProgress::Ended(RefundOutcome::Failed), reason.to_owned())
+    }
+
+    fn refused(refund: &Refund, reason: String) -> Self {
+        tracing::warn!(refund = %refund.id, reason, "the bank refuses a refund as invalid");
+        Self::because(RefundProgress::RefusedUntil(refused_until(refund.created_at)), reason)
+    }
+}
+
+/// How long a bank that refuses a refund as invalid is asked again, in seconds: five minutes. A bank may refuse
+/// a devolução of a Pix that it has just received.
+const REFUSED_SECONDS: i64 = 5 * 60;
+
+fn refused_until(requested_at: Timestamp) -> Timestamp {
+    requested_at.saturating_plus_seconds(REFUSED_SECONDS)
+}
+
+/// Returns the bank's words if it refuses a request as invalid. Any other error may pass.
+fn refusal(error: &ApiError) -> Option<String> {
+    let ApiError::Refused { status: 400 | 422, problem } = error else { return None };
+    let reasons: Vec<&str> = problem
+        .violations
+        .iter()
+        .map(|violation| violation.reason.as_str())
+        .filter(|it| !it.is_empty())
+        .collect();
+    let said = [reasons.join(" "), problem.detail.clone(), problem.title.clone(), problem.kind.clone()];
+    let said = said.into_iter().find(|text| !text.trim().is_empty());
+    let said = said.unwrap_or_else(|| "The bank refused the request without a reason.".to_owned());
+    Some(said.chars().take(MAX_REASON_CHARS).collect())
 }
 
 /// Whether a devolução has returned money, or is about to.

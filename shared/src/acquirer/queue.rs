@@ -13,7 +13,13 @@ pub enum AcquirerMessage {
     /// Finalise this charge, which is `PENDING` and has no artefacts yet.
     Finalise(ChargeId),
     /// A refund that has not ended.
-    Refund(RefundId),
+    Refund {
+        /// The refund.
+        id: RefundId,
+        /// How often in a row the bank has refused it as invalid.
+        #[serde(default)]
+        refusals: u32,
+    },
     /// Remove this overdue charge at its bank, which then expires it.
     Expire(ChargeId),
     /// Read this Pix back from the bank that reported it.
@@ -24,6 +30,9 @@ pub enum AcquirerMessage {
         scope: Scope,
         /// The payment.
         payment: AcquirerPaymentId,
+        /// How often in a row the bank has refused the current attempt as invalid.
+        #[serde(default)]
+        refusals: u32,
     },
     /// Read the list of Pix of this bank connection.
     Sweep(ConnectionId),
@@ -37,7 +46,7 @@ impl Message for AcquirerMessage {
     fn group(&self) -> String {
         match self {
             Self::Finalise(id) | Self::Expire(id) => id.raw(),
-            Self::Refund(id) => id.charge().raw(),
+            Self::Refund { id, .. } => id.charge().raw(),
             Self::ReadBack(id) => id.to_string(),
             Self::Return { payment, .. } => payment.to_string(),
             Self::Sweep(connection) => connection.to_string(),

@@ -195,6 +195,7 @@ impl Charges {
                 | Command::Authenticate
                 | Command::Cancel
                 | Command::Decline { .. }
+                | Command::ConfirmPayer { .. }
                 | Command::Review { .. } => charge.read_at(now),
             };
             let mut outcome = transition::apply(&current, command, now)

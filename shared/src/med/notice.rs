@@ -124,7 +124,9 @@ impl MedCases {
         };
         let Some(id) = reported.charge else {
             return Ok(match reported.status {
-                ReportedPixStatus::Reported | ReportedPixStatus::Unconfirmed => ContestedPix::Unconfirmed,
+                ReportedPixStatus::Reported | ReportedPixStatus::Unconfirmed | ReportedPixStatus::Unowned => {
+                    ContestedPix::Unconfirmed
+                }
                 ReportedPixStatus::Recorded if reported.account != notice.account => {
                     ContestedPix::OtherAccount(reported.account)
                 }

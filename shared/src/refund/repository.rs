@@ -1,6 +1,6 @@
 //! Reads refunds and writes their changes.
 
-use api_pix::Devolucao;
+use api_pix::{Devolucao, Nature};
 use domain::acquirer::RefundCapabilities;
 use domain::audit::{Audit, Operator};
 use domain::calendar::Day;
@@ -9,6 +9,7 @@ use domain::ids::{ChargeId, RefundId};
 use domain::refund::{self, Refund, RefundOutcome, RefundStatus, RefundStep};
 use domain::time::Timestamp;
 
+use crate::acquirer::BankEnd;
 use crate::audit;
 use crate::auth::Caller;
 use crate::clock::Clock;
@@ -22,9 +23,9 @@ use crate::wallet::{CachedCredits, DebitPlan, Wallets};
 /// refund while the charge is busy, so that clients' requests go first.
 const BUSY_FOR_MS: i64 = 250;
 
-/// The actor and the reason in the audit row of a refund that the merchant requested at the bank itself.
+/// The actor and the reason in the audit row of a refund that this service did not request.
 const AT_BANK: &str = "bank";
-const REASON_AT_BANK: &str = "the merchant returned the payment at the bank";
+const REASON_AT_BANK: &str = "the payment was returned at the bank";
 
 /// The repository of the refunds of all scopes.
 #[derive(Clone, Debug)]
@@ -204,13 +205,13 @@ impl Refunds {
         Ok(now.millis_since(self.charge(id).await?.read_at(now).updated_at) < BUSY_FOR_MS)
     }
 
-    /// Records a devolução that the merchant requested at the bank itself, as a pending refund. Neither a MED
+    /// Records a devolução that this service did not request, as a pending refund. Neither other refunds, a MED
     /// case nor the balance can prevent it, because the bank has executed it. Also writes an audit row. If the
     /// devolução is recorded already, returns its refund.
     ///
     /// # Errors
     ///
-    /// [`RefundError::Refused`] when the charge is not settled, or the refunds would exceed its amount.
+    /// [`RefundError::Refused`] when the charge is not settled.
     pub async fn record_made_at_bank(
         &self,
         charge: ChargeId,
@@ -227,7 +228,7 @@ impl Refunds {
             }
             let charge = self.charge(id).await?.read_at(now);
             let is_held = charge.is_net_held(now);
-            let at_bank = (devolucao.id.as_str(), rtr_id.clone());
+            let at_bank = (devolucao.id.as_str(), rtr_id.clone(), reason_at_bank(&devolucao.nature));
             let step = Refund::requested_at_bank(&charge, at_bank, devolucao.amount, is_held, now)
                 .map_err(|why| RefundError::Refused { why, status: charge.status })?;
             let operator = Operator { actor: AT_BANK.to_owned(), reason: REASON_AT_BANK.to_owned() };
@@ -253,15 +254,15 @@ impl Refunds {
         end: RefundOutcome,
         now: Timestamp,
     ) -> Result<Refund, RefundError> {
-        self.end_at_bank(refund, end, None, now).await
+        self.end_at_bank(refund, end, BankEnd::default(), now).await
     }
 
-    /// Like [`Self::end`], and stores the bank's id of the refund.
+    /// Like [`Self::end`], and stores what the bank said about the end.
     pub async fn end_at_bank(
         &self,
         refund: Refund,
         end: RefundOutcome,
-        rtr_id: Option<String>,
+        said: BankEnd,
         now: Timestamp,
     ) -> Result<Refund, RefundError> {
         self.end_with(refund, (end, rtr_id), None, now).await
@@ -292,10 +293,12 @@ impl Refunds {
         loop {
             update.next_attempt().await?;
             let refund = reuse_or_read(&mut just_read, self.get_existing(id)).await?;
-            let refund = self.claim(refund, now).await?.with_rtr_id(rtr_id.clone());
+            let refund = self.claim(refund, now).await?.with_rtr_id(said.id.clone());
             let charge = self.charge(id).await?.read_at(now);
             let step = match refund.ended(&charge, end, now) {
-                Ok(Some(step)) => step,
+                Ok(Some(step)) => {
+                    RefundStep { refund: step.refund.with_failure_reason(said.reason.clone()), ..step }
+                }
                 Ok(None) => return Ok(refund),
                 // Another caller may have ended the refund after it was read here, but before its charge was.
                 Err(error) => {
@@ -328,6 +331,21 @@ impl Refunds {
         self.find(Some(id)).await?.ok_or_else(missing)
     }
 }
+
+/// Returns the reason of a refund for a devolução that this service did not request.
+fn reason_at_bank(nature: &Nature) -> String {
+    match nature {
+        Nature::Original | Nature::Withdrawal => "Requested at the bank.".to_owned(),
+        Nature::MedOperational | Nature::MedFraud | Nature::MedAutomaticPix | Nature::Other(_) => {
+            let is_plain = |c: &char| c.is_ascii_alphanumeric() || *c == '_';
+            let nature: String = nature.as_str().chars().filter(is_plain).take(MAX_NATURE_CHARS).collect();
+            format!("Returned by the bank: {nature}.")
+        }
+    }
+}
+
+/// The longest `natureza` of a bank's own that a refund's reason contains, in characters.
+const MAX_NATURE_CHARS: usize = 40;
 
 /// The index of the charge's replacement among the writes that create a refund.
 const CHARGE_WRITE: usize = 0;

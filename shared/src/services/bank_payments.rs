@@ -11,27 +11,34 @@ use std::sync::Arc;
 use api_pix::{Devolucao, DevolucaoStatus, Nature, Pix};
 
 use domain::account::Account;
-use domain::acquirer::{ReportedPix, ReportedPixStatus, SeenReturn};
+use domain::acquirer::{PixDetails, ReportedPix, ReportedPixStatus, SeenReturn};
+use domain::audit::Operator;
 use domain::charge::transition::{self, Command, Outcome, Payment};
 use domain::charge::{Charge, Decision, StoredCharge, TransactionStatus};
-use domain::ids::{AccountId, AcquirerPaymentId, ChargeId, EndToEndId, Mode, Scope};
+use domain::ids::{AccountId, AcquirerPaymentId, ChargeId, ConnectionId, EndToEndId, Mode, Scope};
 use domain::payment_method::PaymentMethod;
-use domain::refund::RefundOutcome;
+use domain::refund::{RefundOutcome, RefundStatus};
 use domain::row::Key;
 use domain::tax_id::TaxId;
 use domain::time::Timestamp;
+use domain::wallet::ReturnStatus;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use crate::WorkError;
-use crate::acquirer::PixBank;
 use crate::acquirer::configuration::{AccountAcquirers, PixKeyClaim};
+use crate::acquirer::{BankEnd, PixBank};
+use crate::audit;
 use crate::charge::{ChargeError, Charges, WritePlan, recorded_payment_writes};
 use crate::med::{BankMedReturn, MedCases};
 use crate::refund::{RefundError, Refunds};
 use crate::services::bank_returns::Returns;
 use crate::services::receipts::{ReceiptError, Receipts};
 use crate::store::{Store, StoreError, Write};
+
+/// How long a bank is asked again for the payer of a payment that is held for review, in milliseconds: six
+/// hours. Its list may confirm a payer later than the Pix.
+const CONFIRM_PAYER_MS: i64 = 6 * 60 * 60 * 1_000;
 
 /// The most Pix of a page that are recorded concurrently.
 const CONCURRENT_PIX: usize = 8;
@@ -55,6 +62,27 @@ enum Match {
     Charge(Box<StoredCharge>),
     /// No charge. The money belongs to the account that owns the Pix key.
     None(Scope),
+    /// No charge, and the bank does not report the key. An operator must say whose the money is.
+    Unowned,
+}
+
+/// Who owns the key of a Pix.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Owner {
+    Account(AccountId),
+    /// No account: it is another key of the bank's client.
+    Nobody,
+    /// The bank does not report the key.
+    Unknown,
+}
+
+/// What is known of a Pix besides the bank's report of it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Known<'a> {
+    /// The charge whose cob names the Pix.
+    paid_charge: Option<ChargeId>,
+    /// The account that has the money, as an operator decided.
+    owner: Option<(AccountId, &'a Operator)>,
 }
 
 impl BankPayments {
@@ -75,7 +103,8 @@ impl BankPayments {
     /// nothing. `paid_charge`: the charge whose cob names the Pix; it is used when the Pix itself has no txid.
     ///
     /// `None`: the Pix concerns no charge, and no account has the Pix key that received it. A merchant's other
-    /// keys at the same bank are not this service's business.
+    /// keys at the same bank are not this service's business. If the bank reports neither a key nor a txid of
+    /// this service, the Pix becomes [`ReportedPixStatus::Unowned`].
     ///
     /// # Errors
     ///
@@ -87,9 +116,37 @@ impl BankPayments {
         paid_charge: Option<ChargeId>,
         now: Timestamp,
     ) -> Result<Option<ReportedPix>, WorkError> {
-        match self.record_money(bank, pix, paid_charge, now).await? {
-            Some(recorded) => Ok(Some(self.record_returns(recorded, pix, now).await?)),
-            None => Ok(None),
+        self.record_known(bank, pix, Known { paid_charge, owner: None }, now).await
+    }
+
+    /// Records a Pix as an operator decided. If it concerns no charge, and no other account has its key, the
+    /// money belongs to `account`.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Self::record`].
+    pub async fn record_for(
+        &self,
+        bank: &PixBank,
+        pix: &Pix,
+        (account, by): (AccountId, &Operator),
+        now: Timestamp,
+    ) -> Result<Option<ReportedPix>, WorkError> {
+        self.record_known(bank, pix, Known { paid_charge: None, owner: Some((account, by)) }, now).await
+    }
+
+    async fn record_known(
+        &self,
+        bank: &PixBank,
+        pix: &Pix,
+        hint: Known<'_>,
+        now: Timestamp,
+    ) -> Result<Option<ReportedPix>, WorkError> {
+        match self.record_money(bank, pix, hint, now).await? {
+            Some(recorded) if recorded.status == ReportedPixStatus::Recorded => {
+                Ok(Some(self.record_returns(recorded, pix, now).await?))
+            }
+            unowned_or_ignored => Ok(unowned_or_ignored),
         }
     }
 
@@ -111,8 +168,10 @@ impl BankPayments {
         let known: HashMap<&EndToEndId, &ReportedPix> =
             known.iter().map(|known| (&known.end_to_end_id, known)).collect();
         let is_new = |pix: &&Pix| {
-            known.get(&pix.end_to_end_id).is_none_or(|known| {
-                known.status != ReportedPixStatus::Recorded || !unseen_returns(known, pix).is_empty()
+            known.get(&pix.end_to_end_id).is_none_or(|known| match known.status {
+                ReportedPixStatus::Recorded => !unseen_returns(known, pix).is_empty(),
+                ReportedPixStatus::Unowned => pix.key.is_some() || charge_of_txid(pix).is_some(),
+                ReportedPixStatus::Reported | ReportedPixStatus::Unconfirmed => true,
             })
         };
         let slots = Arc::new(Semaphore::new(CONCURRENT_PIX));
@@ -138,12 +197,70 @@ impl BankPayments {
         Ok(())
     }
 
-    /// Ends the read-back that a notification of a recorded Pix caused.
-    pub async fn settle_read_back(&self, recorded: &ReportedPix) -> Result<(), WorkError> {
-        match recorded.read_back_at {
-            None => Ok(()),
-            Some(_) => Ok(self.replace_reported(&recorded.read_back(), recorded).await?),
+    /// Reads a recorded Pix again and records its devoluções. A Pix that the bank does not find changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Self::record`].
+    pub async fn record_again(
+        &self,
+        bank: &PixBank,
+        payment: &AcquirerPaymentId,
+        now: Timestamp,
+    ) -> Result<(), WorkError> {
+        let Ok(id) = payment.as_str().parse::<EndToEndId>() else { return Ok(()) };
+        if let Some(pix) = bank.read_back(&id, None, (now, now)).await? {
+            self.record(bank, &pix, None, now).await?;
         }
+        Ok(())
+    }
+
+    /// Ends the read-back of a recorded Pix. If its charge is held for review because the bank did not confirm
+    /// the payer, the bank is asked again. It is not the end then: the scheduler sends further messages until
+    /// the bank confirms the payer, or for some hours.
+    pub async fn settle_read_back(
+        &self,
+        bank: &PixBank,
+        recorded: &ReportedPix,
+        pix: &Pix,
+        now: Timestamp,
+    ) -> Result<(), WorkError> {
+        if recorded.read_back_at.is_none() {
+            return Ok(());
+        }
+        if let Some(held) = self.held_charge(recorded).await? {
+            let expected = held.as_stored().expected_payer;
+            let payer = bank.payer_of(pix, expected.as_ref()).await?;
+            if payer.is_some() && payer == expected {
+                let terms = self.account_of(held.as_stored()).await?.settings.terms;
+                let command = Command::ConfirmPayer { terms: terms.for_method(PaymentMethod::Pix) };
+                self.charges.apply(held, &command, now).await?;
+                // Devoluções of a part are recorded once the payment is credited.
+                self.record_returns(recorded.clone(), pix, now).await?;
+                let read = self.store.get::<ReportedPix>(&ReportedPix::key_of(&pix.end_to_end_id)).await?;
+                return self.end_read_back(read.as_ref().unwrap_or(recorded)).await;
+            }
+            if payer.is_none() && now.millis_since(recorded.reported_at) < CONFIRM_PAYER_MS {
+                return Ok(());
+            }
+            tracing::error!(pix = %pix.end_to_end_id, charge = %held.as_stored().id, "the bank did not confirm the payer of a payment that is held for review; an operator must decide: admin review");
+        }
+        self.end_read_back(recorded).await
+    }
+
+    async fn end_read_back(&self, recorded: &ReportedPix) -> Result<(), WorkError> {
+        Ok(self.replace_reported(&recorded.read_back(), recorded).await?)
+    }
+
+    /// Returns the charge that holds a recorded Pix for review.
+    async fn held_charge(&self, known: &ReportedPix) -> Result<Option<StoredCharge>, StoreError> {
+        let payment = AcquirerPaymentId::from(known.end_to_end_id.clone());
+        let stored = self.charges.find(known.charge).await?;
+        Ok(stored.filter(|stored| {
+            let charge = stored.as_stored();
+            let applied = charge.applied_payment.as_ref();
+            charge.is_held_for_review() && applied.is_some_and(|applied| applied.payment_id == payment)
+        }))
     }
 
     /// Replaces the row of a reported Pix. If another caller changed it meanwhile, nothing is written.
@@ -162,7 +279,7 @@ impl BankPayments {
         &self,
         bank: &PixBank,
         pix: &Pix,
-        paid_charge: Option<ChargeId>,
+        hint: Known<'_>,
         now: Timestamp,
     ) -> Result<Option<ReportedPix>, WorkError> {
         let key = ReportedPix::key_of(&pix.end_to_end_id);
@@ -171,37 +288,54 @@ impl BankPayments {
             update.next_attempt().await?;
             let known = self.store.get::<ReportedPix>(&key).await?;
             if let Some(known) = known.clone().filter(|known| known.status == ReportedPixStatus::Recorded) {
-                return Ok(Some(match paid_charge.filter(|_| known.charge.is_none()) {
+                return Ok(Some(match hint.paid_charge.filter(|_| known.charge.is_none()) {
                     Some(charge) => self.apply_unmatched(known, charge, now).await?,
                     None => known,
                 }));
             }
-            let Some(found) = self.match_charge(bank, pix, paid_charge).await? else { return Ok(None) };
-            let (account, charge, mut writes) = match found {
+            let at = (bank.connection(), bank.account());
+            let row = known.clone().unwrap_or_else(|| {
+                ReportedPix::notified(pix.end_to_end_id.clone(), at, pix.txid.clone(), now)
+            });
+            let Some(found) = self.match_charge(bank, pix, hint).await? else { return Ok(None) };
+            let (account, charge, mut writes, holding) = match found {
                 Match::Charge(stored) => {
                     let charge = self.finalised(bank, stored.read_at(now), now).await?;
-                    let writes = self.payment_writes(bank, pix, &charge, now).await?;
-                    (charge.scope.account, Some(charge.id), writes)
+                    let (writes, holding) = self.payment_writes(bank, pix, &charge, now).await?;
+                    (charge.scope.account, Some(charge.id), writes, holding)
                 }
                 Match::None(scope) => {
                     let payment = payment(pix, pix.payer.document());
                     let moved = transition::unmatched((scope, bank.connection()), &payment, now);
                     tracing::warn!(pix = %pix.end_to_end_id, %scope, "a Pix matches no charge; an operator must end it with `admin receipts apply` or `admin receipts return`");
-                    (scope.account, None, recorded_payment_writes(&moved)?)
+                    (scope.account, None, recorded_payment_writes(&moved)?, Holding::NotCredited)
+                }
+                Match::Unowned if row.status == ReportedPixStatus::Unowned => return Ok(Some(row)),
+                Match::Unowned => {
+                    let (unowned, write) = claim(known.as_ref(), row.unowned(details(pix)))?;
+                    if update.commit(vec![write]).await? {
+                        tracing::error!(pix = %pix.end_to_end_id, connection = %bank.connection(), "the bank reports neither a key nor a txid of a charge for a Pix; an operator must say whose it is with `admin receipts record`");
+                        return Ok(Some(unowned));
+                    }
+                    continue;
                 }
             };
-            let at = (bank.connection(), bank.account());
-            let (recorded, claim) = if let Some(known) = &known {
-                let recorded = known.recorded(account, charge);
-                let claim = Write::replace(&recorded, known.version)?;
-                (recorded, claim)
-            } else {
-                let row = ReportedPix::notified(pix.end_to_end_id.clone(), at, pix.txid.clone(), now);
-                let recorded = ReportedPix { version: 1, ..row.recorded(account, charge) };
-                let claim = Write::insert(&recorded)?;
-                (recorded, claim)
+            let recorded = row.recorded(account, charge);
+            let recorded = match holding {
+                Holding::Credited => ReportedPix { details: None, ..recorded },
+                Holding::NotCredited | Holding::ForReview => {
+                    ReportedPix { details: Some(details(pix)), ..recorded }
+                }
             };
-            writes.push(claim);
+            // The bank may confirm the payer later, so the Pix is read back again.
+            let is_to_confirm = holding == Holding::ForReview && bank.settings().filter_verified;
+            let recorded = if is_to_confirm { recorded.due(now) } else { recorded };
+            let (recorded, write) = claim(known.as_ref(), recorded)?;
+            writes.push(write);
+            if let Some((account, by)) = hint.owner {
+                let id = pix.end_to_end_id.to_string();
+                writes.push(Write::audit(&audit::by_operator(by, account, "receipt.record", id, now)?));
+            }
             if update.commit(writes).await? {
                 return Ok(Some(recorded));
             }
@@ -226,15 +360,15 @@ impl BankPayments {
     }
 
     /// Returns the charge that a Pix was meant for: the one that its txid encodes, if it was created at this
-    /// connection, or at another connection of the same account. Otherwise the Pix belongs to the account of its key. `None`: no account has the key.
+    /// connection, or at another connection of the same account. Otherwise the Pix belongs to the account of its
+    /// key, or to the one that an operator named. `None`: no account has the key.
     async fn match_charge(
         &self,
         bank: &PixBank,
         pix: &Pix,
-        paid_charge: Option<ChargeId>,
+        hint: Known<'_>,
     ) -> Result<Option<Match>, WorkError> {
-        let of_txid = pix.txid.as_deref().and_then(|txid| ChargeId::from_txid(txid).ok());
-        if let Some(stored) = self.charges.find(of_txid.or(paid_charge)).await? {
+        if let Some(stored) = self.charges.find(charge_of_txid(pix).or(hint.paid_charge)).await? {
             let charge = stored.as_stored();
             let is_live = charge.scope.mode == Mode::Live;
             if is_live
@@ -244,18 +378,34 @@ impl BankPayments {
                 return Ok(Some(Match::Charge(Box::new(stored))));
             }
         }
-        let account = self.owner_of(bank, pix).await?;
-        Ok(account.map(|account| Match::None(Scope { account, mode: Mode::Live })))
+        let unmatched = |account| Match::None(Scope { account, mode: Mode::Live });
+        Ok(match (self.owner_of(bank, pix).await?, hint.owner) {
+            (Owner::Account(account), _) | (Owner::Nobody | Owner::Unknown, Some((account, _))) => {
+                Some(unmatched(account))
+            }
+            (Owner::Nobody, None) => None,
+            (Owner::Unknown, None) => Some(Match::Unowned),
+        })
     }
 
-    /// Returns the account that owns the key of a Pix. `None`: no account has the key.
-    async fn owner_of(&self, bank: &PixBank, pix: &Pix) -> Result<Option<AccountId>, StoreError> {
+    /// Returns the owner of the key of a Pix. Several accounts may be clients of one bank, so the account that
+    /// asked need not have a Pix whose key the bank does not report.
+    async fn owner_of(&self, bank: &PixBank, pix: &Pix) -> Result<Owner, StoreError> {
         Ok(match &pix.key {
-            // The bank does not report keys, so the account that asked is the only one that can have it.
-            None => Some(bank.account()),
-            Some(key) if key == bank.settings().pix_key.as_str() => Some(bank.account()),
-            Some(_) => self.claim_of(bank, pix).await?.map(|claim| claim.account),
+            None => Owner::Unknown,
+            Some(key) if key == bank.settings().pix_key.as_str() => Owner::Account(bank.account()),
+            Some(_) => {
+                let claim = self.claim_of(bank, pix).await?;
+                claim.map_or(Owner::Nobody, |claim| Owner::Account(claim.account))
+            }
         })
+    }
+
+    /// Whether an account uses a connection, or did so before.
+    async fn uses(&self, account: &AccountId, connection: ConnectionId) -> Result<bool, StoreError> {
+        let current = self.acquirers.find(account).await?;
+        Ok(current.is_some_and(|current| current.connection == connection)
+            || self.acquirers.find_retired(account, connection).await?.is_some())
     }
 
     /// Checks whether a charge of another connection belongs to the account that owns the Pix, and that
@@ -269,22 +419,23 @@ impl BankPayments {
     ) -> Result<bool, StoreError> {
         let account = charge.scope.account;
         let Some(connection) = charge.connection else { return Ok(false) };
-        if self.owner_of(bank, pix).await? != Some(account) {
-            return Ok(false);
-        }
-        let current = self.acquirers.find(&account).await?;
-        Ok(current.is_some_and(|current| current.connection == connection)
-            || self.acquirers.find_retired(&account, connection).await?.is_some())
+        let is_owner = match self.owner_of(bank, pix).await? {
+            Owner::Account(owner) => owner == account,
+            Owner::Nobody => false,
+            Owner::Unknown => self.uses(&account, bank.connection()).await?,
+        };
+        Ok(is_owner && self.uses(&account, connection).await?)
     }
 
-    /// Returns the writes that apply a Pix to its charge, or that return it to its payer.
+    /// Returns the writes that apply a Pix to its charge, or that return it to its payer, and what the charge
+    /// then does with the money.
     async fn payment_writes(
         &self,
         bank: &PixBank,
         pix: &Pix,
         charge: &Charge,
         now: Timestamp,
-    ) -> Result<Vec<Write>, WorkError> {
+    ) -> Result<(Vec<Write>, Holding), WorkError> {
         let account = self.account_of(charge).await?;
         let payer = bank.payer_of(pix, charge.expected_payer.as_ref()).await?;
         let terms = account.settings.terms.for_method(PaymentMethod::Pix);
@@ -292,8 +443,15 @@ impl BankPayments {
         let payment = Payment { is_in_time, ..payment(pix, payer) };
         let command = Command::Pay { payment, terms };
         match transition::apply(charge, &command, now) {
-            Ok(Outcome::Unchanged) => Ok(Vec::new()),
-            Ok(outcome) => Ok(WritePlan::from_outcome(outcome, charge)?.writes),
+            Ok(Outcome::Unchanged) => Ok((Vec::new(), Holding::Credited)),
+            Ok(outcome) => {
+                let holding = match &outcome {
+                    Outcome::Paid { charge, .. } if charge.is_held_for_review() => Holding::ForReview,
+                    Outcome::Paid { charge, .. } if charge.settlement.is_some() => Holding::Credited,
+                    _ => Holding::NotCredited,
+                };
+                Ok((WritePlan::from_outcome(outcome, charge)?.writes, holding))
+            }
             Err(rejection) => {
                 tracing::error!(charge = %charge.id, %rejection, "a charge refuses a payment");
                 Err(WorkError::Missing("a charge refuses a payment"))
@@ -344,18 +502,13 @@ impl BankPayments {
         if unseen.iter().any(|item| med_return(item).is_some()) {
             self.cases.apply_bank_returns(charge, &med, now).await?;
         }
-        for item in &unseen {
-            match item.nature {
-                Nature::MedOperational | Nature::MedFraud => {}
-                Nature::MedAutomaticPix | Nature::Other(_) => {
-                    tracing::error!(pix = %pix.end_to_end_id, nature = item.nature.as_str(), "the bank returned a Pix for a reason that an operator must handle");
-                }
-                Nature::Original | Nature::Withdrawal => {
-                    self.record_own_return(charge, item, now).await?;
-                }
+        let mut processed = final_returns;
+        for item in unseen.into_iter().filter(|item| !is_med(item)) {
+            if !self.record_return(charge, item, now).await? {
+                processed.retain(|other| other.id != item.id);
             }
         }
-        self.remember_returns(known, &final_returns).await
+        self.remember_returns(known, &processed).await
     }
 
     /// Returns the charge to which a Pix was credited. `None`: the Pix matches no charge, is held for review,
@@ -379,6 +532,7 @@ impl BankPayments {
         pix: &Pix,
         now: Timestamp,
     ) -> Result<ReportedPix, WorkError> {
+        let scope = Scope { account: known.account, mode: Mode::Live };
         let (mut seen, mut by_bank): (Vec<&Devolucao>, Vec<&Devolucao>) = (Vec::new(), Vec::new());
         for item in pix.returns.iter().filter(|item| is_final(item)) {
             if item.status == DevolucaoStatus::NotRealised {
@@ -392,12 +546,16 @@ impl BankPayments {
             }
         }
         let sum: i128 = by_bank.iter().map(|item| i128::from(item.amount.minor())).sum();
-        if sum >= i128::from(pix.amount.minor()) {
+        let incoming = self.returns.find(&scope, &known.end_to_end_id.clone().into()).await?;
+        let returned = incoming.and_then(|incoming| incoming.returned).map(|returned| returned.status);
+        if returned == Some(ReturnStatus::Returned) {
+            seen.extend(by_bank);
+        } else if sum >= i128::from(pix.amount.minor()) {
             tracing::warn!(pix = %pix.end_to_end_id, "the bank returned a Pix that was not credited");
             if self.return_without_credit(&known, now).await? {
                 seen.extend(by_bank);
             }
-        } else if !by_bank.is_empty() {
+        } else if !by_bank.is_empty() && returned != Some(ReturnStatus::Requested) {
             tracing::error!(pix = %pix.end_to_end_id, "the bank returned a part of a Pix that is not credited; an operator must end it with `admin receipts` or `admin review`");
         }
         self.remember_returns(known, &seen).await
@@ -408,13 +566,7 @@ impl BankPayments {
     async fn return_without_credit(&self, known: &ReportedPix, now: Timestamp) -> Result<bool, WorkError> {
         let scope = Scope { account: known.account, mode: Mode::Live };
         let payment = AcquirerPaymentId::from(known.end_to_end_id.clone());
-        let stored = self.charges.find(known.charge).await?;
-        let held = stored.filter(|stored| {
-            let charge = stored.as_stored();
-            let applied = charge.applied_payment.as_ref();
-            charge.is_held_for_review() && applied.is_some_and(|applied| applied.payment_id == payment)
-        });
-        if let Some(held) = held {
+        if let Some(held) = self.held_charge(known).await? {
             let account = self.account_of(held.as_stored()).await?;
             let terms = account.settings.terms.for_method(PaymentMethod::Pix);
             let command = Command::Review { decision: Decision::Return, terms };
@@ -455,35 +607,84 @@ impl BankPayments {
         Ok(next)
     }
 
-    /// Ends the refund that a devolução belongs to. A devolução that this service did not request
-    /// becomes a refund that was made at the bank.
-    async fn record_own_return(
+    /// Ends the refund that a final devolução belongs to. A devolução that this service did not request, or
+    /// whose refund has failed here, becomes a refund that was made at the bank: the money is gone, so the
+    /// wallet is debited. Returns false if the devolução can't be recorded yet.
+    async fn record_return(
         &self,
         charge: ChargeId,
         item: &Devolucao,
         now: Timestamp,
-    ) -> Result<(), WorkError> {
-        let outcome = match item.status {
-            DevolucaoStatus::Returned => RefundOutcome::Refunded,
-            DevolucaoStatus::NotRealised => RefundOutcome::Failed,
-            DevolucaoStatus::InProgress | DevolucaoStatus::Other(_) => return Ok(()),
-        };
-        let rtr_id = item.rtr_id.as_ref().map(ToString::to_string);
+    ) -> Result<bool, WorkError> {
+        let is_executed = item.status == DevolucaoStatus::Returned;
+        let outcome = if is_executed { RefundOutcome::Refunded } else { RefundOutcome::Failed };
         let refunds = self.refunds.for_charge(Some(charge)).await?;
-        let refund = match refunds.into_iter().find(|refund| refund.bank_id() == item.id) {
+        let mut requested = refunds.into_iter().filter(|refund| refund.bank_id() == item.id).peekable();
+        let has_failed_here = requested.peek().is_some();
+        let refund = match requested.find(|refund| !(is_executed && refund.status == RefundStatus::Failed)) {
             Some(refund) => refund,
-            None if outcome == RefundOutcome::Failed => return Ok(()),
+            None if !is_executed => return Ok(true),
             None => match self.refunds.record_made_at_bank(charge, item, now).await {
                 Ok(refund) => refund,
                 Err(RefundError::Refused { why, status }) => {
-                    tracing::error!(%charge, status = status.as_str(), %why, "a devolução at the bank can't be recorded; an operator must correct the ledger");
-                    return Ok(());
+                    tracing::error!(%charge, devolucao = item.id, status = status.as_str(), %why, "a devolução at the bank can't be recorded yet; it is tried again");
+                    return Ok(false);
                 }
                 Err(error) => return Err(error.into()),
             },
         };
-        self.refunds.end_at_bank(refund, outcome, rtr_id, now).await?;
-        Ok(())
+        if refund.requested_at_bank.is_some() && !refund.is_done() {
+            log_foreign_return(charge, item, has_failed_here);
+        }
+        self.refunds.end_at_bank(refund, outcome, BankEnd::of(item), now).await?;
+        Ok(true)
+    }
+}
+
+/// Logs what an operator must know about a devolução that this service did not request.
+fn log_foreign_return(charge: ChargeId, item: &Devolucao, has_failed_here: bool) {
+    let (id, nature) = (item.id.as_str(), item.nature.as_str());
+    if has_failed_here {
+        tracing::error!(%charge, devolucao = id, "the bank executed a refund that counts as failed; the wallet is debited again");
+    } else if !matches!(item.nature, Nature::Original | Nature::Withdrawal) {
+        tracing::error!(%charge, devolucao = id, nature, "the bank returned a Pix for a reason that an operator must classify; the wallet is debited");
+    }
+}
+
+/// What a charge does with a Pix.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Holding {
+    Credited,
+    ForReview,
+    NotCredited,
+}
+
+/// Returns the charge that the txid of a Pix encodes.
+fn charge_of_txid(pix: &Pix) -> Option<ChargeId> {
+    pix.txid.as_deref().and_then(|txid| ChargeId::from_txid(txid).ok())
+}
+
+/// Returns the row that claims a Pix, and its write.
+fn claim(known: Option<&ReportedPix>, next: ReportedPix) -> Result<(ReportedPix, Write), StoreError> {
+    if let Some(known) = known {
+        let write = Write::replace(&next, known.version)?;
+        Ok((next, write))
+    } else {
+        let first = ReportedPix { version: 1, ..next };
+        let write = Write::insert(&first)?;
+        Ok((first, write))
+    }
+}
+
+/// Returns what an operator sees of a Pix that was not credited.
+fn details(pix: &Pix) -> PixDetails {
+    PixDetails {
+        amount: pix.amount,
+        paid_at: pix.at,
+        txid: pix.txid.clone(),
+        key: pix.key.clone(),
+        payer_message: pix.payer_message(),
+        payer: pix.masked_payer(),
     }
 }
 
@@ -513,16 +714,19 @@ fn is_final(item: &Devolucao) -> bool {
     }
 }
 
+/// Whether a devolução belongs to MED cases.
+fn is_med(item: &Devolucao) -> bool {
+    matches!(item.nature, Nature::MedOperational | Nature::MedFraud)
+}
+
 /// Returns a devolução by MED that the bank has executed. Until then, the money is not gone.
 fn med_return(item: &Devolucao) -> Option<BankMedReturn> {
-    let is_med = matches!(item.nature, Nature::MedOperational | Nature::MedFraud);
-    (is_med && item.status == DevolucaoStatus::Returned)
+    (is_med(item) && item.status == DevolucaoStatus::Returned)
         .then(|| BankMedReturn { id: item.id.clone(), amount: item.amount })
 }
 
 #[cfg(test)]
 mod tests {
-    use domain::ids::ConnectionId;
     use serde_json::{Value, json};
 
     use super::*;

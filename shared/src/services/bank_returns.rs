@@ -18,6 +18,17 @@ use crate::wallet::counters::{self, DebitCheck};
 /// The most attempts to return a payment. Then an operator must act.
 const MAX_ATTEMPTS: u32 = 5;
 
+/// What follows after a return was requested or polled.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum ReturnStep {
+    /// Nothing: the return has ended, or another attempt has its own message.
+    Ended,
+    /// Poll again at this time.
+    PollAgainAt(Timestamp),
+    /// The bank refuses the attempt as invalid. If it still does so at this time, the return must be stopped.
+    RefusedUntil(Timestamp),
+}
+
 /// The repository of the returns of all scopes.
 #[derive(Clone, Debug)]
 pub struct Returns {
@@ -62,11 +73,13 @@ impl Returns {
         if incoming.open_return().is_none_or(|open| open.id.as_str() != devolucao.id) {
             return Ok(());
         }
+        if devolucao.amount < incoming.amount {
+            return self.complete_by_bank(&incoming, now).await;
+        }
         self.complete(&incoming, devolucao.rtr_id.as_ref().map(ToString::to_string), now).await
     }
 
-    /// Requests the return of a payment from its bank, or asks for its progress. Returns when to do so again;
-    /// `None`: the return has ended.
+    /// Requests the return of a payment from its bank, or asks for its progress.
     ///
     /// # Errors
     ///
@@ -74,34 +87,35 @@ impl Returns {
     pub async fn advance(
         &self,
         bank: &PixBank,
-        incoming: IncomingPayment,
+        incoming: &IncomingPayment,
         now: Timestamp,
-    ) -> Result<Option<Timestamp>, WorkError> {
-        let Some(open) = incoming.open_return() else { return Ok(None) };
+    ) -> Result<ReturnStep, WorkError> {
+        let Some(open) = incoming.open_return() else { return Ok(ReturnStep::Ended) };
         let (id, attempt) = (open.id.clone(), open.attempt);
-        match bank.return_progress(&incoming, id.as_str(), now).await? {
-            ReturnProgress::PollAgainAt(at) => Ok(Some(at)),
-            ReturnProgress::Returned(rtr_id) => {
-                self.complete(&incoming, rtr_id, now).await?;
-                Ok(None)
-            }
-            ReturnProgress::ReturnedByBank => {
-                let (next, posting) = incoming.returned_by_bank(now).unzip();
-                self.replace(&incoming, next, posting.as_ref()).await?;
-                Ok(None)
-            }
+        match bank.return_progress(incoming, id.as_str(), now).await? {
+            ReturnProgress::PollAgainAt(at) => return Ok(ReturnStep::PollAgainAt(at)),
+            ReturnProgress::RefusedUntil(until) => return Ok(ReturnStep::RefusedUntil(until)),
+            ReturnProgress::Returned(rtr_id) => self.complete(incoming, rtr_id, now).await?,
+            ReturnProgress::ReturnedByBank => self.complete_by_bank(incoming, now).await?,
             ReturnProgress::NotRealised if attempt < MAX_ATTEMPTS => {
                 tracing::warn!(payment = %incoming.payment_id, attempt, "the bank did not execute the return of a payment; it is requested again");
-                self.replace(&incoming, incoming.return_retried(now), None).await?;
-                Ok(None)
+                self.replace(incoming, incoming.return_retried(now), None).await?;
             }
-            ReturnProgress::NotRealised | ReturnProgress::Impossible => {
-                tracing::error!(payment = %incoming.payment_id, attempt, "the bank can't return a payment; an operator must agree with the bank how it goes back: `admin receipts list` shows it");
-                metrics::increment(metrics::RETURNS_FAILED);
-                self.replace(&incoming, incoming.return_stopped(now), None).await?;
-                Ok(None)
-            }
+            ReturnProgress::NotRealised | ReturnProgress::Impossible => self.stop(incoming, now).await?,
         }
+        Ok(ReturnStep::Ended)
+    }
+
+    /// Stops the return of a payment that the bank does not execute. An operator must act.
+    pub async fn stop(&self, incoming: &IncomingPayment, now: Timestamp) -> Result<(), WorkError> {
+        tracing::error!(payment = %incoming.payment_id, "the bank can't return a payment; an operator must agree with the bank how it goes back: `admin receipts list` shows it");
+        metrics::increment(metrics::RETURNS_FAILED);
+        self.replace(incoming, incoming.return_stopped(now), None).await
+    }
+
+    async fn complete_by_bank(&self, incoming: &IncomingPayment, now: Timestamp) -> Result<(), WorkError> {
+        let (next, posting) = incoming.returned_by_bank(now).unzip();
+        self.replace(incoming, next, posting.as_ref()).await
     }
 
     async fn complete(

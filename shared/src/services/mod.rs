@@ -16,7 +16,7 @@ mod set_aside_items;
 
 pub use account_settings::{change_account_settings, raise_shards};
 pub use bank_payments::BankPayments;
-pub use bank_returns::Returns;
+pub use bank_returns::{ReturnStep, Returns};
 pub use charge_cancellation::{CancelError, ChargeCancellation, cancel_charge};
 pub use charge_creation::{
     ChargeCreation, CreateChargeError, IdempotencyNamespace, LEASE_SECONDS, create_charge,
@@ -27,5 +27,5 @@ pub use ledger_verification::{LedgerVerification, POSTINGS_PER_STEP, verify_ledg
 pub use payment_list::{
     PAYMENTS_QUERY, PaymentFilter, PaymentList, PaymentListError, PaymentListView, PaymentPage,
 };
-pub use receipts::{Applied, ReceiptError, Receipts};
+pub use receipts::{Applied, ReceiptError, Receipts, check_returnable};
 pub use set_aside_items::{SetAsideError, SetAsideItems};

@@ -1,16 +1,19 @@
 //! Payments that match no charge wait for an operator: *unapplied receipts*. An operator applies each to a
 //! charge, or returns it to its payer.
 
+use std::collections::HashMap;
+
 use domain::account::Account;
-use domain::acquirer::ReportedPix;
+use domain::acquirer::{ReportedPix, ReportedPixStatus};
 use domain::audit::Operator;
 use domain::charge::transition::{ReceiptRefused, apply_receipt};
 use domain::charge::{Charge, IncomingPayment};
-use domain::ids::{AcquirerPaymentId, ChargeId, EndToEndId, Scope, Scoped};
+use domain::ids::{AcquirerPaymentId, ChargeId, ConnectionId, EndToEndId, Scope, Scoped};
 use domain::payment_method::PaymentMethod;
 use domain::row::Key;
 use domain::time::Timestamp;
 
+use crate::acquirer::pix::RETURN_WINDOW_MS;
 use crate::audit;
 use crate::charge::{Charges, recorded_payment_writes};
 use crate::random::RandomError;
@@ -35,6 +38,11 @@ pub enum ReceiptError {
     /// The payment does not wait for an operator.
     #[error("the payment is applied, or its return is in progress or completed")]
     NotWaiting,
+    /// No return can be requested from the bank any more.
+    #[error(
+        "the 90 days in which a Pix can be returned through the API are over, so only the bank itself can return this payment: ask the bank. Its devolução is recorded by the next daily sweep"
+    )]
+    OnlyByBank,
     /// DynamoDB failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -126,7 +134,11 @@ impl Receipts {
             };
             let mut writes = vec![Write::replace(&next, current.version)?];
             writes.extend(recorded_payment_writes(&moved)?);
-            let next_reported = reported.as_ref().map(|known| known.recorded(scope.account, Some(charge)));
+            let next_reported = reported.as_ref().map(|known| {
+                let next = ReportedPix { details: None, ..known.recorded(scope.account, Some(charge)) };
+                // The bank may have returned a part of the Pix while it waited. That is recorded now.
+                if by.is_some() { next.due(now) } else { next }
+            });
             if let Some((known, next)) = reported.as_ref().zip(next_reported.as_ref()) {
                 writes.push(Write::replace(next, known.version)?);
             }
@@ -146,7 +158,8 @@ impl Receipts {
     ///
     /// # Errors
     ///
-    /// [`ReceiptError::NotWaiting`] when the payment does not wait for an operator.
+    /// [`ReceiptError::NotWaiting`] when the payment does not wait for an operator. [`ReceiptError::OnlyByBank`]
+    /// when an operator requests the return after the 90 days of API Pix.
     pub async fn give_back(
         &self,
         scope: &Scope,
@@ -163,6 +176,9 @@ impl Receipts {
                 (None, Some(next)) => (next, None),
                 (None, None) => return Err(ReceiptError::NotWaiting),
             };
+            if by.is_some() {
+                check_returnable(incoming.paid_at, now)?;
+            }
             let mut writes = vec![Write::replace(&next, incoming.version)?];
             if let Some(operator) = by {
                 let audit =
@@ -178,10 +194,52 @@ impl Receipts {
         }
     }
 
+    /// Returns the rows of the reported Pix of these payments. Payments of other kinds have none.
+    pub async fn reported_of(
+        &self,
+        payments: impl Iterator<Item = &AcquirerPaymentId>,
+    ) -> Result<HashMap<AcquirerPaymentId, ReportedPix>, StoreError> {
+        let ids = payments.filter_map(|payment| payment.as_str().parse::<EndToEndId>().ok());
+        let keys: Vec<Key> = ids.map(|id| ReportedPix::key_of(&id)).collect();
+        let found: Vec<ReportedPix> = self.store.get_in_order(&keys).await?;
+        Ok(found.into_iter().map(|pix| (pix.end_to_end_id.clone().into(), pix)).collect())
+    }
+
+    /// Returns the Pix of a bank connection of which no account is known to have the money, newest first, at
+    /// most 100.
+    pub async fn unowned(&self, connection: ConnectionId) -> Result<Vec<ReportedPix>, StoreError> {
+        let partition = ReportedPix::unowned_partition(connection);
+        let entries =
+            self.store.list(ListIndex::All, &partition, ("0", "~"), Order::NewestFirst, PAGE).await?;
+        let keys: Vec<Key> = entries.into_iter().map(|entry| entry.key).collect();
+        let mut found: Vec<ReportedPix> = self.store.get_in_order(&keys).await?;
+        // The index may still list a Pix that was just recorded.
+        found.retain(|pix| pix.status == ReportedPixStatus::Unowned);
+        Ok(found)
+    }
+
+    /// Has the Pix of a payment read back from its bank, for what the bank did with it meanwhile. A payment
+    /// that is not a Pix of a bank changes nothing.
+    pub async fn read_back(&self, payment: &AcquirerPaymentId, now: Timestamp) -> Result<(), StoreError> {
+        let Some(known) = self.reported(payment).await? else { return Ok(()) };
+        let write = Write::replace(&known.reported_again(now), known.version)?;
+        // Another caller that changed the row has read the Pix.
+        self.store.commit(vec![write]).await.map(|_conflict_or_done| ())
+    }
+
     async fn reported(&self, payment: &AcquirerPaymentId) -> Result<Option<ReportedPix>, StoreError> {
         match payment.as_str().parse::<EndToEndId>() {
             Ok(id) => self.store.get(&ReportedPix::key_of(&id)).await,
             Err(_not_a_pix) => Ok(None),
         }
     }
+}
+
+/// Fails when a payment is too old to be returned through API Pix.
+///
+/// # Errors
+///
+/// [`ReceiptError::OnlyByBank`] after 90 days.
+pub fn check_returnable(paid_at: Timestamp, now: Timestamp) -> Result<(), ReceiptError> {
+    if now.millis_since(paid_at) > RETURN_WINDOW_MS { Err(ReceiptError::OnlyByBank) } else { Ok(()) }
 }

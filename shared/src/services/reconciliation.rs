@@ -32,10 +32,12 @@ use domain::row::Key;
 use domain::time::Timestamp;
 use domain::wallet::{Posting, PostingKind, RefundStrategy, ReturnStatus};
 
+use crate::WorkError;
 use crate::account::Accounts;
 use crate::acquirer::{AcquirerError, Banks, PixBank};
 use crate::charge::Charges;
 use crate::refund::Refunds;
+use crate::services::BankPayments;
 use crate::store::{Order, Store, StoreError, from_item};
 
 /// The age below which a difference is only pending, in milliseconds: one hour. The sweep needs some minutes
@@ -420,12 +422,11 @@ fn is_returned(item: &Devolucao) -> bool {
     item.status == DevolucaoStatus::Returned
 }
 
-/// Whether a devolução belongs to a MED case. A bank's unknown reason is treated alike: an operator must
-/// decide about it.
+/// Whether a devolução belongs to a MED case. Any other one is recorded as a refund, whatever its reason.
 fn is_med(item: &Devolucao) -> bool {
     match item.nature {
-        Nature::Original | Nature::Withdrawal => false,
-        Nature::MedOperational | Nature::MedFraud | Nature::MedAutomaticPix | Nature::Other(_) => true,
+        Nature::MedOperational | Nature::MedFraud => true,
+        Nature::Original | Nature::Withdrawal | Nature::MedAutomaticPix | Nature::Other(_) => false,
     }
 }
 
@@ -467,6 +468,29 @@ pub async fn reconcile(
     }
     let comparison = compare(day, now, &listed, &recorded);
     Ok(Reconciliation { connection: bank.connection(), comparison })
+}
+
+/// Records the Pix whose money or devoluções the bank lists and the records lack. Returns their rows.
+///
+/// # Errors
+///
+/// When the bank or the database does not answer. What was recorded before remains.
+pub async fn record_listed(
+    payments: &BankPayments,
+    bank: &PixBank,
+    found: &Comparison,
+    now: Timestamp,
+) -> Result<Vec<ReportedPix>, WorkError> {
+    let lacking = found.differences.iter().chain(&found.pending).filter(|it| it.bank_amount.is_some());
+    let ids: BTreeSet<EndToEndId> =
+        lacking.filter_map(|it| it.end_to_end_id.as_ref()?.parse().ok()).collect();
+    let mut recorded = Vec::new();
+    for id in ids {
+        if let Some(pix) = bank.read_back(&id, None, (now, now)).await? {
+            recorded.extend(payments.record(bank, &pix, None, now).await?);
+        }
+    }
+    Ok(recorded)
 }
 
 /// Reads the Pix of the day, and then all returned Pix of the days before.

@@ -261,6 +261,19 @@ fn a_review_credits_or_returns_only_held_payments() {
     assert_eq!(too_late, Err(Rejection::NotHeldForReview));
 }
 
+#[test]
+fn a_confirmed_payer_credits_only_a_held_payment() {
+    let held = after(&locked(), pay_command(payment(1, 1000, None)));
+    let command = Command::ConfirmPayer { terms: terms() };
+    let confirmed = after(&held, command.clone());
+    let payer = confirmed.applied_payment.as_ref().and_then(|applied| applied.payer_document);
+    assert_eq!((confirmed.status, confirmed.reviewed), (TransactionStatus::Paid, None));
+    assert!(payer.is_some() && payer == held.expected_payer && confirmed.settlement.is_some());
+    for charge in every_state().iter().filter(|charge| !charge.is_held_for_review()) {
+        assert_eq!(apply(charge, &command, at(60)), Ok(Outcome::Unchanged), "{:?}", charge.status);
+    }
+}
+
 fn by_card() -> Charge {
     let card = Some(Card { return_url: None, expires_at: at(3600) });
     Charge {

@@ -307,7 +307,7 @@ fn bad_messages_of_acquirer_work_are_reported_and_the_good_one_beside_them_is_do
             service.acquirers().find(&service.scope().account).await.unwrap().unwrap().connection;
         vec![
             json!({"finalise": id(&paid)}),
-            json!({"refund": id(&refund)}),
+            json!({"refund": {"id": id(&refund)}}),
             json!({"expire": id(&paid)}),
             json!({"read_back": "E1234567820261121100000000000001"}),
             json!({"return": {"scope": service.scope(), "payment": "E1234567820261121100000000000001"}}),

@@ -1,0 +1,213 @@
+//! Tests of devoluções that the service did not request, and of refunds that a bank refuses: the wallet follows
+//! the bank in any order.
+
+use bank::{Cents, FaultKind, MedNature, PayRequest};
+use domain::charge::Decision;
+use domain::ids::AcquirerPaymentId;
+use domain::refund::{Refund, RefundStatus};
+use domain::wallet::ReturnStatus;
+use serde_json::{Value, json};
+use shared::charge::Charges;
+use shared::refund::Refunds;
+use shared::services::Receipts;
+
+use crate::bank_books::Fates;
+use crate::bank_proxy::BankProxy;
+use crate::live_charges::{Live, MARIA};
+use crate::support::{eventually, id, operator};
+
+/// What the bank says in the fault `devolucao_refused`, without the document in it.
+const REFUSAL: &str = "A conta do CPF *** não permite esta operação.";
+
+impl Live {
+    fn end_to_end_id(charge: &Value) -> String {
+        charge["settlement"]["end_to_end_id"].as_str().unwrap().to_owned()
+    }
+
+    async fn refunds_of(&self, charge: &Value) -> Vec<Refund> {
+        let charge = id(charge).parse().unwrap();
+        Refunds::new(self.service.store()).for_charge(Some(charge)).await.unwrap()
+    }
+
+    /// Waits until a charge has exactly these ended refunds, in any order. Meanwhile, the clock moves.
+    async fn wait_for_refunds(&self, charge: &Value, expected: &[(i64, RefundStatus)]) {
+        let mut expected: Vec<String> = expected.iter().map(|refund| format!("{refund:?}")).collect();
+        expected.sort();
+        eventually("the refunds have ended", async || {
+            self.service.advance_seconds(30).await;
+            let refunds = self.refunds_of(charge).await;
+            let mut found: Vec<String> = refunds
+                .iter()
+                .map(|refund| format!("{:?}", (refund.share.gross.minor(), refund.status)))
+                .collect();
+            found.sort();
+            (found == expected).then_some(())
+        })
+        .await;
+    }
+
+    async fn request_refund(&self, charge: &Value, amount: i64, strategy: &str) {
+        let key = format!("refund-{amount}-{strategy}");
+        let body = json!({"amount": amount, "idempotencyKey": key, "strategy": strategy});
+        self.refund(charge, body).await.expect(201);
+    }
+
+    /// Checks the books an hour later, when no difference is pending.
+    async fn check_books_later(&self, expected: Fates) {
+        self.service.advance_seconds(3_700).await;
+        assert_eq!(self.check_books().await, expected);
+    }
+}
+
+fn credited(count: usize) -> Fates {
+    Fates { credited: count, ..Fates::default() }
+}
+
+#[tokio::test]
+async fn devolucoes_of_the_merchant_debit_the_wallet_while_a_refund_is_open() {
+    let live = Live::start().await;
+    let proxy = BankProxy::start(&live.service, |_settings| {}).await;
+    live.service.advance_seconds(61).await;
+    let (whole, part) = (live.paid("order-00001").await, live.paid("order-00002").await);
+    // The bank does not answer the service, so both refunds are open.
+    proxy.set_away(true);
+    live.request_refund(&whole, 1_000, "devolution").await;
+    live.request_refund(&part, 500, "devolution").await;
+    live.return_at_bank_as("ownapp1", &Live::end_to_end_id(&whole), "7.00").await;
+    live.return_at_bank_as("ownapp1", &Live::end_to_end_id(&part), "3.00").await;
+    live.return_at_bank_as("ownapp2", &Live::end_to_end_id(&part), "4.00").await;
+    live.service.advance_seconds(5).await;
+    proxy.set_away(false);
+    let (failed, refunded) = (RefundStatus::Failed, RefundStatus::Refunded);
+    live.wait_for_refunds(&whole, &[(1_000, failed), (700, refunded)]).await;
+    live.wait_for_refunds(&part, &[(500, failed), (300, refunded), (400, refunded)]).await;
+    assert_eq!(live.balance().await, 600);
+    let refunds = live.refunds_of(&whole).await;
+    let reasons: Vec<Option<&str>> = refunds.iter().map(|refund| refund.failure_reason.as_deref()).collect();
+    let reason = "Other returns left too little of the payment for the refund.";
+    assert_eq!(reasons, [None, Some(reason)]);
+    live.check_books_later(credited(2)).await;
+    assert_eq!(live.balance().await, 600, "nothing is debited twice");
+}
+
+#[tokio::test]
+async fn a_devolucao_of_the_merchant_debits_the_wallet_beside_an_open_cash_out_of_the_whole_payment() {
+    let live = Live::start().await;
+    let charge = live
+        .create("order-00001", &json!({"amount": 1000, "customer": {"name": "Maria", "document": MARIA}}))
+        .await;
+    live.pay(&charge, PayRequest::default());
+    let charge = live.wait_for_status(&charge, "paid").await;
+    live.fault(FaultKind::DevolucaoStuck, 1);
+    live.request_refund(&charge, 1_000, "cashout").await;
+    eventually("the cash-out is at the bank", async || {
+        (!live.service.stack.bank.snapshot()["pixOut"].as_array().unwrap().is_empty()).then_some(())
+    })
+    .await;
+    live.return_at_bank_as("ownapp1", &Live::end_to_end_id(&charge), "7.00").await;
+    eventually("the wallet is debited", async || (live.balance().await == -700).then_some(())).await;
+    live.service.advance_seconds(6 * 3_600).await;
+    live.wait_for_refunds(&charge, &[(1_000, RefundStatus::Refunded), (700, RefundStatus::Refunded)]).await;
+    assert_eq!(live.balance().await, -700);
+    live.check_books_later(credited(1)).await;
+}
+
+#[tokio::test]
+async fn a_devolucao_of_an_unusual_nature_debits_the_wallet() {
+    let live = Live::start().await;
+    let charge = live.paid("order-00001").await;
+    let pix = Live::end_to_end_id(&charge);
+    let amount = Some(Cents::new(400).unwrap());
+    live.service.stack.bank.open_med_devolucao(&pix, amount, MedNature::AutomaticPix).unwrap();
+    live.wait_for_refunds(&charge, &[(400, RefundStatus::Refunded)]).await;
+    assert_eq!(live.balance().await, 600);
+    let refund = live.refunds_of(&charge).await.remove(0);
+    assert_eq!(refund.reason.as_deref(), Some("Returned by the bank: MED_PIX_AUTOMATICO."));
+    live.check_books_later(credited(1)).await;
+}
+
+#[tokio::test]
+async fn a_part_that_the_merchant_returned_of_a_held_payment_is_debited_when_it_is_credited() {
+    let live = Live::start().await;
+    let body = json!({"amount": 1000, "customer": {"name": "Maria"}, "expected_payer_tax_id": MARIA});
+    let mut held = Vec::new();
+    for key in ["order-00001", "order-00002"] {
+        let charge = live.create(key, &body).await;
+        live.fault(FaultKind::MaskedPayer, 1);
+        let pix = live.pay(&charge, PayRequest::default());
+        live.wait_for_status(&charge, "processing").await;
+        live.return_at_bank_as("ownapp1", &pix, "4.00").await;
+        held.push((charge, pix));
+    }
+    live.service.advance_seconds(400).await;
+    assert_eq!(live.balance().await, 0);
+    let charges = Charges::new(live.service.store());
+    for ((charge, pix), decision) in held.iter().zip([Decision::Approve, Decision::Return]) {
+        let stored = charges.find(Some(id(charge).parse().unwrap())).await.unwrap().unwrap();
+        let (terms, now) = (domain::account::terms::MethodTerms::default(), live.service.stack.clock.now());
+        charges.review(stored, (decision, terms), &operator(), now).await.unwrap();
+        let payment: AcquirerPaymentId = pix.parse().unwrap();
+        Receipts::new(live.service.store()).read_back(&payment, now).await.unwrap();
+    }
+    live.wait_for_refunds(&held[0].0, &[(400, RefundStatus::Refunded)]).await;
+    assert_eq!(live.balance().await, 600);
+    // Of the other payment, the rest goes back to the payer.
+    eventually("the rest is returned", async || {
+        live.service.advance_seconds(5).await;
+        let returned = live.incoming(&held[1].1).await?.returned?;
+        (returned.status == ReturnStatus::Returned).then_some(())
+    })
+    .await;
+    let devolucoes = live.pix(&held[1].1)["devolucoes"].clone();
+    let amounts: Vec<&Value> = devolucoes.as_array().unwrap().iter().map(|item| &item["valor"]).collect();
+    assert_eq!(amounts, ["4.00", "6.00"]);
+    live.check_books_later(Fates { credited: 1, returned: 1, ..Fates::default() }).await;
+}
+
+/// Also tests the fault of the bank.
+pub(crate) async fn refused_for_good(kind: FaultKind) {
+    let live = Live::start().await;
+    let charge = live
+        .create("order-00001", &json!({"amount": 1000, "customer": {"name": "Maria", "document": MARIA}}))
+        .await;
+    live.pay(&charge, PayRequest::default());
+    let charge = live.wait_for_status(&charge, "paid").await;
+    let wrong = live.create("order-00002", &json!({"amount": 1000})).await;
+    live.fault(kind, 1_000_000);
+    let wrong = live.pay(&wrong, PayRequest { amount: Cents::new(999), ..PayRequest::default() });
+    live.request_refund(&charge, 400, "devolution").await;
+    live.request_refund(&charge, 300, "cashout").await;
+    let is_refused = async || {
+        let refunds = live.refunds_of(&charge).await;
+        (refunds.iter().all(|refund| refund.status == RefundStatus::InProgress)).then_some(())
+    };
+    eventually("the refunds are in progress", is_refused).await;
+    live.service.advance_seconds(240).await;
+    assert_eq!(live.balance().await, 300, "a refusal is not final for some minutes");
+    live.wait_for_refunds(&charge, &[(400, RefundStatus::Failed), (300, RefundStatus::Failed)]).await;
+    assert_eq!(live.balance().await, 1_000);
+    for refund in live.refunds_of(&charge).await {
+        assert_eq!(refund.failure_reason.as_deref(), Some(REFUSAL));
+        let attempts = 1_000_000 - live.service.stack.bank.pending_faults(kind);
+        assert!(attempts >= 12, "{attempts} requests of two refunds and a return");
+    }
+    eventually("the return is stopped", async || {
+        live.service.advance_seconds(30).await;
+        let returned = live.incoming(&wrong).await?.returned?;
+        (returned.status == ReturnStatus::Stopped).then_some(())
+    })
+    .await;
+    assert_eq!(live.pix(&wrong)["devolucoes"], json!([]));
+    live.service.check_ledger_of(&live.scope()).await;
+}
+
+#[tokio::test]
+async fn a_refund_that_the_bank_refuses_at_first_is_executed() {
+    let live = Live::start().await;
+    let charge = live.paid("order-00001").await;
+    live.fault(FaultKind::DevolucaoRefused, 3);
+    live.request_refund(&charge, 400, "devolution").await;
+    live.wait_for_refunds(&charge, &[(400, RefundStatus::Refunded)]).await;
+    assert_eq!(live.refunds_of(&charge).await[0].failure_reason, None);
+    live.check_books_later(credited(1)).await;
+}
