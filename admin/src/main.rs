@@ -264,6 +264,27 @@ async fn run_on(stack: &Stack, command: StackCommand) -> Result<CommandOutcome, 
     }
 }
 
+/// Makes a change for each of several objects. A failure is printed and does not prevent the others.
+///
+/// # Errors
+///
+/// When a change failed.
+async fn for_each<T: std::fmt::Display>(
+    objects: &[T],
+    change: impl AsyncFn(&T) -> Result<(), Box<dyn Error>>,
+) -> Result<(), Box<dyn Error>> {
+    let mut failed: usize = 0;
+    for object in objects {
+        let Err(error) = change(object).await else { continue };
+        if objects.len() == 1 {
+            return Err(error);
+        }
+        writeln!(std::io::stderr(), "{object}: {error}")?;
+        failed = failed.saturating_add(1);
+    }
+    if failed > 0 { Err(format!("{failed} of {} failed", objects.len()).into()) } else { Ok(()) }
+}
+
 /// Prints the name of the stack to stderr, so that stdout contains only the command's result.
 fn print_stack(stack: &Stack) {
     let _ = writeln!(std::io::stderr(), "on {}", stack.name);

@@ -5,22 +5,27 @@ use std::error::Error;
 use std::io::Write;
 
 use clap::Subcommand;
+use domain::acquirer::{ReportedPix, ReportedPixStatus};
 use domain::charge::{Charge, IncomingPayment, UnappliedReason};
-use domain::ids::{AccountId, ChargeId, EndToEndId, Mode, ReturnId, Scope};
+use domain::ids::{AccountId, ChargeId, ConnectionId, EndToEndId, Mode, ReturnId, Scope};
 use domain::money::Amount;
 use domain::tax_id::TaxId;
 use domain::time::Timestamp;
 use domain::wallet::ReturnStatus;
 use serde::Serialize;
-use shared::services::{ReceiptError, Receipts};
+use shared::acquirer::Banks;
+use shared::services::{BankPayments, ReceiptError, Receipts};
 
 use crate::target::Stack;
-use crate::{OperatorArguments, print_json, print_stack};
+use crate::{OperatorArguments, for_each, print_json, print_stack};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
     /// List an account's live payments that match no charge or could not be returned, newest first, 100 at a
     /// time
+    ///
+    /// Then lists the Pix of the account's bank connection for which the bank reports neither a key nor a txid
+    /// of a charge (`no_account`). `record` says whose they are.
     List {
         /// The account (acc_…)
         #[arg(long)]
@@ -29,25 +34,44 @@ pub(crate) enum Command {
         #[arg(long)]
         starting_after: Option<EndToEndId>,
     },
-    /// Apply a payment that matches no charge to an open or expired charge of exactly its amount
+    /// Apply payments that match no charge to open or expired charges of exactly their amounts
     ///
     /// A charge that expects a payer accepts only a payment whose payer the bank reported. Repeating the
     /// command changes nothing.
     Apply {
-        /// The payment (end-to-end id)
-        id: EndToEndId,
-        /// The charge (ch_…)
-        charge: ChargeId,
+        /// Each payment (end-to-end id), followed by its charge (ch_…)
+        #[arg(required = true, num_args = 2.., value_names = ["END_TO_END_ID", "CHARGE"])]
+        pairs: Vec<String>,
         /// The account (acc_…)
         #[arg(long)]
         account: AccountId,
         #[command(flatten)]
         operator: OperatorArguments,
     },
-    /// Return a payment that matches no charge to its payer, or request a return that stopped again
+    /// Record a Pix that the bank received, whatever its list says and however old it is
+    ///
+    /// Reads the Pix from the account's bank. It is credited to the charge of its txid. Without such a charge,
+    /// it belongs to the account that has its key, else to this account, and waits for `apply` or `return`.
+    /// Also records its devoluções. Repeating the command changes nothing.
+    Record {
+        /// The Pix
+        #[arg(long, value_name = "END_TO_END_ID")]
+        end_to_end_id: EndToEndId,
+        /// The account (acc_…)
+        #[arg(long)]
+        account: AccountId,
+        /// A connection that the account used before, as `accounts show-acquirer` lists it in `retired`
+        /// [default: the current connection]
+        #[arg(long)]
+        connection: Option<ConnectionId>,
+        #[command(flatten)]
+        operator: OperatorArguments,
+    },
+    /// Return payments that match no charge to their payers, or request returns that stopped again
     Return {
-        /// The payment (end-to-end id)
-        id: EndToEndId,
+        /// The payments (end-to-end ids)
+        #[arg(required = true)]
+        ids: Vec<EndToEndId>,
         /// The account (acc_…)
         #[arg(long)]
         account: AccountId,
@@ -70,6 +94,8 @@ enum State {
     ReturnStopped,
     /// It is back with its payer.
     Returned,
+    /// The bank reports neither a key nor a txid of a charge, so no account has it.
+    NoAccount,
 }
 
 /// The printed form of a payment. The payer's document is masked.
@@ -83,10 +109,64 @@ struct PrintedPayment<'a> {
     charge: Option<ChargeId>,
     payer_document: Option<String>,
     return_id: Option<&'a ReturnId>,
+    #[serde(flatten)]
+    reported: Option<PrintedReport<'a>>,
+}
+
+/// What the bank reported of a Pix, as printed. The payer is masked.
+#[derive(Serialize)]
+pub(crate) struct PrintedReport<'a> {
+    txid: Option<&'a str>,
+    key: Option<&'a str>,
+    info_pagador: Option<&'a str>,
+    payer: Option<&'a str>,
+    age_hours: i64,
+}
+
+impl<'a> PrintedReport<'a> {
+    /// `None`: the row of the Pix has no details.
+    pub(crate) fn of(reported: &'a ReportedPix, now: Timestamp) -> Option<Self> {
+        let details = reported.details.as_ref()?;
+        Some(Self {
+            txid: details.txid.as_deref(),
+            key: details.key.as_deref(),
+            info_pagador: details.payer_message.as_deref(),
+            payer: details.payer.as_deref(),
+            age_hours: now.millis_since(details.paid_at).div_euclid(3_600_000),
+        })
+    }
+}
+
+/// The printed form of a Pix of which no account is known to have the money.
+#[derive(Serialize)]
+struct PrintedUnowned<'a> {
+    end_to_end_id: &'a EndToEndId,
+    amount: Option<Amount>,
+    paid_at: Option<Timestamp>,
+    state: State,
+    connection: ConnectionId,
+    #[serde(flatten)]
+    reported: Option<PrintedReport<'a>>,
+}
+
+/// The printed form of a Pix that was recorded.
+#[derive(Serialize)]
+pub(crate) struct PrintedRecorded<'a> {
+    end_to_end_id: &'a EndToEndId,
+    status: ReportedPixStatus,
+    account: AccountId,
+    charge: Option<ChargeId>,
+}
+
+impl<'a> PrintedRecorded<'a> {
+    pub(crate) fn new(pix: &'a ReportedPix) -> Self {
+        let ReportedPix { end_to_end_id, status, account, charge, .. } = pix;
+        Self { end_to_end_id, status: *status, account: *account, charge: *charge }
+    }
 }
 
 impl<'a> PrintedPayment<'a> {
-    fn new(payment: &'a IncomingPayment) -> Self {
+    fn new(payment: &'a IncomingPayment, reported: Option<&'a ReportedPix>, now: Timestamp) -> Self {
         let returned = payment.returned.as_ref();
         let state = match returned.map(|returned| returned.status) {
             None if payment.is_unmatched() => State::Unmatched,
@@ -104,6 +184,7 @@ impl<'a> PrintedPayment<'a> {
             charge: payment.charge_id(),
             payer_document: payment.payer_document.as_ref().map(TaxId::masked),
             return_id: returned.map(|returned| &returned.id),
+            reported: reported.and_then(|reported| PrintedReport::of(reported, now)),
         }
     }
 }
@@ -135,9 +216,13 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
                 None => None,
             };
             let (payments, has_more) = receipts.waiting(&scope, cursor.as_ref()).await?;
+            let reported = receipts.reported_of(payments.iter().map(|payment| &payment.payment_id)).await?;
             // The index may still list a payment that was just applied or returned.
             for payment in payments.iter().filter(|payment| payment.waits_for_operator()) {
-                print_json(&PrintedPayment::new(payment))?;
+                print_json(&PrintedPayment::new(payment, reported.get(&payment.payment_id), now))?;
+            }
+            if cursor.is_none() {
+                print_unowned(stack, &receipts, account, now).await?;
             }
             if let Some(last) = payments.last().filter(|_| has_more) {
                 let id = &last.payment_id;
@@ -145,20 +230,87 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
             }
             Ok(())
         }
-        Command::Apply { id, charge, account, operator } => {
+        Command::Apply { pairs, account, operator } => {
+            let pairs = pairs.chunks(2).map(Pair::parse).collect::<Result<Vec<Pair>, _>>()?;
             let scope = live(stack, account).await?;
             print_stack(stack);
             let operator = operator.operator();
-            let applied = receipts.apply(&scope, &id.clone().into(), charge, Some(&operator), now).await?;
-            print_json(&PrintedCharge::new(&id, &applied.charge))
+            for_each(&pairs, async |Pair(id, charge)| {
+                let payment = id.clone().into();
+                let applied = receipts.apply(&scope, &payment, *charge, Some(&operator), now).await?;
+                print_json(&PrintedCharge::new(id, &applied.charge))
+            })
+            .await
         }
-        Command::Return { id, account, operator } => {
+        Command::Record { end_to_end_id, account, connection, operator } => {
+            let account = stack.existing_account(&account).await?.id;
+            print_stack(stack);
+            let banks = Banks::new(stack.acquirers()?.clone(), stack.clock.clone());
+            let bank = banks.at(account, connection).await?;
+            let Some(pix) = bank.read_back(&end_to_end_id, None, (now, now)).await? else {
+                return Err(
+                    "the bank does not know this Pix; check the id, and name the connection that received it"
+                        .into(),
+                );
+            };
+            let payments = BankPayments::new(stack.store.clone(), stack.acquirers()?.clone());
+            let recorded = payments.record_for(&bank, &pix, (account, &operator.operator()), now).await?;
+            let recorded = recorded.ok_or("the Pix was not recorded")?;
+            print_json(&PrintedRecorded::new(&recorded))
+        }
+        Command::Return { ids, account, operator } => {
             let scope = live(stack, account).await?;
             print_stack(stack);
-            let returned = receipts.give_back(&scope, &id.into(), Some(&operator.operator()), now).await?;
-            print_json(&PrintedPayment::new(&returned))
+            let operator = operator.operator();
+            for_each(&ids, async |id| {
+                let payment = id.clone().into();
+                let returned = receipts.give_back(&scope, &payment, Some(&operator), now).await?;
+                print_json(&PrintedPayment::new(&returned, None, now))
+            })
+            .await
         }
     }
+}
+
+/// A payment and the charge to which it is applied.
+struct Pair(EndToEndId, ChargeId);
+
+impl Pair {
+    fn parse(words: &[String]) -> Result<Self, String> {
+        let [payment, charge] = words else {
+            return Err("each end-to-end id must be followed by a charge (ch_…)".to_owned());
+        };
+        let id = payment.parse().map_err(|_| format!("{payment} must be an end-to-end id"))?;
+        let charge = charge.parse().map_err(|_| format!("{charge} must be a charge (ch_…)"))?;
+        Ok(Self(id, charge))
+    }
+}
+
+impl std::fmt::Display for Pair {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{} {}", self.0, self.1)
+    }
+}
+
+async fn print_unowned(
+    stack: &Stack,
+    receipts: &Receipts,
+    account: AccountId,
+    now: Timestamp,
+) -> Result<(), Box<dyn Error>> {
+    let Some(acquirer) = stack.acquirers()?.find(&account).await? else { return Ok(()) };
+    for pix in &receipts.unowned(acquirer.connection).await? {
+        let details = pix.details.as_ref();
+        print_json(&PrintedUnowned {
+            end_to_end_id: &pix.end_to_end_id,
+            amount: details.map(|details| details.amount),
+            paid_at: details.map(|details| details.paid_at),
+            state: State::NoAccount,
+            connection: pix.connection,
+            reported: PrintedReport::of(pix, now),
+        })?;
+    }
+    Ok(())
 }
 
 /// Returns the live scope of an existing account. Test payments are never unmatched.

@@ -8,8 +8,10 @@ use domain::calendar::Day;
 use domain::ids::{AccountId, ConnectionId};
 use serde::Serialize;
 use shared::acquirer::Banks;
-use shared::services::reconciliation::{Difference, reconcile};
+use shared::services::BankPayments;
+use shared::services::reconciliation::{Difference, reconcile, record_listed};
 
+use crate::receipts::PrintedRecorded;
 use crate::target::Stack;
 use crate::{CommandOutcome, print_json, print_stack};
 
@@ -25,6 +27,9 @@ pub(crate) struct Arguments {
     /// The day in São Paulo, such as 2026-11-21
     #[arg(long)]
     date: Day,
+    /// First record what the bank lists and the records lack: Pix, and devoluções
+    #[arg(long)]
+    apply: bool,
 }
 
 /// The state of a printed difference.
@@ -67,11 +72,24 @@ pub(crate) async fn run(stack: &Stack, arguments: Arguments) -> Result<CommandOu
         None => stack.acquirers()?.find(&account).await?.map(|acquirer| acquirer.connection),
         former => former,
     };
-    let reconciled = reconcile(&stack.store, &banks, (account, connection), day, stack.clock.now()).await;
-    let reconciled = reconciled.map_err(|error| match connection {
+    let at = (account, connection);
+    let failed = |error: WorkError| match connection {
         Some(connection) => format!("account {account}, connection {connection}: {error}"),
         None => error.to_string(),
-    })?;
+    };
+    let mut reconciled =
+        reconcile(&stack.store, &banks, at, day, stack.clock.now()).await.map_err(failed)?;
+    if arguments.apply {
+        let bank = match connection {
+            None => banks.of(account).await?,
+            connection => banks.at(account, connection).await?,
+        };
+        let payments = BankPayments::new(stack.store.clone(), stack.acquirers()?.clone());
+        for recorded in record_listed(&payments, &bank, &reconciled.comparison, stack.clock.now()).await? {
+            print_json(&PrintedRecorded::new(&recorded))?;
+        }
+        reconciled = reconcile(&stack.store, &banks, at, day, stack.clock.now()).await.map_err(failed)?;
+    }
     let found = &reconciled.comparison;
     for (state, differences) in [(State::Difference, &found.differences), (State::Pending, &found.pending)] {
         for difference in differences {

@@ -4,6 +4,8 @@ use std::error::Error;
 use std::io::Write;
 
 use clap::Subcommand;
+use domain::acquirer::ReportedPix;
+use domain::audit::Operator;
 use domain::charge::{Charge, Decision, StoredCharge};
 use domain::ids::{AcquirerPaymentId, ChargeId, Scope};
 use domain::money::{Amount, Currency};
@@ -11,9 +13,11 @@ use domain::payment_method::PaymentMethod;
 use domain::tax_id::TaxId;
 use domain::time::Timestamp;
 use serde::Serialize;
+use shared::services::{Receipts, check_returnable};
 
+use crate::receipts::PrintedReport;
 use crate::target::Stack;
-use crate::{OperatorArguments, ScopeArguments, print_json, print_stack};
+use crate::{OperatorArguments, ScopeArguments, for_each, print_json, print_stack};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
@@ -28,21 +32,23 @@ pub(crate) enum Command {
         #[arg(long)]
         starting_after: Option<ChargeId>,
     },
-    /// Credit the payment of a charge that is held for review
+    /// Credit the payments of charges that are held for review
     ///
     /// Repeating the command changes nothing.
     Approve {
-        /// The charge (ch_…)
-        charge: ChargeId,
+        /// The charges (ch_…)
+        #[arg(required = true)]
+        charges: Vec<ChargeId>,
         #[command(flatten)]
         operator: OperatorArguments,
     },
-    /// Return the payment of a charge that is held for review to its payer
+    /// Return the payments of charges that are held for review to their payers
     ///
     /// Repeating the command changes nothing.
     Return {
-        /// The charge (ch_…)
-        charge: ChargeId,
+        /// The charges (ch_…)
+        #[arg(required = true)]
+        charges: Vec<ChargeId>,
         #[command(flatten)]
         operator: OperatorArguments,
     },
@@ -62,9 +68,11 @@ struct PrintedCharge<'a> {
     paid_at: Option<Timestamp>,
     expected_payer: Option<String>,
     reviewed: Option<Decision>,
+    #[serde(flatten)]
+    reported: Option<PrintedReport<'a>>,
 }
 
-fn print(charge: &Charge) -> Result<(), Box<dyn Error>> {
+fn print(charge: &Charge, reported: Option<&ReportedPix>, now: Timestamp) -> Result<(), Box<dyn Error>> {
     let applied = charge.applied_payment.as_ref();
     print_json(&PrintedCharge {
         charge: charge.id,
@@ -78,21 +86,43 @@ fn print(charge: &Charge) -> Result<(), Box<dyn Error>> {
         paid_at: applied.map(|applied| applied.paid_at),
         expected_payer: charge.expected_payer.as_ref().map(TaxId::masked),
         reviewed: charge.reviewed,
+        reported: reported.and_then(|reported| PrintedReport::of(reported, now)),
     })
 }
 
 pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn Error>> {
-    let (charge, decision, operator) = match command {
+    let (charges, decision, operator) = match command {
         Command::List { scope, starting_after } => return list(stack, scope, starting_after).await,
-        Command::Approve { charge, operator } => (charge, Decision::Approve, operator),
-        Command::Return { charge, operator } => (charge, Decision::Return, operator),
+        Command::Approve { charges, operator } => (charges, Decision::Approve, operator),
+        Command::Return { charges, operator } => (charges, Decision::Return, operator),
     };
+    print_stack(stack);
+    let operator = operator.operator();
+    for_each(&charges, async |charge| end_review(stack, *charge, decision, &operator).await).await
+}
+
+async fn end_review(
+    stack: &Stack,
+    charge: ChargeId,
+    decision: Decision,
+    operator: &Operator,
+) -> Result<(), Box<dyn Error>> {
     let now = stack.clock.now();
     let stored = find(stack, charge).await?;
-    let account = stack.existing_account(&stored.as_stored().scope.account).await?;
-    let terms = account.settings.terms.for_method(stored.as_stored().method());
-    print_stack(stack);
-    print(&stack.charges.review(stored, (decision, terms), &operator.operator(), now).await?)
+    let charge = stored.as_stored();
+    let is_new = charge.is_held_for_review() && !charge.acquirer.traits().returns_at_once;
+    let held = charge.applied_payment.clone().filter(|_| is_new);
+    if let (Decision::Return, Some(held)) = (decision, &held) {
+        check_returnable(held.paid_at, now)?;
+    }
+    let account = stack.existing_account(&charge.scope.account).await?;
+    let terms = account.settings.terms.for_method(charge.method());
+    let reviewed = stack.charges.review(stored, (decision, terms), operator, now).await?;
+    if let (Decision::Approve, Some(held)) = (decision, &held) {
+        // The bank may have returned a part of the Pix while it was held. That is recorded now.
+        Receipts::new(stack.store.clone()).read_back(&held.payment_id, now).await?;
+    }
+    print(&reviewed, None, now)
 }
 
 async fn list(
@@ -110,9 +140,14 @@ async fn list(
         return Err("--starting-after must be a charge of this account and mode".into());
     }
     let scope = stack.accounts.sharded_scope(&scope).await?;
-    let page = stack.charges.held_for_review(&scope, cursor.as_ref(), stack.clock.now()).await?;
+    let now = stack.clock.now();
+    let page = stack.charges.held_for_review(&scope, cursor.as_ref(), now).await?;
+    let payment_of =
+        |charge: &Charge| charge.applied_payment.as_ref().map(|applied| applied.payment_id.clone());
+    let payments: Vec<AcquirerPaymentId> = page.charges.iter().filter_map(payment_of).collect();
+    let reported = Receipts::new(stack.store.clone()).reported_of(payments.iter()).await?;
     for charge in &page.charges {
-        print(charge)?;
+        print(charge, payment_of(charge).and_then(|payment| reported.get(&payment)), now)?;
     }
     if let Some(next) = page.next_cursor {
         writeln!(std::io::stderr(), "more charges follow: --starting-after {next}")?;

@@ -178,6 +178,10 @@ async fn an_operator_applies_a_payment_that_matches_no_charge() {
     assert_eq!((&waiting["amount"], &waiting["state"]), (&json!(1000), &json!("unmatched")));
     assert!(waiting["payer_document"].as_str().unwrap().starts_with("***."), "{waiting}");
     assert_eq!(waiting["reason"], json!(null));
+    let reported = ["txid", "info_pagador", "age_hours"].map(|name| &waiting[name]);
+    assert_eq!(reported, [&json!(null), &json!(null), &json!(0)]);
+    assert_eq!(waiting["key"], live.service.stack.seed.bank.pix_key);
+    assert!(waiting["payer"].as_str().unwrap().starts_with("***."), "{waiting}");
 
     let (account, reason) = (live.account.as_str(), "the payer sent the proof of payment");
     let apply = |id: &str, charge: &Value| {
@@ -305,6 +309,9 @@ async fn an_operator_approves_or_returns_a_payment_that_is_held_for_review() {
     let payments: Vec<&Value> = listed.iter().map(|charge| &charge["payment"]).collect();
     assert_eq!(payments, [&json!(ids[0]), &json!(ids[1])]);
     assert_eq!(listed[0]["expected_payer"], "***.379.955-**");
+    // What the bank reported: it masked the payer.
+    assert_eq!((&listed[0]["txid"], &listed[0]["age_hours"]), (&first["pix"]["txid"], &json!(0)));
+    assert!(listed[0]["payer"].as_str().unwrap().contains("***"), "{listed:?}");
 
     let decide = |decision, charge: &Value| {
         let id = charge["id"].as_str().unwrap().to_owned();
@@ -568,4 +575,79 @@ async fn a_refund_by_cash_out_is_reconciled_with_the_pix_that_the_bank_sent() {
     let (code, differences, summary) = live.reconcile().await;
     assert_eq!((code, differences), (Some(0), Vec::new()));
     assert_eq!((&summary["pix_out"], &summary["returns"]), (&json!(1), &json!(0)));
+}
+
+#[tokio::test]
+async fn what_the_bank_lists_and_the_records_lack_is_recorded_by_a_command() {
+    let live = Live::start().await;
+    let charges = [live.charge(500).await, live.charge(700).await, live.charge(900).await];
+    live.stop_sweeps().await;
+    let pix = charges.each_ref().map(|charge| live.pay(charge, PayRequest::default()).end_to_end_id);
+    live.advance(4_000).await;
+    let (code, differences, _) = live.reconcile().await;
+    assert_eq!((code, differences.len()), (Some(1), 3));
+
+    let record = ["receipts", "record", "--end-to-end-id", &pix[0], "--account", &live.account];
+    let record = [&record[..], &["--reason", "the customer asks"]].concat();
+    for _time in 0..2 {
+        let recorded = live.service.object(&record).await;
+        assert_eq!((&recorded["status"], &recorded["charge"]), (&json!("recorded"), &charges[0]["id"]));
+    }
+    live.wait_for_status(&charges[0], "paid").await;
+    let unknown =
+        ["receipts", "record", "--end-to-end-id", "E1", "--account", &live.account, "--reason", "?"];
+    assert!(live.service.failure(&unknown).await.contains("does not know this Pix"));
+
+    let date = live.day.to_string();
+    let apply = ["reconcile", "--account", &live.account, "--date", &date, "--apply"];
+    let printed = live.service.objects(&apply).await;
+    let recorded: Vec<&Value> = printed.iter().filter(|line| line["status"] == "recorded").collect();
+    assert_eq!((recorded.len(), &printed.last().unwrap()["differences"]), (2, &json!(0)), "{printed:?}");
+    for charge in &charges {
+        live.wait_for_status(charge, "paid").await;
+    }
+}
+
+#[tokio::test]
+async fn several_payments_are_decided_by_one_command_and_a_failure_prevents_no_other() {
+    let live = Live::start().await;
+    let (first, second) = (live.charge(1000).await, live.charge(1000).await);
+    let pix = [live.pay_unmatched(&first).await, live.pay_unmatched(&second).await];
+    let ids = [&first, &second].map(|charge| charge["id"].as_str().unwrap());
+    let rest = ["--account", &live.account, "--reason", "proofs of payment"];
+    let odd = live.service.run(&[&["receipts", "apply", &pix[0]][..], &rest].concat()).await;
+    assert!(!odd.status.success(), "{odd:?}");
+    let unknown = "E0000000020261121150000000000009";
+    let apply = ["receipts", "apply", unknown, ids[0], &pix[0], ids[0], &pix[1], ids[1]];
+    let output = live.service.run(&[&apply[..], &rest].concat()).await;
+    assert_eq!((output.status.code(), text(&output.stdout).lines().count()), (Some(1), 2), "{output:?}");
+    let stderr = text(&output.stderr);
+    assert!(
+        stderr.contains(&format!("{unknown} {}: ", ids[0])) && stderr.contains("1 of 3 failed"),
+        "{stderr}"
+    );
+    for charge in [&first, &second] {
+        live.wait_for_status(charge, "paid").await;
+    }
+}
+
+#[tokio::test]
+async fn a_payment_that_only_the_bank_can_return_is_refused_at_once() {
+    let live = Live::start().await;
+    let unmatched = live.pay_unmatched(&live.charge(1000).await).await;
+    let locked = live.charge_for_maria().await;
+    live.service.stack.bank.inject_fault(FaultKind::MaskedPayer, 1);
+    live.pay(&locked, PayRequest::default());
+    live.advance(400).await;
+    live.wait_for_status(&locked, "processing").await;
+    live.advance(91 * 86_400).await;
+    let charge = locked["id"].as_str().unwrap();
+    for command in [
+        vec!["receipts", "return", &unmatched, "--account", &live.account, "--reason", "unknown"],
+        vec!["review", "return", charge, "--reason", "unknown"],
+    ] {
+        let refused = live.service.failure(&command).await;
+        assert!(refused.contains("only the bank itself can return this payment"), "{refused}");
+    }
+    assert_eq!(live.receipts().await[0]["state"], "unmatched");
 }
