@@ -298,7 +298,11 @@ async fn print_unowned(
     account: AccountId,
     now: Timestamp,
 ) -> Result<(), Box<dyn Error>> {
-    let Some(acquirer) = stack.acquirers()?.find(&account).await? else { return Ok(()) };
+    let Ok(acquirers) = stack.acquirers() else {
+        writeln!(std::io::stderr(), "Pix without an account are not listed: set SECRETS_TABLE_NAME")?;
+        return Ok(());
+    };
+    let Some(acquirer) = acquirers.find(&account).await? else { return Ok(()) };
     for pix in &receipts.unowned(acquirer.connection).await? {
         let details = pix.details.as_ref();
         print_json(&PrintedUnowned {

@@ -228,3 +228,20 @@ fn next_refusal(refusals: u32, until: Timestamp, now: Timestamp) -> Option<(u32,
     let pause = 2_u32.saturating_pow(refusals).clamp(least, most);
     (refusals < MIN_REFUSALS || now < until).then(|| (refusals, Duration::from_secs(pause.into())))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_final_after_some_requests_and_some_minutes() {
+        let until: Timestamp = "2026-11-21T12:00:00Z".parse().unwrap();
+        let before = until.plus_millis(-1).unwrap();
+        let seconds = |refusals, now| next_refusal(refusals, until, now).map(|(_, pause)| pause.as_secs());
+        // The bank did not answer before, so it refuses for the first time after these minutes.
+        assert_eq!([0, 1, 2].map(|refusals| seconds(refusals, until)), [Some(5), Some(5), Some(8)]);
+        assert_eq!(seconds(3, until), None);
+        assert_eq!([3, 6, 60].map(|refusals| seconds(refusals, before)), [Some(16), Some(120), Some(120)]);
+        assert_eq!(next_refusal(6, until, before).map(|(refusals, _)| refusals), Some(7));
+    }
+}

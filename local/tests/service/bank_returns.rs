@@ -4,7 +4,7 @@
 use bank::{Cents, FaultKind, MedNature, PayRequest};
 use domain::charge::Decision;
 use domain::ids::AcquirerPaymentId;
-use domain::refund::{Refund, RefundStatus};
+use domain::refund::{Refund, RefundOutcome, RefundStatus};
 use domain::wallet::ReturnStatus;
 use serde_json::{Value, json};
 use shared::charge::Charges;
@@ -210,4 +210,24 @@ async fn a_refund_that_the_bank_refuses_at_first_is_executed() {
     live.wait_for_refunds(&charge, &[(400, RefundStatus::Refunded)]).await;
     assert_eq!(live.refunds_of(&charge).await[0].failure_reason, None);
     live.check_books_later(credited(1)).await;
+}
+
+#[tokio::test]
+async fn a_refund_that_the_bank_executes_after_it_failed_here_debits_the_wallet_again() {
+    let live = Live::start().await;
+    let charge = live.paid("order-00001").await;
+    live.fault(FaultKind::DevolucaoStuck, 1);
+    live.request_refund(&charge, 400, "devolution").await;
+    let pix = Live::end_to_end_id(&charge);
+    eventually("the bank knows the refund", async || live.pix(&pix)["devolucoes"][0].as_object().map(drop))
+        .await;
+    let refund = live.refunds_of(&charge).await.remove(0);
+    let (refunds, now) = (Refunds::new(live.service.store()), live.service.stack.clock.now());
+    refunds.end(refund, RefundOutcome::Failed, now).await.unwrap();
+    assert_eq!(live.balance().await, 1_000);
+    live.service.advance_seconds(6 * 3_600).await;
+    live.wait_for_refunds(&charge, &[(400, RefundStatus::Failed), (400, RefundStatus::Refunded)]).await;
+    assert_eq!(live.balance().await, 600);
+    live.check_books_later(credited(1)).await;
+    assert_eq!(live.balance().await, 600);
 }

@@ -459,7 +459,7 @@ impl PixBank {
         let page = self.client.at(Priority::Settle).list_pix(&query).await?;
         // A bank that ignores the filter lists other payers' Pix too.
         if page.payer != Some(*expected) {
-            tracing::error!(pix = %pix.end_to_end_id, "the bank did not filter its list by payer, so it can't confirm one");
+            tracing::error!(pix = %pix.end_to_end_id, "the bank did not filter its list by payer, so it can't confirm one; check it: admin accounts check-acquirer");
             return Ok(None);
         }
         let is_listed = page.pix.iter().any(|listed| listed.end_to_end_id == pix.end_to_end_id);

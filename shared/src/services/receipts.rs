@@ -40,7 +40,7 @@ pub enum ReceiptError {
     NotWaiting,
     /// No return can be requested from the bank any more.
     #[error(
-        "the 90 days in which a Pix can be returned through the API are over, so only the bank itself can return this payment: ask the bank. Its devolução is recorded by the next daily sweep"
+        "the 90 days in which a Pix can be returned through the API are over, so only the bank itself can return this payment: ask the bank, then record its devolução: admin receipts record"
     )]
     OnlyByBank,
     /// DynamoDB failed.
