@@ -9,7 +9,7 @@ use domain::ids::{AccountId, ConnectionId};
 use serde::Serialize;
 use shared::acquirer::Banks;
 use shared::services::BankPayments;
-use shared::services::reconciliation::{Difference, reconcile, record_listed};
+use shared::services::reconciliation::{Difference, ReconciliationError, reconcile, record_listed};
 
 use crate::receipts::PrintedRecorded;
 use crate::target::Stack;
@@ -73,7 +73,7 @@ pub(crate) async fn run(stack: &Stack, arguments: Arguments) -> Result<CommandOu
         former => former,
     };
     let at = (account, connection);
-    let failed = |error: WorkError| match connection {
+    let failed = |error: ReconciliationError| match connection {
         Some(connection) => format!("account {account}, connection {connection}: {error}"),
         None => error.to_string(),
     };

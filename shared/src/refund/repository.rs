@@ -27,6 +27,9 @@ const BUSY_FOR_MS: i64 = 250;
 const AT_BANK: &str = "bank";
 const REASON_AT_BANK: &str = "the payment was returned at the bank";
 
+/// Why a refund failed whose Pix the bank has lost.
+const LOST_BY_BANK: &str = "The bank does not know the payment any more.";
+
 /// The repository of the refunds of all scopes.
 #[derive(Clone, Debug)]
 pub struct Refunds {
@@ -265,7 +268,7 @@ impl Refunds {
         said: BankEnd,
         now: Timestamp,
     ) -> Result<Refund, RefundError> {
-        self.end_with(refund, (end, rtr_id), None, now).await
+        self.end_with(refund, (end, said), None, now).await
     }
 
     /// Fails a refund whose Pix the bank has lost, as an operator decided, and writes an audit row. The caller has
@@ -278,13 +281,14 @@ impl Refunds {
     ) -> Result<Refund, RefundError> {
         let (account, subject) = (refund.scope.account, refund.id.to_string());
         let audit = audit::by_operator(by, account, "refund.fail", subject, now)?;
-        self.end_with(refund, (RefundOutcome::Failed, None), Some(&audit), now).await
+        let said = BankEnd { reason: Some(LOST_BY_BANK.to_owned()), ..BankEnd::default() };
+        self.end_with(refund, (RefundOutcome::Failed, said), Some(&audit), now).await
     }
 
     async fn end_with(
         &self,
         refund: Refund,
-        (end, rtr_id): (RefundOutcome, Option<String>),
+        (end, said): (RefundOutcome, BankEnd),
         audit: Option<&Audit>,
         now: Timestamp,
     ) -> Result<Refund, RefundError> {
