@@ -10,12 +10,13 @@ use domain::ids::{AccountId, Mode};
 use domain::money::{Amount, MinorUnits};
 use domain::payment_method::PaymentMethod;
 use domain::shard::ShardCount;
-use serde_json::json;
+use serde_json::{Value, json};
 use shared::services::{change_account_settings, raise_shards};
 
 use crate::enum_parser::enum_parser;
+use crate::output::print_list;
 use crate::target::Stack;
-use crate::{CommandOutcome, OperatorArguments, acquirer, print_json, print_stack};
+use crate::{CommandOutcome, OperatorArguments, acquirer, print_json};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
@@ -240,7 +241,6 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
                   action: &'static str,
                   change: Box<dyn Fn(&mut _)>,
                   operator: OperatorArguments| async move {
-        print_stack(stack);
         let operator = operator.operator();
         {
             let tables = (&stack.accounts, &stack.api_keys);
@@ -249,15 +249,13 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
     };
     let account = match command {
         Command::Open { merchant_name, merchant_city, contact, operator } => {
-            print_stack(stack);
             let settings = AccountSettings::new(&merchant_name, &merchant_city);
             let contact = Contact { address: contact, mail_off: false };
             stack.accounts.open(settings, contact, &operator.operator(), now).await?
         }
         Command::List => {
-            for account in stack.accounts.all().await? {
-                print(&account)?;
-            }
+            let accounts = stack.accounts.all().await?;
+            print_list(stack, "accounts", accounts.iter().map(view))?;
             return Ok(CommandOutcome::Succeeded);
         }
         Command::Show { id } => stack.existing_account(&id).await?,
@@ -279,12 +277,10 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
         }
         Command::SetContact { id, email, operator } => {
             let set = |contact: &mut Contact| contact.address = Some(email.clone());
-            print_stack(stack);
             stack.accounts.change_contact(&id, "account.set-contact", set, &operator.operator(), now).await?
         }
         Command::SetMail { id, mail, operator } => {
             let set = |contact: &mut Contact| contact.mail_off = mail == Switch::Off;
-            print_stack(stack);
             stack.accounts.change_contact(&id, "account.set-mail", set, &operator.operator(), now).await?
         }
         Command::SetRateLimit { id, per_minute, operator } => {
@@ -297,7 +293,6 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
             change(id, "account.set-velocity", set, operator).await?
         }
         Command::SetShards { id, shards, operator } => {
-            print_stack(stack);
             let tables = (&stack.accounts, &stack.api_keys);
             raise_shards(tables, &id, shards, &operator.operator(), now).await?
         }
@@ -320,7 +315,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
             change(id, "account.set-fees-on-refund", set, operator).await?
         }
     };
-    print(&account)?;
+    print_json(&view(&account))?;
     Ok(CommandOutcome::Succeeded)
 }
 
@@ -330,7 +325,7 @@ fn in_terms(method: PaymentMethod, change: impl Fn(&mut MethodTerms) + 'static) 
     Box::new(move |settings| change(settings.terms.0.entry(method).or_default()))
 }
 
-fn print(account: &Account) -> Result<(), Box<dyn Error>> {
+fn view(account: &Account) -> Value {
     let settings = &account.settings;
     let methods = settings.terms.0.iter().map(|(method, terms)| {
         let fee = |fee: Fee| json!({"fixed": fee.fixed, "basis_points": fee.basis_points});
@@ -342,7 +337,7 @@ fn print(account: &Account) -> Result<(), Box<dyn Error>> {
             "fees_on_refund": terms.fees_on_refund,
         })
     });
-    print_json(&json!({
+    json!({
         "id": account.id,
         "merchant_name": settings.merchant_name,
         "merchant_city": settings.merchant_city,
@@ -360,5 +355,5 @@ fn print(account: &Account) -> Result<(), Box<dyn Error>> {
         },
         "terms": methods.collect::<Vec<_>>(),
         "created_at": account.created_at,
-    }))
+    })
 }

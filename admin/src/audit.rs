@@ -15,8 +15,9 @@ use domain::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use shared::audit;
 
+use crate::output::print_list;
 use crate::target::Stack;
-use crate::{CommandOutcome, print_json, print_stack, progress_bar};
+use crate::{CommandOutcome, print_json, progress_bar};
 
 #[derive(Args, Debug)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
@@ -128,9 +129,7 @@ async fn print_page(
 ) -> Result<CommandOutcome, Box<dyn Error>> {
     let account = stack.existing_account(account).await?.id;
     let (rows, has_more) = audit::page(&stack.store, &account, starting_after).await?;
-    for row in &rows {
-        print_json(&AuditView::new(row))?;
-    }
+    print_list(stack, "audit rows", rows.iter().map(AuditView::new))?;
     if let Some(last) = rows.last().filter(|_| has_more) {
         writeln!(std::io::stderr(), "more rows follow: --starting-after {}", last.id)?;
     }
@@ -143,7 +142,6 @@ async fn verify(
     account: Option<AccountId>,
     expect: Option<&Path>,
 ) -> Result<CommandOutcome, Box<dyn Error>> {
-    print_stack(stack);
     let mut chains: BTreeMap<AccountId, Option<Head>> = BTreeMap::new();
     match account {
         Some(id) => {

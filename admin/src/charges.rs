@@ -10,7 +10,7 @@ use shared::acquirer::Banks;
 use shared::charge::lost_cob_ends_at;
 
 use crate::target::Stack;
-use crate::{OperatorArguments, print_json, print_stack};
+use crate::{OperatorArguments, print_json};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
@@ -50,7 +50,6 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
     if bank.knows_charge(&charge, now).await? {
         return Err("the bank has the cob of this charge, or a Pix with its txid; the service ends it".into());
     }
-    print_stack(stack);
     let expired = stack.charges.expire_lost(stored, &operator.operator(), now).await?;
     print_json(&PrintedCharge { charge: expired.id, status: expired.status.as_str() })
 }

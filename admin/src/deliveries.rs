@@ -15,9 +15,7 @@ use shared::webhook::resend::Resends;
 use shared::{audit, random};
 
 use crate::target::Stack;
-use crate::{
-    CommandOutcome, OperatorArguments, ScopeArguments, print, print_json, print_stack, progress_bar,
-};
+use crate::{CommandOutcome, OperatorArguments, ScopeArguments, print, print_json, progress_bar};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
@@ -61,7 +59,6 @@ struct RedriveView {
 pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcome, Box<dyn Error>> {
     let Command::Redrive { scope, since, endpoint, cancelled, dry_run, operator } = command;
     let account = stack.existing_account(&scope.account).await?.id;
-    print_stack(stack);
     let redrive = Redrive { scope: scope.scope(), since, endpoint, cancelled };
     let (deliveries, deleted) = redrive.deliveries(&stack.store, stack.clock.now()).await?;
     if !dry_run && !deliveries.is_empty() {

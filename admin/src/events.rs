@@ -9,7 +9,7 @@ use event_dispatcher::replay::QuarantinedObject;
 use serde::Serialize;
 
 use crate::target::Stack;
-use crate::{CommandOutcome, OperatorArguments, print, print_json, print_stack, progress_bar};
+use crate::{CommandOutcome, OperatorArguments, print, print_json, progress_bar};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
@@ -39,7 +39,6 @@ struct ReplayView<'a> {
 pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcome, Box<dyn Error>> {
     let Command::Replay { dry_run, operator } = command;
     let dispatcher = stack.dispatcher()?;
-    print_stack(stack);
     let operator = operator.operator();
     let quarantined = dispatcher.list_quarantined().await?;
     let bar = progress_bar(quarantined.len(), "objects")?;

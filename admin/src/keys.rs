@@ -8,8 +8,9 @@ use domain::ids::{AccountId, ApiKeyId};
 use serde_json::json;
 use shared::api_key::view::ListedKeyView;
 
+use crate::output::print_list;
 use crate::target::Stack;
-use crate::{OperatorArguments, print_json, print_stack};
+use crate::{OperatorArguments, print_json};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
@@ -32,13 +33,10 @@ pub(crate) enum Command {
 pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn Error>> {
     match command {
         Command::List { account } => {
-            for key in stack.api_keys.list(&stack.existing_account(&account).await?.id).await? {
-                print_json(&ListedKeyView::new(&key))?;
-            }
-            Ok(())
+            let keys = stack.api_keys.list(&stack.existing_account(&account).await?.id).await?;
+            print_list(stack, "keys", keys.iter().map(ListedKeyView::new))
         }
         Command::Revoke { account, id, operator } => {
-            print_stack(stack);
             let (operator, now) = (operator.operator(), stack.clock.now());
             let revoked = stack.api_keys.revoke(&account, Some(&id), &operator, now).await;
             revoked?;

@@ -16,8 +16,7 @@ use shared::wallet::{Adjustment, AdjustmentOutcome};
 use crate::payouts::unknown_outcome;
 use crate::target::Stack;
 use crate::{
-    CommandOutcome, OperatorArguments, ScopeArguments, print, print_json, print_stack, print_stack_and_id,
-    progress_bar, short_text,
+    CommandOutcome, OperatorArguments, ScopeArguments, print, print_id, print_json, progress_bar, short_text,
 };
 
 #[derive(Subcommand, Debug)]
@@ -90,7 +89,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
                 Some(id) => id,
                 None => PostingId::new(now, random::bytes()?),
             };
-            print_stack_and_id(stack, &id);
+            print_id(&id);
             let adjustment = Adjustment { id, scope: scope.scope(), currency, minor: amount, note };
             let adjusted = stack.wallets.adjust(&adjustment, &operator.operator(), now).await;
             match adjusted.map_err(|error| unknown_outcome(&error, &id))? {
@@ -117,7 +116,6 @@ async fn verify(
     account: Option<AccountId>,
     mode: Option<Mode>,
 ) -> Result<CommandOutcome, Box<dyn Error>> {
-    print_stack(stack);
     let accounts = match account {
         Some(id) => vec![stack.existing_account(&id).await?.id],
         None => stack.accounts.all().await?.into_iter().map(|account| account.id).collect(),

@@ -18,12 +18,14 @@ mod med;
 mod migrate;
 mod notices;
 mod notifications;
+mod output;
 mod payouts;
 mod receipts;
 mod reconcile;
 mod refunds;
 mod restore;
 mod review;
+mod table;
 mod target;
 mod users;
 
@@ -38,6 +40,7 @@ use domain::ids::{AccountId, Mode, Scope};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
+use output::ListFormat;
 use target::{Stack, Target};
 
 /// Operate the payment service.
@@ -49,6 +52,9 @@ use target::{Stack, Target};
 struct Arguments {
     #[command(flatten)]
     target: Target,
+    /// Print lists as JSON lines, also on a terminal, and `cost` as JSON
+    #[arg(long, global = true)]
+    json: bool,
     #[command(subcommand)]
     command: Command,
 }
@@ -225,8 +231,13 @@ async fn run(arguments: Arguments) -> Result<CommandOutcome, Box<dyn Error>> {
     let target = arguments.target;
     match arguments.command {
         Command::Doctor(arguments) => doctor::run(&target, arguments).await,
-        Command::Cost(arguments) => cost::run(&arguments),
-        Command::OnStack(command) => run_on(&target.open().await?, command).await,
+        Command::Cost(cost) => cost::run(&cost, arguments.json),
+        Command::OnStack(command) => {
+            let mut stack = target.open().await?;
+            stack.list_format = ListFormat::of_stdout(arguments.json);
+            print_stack(&stack);
+            run_on(&stack, command).await
+        }
     }
 }
 
@@ -290,12 +301,12 @@ fn print_stack(stack: &Stack) {
     let _ = writeln!(std::io::stderr(), "on {}", stack.name);
 }
 
-/// Prints the name of the stack and the id of an idempotent change to stderr, before the change is made.
+/// Prints the id of an idempotent change to stderr, before the change is made.
 ///
 /// If the command's result is lost, the operator repeats the command with this id, and the change is made
 /// only once.
-fn print_stack_and_id(stack: &Stack, id: &impl std::fmt::Display) {
-    let _ = writeln!(std::io::stderr(), "on {}, as {id}", stack.name);
+fn print_id(id: &impl std::fmt::Display) {
+    let _ = writeln!(std::io::stderr(), "as {id}");
 }
 
 /// Returns a progress bar for a long command. It is drawn only when stderr is a terminal.

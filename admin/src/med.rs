@@ -16,8 +16,9 @@ use shared::med::evidence::{EvidenceView, MAX_BYTES};
 use shared::med::{CaseFilter, CaseView};
 
 use crate::enum_parser::{enum_parser, enum_parser_with_help};
+use crate::output::print_list;
 use crate::target::Stack;
-use crate::{OperatorArguments, ScopeArguments, notices, print_json, print_stack};
+use crate::{OperatorArguments, ScopeArguments, notices, print_json};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
@@ -113,9 +114,15 @@ struct PrintedCase<'a> {
     unconfirmed: bool,
 }
 
+impl<'a> PrintedCase<'a> {
+    fn new(case: &'a MedCase) -> Self {
+        let (scope, moved, unconfirmed) = (case.scope, case.moved.get(), case.unconfirmed);
+        Self { case: CaseView::new(case), scope, moved, unconfirmed }
+    }
+}
+
 pub(crate) fn print(case: &MedCase) -> Result<(), Box<dyn Error>> {
-    let (scope, moved, unconfirmed) = (case.scope, case.moved.get(), case.unconfirmed);
-    print_json(&PrintedCase { case: CaseView::new(case), scope, moved, unconfirmed })
+    print_json(&PrintedCase::new(case))
 }
 
 pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn Error>> {
@@ -132,12 +139,10 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
             if !case.unconfirmed {
                 return Err("the case does not await confirmation".into());
             }
-            print_stack(stack);
             stack.cases.confirm(case, &operator.operator(), now).await?
         }
         Command::Decide { id, decision, operator } => {
             let case = find(stack, id).await?;
-            print_stack(stack);
             let (decision, operator) = (decision, operator.operator());
             let case = stack.cases.decide(case, decision, Some(&operator), now).await?;
             // Repeating the same decision has no effect and succeeds. A different decision fails, because the
@@ -149,7 +154,6 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
         }
         Command::RequestEvidence { id, operator } => {
             let case = find_ongoing(stack, id).await?;
-            print_stack(stack);
             stack.cases.request_evidence(case, Some(&operator.operator()), now).await?
         }
         Command::Evidence(command) => return evidence(stack, command).await,
@@ -166,9 +170,8 @@ async fn list(
 ) -> Result<(), Box<dyn Error>> {
     let cursor = stack.cases.find(filter.starting_after).await?;
     let page = stack.cases.list(&scope.scope(), filter, cursor).await?;
-    for case in page.cases.iter().filter(|case| case.unconfirmed || !unconfirmed) {
-        print(case)?;
-    }
+    let wanted = page.cases.iter().filter(|case| case.unconfirmed || !unconfirmed);
+    print_list(stack, "cases", wanted.map(PrintedCase::new))?;
     if let Some(next) = page.next_cursor {
         writeln!(std::io::stderr(), "more cases follow: --starting-after {next}")?;
     }
@@ -183,15 +186,15 @@ async fn evidence(stack: &Stack, command: EvidenceCommand) -> Result<(), Box<dyn
         EvidenceCommand::Add { case, file, operator } => {
             let (name, bytes) = read(&file)?;
             let case = find(stack, case).await?;
-            print_stack(stack);
             let added = evidence.add(case, (&name, bytes), &operator.operator(), now).await;
             vec![added?]
         }
     };
+    let mut views = Vec::new();
     for item in &listed {
-        print_json(&EvidenceView::signed(item, &evidence.files, now).await?)?;
+        views.push(EvidenceView::signed(item, &evidence.files, now).await?);
     }
-    Ok(())
+    print_list(stack, "files", views)
 }
 
 /// Reads a file's name and content. Reads at most one byte more than the limit, so that the check of the

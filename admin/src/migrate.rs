@@ -16,7 +16,7 @@ use shared::audit;
 use shared::services::move_former_payments;
 
 use crate::target::Stack;
-use crate::{CommandOutcome, OperatorArguments, print_json, print_stack, progress_bar};
+use crate::{CommandOutcome, OperatorArguments, print_json, progress_bar};
 
 /// Without a terminal, a line shows the progress after so many accounts, or after the first account that ends so
 /// long after the last line.
@@ -67,7 +67,6 @@ async fn for_each_account(
     after: Option<AccountId>,
     mut migrate: impl AsyncFnMut(AccountId, &ProgressBar) -> Result<Vec<Value>, Box<dyn Error>>,
 ) -> Result<(), Box<dyn Error>> {
-    print_stack(stack);
     let mut accounts: Vec<AccountId> =
         stack.accounts.all().await?.into_iter().map(|account| account.id).collect();
     accounts.sort_unstable();

@@ -12,8 +12,9 @@ use domain::time::Timestamp;
 use serde::Serialize;
 use shared::med::ContestedPix;
 
+use crate::output::print_list;
 use crate::target::Stack;
-use crate::{OperatorArguments, med, print_json, print_stack};
+use crate::{OperatorArguments, med, print_json};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
@@ -192,13 +193,11 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
         }
         Command::Retry { id, account, operator } => {
             let account = stack.existing_account(&account).await?.id;
-            print_stack(stack);
             let case = cases.retry_notice(&account, &id, &operator.operator(), now).await?;
             med::print(&med::find(stack, case).await?)
         }
         Command::Dismiss { id, account, operator } => {
             let account = stack.existing_account(&account).await?.id;
-            print_stack(stack);
             let dismissed = cases.dismiss_notice(&account, &id, &operator.operator(), now).await?;
             print_json(&PrintedNotice::new(&dismissed))
         }
@@ -220,9 +219,8 @@ async fn list(
     };
     let (notices, has_more) = stack.cases.unmatched_notices(account.as_ref(), cursor.as_ref()).await?;
     // The index may still list a notice that was just processed or dismissed.
-    for notice in notices.iter().filter(|notice| notice.waits_for_operator()) {
-        print_json(&PrintedNotice::new(notice))?;
-    }
+    let waiting = notices.iter().filter(|notice| notice.waits_for_operator());
+    print_list(stack, "notices", waiting.map(PrintedNotice::new))?;
     match (account, notices.last().filter(|_| has_more)) {
         (Some(_), Some(last)) => {
             // An adapter chooses the id, so it may contain characters that a shell interprets.

@@ -11,8 +11,9 @@ use domain::time::Timestamp;
 use serde::Serialize;
 use shared::services::SetAsideItems;
 
+use crate::output::print_list;
 use crate::target::Stack;
-use crate::{OperatorArguments, print_json, print_stack};
+use crate::{OperatorArguments, print_json};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
@@ -110,7 +111,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
     match command {
         Command::List { account: None, .. } => {
             let (latest, has_more) = items.latest().await?;
-            print_all(&latest)?;
+            print_all(stack, &latest)?;
             if has_more {
                 writeln!(std::io::stderr(), "older items follow: name an account with --account")?;
             }
@@ -119,7 +120,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
         Command::List { account: Some(account), starting_after } => {
             let account = stack.existing_account(&account).await?.id;
             let (page, has_more) = items.of_account(&account, starting_after.as_deref()).await?;
-            print_all(&page)?;
+            print_all(stack, &page)?;
             if let Some(last) = page.last().filter(|_| has_more) {
                 writeln!(std::io::stderr(), "more items follow: --starting-after {}", last.sha256)?;
             }
@@ -131,7 +132,6 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
         }
         Command::Resolve { id, account, read_back, operator } => {
             let account = stack.existing_account(&account).await?.id;
-            print_stack(stack);
             let (operator, now) = (operator.operator(), stack.clock.now());
             let (item, pix) = items.resolve(&account, &id, read_back.as_ref(), &operator, now).await?;
             let read_back = pix.as_ref().map(PrintedPix::new);
@@ -140,6 +140,6 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
     }
 }
 
-fn print_all(items: &[SetAsideItem]) -> Result<(), Box<dyn Error>> {
-    items.iter().try_for_each(|item| print_json(&PrintedItem::new(item)))
+fn print_all(stack: &Stack, items: &[SetAsideItem]) -> Result<(), Box<dyn Error>> {
+    print_list(stack, "items", items.iter().map(PrintedItem::new))
 }

@@ -13,8 +13,9 @@ use shared::payout::{PAGE_SIZE, PayoutError, PayoutView};
 use shared::random;
 
 use crate::enum_parser::enum_parser;
+use crate::output::print_list;
 use crate::target::Stack;
-use crate::{OperatorArguments, ScopeArguments, ledger, print_json, print_stack, print_stack_and_id};
+use crate::{OperatorArguments, ScopeArguments, ledger, print_id, print_json};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
@@ -77,7 +78,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
                 Some(id) => id,
                 None => PayoutId::new(now, random::bytes()?),
             };
-            print_stack_and_id(stack, &id);
+            print_id(&id);
             let money = (amount, currency);
             let created = stack.payouts.create(id, scope.scope(), money, &operator.operator(), now).await;
             created.map_err(|error| match error {
@@ -86,11 +87,9 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
             })?
         }
         Command::Settle { id, operator } => {
-            print_stack(stack);
             stack.payouts.end(id, &PayoutOutcome::Paid, &operator.operator(), now).await?
         }
         Command::Fail { id, operator } => {
-            print_stack(stack);
             let end = PayoutOutcome::Failed { reason: operator.reason.clone() };
             stack.payouts.end(id, &end, &operator.operator(), now).await?
         }
@@ -100,7 +99,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
             return list(stack, scope, status, starting_after).await;
         }
     };
-    print_payout(&payout)
+    print_json(&printed(&payout))
 }
 
 /// The printed form of a payout.
@@ -111,8 +110,8 @@ struct PrintedPayout<'a> {
     scope: Scope,
 }
 
-fn print_payout(payout: &Payout) -> Result<(), Box<dyn Error>> {
-    print_json(&PrintedPayout { payout: PayoutView::new(payout), scope: payout.scope })
+fn printed(payout: &Payout) -> PrintedPayout<'_> {
+    PrintedPayout { payout: PayoutView::new(payout), scope: payout.scope }
 }
 
 async fn list(
@@ -123,9 +122,7 @@ async fn list(
 ) -> Result<(), Box<dyn Error>> {
     let payouts = stack.payouts.list(&scope.scope(), starting_after).await?;
     let wanted = |payout: &&Payout| status.is_none_or(|status| payout.status == status);
-    for payout in payouts.iter().filter(wanted) {
-        print_payout(payout)?;
-    }
+    print_list(stack, "payouts", payouts.iter().filter(wanted).map(printed))?;
     if let Some(last) = payouts.last().filter(|_| payouts.len() == PAGE_SIZE) {
         writeln!(std::io::stderr(), "more payouts may follow: --starting-after {}", last.id)?;
     }

@@ -16,8 +16,9 @@ use serde::Serialize;
 use shared::acquirer::Banks;
 use shared::services::{BankPayments, ReceiptError, Receipts};
 
+use crate::output::print_list;
 use crate::target::Stack;
-use crate::{OperatorArguments, for_each, print_json, print_stack};
+use crate::{OperatorArguments, for_each, print_json};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
@@ -218,9 +219,10 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
             let (payments, has_more) = receipts.waiting(&scope, cursor.as_ref()).await?;
             let reported = receipts.reported_of(payments.iter().map(|payment| &payment.payment_id)).await?;
             // The index may still list a payment that was just applied or returned.
-            for payment in payments.iter().filter(|payment| payment.waits_for_operator()) {
-                print_json(&PrintedPayment::new(payment, reported.get(&payment.payment_id), now))?;
-            }
+            let waiting = payments.iter().filter(|payment| payment.waits_for_operator());
+            let printed =
+                waiting.map(|payment| PrintedPayment::new(payment, reported.get(&payment.payment_id), now));
+            print_list(stack, "payments", printed)?;
             if cursor.is_none() {
                 print_unowned(stack, &receipts, account, now).await?;
             }
@@ -233,7 +235,6 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
         Command::Apply { pairs, account, operator } => {
             let pairs = pairs.chunks(2).map(Pair::parse).collect::<Result<Vec<Pair>, _>>()?;
             let scope = live(stack, account).await?;
-            print_stack(stack);
             let operator = operator.operator();
             for_each(&pairs, async |Pair(id, charge)| {
                 let payment = id.clone().into();
@@ -244,7 +245,6 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
         }
         Command::Record { end_to_end_id, account, connection, operator } => {
             let account = stack.existing_account(&account).await?.id;
-            print_stack(stack);
             let banks = Banks::new(stack.acquirers()?.clone(), stack.clock.clone());
             let bank = banks.at(account, connection).await?;
             let Some(pix) = bank.read_back(&end_to_end_id, None, (now, now)).await? else {
@@ -260,7 +260,6 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
         }
         Command::Return { ids, account, operator } => {
             let scope = live(stack, account).await?;
-            print_stack(stack);
             let operator = operator.operator();
             for_each(&ids, async |id| {
                 let payment = id.clone().into();
@@ -303,18 +302,22 @@ async fn print_unowned(
         return Ok(());
     };
     let Some(acquirer) = acquirers.find(&account).await? else { return Ok(()) };
-    for pix in &receipts.unowned(acquirer.connection).await? {
-        let details = pix.details.as_ref();
-        print_json(&PrintedUnowned {
+    let unowned = receipts.unowned(acquirer.connection).await?;
+    if unowned.is_empty() {
+        return Ok(());
+    }
+    print_list(
+        stack,
+        "Pix",
+        unowned.iter().map(|pix| PrintedUnowned {
             end_to_end_id: &pix.end_to_end_id,
-            amount: details.map(|details| details.amount),
-            paid_at: details.map(|details| details.paid_at),
+            amount: pix.details.as_ref().map(|details| details.amount),
+            paid_at: pix.details.as_ref().map(|details| details.paid_at),
             state: State::NoAccount,
             connection: pix.connection,
             reported: PrintedReport::of(pix, now),
-        })?;
-    }
-    Ok(())
+        }),
+    )
 }
 
 /// Returns the live scope of an existing account. Test payments are never unmatched.

@@ -13,7 +13,7 @@ use shared::services::reconciliation::{Difference, ReconciliationError, reconcil
 
 use crate::receipts::PrintedRecorded;
 use crate::target::Stack;
-use crate::{CommandOutcome, print_json, print_stack};
+use crate::{CommandOutcome, print_json};
 
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
@@ -66,7 +66,6 @@ struct Summary {
 pub(crate) async fn run(stack: &Stack, arguments: Arguments) -> Result<CommandOutcome, Box<dyn Error>> {
     let account = stack.existing_account(&arguments.account).await?.id;
     let banks = Banks::new(stack.acquirers()?.clone(), stack.clock.clone());
-    print_stack(stack);
     let day = arguments.date;
     let connection = match arguments.connection {
         None => stack.acquirers()?.find(&account).await?.map(|acquirer| acquirer.connection),

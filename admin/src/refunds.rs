@@ -13,7 +13,7 @@ use shared::acquirer::Banks;
 use shared::refund::Refunds;
 
 use crate::target::Stack;
-use crate::{OperatorArguments, print_json, print_stack};
+use crate::{OperatorArguments, print_json};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
@@ -49,7 +49,6 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
     if bank.knows_devolution(&refund).await? {
         return Err("the bank has the devolução or the Pix of this refund; the service ends it".into());
     }
-    print_stack(stack);
     let failed = refunds.fail_lost(refund, &operator.operator(), now).await?;
     print_json(&PrintedRefund { refund: failed.id, status: failed.status, amount: failed.share.gross })
 }

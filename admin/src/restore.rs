@@ -12,7 +12,7 @@ use shared::api_key::ApiKeyError;
 use shared::audit;
 
 use crate::target::Stack;
-use crate::{CommandOutcome, OperatorArguments, print_json, print_stack};
+use crate::{CommandOutcome, OperatorArguments, print_json};
 
 /// The actions after which a key is invalid permanently. The subject of such an audit row is the fingerprint
 /// of the key.
@@ -74,7 +74,6 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
     if audit_from == stack.store.table() {
         return Err("--audit-from must name the state table before the restore, not the restored one".into());
     }
-    print_stack(stack);
     let before = stack.other_table(&audit_from);
     let from = since.saturating_plus_seconds(-BEFORE_MOMENT_SECONDS);
     let accounts = Accounts::new(before.clone()).all().await?;

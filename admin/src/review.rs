@@ -15,9 +15,10 @@ use domain::time::Timestamp;
 use serde::Serialize;
 use shared::services::{Receipts, check_returnable};
 
+use crate::output::print_list;
 use crate::receipts::PrintedReport;
 use crate::target::Stack;
-use crate::{OperatorArguments, ScopeArguments, for_each, print_json, print_stack};
+use crate::{OperatorArguments, ScopeArguments, for_each, print_json};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
@@ -56,7 +57,7 @@ pub(crate) enum Command {
 
 /// The printed form of a charge. Documents are masked.
 #[derive(Serialize)]
-struct PrintedCharge<'a> {
+pub(crate) struct PrintedCharge<'a> {
     charge: ChargeId,
     scope: Scope,
     status: &'static str,
@@ -72,22 +73,24 @@ struct PrintedCharge<'a> {
     reported: Option<PrintedReport<'a>>,
 }
 
-fn print(charge: &Charge, reported: Option<&ReportedPix>, now: Timestamp) -> Result<(), Box<dyn Error>> {
-    let applied = charge.applied_payment.as_ref();
-    print_json(&PrintedCharge {
-        charge: charge.id,
-        scope: charge.scope,
-        status: charge.status.as_str(),
-        amount: charge.amount,
-        currency: charge.currency,
-        created_at: charge.created_at,
-        payment: applied.map(|applied| &applied.payment_id),
-        method: charge.method(),
-        paid_at: applied.map(|applied| applied.paid_at),
-        expected_payer: charge.expected_payer.as_ref().map(TaxId::masked),
-        reviewed: charge.reviewed,
-        reported: reported.and_then(|reported| PrintedReport::of(reported, now)),
-    })
+impl<'a> PrintedCharge<'a> {
+    pub(crate) fn new(charge: &'a Charge, reported: Option<&'a ReportedPix>, now: Timestamp) -> Self {
+        let applied = charge.applied_payment.as_ref();
+        Self {
+            charge: charge.id,
+            scope: charge.scope,
+            status: charge.status.as_str(),
+            amount: charge.amount,
+            currency: charge.currency,
+            created_at: charge.created_at,
+            payment: applied.map(|applied| &applied.payment_id),
+            method: charge.method(),
+            paid_at: applied.map(|applied| applied.paid_at),
+            expected_payer: charge.expected_payer.as_ref().map(TaxId::masked),
+            reviewed: charge.reviewed,
+            reported: reported.and_then(|reported| PrintedReport::of(reported, now)),
+        }
+    }
 }
 
 pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn Error>> {
@@ -96,7 +99,6 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
         Command::Approve { charges, operator } => (charges, Decision::Approve, operator),
         Command::Return { charges, operator } => (charges, Decision::Return, operator),
     };
-    print_stack(stack);
     let operator = operator.operator();
     for_each(&charges, async |charge| end_review(stack, *charge, decision, &operator).await).await
 }
@@ -122,7 +124,7 @@ async fn end_review(
         // The bank may have returned a part of the Pix while it was held. That is recorded now.
         Receipts::new(stack.store.clone()).read_back(&held.payment_id, now).await?;
     }
-    print(&reviewed, None, now)
+    print_json(&PrintedCharge::new(&reviewed, None, now))
 }
 
 async fn list(
@@ -146,9 +148,11 @@ async fn list(
         |charge: &Charge| charge.applied_payment.as_ref().map(|applied| applied.payment_id.clone());
     let payments: Vec<AcquirerPaymentId> = page.charges.iter().filter_map(payment_of).collect();
     let reported = Receipts::new(stack.store.clone()).reported_of(payments.iter()).await?;
-    for charge in &page.charges {
-        print(charge, payment_of(charge).and_then(|payment| reported.get(&payment)), now)?;
-    }
+    let printed = page.charges.iter().map(|charge| {
+        let reported = payment_of(charge).and_then(|payment| reported.get(&payment));
+        PrintedCharge::new(charge, reported, now)
+    });
+    print_list(stack, "charges", printed)?;
     if let Some(next) = page.next_cursor {
         writeln!(std::io::stderr(), "more charges follow: --starting-after {next}")?;
     }

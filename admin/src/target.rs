@@ -32,6 +32,8 @@ use shared::store::{Aws, Store};
 use shared::wallet::Wallets;
 use shared::webhook::secret::SigningSecrets;
 
+use crate::output::ListFormat;
+
 /// The ready file that `cargo run` writes into its state directory.
 const READY_FILE: &str = ".local/ready.json";
 
@@ -112,6 +114,8 @@ fn local_secrets_table() -> String {
 pub(crate) struct Stack {
     /// A description of the stack for the command's output.
     pub(crate) name: String,
+    /// How the command prints lists.
+    pub(crate) list_format: ListFormat,
     pub(crate) store: Store,
     pub(crate) accounts: Accounts,
     pub(crate) users: Users,
@@ -219,6 +223,7 @@ fn stack(aws: Aws, name: String, resources: Resources, clock: Clock, local: Opti
     let files = resources.bucket.map(|bucket| EvidenceFiles::new(aws.s3(), bucket));
     Stack {
         name,
+        list_format: ListFormat::JsonLines,
         accounts: Accounts::new(store.clone()),
         users: Users::new(store.clone()),
         api_keys,

@@ -12,8 +12,9 @@ use shared::account::{Role, TokenGeneration, User, UserChange};
 use shared::random;
 
 use crate::enum_parser::enum_parser;
+use crate::output::print_list;
 use crate::target::Stack;
-use crate::{OperatorArguments, print_json, print_once, print_stack};
+use crate::{OperatorArguments, print_json, print_once};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
@@ -78,20 +79,16 @@ fn email(text: &str) -> Result<String, String> {
 pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn Error>> {
     let now = stack.clock.now();
     let change = |account: AccountId, email: String, change: UserChange, operator: OperatorArguments| async move {
-        print_stack(stack);
         let user = (&account, email.as_str());
         stack.users.change(user, &change, &operator.operator(), now).await
     };
     match command {
         Command::List { account } => {
-            for user in stack.users.list(&stack.existing_account(&account).await?.id).await? {
-                print_json(&view(&user))?;
-            }
-            Ok(())
+            let users = stack.users.list(&stack.existing_account(&account).await?.id).await?;
+            print_list(stack, "users", users.iter().map(view))
         }
         Command::Add { account, email, role, operator } => {
             let account = stack.existing_account(&account).await?.id;
-            print_stack(stack);
             let (password, hash) = new_password()?;
             let tokens = TokenGeneration::new(random::bytes()?);
             let user = User::new(&email, hash, account, role, tokens, now);

@@ -18,7 +18,7 @@ use shared::random;
 
 use super::bank::{self, Registered, connect, probe_list};
 use crate::target::Stack;
-use crate::{CommandOutcome, print_json, print_stack, short_text};
+use crate::{CommandOutcome, print_json, short_text};
 
 /// How far back a Pix with a known payer is searched, in days.
 const KNOWN_PAYMENT_DAYS: i64 = 30;
@@ -156,7 +156,6 @@ pub(super) async fn run(stack: &Stack, arguments: &CheckAcquirer) -> Result<Comm
     let account = stack.existing_account(&arguments.id).await?.id;
     let acquirer = acquirers.find(&account).await?.ok_or(SettingsError::NoAcquirer(account))?;
     let callback = acquirers.callback_settings(&account).await?;
-    print_stack(stack);
     let (settings, now) = (&acquirer.settings, stack.clock.now());
     let mut checks = Checks { acquirer: &acquirer, failed: Vec::new() };
     if let Some(client) = check_certificate(&mut checks, stack, now)? {

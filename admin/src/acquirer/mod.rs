@@ -22,7 +22,7 @@ use self::arguments::SetAcquirer;
 use self::bank::{Registered, connect};
 use self::check::CheckAcquirer;
 use crate::target::Stack;
-use crate::{CommandOutcome, OperatorArguments, print_json, print_once, print_stack};
+use crate::{CommandOutcome, OperatorArguments, print_json, print_once};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
@@ -121,7 +121,6 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
         Command::Check(arguments) => return Box::pin(check::run(stack, &arguments)).await,
         Command::Remove { id, operator } => {
             let account = stack.existing_account(&id).await?.id;
-            print_stack(stack);
             let removed = Box::pin(acquirers.remove(account, &operator.operator(), now)).await?;
             let mut removed = acquirer_view(&removed.ok_or(SettingsError::NoAcquirer(account))?)?;
             if let Some(fields) = removed.as_object_mut() {
@@ -133,7 +132,6 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
         Command::RotateCallbackToken(rotate) => Box::pin(rotate_callback_token(stack, rotate)).await?,
         Command::RotateMedSecret { id, operator } => {
             let account = stack.existing_account(&id).await?.id;
-            print_stack(stack);
             let secret = Box::pin(acquirers.rotate_med_secret(account, &operator.operator(), now)).await?;
             print_once(&json!({"account": account, "med_secret": secret.as_secret().expose_secret()}))?;
         }
@@ -150,7 +148,6 @@ async fn set(stack: &Stack, arguments: &SetAcquirer) -> Result<(), Box<dyn Error
     let choice = arguments.callback_choice(stack, before.as_ref())?;
     let settings = arguments.settings(stack)?;
     let client = connect(stack, &settings)?;
-    print_stack(stack);
     if arguments.no_check {
         writeln!(std::io::stderr(), "the credentials were not tried")?;
     } else {
@@ -194,7 +191,6 @@ async fn rotate_callback_token(stack: &Stack, rotate: Rotate) -> Result<(), Box<
     let callback = acquirers.callback_settings(&account).await?.ok_or(SettingsError::NoCallback(account))?;
     let client = connect(stack, &found.settings)?;
     let key = &found.settings.pix_key;
-    print_stack(stack);
     let in_use = if rotate.no_register_webhook {
         None
     } else {
@@ -228,7 +224,6 @@ async fn forget(stack: &Stack, arguments: Forget) -> Result<(), Box<dyn Error>> 
     let connection = arguments.connection;
     let found = acquirers.find_retired(&account, connection).await?;
     let settings = found.ok_or(SettingsError::NotRetired(account, connection))?.settings;
-    print_stack(stack);
     if arguments.no_remove_webhook {
         writeln!(std::io::stderr(), "the URL was not removed at the bank")?;
     } else {

@@ -35,9 +35,6 @@ pub(crate) struct Arguments {
     /// Usage file instead of admin/usage.json, for example with durations that were measured in a stack
     #[arg(long, value_name = "FILE")]
     usage: Option<PathBuf>,
-    /// Print JSON instead of a table
-    #[arg(long)]
-    json: bool,
 }
 
 /// The number of charges of the first column.
@@ -110,12 +107,12 @@ struct Report {
     cost: Cost,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome, Box<dyn Error>> {
+pub(crate) fn run(arguments: &Arguments, json: bool) -> Result<CommandOutcome, Box<dyn Error>> {
     let prices = Prices::read(arguments.prices.as_deref())?;
     let webhooks = arguments.webhooks.checked_mul(arguments.endpoints).ok_or(TooLarge)?;
     let usage = ChargeUsage::read(arguments.usage.as_deref(), &arguments.profile, webhooks)?;
     let report = usage.and_then(|usage| report(arguments, webhooks, &prices, usage)).ok_or(TooLarge)?;
-    if arguments.json {
+    if json {
         print_json(&report)?;
     } else {
         for line in table(&report) {

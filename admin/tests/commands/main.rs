@@ -12,6 +12,7 @@ mod acquirers;
 mod audit;
 mod cost;
 mod doctor;
+mod lists;
 mod live_payments;
 mod med_notices;
 mod migrate;

@@ -1,0 +1,44 @@
+//! Prints lists: a table on a terminal, otherwise one JSON object a line.
+
+use std::error::Error;
+use std::io::{IsTerminal, Write};
+
+use serde::Serialize;
+
+use crate::print;
+use crate::table::table;
+use crate::target::Stack;
+
+/// How lists are printed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum ListFormat {
+    /// Aligned columns, for people.
+    Table,
+    /// One JSON object a line, for programs.
+    JsonLines,
+}
+
+impl ListFormat {
+    /// Returns the format for standard output. `json`: JSON was requested.
+    pub(crate) fn of_stdout(json: bool) -> Self {
+        if json || !std::io::stdout().is_terminal() { Self::JsonLines } else { Self::Table }
+    }
+}
+
+/// Prints the rows of a list. If there are none, says so on standard error. `what`: the plural of a row.
+pub(crate) fn print_list<T: Serialize>(
+    stack: &Stack,
+    what: &str,
+    rows: impl IntoIterator<Item = T>,
+) -> Result<(), Box<dyn Error>> {
+    let rows: Vec<String> =
+        rows.into_iter().map(|row| serde_json::to_string(&row)).collect::<Result<_, _>>()?;
+    if rows.is_empty() {
+        writeln!(std::io::stderr(), "no {what} found")?;
+    }
+    let lines = match stack.list_format {
+        ListFormat::JsonLines => rows,
+        ListFormat::Table => table(&rows)?,
+    };
+    Ok(lines.iter().try_for_each(|line| print(line))?)
+}

@@ -1,0 +1,53 @@
+//! Lists: tables for people, JSON lines for programs.
+
+#[path = "../../src/table.rs"]
+mod table;
+
+use table::table;
+
+use super::*;
+
+#[test]
+fn a_table_has_the_fields_with_a_single_value_in_their_order_and_no_empty_column() {
+    let rows = [
+        r#"{"id":"ch_1","amount":1000,"status":"PAID","reason":null,"terms":[1],"held":false}"#,
+        r#"{"id":"ch_20","amount":5,"status":"EXPIRED\u001b[2J","reason":null,"note":"ç"}"#,
+    ];
+    let lines = table(&rows.map(str::to_owned)).unwrap();
+    assert_eq!(
+        lines,
+        [
+            "ID     AMOUNT  STATUS       HELD   NOTE",
+            "ch_1   1000    PAID         false",
+            "ch_20  5       EXPIRED\u{fffd}[2J         ç",
+        ]
+    );
+    assert!(table(&[]).unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_list_names_its_stack_and_says_if_nothing_was_found() {
+    let service = AdminFixture::start().await;
+    let account = service.account();
+    let live = ["--account", account.as_str(), "--mode", "live"];
+    let lists: [(&[&str], &str); 9] = [
+        (&["users", "list", &service.stack.seed.other.id.to_string()], ""),
+        (&["keys", "list", &account], ""),
+        (&["accounts", "list"], ""),
+        (&[&["med", "list"], &live[..]].concat(), "no cases found"),
+        (&[&["payouts", "list"], &live[..]].concat(), "no payouts found"),
+        (&[&["review", "list"], &live[..]].concat(), "no charges found"),
+        (&["receipts", "list", "--account", &account], "no payments found"),
+        (&["med", "notices", "list"], "no notices found"),
+        (&["notifications", "list"], "no items found"),
+    ];
+    for (list, nothing) in lists {
+        let output = service.run(list).await;
+        let messages = text(&output.stderr);
+        assert!(output.status.success() && messages.contains(&service.stack.base_url), "{output:?}");
+        assert_eq!(messages.lines().skip(1).collect::<Vec<_>>().join(" "), nothing, "{list:?}");
+        assert_eq!(output.stdout.is_empty(), !nothing.is_empty(), "{list:?}");
+        let json = service.run(&[list, &["--json"]].concat()).await;
+        assert_eq!(json.stdout, output.stdout, "a pipe gets JSON lines: {list:?}");
+    }
+}
