@@ -1,42 +1,209 @@
-//! `admin charges`: ends a charge whose cob its bank has lost.
+//! `admin charges`: finds charges, shows all that is recorded about one, and ends one whose cob its bank has lost.
 
 use std::error::Error;
+use std::io::Write;
 
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use domain::acquirer::AcquirerName;
-use domain::ids::ChargeId;
+use domain::audit::Operator;
+use domain::charge::{Charge, IncomingPayment, StoredCharge};
+use domain::ids::{
+    AccountId, AcquirerPaymentId, ChargeId, ConnectionId, EndToEndId, MedCaseId, Mode, RefundId, Scope,
+};
+use domain::money::{Amount, Currency};
+use domain::payment_method::PaymentMethod;
+use domain::tax_id::{Document, TaxId};
+use domain::time::Timestamp;
 use serde::Serialize;
 use shared::acquirer::Banks;
 use shared::charge::lost_cob_ends_at;
+use shared::services::charge_timeline;
+use shared::store::{ListEntry, ListIndex, Order};
 
+use crate::output::print_list;
 use crate::target::Stack;
 use crate::{OperatorArguments, print_json};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
+    /// Find charges, for example when a payer says that they paid
+    ///
+    /// Searches all accounts and both modes, unless --account and --mode name some.
+    Find {
+        #[command(flatten)]
+        by: FindArguments,
+        /// Search only this account (acc_…)
+        #[arg(long)]
+        account: Option<AccountId>,
+        /// Search only this mode: test or live
+        #[arg(long)]
+        mode: Option<Mode>,
+    },
+    /// Show a charge: its states, payments, postings, refunds, MED cases, events and deliveries, oldest first
+    Show {
+        /// The charge (ch_…), or the id of its payment
+        #[arg(value_parser = charge_id)]
+        charge: ChargeId,
+    },
     /// Expire an overdue live charge whose cob its bank has lost
     ///
     /// Possible from a day after the charge's expiry. Refused while the bank has the cob, or a Pix with its
     /// txid.
     Expire {
         /// The charge (ch_…)
+        #[arg(value_parser = charge_id)]
         charge: ChargeId,
         #[command(flatten)]
         operator: OperatorArguments,
     },
 }
 
-/// The printed form of a charge.
+/// What to search for
+#[derive(Args, Clone, Debug)]
+#[group(required = true, multiple = false)]
+pub(crate) struct FindArguments {
+    /// The end-to-end id of a Pix, which the payer's receipt shows (E…)
+    #[arg(long)]
+    end_to_end_id: Option<EndToEndId>,
+    /// The txid of a Pix
+    #[arg(long, value_parser = txid)]
+    txid: Option<ChargeId>,
+    /// The id of a charge (ch_…), payment, refund (re_…) or MED case (med_…)
+    #[arg(long, value_parser = any_id)]
+    id: Option<ChargeId>,
+    /// The CPF, CNPJ or other document that the merchant sent for the customer; the newest 100 charges
+    #[arg(long, value_parser = document)]
+    document: Option<Document>,
+}
+
+/// The most charges that a search by document prints.
+const MOST_FOUND: usize = 100;
+
+/// The most partitions that are read at once.
+const PARTITIONS_AT_ONCE: usize = 50;
+
+fn charge_id(text: &str) -> Result<ChargeId, String> {
+    ChargeId::parse_any(text).map_err(|error| error.to_string())
+}
+
+fn txid(text: &str) -> Result<ChargeId, String> {
+    ChargeId::from_txid(&text.to_lowercase())
+        .map_err(|_| "must be a txid of this service: 26 letters and digits".to_owned())
+}
+
+fn any_id(text: &str) -> Result<ChargeId, String> {
+    let refund = || text.parse().map(|id: RefundId| id.charge()).ok();
+    let case = || text.parse().map(|id: MedCaseId| id.charge()).ok();
+    let found = ChargeId::parse_any(text).ok().or_else(refund).or_else(case);
+    found.ok_or_else(|| "must be the id of a charge, payment, refund or MED case".to_owned())
+}
+
+pub(crate) fn document(text: &str) -> Result<Document, String> {
+    Document::parse(text).ok_or_else(|| "must be 1 to 32 characters without surrounding spaces".to_owned())
+}
+
+/// The printed form of a charge. Documents are masked.
 #[derive(Serialize)]
-struct PrintedCharge {
+struct PrintedCharge<'a> {
     charge: ChargeId,
+    account: AccountId,
+    mode: Mode,
     status: &'static str,
+    amount: Amount,
+    currency: Currency,
+    method: PaymentMethod,
+    created_at: Timestamp,
+    expires_at: Timestamp,
+    paid_at: Option<Timestamp>,
+    payment: Option<&'a AcquirerPaymentId>,
+    txid: String,
+    connection: Option<ConnectionId>,
+    expected_payer: Option<String>,
+    customer_document: Option<String>,
+    payer_document: Option<String>,
+    request_id: Option<&'a str>,
+}
+
+impl<'a> PrintedCharge<'a> {
+    fn new(charge: &'a Charge) -> Self {
+        let applied = charge.applied_payment.as_ref();
+        Self {
+            charge: charge.id,
+            account: charge.scope.account,
+            mode: charge.scope.mode,
+            status: charge.status.as_str(),
+            amount: charge.amount,
+            currency: charge.currency,
+            method: charge.method(),
+            created_at: charge.created_at,
+            expires_at: charge.expires_at(),
+            paid_at: applied.map(|applied| applied.paid_at),
+            payment: applied.map(|applied| &applied.payment_id),
+            txid: charge.id.txid(),
+            connection: charge.connection,
+            expected_payer: charge.expected_payer.as_ref().map(TaxId::masked),
+            customer_document: charge.customer.document.as_ref().map(masked),
+            payer_document: applied.and_then(|applied| applied.payer_document.as_ref()).map(TaxId::masked),
+            request_id: charge.request_id.as_ref().map(|id| id.as_str()),
+        }
+    }
+}
+
+/// Masks a document. One that is neither a CPF nor a CNPJ is masked in full.
+fn masked(document: &Document) -> String {
+    document.tax_id().map_or_else(|| "***".to_owned(), |tax_id| tax_id.masked())
+}
+
+/// The printed form of a payment that belongs to no charge.
+#[derive(Serialize)]
+struct PrintedPayment<'a> {
+    payment: &'a AcquirerPaymentId,
+    account: AccountId,
+    mode: Mode,
+    amount: Amount,
+    paid_at: Timestamp,
+    payer_document: Option<String>,
+    is_returned: bool,
+}
+
+impl<'a> PrintedPayment<'a> {
+    fn new(payment: &'a IncomingPayment) -> Self {
+        Self {
+            payment: &payment.payment_id,
+            account: payment.scope.account,
+            mode: payment.scope.mode,
+            amount: payment.amount,
+            paid_at: payment.paid_at,
+            payer_document: payment.payer_document.as_ref().map(TaxId::masked),
+            is_returned: payment.returned.is_some(),
+        }
+    }
 }
 
 pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn Error>> {
-    let Command::Expire { charge: id, operator } = command;
+    match command {
+        Command::Find { by, account, mode } => find(stack, &by, account, mode).await,
+        Command::Show { charge } => {
+            let (stored, now) = (existing(stack, charge).await?, stack.clock.now());
+            let timeline = charge_timeline(&stack.store, &stored, now).await?;
+            print_list(stack, "charges", [PrintedCharge::new(&stored.read_at(now))])?;
+            print_list(stack, "entries", &timeline.entries)?;
+            if let Some(from) = timeline.partial_from {
+                writeln!(
+                    std::io::stderr(),
+                    "from {} on, postings, returned payments and resends may be missing: the account has too many rows to read all",
+                    from.to_iso()
+                )?;
+            }
+            Ok(())
+        }
+        Command::Expire { charge, operator } => expire(stack, charge, &operator.operator()).await,
+    }
+}
+
+async fn expire(stack: &Stack, id: ChargeId, by: &Operator) -> Result<(), Box<dyn Error>> {
     let now = stack.clock.now();
-    let stored = stack.charges.find(Some(id)).await?.ok_or_else(|| format!("there is no charge {id}"))?;
+    let stored = existing(stack, id).await?;
     let charge = stored.clone().read_at(now);
     if charge.acquirer != AcquirerName::Pix || !charge.can_expire() {
         return Err("only an open live charge can be expired".into());
@@ -50,6 +217,90 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
     if bank.knows_charge(&charge, now).await? {
         return Err("the bank has the cob of this charge, or a Pix with its txid; the service ends it".into());
     }
-    let expired = stack.charges.expire_lost(stored, &operator.operator(), now).await?;
-    print_json(&PrintedCharge { charge: expired.id, status: expired.status.as_str() })
+    let expired = stack.charges.expire_lost(stored, by, now).await?;
+    print_json(&PrintedCharge::new(&expired))
+}
+
+async fn existing(stack: &Stack, id: ChargeId) -> Result<StoredCharge, Box<dyn Error>> {
+    stack.charges.find(Some(id)).await?.ok_or_else(|| format!("there is no charge {id}").into())
+}
+
+async fn find(
+    stack: &Stack,
+    by: &FindArguments,
+    account: Option<AccountId>,
+    mode: Option<Mode>,
+) -> Result<(), Box<dyn Error>> {
+    let accounts = match account {
+        Some(account) => vec![stack.existing_account(&account).await?.id],
+        None => stack.accounts.all().await?.into_iter().map(|account| account.id).collect(),
+    };
+    let scopes: Vec<Scope> = accounts
+        .into_iter()
+        .flat_map(|account| [Mode::Test, Mode::Live].map(|mode| Scope { account, mode }))
+        .filter(|scope| mode.is_none_or(|mode| mode == scope.mode))
+        .collect();
+    let ids = match (&by.end_to_end_id, by.txid.or(by.id), &by.document) {
+        (Some(id), ..) => {
+            let payments = payments(stack, &id.clone().into(), &scopes).await?;
+            let ids: Vec<ChargeId> = payments.iter().filter_map(IncomingPayment::charge_id).collect();
+            if ids.is_empty() && !payments.is_empty() {
+                writeln!(std::io::stderr(), "the payment belongs to no charge: see `admin receipts --help`")?;
+                return print_list(stack, "payments", payments.iter().map(PrintedPayment::new));
+            }
+            ids
+        }
+        (None, Some(id), _) => vec![id],
+        (None, None, Some(document)) => by_document(stack, document, &scopes).await?,
+        (None, None, None) => Vec::new(),
+    };
+    let now = stack.clock.now();
+    let found = stack.charges.find_all(&ids).await?.into_iter().map(|charge| charge.read_at(now));
+    let found: Vec<Charge> = found.filter(|charge| scopes.contains(&charge.scope)).collect();
+    print_list(stack, "charges", found.iter().map(PrintedCharge::new))
+}
+
+/// Reads the payments with this id in these scopes.
+async fn payments(
+    stack: &Stack,
+    id: &AcquirerPaymentId,
+    scopes: &[Scope],
+) -> Result<Vec<IncomingPayment>, Box<dyn Error>> {
+    let keys: Vec<_> = scopes.iter().flat_map(|scope| IncomingPayment::keys_of(scope, id)).collect();
+    Ok(stack.store.get_in_order(&keys).await?)
+}
+
+/// Returns the newest charges for which a merchant sent this document.
+async fn by_document(
+    stack: &Stack,
+    document: &Document,
+    scopes: &[Scope],
+) -> Result<Vec<ChargeId>, Box<dyn Error>> {
+    let partitions = partitions(document, scopes);
+    let mut entries = Vec::new();
+    for some in partitions.chunks(PARTITIONS_AT_ONCE) {
+        let (index, order, most) = (ListIndex::ByCustomer, Order::NewestFirst, MOST_FOUND.saturating_add(1));
+        entries.extend(stack.store.list_of_each(index, some, ("0", "~"), order, most).await?);
+    }
+    entries.sort_by(|left, right| right.sort.cmp(&left.sort));
+    if entries.len() > MOST_FOUND {
+        writeln!(std::io::stderr(), "only the newest {MOST_FOUND} are printed; name --account and --mode")?;
+    }
+    entries.truncate(MOST_FOUND);
+    Ok(entries.iter().filter_map(charge_of).collect())
+}
+
+/// Returns the partitions of the charges for which a merchant sent this document, as it is or as digits only.
+pub(crate) fn partitions(document: &Document, scopes: &[Scope]) -> Vec<String> {
+    let digits: String = document.as_str().chars().filter(char::is_ascii_alphanumeric).collect();
+    let mut spellings = vec![document.as_str().to_owned()];
+    spellings.extend(TaxId::parse(&digits).ok().map(|tax_id| tax_id.as_str().to_owned()));
+    spellings.dedup();
+    let of_scope = |scope| spellings.iter().map(move |document| Charge::customer_partition(scope, document));
+    scopes.iter().flat_map(of_scope).collect()
+}
+
+/// Returns the charge of an entry.
+pub(crate) fn charge_of(entry: &ListEntry) -> Option<ChargeId> {
+    ChargeId::parse_any(entry.key.pk.strip_prefix("charge#")?).ok()
 }

@@ -82,7 +82,7 @@ enum StackCommand {
     /// Manage accounts: fees, hold periods, limits, contact and acquirer
     #[command(subcommand)]
     Accounts(accounts::Command),
-    /// Expire charges whose cob the bank has lost
+    /// Find charges, show all that is recorded about one, and expire those whose cob the bank has lost
     #[command(subcommand)]
     Charges(charges::Command),
     /// Resend webhook deliveries that failed

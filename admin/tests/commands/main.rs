@@ -12,6 +12,7 @@ mod acquirers;
 mod audit;
 mod cost;
 mod doctor;
+mod find_charges;
 mod lists;
 mod live_payments;
 mod med_notices;

@@ -15,9 +15,10 @@ const README: &str = include_str!("../../../README.md");
 const NOT_RUN: &str = "# not run by a test";
 
 /// The groups of commands. A span of code that begins with one of them is a command.
-const GROUPS: [&str; 17] = [
+const GROUPS: [&str; 18] = [
     "accounts",
     "audit",
+    "charges",
     "cost",
     "deliveries",
     "doctor",

@@ -9,7 +9,7 @@ use crate::proxy::Substitute;
 use crate::support::{World, eventually, id, new_cob, txid};
 
 fn assert_status<T: std::fmt::Debug>(outcome: &Result<T, ApiError>, expected: u16) {
-    assert!(matches!(outcome, Err(ApiError::Server { status, .. }) if status == expected), "{outcome:?}");
+    assert!(matches!(outcome, Err(ApiError::Server { status, .. }) if *status == expected), "{outcome:?}");
 }
 
 /// Opens the breaker by five failures.

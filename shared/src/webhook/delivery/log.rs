@@ -15,7 +15,7 @@
 //! read these rows too, and merge them with the log by id. For a scope without such rows, a reader of lists
 //! finds that out together with the counts, which are in the same partition.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use domain::ids::{DeliveryId, EventId, Scope};
 use domain::row::Key;
@@ -40,6 +40,12 @@ const ROWS_AT_ONCE: usize = 2_000;
 /// If at most this many rows are read, the events of these deliveries are read with them. A page that needs
 /// the statuses of its candidates then takes no further request for its bodies.
 const ROWS_WITH_EVENTS: usize = 150;
+
+/// The most entries that are read to find the deliveries of some events.
+const ENTRIES_OF_EVENTS: usize = 15_000;
+
+/// The most seconds by which the clock of a requester is ahead.
+const CLOCK_SKEW_SECONDS: i64 = 60;
 
 /// A range of ids, both ends included.
 pub(super) type IdRange = (DeliveryId, DeliveryId);
@@ -152,6 +158,40 @@ impl Deliveries {
             self.log(scope, range, Order::OldestFirst, ROWS_AT_ONCE, true).await?;
         let found = self.with_rows(&scope.scope, found, None).await?;
         Ok((found.into_iter().filter_map(|found| Some(*found.row?)).collect(), read_to))
+    }
+
+    /// Returns the deliveries of these events (ids of their rows), oldest first, as the API shows them. The log is
+    /// read from the first event up to a bound. Of later events, only the first deliveries are returned. The
+    /// second value is the time from which this was so; `None`: all deliveries are returned.
+    pub async fn of_events(
+        &self,
+        scope: &ShardedScope,
+        events: &BTreeSet<EventId>,
+        now: Timestamp,
+    ) -> Result<(Vec<Delivery>, Option<Timestamp>), StoreError> {
+        let Some(first) = events.first().and_then(EventId::timestamp) else { return Ok((Vec::new(), None)) };
+        // A resend's time is that of the requester's clock, which may be ahead.
+        let range = (
+            DeliveryId::first_at(first),
+            DeliveryId::last_at(now.saturating_plus_seconds(CLOCK_SKEW_SECONDS)),
+        );
+        let page = self.log(scope, range, Order::OldestFirst, ENTRIES_OF_EVENTS, false).await?;
+        let (mut found, read_to) = (page.found, page.read_to.and_then(|id| id.timestamp()));
+        for at in
+            events.iter().filter_map(EventId::timestamp).filter(|at| read_to.is_some_and(|to| *at >= to))
+        {
+            let range = (DeliveryId::first_at(at), DeliveryId::last_at(at));
+            found.extend(self.log(scope, range, Order::OldestFirst, ENTRIES_PER_QUERY, false).await?.found);
+        }
+        found.retain(|found| events.contains(&found.event));
+        found.sort_by_key(|found| found.id);
+        found.dedup_by_key(|found| found.id);
+        let mut deliveries = Vec::new();
+        for row in self.with_rows(&scope.scope, found, None).await?.into_iter().filter_map(|found| found.row)
+        {
+            deliveries.push(Box::pin(self.with_effective_status(*row)).await?.0);
+        }
+        Ok((deliveries, read_to))
     }
 
     /// Returns a scope with the number of shards in its account's row. Requests use the number in the row of

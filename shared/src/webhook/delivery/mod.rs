@@ -135,7 +135,8 @@ pub enum DeliveryStatus {
 }
 
 impl DeliveryStatus {
-    fn as_str(self) -> &'static str {
+    /// Returns the status as on the wire.
+    pub fn as_str(self) -> &'static str {
         self.into()
     }
 }
@@ -344,7 +345,7 @@ impl Delivery {
 
     /// Returns the `lastError` that the API shows: why the delivery was abandoned, if it was, and why its
     /// last attempt failed.
-    fn error(&self) -> Option<Cow<'_, str>> {
+    pub fn error(&self) -> Option<Cow<'_, str>> {
         match (self.abandoned_because, self.last_error.as_deref()) {
             (Some(cause), of_attempt) => Some(cancelled_error(cause.reason(), of_attempt).into()),
             (None, of_attempt) => of_attempt.map(Cow::Borrowed),

@@ -1,0 +1,131 @@
+//! Tests of `admin charges find` and `admin charges show`.
+
+use serde_json::{Value, json};
+
+use super::*;
+
+const MARIA: &str = "29537995593";
+
+/// A test charge that was paid, paid again, and partly refunded, with an endpoint that got its events.
+struct History {
+    service: AdminFixture,
+    charge: String,
+    end_to_end_id: String,
+    txid: String,
+    refund: String,
+}
+
+impl History {
+    async fn start() -> Self {
+        let (service, shop) = (AdminFixture::start().await, MerchantServer::start().await);
+        shop.up.store(true, Ordering::SeqCst);
+        let merchant = Merchant::of(&service);
+        let endpoint = json!({"url": shop.url, "events": ["charge.paid"]});
+        merchant.send("POST", "/v1/webhooks/endpoints", endpoint).await;
+        let body = json!({"amount": 1000, "customer": {"name": "Maria Souza", "document": MARIA}});
+        let charge = merchant.send("POST", "/v1/pix/charges", body).await;
+        let id = charge["id"].as_str().unwrap().to_owned();
+        let pay = json!({"payer_tax_id": MARIA, "payer_name": "Maria Souza"});
+        let paid = merchant.send("POST", &format!("/v1/sandbox/charges/{id}/pay"), pay).await;
+        let wrong = json!({"amount": 500});
+        merchant.send("POST", &format!("/v1/sandbox/charges/{id}/pay"), wrong).await;
+        let raw = id.strip_prefix("ch_").unwrap();
+        let refund = json!({"amount": 300, "idempotencyKey": "refund-0001"});
+        let refund = merchant.send("POST", &format!("/v1/payments/{raw}/refund"), refund).await;
+        let delivered = async |number: usize| {
+            eventually("delivered", async || {
+                let delivered = merchant.deliveries("&status=DELIVERED").await;
+                (delivered.len() == number).then_some(delivered)
+            })
+            .await
+        };
+        let first = delivered(1).await.remove(0);
+        let resend = format!("/v1/webhooks/deliveries/{}/resend", first["id"].as_str().unwrap());
+        merchant.send("POST", &resend, json!(null)).await;
+        delivered(2).await;
+        let text_of = |value: &Value| value.as_str().unwrap().to_owned();
+        Self {
+            end_to_end_id: text_of(&paid["settlement"]["end_to_end_id"]),
+            txid: text_of(&paid["pix"]["txid"]),
+            refund: text_of(&refund["id"]),
+            charge: id,
+            service,
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_charge_is_found_by_its_ids_and_by_the_customers_document() {
+    let History { service, charge, end_to_end_id, txid, refund } = History::start().await;
+    let raw = charge.strip_prefix("ch_").unwrap();
+    let account = service.account();
+    for by in [
+        &["--end-to-end-id", &end_to_end_id][..],
+        &["--txid", &txid],
+        &["--txid", &txid.to_uppercase()],
+        &["--id", &charge],
+        &["--id", raw],
+        &["--id", &refund],
+        &["--document", MARIA],
+        &["--document", "295.379.955-93", "--account", &account, "--mode", "test"],
+    ] {
+        let found = service.objects(&[&["charges", "find"], by].concat()).await;
+        let [found] = found.as_slice() else { panic!("{by:?}: {found:?}") };
+        assert_eq!((&found["charge"], &found["status"]), (&json!(charge), &json!("PAID")), "{by:?}");
+        assert_eq!((&found["account"], &found["mode"]), (&json!(account), &json!("test")));
+        assert_eq!(found["customer_document"], "***.379.955-**");
+        assert!(!found.to_string().contains(MARIA) && !found.to_string().contains("Souza"), "{found}");
+    }
+    let other = service.stack.seed.other.id.to_string();
+    for by in [
+        &["--end-to-end-id", "E0000000020261121150000000000009"][..],
+        &["--document", "25524893033"],
+        &["--id", &charge, "--mode", "live"],
+        &["--id", &charge, "--account", &other],
+        &["--end-to-end-id", &end_to_end_id, "--account", &other],
+    ] {
+        let output = service.run(&[&["charges", "find"], by].concat()).await;
+        assert!(output.status.success() && output.stdout.is_empty(), "{output:?}");
+        assert!(text(&output.stderr).contains("no charges found"), "{output:?}");
+    }
+    for (wrong, rule) in [
+        (&["charges", "find"][..], "--end-to-end-id"),
+        (&["charges", "find", "--txid", "7"], "must be a txid of this service"),
+        (&["charges", "find", "--id", "7"], "must be the id of a charge, payment, refund or MED case"),
+        (&["charges", "show", "ch_00000000-0000-8000-8000-000000000000"], "there is no charge"),
+    ] {
+        let failure = service.failure(wrong).await;
+        assert!(failure.contains(rule), "{failure}");
+    }
+}
+
+#[tokio::test]
+async fn a_charges_timeline_has_states_payments_refunds_postings_events_and_each_delivery() {
+    let History { service, charge, end_to_end_id, refund, .. } = History::start().await;
+    let ended = eventually("the refund", async || {
+        let shown = service.objects(&["charges", "show", &charge]).await;
+        let is_end = |entry: &Value| entry["what"] == "refund" && entry["state"] == "REFUNDED";
+        shown.iter().any(is_end).then_some(shown)
+    });
+    let shown = ended.await;
+    let (head, entries) = shown.split_first().unwrap();
+    assert_eq!((&head["charge"], &head["status"]), (&json!(charge), &json!("PAID")));
+    let of = |what: &str| -> Vec<&Value> { entries.iter().filter(|entry| entry["what"] == what).collect() };
+    let states =
+        |what: &str| -> Vec<&str> { of(what).iter().map(|entry| entry["state"].as_str().unwrap()).collect() };
+    assert_eq!(states("status"), ["WAITING_PAYMENT", "PAID"]);
+    assert!(of("status")[0]["request_id"].is_string());
+    assert_eq!(states("payment"), ["accepted", "return returned"]);
+    assert_eq!(of("payment")[0]["id"], end_to_end_id);
+    assert!(of("payment")[1]["details"].as_str().unwrap().contains("second_payment"), "{entries:?}");
+    assert_eq!(states("refund"), ["PENDING", "IN_PROGRESS", "REFUNDED"]);
+    assert_eq!((&of("refund")[0]["id"], &of("refund")[0]["amount"]), (&json!(refund), &json!(300)));
+    assert!(of("refund")[0]["by"].as_str().unwrap().starts_with("key_"), "{entries:?}");
+    assert_eq!(states("posting"), ["settlement", "unapplied_receipt", "refund", "refund_completed"]);
+    assert!(states("event").contains(&"charge.paid") && states("event").contains(&"payment.refunded"));
+    assert_eq!(states("delivery"), ["DELIVERED"; 2], "a resend is a delivery of its own");
+    let times: Vec<&str> = entries.iter().map(|entry| entry["at"].as_str().unwrap()).collect();
+    assert!(times.is_sorted(), "{times:?}");
+    let printed = json!(shown).to_string();
+    assert!(!printed.contains(MARIA) && printed.contains("***.379.955-**"), "{printed}");
+}
