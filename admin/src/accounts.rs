@@ -37,6 +37,23 @@ pub(crate) enum Command {
     },
     /// List all accounts, newest first
     List,
+    /// Suspend an account: its API keys are refused from the next request on
+    ///
+    /// Payments, refunds and returns in progress, webhooks and the dashboard go on. Payers can still pay open
+    /// charges. Keys that are issued meanwhile are refused too. Repeating the command changes nothing.
+    Suspend {
+        /// The account (acc_…)
+        id: AccountId,
+        #[command(flatten)]
+        operator: OperatorArguments,
+    },
+    /// Resume a suspended account: its API keys work from the next request on
+    Resume {
+        /// The account (acc_…)
+        id: AccountId,
+        #[command(flatten)]
+        operator: OperatorArguments,
+    },
     /// Show one account with its settings and terms
     Show {
         /// The account (acc_…)
@@ -259,6 +276,14 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
             return Ok(CommandOutcome::Succeeded);
         }
         Command::Show { id } => stack.existing_account(&id).await?,
+        Command::Suspend { id, operator } => {
+            let set: Change = Box::new(|settings| settings.suspended = true);
+            change(id, "account.suspend", set, operator).await?
+        }
+        Command::Resume { id, operator } => {
+            let set: Change = Box::new(|settings| settings.suspended = false);
+            change(id, "account.resume", set, operator).await?
+        }
         Command::Acquirer(command) => return Box::pin(acquirer::run(stack, command)).await,
         Command::SetFees { id, method, acquirer, platform, operator } => {
             let set = in_terms(method, move |terms| {
@@ -342,6 +367,7 @@ fn view(account: &Account) -> Value {
         "merchant_name": settings.merchant_name,
         "merchant_city": settings.merchant_city,
         "contact": account.contact.address,
+        "suspended": settings.suspended,
         "mail": if account.contact.mail_off { "off" } else { "on" },
         "charge_expires_in_seconds": settings.charge_expires_in_seconds,
         "rate_limit_per_minute": settings.rate_limit_per_minute,

@@ -24,7 +24,7 @@ use crate::{CommandOutcome, print_json, progress_bar};
 pub(crate) struct Arguments {
     #[command(subcommand)]
     command: Option<Command>,
-    /// The account (acc_…)
+    /// The account (acc_…); acc_0000000000000000 for actions on the whole stack
     #[arg(required = true)]
     account: Option<AccountId>,
     /// Continue after this row, the last one of the previous page (aud_…)
@@ -127,13 +127,18 @@ async fn print_page(
     account: &AccountId,
     starting_after: Option<AuditId>,
 ) -> Result<CommandOutcome, Box<dyn Error>> {
-    let account = stack.existing_account(account).await?.id;
+    let account = chain_of(stack, account).await?;
     let (rows, has_more) = audit::page(&stack.store, &account, starting_after).await?;
     print_list(stack, "audit rows", rows.iter().map(AuditView::new))?;
     if let Some(last) = rows.last().filter(|_| has_more) {
         writeln!(std::io::stderr(), "more rows follow: --starting-after {}", last.id)?;
     }
     Ok(CommandOutcome::Succeeded)
+}
+
+/// Returns the account of a chain: an existing account, or that of actions on the whole stack.
+async fn chain_of(stack: &Stack, account: &AccountId) -> Result<AccountId, Box<dyn Error>> {
+    if *account == AccountId::STACK { Ok(*account) } else { Ok(stack.existing_account(account).await?.id) }
 }
 
 /// Verifies the chain of one account, or of all accounts and all accounts of the file `expect`.
@@ -145,9 +150,12 @@ async fn verify(
     let mut chains: BTreeMap<AccountId, Option<Head>> = BTreeMap::new();
     match account {
         Some(id) => {
-            chains.insert(stack.existing_account(&id).await?.id, None);
+            chains.insert(chain_of(stack, &id).await?, None);
         }
-        None => chains.extend(stack.accounts.all().await?.into_iter().map(|account| (account.id, None))),
+        None => {
+            let accounts = stack.accounts.all().await?.into_iter().map(|account| account.id);
+            chains.extend(accounts.chain([AccountId::STACK]).map(|account| (account, None)));
+        }
     }
     for earlier in expect.map(earlier_reports).transpose()?.unwrap_or_default() {
         if account.is_none_or(|account| account == earlier.account) {
@@ -158,6 +166,10 @@ async fn verify(
     let mut outcome = CommandOutcome::Succeeded;
     for (account, expected) in chains {
         let report = audit::verify(&stack.store, &account, expected).await?;
+        // Most stacks have no such rows.
+        if account == AccountId::STACK && report.rows == 0 && report.faults.is_empty() {
+            continue;
+        }
         if !report.faults.is_empty() {
             outcome = CommandOutcome::FoundFaults;
         }

@@ -14,6 +14,7 @@ mod enum_parser;
 mod events;
 mod keys;
 mod ledger;
+mod live_charges;
 mod med;
 mod migrate;
 mod notices;
@@ -100,6 +101,9 @@ enum StackCommand {
     /// Verify, show and adjust the ledgers behind the wallets
     #[command(subcommand)]
     Ledger(ledger::Command),
+    /// Stop new live charges of all accounts, and permit them again
+    #[command(subcommand)]
+    LiveCharges(live_charges::Command),
     /// Manage MED cases, their evidence, and notices of infractions
     #[command(subcommand)]
     Med(med::Command),
@@ -252,6 +256,9 @@ async fn run_on(stack: &Stack, command: StackCommand) -> Result<CommandOutcome, 
         StackCommand::Users(command) => users::run(stack, command).await.map(|()| CommandOutcome::Succeeded),
         StackCommand::Keys(command) => keys::run(stack, command).await.map(|()| CommandOutcome::Succeeded),
         StackCommand::Ledger(command) => ledger::run(stack, command).await,
+        StackCommand::LiveCharges(command) => {
+            live_charges::run(stack, command).await.map(|()| CommandOutcome::Succeeded)
+        }
         StackCommand::Migrate(command) => migrate::run(stack, command).await,
         StackCommand::Med(command) => med::run(stack, command).await.map(|()| CommandOutcome::Succeeded),
         StackCommand::Notifications(command) => {

@@ -118,6 +118,7 @@ impl From<CreateChargeError> for Problem {
     fn from(error: CreateChargeError) -> Self {
         match error {
             CreateChargeError::IdempotencyKeyReused => Self::IdempotencyKeyReused,
+            CreateChargeError::LiveChargesStopped => Self::LiveChargesStopped,
             CreateChargeError::Acquirer(error) => error.into(),
             CreateChargeError::Charge(error) => error.into(),
         }

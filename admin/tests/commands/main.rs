@@ -20,6 +20,7 @@ mod migrate;
 mod notifications;
 mod operations_page;
 mod restore;
+mod stops;
 mod webhook_secrets;
 
 use std::io::Write;

@@ -15,7 +15,7 @@ const README: &str = include_str!("../../../README.md");
 const NOT_RUN: &str = "# not run by a test";
 
 /// The groups of commands. A span of code that begins with one of them is a command.
-const GROUPS: [&str; 18] = [
+const GROUPS: [&str; 19] = [
     "accounts",
     "audit",
     "charges",
@@ -25,6 +25,7 @@ const GROUPS: [&str; 18] = [
     "events",
     "keys",
     "ledger",
+    "live-charges",
     "med",
     "migrate",
     "notifications",

@@ -35,6 +35,10 @@ pub struct AccountSettings {
     /// Velocity limits on the creation of live charges.
     #[serde(default, skip_serializing_if = "VelocityLimits::is_default")]
     pub velocity: VelocityLimits,
+    /// True while the account is suspended: its API keys are refused. Payments, refunds and returns in progress,
+    /// webhooks and the dashboard go on.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub suspended: bool,
     /// True when the payer's own document is the only Pix key that a refund may go to.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub refunds_to_payer_only: bool,
@@ -59,6 +63,7 @@ impl AccountSettings {
             rate_limit_per_minute: 600,
             pix_out_fee: MinorUnits::ZERO,
             velocity: VelocityLimits::default(),
+            suspended: false,
             refunds_to_payer_only: false,
             third_party_refunds: ThirdPartyLimits::default(),
             shards: ShardSettings::default(),

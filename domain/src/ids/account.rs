@@ -54,6 +54,10 @@ text_schema!(Mode, "`test`: sandbox, no money moves. `live`: production.", { "en
 pub struct AccountId([u8; Self::LEN]);
 
 impl AccountId {
+    /// Stands for all accounts in audit rows of actions that concern the whole stack. No account has this id,
+    /// because the ids of accounts are random.
+    pub const STACK: Self = Self([b'0'; Self::LEN]);
+
     const PREFIX: &str = "acc_";
     const LEN: usize = 16;
     const EXPECTED: IdError = IdError { expected: "acc_ and 16 lower-case letters and digits" };

@@ -83,6 +83,7 @@ fn is_listed(problem: &Problem) -> bool {
         | Problem::WrongCredentials
         | Problem::UnknownSender
         | Problem::ApiKeyRoleRequired
+        | Problem::AccountSuspended
         | Problem::CustomerVelocityExceeded
         | Problem::AccountVelocityExceeded
         | Problem::LiveKeyNotAllowed
@@ -104,6 +105,7 @@ fn is_listed(problem: &Problem) -> bool {
         | Problem::RateLimited { .. }
         | Problem::TooManyTests { .. }
         | Problem::TooManyLogins { .. }
+        | Problem::LiveChargesStopped
         | Problem::Unavailable(_)
         | Problem::Busy
         | Problem::Internal(_) => true,
@@ -120,6 +122,7 @@ fn constructed(messages: &mut Messages) {
         Problem::WrongCredentials,
         Problem::UnknownSender,
         Problem::ApiKeyRoleRequired,
+        Problem::AccountSuspended,
         Problem::LiveKeyNotAllowed,
         Problem::CdnBypassed,
         Problem::NotFound { what: "charge" },
@@ -128,6 +131,7 @@ fn constructed(messages: &mut Messages) {
         Problem::RateLimited { retry_after_seconds: seconds },
         Problem::TooManyTests { limit: 10, retry_after_seconds: seconds },
         Problem::TooManyLogins { limit: 10, retry_after_seconds: seconds },
+        Problem::LiveChargesStopped,
         Problem::Unavailable(String::new()),
         Problem::Busy,
         Problem::Internal(String::new()),
@@ -454,6 +458,7 @@ async fn every_error_message_reads_as_listed() {
       401 unauthorized: The e-mail address or the password is wrong.
       401 unauthorized: The notification could not be authenticated. Check the registered URL, the client certificate and the source address, and for a MED notice its `X-Signature`.
       403 API_KEY_ROLE_REQUIRED: Only an OWNER or ADMIN of the account can issue, rotate or revoke API keys.
+      403 account_suspended: The account is suspended, so its API keys are refused. Payments, refunds and webhooks in progress go on. Ask your operator to resume the account.
       403 live_key_not_allowed: Sandbox routes simulate the acquirer of test charges. Use an ak_test_ key.
       403 cdn_required: This host is not open to clients. Send requests to the public host of the API.
       404 not_found: There is no such charge in this account and mode (test or live). Check the id and the key.
@@ -462,6 +467,7 @@ async fn every_error_message_reads_as_listed() {
       429 rate_limited: Too many requests in this minute. Retry in 42 seconds.
       429 rate_limited: At most 10 tests of a webhook endpoint can be sent in a minute. Retry in 42 seconds.
       429 rate_limited: Too many failed log-ins. Retry in 42 seconds.
+      503 service_unavailable: The operator stopped new live charges for a time. Existing charges are not affected. Retry after the seconds in `Retry-After`, with the same idempotency key.
       503 service_unavailable: A dependency did not answer in time, or too many requests changed the same object at once. Retry with backoff and the same idempotency key.
       500 internal_error: An internal error occurred. Retrying with the same idempotency key is safe.
 

@@ -19,6 +19,7 @@ pub(super) const INVALID_REQUEST: ErrorCode = error(400, "invalid_request_error"
 pub(super) const INVALID_AMOUNT: ErrorCode = error(400, "invalid_request_error", "invalid_amount");
 pub(super) const UNAUTHORIZED: ErrorCode = error(401, "authentication_error", "unauthorized");
 pub(super) const ROLE_REQUIRED: ErrorCode = error(403, "permission_error", "API_KEY_ROLE_REQUIRED");
+pub(super) const ACCOUNT_SUSPENDED: ErrorCode = error(403, "permission_error", "account_suspended");
 pub(super) const CUSTOMER_VELOCITY: ErrorCode =
     error(403, "permission_error", "fraud.customer_velocity_exceeded");
 pub(super) const ACCOUNT_VELOCITY: ErrorCode =

@@ -228,8 +228,14 @@ impl Operation {
     pub(super) fn all_errors(&self) -> Vec<ErrorCode> {
         let mut all = self.errors.to_vec();
         match self.access {
-            Access::ApiKey | Access::Dashboard => all.extend([errors::UNAUTHORIZED, errors::RATE_LIMITED]),
-            Access::TestKey => all.extend([errors::UNAUTHORIZED, errors::LIVE_KEY, errors::RATE_LIMITED]),
+            Access::ApiKey => {
+                all.extend([errors::UNAUTHORIZED, errors::ACCOUNT_SUSPENDED, errors::RATE_LIMITED]);
+            }
+            Access::Dashboard => all.extend([errors::UNAUTHORIZED, errors::RATE_LIMITED]),
+            Access::TestKey => {
+                let of_key = [errors::ACCOUNT_SUSPENDED, errors::LIVE_KEY];
+                all.extend(of_key.into_iter().chain([errors::UNAUTHORIZED, errors::RATE_LIMITED]));
+            }
             Access::DashboardManager => {
                 all.extend([errors::UNAUTHORIZED, errors::ROLE_REQUIRED, errors::RATE_LIMITED]);
             }

@@ -33,8 +33,16 @@ pub struct Banks {
 #[derive(Debug, Default)]
 struct Cache {
     /// The key has the connection of a retired acquirer, and none for the account's current one.
-    accounts: HashMap<(AccountId, Option<ConnectionId>), (Timestamp, PixBank)>,
+    accounts: HashMap<(AccountId, Option<ConnectionId>), Cached>,
     clients: HashMap<Credentials, Client>,
+}
+
+#[derive(Clone, Debug)]
+struct Cached {
+    until: Timestamp,
+    bank: PixBank,
+    /// Whether new live charges of all accounts were stopped.
+    is_stopped: bool,
 }
 
 /// The hash of everything that a client is made of.
@@ -51,13 +59,24 @@ impl Banks {
         &self.repository
     }
 
-    /// Returns the bank of an account's new charges.
+    /// Returns the bank of an account.
     ///
     /// # Errors
     ///
     /// [`AcquirerError::NotConfigured`] when the account has no acquirer.
     pub async fn of(&self, account: AccountId) -> Result<PixBank, AcquirerError> {
-        self.cached(account, None).await?.ok_or(AcquirerError::NotConfigured)
+        self.of_new_charges(account).await.map(|(bank, _)| bank)
+    }
+
+    /// Returns the bank of an account, and whether an operator stopped new live charges. Both are as they were up
+    /// to a minute ago.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Self::of`].
+    pub async fn of_new_charges(&self, account: AccountId) -> Result<(PixBank, bool), AcquirerError> {
+        let cached = self.cached(account, None).await?.ok_or(AcquirerError::NotConfigured)?;
+        Ok((cached.bank, cached.is_stopped))
     }
 
     /// Returns the bank at which a charge was created or a payment arrived.
@@ -71,10 +90,10 @@ impl Banks {
         account: AccountId,
         connection: Option<ConnectionId>,
     ) -> Result<PixBank, AcquirerError> {
-        let current = self.cached(account, None).await?;
+        let current = self.cached(account, None).await?.map(|cached| cached.bank);
         let is_meant = |bank: &PixBank| connection.is_none_or(|connection| connection == bank.connection());
         let found = match (current.filter(is_meant), connection) {
-            (None, Some(_)) => self.cached(account, connection).await?,
+            (None, Some(_)) => self.cached(account, connection).await?.map(|cached| cached.bank),
             (current, _) => current,
         };
         found.ok_or_else(|| {
@@ -99,11 +118,11 @@ impl Banks {
         &self,
         account: AccountId,
         retired: Option<ConnectionId>,
-    ) -> Result<Option<PixBank>, AcquirerError> {
+    ) -> Result<Option<Cached>, AcquirerError> {
         let span = tracing::Span::current();
         span.record("account", display(account));
         let found = self.read(account, retired).await?;
-        span.record("connection", found.as_ref().map(PixBank::connection).or(retired).map(display));
+        span.record("connection", found.as_ref().map(|cached| cached.bank.connection()).or(retired).map(display));
         Ok(found)
     }
 
@@ -111,23 +130,24 @@ impl Banks {
         &self,
         account: AccountId,
         retired: Option<ConnectionId>,
-    ) -> Result<Option<PixBank>, AcquirerError> {
+    ) -> Result<Option<Cached>, AcquirerError> {
         let now = self.clock.now();
         let key = (account, retired);
         let cached = self.with_cache(|cache| cache.accounts.get(&key).cloned());
-        if let Some((_, bank)) = cached.filter(|(until, _)| now < *until) {
-            return Ok(Some(bank));
+        if let Some(cached) = cached.filter(|cached| now < cached.until) {
+            return Ok(Some(cached));
         }
-        let found = match retired {
-            None => self.repository.find(&account).await?,
-            Some(connection) => self.repository.find_retired(&account, connection).await?,
+        let (found, is_stopped) = match retired {
+            None => self.repository.find_with_stop(&account).await?,
+            Some(connection) => (self.repository.find_retired(&account, connection).await?, false),
         };
         let Some(AccountAcquirer { connection, settings, .. }) = found else { return Ok(None) };
         let client = self.client(&settings)?;
         let bank = PixBank::new(account, connection, settings, client);
         let until = now.plus_millis(CACHED_MS).unwrap_or(Timestamp::MAX);
-        self.with_cache(|cache| cache.accounts.insert(key, (until, bank.clone())));
-        Ok(Some(bank))
+        let cached = Cached { until, bank, is_stopped };
+        self.with_cache(|cache| cache.accounts.insert(key, cached.clone()));
+        Ok(Some(cached))
     }
 
     /// Returns the client of a connection. Accounts with the same credentials share one.

@@ -173,17 +173,18 @@ impl Acquirers {
         Self { banks: Some(banks) }
     }
 
-    /// Returns the acquirer of a scope's new charges.
+    /// Returns the acquirer of a scope's new charges, and whether an operator stopped new live charges.
     ///
     /// # Errors
     ///
     /// [`AcquirerError::NotConfigured`] for the live mode of an account without an acquirer.
-    pub async fn for_new_charges(&self, scope: &Scope) -> Result<Acquirer, AcquirerError> {
+    pub async fn for_new_charges(&self, scope: &Scope) -> Result<(Acquirer, bool), AcquirerError> {
         match scope.mode {
-            Mode::Test => Ok(Acquirer::Sandbox),
+            Mode::Test => Ok((Acquirer::Sandbox, false)),
             Mode::Live => {
                 let banks = self.banks.as_ref().ok_or(AcquirerError::NotConfigured)?;
-                Ok(Acquirer::Pix(Box::new(banks.of(scope.account).await?)))
+                let (bank, is_stopped) = banks.of_new_charges(scope.account).await?;
+                Ok((Acquirer::Pix(Box::new(bank)), is_stopped))
             }
         }
     }

@@ -96,7 +96,7 @@ impl ApiKeys {
     /// # Errors
     ///
     /// 401 `unauthorized` if the request has no valid key; 429 `rate_limited` if the key exceeds its limit of
-    /// requests a minute; 503 if the database does not answer.
+    /// requests a minute; 403 `account_suspended` if the account is suspended; 503 if the database does not answer.
     pub(crate) async fn authenticate(
         &self,
         context: &RequestContext,
@@ -132,6 +132,9 @@ impl ApiKeys {
             return Err(Problem::RateLimited {
                 retry_after_seconds: SECONDS_A_MINUTE.saturating_sub(into_minute),
             });
+        }
+        if row.settings.suspended {
+            return Err(Problem::AccountSuspended);
         }
         Ok(Caller {
             scope,

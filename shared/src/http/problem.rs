@@ -18,6 +18,9 @@ pub(super) const MAX_DETAILS: usize = 100;
 /// The longest `Retry-After` of a 503, in seconds.
 const MAX_RETRY_AFTER_SECONDS: u64 = 3;
 
+/// The `Retry-After` while new live charges are stopped, in seconds.
+const STOPPED_RETRY_AFTER_SECONDS: u64 = 60;
+
 /// One failing field of a request.
 #[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 #[schemars(rename = "ErrorDetail")]
@@ -59,6 +62,8 @@ pub enum Problem {
     /// 403 `API_KEY_ROLE_REQUIRED`: the user is neither an OWNER nor an ADMIN, so they may not manage API
     /// keys.
     ApiKeyRoleRequired,
+    /// 403 `account_suspended`: an operator suspended the account.
+    AccountSuspended,
     /// 403 `fraud.customer_velocity_exceeded`: too many charges of one customer in live mode.
     CustomerVelocityExceeded,
     /// 403 `fraud.account_velocity_exceeded`: too many charges of the account in live mode.
@@ -155,6 +160,8 @@ pub enum Problem {
         /// The seconds until the window ends.
         retry_after_seconds: i64,
     },
+    /// 503 `service_unavailable`: an operator stopped new live charges.
+    LiveChargesStopped,
     /// 503 `service_unavailable`: a dependency did not answer, or an update conflicted too often. The text is
     /// only logged.
     Unavailable(String),
@@ -178,6 +185,7 @@ impl Problem {
                 StatusCode::UNAUTHORIZED
             }
             Self::ApiKeyRoleRequired
+            | Self::AccountSuspended
             | Self::CustomerVelocityExceeded
             | Self::AccountVelocityExceeded
             | Self::LiveKeyNotAllowed
@@ -198,7 +206,7 @@ impl Problem {
             Self::RateLimited { .. } | Self::TooManyTests { .. } | Self::TooManyLogins { .. } => {
                 StatusCode::TOO_MANY_REQUESTS
             }
-            Self::Unavailable(_) | Self::Busy => StatusCode::SERVICE_UNAVAILABLE,
+            Self::LiveChargesStopped | Self::Unavailable(_) | Self::Busy => StatusCode::SERVICE_UNAVAILABLE,
             Self::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -222,6 +230,7 @@ impl Problem {
                 "authentication_error"
             }
             Self::ApiKeyRoleRequired
+            | Self::AccountSuspended
             | Self::CustomerVelocityExceeded
             | Self::AccountVelocityExceeded
             | Self::LiveKeyNotAllowed
@@ -233,7 +242,7 @@ impl Problem {
             Self::RateLimited { .. } | Self::TooManyTests { .. } | Self::TooManyLogins { .. } => {
                 "rate_limit_error"
             }
-            Self::Unavailable(_) | Self::Busy | Self::Internal(_) => "api_error",
+            Self::LiveChargesStopped | Self::Unavailable(_) | Self::Busy | Self::Internal(_) => "api_error",
         }
     }
 
@@ -246,6 +255,7 @@ impl Problem {
                 "unauthorized"
             }
             Self::ApiKeyRoleRequired => "API_KEY_ROLE_REQUIRED",
+            Self::AccountSuspended => "account_suspended",
             Self::CustomerVelocityExceeded => "fraud.customer_velocity_exceeded",
             Self::AccountVelocityExceeded => "fraud.account_velocity_exceeded",
             Self::LiveKeyNotAllowed => "live_key_not_allowed",
@@ -264,7 +274,7 @@ impl Problem {
             Self::RateLimited { .. } | Self::TooManyTests { .. } | Self::TooManyLogins { .. } => {
                 "rate_limited"
             }
-            Self::Unavailable(_) | Self::Busy => "service_unavailable",
+            Self::LiveChargesStopped | Self::Unavailable(_) | Self::Busy => "service_unavailable",
             Self::Internal(_) => "internal_error",
         }
     }
@@ -296,6 +306,9 @@ impl Problem {
             Self::WrongCredentials => "The e-mail address or the password is wrong.".to_owned(),
             Self::ApiKeyRoleRequired => {
                 "Only an OWNER or ADMIN of the account can issue, rotate or revoke API keys.".to_owned()
+            }
+            Self::AccountSuspended => {
+                "The account is suspended, so its API keys are refused. Payments, refunds and webhooks in progress go on. Ask your operator to resume the account.".to_owned()
             }
             Self::CustomerVelocityExceeded => {
                 "This customer has too many charges created within ten minutes. Expired and cancelled charges do not count. Retry later.".to_owned()
@@ -347,6 +360,9 @@ impl Problem {
             Self::TooManyLogins { retry_after_seconds, limit: _ } => {
                 format!("Too many failed log-ins. Retry in {retry_after_seconds} seconds.")
             }
+            Self::LiveChargesStopped => {
+                "The operator stopped new live charges for a time. Existing charges are not affected. Retry after the seconds in `Retry-After`, with the same idempotency key.".to_owned()
+            }
             Self::Unavailable(_) | Self::Busy => {
                 "A dependency did not answer in time, or too many requests changed the same object at once. Retry with backoff and the same idempotency key.".to_owned()
             }
@@ -363,6 +379,7 @@ impl Problem {
             | Self::WrongCredentials
             | Self::UnknownSender
             | Self::ApiKeyRoleRequired
+            | Self::AccountSuspended
             | Self::CustomerVelocityExceeded
             | Self::AccountVelocityExceeded
             | Self::LiveKeyNotAllowed
@@ -384,6 +401,7 @@ impl Problem {
             | Self::RateLimited { .. }
             | Self::TooManyTests { .. }
             | Self::TooManyLogins { .. }
+            | Self::LiveChargesStopped
             | Self::Unavailable(_)
             | Self::Busy
             | Self::Internal(_) => None,
@@ -413,6 +431,9 @@ impl Problem {
             // The middleware sets the rate-limit headers, with the limit of the API key or user.
             Self::RateLimited { retry_after_seconds } | Self::TooManyTests { retry_after_seconds, .. } => {
                 headers.insert(header::RETRY_AFTER, HeaderValue::from(*retry_after_seconds));
+            }
+            Self::LiveChargesStopped => {
+                headers.insert(header::RETRY_AFTER, HeaderValue::from(STOPPED_RETRY_AFTER_SECONDS));
             }
             // A random delay, so that clients whose changes of one row conflicted do not retry at the same
             // time.

@@ -49,6 +49,9 @@ pub enum CreateChargeError {
     /// The idempotency key was used with a different body.
     #[error("the idempotency key was used with another body")]
     IdempotencyKeyReused,
+    /// An operator stopped new live charges.
+    #[error("new live charges are stopped")]
+    LiveChargesStopped,
     /// No acquirer is configured, or the acquirer failed.
     #[error(transparent)]
     Acquirer(#[from] AcquirerError),
@@ -100,7 +103,7 @@ pub async fn create_charge(
     request: NewCharge,
     now: Timestamp,
 ) -> Result<Created<Charge>, CreateChargeError> {
-    let acquirer = creation.acquirers.for_new_charges(&caller.scope).await?;
+    let (acquirer, is_stopped) = creation.acquirers.for_new_charges(&caller.scope).await?;
     let id = ChargeId::derive(&caller.salt, caller.scope.mode, namespace.as_str(), idempotency_key);
     let charge = Charge {
         id,
@@ -148,7 +151,9 @@ pub async fn create_charge(
             }
         }
         // Boxed, because its future is large, and charges of test keys do not need it.
-        Acquirer::Pix(bank) => Box::pin(creation.create_at_bank(bank, caller, charge, now)).await,
+        Acquirer::Pix(bank) => {
+            Box::pin(creation.create_at_bank((bank, is_stopped), caller, charge, now)).await
+        }
     }
 }
 
@@ -165,7 +170,7 @@ fn replayed(stored: StoredCharge, charge: &Charge, now: Timestamp) -> Result<Cha
 impl ChargeCreation<'_> {
     async fn create_at_bank(
         &self,
-        bank: &PixBank,
+        (bank, is_stopped): (&PixBank, bool),
         caller: &Caller,
         charge: Charge,
         now: Timestamp,
@@ -180,7 +185,13 @@ impl ChargeCreation<'_> {
             ..charge
         };
         let limits = caller.settings.velocity;
-        match self.charges.insert_guarded(&pending, limits, now).await? {
+        let inserted = if is_stopped {
+            let stored = self.charges.find(Some(pending.id)).await?;
+            Inserted::Existing(stored.ok_or(CreateChargeError::LiveChargesStopped)?)
+        } else {
+            self.charges.insert_guarded(&pending, limits, now).await?
+        };
+        match inserted {
             Inserted::New => {
                 let created = self.finalise_at_bank(bank, &caller.settings, pending, true);
                 Ok(Created::New(Box::pin(created).await?))

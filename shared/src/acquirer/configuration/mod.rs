@@ -11,6 +11,7 @@
 
 mod callback;
 mod certificate;
+mod live_charges;
 mod repository;
 mod rows;
 mod settings;
@@ -23,6 +24,7 @@ pub use callback::{
     MedSecret,
 };
 pub use certificate::{ClientIdentity, MAX_PEM_BYTES, ServerAuthorities};
+pub use live_charges::LiveChargesStop;
 pub use repository::{AccountAcquirers, ConfiguredAcquirer, Migrated, SettingsError};
 pub use rows::{AccountAcquirer, PixKeyClaim, RetiredAcquirer};
 pub use settings::{

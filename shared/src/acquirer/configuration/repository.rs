@@ -129,8 +129,8 @@ impl<'a> Binding<'a> {
 /// The repository of the accounts' acquirers.
 #[derive(Clone, Debug)]
 pub struct AccountAcquirers {
-    state: Store,
-    secrets: Store,
+    pub(super) state: Store,
+    pub(super) secrets: Store,
 }
 
 impl AccountAcquirers {
@@ -141,7 +141,7 @@ impl AccountAcquirers {
 
     /// Reads an account's acquirer. `None`: the account has none.
     pub async fn find(&self, account: &AccountId) -> Result<Option<AccountAcquirer>, StoreError> {
-        self.secrets.get(&AccountAcquirer::key_of(account)).await
+        Ok(self.find_with_stop(account).await?.0)
     }
 
     /// Reads an acquirer that the account replaced or removed. `None`: the account has none with this
@@ -151,7 +151,9 @@ impl AccountAcquirers {
         account: &AccountId,
         connection: ConnectionId,
     ) -> Result<Option<AccountAcquirer>, StoreError> {
-        let found = self.secrets.get(&RetiredAcquirer::key_of(account, connection)).await?;
+        // The functions' roles permit `BatchGetItem` on these rows, as `find_with_stop` needs, and not `GetItem`.
+        let key = RetiredAcquirer::key_of(account, connection);
+        let found = self.secrets.get_in_order::<RetiredAcquirer>(&[key]).await?.pop();
         Ok(found.map(|RetiredAcquirer(acquirer)| acquirer))
     }
 
