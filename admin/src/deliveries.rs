@@ -26,7 +26,7 @@ pub(crate) enum Command {
     Redrive {
         #[command(flatten)]
         scope: ScopeArguments,
-        /// Earliest time of the events: 2026-11-21 (midnight UTC), or 2026-11-21T10:00:00-03:00
+        /// Earliest time of the events: 2026-11-21 (midnight in São Paulo), or 2026-11-21T10:00:00-03:00
         #[arg(long, value_parser = Timestamp::parse_ceil)]
         since: Timestamp,
         /// Resend only to this endpoint (wh_…)

@@ -35,6 +35,7 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand};
 use domain::audit::Operator;
 use domain::ids::{AccountId, Mode, Scope};
@@ -163,7 +164,7 @@ impl ScopeArguments {
 /// The actor of a change, and the reason for it
 #[derive(Args, Clone, Debug)]
 struct OperatorArguments {
-    /// Name of the operator, recorded in the audit row
+    /// Name of the operator, recorded in the audit row; required where the variable USER is not set
     #[arg(long, env = "USER", value_parser = short_text)]
     actor: String,
     /// Reason for the change, recorded in the audit row
@@ -204,7 +205,10 @@ enum CommandOutcome {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return print_usage_error(&error),
+    };
     let failure = arguments.command.exit_code_of_failure();
     match run(arguments).await {
         Ok(CommandOutcome::Succeeded) => ExitCode::SUCCESS,
@@ -215,6 +219,18 @@ async fn main() -> ExitCode {
             failure
         }
     }
+}
+
+/// Prints an error of the command line, or the help that was requested. Returns the exit code.
+fn print_usage_error(error: &clap::Error) -> ExitCode {
+    let _ = error.print();
+    if error.kind() == ErrorKind::MissingRequiredArgument && error.to_string().contains("--actor") {
+        let _ = writeln!(
+            std::io::stderr(),
+            "\n--actor names the operator in the audit row: pass --actor ana, or set the variable USER, for example with `export USER=ana`"
+        );
+    }
+    u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
 }
 
 impl Command {

@@ -32,7 +32,8 @@ pub(crate) enum Command {
         /// Name of the state table before the restore
         #[arg(long, value_name = "TABLE")]
         audit_from: String,
-        /// The moment to which the tables were restored, such as 2026-11-21T10:00:00Z
+        /// The moment to which the tables were restored, such as 2026-11-21T10:00:00Z; a bare date means
+        /// midnight in São Paulo
         #[arg(long)]
         since: Timestamp,
         #[command(flatten)]

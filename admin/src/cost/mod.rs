@@ -29,13 +29,17 @@ pub(crate) struct Arguments {
     /// Load under which the quantities were counted: a profile of the usage file (`busy`, `alone`)
     #[arg(long, default_value = "busy")]
     profile: String,
-    /// Price file instead of that of us-east-1, such as admin/prices/sa-east-1.json
+    /// Price file of another region, in the format of admin/prices/us-east-1.json; without it, the prices are
+    /// those of us-east-1
     #[arg(long, value_name = "FILE")]
     prices: Option<PathBuf>,
     /// Usage file instead of admin/usage.json, for example with durations that were measured in a stack
     #[arg(long, value_name = "FILE")]
     usage: Option<PathBuf>,
 }
+
+/// The last line of the table without `--prices`.
+const OTHER_REGION: &str = "These are not the prices of sa-east-1, where samconfig.toml deploys; those that are known are 40 to 80 % higher. Name a file with your region's prices: --prices FILE";
 
 /// The number of charges of the first column.
 const MILLION: u64 = 1_000_000;
@@ -117,6 +121,9 @@ pub(crate) fn run(arguments: &Arguments, json: bool) -> Result<CommandOutcome, B
     } else {
         for line in table(&report) {
             print(&line)?;
+        }
+        if arguments.prices.is_none() {
+            print(OTHER_REGION)?;
         }
     }
     Ok(if report.without_price.is_empty() { CommandOutcome::Succeeded } else { CommandOutcome::Incomplete })

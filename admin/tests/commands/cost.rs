@@ -75,6 +75,9 @@ fn a_cost_is_the_count_times_the_price_for_a_million_charges_and_for_those_of_a_
     // (27.5 + 6 · 5) · 0.625
     assert_eq!((&more["webhooks_per_charge"], &more["usd_per_million"]), (&json!(6), &json!("35.9375")));
     let table = text(&run(&arguments).stdout);
+    assert!(!table.contains("sa-east-1"), "{table}");
+    let without_file = text(&run(&[]).stdout);
+    assert!(without_file.contains("not the prices of sa-east-1") && without_file.contains("--prices FILE"));
     let total = table.lines().find(|line| line.starts_with("total")).unwrap();
     assert_eq!(total.split_whitespace().collect::<Vec<_>>(), ["total", "23.44", "0.07"]);
 }

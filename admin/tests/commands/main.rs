@@ -738,7 +738,7 @@ async fn failed_deliveries_are_redriven_once() {
         audit.iter().filter(|row| row["action"] == "deliveries.redrive").collect();
     assert_eq!(redrive_rows.len(), 1);
     assert_eq!((&redrive_rows[0]["subject"], &redrive_rows[0]["actor"]), (&json!(id), &json!("ana")));
-    assert!(redrive_rows[0]["details"].as_str().unwrap().contains("2 deliveries since 2026-01-01"));
+    assert!(redrive_rows[0]["details"].as_str().unwrap().contains("2 deliveries since 2026-01-01T03:00:00"));
     // Deliveries to a deleted endpoint cannot be resent. They are left out, and the command still succeeds.
     let path = format!(
         "/v1/webhooks/endpoints/{}",
