@@ -8,6 +8,7 @@ mod acquirer;
 mod audit;
 mod charges;
 mod cost;
+mod customers;
 mod deliveries;
 mod doctor;
 mod enum_parser;
@@ -87,6 +88,9 @@ enum StackCommand {
     /// Find charges, show all that is recorded about one, and expire those whose cob the bank has lost
     #[command(subcommand)]
     Charges(charges::Command),
+    /// Erase a customer's personal data
+    #[command(subcommand)]
+    Customers(customers::Command),
     /// Resend webhook deliveries that failed
     #[command(subcommand)]
     Deliveries(deliveries::Command),
@@ -266,6 +270,9 @@ async fn run_on(stack: &Stack, command: StackCommand) -> Result<CommandOutcome, 
         StackCommand::Accounts(command) => accounts::run(stack, command).await,
         StackCommand::Charges(command) => {
             charges::run(stack, command).await.map(|()| CommandOutcome::Succeeded)
+        }
+        StackCommand::Customers(command) => {
+            customers::run(stack, command).await.map(|()| CommandOutcome::Succeeded)
         }
         StackCommand::Deliveries(command) => deliveries::run(stack, command).await,
         StackCommand::Events(command) => events::run(stack, command).await,

@@ -12,6 +12,7 @@ mod acquirers;
 mod audit;
 mod cost;
 mod doctor;
+mod erasure;
 mod find_charges;
 mod lists;
 mod live_payments;

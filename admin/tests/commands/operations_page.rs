@@ -1,4 +1,4 @@
-//! Tests that the commands on the operators' page work. A command in a block of code is run against a local
+//! Tests that the commands on the operators' pages work. A command in a block of code is run against a local
 //! service, in the order of the page, unless the page marks it as not run. A command in a sentence or a table
 //! must have names that the command line knows. `.ci/aws_commands.py` checks the commands of the AWS CLI.
 
@@ -8,18 +8,23 @@ use serde_json::Value;
 
 use crate::{AdminFixture, text};
 
-const PAGE: &str = include_str!("../../../docs/operations.md");
+const PAGE: &str = concat!(
+    include_str!("../../../docs/operations.md"),
+    "\n",
+    include_str!("../../../docs/erasure.md"),
+);
 const README: &str = include_str!("../../../README.md");
 
 /// The mark of a command that needs more than a service on this machine.
 const NOT_RUN: &str = "# not run by a test";
 
 /// The groups of commands. A span of code that begins with one of them is a command.
-const GROUPS: [&str; 19] = [
+const GROUPS: [&str; 20] = [
     "accounts",
     "audit",
     "charges",
     "cost",
+    "customers",
     "deliveries",
     "doctor",
     "events",

@@ -6,6 +6,7 @@
 
 mod artefacts;
 mod dispute;
+mod erasure;
 mod funds;
 mod incoming_payment;
 pub mod metadata;
@@ -17,6 +18,7 @@ pub mod transition;
 
 pub use artefacts::{Artefacts, Boleto, Card, Crypto, Mbway, Multibanco, Pix};
 pub use dispute::{Disputes, MedBlock, MedStatus};
+pub use erasure::ErasureRefused;
 pub use funds::{Funds, FundsError, RefundParameters, RefundRefused};
 pub use incoming_payment::{IncomingPayment, Return, UnappliedReason};
 pub use metadata::Metadata;

@@ -7,6 +7,7 @@ mod bank_returns;
 mod charge_cancellation;
 mod charge_creation;
 mod charge_timeline;
+mod erasure;
 mod former_payments;
 mod ledger_passes;
 mod ledger_verification;
@@ -23,6 +24,7 @@ pub use charge_creation::{
     ChargeCreation, CreateChargeError, IdempotencyNamespace, LEASE_SECONDS, create_charge,
 };
 pub use charge_timeline::{ChargeTimeline, TimelineEntry, TimelineKind, charge_timeline};
+pub use erasure::{ErasureError, ErasureOutcome, erase_customer};
 pub use former_payments::{MovedPayments, move_former_payments};
 pub use ledger_passes::{ClaimedPass, LedgerPass, LedgerPasses, PassStep, PassTotals};
 pub use ledger_verification::{LedgerVerification, POSTINGS_PER_STEP, verify_ledger};

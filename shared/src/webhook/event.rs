@@ -8,6 +8,7 @@ use miniz_oxide::{deflate, inflate};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 
 use domain::charge::{Charge, StatusChange, TransactionStatus};
 use domain::ids::{ChargeId, EndpointId, EventId, Scope};
@@ -437,7 +438,34 @@ impl Event {
     }
 }
 
+impl Event {
+    /// Returns the attribute `objects` of the row without the customer's data, with the fields of a charge and of
+    /// a payment. `None`: the objects have no such data.
+    pub(crate) fn erased_objects(&self) -> Option<Vec<u8>> {
+        let objects: Vec<SentObject> = self.objects.iter().map(SentObject::erased).collect();
+        (objects != self.objects).then(|| pack(&objects))
+    }
+}
+
 impl SentObject {
+    /// Returns the object without the customer's data. An object that has none is unchanged.
+    fn erased(&self) -> Self {
+        let Ok(Value::Object(mut fields)) = serde_json::from_str(&self.json) else { return self.clone() };
+        let before = fields.clone();
+        fields.remove("expected_payer_tax_id");
+        fields.remove("customerId");
+        if let Some(metadata) = fields.get_mut("metadata") {
+            *metadata = Value::Object(Map::new());
+        }
+        if let Some(Value::Object(customer)) = fields.get_mut("customer") {
+            customer.values_mut().for_each(|value| *value = Value::Null);
+        }
+        if fields == before {
+            return self.clone();
+        }
+        Self { types: self.types.clone(), json: Value::Object(fields).to_string() }
+    }
+
     /// Serialises the object that events of these types send.
     pub fn new(types: Vec<EventType>, object: &impl Serialize) -> Result<Self, serde_json::Error> {
         Ok(Self { types, json: serde_json::to_string(object)? })
@@ -578,7 +606,7 @@ mod tests {
     use crate::charge::testing::{at, waiting};
     use domain::account::terms::{Fee, MethodTerms};
     use domain::charge::transition::{Command, Outcome, Payment, apply};
-    use domain::charge::{Metadata, PaymentDetails, RefundParameters};
+    use domain::charge::{Customer, Metadata, PaymentDetails, RefundParameters};
     use domain::ids::{EndToEndId, RefundId};
     use domain::money::{Amount, MinorUnits};
     use domain::payment_method::PaymentMethod;
@@ -817,6 +845,22 @@ mod tests {
         assert_eq!(legacy.id_as(EventType::PaymentCompleted).to_string(), "evt_01m7yzpc30qadh8cdzz7c360r9");
         let sent = legacy.body_as(EventType::PaymentCompleted).unwrap();
         assert_eq!(sent, r#"{"event":"payment.completed","data":{"amount":1}}"#);
+    }
+
+    #[test]
+    fn erased_objects_have_no_data_of_the_customer_and_are_erased_once() {
+        let customer = Customer { name: Some("Maria Souza".to_owned()), ..Customer::default() };
+        let expected_payer = Some("29537995593".parse().unwrap());
+        let charge = Charge { customer, expected_payer, ..order() };
+        let event = Event::of_charge(None, &charge, &public_urls()).unwrap().unwrap();
+        let erased = Event { objects: unpack(&event.erased_objects().unwrap()).unwrap(), ..event.clone() };
+        let (before, after) = (bodies([&event]), bodies([&erased]));
+        for personal in ["Maria", "29537995593", "user-7", r#""order":"1""#] {
+            assert!(before.contains(personal) && !after.contains(personal), "{after}");
+        }
+        assert_eq!(erased.types().collect::<Vec<_>>(), event.types().collect::<Vec<_>>());
+        assert!(after.contains(r#""amount":1000"#) && after.contains(r#""metadata":{}"#), "{after}");
+        assert_eq!(erased.erased_objects(), None);
     }
 
     #[test]

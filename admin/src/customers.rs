@@ -1,0 +1,104 @@
+//! `admin customers`: erases a customer's personal data (LGPD).
+
+use std::error::Error;
+use std::io::Write;
+
+use clap::Subcommand;
+use domain::ids::{AccountId, ChargeId, Mode, Scope};
+use domain::tax_id::Document;
+use serde::Serialize;
+use shared::services::{ErasureOutcome, erase_customer};
+use shared::store::{ListIndex, Order};
+
+use crate::charges::{charge_of, document, partitions};
+use crate::output::print_list;
+use crate::target::Stack;
+use crate::{OperatorArguments, progress_bar};
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    /// Erase a customer's data from the finished charges of an account
+    ///
+    /// Without --apply, prints what would be erased. Erases name, document, e-mail address, phone number, payer
+    /// lock, metadata with the description, and refund reasons. Records of payments are kept. A paid charge is
+    /// skipped until 90 days after its payment. The command can be repeated.
+    Erase {
+        /// The customer's CPF, CNPJ or other document
+        #[arg(long, value_parser = document)]
+        document: Document,
+        /// The account (acc_…)
+        #[arg(long)]
+        account: AccountId,
+        /// Only this mode: test or live
+        #[arg(long)]
+        mode: Option<Mode>,
+        /// Erase the data; it can't be undone
+        #[arg(long)]
+        apply: bool,
+        #[command(flatten)]
+        operator: OperatorArguments,
+    },
+}
+
+/// The number of charges of one step.
+const STEP: usize = 100;
+
+/// The printed form of a charge.
+#[derive(Serialize)]
+struct PrintedErasure {
+    charge: ChargeId,
+    outcome: &'static str,
+    reason: Option<String>,
+}
+
+impl PrintedErasure {
+    fn new(charge: ChargeId, outcome: ErasureOutcome, apply: bool) -> Self {
+        let (outcome, reason) = match outcome {
+            ErasureOutcome::Erased if apply => ("erased", None),
+            ErasureOutcome::Erased => ("would_be_erased", None),
+            ErasureOutcome::NothingLeft => ("nothing_left", None),
+            ErasureOutcome::Kept(refused) => ("kept", Some(refused.to_string())),
+        };
+        Self { charge, outcome, reason }
+    }
+}
+
+pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn Error>> {
+    let Command::Erase { document, account, mode, apply, operator } = command;
+    let account = stack.existing_account(&account).await?.id;
+    let modes = mode.map_or_else(|| vec![Mode::Test, Mode::Live], |mode| vec![mode]);
+    let scopes: Vec<Scope> = modes.into_iter().map(|mode| Scope { account, mode }).collect();
+    let operator = Some(operator.operator()).filter(|_| apply);
+    let mut lines = Vec::new();
+    for partition in partitions(&document, &scopes) {
+        let mut to = "~".to_owned();
+        loop {
+            let (index, order) = (ListIndex::ByCustomer, Order::NewestFirst);
+            let entries = stack.store.list(index, &partition, ("0", &to), order, STEP).await?;
+            let is_last = entries.len() < STEP;
+            // `to` is inclusive, so a step after the first begins with the last entry of the one before.
+            let new: Vec<_> = entries.into_iter().filter(|entry| entry.sort != to).collect();
+            let bar = progress_bar(new.len(), "charges")?;
+            for charge in new.iter().filter_map(charge_of) {
+                let now = stack.clock.now();
+                let outcome = erase_customer(&stack.store, charge, operator.as_ref(), now).await?;
+                lines.push(PrintedErasure::new(charge, outcome, apply));
+                bar.inc(1);
+            }
+            bar.finish_and_clear();
+            match new.into_iter().next_back() {
+                Some(entry) if !is_last => to = entry.sort,
+                _ => break,
+            }
+        }
+    }
+    print_list(stack, "charges", &lines)?;
+    let kept = lines.iter().filter(|line| line.outcome == "kept").count();
+    if kept > 0 {
+        writeln!(std::io::stderr(), "{kept} charges keep the data for now: repeat the command later")?;
+    }
+    if !apply && !lines.is_empty() {
+        writeln!(std::io::stderr(), "nothing was erased: add --apply")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,119 @@
+//! Tests of `admin customers erase`.
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use serde_json::json;
+
+use super::*;
+
+const MARIA: &str = "29537995593";
+
+/// Returns whether any row of the state table contains a text. Events are compressed, so they are read by the
+/// API.
+async fn is_stored(service: &AdminFixture, text: &str) -> bool {
+    let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
+    let mut after = None;
+    loop {
+        let page =
+            client.scan().table_name("StateTable").set_exclusive_start_key(after).send().await.unwrap();
+        let is_event = |row: &std::collections::HashMap<String, AttributeValue>| {
+            row["pk"].as_s().unwrap().starts_with("events#")
+        };
+        if page.items().iter().filter(|row| !is_event(row)).any(|row| format!("{row:?}").contains(text)) {
+            return true;
+        }
+        after = page.last_evaluated_key;
+        if after.is_none() {
+            return false;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_customers_data_is_erased_from_finished_charges_once_and_records_of_payments_stay() {
+    let service = AdminFixture::start().await;
+    let merchant = Merchant::of(&service);
+    let customer = json!({
+        "name": "Maria Souza", "document": MARIA, "email": "maria.souza@example.com", "phone": "+5581988887777",
+    });
+    let body = json!({
+        "amount": 1000, "customer": customer, "description": "Vestido da Maria", "metadata": {"pedido": "Souza-17"},
+    });
+    let create = async || merchant.send("POST", "/v1/pix/charges", body.clone()).await;
+    let (open, paid, expired) = (create().await, create().await, create().await);
+    let path = |charge: &Value, action: &str| {
+        format!("/v1/sandbox/charges/{}/{action}", charge["id"].as_str().unwrap())
+    };
+    merchant.send("POST", &path(&paid, "pay"), json!({"payer_tax_id": MARIA, "payer_name": "Maria"})).await;
+    let raw = paid["id"].as_str().unwrap().strip_prefix("ch_").unwrap();
+    let refund = json!({"amount": 300, "reason": "Maria devolveu", "idempotencyKey": "refund-0001"});
+    merchant.send("POST", &format!("/v1/payments/{raw}/refund"), refund).await;
+    merchant.send("POST", &path(&expired, "expire"), json!({})).await;
+    let events = async |charge: &Value| {
+        let id = charge["id"].as_str().unwrap();
+        merchant.send("GET", &format!("/v1/events?limit=100&object={id}"), json!(null)).await.to_string()
+    };
+    eventually("the events are stored", async || {
+        events(&expired).await.contains("charge.expired").then_some(())
+    })
+    .await;
+    assert!(events(&expired).await.contains("Souza"));
+
+    let account = service.account();
+    let erase = async |more: &[&str]| {
+        let words =
+            ["customers", "erase", "--document", MARIA, "--account", &account, "--reason", "request 17"];
+        service.objects(&[&words[..], more].concat()).await
+    };
+    let outcome = |lines: &[Value], charge: &Value| -> (String, String) {
+        let line = lines.iter().find(|line| line["charge"] == charge["id"]).unwrap();
+        let text_of = |name: &str| line[name].as_str().unwrap_or_default().to_owned();
+        (text_of("outcome"), text_of("reason"))
+    };
+    eventually("the refund has ended", async || {
+        let shown = service.objects(&["charges", "show", paid["id"].as_str().unwrap()]).await;
+        shown.iter().any(|entry| entry["what"] == "refund" && entry["state"] == "REFUNDED").then_some(())
+    })
+    .await;
+    let dry = erase(&[]).await;
+    assert_eq!(outcome(&dry, &expired).0, "would_be_erased");
+    assert_eq!(outcome(&dry, &open), ("kept".to_owned(), "the charge has not ended".to_owned()));
+    let (kept, reason) = outcome(&dry, &paid);
+    assert!(kept == "kept" && reason.contains("can be refunded or contested until"), "{reason}");
+    assert!(events(&expired).await.contains("Souza"), "a dry run erases nothing");
+
+    assert_eq!(outcome(&erase(&["--apply"]).await, &expired).0, "erased");
+    let path = format!("/v1/charges/{}", expired["id"].as_str().unwrap());
+    let read = merchant.send("GET", &path, json!(null)).await;
+    assert_eq!(
+        (&read["status"], &read["customer"]),
+        (&json!("expired"), &json!({"name": null, "document": null}))
+    );
+    assert!(!events(&expired).await.contains("Souza") && !events(&expired).await.contains(MARIA));
+
+    // 91 days later, the open charge has expired and the payment can no longer be contested.
+    merchant.send("POST", "/_local/clock/advance", json!({"seconds": 91 * 24 * 60 * 60})).await;
+    eventually("the charge has expired", async || {
+        let found = service.object(&["charges", "find", "--id", open["id"].as_str().unwrap()]).await;
+        let lines = erase(&[]).await;
+        (found["status"] == "EXPIRED" && outcome(&lines, &open).0 == "would_be_erased").then_some(())
+    })
+    .await;
+    let erased = erase(&["--apply", "--mode", "test"]).await;
+    assert_eq!([&open, &paid].map(|charge| outcome(&erased, charge).0), ["erased", "erased"]);
+    for personal in ["Souza", "maria.souza", "5581988887777", "Maria devolveu", "Vestido"] {
+        assert!(!is_stored(&service, personal).await, "{personal}");
+    }
+    let paid_now = service.object(&["charges", "find", "--id", paid["id"].as_str().unwrap()]).await;
+    assert_eq!(
+        (&paid_now["payer_document"], &paid_now["customer_document"], &paid_now["amount"]),
+        (&json!("***.379.955-**"), &json!(null), &json!(1000)),
+        "the bank's record of the payer is kept"
+    );
+    assert!(erase(&["--apply"]).await.is_empty(), "nothing is left to erase");
+    let verified = service.run(&["ledger", "verify", "--account", &account, "--mode", "test"]).await;
+    assert!(verified.status.success(), "{verified:?}");
+    let audit = service.audit(&account).await;
+    let erasures: Vec<&Value> = audit.iter().filter(|row| row["action"] == "customer.erase").collect();
+    assert_eq!(erasures.len(), 3);
+    assert!(erasures.iter().all(|row| row["reason"] == "request 17" && !row.to_string().contains(MARIA)));
+}

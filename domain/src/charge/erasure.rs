@@ -1,0 +1,163 @@
+//! Erasure of a customer's personal data from a finished charge and from its refunds (LGPD).
+//!
+//! What identifies the payment stays, because records of payments must be kept: amounts, times, ids, and the
+//! payer's document as the bank reported it.
+
+use super::{Charge, Customer, Metadata, PaymentDetails, transition};
+use crate::refund::Refund;
+use crate::time::Timestamp;
+
+/// How long the data of a payment is kept after it, in seconds: 90 days. So long a bank returns a Pix and the
+/// payer's bank can open a MED case, for which the merchant needs the data.
+const KEPT_AFTER_PAYMENT_SECONDS: i64 = 90 * 24 * 60 * 60;
+
+/// Why the customer's data of a charge can't be erased now.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum ErasureRefused {
+    /// The charge can still be paid, or waits for a decision.
+    #[error("the charge has not ended")]
+    Open,
+    /// A MED case on the charge is open.
+    #[error("a MED case is open")]
+    Disputed,
+    /// A refund of the charge is in progress.
+    #[error("a refund is in progress")]
+    RefundInProgress,
+    /// The payment can still be refunded or contested.
+    #[error("the payment can be refunded or contested until {}", .0.to_iso())]
+    Until(Timestamp),
+}
+
+impl Charge {
+    /// Checks whether the customer's data can be erased.
+    ///
+    /// # Errors
+    ///
+    /// See [`ErasureRefused`].
+    pub fn check_erasable(&self, refunds: &[Refund], now: Timestamp) -> Result<(), ErasureRefused> {
+        if self.is_open() || self.is_held_for_review() {
+            return Err(ErasureRefused::Open);
+        }
+        // After a lost case, the charge stays disputed.
+        if self.has_open_case() {
+            return Err(ErasureRefused::Disputed);
+        }
+        if !refunds.iter().all(Refund::is_done) {
+            return Err(ErasureRefused::RefundInProgress);
+        }
+        let paid_at = self.applied_payment.as_ref().map(|applied| applied.paid_at);
+        let until = paid_at.map(|at| at.saturating_plus_seconds(KEPT_AFTER_PAYMENT_SECONDS));
+        match until.filter(|until| now <= *until) {
+            Some(until) => Err(ErasureRefused::Until(until)),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the next version without the customer's data: name, document, e-mail address, phone number, payer
+    /// lock, metadata with the description, and the merchant's id of its user. `None`: it has none of them.
+    pub fn erased(&self, now: Timestamp) -> Option<Self> {
+        let erased = Self {
+            customer: Customer::default(),
+            expected_payer: None,
+            metadata: Metadata::default(),
+            payment_details: self.payment_details.as_ref().map(PaymentDetails::erased),
+            ..self.clone()
+        };
+        (erased != *self).then(|| transition::next_version(erased, now))
+    }
+}
+
+impl PaymentDetails {
+    fn erased(&self) -> Self {
+        Self { customer_id: None, ..self.clone() }
+    }
+}
+
+impl Refund {
+    /// Returns the next version of a refund that has ended, without the merchant's reason and the charge's
+    /// metadata. `None`: it has none of them.
+    pub fn erased(&self) -> Option<Self> {
+        let mut erased = Self { reason: None, ..self.clone() };
+        erased.charge.metadata = Metadata::default();
+        erased.charge.payment_details = self.charge.payment_details.as_ref().map(PaymentDetails::erased);
+        // The time of the last change stays, because the ids of the refund's events are derived from it.
+        (erased != *self).then(|| Self { version: self.version.saturating_add(1), ..erased })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::charge::testing::{at, waiting};
+    use crate::charge::{AppliedPayment, StoredCharge, TransactionStatus};
+    use crate::ids::EndToEndId;
+    use crate::payment_method::PaymentMethod;
+    use crate::shard::Shard;
+
+    const DAY: i64 = 24 * 60 * 60;
+
+    fn with_customer() -> Charge {
+        let customer = Customer {
+            name: Some("Maria Souza".to_owned()),
+            email: Some("maria@example.com".to_owned()),
+            phone: Some("+5581999990000".to_owned()),
+            ..Customer::default()
+        };
+        let details = PaymentDetails { customer_id: Some("user-7".to_owned()), webhook_url: None };
+        Charge {
+            status: TransactionStatus::Expired,
+            version: 2,
+            customer,
+            expected_payer: Some("29537995593".parse().unwrap()),
+            metadata: Metadata::default().with_text("order", "Maria's"),
+            payment_details: Some(details),
+            past: Some(waiting().as_past()),
+            updated_at: at(3600),
+            ..waiting()
+        }
+    }
+
+    #[test]
+    fn an_erased_charge_has_no_data_of_the_customer_and_keeps_the_rest() {
+        let charge = with_customer();
+        let erased = charge.erased(at(7200)).unwrap();
+        assert_eq!((erased.version, erased.payer()), (3, None));
+        let row = serde_json::to_string(&erased).unwrap();
+        for personal in ["Maria", "maria", "5581", "29537995593", "user-7"] {
+            assert!(!row.contains(personal), "{row}");
+        }
+        assert_eq!(erased.status_changes(), charge.status_changes(), "ids of events do not change");
+        assert_eq!(
+            (erased.amount, erased.request_hash.clone()),
+            (charge.amount, charge.request_hash.clone())
+        );
+        assert_eq!(erased.erased(at(7200)), None, "a second erasure changes nothing");
+        let read = StoredCharge::written(erased.clone()).read_at(at(9000));
+        assert_eq!(read, erased);
+    }
+
+    #[test]
+    fn only_a_finished_charge_is_erasable_and_a_paid_one_after_90_days() {
+        let charge = with_customer();
+        assert_eq!(charge.check_erasable(&[], at(3601)), Ok(()));
+        for status in [TransactionStatus::Pending, TransactionStatus::WaitingPayment] {
+            let open = Charge { status, ..charge.clone() };
+            assert_eq!(open.check_erasable(&[], at(3601)), Err(ErasureRefused::Open));
+        }
+        let id: EndToEndId = "E12345678202611251200abcdefghijk".parse().unwrap();
+        let applied = AppliedPayment {
+            payment_id: id.into(),
+            payment_shard: Shard::FIRST,
+            method: PaymentMethod::Pix,
+            paid_at: at(60),
+            payer_document: None,
+        };
+        let paid =
+            Charge { status: TransactionStatus::Paid, applied_payment: Some(applied), ..charge.clone() };
+        let held = Charge { status: TransactionStatus::Processing, ..paid.clone() };
+        assert_eq!(held.check_erasable(&[], at(100 * DAY)), Err(ErasureRefused::Open));
+        let until = at(60 + 90 * DAY);
+        assert_eq!(paid.check_erasable(&[], until), Err(ErasureRefused::Until(until)));
+        assert_eq!(paid.check_erasable(&[], at(61 + 90 * DAY)), Ok(()));
+    }
+}

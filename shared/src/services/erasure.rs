@@ -1,0 +1,111 @@
+//! Erases a customer's personal data from a finished charge, from its refunds and from the events that are still
+//! stored. [`domain::charge::ErasureRefused`] says when it must wait.
+//!
+//! The charge's row is written last, together with the audit row. Until then, the charge is found by the
+//! customer's document. So an erasure that was interrupted is repeated and completed.
+
+use aws_sdk_dynamodb::primitives::Blob;
+use aws_sdk_dynamodb::types::AttributeValue;
+
+use domain::audit::Operator;
+use domain::charge::{Charge, ErasureRefused};
+use domain::ids::ChargeId;
+use domain::refund::Refund;
+use domain::row::{Key, Row};
+use domain::time::Timestamp;
+
+use crate::audit;
+use crate::charge::Charges;
+use crate::random::RandomError;
+use crate::refund::Refunds;
+use crate::store::{CommitOutcome, Store, StoreError, Write, conditional_update, key_attributes};
+use crate::webhook::event::{Event, EventRef};
+
+/// What an erasure did.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum ErasureOutcome {
+    /// The data was erased; in a dry run: it would be.
+    Erased,
+    /// The charge has no personal data that may be erased.
+    NothingLeft,
+    /// The data must be kept for now.
+    Kept(ErasureRefused),
+}
+
+/// Why an erasure failed. It can be repeated.
+#[derive(Debug, thiserror::Error)]
+pub enum ErasureError {
+    /// DynamoDB failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The operating system returned no random bytes for the id of the audit row.
+    #[error(transparent)]
+    Random(#[from] RandomError),
+}
+
+/// Erases the customer's data from a charge that exists, and writes an audit row. `by` is `None` in a dry run,
+/// which writes nothing.
+///
+/// # Errors
+///
+/// See [`ErasureError`].
+pub async fn erase_customer(
+    store: &Store,
+    id: ChargeId,
+    by: Option<&Operator>,
+    now: Timestamp,
+) -> Result<ErasureOutcome, ErasureError> {
+    let mut update = store.start_update("a charge");
+    loop {
+        update.next_attempt().await?;
+        // An expiry that is not persisted yet has no event. The scheduler persists it soon.
+        let stored = Charges::new(store.clone()).get_existing(id).await?;
+        let charge = stored.as_stored();
+        let refunds = Refunds::new(store.clone()).for_charge(Some(id)).await?;
+        if let Err(refused) = charge.check_erasable(&refunds, now) {
+            return Ok(ErasureOutcome::Kept(refused));
+        }
+        let Some(next) = charge.erased(now) else { return Ok(ErasureOutcome::NothingLeft) };
+        let Some(by) = by else { return Ok(ErasureOutcome::Erased) };
+        erase_events(store, charge, &refunds).await?;
+        if !erase_refunds(store, &refunds).await? {
+            continue;
+        }
+        let audit =
+            audit::by_operator(by, charge.scope.account, "customer.erase", charge.id.to_string(), now)?;
+        if update.commit(vec![Write::replace(&next, charge.version)?, Write::audit(&audit)]).await? {
+            return Ok(ErasureOutcome::Erased);
+        }
+    }
+}
+
+/// Returns `false` if another caller changed a refund meanwhile.
+async fn erase_refunds(store: &Store, refunds: &[Refund]) -> Result<bool, StoreError> {
+    for refund in refunds {
+        let Some(erased) = refund.erased() else { continue };
+        let outcome = store.commit(vec![Write::replace(&erased, refund.version)?]).await?;
+        if !matches!(outcome, CommitOutcome::Done) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+async fn erase_events(store: &Store, charge: &Charge, refunds: &[Refund]) -> Result<(), StoreError> {
+    let refs = EventRef::of_charge(charge).into_iter().chain(refunds.iter().flat_map(EventRef::of_refund));
+    let keys: Vec<Key> = refs.map(|event| Event::key_of(&charge.scope, event.shard, event.id)).collect();
+    for event in store.get_in_order::<Event>(&keys).await? {
+        let Some(objects) = event.erased_objects() else { continue };
+        let update = store
+            .client()
+            .update_item()
+            .table_name(store.table())
+            .set_key(Some(key_attributes(&event.key())))
+            // The row may expire meanwhile.
+            .condition_expression("attribute_exists(pk)")
+            .update_expression("SET objects = :objects")
+            .expression_attribute_values(":objects", AttributeValue::B(Blob::new(objects)));
+        conditional_update(update).await?;
+    }
+    Ok(())
+}
