@@ -11,6 +11,8 @@ use crate::{AdminFixture, text};
 const PAGE: &str = concat!(
     include_str!("../../../docs/operations.md"),
     "\n",
+    include_str!("../../../docs/first-deployment.md"),
+    "\n",
     include_str!("../../../docs/erasure.md"),
 );
 const README: &str = include_str!("../../../README.md");
