@@ -41,6 +41,45 @@ pub fn is_blank(text: &str) -> bool {
     text.chars().all(|character| character.is_whitespace() || is_invisible(character))
 }
 
+/// Replaces what may be a CPF, a CNPJ or a phone number by `***`, also with punctuation.
+///
+/// A run of digits, capitals and punctuation may be one of them if it has 11 to 14 digits and nothing else,
+/// or 14 characters of which the last two are digits. So ids of a Pix, which are longer, remain.
+pub fn mask_documents(text: &str) -> String {
+    mask_runs(text, |_| false)
+}
+
+/// Like [`mask_documents`], and also replaces each run of letters, digits and punctuation that `is_private`.
+pub fn mask_runs(text: &str, is_private: impl Fn(&str) -> bool) -> String {
+    let mut masked = String::with_capacity(text.len());
+    let mut run = String::new();
+    for c in text.chars().chain(std::iter::once('\0')) {
+        if c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '/' | '_' | '@') {
+            run.push(c);
+            continue;
+        }
+        masked.push_str(if may_contain_document(&run) || is_private(&run) { "***" } else { &run });
+        run.clear();
+        masked.push(c);
+    }
+    masked.pop();
+    masked
+}
+
+fn may_contain_document(run: &str) -> bool {
+    // No document has lower-case letters, so they end one.
+    run.split(|c: char| c.is_ascii_lowercase()).any(|piece| {
+        let characters: Vec<char> = piece.chars().filter(char::is_ascii_alphanumeric).collect();
+        let has_only_digits = characters.iter().all(char::is_ascii_digit);
+        let ends_as_cnpj = characters.iter().rev().take(2).all(char::is_ascii_digit);
+        match characters.len() {
+            14 => ends_as_cnpj,
+            11..=13 => has_only_digits,
+            _ => false,
+        }
+    })
+}
+
 /// Deserialises a `T` from a string through its `FromStr`. The error is that of `T`, which must not repeat
 /// the input.
 pub fn deserialize<'de, T, D>(deserializer: D) -> Result<T, D::Error>
@@ -123,6 +162,26 @@ pub fn is_control_but_whitespace(character: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn documents_in_a_text_are_masked() {
+        for (text, expected) in [
+            ("CPF 29537995593 inválido", "CPF *** inválido"),
+            ("CPF 295.379.955-93.", "CPF ***"),
+            ("cpf=29537995593/nome", "cpf=***"),
+            ("CNPJ 12ABC34501DE35", "CNPJ ***"),
+            ("CNPJ 12.ABC.345/01DE-35", "CNPJ ***"),
+            ("chave +5511999990000", "chave +***"),
+            ("\"29537995593\"", "\"***\""),
+            ("E9999900420261122120000000000001", "E9999900420261122120000000000001"),
+            ("O campo cob.valor.original é 10.00", "O campo cob.valor.original é 10.00"),
+            ("charge00000000000000000000000001", "charge00000000000000000000000001"),
+            ("2026-11-22T12:00:00Z", "2026-11-22T12:00:00Z"),
+            ("7d9f0335-8dcc-4054-9bf9-0dbd61d36906", "7d9f0335-8dcc-4054-9bf9-0dbd61d36906"),
+        ] {
+            assert_eq!(mask_documents(text), expected, "{text}");
+        }
+    }
 
     #[test]
     fn a_text_without_a_visible_character_is_blank() {

@@ -9,11 +9,16 @@
 pub mod message;
 pub mod sender;
 pub mod ses;
+#[cfg(test)]
+#[expect(dead_code, reason = "the emails need one of the example charges")]
+#[path = "../../../domain/src/charge/testing.rs"]
+mod testing;
 mod text;
 
 use aws_lambda_events::sqs::SqsEvent;
 use aws_lambda_events::streams::SqsEventResponse;
 use domain::account::{Account, MailAddress};
+use domain::charge::{Charge, StoredCharge};
 use domain::ids::{MedCaseId, Mode};
 use domain::med::MedCase;
 use domain::refund::Refund;
@@ -41,6 +46,8 @@ pub struct Mailer {
     clock: Clock,
     /// The sender's address; `None` when this stack sends no emails.
     from: Option<MailAddress>,
+    /// The URL of the dashboard; `None` when there is none to link to.
+    dashboard: Option<String>,
     sender: Sender,
 }
 
@@ -77,8 +84,8 @@ impl From<RandomError> for MailerError {
 }
 
 impl Mailer {
-    /// Reads `TABLE_NAME`, `MAIL_QUEUE_URL` and `MAIL_FROM`. When `MAIL_FROM` is empty or absent, no email is
-    /// sent.
+    /// Reads `TABLE_NAME`, `MAIL_QUEUE_URL`, `MAIL_FROM` and `DASHBOARD_URL`. When `MAIL_FROM` is empty or
+    /// absent, no email is sent. When `DASHBOARD_URL` is, emails have no link.
     ///
     /// # Errors
     ///
@@ -97,6 +104,7 @@ impl Mailer {
             queue: EmailQueue::new(aws.sqs(), required(var, "MAIL_QUEUE_URL")?),
             clock,
             from: from.transpose().map_err(|error| ConfigError::new(format!("MAIL_FROM {error}")))?,
+            dashboard: var("DASHBOARD_URL").filter(|url| !url.is_empty()),
             sender,
         })
     }
@@ -151,8 +159,14 @@ impl Mailer {
     /// Writes an email's text from the current row of its topic. `None` when no email is needed.
     async fn text(&self, email: &Email) -> Result<Option<Text>, WorkError> {
         Ok(match email.about {
-            EmailTopic::MedOpened(id) => Some(text::opened(&self.case(id).await?)),
-            EmailTopic::MedResolved(id) => text::resolved(&self.case(id).await?),
+            EmailTopic::MedOpened(id) => {
+                let (case, charge) = self.case(id).await?;
+                Some(text::opened(&case, charge.as_stored(), self.dashboard.as_deref()))
+            }
+            EmailTopic::MedResolved(id) => {
+                let (case, charge) = self.case(id).await?;
+                text::resolved(&case, charge.as_stored(), self.dashboard.as_deref())
+            }
             // `None` when the merchant has deleted or reactivated the endpoint meanwhile.
             EmailTopic::EndpointDisabled(id) => {
                 let endpoint: Option<Endpoint> = self.store.get(&Endpoint::key_of(&email.scope, id)).await?;
@@ -169,9 +183,10 @@ impl Mailer {
         })
     }
 
-    async fn case(&self, id: MedCaseId) -> Result<MedCase, WorkError> {
-        let case = self.store.get(&MedCase::key_of(id)).await?;
-        case.ok_or(WorkError::Missing("the MED case of an email does not exist"))
+    async fn case(&self, id: MedCaseId) -> Result<(MedCase, StoredCharge), WorkError> {
+        let (case, charge) = (MedCase::key_of(id), Charge::key_of(id.charge()));
+        let (case, charge) = tokio::try_join!(self.store.get(&case), self.store.get(&charge))?;
+        case.zip(charge).ok_or(WorkError::Missing("the MED case of an email or its charge does not exist"))
     }
 
     async fn send(&self, claimed: &EmailRecord, message: &EmailMessage) -> Result<(), MailerError> {

@@ -1,18 +1,22 @@
 //! Writes the texts of emails in Brazilian Portuguese, as pure functions of a row. Amounts and times have the
 //! Brazilian format.
 //!
-//! An email contains no text written by a payer, because such text may contain a CPF or CNPJ. Of an
-//! endpoint's URL it contains only the host, because the URL may contain a secret. The merchant can read the
-//! payer's text and the URL through the API.
+//! Documents in the texts of payers and merchants are masked. Of an endpoint's URL an email contains only the
+//! host, because the URL may contain a secret. The merchant can read both through the API.
 
+use domain::charge::Charge;
 use domain::ids::{EmailId, Mode};
 use domain::med::{CaseKind, CaseStatus, MedCase, MoneyOutcome};
 use domain::money::Amount;
 use domain::pt_br;
 use domain::refund::Refund;
+use domain::text;
 use domain::time::Timestamp;
 use shared::webhook::endpoint::Endpoint;
 use url::Url;
+
+/// The most characters of a payer's or merchant's text in an email.
+const MAX_QUOTED_CHARS: usize = 500;
 
 /// The subject and body of an email.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -53,49 +57,66 @@ impl Text {
     }
 }
 
-/// Writes the email for a case that opened. When the email is sent late, it describes the case's current
-/// status.
-pub(crate) fn opened(case: &MedCase) -> Text {
+/// Writes the email for a case that opened against a charge. When the email is sent late, it describes the
+/// case's current status. `dashboard`: the URL of the dashboard, if there is one.
+pub(crate) fn opened(case: &MedCase, charge: &Charge, dashboard: Option<&str>) -> Text {
     let deadline = case.response_deadline.filter(|_| case.status == CaseStatus::Open);
     let until =
         deadline.map(|at| format!(", responder até {}", pt_br::format_minute(at))).unwrap_or_default();
     let subject = format!("Caso aberto: {}{until}", contested(case));
-    let fields = [
-        ("Tipo", kind(case.kind).to_owned()),
-        ("Valor contestado", pt_br::format_amount(case.amount, case.currency)),
-        ("Cobrança", case.id.charge().to_string()),
-        ("Caso", case.id.to_string()),
-        ("Aberto em", moment(case.created_at)),
-        ("Responder até", case.response_deadline.map_or_else(|| "não informado".to_owned(), moment)),
-    ];
+    let mut fields = about(case, charge);
+    fields.push(("Aberto em", moment(case.created_at)));
+    let deadline = case.response_deadline.map_or_else(|| "não informado".to_owned(), moment);
+    fields.push(("Responder até", deadline));
     let intro = "Um caso foi aberto contra um pagamento que você recebeu.".to_owned();
-    let path = format!("/v1/med/cases/{}", case.id);
-    let read = format!("- Ler o caso, com o motivo alegado: GET {path}");
-    let evidence = format!("- Enviar provas: POST {path}/evidence");
     let (money, what_to_do) = match case.status {
         CaseStatus::Open => (
             Some(retained(case)),
-            format!(
-                "O que você pode fazer, pela API:\n\
-                 - Contestar o caso: POST {path}/appeal, com {{\"reason\": \"a sua defesa\"}}\n\
-                 {evidence}\n\
-                 - Aceitar a perda, em definitivo: POST {path}/accept\n\
-                 {read}"
-            ),
+            "Você pode contestar o caso, com a sua defesa e provas como a nota fiscal e o comprovante de entrega, ou aceitar a perda, em definitivo.",
         ),
-        CaseStatus::Appealed => (
-            Some(retained(case)),
-            format!("Você já contestou o caso. Pela API, ainda pode:\n{evidence}\n{read}"),
-        ),
+        CaseStatus::Appealed => (Some(retained(case)), "Você já contestou o caso. Ainda pode enviar provas."),
+        // This email does not report the outcome, because the outcome has its own email, which can be turned
+        // off.
         CaseStatus::Accepted | CaseStatus::Rejected | CaseStatus::Closed => {
-            // This email does not report the outcome, because the outcome has its own email, which can be
-            // turned off.
-            (None, format!("O caso não espera mais resposta. Pela API: GET {path}."))
+            (None, "O caso não espera mais resposta.")
         }
     };
-    let paragraphs: Vec<String> =
-        [Some(intro), Some(lines(&fields)), money, Some(what_to_do)].into_iter().flatten().collect();
-    Text::new(subject, &paragraphs)
+    let link = where_to_answer(case, dashboard);
+    let paragraphs = [Some(intro), Some(lines(&fields)), money, Some(what_to_do.to_owned()), Some(link)];
+    Text::new(subject, &paragraphs.into_iter().flatten().collect::<Vec<_>>())
+}
+
+/// Returns the fields by which a person recognises a case and the order that it contests.
+fn about(case: &MedCase, charge: &Charge) -> Vec<(&'static str, String)> {
+    let sent = |key| charge.metadata.text(key).map(|sent| quoted(&sent));
+    let order = sent("order").map(|order| ("Pedido", order));
+    let description = sent("description").map(|description| ("Descrição", description));
+    let reason = case.reason.as_deref().map(|reason| ("Motivo alegado", quoted(reason)));
+    let fields = [
+        Some(("Tipo", kind(case.kind).to_owned())),
+        Some(("Valor contestado", pt_br::format_amount(case.amount, case.currency))),
+        order,
+        description,
+        reason,
+        Some(("Cobrança", case.id.charge().to_string())),
+        Some(("Caso", case.id.to_string())),
+    ];
+    fields.into_iter().flatten().collect()
+}
+
+/// Says where a person reads and answers a case.
+fn where_to_answer(case: &MedCase, dashboard: Option<&str>) -> String {
+    match dashboard {
+        Some(url) => format!("O caso no painel: {}/disputes/{}", url.trim_end_matches('/'), case.id),
+        None => "O caso é lido e respondido pela API, com o número do caso. Fale com quem cuida da sua integração.".to_owned(),
+    }
+}
+
+/// Returns the beginning of a payer's or merchant's text on one line, with documents masked.
+fn quoted(sent: &str) -> String {
+    let line = sent.chars().map(|c| if text::is_forbidden_in_line(c) { ' ' } else { c });
+    // Masked before it is cut, so that no part of a document remains.
+    text::mask_documents(&line.collect::<String>()).chars().take(MAX_QUOTED_CHARS).collect()
 }
 
 /// Describes the effect of an open case on the wallet.
@@ -116,8 +137,9 @@ fn retained(case: &MedCase) -> String {
     }
 }
 
-/// Writes the email for a case that ended. `None` when the case has no outcome.
-pub(crate) fn resolved(case: &MedCase) -> Option<Text> {
+/// Writes the email for a case against a charge that ended. `None` when the case has no outcome. `dashboard`: as
+/// for [`opened`].
+pub(crate) fn resolved(case: &MedCase, charge: &Charge, dashboard: Option<&str>) -> Option<Text> {
     let outcome = case.money_outcome?;
     let (how, result) = match outcome {
         MoneyOutcome::RefundedToMerchant => {
@@ -144,19 +166,14 @@ pub(crate) fn resolved(case: &MedCase) -> Option<Text> {
         format!("Antes do fim do caso, o banco já tinha devolvido {lost} ao pagador.")
     });
     let wallet = [taken_before, Some(wallet)].into_iter().flatten().collect::<Vec<_>>().join(" ");
-    let fields = [
-        ("Resultado", result.to_owned()),
-        ("Tipo", kind(case.kind).to_owned()),
-        ("Valor contestado", pt_br::format_amount(case.amount, case.currency)),
-        ("Cobrança", case.id.charge().to_string()),
-        ("Caso", case.id.to_string()),
-        ("Encerrado em", moment(case.closed_at.unwrap_or(case.updated_at))),
-    ];
+    let mut fields = vec![("Resultado", result.to_owned())];
+    fields.extend(about(case, charge));
+    fields.push(("Encerrado em", moment(case.closed_at.unwrap_or(case.updated_at))));
     let paragraphs = [
         "Um caso contra um pagamento que você recebeu foi encerrado.".to_owned(),
         lines(&fields),
         wallet,
-        format!("Pela API: GET /v1/med/cases/{}, e o extrato em GET /v1/wallets/transactions.", case.id),
+        where_to_answer(case, dashboard),
     ];
     Some(Text::new(format!("Caso encerrado, {how}: {}", contested(case)), &paragraphs))
 }
@@ -245,6 +262,7 @@ fn lines(fields: &[(&str, String)]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use domain::charge::Metadata;
     use domain::ids::{ChargeId, EndpointId, MedCaseId};
     use domain::money::{Currency, MinorUnits};
     use shared::webhook::endpoint::{Disabled, EndpointStatus};
@@ -289,6 +307,15 @@ mod tests {
         }
     }
 
+    fn charge() -> Charge {
+        let sent = serde_json::json!({"order": "1001", "cpf": "529.982.247-25"});
+        let description = Some("Camiseta para 529.982.247-25\u{202e}!");
+        let charge = crate::testing::waiting();
+        Charge { metadata: Metadata::from_request(sent.as_object().unwrap(), description), ..charge }
+    }
+
+    const DASHBOARD: Option<&str> = Some("https://pay.example.com/dashboard");
+
     fn over(status: CaseStatus, outcome: MoneyOutcome) -> MedCase {
         let closed_at = Some(at("2026-11-28T15:00:00Z"));
         MedCase { status, money_outcome: Some(outcome), closed_at, ..case() }
@@ -300,13 +327,16 @@ mod tests {
 
     #[test]
     fn the_email_of_an_opened_case_has_its_deadline_and_next_steps() {
-        insta::assert_snapshot!(whole(&opened(&case())), @r#"
+        insta::assert_snapshot!(whole(&opened(&case(), &charge(), DASHBOARD)), @r"
         Caso aberto: contestação de Pix (MED) de R$ 1.234,56, responder até 30/11/2026 às 21:00
 
         Um caso foi aberto contra um pagamento que você recebeu.
 
         Tipo: contestação de Pix (MED)
         Valor contestado: R$ 1.234,56
+        Pedido: 1001
+        Descrição: Camiseta para *** !
+        Motivo alegado: Não reconheço, meu CPF é ***
         Cobrança: ch_4c43d7b9-b5b7-8bea-857f-3631b19e83f8
         Caso: med_2c8fbvkddqhfn8azsp66rsx0zrcmh1s0vnmtve58mw
         Aberto em: 21/11/2026 às 15:04 (horário de Brasília)
@@ -314,19 +344,29 @@ mod tests {
 
         O valor de R$ 1.234,56 saiu do seu saldo disponível e fica retido até o fim do caso. Enquanto isso, a cobrança não pode ser estornada.
 
-        O que você pode fazer, pela API:
-        - Contestar o caso: POST /v1/med/cases/med_2c8fbvkddqhfn8azsp66rsx0zrcmh1s0vnmtve58mw/appeal, com {"reason": "a sua defesa"}
-        - Enviar provas: POST /v1/med/cases/med_2c8fbvkddqhfn8azsp66rsx0zrcmh1s0vnmtve58mw/evidence
-        - Aceitar a perda, em definitivo: POST /v1/med/cases/med_2c8fbvkddqhfn8azsp66rsx0zrcmh1s0vnmtve58mw/accept
-        - Ler o caso, com o motivo alegado: GET /v1/med/cases/med_2c8fbvkddqhfn8azsp66rsx0zrcmh1s0vnmtve58mw
-        "#);
+        Você pode contestar o caso, com a sua defesa e provas como a nota fiscal e o comprovante de entrega, ou aceitar a perda, em definitivo.
+
+        O caso no painel: https://pay.example.com/dashboard/disputes/med_2c8fbvkddqhfn8azsp66rsx0zrcmh1s0vnmtve58mw
+        ");
     }
 
     #[test]
-    fn an_email_contains_no_text_of_a_payer() {
-        for case in [case(), over(CaseStatus::Rejected, MoneyOutcome::Lost)] {
-            let texts = [Some(opened(&case)), resolved(&case)];
-            assert!(texts.into_iter().flatten().all(|text| !whole(&text).contains("295")));
+    fn an_email_contains_no_document_and_no_route_of_the_api() {
+        let long = format!("{} 295.379.955-93", "x".repeat(MAX_QUOTED_CHARS - 8));
+        let split = MedCase { reason: Some(long), ..case() };
+        for case in [case(), split, over(CaseStatus::Rejected, MoneyOutcome::Lost)] {
+            for dashboard in [DASHBOARD, None] {
+                let texts =
+                    [Some(opened(&case, &charge(), dashboard)), resolved(&case, &charge(), dashboard)];
+                for text in texts.iter().flatten().map(whole) {
+                    assert!(["295.", "529", "/v1/"].iter().all(|absent| !text.contains(absent)), "{text}");
+                    assert_eq!(
+                        text.contains("http"),
+                        dashboard.is_some(),
+                        "no link without a dashboard: {text}"
+                    );
+                }
+            }
         }
     }
 
@@ -334,13 +374,14 @@ mod tests {
     fn the_email_of_a_case_that_retained_nothing_says_so() {
         let unconfirmed =
             MedCase { moved: MinorUnits::ZERO, unconfirmed: true, response_deadline: None, ..case() };
-        insta::assert_snapshot!(whole(&opened(&unconfirmed)), @r#"
+        insta::assert_snapshot!(whole(&opened(&unconfirmed, &crate::testing::waiting(), None)), @r"
         Caso aberto: contestação de Pix (MED) de R$ 1.234,56
 
         Um caso foi aberto contra um pagamento que você recebeu.
 
         Tipo: contestação de Pix (MED)
         Valor contestado: R$ 1.234,56
+        Motivo alegado: Não reconheço, meu CPF é ***
         Cobrança: ch_4c43d7b9-b5b7-8bea-857f-3631b19e83f8
         Caso: med_2c8fbvkddqhfn8azsp66rsx0zrcmh1s0vnmtve58mw
         Aberto em: 21/11/2026 às 15:04 (horário de Brasília)
@@ -348,32 +389,30 @@ mod tests {
 
         O valor contestado não é o da cobrança. Por isso nada foi retido ainda: a nossa equipe vai conferir o caso. Enquanto isso, a cobrança não pode ser estornada.
 
-        O que você pode fazer, pela API:
-        - Contestar o caso: POST /v1/med/cases/med_2c8fbvkddqhfn8azsp66rsx0zrcmh1s0vnmtve58mw/appeal, com {"reason": "a sua defesa"}
-        - Enviar provas: POST /v1/med/cases/med_2c8fbvkddqhfn8azsp66rsx0zrcmh1s0vnmtve58mw/evidence
-        - Aceitar a perda, em definitivo: POST /v1/med/cases/med_2c8fbvkddqhfn8azsp66rsx0zrcmh1s0vnmtve58mw/accept
-        - Ler o caso, com o motivo alegado: GET /v1/med/cases/med_2c8fbvkddqhfn8azsp66rsx0zrcmh1s0vnmtve58mw
-        "#);
-        let nothing_left = opened(&MedCase { moved: MinorUnits::ZERO, ..case() });
+        Você pode contestar o caso, com a sua defesa e provas como a nota fiscal e o comprovante de entrega, ou aceitar a perda, em definitivo.
+
+        O caso é lido e respondido pela API, com o número do caso. Fale com quem cuida da sua integração.
+        ");
+        let nothing_left = opened(&MedCase { moved: MinorUnits::ZERO, ..case() }, &charge(), None);
         assert!(nothing_left.body.contains("Nada foi retido por este caso, pois"), "{}", nothing_left.body);
     }
 
     #[test]
     fn a_late_email_of_an_opened_case_describes_its_current_status() {
         let appealed = MedCase { status: CaseStatus::Appealed, ..case() };
-        let text = opened(&appealed);
+        let text = opened(&appealed, &charge(), None);
         assert!(text.body.contains("Você já contestou o caso."), "{}", text.body);
-        assert!(!text.body.contains("/accept") && !text.subject.contains("responder"));
-        let text = opened(&over(CaseStatus::Closed, MoneyOutcome::RefundedToMerchant));
+        assert!(!text.body.contains("aceitar a perda") && !text.subject.contains("responder"));
+        let text = opened(&over(CaseStatus::Closed, MoneyOutcome::RefundedToMerchant), &charge(), None);
         assert!(text.body.contains("não espera mais resposta"), "{}", text.body);
-        assert!(!text.body.contains("fica retido") && !text.body.contains("/appeal"));
+        assert!(!text.body.contains("fica retido") && !text.body.contains("contestar"));
     }
 
     #[test]
     fn the_email_of_an_ended_case_says_where_the_money_went() {
-        assert_eq!(resolved(&case()), None);
+        assert_eq!(resolved(&case(), &charge(), None), None);
         let won = over(CaseStatus::Closed, MoneyOutcome::RefundedToMerchant);
-        insta::assert_snapshot!(whole(&resolved(&won).unwrap()), @r"
+        insta::assert_snapshot!(whole(&resolved(&won, &charge(), DASHBOARD).unwrap()), @r"
         Caso encerrado, a seu favor: contestação de Pix (MED) de R$ 1.234,56
 
         Um caso contra um pagamento que você recebeu foi encerrado.
@@ -381,16 +420,19 @@ mod tests {
         Resultado: a decisão foi a seu favor, ou o pagador desistiu
         Tipo: contestação de Pix (MED)
         Valor contestado: R$ 1.234,56
+        Pedido: 1001
+        Descrição: Camiseta para *** !
+        Motivo alegado: Não reconheço, meu CPF é ***
         Cobrança: ch_4c43d7b9-b5b7-8bea-857f-3631b19e83f8
         Caso: med_2c8fbvkddqhfn8azsp66rsx0zrcmh1s0vnmtve58mw
         Encerrado em: 28/11/2026 às 12:00 (horário de Brasília)
 
         O valor de R$ 1.234,56, que estava retido, voltou ao seu saldo disponível.
 
-        Pela API: GET /v1/med/cases/med_2c8fbvkddqhfn8azsp66rsx0zrcmh1s0vnmtve58mw, e o extrato em GET /v1/wallets/transactions.
+        O caso no painel: https://pay.example.com/dashboard/disputes/med_2c8fbvkddqhfn8azsp66rsx0zrcmh1s0vnmtve58mw
         ");
         let said = |case: &MedCase| {
-            let text = resolved(case).unwrap();
+            let text = resolved(case, &charge(), None).unwrap();
             let lines: Vec<&str> = text
                 .body
                 .lines()

@@ -145,7 +145,7 @@ async fn the_contact_gets_an_email_when_a_case_opens_and_when_it_ends() {
     let mails = MailDirectory::new();
     let service = Service::start_with(mails.options()).await;
     let charge = service
-        .new_charge(&json!({"amount": 123_456, "customer": {"name": "Maria", "document": "29537995593"}}))
+        .new_charge(&json!({"amount": 123_456, "description": "Camiseta", "metadata": {"order": "1001"}, "customer": {"name": "Maria", "document": "29537995593"}}))
         .await;
     service.sandbox(&charge, "pay", &json!({"payer_tax_id": "29537995593", "payer_name": "Maria"})).await;
     let notification = json!({"reason": "Golpe, 29537995593", "response_deadline": "2026-12-01T00:00:00Z"});
@@ -157,7 +157,15 @@ async fn the_contact_gets_an_email_when_a_case_opens_and_when_it_ends() {
         opened.subject,
         "[teste] Caso aberto: contestação de Pix (MED) de R$ 1.234,56, responder até 30/11/2026 às 21:00"
     );
-    for said in ["Olá, Loja Exemplo.", "R$ 1.234,56 saiu do seu saldo", id(&case), id(&charge), "/appeal"] {
+    for said in [
+        "Olá, Loja Exemplo.",
+        "R$ 1.234,56 saiu do seu saldo",
+        id(&case),
+        id(&charge),
+        "Pedido: 1001",
+        "Descrição: Camiseta",
+        "Motivo alegado: Golpe, ***",
+    ] {
         assert!(opened.text.contains(said), "{said}: {}", opened.text);
     }
 
@@ -467,7 +475,7 @@ async fn texts_of_merchants_and_payers_cannot_inject_mail_headers() {
 }
 
 #[tokio::test]
-async fn a_mail_in_test_mode_takes_five_requests_and_three_write_units() {
+async fn a_mail_in_test_mode_takes_six_requests_and_three_write_units() {
     let mails = MailDirectory::new();
     let service = Service::start_with(Options { event_sources: false, ..mails.options() }).await;
     let proxy = service.stack.fault_proxy.as_ref().unwrap();
@@ -479,7 +487,7 @@ async fn a_mail_in_test_mode_takes_five_requests_and_three_write_units() {
     proxy.reset();
     assert!(service.run_mailer(&message).await);
     let report = proxy.report();
-    assert!(report.requests() <= 5 && report.sequential_requests <= 4, "{report:?}");
+    assert!(report.requests() <= 6 && report.sequential_requests <= 4, "{report:?}");
     assert!(report.write_units <= 3.0 && report.read_units <= 2.0, "{report:?}");
     assert_eq!(mails.all().len(), 1);
     assert!(mails.all()[0].text.contains(id(&case)));
