@@ -70,8 +70,8 @@ pub struct ReceiptDocument<'a> {
     pub end_to_end_id: Option<&'a str>,
     /// The payment's id.
     pub transaction_id: &'a str,
-    /// The payer's name; `None` omits the row.
-    pub payer: Option<&'a str>,
+    /// The name of the merchant's customer, who need not be the payer; `None` omits the row.
+    pub customer: Option<&'a str>,
     /// What was returned to the payer, the latest first; the first [`RETURNS_MAX`] are printed.
     pub returns: &'a [ReceiptReturn],
     /// The sum of all returns, formatted; `None` if nothing was returned.
@@ -196,7 +196,7 @@ pub fn receipt_pdf(document: &ReceiptDocument<'_>) -> Vec<u8> {
         ("Pago em", document.paid_at.to_owned()),
         ("Recebedor", document.merchant.to_owned()),
     ];
-    rows.extend(document.payer.map(|payer| ("Pagador", payer.to_owned())));
+    rows.extend(document.customer.map(|customer| ("Cliente", customer.to_owned())));
     rows.extend(document.end_to_end_id.map(|id| ("ID fim a fim (EndToEndId)", id.to_owned())));
     rows.push(("ID da transação", document.transaction_id.to_owned()));
     rows.extend(document.returned_total.map(|total| ("Total devolvido", total.to_owned())));
@@ -279,7 +279,7 @@ mod tests {
             paid_at: "20/11/2026 22:02:03 (horário de São Paulo)",
             end_to_end_id: Some("E12345678202611210102abcdef12345"),
             transaction_id: "0e7a5a1c-6f0e-8a43-9d1c-1b2f3c4d5e6f",
-            payer: Some("José da Conceição"),
+            customer: Some("José da Conceição"),
             returns: &[],
             returned_total: None,
             is_test: true,
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn a_receipt_shows_amount_method_time_receiver_and_payer() {
+    fn a_receipt_shows_amount_method_time_receiver_and_customer() {
         let file = receipt_pdf(&receipt_document());
         assert_sound(&file);
         insta::assert_json_snapshot!(texts(&file), @r#"
@@ -408,7 +408,7 @@ mod tests {
           "20/11/2026 22:02:03 (horário de São Paulo)",
           "Recebedor",
           "Padaria São João & Irmãos (Açaí) Ltda.",
-          "Pagador",
+          "Cliente",
           "José da Conceição",
           "ID fim a fim (EndToEndId)",
           "E12345678202611210102abcdef12345",
@@ -457,9 +457,9 @@ mod tests {
         assert_eq!(texts(&file).iter().filter(|text| *text == "Não informado").count(), 2);
 
         let receipt =
-            ReceiptDocument { payer: None, end_to_end_id: None, is_test: false, ..receipt_document() };
+            ReceiptDocument { customer: None, end_to_end_id: None, is_test: false, ..receipt_document() };
         let texts = texts(&receipt_pdf(&receipt)).join("\n");
-        for absent in ["Pagador", "EndToEndId", "TESTE", "simulado"] {
+        for absent in ["Pagador", "Cliente", "EndToEndId", "TESTE", "simulado"] {
             assert!(!texts.contains(absent), "{absent}");
         }
     }
@@ -504,7 +504,7 @@ mod tests {
                 paid_at: &a,
                 end_to_end_id: Some(&c),
                 transaction_id: &a,
-                payer: Some(&c),
+                customer: Some(&c),
                 ..receipt_document()
             }));
         }

@@ -125,7 +125,7 @@ async fn receipt(
         paid_at: &format_time(paid.paid_at),
         end_to_end_id: (paid.method == PaymentMethod::Pix).then(|| paid.payment_id.as_str()),
         transaction_id: &charge.id.raw(),
-        payer: charge.customer.name.as_deref(),
+        customer: charge.customer.name.as_deref(),
         returns: &returns,
         returned_total: returned_total.as_deref(),
         is_test: charge.scope.mode == Mode::Test,
