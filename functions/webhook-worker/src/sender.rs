@@ -41,17 +41,14 @@ pub const TIME_LIMIT: Duration = Duration::from_secs(30);
 /// without a failure of a server that is only slow to respond.
 const CONNECT_TIME_LIMIT: Duration = Duration::from_secs(5);
 
-/// The most bytes of a response's body that are read. An ordinary body ends before this limit, so its
-/// connection can be reused. An endless body costs no more than the limit.
-const MAX_BODY_BYTES: usize = 64 * 1024;
-
 /// The most bytes of a response's head. The last read may exceed this limit by up to the same amount.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
 
 /// The most characters of a failed response's body that are stored for the merchant.
 const MAX_EXCERPT_CHARS: usize = 1024;
 
-/// The same limit in bytes: a character has at most four in UTF-8.
+/// The same limit in bytes: a character has at most four in UTF-8. No more of a body is read. So an endless
+/// body, fast or slow, is a complete response once this much of it has arrived.
 const MAX_EXCERPT_BYTES: usize = 4 * MAX_EXCERPT_CHARS;
 
 /// The longest `Retry-After` that is read. The longest HTTP date has 33 characters, so a longer value can't
@@ -270,7 +267,7 @@ pub enum Attempt {
         /// The beginning of the response's body.
         response_body: Excerpt,
     },
-    /// No response, or a 2xx whose body did not end in time.
+    /// No response, or a 2xx of whose body not enough arrived in time.
     Failed {
         /// The status, if the head arrived in time.
         status_code: Option<u16>,
@@ -387,13 +384,11 @@ impl PartialResponse {
     /// Reads the body to its end, up to the limit, or until the connection breaks. A broken body does not
     /// change the result, because the status is known.
     async fn read(&mut self, mut body: Incoming) {
-        let mut read_bytes = 0_usize;
-        while read_bytes < MAX_BODY_BYTES {
+        while self.beginning.len() < MAX_EXCERPT_BYTES {
             let Some(Ok(frame)) = body.frame().await else {
                 break;
             };
             if let Some(data) = frame.data_ref() {
-                read_bytes = read_bytes.saturating_add(data.len());
                 let room = MAX_EXCERPT_BYTES.saturating_sub(self.beginning.len());
                 self.beginning.extend(data.iter().take(room));
             }

@@ -301,10 +301,13 @@ async fn an_endless_body_is_read_up_to_a_limit() {
 
 #[tokio::test]
 async fn a_body_of_exactly_the_limit_ends_the_attempt_although_the_connection_stays_open() {
-    let body = "x".repeat(MAX_BODY_BYTES);
-    let response = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", MAX_BODY_BYTES + 1);
-    let endpoint = Endpoint::start(vec![vec![Reply::Hold(response.into())]]).await;
-    assert!(post(&local().build().unwrap(), &endpoint.url()).await.is_delivered());
+    for (length, delivered) in [(MAX_EXCERPT_BYTES, true), (MAX_EXCERPT_BYTES - 1, false)] {
+        let body = "x".repeat(length);
+        let response = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", MAX_EXCERPT_BYTES + 1);
+        let endpoint = Endpoint::start(vec![vec![Reply::Hold(response.into())]]).await;
+        let attempt = post(&local().time_limit(SHORT).build().unwrap(), &endpoint.url()).await;
+        assert_eq!(attempt.is_delivered(), delivered, "{length}: {attempt:?}");
+    }
 }
 
 #[tokio::test]
