@@ -2,6 +2,7 @@
 //! The transaction that applies or returns the payment also inserts this row. When a payment is reported
 //! again, its row already exists and nothing changes.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Charge;
@@ -20,8 +21,9 @@ use crate::wallet::{Cause, Posting, ReturnStatus, Subject, rules};
 const FULL_RETURN: &str = "whole";
 
 /// Why a payment was returned to its payer and not credited.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "ReturnReason", description = "Why a payment was not credited.")]
 pub enum UnappliedReason {
     /// The amount differs from the charge's. A charge accepts only its exact amount.
     WrongAmount,
@@ -59,6 +61,44 @@ pub struct Return {
     /// Whether the bank returned the payment by devoluções that this service did not request, such as by MED.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_bank: bool,
+}
+
+/// A copy of what a merchant can see of a payment that was not credited. The charge's row contains it.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct ReturnedPayment {
+    /// Id of the payment. For a Pix it is the end-to-end id.
+    #[serde(rename = "id")]
+    pub payment_id: AcquirerPaymentId,
+    /// Method of the payment.
+    pub method: PaymentMethod,
+    /// Paid amount in minor units of the charge's currency.
+    pub amount: Amount,
+    /// Why the payment was not credited.
+    pub reason: UnappliedReason,
+    /// Status of the return.
+    pub status: ReturnStatus,
+    /// When the acquirer received the payment.
+    #[serde(with = "domain::time::millis")]
+    pub paid_at: Timestamp,
+    /// When the status last changed.
+    #[serde(rename = "at", with = "domain::time::millis")]
+    pub updated_at: Timestamp,
+}
+
+impl ReturnedPayment {
+    /// Copies an incoming payment. `None`: it is not returned.
+    pub fn of(incoming: &IncomingPayment) -> Option<Self> {
+        let returned = incoming.returned.as_ref()?;
+        Some(Self {
+            payment_id: incoming.payment_id.clone(),
+            method: incoming.method,
+            amount: incoming.amount,
+            reason: returned.reason,
+            status: returned.status,
+            paid_at: incoming.paid_at,
+            updated_at: incoming.recorded_at,
+        })
+    }
 }
 
 fn first_attempt() -> u32 {

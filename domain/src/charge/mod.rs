@@ -20,7 +20,7 @@ pub use artefacts::{Artefacts, Boleto, Card, Crypto, Mbway, Multibanco, Pix};
 pub use dispute::{Disputes, MedBlock, MedStatus};
 pub use erasure::ErasureRefused;
 pub use funds::{Funds, FundsError, RefundParameters, RefundRefused};
-pub use incoming_payment::{IncomingPayment, Return, UnappliedReason};
+pub use incoming_payment::{IncomingPayment, Return, ReturnedPayment, UnappliedReason};
 pub use metadata::Metadata;
 use serde::{Deserialize, Serialize, Serializer};
 pub use status::{PublicStatus, TransactionStatus};
@@ -136,6 +136,9 @@ pub struct PreviousState {
 /// list has all events.
 const MAX_EARLIER: usize = 16;
 
+/// Maximum length of [`Charge::returned`], so that the row stays small. Each payment also has its own row.
+const MAX_RETURNED: usize = 10;
+
 /// Decision that ends a manual review.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -218,6 +221,10 @@ pub struct Charge {
     /// Sums that refunds and MED cases have taken.
     #[serde(default, skip_serializing_if = "Funds::is_whole")]
     pub funds: Funds,
+    /// The payments that were not credited and go back to their payers, oldest first: the newest
+    /// [`MAX_RETURNED`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub returned: Vec<ReturnedPayment>,
     /// Why the charge ended unpaid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
@@ -323,6 +330,27 @@ impl Charge {
         let entry = earlier.pop();
         let dropped = earlier.len().saturating_sub(MAX_EARLIER);
         PreviousState { status: self.status, entry, earlier: earlier.split_off(dropped) }
+    }
+
+    /// Adds a payment that goes back to its payer. The oldest one is dropped if there are too many.
+    fn with_returned(mut self, incoming: &IncomingPayment) -> Self {
+        self.returned.extend(ReturnedPayment::of(incoming));
+        let excess = self.returned.len().saturating_sub(MAX_RETURNED);
+        self.returned.drain(..excess);
+        self
+    }
+
+    /// Returns the next version, after the return of a payment made progress. `None`: the charge does not have
+    /// the payment, or the change does not concern it.
+    pub fn with_return_progress(&self, incoming: &IncomingPayment, now: Timestamp) -> Option<Self> {
+        let changed = ReturnedPayment::of(incoming)?;
+        let mut next = transition::next_version(self.clone(), now);
+        let known = next.returned.iter_mut().find(|known| known.payment_id == changed.payment_id)?;
+        if *known == changed {
+            return None;
+        }
+        *known = changed;
+        Some(next)
     }
 
     /// Returns the method that the charge was paid with. `None`: the charge has accepted no payment.

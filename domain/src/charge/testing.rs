@@ -47,6 +47,7 @@ pub(crate) fn waiting() -> Charge {
         applied_payment: None,
         settlement: None,
         funds: Funds::default(),
+        returned: Vec::new(),
         failure: None,
         reviewed: None,
         disputes: None,

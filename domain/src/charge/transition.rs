@@ -109,7 +109,8 @@ pub enum Outcome {
     Unchanged,
     /// The charge changed, and no money moved.
     Changed(Box<Charge>),
-    /// The charge changed and money moved.
+    /// The charge changed and money moved: the payment was credited, is held for review, or is returned. A
+    /// returned payment can leave the charge's status as it was.
     Paid {
         /// Next version of the charge.
         charge: Box<Charge>,
@@ -123,8 +124,6 @@ pub enum Outcome {
         /// The ledger posting.
         posting: Box<Posting>,
     },
-    /// The charge does not change, and the payment is returned.
-    Unapplied(Box<RecordedPayment>),
 }
 
 /// Why a command is rejected.
@@ -218,7 +217,11 @@ fn pay(charge: &Charge, payment: &Payment, terms: &MethodTerms, now: Timestamp) 
     if accepted_id == Some(&payment.id) {
         return Outcome::Unchanged;
     }
-    let unapplied = |reason| Outcome::Unapplied(Box::new(return_unapplied(charge, payment, reason, now)));
+    let paid = |charge, moved| Outcome::Paid { charge: Box::new(charge), moved: Box::new(moved) };
+    let unapplied = |reason| {
+        let (next, moved) = return_unapplied(charge, payment, reason, next_version(charge.clone(), now), now);
+        paid(next, moved)
+    };
     if !charge.is_open() {
         return match charge.status {
             TransactionStatus::Expired | TransactionStatus::Cancelled | TransactionStatus::Refused => {
@@ -243,12 +246,13 @@ fn pay(charge: &Charge, payment: &Payment, terms: &MethodTerms, now: Timestamp) 
         return unapplied(UnappliedReason::Late);
     }
     let accepted = with_applied_payment(charge, payment, now);
-    let paid = |charge, moved| Outcome::Paid { charge: Box::new(charge), moved: Box::new(moved) };
     let insert = || IncomingPaymentWrite::Insert(IncomingPayment::applied(charge, payment, now));
     match (&charge.expected_payer, &payment.payer_document) {
         (Some(expected), Some(payer)) if expected != payer => {
             let refunded = Charge { status: TransactionStatus::Refunded, ..accepted };
-            paid(refunded, return_unapplied(charge, payment, UnappliedReason::PayerMismatch, now))
+            let (next, moved) =
+                return_unapplied(charge, payment, UnappliedReason::PayerMismatch, refunded, now);
+            paid(next, moved)
         }
         (Some(_), None) => {
             let payment_shard = Shard::of_payment(&payment.id);
@@ -313,19 +317,20 @@ pub fn unmatched(
     RecordedPayment { incoming_payment: IncomingPaymentWrite::Insert(incoming), posting }
 }
 
-/// Records a payment that cannot be applied, with its return and its posting.
+/// Records a payment that cannot be applied, with its return and its posting. `next`: the charge after this
+/// change, to which the return is added.
 fn return_unapplied(
     charge: &Charge,
     payment: &Payment,
     reason: UnappliedReason,
+    next: Charge,
     now: Timestamp,
-) -> RecordedPayment {
+) -> (Charge, RecordedPayment) {
     let incoming = IncomingPayment::unapplied(charge, payment, reason, now);
-    // The charge may stay unchanged, so its version cannot identify the posting. The incoming payment's row
-    // can.
+    let next = next.with_returned(&incoming);
     let cause = Cause { id: incoming.cause(now).id, ..cause(charge, &payment.id, now) };
     let posting = rules::unapplied(cause, payment.amount, ReturnStatus::initial_at(charge.acquirer));
-    RecordedPayment { incoming_payment: IncomingPaymentWrite::Insert(incoming), posting }
+    (next, RecordedPayment { incoming_payment: IncomingPaymentWrite::Insert(incoming), posting })
 }
 
 /// Returns the cause of the posting that this version of a charge writes.
@@ -387,7 +392,7 @@ fn return_held(
     let cause = cause(&next, &held.payment_id, now);
     let posting = rules::review_returned(cause, charge.amount, ReturnStatus::initial_at(charge.acquirer));
     Outcome::Paid {
-        charge: Box::new(next),
+        charge: Box::new(next.with_returned(&incoming)),
         moved: Box::new(RecordedPayment {
             incoming_payment: IncomingPaymentWrite::Replace(incoming),
             posting,

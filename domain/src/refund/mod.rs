@@ -445,11 +445,14 @@ impl Refund {
         Self { failure_reason: reason.filter(|_| self.status == RefundStatus::Failed), ..self }
     }
 
-    /// Iterates over the refund's versions and their times, oldest first. Each version is a new status.
-    pub fn steps(&self) -> impl Iterator<Item = (u64, Timestamp)> {
-        let times =
-            [Some(self.created_at), self.started_at, Some(self.updated_at).filter(|_| self.is_done())];
-        (1..).zip(times.into_iter().flatten())
+    /// Iterates over the refund's versions with their status and time, oldest first. Each version is a new
+    /// status.
+    pub fn steps(&self) -> impl Iterator<Item = (u64, RefundStatus, Timestamp)> {
+        let created = Some((RefundStatus::Pending, self.created_at));
+        let started = self.started_at.map(|at| (RefundStatus::InProgress, at));
+        let ended = Some((self.status, self.updated_at)).filter(|_| self.is_done());
+        let steps = [created, started, ended].into_iter().flatten();
+        (1..).zip(steps).map(|(version, (status, at))| (version, status, at))
     }
 
     fn next_version(&self, now: Timestamp) -> Self {

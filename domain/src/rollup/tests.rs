@@ -157,7 +157,7 @@ fn step(charge: &Charge, action: u8, seconds: i64) -> Option<Charge> {
         Outcome::Changed(next)
         | Outcome::Paid { charge: next, .. }
         | Outcome::Credited { charge: next, .. } => Some(*next),
-        Outcome::Unchanged | Outcome::Unapplied(_) => None,
+        Outcome::Unchanged => None,
     }
 }
 

@@ -115,8 +115,9 @@ pub struct CaseClawback {
 }
 
 /// Status of a return.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
+#[schemars(description = "The status of a return.")]
 pub enum ReturnStatus {
     /// The service must request the return from the acquirer.
     Requested,

@@ -5,6 +5,7 @@ use super::event_type::EventType;
 use crate::charge::TransactionStatus;
 use crate::med::MedCase;
 use crate::payout::PayoutStatus;
+use crate::refund::RefundStatus;
 
 /// Checks whether a charge with this status counts as already paid. If so, a change to `PAID` is not a new
 /// payment, and a change to `REFUNDED` results from refunds, which publish their own events.
@@ -25,7 +26,13 @@ fn was_settled(status: TransactionStatus) -> bool {
 }
 
 /// Returns the canonical events of a charge's status change. For a new charge, `from` is `PENDING`.
-pub fn canonical_charge_events(from: TransactionStatus, to: TransactionStatus) -> Vec<EventType> {
+/// `by_refund`: whether a refund made the change. A disputed charge can become `REFUNDED` because its last MED
+/// case ends. Then nothing is published (contract: MED events).
+pub fn canonical_charge_events(
+    from: TransactionStatus,
+    to: TransactionStatus,
+    by_refund: bool,
+) -> Vec<EventType> {
     if from == to {
         return Vec::new();
     }
@@ -40,12 +47,27 @@ pub fn canonical_charge_events(from: TransactionStatus, to: TransactionStatus) -
         TransactionStatus::Paid | TransactionStatus::Approved => vec![EventType::ChargePaid],
         TransactionStatus::Refused | TransactionStatus::Cancelled => vec![EventType::ChargeFailed],
         TransactionStatus::Expired => vec![EventType::ChargeExpired],
+        TransactionStatus::Refunded if by_refund || !is_disputed(from) => vec![EventType::ChargeRefunded],
         TransactionStatus::Pending
         | TransactionStatus::WaitingPayment
         | TransactionStatus::Processing
         | TransactionStatus::Refunded
         | TransactionStatus::Chargeback
         | TransactionStatus::Dispute => Vec::new(),
+    }
+}
+
+fn is_disputed(status: TransactionStatus) -> bool {
+    matches!(status, TransactionStatus::Dispute | TransactionStatus::Chargeback)
+}
+
+/// Returns the canonical events of a refund's change to a status.
+pub fn refund_events(to: RefundStatus) -> Vec<EventType> {
+    match to {
+        RefundStatus::Pending => vec![EventType::RefundCreated],
+        RefundStatus::InProgress => Vec::new(),
+        RefundStatus::Refunded => vec![EventType::RefundSucceeded],
+        RefundStatus::Failed => vec![EventType::RefundFailed],
     }
 }
 
@@ -147,19 +169,20 @@ mod tests {
     ///
     /// - `.` no event; `s` only `payment.status_changed`, which all letters below include;
     /// - `C` created; `P` paid; `B` created and paid; `F` failed; `X` expired; `R` returned to the payer;
+    /// - `Z` refunded; `M` the same, but nothing in the canonical family if no refund made the change;
     /// - `D` failed in the legacy family only.
     const EXPECTED_EVENTS: [&str; 11] = [
         ". C s B B F F X R D D",
         "s . s P P F F X R D D",
         "s s . P P F F X R D D",
-        "s s s . s F F X s D D",
-        "s s s s . F F X s D D",
+        "s s s . s F F X Z D D",
+        "s s s s . F F X Z D D",
         "s s s P P . F X R D D",
         "s s s P P F . X R D D",
         "s s s P P F F . R D D",
         "s s s s s F F X . D D",
-        "s s s s s F F X s . D",
-        "s s s s s F F X s D .",
+        "s s s s s F F X M . D",
+        "s s s s s F F X M D .",
     ];
 
     fn names(events: &[EventType]) -> String {
@@ -183,11 +206,14 @@ mod tests {
                     ),
                     "F" => ("charge.failed", "payment.failed payment.status_changed"),
                     "X" => ("charge.expired", "payment.expired payment.failed payment.status_changed"),
-                    "R" => ("", "payment.refunded payment.status_changed"),
+                    "R" => ("charge.refunded", "payment.refunded payment.status_changed"),
+                    "Z" | "M" => ("charge.refunded", "payment.status_changed"),
                     "D" => ("", "payment.failed payment.status_changed"),
                     other => panic!("{other}"),
                 };
-                assert_eq!(names(&canonical_charge_events(from, to)), canonical, "{from:?} to {to:?}");
+                let of = |by_refund| names(&canonical_charge_events(from, to, by_refund));
+                let without_refund = if cell == "M" { "" } else { canonical };
+                assert_eq!([of(true), of(false)], [canonical, without_refund], "{from:?} to {to:?}");
                 assert_eq!(names(&legacy_charge_events(from, to)), legacy, "{from:?} to {to:?}");
             }
         }

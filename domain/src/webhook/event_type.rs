@@ -55,6 +55,11 @@ event_types! {
     ChargePaid, "charge.paid", Canonical, "Charge paid and confirmed.";
     ChargeFailed, "charge.failed", Canonical, "Charge failed or was cancelled.";
     ChargeExpired, "charge.expired", Canonical, "Charge expired without payment.";
+    ChargeRefunded, "charge.refunded", Canonical,
+        "The whole amount of a charge was returned to its payer. Not sent because of a MED case.";
+    RefundCreated, "refund.created", Canonical, "Refund requested and taken from the wallet.";
+    RefundSucceeded, "refund.succeeded", Canonical, "The refunded money was sent to the payer.";
+    RefundFailed, "refund.failed", Canonical, "Refund failed, and its money is back in the wallet.";
     PayoutCreated, "payout.created", Canonical, "Withdrawal requested.";
     PayoutPaid, "payout.paid", Canonical, "Withdrawal settled successfully.";
     PayoutFailed, "payout.failed", Canonical, "Withdrawal failed or was rejected.";
@@ -67,7 +72,7 @@ event_types! {
     PaymentFailed, "payment.failed", Legacy,
         "Payment declined, cancelled, expired, charged back or disputed.";
     PaymentExpired, "payment.expired", Legacy, "Payment expired unpaid.";
-    PaymentRefunded, "payment.refunded", Legacy, "A refund of the payment moved on.";
+    PaymentRefunded, "payment.refunded", Legacy, "A refund of the payment changed its status, as `data.refund.status` shows; it may have failed.";
     PaymentStatusChanged, "payment.status_changed", Legacy, "The payment's status changed.";
     WithdrawalCreated, "withdrawal.created", Legacy, "Withdrawal requested.";
     WithdrawalCompleted, "withdrawal.completed", Legacy, "Withdrawal settled.";
@@ -88,6 +93,10 @@ impl EventType {
     /// code is listed first.
     pub fn code(self) -> u8 {
         match self {
+            Self::RefundCreated => 25,
+            Self::RefundSucceeded => 24,
+            Self::RefundFailed => 23,
+            Self::ChargeRefunded => 22,
             Self::ChargeCreated => 21,
             Self::ChargePaid => 20,
             Self::ChargeExpired => 19,
@@ -169,13 +178,13 @@ mod tests {
     fn every_event_type_has_a_distinct_code() {
         let mut codes: Vec<u8> = EventType::ALL.iter().map(|(_, event)| event.code()).collect();
         codes.sort_unstable();
-        assert_eq!(codes, (1..=21).collect::<Vec<u8>>());
+        assert_eq!(codes, (1..=25).collect::<Vec<u8>>());
     }
 
     #[test]
     fn a_test_event_cannot_be_subscribed_to() {
         assert_eq!(EventType::named("webhook.test"), None);
         assert_eq!(EventType::named("charge.paid"), Some(EventType::ChargePaid));
-        assert_eq!(EventType::subscribable().count(), 20);
+        assert_eq!(EventType::subscribable().count(), 24);
     }
 }

@@ -275,12 +275,14 @@ fn a_refund_is_queued_for_the_acquirer_and_audited_once_and_each_step_is_publish
     let started = requested.started(&step.charge, at(101)).unwrap().unwrap();
     let ended = started.ended(&step.charge, RefundOutcome::Refunded, at(103)).unwrap().unwrap().refund;
     insta::assert_snapshot!(actions(&insert(&requested)), @r#"
-    publish payment.refunded
+    publish refund.created, payment.refunded
     ask acquirer {"refund":{"id":"re_7m6nt71kcbhzd8xb6nhy78wpds3rj8h8h0388z4vc2","refusals":0}}
     audit refund.create re_7m6nt71kcbhzd8xb6nhy78wpds3rj8h8h0388z4vc2
     "#);
     insta::assert_snapshot!(actions(&modify(&requested, &started)), @"publish payment.refunded");
-    insta::assert_snapshot!(actions(&modify(&started, &ended)), @"publish payment.refunded");
+    insta::assert_snapshot!(actions(&modify(&started, &ended)), @"publish refund.succeeded, payment.refunded");
+    let failed = started.ended(&step.charge, RefundOutcome::Failed, at(103)).unwrap().unwrap().refund;
+    insta::assert_snapshot!(actions(&modify(&started, &failed)), @"publish refund.failed, payment.refunded");
     insta::assert_snapshot!(actions(&modify(&ended, &ended)), @"nothing");
 }
 
@@ -288,7 +290,7 @@ fn a_refund_is_queued_for_the_acquirer_and_audited_once_and_each_step_is_publish
 fn a_new_refund_to_a_third_party_is_also_mailed() {
     let to_other = Refund { third_party: true, ..refund().refund };
     insta::assert_snapshot!(actions(&insert(&to_other)), @r#"
-    publish payment.refunded
+    publish refund.created, payment.refunded
     ask acquirer {"refund":{"id":"re_7m6nt71kcbhzd8xb6nhy78wpds3rj8h8h0388z4vc2","refusals":0}}
     mail {"scope":"acc_0w3ge1r70w3ge1r7:test","about":{"refund_destination":"re_7m6nt71kcbhzd8xb6nhy78wpds3rj8h8h0388z4vc2"},"version":1,"at":"2026-11-21T12:01:40.000Z"}
     "#);

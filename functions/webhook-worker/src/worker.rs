@@ -45,6 +45,7 @@ use crate::sender::{Attempt, Failure, Sender};
 
 const X_SERVICE_SIGNATURE: HeaderName = HeaderName::from_static("x-service-signature");
 const X_SERVICE_DELIVERY_ID: HeaderName = HeaderName::from_static("x-service-delivery-id");
+const X_SERVICE_EVENT_ID: HeaderName = HeaderName::from_static("x-service-event-id");
 const X_SERVICE_EVENT_TYPE: HeaderName = HeaderName::from_static("x-service-event-type");
 const X_SERVICE_MODE: HeaderName = HeaderName::from_static("x-service-mode");
 const WEBHOOK_ID: HeaderName = HeaderName::from_static("webhook-id");
@@ -415,8 +416,9 @@ impl Worker {
     }
 }
 
-/// Returns the headers with the signatures of a body that is posted at `t` (unix seconds). Only canonical
-/// events have the headers of Standard Webhooks, because the id of a legacy event is not in its body.
+/// Returns the headers with the signatures of a body that is posted at `t` (unix seconds), and with the id of the
+/// event. Only canonical events have the headers of Standard Webhooks, because the id of a legacy event is not
+/// in its body.
 fn signatures(
     delivery: &Delivery,
     event: &Event,
@@ -425,9 +427,9 @@ fn signatures(
     body: &[u8],
 ) -> Vec<(HeaderName, String)> {
     let secret = secret.as_secret();
+    let id = event.id_as(delivery.event_type).to_string();
     match delivery.event_type.family() {
         Family::Canonical => {
-            let id = event.id_as(delivery.event_type).to_string();
             let standard = signature::standard_webhooks(secret, &id, t, body);
             vec![
                 (X_SERVICE_SIGNATURE, signature::canonical(secret, t, body)),
@@ -436,7 +438,9 @@ fn signatures(
                 (WEBHOOK_SIGNATURE, standard),
             ]
         }
-        Family::Legacy => vec![(X_SERVICE_SIGNATURE, signature::legacy(secret, body))],
+        Family::Legacy => {
+            vec![(X_SERVICE_SIGNATURE, signature::legacy(secret, body)), (X_SERVICE_EVENT_ID, id)]
+        }
     }
 }
 

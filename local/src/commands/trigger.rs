@@ -35,7 +35,11 @@ pub async fn trigger(running: &Running, event: EventType, amount: Amount, print:
         }
         EventType::ChargeFailed | EventType::PaymentFailed => steps.ended("fail").await,
         EventType::ChargeExpired | EventType::PaymentExpired => steps.ended("expire").await,
-        EventType::PaymentRefunded => steps.refund().await,
+        EventType::RefundCreated
+        | EventType::RefundSucceeded
+        | EventType::ChargeRefunded
+        | EventType::PaymentRefunded => steps.refund("Triggered").await,
+        EventType::RefundFailed => steps.refund("sandbox:fail").await,
         EventType::PayoutCreated | EventType::WithdrawalCreated => steps.payout(None).await,
         EventType::PayoutPaid | EventType::WithdrawalCompleted | EventType::WithdrawalStatusChanged => {
             steps.payout(Some(PayoutOutcome::Paid)).await
@@ -91,12 +95,12 @@ impl Steps<'_> {
         Ok(())
     }
 
-    async fn refund(&self) -> Result<()> {
+    async fn refund(&self, reason: &str) -> Result<()> {
         let charge = self.paid().await?;
         let path = format!("/v1/payments/{}/refund", id(&charge).trim_start_matches("ch_"));
-        let body = json!({"idempotencyKey": "triggered", "reason": "Triggered"});
+        let body = json!({"idempotencyKey": "triggered", "reason": reason});
         let refund = self.running.post(&path, &body).await?;
-        self.print_step(&refund, "a refund; it completes in about 2 s");
+        self.print_step(&refund, "a refund; it ends in about 2 s");
         Ok(())
     }
 

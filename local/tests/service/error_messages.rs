@@ -629,7 +629,7 @@ async fn every_error_message_reads_as_listed() {
       400 invalid_request: `url` is required: a URL such as https://example.com/hooks.
       400 invalid_request: `events` is required: an array of event names.
       400 invalid_request: `events` must contain at least one event name.
-      400 invalid_request: `events[0]` must be one of charge.created, charge.paid, charge.failed, charge.expired, payout.created, payout.paid, payout.failed, med_case.created, med_case.updated, med.resolved, payment.created, payment.completed, payment.failed, payment.expired, payment.refunded, payment.status_changed, withdrawal.created, withdrawal.completed, withdrawal.failed, withdrawal.status_changed.
+      400 invalid_request: `events[0]` must be one of charge.created, charge.paid, charge.failed, charge.expired, charge.refunded, refund.created, refund.succeeded, refund.failed, payout.created, payout.paid, payout.failed, med_case.created, med_case.updated, med.resolved, payment.created, payment.completed, payment.failed, payment.expired, payment.refunded, payment.status_changed, withdrawal.created, withdrawal.completed, withdrawal.failed, withdrawal.status_changed.
       400 invalid_request: `url` must be at most 2048 characters.
 
     POST /v1/webhooks/endpoints/{id}/rotate-secret
@@ -712,11 +712,11 @@ async fn every_error_message_reads_as_listed() {
       400 invalid_request: `starting_after` must be a delivery id (wd_…).
       400 invalid_request: `offset` must be an integer from 0 to 5000; to read further, send `starting_after` with the id of the last delivery you have.
       400 invalid_request: `status` must be one of PENDING, PROCESSING, DELIVERED, FAILED, CANCELLED.
-      400 invalid_request: `eventType` must be one of charge.created, charge.paid, charge.failed, charge.expired, payout.created, payout.paid, payout.failed, med_case.created, med_case.updated, med.resolved, payment.created, payment.completed, payment.failed, payment.expired, payment.refunded, payment.status_changed, withdrawal.created, withdrawal.completed, withdrawal.failed, withdrawal.status_changed, webhook.test.
+      400 invalid_request: `eventType` must be one of charge.created, charge.paid, charge.failed, charge.expired, charge.refunded, refund.created, refund.succeeded, refund.failed, payout.created, payout.paid, payout.failed, med_case.created, med_case.updated, med.resolved, payment.created, payment.completed, payment.failed, payment.expired, payment.refunded, payment.status_changed, withdrawal.created, withdrawal.completed, withdrawal.failed, withdrawal.status_changed, webhook.test.
       400 invalid_request: `starting_after` can't be combined with `offset`; send one of them.
       400 invalid_request: `starting_after` must be an event id (evt_…).
       400 invalid_request: `object` must be the id of a charge (ch_…), payment, MED case (med_…) or payout (po_…).
-      400 invalid_request: `type` must be one of charge.created, charge.paid, charge.failed, charge.expired, payout.created, payout.paid, payout.failed, med_case.created, med_case.updated, med.resolved, payment.created, payment.completed, payment.failed, payment.expired, payment.refunded, payment.status_changed, withdrawal.created, withdrawal.completed, withdrawal.failed, withdrawal.status_changed, webhook.test.
+      400 invalid_request: `type` must be one of charge.created, charge.paid, charge.failed, charge.expired, charge.refunded, refund.created, refund.succeeded, refund.failed, payout.created, payout.paid, payout.failed, med_case.created, med_case.updated, med.resolved, payment.created, payment.completed, payment.failed, payment.expired, payment.refunded, payment.status_changed, withdrawal.created, withdrawal.completed, withdrawal.failed, withdrawal.status_changed, webhook.test.
       400 invalid_request: `starting_after` must be the id of an event of this object.
 
     Ids

@@ -209,13 +209,16 @@ async fn the_events_of_a_charge_include_those_of_its_refunds() {
         (service.get_charge(&charge).await["status"] == "refunded").then_some(())
     })
     .await;
-    // The charge's creation and its payment have three events each, and its change to `REFUNDED` has one.
-    // Each of the two refunds has three.
-    let events = wait_for_events(&service, &format!("&object={raw}"), 13).await;
-    assert_eq!(events.len(), 13, "{:?}", type_names(&events));
-    let every = wait_for_events(&service, "", 18 + 13).await;
+    // The charge's creation and its payment have three events each, and its change to `REFUNDED` has two.
+    // Each of the two refunds has three legacy and two canonical ones.
+    let events = wait_for_events(&service, &format!("&object={raw}"), 18).await;
+    assert_eq!(events.len(), 18, "{:?}", type_names(&events));
+    let every = wait_for_events(&service, "", 18 + 18).await;
     let about = |event: &&Value| {
-        event["data"]["object"]["id"] == charge["id"] || event["data"]["transactionId"] == *raw
+        let object = &event["data"]["object"];
+        object["id"] == charge["id"]
+            || object["charge_id"] == charge["id"]
+            || event["data"]["transactionId"] == *raw
     };
     let expected: Vec<Value> = every.iter().filter(about).cloned().collect();
     assert_eq!(events, expected, "these events have the same order in the whole log");

@@ -574,6 +574,19 @@ async fn a_wrong_amount_and_a_second_payment_go_back() {
     }
     assert_eq!(live.pix(&second)["devolucoes"], json!([]));
     assert_eq!(live.balance().await, 1000);
+    let path = format!("/v1/payments/{}", Live::raw_id(&charge));
+    eventually("the payment shows both as returned", async || {
+        let payment = live.client.get(&path).await.expect(200);
+        let shown = |back: &Value| {
+            assert_eq!(back["status"] == "returned", back["returnedAt"].is_string());
+            (back["endToEndId"].clone(), back["reason"].clone(), back["status"].clone())
+        };
+        let back: Vec<_> = payment["returnedPayments"].as_array().unwrap().iter().map(shown).collect();
+        let expected = [(&wrong, "wrong_amount"), (&third, "second_payment")]
+            .map(|(id, reason)| (json!(id), json!(reason), json!("returned")));
+        (back == expected).then_some(())
+    })
+    .await;
 }
 
 #[tokio::test]

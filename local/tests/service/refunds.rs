@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use crate::invocations::{dispatch, dispatch_records, run_acquirer_worker, stream_records};
-use crate::support::{Answer, Client, Listener, Service, eventually, id};
+use crate::support::{Answer, Client, Listener, ReceivedWebhook, Service, eventually, id};
 
 impl Service {
     /// Creates a charge of `amount` centavos and pays it. Returns the charge as it was before the payment.
@@ -508,6 +508,145 @@ async fn each_step_of_a_refund_emits_an_event() {
             step("REFUNDED", 1000, "PAID", "REFUNDED"),
         ])
     );
+}
+
+#[tokio::test]
+async fn a_refund_is_published_as_the_api_shows_it_and_a_full_refund_as_its_charge() {
+    let service = Service::start().await;
+    let listener = Listener::start().await;
+    let events =
+        ["refund.created", "refund.succeeded", "refund.failed", "charge.refunded", "payment.refunded"];
+    service.register_endpoint(&listener.url, &events).await;
+    let charge = service.paid(1000).await;
+    let failing = json!({"reason": "sandbox:fail"});
+    let failed = service.refund(&charge, "refund-01", failing).await.expect(201);
+    service.wait_for_refund_status(&charge, "FAILED").await;
+    let whole = service.refund(&charge, "refund-02", json!({})).await.expect(201);
+    service.wait_for_refund_status(&charge, "REFUNDED").await;
+    let hooks = listener.received(6 + 4 + 1).await;
+    let of = |event: &str, id: &Value| -> Value {
+        let hook = hooks.iter().map(ReceivedWebhook::json);
+        let mut hook = hook.filter(|hook| hook["type"] == event && hook["data"]["object"]["id"] == *id);
+        hook.next().unwrap_or_else(|| panic!("{event} of {id}"))["data"]["object"].clone()
+    };
+    let shown = service.refunds(&charge).await;
+    for (event, refund) in [("refund.failed", &failed), ("refund.succeeded", &whole)] {
+        assert_eq!(of("refund.created", &refund["id"])["status"], "PENDING");
+        let mut object = of(event, &refund["id"]);
+        let fields = object.as_object_mut().unwrap();
+        assert_eq!(fields.remove("object"), Some(json!("refund")));
+        assert_eq!(fields.remove("charge_id"), Some(charge["id"].clone()));
+        assert!(shown.contains(&object), "{object} is not in {shown:?}");
+        assert_eq!(object["completedAt"].is_null(), event == "refund.failed");
+    }
+    let refunded = of("charge.refunded", &charge["id"]);
+    assert_eq!((&refunded["status"], &refunded["amount_refunded"]), (&json!("refunded"), &json!(1000)));
+    let current = service.get_charge(&charge).await;
+    assert_eq!(
+        (&current["amount_refunded"], &current["paid_at"]),
+        (&refunded["amount_refunded"], &refunded["paid_at"])
+    );
+    let payment = service.get(&format!("/v1/payments/{}", raw_id(&charge))).await.expect(200);
+    assert_eq!((&payment["refundedAmount"], &payment["paidAt"]), (&json!(1000), &current["paid_at"]));
+    let statuses: BTreeSet<String> = hooks
+        .iter()
+        .filter(|hook| hook.header("x-service-event-type") == "payment.refunded")
+        .filter(|hook| hook.json()["data"]["refund"]["id"] == failed["id"])
+        .map(|hook| hook.json()["data"]["refund"]["status"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(statuses, ["FAILED", "IN_PROGRESS", "PENDING"].map(str::to_owned).into());
+    // A legacy delivery names its event in a header, a canonical one in its body.
+    for hook in &hooks {
+        let is_legacy = hook.header("x-service-event-type") == "payment.refunded";
+        let named = hook.headers.get("x-service-event-id").map(|id| id.to_str().unwrap().to_owned());
+        assert_eq!(named.is_some(), is_legacy);
+        if let Some(named) = named {
+            let event = service.get(&format!("/v1/events/{named}")).await.expect(200);
+            assert_eq!((&event["id"], &event["data"]), (&json!(named), &hook.json()["data"]));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_charge_is_published_as_refunded_when_its_payer_lock_is_broken_but_never_because_of_a_case() {
+    let service = Service::start().await;
+    let locked =
+        json!({"amount": 1000, "customer": {"name": "Maria"}, "expected_payer_tax_id": "29537995593"});
+    let charge = service.new_charge(&locked).await;
+    service.sandbox(&charge, "pay", &json!({"payer_tax_id": "25524893033"})).await;
+    let disputed = service.paid(1000).await;
+    let held = service.refund(&disputed, "refund-01", json!({"reason": "sandbox:hold"})).await.expect(201);
+    let case = service.open_case(&disputed, json!({})).await;
+    let path = format!("/v1/sandbox/refunds/{}/resolve", held["id"].as_str().unwrap());
+    service.post(&path, &json!({"status": "REFUNDED"})).await.expect(200);
+    assert_eq!(service.get_charge(&disputed).await["status"], "disputed");
+    service.decide_case(&case, "merchant").await.expect(200);
+    let names = async |charge: &Value| -> Vec<String> {
+        let events =
+            service.get(&format!("/v1/events?object={}&limit=100", raw_id(charge))).await.expect(200);
+        let events = events["data"].as_array().unwrap().clone();
+        events.iter().filter_map(|event| event["type"].as_str().map(str::to_owned)).collect()
+    };
+    let refunded = eventually("the payer lock's events are published", async || {
+        Some(names(&charge).await).filter(|names| names.len() == 2)
+    })
+    .await;
+    assert_eq!(refunded, ["charge.refunded", "charge.created"]);
+    assert_eq!(service.get_charge(&disputed).await["status"], "refunded");
+    let of_case = eventually("the case's events are published", async || {
+        Some(names(&disputed).await).filter(|names| names.iter().any(|name| name == "med.resolved"))
+    })
+    .await;
+    assert!(!of_case.iter().any(|name| name == "charge.refunded"), "{of_case:?}");
+    assert!(of_case.iter().any(|name| name == "refund.succeeded"), "{of_case:?}");
+    // A resend publishes the same events.
+    service.register_endpoint("http://127.0.0.1:9/hook", &["charge.refunded"]).await;
+    for (charge, resent) in [(&charge, true), (&disputed, false)] {
+        let path = format!("/v1/payments/{}/resend-webhook", raw_id(charge));
+        assert_eq!(service.post(&path, &json!({})).await.expect(200)["resent"], resent);
+    }
+}
+
+#[tokio::test]
+async fn a_payment_shows_the_money_that_went_back_without_being_credited() {
+    let service = Service::start().await;
+    let charge = service.charge().await;
+    let payment =
+        async |charge: &Value| service.get(&format!("/v1/payments/{}", raw_id(charge))).await.expect(200);
+    assert_eq!(payment(&charge).await["returnedPayments"], json!([]));
+    service.sandbox(&charge, "pay", &json!({"amount": 999})).await;
+    let shown = payment(&charge).await;
+    let back = shown["returnedPayments"][0].clone();
+    assert_eq!(
+        (&back["amount"], &back["reason"], &back["status"]),
+        (&json!(999), &json!("wrong_amount"), &json!("returned"))
+    );
+    assert!(back["endToEndId"].as_str().unwrap().starts_with('E') && back["returnedAt"].is_string());
+    assert_eq!((&shown["status"], &shown["refundedAmount"]), (&json!("WAITING_PAYMENT"), &json!(0)));
+    service.sandbox(&charge, "pay", &json!({})).await;
+    service.sandbox(&charge, "pay", &json!({})).await;
+    // A charge that has expired shows a late payment too, whether or not the expiry was persisted before.
+    let late = service.charge().await;
+    service.advance_seconds(2 * 86_400).await;
+    service.sandbox(&late, "pay", &json!({})).await;
+    let [paid, expired] = [payment(&charge).await, payment(&late).await];
+    let reasons = |payment: &Value| -> Vec<Value> {
+        payment["returnedPayments"].as_array().unwrap().iter().map(|back| back["reason"].clone()).collect()
+    };
+    assert_eq!(
+        (&paid["status"], reasons(&paid)),
+        (&json!("PAID"), vec![json!("wrong_amount"), json!("second_payment")])
+    );
+    assert_eq!((&expired["status"], reasons(&expired)), (&json!("EXPIRED"), vec![json!("late")]));
+    let listed = service.get("/v1/payments").await.expect(200);
+    assert!(
+        listed["data"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|item| item["returnedPayments"] == expired["returnedPayments"])
+    );
+    service.check_ledger().await;
 }
 
 #[tokio::test]

@@ -161,7 +161,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         "createRefund",
         Tag::Refunds,
         "Refund a settled payment",
-        "The refund continues asynchronously; `payment.refunded` reports each step. Without `amount`, all that can still be refunded is refunded.",
+        "The refund continues asynchronously; `refund.succeeded` or `refund.failed` reports its end. Without `amount`, all that can still be refunded is refunded.",
     )
     .response_headers(REPLAYED)
     .json(REFUND_BODY, r#"{"idempotencyKey": "refund-1001", "amount": 500, "reason": "Item devolvido", "strategy": "devolution"}"#)

@@ -24,6 +24,13 @@ const LEGACY_SIGNATURE: (&str, &str, &str) = (
     "^sha256=[0-9a-f]{64}$",
 );
 
+/// The id of a legacy event, which its body lacks.
+const EVENT_ID: (&str, &str, &str) = (
+    "X-Service-Event-Id",
+    "The id of the event. It is the same on every retry and resend. The signature does not cover it.",
+    "^evt_[0-9a-z]{26}$",
+);
+
 /// The headers of Standard Webhooks. Only canonical events have them.
 const STANDARD_WEBHOOKS: [(&str, &str, &str); 3] = [
     ("webhook-id", "The id of the event. It is the same on every retry and resend.", "^evt_[0-9a-z]{26}$"),
@@ -47,7 +54,7 @@ fn describe(event: EventType, body: &str) -> Value {
             headers.push(CANONICAL_SIGNATURE);
             headers.extend(STANDARD_WEBHOOKS);
         }
-        Family::Legacy => headers.push(LEGACY_SIGNATURE),
+        Family::Legacy => headers.extend([LEGACY_SIGNATURE, EVENT_ID]),
     }
     let parameters: Vec<Value> = headers
         .iter()

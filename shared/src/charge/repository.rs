@@ -186,6 +186,14 @@ impl Charges {
             if payment_insert.is_some_and(|index| update.failed().contains(&index)) {
                 return Ok(charge.read_at(now));
             }
+            // The state machine below must not change a charge whose expiry is not persisted: the events of the
+            // expiry are derived from the version that it has then.
+            let overdue = Command::Expire { at: charge.as_stored().expires_at() };
+            let is_overdue = charge.clone().read_at(now).status != charge.as_stored().status;
+            let (command, is_first_step) = match command {
+                Command::Pay { .. } if is_overdue => (&overdue, true),
+                command => (command, false),
+            };
             let current = match command {
                 // To persist an expiry, the state machine needs the stored status, without the expiry
                 // applied.
@@ -218,6 +226,10 @@ impl Charges {
             planned.writes.extend(by.audit().map(Write::audit));
             payment_insert = planned.payment_insert;
             if update.commit(planned.writes).await? {
+                if is_first_step {
+                    just_read = Some(StoredCharge::written(planned.next));
+                    continue;
+                }
                 return Ok(planned.next);
             }
         }
@@ -236,6 +248,19 @@ impl Charges {
             return Ok(charge.read_at(now));
         }
         self.apply(charge, &Command::Expire { at }, now).await
+    }
+
+    /// Returns the write that adds the progress of a payment's return to its charge. `None`: the charge does
+    /// not list the payment, or lists it with this progress.
+    pub async fn return_progress_write(
+        &self,
+        incoming: &IncomingPayment,
+        now: Timestamp,
+    ) -> Result<Option<Write>, StoreError> {
+        let Some(stored) = self.find(incoming.charge_id()).await? else { return Ok(None) };
+        let charge = stored.as_stored();
+        let next = charge.with_return_progress(incoming, now);
+        next.map(|next| Write::replace(&next, charge.version)).transpose()
     }
 
     /// Reads a charge that must exist.
@@ -294,8 +319,6 @@ fn with_actor(caller: Option<&Caller>, outcome: Outcome) -> Outcome {
         Outcome::Changed(next) => Outcome::Changed(by(next)),
         Outcome::Paid { charge, moved } => Outcome::Paid { charge: by(charge), moved },
         Outcome::Credited { charge, posting } => Outcome::Credited { charge: by(charge), posting },
-        // This outcome does not write the charge's row.
-        Outcome::Unapplied(moved) => Outcome::Unapplied(moved),
     }
 }
 
@@ -306,8 +329,9 @@ fn with_actor(caller: Option<&Caller>, outcome: Outcome) -> Outcome {
 /// not applied must be looked up. The first version of a charge accepts a payment that it did not accept before.
 fn former_payment_key(outcome: &Outcome, current: &Charge) -> Option<Key> {
     let moved = match outcome {
-        Outcome::Unapplied(moved) => moved,
-        Outcome::Paid { moved, .. } if current.past.is_some() => moved,
+        Outcome::Paid { charge, moved } if current.past.is_some() || charge.returned != current.returned => {
+            moved
+        }
         Outcome::Paid { .. } | Outcome::Unchanged | Outcome::Changed(_) | Outcome::Credited { .. } => {
             return None;
         }
@@ -361,7 +385,6 @@ impl WritePlan {
                 planned.next = *next;
                 (None, Some(moved))
             }
-            Outcome::Unapplied(moved) => (None, Some(moved)),
         };
         if let Some(moved) = moved {
             if matches!(moved.incoming_payment, IncomingPaymentWrite::Insert(_)) {

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use domain::charge::{Charge, Failure, PublicStatus};
 use domain::ids::{AcquirerPaymentId, ChargeId};
-use domain::money::{Amount, Currency};
+use domain::money::{Amount, Currency, MinorUnits};
 use domain::payment_method::PaymentMethod;
 use domain::tax_id::{Document, TaxId};
 use domain::time::Timestamp;
@@ -62,6 +62,12 @@ pub struct ChargeView<'a> {
     metadata: Map<String, Value>,
     /// When the charge was created.
     created_at: Timestamp,
+    /// When the charge was paid. `null` until it settles.
+    paid_at: Option<Timestamp>,
+    /// The sum of the completed refunds, in the currency's smallest unit. A payment that was returned without
+    /// being credited is not refunded.
+    #[schemars(range(min = 0))]
+    amount_refunded: i64,
 }
 
 /// The customer of a charge. The e-mail address and the phone number are stored, but not shown.
@@ -109,6 +115,7 @@ impl<'a> ChargeView<'a> {
     /// expiry is applied.
     pub fn new(charge: &'a Charge, public_urls: &PublicUrls, image: QrImage) -> Self {
         let settled = charge.settlement.and(charge.applied_payment.as_ref());
+        let paid_at = settled.map(|applied| applied.paid_at);
         // Only a Pix has an end-to-end id.
         let settled = settled.filter(|applied| applied.method == PaymentMethod::Pix);
         Self {
@@ -136,8 +143,15 @@ impl<'a> ChargeView<'a> {
             expected_payer_tax_id: charge.expected_payer.as_ref(),
             metadata: metadata(charge),
             created_at: charge.created_at,
+            paid_at,
+            amount_refunded: refunded(charge),
         }
     }
+}
+
+/// Returns the sum of a charge's completed refunds. It is at most the charge's amount, so it fits.
+pub(super) fn refunded(charge: &Charge) -> i64 {
+    charge.funds.refunded().map_or(i64::MAX, MinorUnits::get)
 }
 
 pub(super) fn metadata(charge: &Charge) -> Map<String, Value> {

@@ -13,4 +13,4 @@ mod view;
 pub use error::RefundError;
 pub use repository::Refunds;
 pub use request::{NewRefund, REFUND_BODY};
-pub use view::{RefundListView, RefundView};
+pub use view::{RefundListView, RefundObject, RefundView};

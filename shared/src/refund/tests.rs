@@ -87,7 +87,7 @@ fn step_times_increase_even_when_the_clock_goes_back() {
     let step = requested(&paid(), "refund-01", json!({})).unwrap();
     let started = step.refund.started(&step.charge, at(90)).unwrap().unwrap();
     let done = started.ended(&step.charge, RefundOutcome::Refunded, at(80)).unwrap().unwrap();
-    let times: Vec<Timestamp> = done.refund.steps().map(|(_, at)| at).collect();
+    let times: Vec<Timestamp> = done.refund.steps().map(|(_, _, at)| at).collect();
     assert!(times.len() == 3 && times.is_sorted_by(|earlier, later| earlier < later), "{times:?}");
 }
 

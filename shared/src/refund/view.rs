@@ -1,6 +1,6 @@
 //! The wire format of a refund.
 
-use domain::ids::{RawChargeId, RefundId};
+use domain::ids::{ChargeId, RawChargeId, RefundId};
 use domain::money::{Amount, Currency};
 use domain::payment_method::PaymentMethod;
 use domain::pix_key::PixKey;
@@ -31,8 +31,35 @@ pub struct RefundView<'a> {
     strategy: Option<RefundStrategy>,
     /// The Pix key that the request named, masked. `null` if it named none.
     destination_key: Option<String>,
+    /// The bank's id of the return (`D…`) or, of a cash-out, the end-to-end id of the new Pix (`E…`), by which
+    /// the payer's bank finds the money. `null` until the bank reports it, and for other methods.
+    end_to_end_id: Option<&'a str>,
+    /// Why the refund failed. `null` unless the status is `FAILED`.
+    failure_reason: Option<&'a str>,
     /// When the refund was requested.
     created_at: Timestamp,
+    /// When the money was sent to the payer. `null` unless the status is `REFUNDED`.
+    completed_at: Option<Timestamp>,
+}
+
+/// A refund as the object of an event.
+#[derive(Debug, JsonSchema, Serialize)]
+#[schemars(rename = "RefundObject")]
+pub struct RefundObject<'a> {
+    /// Always `refund`.
+    #[schemars(extend("const" = "refund"))]
+    object: &'static str,
+    /// The id of the refunded charge.
+    charge_id: ChargeId,
+    #[serde(flatten)]
+    refund: RefundView<'a>,
+}
+
+impl<'a> RefundObject<'a> {
+    /// Serialises a refund.
+    pub fn new(refund: &'a Refund) -> Self {
+        Self { object: "refund", charge_id: refund.id.charge(), refund: RefundView::new(refund) }
+    }
 }
 
 impl<'a> RefundView<'a> {
@@ -47,7 +74,10 @@ impl<'a> RefundView<'a> {
             reason: refund.reason.as_deref(),
             strategy: Some(refund.share.strategy).filter(|_| refund.charge.paid_with == PaymentMethod::Pix),
             destination_key: refund.destination.as_ref().filter(|_| !refund.to_payer).map(PixKey::masked),
+            end_to_end_id: refund.rtr_id.as_deref(),
+            failure_reason: refund.failure_reason.as_deref(),
             created_at: refund.created_at,
+            completed_at: Some(refund.updated_at).filter(|_| refund.status == RefundStatus::Refunded),
         }
     }
 }

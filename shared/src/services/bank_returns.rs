@@ -10,10 +10,14 @@ use domain::wallet::Posting;
 use crate::WorkError;
 use crate::acquirer::PixBank;
 use crate::acquirer::pix::ReturnProgress;
+use crate::charge::Charges;
 use crate::metrics;
 use crate::services::receipts::Receipts;
 use crate::store::{Store, StoreError, Write};
 use crate::wallet::counters::{self, DebitCheck};
+
+/// The index of the replacement of the payment's row among the writes of a return's progress.
+const PAYMENT_WRITE: usize = 0;
 
 /// The most attempts to return a payment. Then an operator must act.
 const MAX_ATTEMPTS: u32 = 5;
@@ -34,12 +38,13 @@ pub enum ReturnStep {
 pub struct Returns {
     store: Store,
     receipts: Receipts,
+    charges: Charges,
 }
 
 impl Returns {
     /// Creates the repository on a store.
     pub fn new(store: Store) -> Self {
-        Self { receipts: Receipts::new(store.clone()), store }
+        Self { receipts: Receipts::new(store.clone()), charges: Charges::new(store.clone()), store }
     }
 
     /// Reads an incoming payment.
@@ -99,7 +104,7 @@ impl Returns {
             ReturnProgress::ReturnedByBank => self.complete_by_bank(incoming, now).await?,
             ReturnProgress::NotRealised if attempt < MAX_ATTEMPTS => {
                 tracing::warn!(payment = %incoming.payment_id, attempt, "the bank did not execute the return of a payment; it is requested again");
-                self.replace(incoming, incoming.return_retried(now), None).await?;
+                self.replace(incoming, incoming.return_retried(now), None, now).await?;
             }
             ReturnProgress::NotRealised | ReturnProgress::Impossible => self.stop(incoming, now).await?,
         }
@@ -110,12 +115,12 @@ impl Returns {
     pub async fn stop(&self, incoming: &IncomingPayment, now: Timestamp) -> Result<(), WorkError> {
         tracing::error!(payment = %incoming.payment_id, "the bank can't return a payment; an operator must agree with the bank how it goes back: `admin receipts list` shows it");
         metrics::increment(metrics::RETURNS_FAILED);
-        self.replace(incoming, incoming.return_stopped(now), None).await
+        self.replace(incoming, incoming.return_stopped(now), None, now).await
     }
 
     async fn complete_by_bank(&self, incoming: &IncomingPayment, now: Timestamp) -> Result<(), WorkError> {
         let (next, posting) = incoming.returned_by_bank(now).unzip();
-        self.replace(incoming, next, posting.as_ref()).await
+        self.replace(incoming, next, posting.as_ref(), now).await
     }
 
     async fn complete(
@@ -125,23 +130,33 @@ impl Returns {
         now: Timestamp,
     ) -> Result<(), WorkError> {
         let (next, posting) = incoming.return_completed(rtr_id, now).unzip();
-        self.replace(incoming, next, posting.as_ref()).await
+        self.replace(incoming, next, posting.as_ref(), now).await
     }
 
-    /// Replaces an incoming payment's row. If another caller changed it meanwhile, that caller has seen the
-    /// same progress, and nothing is written.
+    /// Replaces an incoming payment's row, and its copy in the charge's row. If another caller changed the
+    /// payment's row meanwhile, that caller has seen the same progress, and nothing is written.
     async fn replace(
         &self,
         incoming: &IncomingPayment,
         next: Option<IncomingPayment>,
         posting: Option<&Posting>,
+        now: Timestamp,
     ) -> Result<(), WorkError> {
         let Some(next) = next else { return Ok(()) };
-        let mut writes = vec![Write::replace(&next, incoming.version)?];
-        if let Some(posting) = posting {
-            writes.extend(counters::posting_writes(posting, DebitCheck::Unchecked)?);
+        let mut update = self.store.start_update("a charge");
+        loop {
+            update.next_attempt().await?;
+            if update.failed().contains(&PAYMENT_WRITE) {
+                return Ok(());
+            }
+            let mut writes = vec![Write::replace(&next, incoming.version)?];
+            if let Some(posting) = posting {
+                writes.extend(counters::posting_writes(posting, DebitCheck::Unchecked)?);
+            }
+            writes.extend(self.charges.return_progress_write(&next, now).await?);
+            if update.commit(writes).await? {
+                return Ok(());
+            }
         }
-        let _conflict_or_done = self.store.commit(writes).await?;
-        Ok(())
     }
 }

@@ -130,6 +130,7 @@ pub async fn create_charge(
         applied_payment: None,
         settlement: None,
         funds: Funds::default(),
+        returned: Vec::new(),
         failure: None,
         reviewed: None,
         disputes: None,

@@ -188,6 +188,7 @@ impl Receipts {
             if let Some(posting) = &posting {
                 writes.extend(counters::posting_writes(posting, DebitCheck::Unchecked)?);
             }
+            writes.extend(self.charges.return_progress_write(&next, now).await?);
             if update.commit(writes).await? {
                 return Ok(next);
             }

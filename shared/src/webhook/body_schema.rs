@@ -10,6 +10,7 @@ use super::legacy::{PaymentData, WithdrawalData};
 use crate::charge::view::ChargeView;
 use crate::med::{CaseView, ResolvedView};
 use crate::payout::PayoutView;
+use crate::refund::RefundObject;
 
 /// Adds the schema of the body of an event type to the generator's definitions. Returns a reference to it.
 pub fn body_schema(event_type: EventType, generator: &mut SchemaGenerator) -> Schema {
@@ -17,7 +18,11 @@ pub fn body_schema(event_type: EventType, generator: &mut SchemaGenerator) -> Sc
         EventType::ChargeCreated
         | EventType::ChargePaid
         | EventType::ChargeFailed
-        | EventType::ChargeExpired => Envelope::<ChargeView<'_>>::json_schema(generator),
+        | EventType::ChargeExpired
+        | EventType::ChargeRefunded => Envelope::<ChargeView<'_>>::json_schema(generator),
+        EventType::RefundCreated | EventType::RefundSucceeded | EventType::RefundFailed => {
+            Envelope::<RefundObject<'_>>::json_schema(generator)
+        }
         EventType::PayoutCreated | EventType::PayoutPaid | EventType::PayoutFailed => {
             Envelope::<PayoutView<'_>>::json_schema(generator)
         }

@@ -31,6 +31,7 @@ use crate::charge::view::{ChargeView, QrImage};
 use crate::config::PublicUrls;
 use crate::med::{CaseView, ResolvedView};
 use crate::payout::PayoutView;
+use crate::refund::RefundObject;
 
 /// The version of the contract, in the `api_version` of every canonical envelope.
 pub const API_VERSION: &str = "2026-11-01";
@@ -262,8 +263,12 @@ impl Event {
     ) -> Result<Option<Self>, serde_json::Error> {
         let from = old.map_or(TransactionStatus::Pending, |charge| charge.status);
         let entry = StatusChange { from, version: new.version, at: new.updated_at };
-        let event =
-            if from == new.status { None } else { Self::for_status_change(new, &entry, public_urls)? };
+        let by_refund = old.is_some_and(|old| old.funds.refunded() != new.funds.refunded());
+        let event = if from == new.status {
+            None
+        } else {
+            Self::for_status_change(new, &entry, by_refund, public_urls)?
+        };
         let Some(counted) = rollup_change(old, new) else { return Ok(event) };
         let event =
             event.unwrap_or_else(|| Self::with_objects(&Origin::of_charge(new, &entry), Vec::new(), None));
@@ -271,13 +276,14 @@ impl Event {
     }
 
     /// Returns the events of a charge's change to its present status; `None`: the change has no events.
-    /// `entry`: that change.
+    /// `entry`: that change. `by_refund`: whether a refund made it.
     pub fn for_status_change(
         charge: &Charge,
         entry: &StatusChange,
+        by_refund: bool,
         public_urls: &PublicUrls,
     ) -> Result<Option<Self>, serde_json::Error> {
-        let canonical = event_rules::canonical_charge_events(entry.from, charge.status);
+        let canonical = event_rules::canonical_charge_events(entry.from, charge.status, by_refund);
         let legacy = event_rules::legacy_charge_events(entry.from, charge.status);
         let view = ChargeView::new(charge, public_urls, QrImage::ByUrl);
         let objects = [
@@ -288,15 +294,18 @@ impl Event {
         Ok(Self::new(&Origin::of_charge(charge, entry), objects, url))
     }
 
-    /// Returns the event of a refund's change; `None`: the status did not change. Each step of a refund is a
+    /// Returns the events of a refund's change; `None`: the status did not change. Each step of a refund is a
     /// `payment.refunded` (contract: Emission rules).
     pub fn of_refund(old: Option<&Refund>, new: &Refund) -> Result<Option<Self>, serde_json::Error> {
         if old.map(|refund| refund.status) == Some(new.status) {
             return Ok(None);
         }
-        let object = SentObject::new(vec![EventType::PaymentRefunded], &PaymentData::of_refund(new))?;
+        let objects = [
+            SentObject::new(event_rules::refund_events(new.status), &RefundObject::new(new))?,
+            SentObject::new(vec![EventType::PaymentRefunded], &PaymentData::of_refund(new))?,
+        ];
         let url = new.charge.payment_details.as_ref().and_then(|sent| sent.webhook_url.clone());
-        Ok(Self::new(&Origin::of_refund(new, new.version, new.updated_at), [object], url))
+        Ok(Self::new(&Origin::of_refund(new, new.version, new.updated_at), objects, url))
     }
 
     /// Returns the events of a MED case's change; `None`: it has none. `outcome_notices`: whether the end of a
@@ -496,10 +505,11 @@ fn unpack(packed: &[u8]) -> Result<Vec<SentObject>, ObjectsError> {
 }
 
 impl EventRef {
-    /// Returns the events that a charge has published so far, without those of its refunds.
+    /// Returns the events that a charge has published so far, without those of its refunds. `charge.refunded` is
+    /// included even if the end of a MED case made the change, although its row does not have the event then.
     pub fn of_charge(charge: &Charge) -> Vec<Self> {
         let of_change = |(entry, to): (StatusChange, TransactionStatus)| {
-            let canonical = event_rules::canonical_charge_events(entry.from, to);
+            let canonical = event_rules::canonical_charge_events(entry.from, to, true);
             let legacy = event_rules::legacy_charge_events(entry.from, to);
             Self::of(&Origin::of_charge(charge, &entry), [canonical, legacy].concat())
         };
@@ -508,8 +518,9 @@ impl EventRef {
 
     /// Returns the events that a refund has published so far.
     pub fn of_refund(refund: &Refund) -> Vec<Self> {
-        let of_step = |(version, at)| {
-            Self::of(&Origin::of_refund(refund, version, at), vec![EventType::PaymentRefunded])
+        let of_step = |(version, status, at)| {
+            let types = [event_rules::refund_events(status), vec![EventType::PaymentRefunded]].concat();
+            Self::of(&Origin::of_refund(refund, version, at), types)
         };
         refund.steps().map(of_step).collect()
     }
@@ -666,7 +677,7 @@ mod tests {
     fn a_new_charge_is_published_in_both_envelopes() {
         let events = Event::of_charge(None, &waiting(), &public_urls()).unwrap();
         insta::assert_snapshot!(bodies(&events), @r#"
-        {"id":"evt_01m7yzmhg05p4tst4ksr5r8v7n","object":"event","api_version":"2026-11-01","type":"charge.created","created_at":"2026-11-21T12:00:00.000Z","data":{"object":{"id":"ch_f4357470-cd8b-8fda-8eac-d58f8e8e59b9","object":"charge","amount":1000,"currency":"BRL","status":"pending","payment_method":"pix","customer":{"name":null,"document":null},"pix":{"br_code":"code","qr_code_url":"https://pay.example.com/checkout/f4357470-cd8b-8fda-8eac-d58f8e8e59b9/qr.png","expires_at":"2026-11-21T13:00:00.000Z","txid":"7m6nt71kcbhzd8xb6nhy78wpds"},"checkout_url":"https://pay.example.com/checkout/f4357470-cd8b-8fda-8eac-d58f8e8e59b9","settlement":{},"metadata":{},"created_at":"2026-11-21T12:00:00.000Z"}}}
+        {"id":"evt_01m7yzmhg05p4tst4ksr5r8v7n","object":"event","api_version":"2026-11-01","type":"charge.created","created_at":"2026-11-21T12:00:00.000Z","data":{"object":{"id":"ch_f4357470-cd8b-8fda-8eac-d58f8e8e59b9","object":"charge","amount":1000,"currency":"BRL","status":"pending","payment_method":"pix","customer":{"name":null,"document":null},"pix":{"br_code":"code","qr_code_url":"https://pay.example.com/checkout/f4357470-cd8b-8fda-8eac-d58f8e8e59b9/qr.png","expires_at":"2026-11-21T13:00:00.000Z","txid":"7m6nt71kcbhzd8xb6nhy78wpds"},"checkout_url":"https://pay.example.com/checkout/f4357470-cd8b-8fda-8eac-d58f8e8e59b9","settlement":{},"metadata":{},"created_at":"2026-11-21T12:00:00.000Z","paid_at":null,"amount_refunded":0}}}
         {"event":"payment.created","data":{"transactionId":"f4357470-cd8b-8fda-8eac-d58f8e8e59b9","amount":1000,"status":"WAITING_PAYMENT","previousStatus":"PENDING","occurredAt":"2026-11-21T12:00:00.000Z"}}
         {"event":"payment.status_changed","data":{"transactionId":"f4357470-cd8b-8fda-8eac-d58f8e8e59b9","amount":1000,"status":"WAITING_PAYMENT","previousStatus":"PENDING","occurredAt":"2026-11-21T12:00:00.000Z"}}
         "#);
@@ -677,7 +688,7 @@ mod tests {
         let paid = after(&order(), &pay());
         let events = Event::of_charge(Some(&order()), &paid, &public_urls()).unwrap();
         insta::assert_snapshot!(bodies(&events), @r#"
-        {"id":"evt_01m7yzpc30c4ywp527fncgfkrm","object":"event","api_version":"2026-11-01","type":"charge.paid","created_at":"2026-11-21T12:01:00.000Z","data":{"object":{"id":"ch_f4357470-cd8b-8fda-8eac-d58f8e8e59b9","object":"charge","amount":1000,"currency":"BRL","status":"paid","payment_method":"pix","customer":{"name":null,"document":null},"pix":{"br_code":"code","qr_code_url":"https://pay.example.com/checkout/f4357470-cd8b-8fda-8eac-d58f8e8e59b9/qr.png","expires_at":"2026-11-21T13:00:00.000Z","txid":"7m6nt71kcbhzd8xb6nhy78wpds"},"checkout_url":"https://pay.example.com/checkout/f4357470-cd8b-8fda-8eac-d58f8e8e59b9","settlement":{"end_to_end_id":"E00000000202611211201Fqe4UALEPb0"},"metadata":{"order":"1"},"created_at":"2026-11-21T12:00:00.000Z"}}}
+        {"id":"evt_01m7yzpc30c4ywp527fncgfkrm","object":"event","api_version":"2026-11-01","type":"charge.paid","created_at":"2026-11-21T12:01:00.000Z","data":{"object":{"id":"ch_f4357470-cd8b-8fda-8eac-d58f8e8e59b9","object":"charge","amount":1000,"currency":"BRL","status":"paid","payment_method":"pix","customer":{"name":null,"document":null},"pix":{"br_code":"code","qr_code_url":"https://pay.example.com/checkout/f4357470-cd8b-8fda-8eac-d58f8e8e59b9/qr.png","expires_at":"2026-11-21T13:00:00.000Z","txid":"7m6nt71kcbhzd8xb6nhy78wpds"},"checkout_url":"https://pay.example.com/checkout/f4357470-cd8b-8fda-8eac-d58f8e8e59b9","settlement":{"end_to_end_id":"E00000000202611211201Fqe4UALEPb0"},"metadata":{"order":"1"},"created_at":"2026-11-21T12:00:00.000Z","paid_at":"2026-11-21T12:01:00.000Z","amount_refunded":0}}}
         {"event":"payment.completed","data":{"transactionId":"f4357470-cd8b-8fda-8eac-d58f8e8e59b9","amount":1000,"status":"PAID","previousStatus":"WAITING_PAYMENT","paidWith":"PIX","providerFee":10,"platformFee":10,"netAmount":980,"customerId":"user-7","metadata":{"order":"1"},"occurredAt":"2026-11-21T12:01:00.000Z"}}
         {"event":"payment.status_changed","data":{"transactionId":"f4357470-cd8b-8fda-8eac-d58f8e8e59b9","amount":1000,"status":"PAID","previousStatus":"WAITING_PAYMENT","paidWith":"PIX","providerFee":10,"platformFee":10,"netAmount":980,"customerId":"user-7","metadata":{"order":"1"},"occurredAt":"2026-11-21T12:01:00.000Z"}}
         "#);
@@ -757,8 +768,10 @@ mod tests {
         let events: Vec<Event> =
             steps.into_iter().filter_map(|(old, new)| Event::of_refund(old, new).unwrap()).collect();
         insta::assert_snapshot!(bodies(&events), @r#"
+        {"id":"evt_01m7yzq9cgcrns21nhzxdegpgs","object":"event","api_version":"2026-11-01","type":"refund.created","created_at":"2026-11-21T12:01:30.000Z","data":{"object":{"object":"refund","charge_id":"ch_f4357470-cd8b-8fda-8eac-d58f8e8e59b9","id":"re_7m6nt71kcbhzd8xb6nhy78wpds3rj8h8h0388z4vc2","transactionId":"f4357470-cd8b-8fda-8eac-d58f8e8e59b9","amount":400,"currency":"BRL","status":"PENDING","reason":null,"strategy":"cashout","destinationKey":null,"endToEndId":null,"failureReason":null,"createdAt":"2026-11-21T12:01:30.000Z","completedAt":null}}}
         {"event":"payment.refunded","data":{"transactionId":"f4357470-cd8b-8fda-8eac-d58f8e8e59b9","amount":1000,"status":"PAID","previousStatus":"PAID","paidWith":"PIX","providerFee":10,"platformFee":10,"netAmount":980,"customerId":"user-7","metadata":{"order":"1"},"refund":{"id":"re_7m6nt71kcbhzd8xb6nhy78wpds3rj8h8h0388z4vc2","amount":400,"status":"PENDING"},"refundedAmount":0,"occurredAt":"2026-11-21T12:01:30.000Z"}}
         {"event":"payment.refunded","data":{"transactionId":"f4357470-cd8b-8fda-8eac-d58f8e8e59b9","amount":1000,"status":"PAID","previousStatus":"PAID","paidWith":"PIX","providerFee":10,"platformFee":10,"netAmount":980,"customerId":"user-7","metadata":{"order":"1"},"refund":{"id":"re_7m6nt71kcbhzd8xb6nhy78wpds3rj8h8h0388z4vc2","amount":400,"status":"IN_PROGRESS"},"refundedAmount":0,"occurredAt":"2026-11-21T12:01:31.000Z"}}
+        {"id":"evt_01m7yzqca8jdznn9t8xfey266r","object":"event","api_version":"2026-11-01","type":"refund.succeeded","created_at":"2026-11-21T12:01:33.000Z","data":{"object":{"object":"refund","charge_id":"ch_f4357470-cd8b-8fda-8eac-d58f8e8e59b9","id":"re_7m6nt71kcbhzd8xb6nhy78wpds3rj8h8h0388z4vc2","transactionId":"f4357470-cd8b-8fda-8eac-d58f8e8e59b9","amount":400,"currency":"BRL","status":"REFUNDED","reason":null,"strategy":"cashout","destinationKey":null,"endToEndId":null,"failureReason":null,"createdAt":"2026-11-21T12:01:30.000Z","completedAt":"2026-11-21T12:01:33.000Z"}}}
         {"event":"payment.refunded","data":{"transactionId":"f4357470-cd8b-8fda-8eac-d58f8e8e59b9","amount":1000,"status":"PAID","previousStatus":"PAID","paidWith":"PIX","providerFee":10,"platformFee":10,"netAmount":980,"customerId":"user-7","metadata":{"order":"1"},"refund":{"id":"re_7m6nt71kcbhzd8xb6nhy78wpds3rj8h8h0388z4vc2","amount":400,"status":"REFUNDED"},"refundedAmount":400,"occurredAt":"2026-11-21T12:01:33.000Z"}}
         "#);
         assert_eq!(events.iter().filter(|event| event.webhook_url.is_some()).count(), 3);
@@ -783,7 +796,8 @@ mod tests {
         ] {
             let first = Event::of_charge(old, new, &public_urls()).unwrap();
             assert!(first.is_some());
-            let later = Event::for_status_change(new, &new.latest_status_change(), &public_urls()).unwrap();
+            let later =
+                Event::for_status_change(new, &new.latest_status_change(), false, &public_urls()).unwrap();
             let uncounted = first.map(|event| Event { counted: None, ..event });
             assert_eq!(later, uncounted, "{:?}", new.status);
         }

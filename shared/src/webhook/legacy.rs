@@ -36,12 +36,11 @@ pub struct PaymentData<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Map<String, Value>")]
     metadata: Option<Map<String, Value>>,
-    /// The refund that changed. Present on `payment.refunded`.
+    /// The refund that changed. Present on `payment.refunded` of a refund; its `status` shows whether it failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "RefundData")]
     refund: Option<RefundData>,
-    /// The amount that all refunds have returned so far, in the currency's smallest unit. Present on
-    /// `payment.refunded`.
+    /// The amount that all refunds have returned so far, in the currency's smallest unit. Present with `refund`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "i64", range(min = 0))]
     refunded_amount: Option<i64>,

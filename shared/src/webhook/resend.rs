@@ -69,7 +69,10 @@ impl Resend {
         // is now paid again. Only the first change to paid has published `charge.paid`.
         for (entry, led_to) in self.charge.status_changes() {
             if led_to == self.charge.status {
-                events.extend(Event::for_status_change(&self.charge, &entry, public_urls)?);
+                // A refund and the change of the charge that it makes have the same time.
+                let by_refund = self.refund.as_ref().is_some_and(|refund| refund.updated_at == entry.at);
+                let published = Event::for_status_change(&self.charge, &entry, by_refund, public_urls)?;
+                events.extend(published);
             }
         }
         if let Some(refund) = &self.refund {

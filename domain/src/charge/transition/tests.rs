@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 
-use super::super::incoming_payment::Return;
+use super::super::incoming_payment::{Return, ReturnedPayment};
 use super::super::testing::{at, waiting};
 use super::super::{Artefacts, Card, Customer, StatusChange};
 use super::*;
@@ -58,7 +58,11 @@ fn after(charge: &Charge, command: Command) -> Charge {
 
 fn unapplied(outcome: Outcome) -> IncomingPayment {
     match outcome {
-        Outcome::Unapplied(moved) => written(moved.incoming_payment),
+        Outcome::Paid { charge, moved } => {
+            let incoming = written(moved.incoming_payment);
+            assert_eq!(charge.returned.last(), ReturnedPayment::of(&incoming).as_ref());
+            incoming
+        }
         other => panic!("{other:?}"),
     }
 }
@@ -173,6 +177,29 @@ fn a_payment_of_another_amount_is_returned_and_the_charge_stays_payable() {
         assert_eq!(returned(&back).status, ReturnStatus::Returned);
         assert!(returned(&back).id.as_str().starts_with('D'));
     }
+}
+
+#[test]
+fn a_charge_lists_its_newest_returned_payments_with_the_progress_of_their_returns() {
+    let mut charge = Charge { acquirer: AcquirerName::Pix, ..waiting() };
+    let mut incoming = Vec::new();
+    for number in 1..=12 {
+        let outcome = apply(&charge, &pay_command(payment(number, 999, None)), at(60)).unwrap();
+        let Outcome::Paid { charge: next, moved } = outcome else { panic!("{outcome:?}") };
+        incoming.push(written(moved.incoming_payment));
+        charge = *next;
+    }
+    assert_eq!((charge.status, charge.version), (TransactionStatus::WaitingPayment, 13));
+    let listed: Vec<ReturnedPayment> = incoming[2..].iter().filter_map(ReturnedPayment::of).collect();
+    assert_eq!((listed.len(), &charge.returned), (10, &listed));
+    let [dropped, kept] =
+        [&incoming[0], &incoming[11]].map(|paid| paid.return_completed(None, at(90)).unwrap().0);
+    assert_eq!(charge.with_return_progress(&dropped, at(90)), None);
+    let returned = charge.with_return_progress(&kept, at(90)).unwrap();
+    let last = returned.returned.last().unwrap();
+    assert_eq!((last.status, last.updated_at, last.paid_at), (ReturnStatus::Returned, at(90), at(60)));
+    assert_eq!((returned.version, returned.returned.len()), (14, 10));
+    assert_eq!(returned.with_return_progress(&kept, at(95)), None, "repeated");
 }
 
 #[test]
@@ -432,7 +459,6 @@ proptest! {
                 | Err(Rejection::NotHeldForReview | Rejection::NotCancellable | Rejection::NotPayableByCard) => {
                     (None, None, None)
                 }
-                Ok(Outcome::Unapplied(moved)) => (None, Some(moved.incoming_payment), Some(moved.posting)),
                 Ok(Outcome::Changed(charge)) => (Some(*charge), None, None),
                 Ok(Outcome::Paid { charge, moved }) => (Some(*charge), Some(moved.incoming_payment), Some(moved.posting)),
                 Ok(Outcome::Credited { charge, posting }) => (Some(*charge), None, Some(*posting)),
@@ -457,11 +483,16 @@ proptest! {
                 wallet.post(&posting).unwrap();
             }
             if let Some(next) = next {
-                prop_assert!(may_follow(charge.status, next.status), "{:?} to {:?}", charge.status, next.status);
+                let is_return = next.status == charge.status && next.returned != charge.returned;
+                prop_assert!(
+                    is_return || may_follow(charge.status, next.status),
+                    "{:?} to {:?}", charge.status, next.status
+                );
                 // The status stays `PROCESSING` when a payment by another method is held for review during
-                // card authentication.
+                // card authentication, and when a payment is returned.
                 let stays = charge.status == next.status;
-                prop_assert!(!stays || (charge.applied_payment.is_none() && next.is_held_for_review()));
+                let is_held = charge.applied_payment.is_none() && next.is_held_for_review();
+                prop_assert!(!stays || is_held || is_return);
                 prop_assert_eq!(next.version, charge.version + 1);
                 charge = next;
             }
@@ -496,7 +527,7 @@ fn the_bank_must_confirm_an_expiry_and_execute_returns() {
     assert_eq!(charge.clone().read_at(at(3601)), charge, "the bank must first confirm that it was not paid");
     let wrong_amount = Command::Pay { payment: payment(1, 999, None), terms: terms() };
     let returned_to = |charge: &Charge| match apply(charge, &wrong_amount, at(60)).unwrap() {
-        Outcome::Unapplied(moved) => moved.posting.transfers.last().unwrap().to,
+        Outcome::Paid { moved, .. } => moved.posting.transfers.last().unwrap().to,
         other => panic!("{other:?}"),
     };
     assert_eq!(returned_to(&charge), LedgerAccount::ReturnsInFlight);

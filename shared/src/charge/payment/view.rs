@@ -8,14 +8,15 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use domain::charge::{Boleto, Charge, TransactionStatus};
-use domain::ids::RawChargeId;
+use domain::charge::{Boleto, Charge, ReturnedPayment, TransactionStatus, UnappliedReason};
+use domain::ids::{AcquirerPaymentId, RawChargeId};
 use domain::money::{Amount, Currency};
-use domain::payment_method::UpperCaseMethod;
+use domain::payment_method::{PaymentMethod, UpperCaseMethod};
 use domain::tax_id::Document;
 use domain::time::Timestamp;
+use domain::wallet::ReturnStatus;
 
-use crate::charge::view::metadata;
+use crate::charge::view::{metadata, refunded};
 use crate::config::PublicUrls;
 
 /// A payment as its creation returns it. The data for the payer follows on `GET /v1/payments/{id}`.
@@ -133,11 +134,49 @@ pub struct PaymentView<'a> {
     created_at: Timestamp,
     /// When the payment was paid. `null` until it settles.
     paid_at: Option<Timestamp>,
+    /// The sum of the completed refunds, in the currency's smallest unit.
+    #[schemars(range(min = 0))]
+    refunded_amount: i64,
+    /// The payers' money that was not credited and goes back to them, oldest first: the newest 10.
+    returned_payments: Vec<ReturnedPaymentView<'a>>,
+}
+
+/// A payment by a payer that was not credited and goes back to the payer.
+#[derive(Debug, JsonSchema, Serialize)]
+#[schemars(rename = "ReturnedPayment")]
+#[serde(rename_all = "camelCase")]
+struct ReturnedPaymentView<'a> {
+    /// The paid amount in the currency's smallest unit.
+    amount: Amount,
+    /// The end-to-end id of the Pix. `null` for other methods.
+    end_to_end_id: Option<&'a AcquirerPaymentId>,
+    /// Why the payment was not credited. `late` also means that it can't be paid by this method or not yet.
+    reason: UnappliedReason,
+    /// `requested`: the bank is asked to return the money. `returned`: the money went back. `stopped`: the bank
+    /// did not return the money, and the operator must act.
+    status: ReturnStatus,
+    /// When the payer paid.
+    paid_at: Timestamp,
+    /// When the money went back. `null` before.
+    returned_at: Option<Timestamp>,
+}
+
+impl<'a> From<&'a ReturnedPayment> for ReturnedPaymentView<'a> {
+    fn from(returned: &'a ReturnedPayment) -> Self {
+        Self {
+            amount: returned.amount,
+            end_to_end_id: Some(&returned.payment_id).filter(|_| returned.method == PaymentMethod::Pix),
+            reason: returned.reason,
+            status: returned.status,
+            paid_at: returned.paid_at,
+            returned_at: Some(returned.updated_at).filter(|_| returned.status == ReturnStatus::Returned),
+        }
+    }
 }
 
 impl<'a> PaymentView<'a> {
     /// The names of a payment's fields on the wire. A list of payments can be sorted by any of them.
-    pub const FIELDS: [&'static str; 27] = [
+    pub const FIELDS: [&'static str; 29] = [
         "id",
         "status",
         "amount",
@@ -165,6 +204,8 @@ impl<'a> PaymentView<'a> {
         "metadata",
         "createdAt",
         "paidAt",
+        "refundedAmount",
+        "returnedPayments",
     ];
 
     /// Serialises a charge as a payment. The charge must come from [`domain::charge::StoredCharge::read_at`],
@@ -211,6 +252,8 @@ impl<'a> PaymentView<'a> {
             metadata: metadata(charge),
             created_at: charge.created_at,
             paid_at: charge.settlement.and(charge.applied_payment.as_ref()).map(|applied| applied.paid_at),
+            refunded_amount: refunded(charge),
+            returned_payments: charge.returned.iter().map(ReturnedPaymentView::from).collect(),
         }
     }
 }

@@ -124,13 +124,14 @@ const CREATED: &[&str] = &["charge.created", "payment.created", "payment.status_
 const PAID: &[&str] = &["charge.paid", "payment.completed", "payment.status_changed"];
 const HELD: &[&str] = &["payment.status_changed"];
 /// A payment that was not credited goes back.
-const RETURNED: &[&str] = &["payment.refunded", "payment.status_changed"];
+const RETURNED: &[&str] = &["charge.refunded", "payment.refunded", "payment.status_changed"];
 const FAILED: &[&str] = &["charge.failed", "payment.failed", "payment.status_changed"];
 const EXPIRED: &[&str] = &["charge.expired", "payment.expired", "payment.failed", "payment.status_changed"];
 /// A refund is created, in progress, and then completed or failed.
-const REFUND: &[&str] = &["payment.refunded", "payment.refunded", "payment.refunded"];
-const ALL_REFUNDED_EVENT: &str = "payment.status_changed";
-const ALL_REFUNDED: &[&str] = &[ALL_REFUNDED_EVENT];
+const REFUND: &[&str] = &["refund.created", "payment.refunded", "payment.refunded", "payment.refunded"];
+const REFUND_SUCCEEDED: &[&str] = &["refund.succeeded"];
+const REFUND_FAILED: &[&str] = &["refund.failed"];
+const ALL_REFUNDED: &[&str] = &["charge.refunded", "payment.status_changed"];
 const CASE_OPENED: &[&str] = &["med_case.created", "payment.failed", "payment.status_changed"];
 const CASE_DECIDED: &[&str] = &["med_case.updated", "med.resolved"];
 const PAID_AGAIN: &[&str] = &["payment.status_changed"];
@@ -252,14 +253,17 @@ impl Account {
         let (amount, has_failed) = (refund.amount, refund.has_failed);
         charge.refunds.push(refund);
         if has_failed {
+            self.publish(REFUND_FAILED);
             return;
         }
         self.returned = self.returned.saturating_add(amount);
         self.available = self.available.saturating_sub(amount);
-        if charge.refunded() == charge.amount {
+        let is_whole = charge.refunded() == charge.amount;
+        if is_whole {
             charge.status = Status::Refunded;
-            self.publish(ALL_REFUNDED);
         }
+        self.publish(REFUND_SUCCEEDED);
+        self.publish(if is_whole { ALL_REFUNDED } else { &[] });
     }
 
     /// A refund that was expected to be completed has failed.
@@ -270,10 +274,14 @@ impl Account {
         refund.has_failed = true;
         self.returned = self.returned.saturating_sub(refund.amount);
         self.available = self.available.saturating_add(refund.amount);
-        if charge.status == Status::Refunded {
+        let was_whole = charge.status == Status::Refunded;
+        if was_whole {
             charge.status = Status::Paid;
-            self.events.entry(ALL_REFUNDED_EVENT).and_modify(|count| *count = count.saturating_sub(1));
         }
+        for event in REFUND_SUCCEEDED.iter().chain(if was_whole { ALL_REFUNDED } else { &[] }) {
+            self.events.entry(event).and_modify(|count| *count = count.saturating_sub(1));
+        }
+        self.publish(REFUND_FAILED);
     }
 
     /// A case was opened. It retains what the bank did not return to the payer. A cash-out is no return.
@@ -343,6 +351,8 @@ mod tests {
         account.refund(1, refund("c", 600, true, false));
         assert_eq!((account.charges[&1].status, account.available), (Status::Refunded, -200));
         assert_eq!(account.events["payment.refunded"], 9);
+        let of_refunds = ["refund.created", "refund.succeeded", "refund.failed", "charge.refunded"];
+        assert_eq!(of_refunds.map(|event| account.events[event]), [3, 2, 1, 1]);
         // Created, paid, disputed, paid again, refunded.
         assert_eq!(account.events["payment.status_changed"], 5);
         account.create(2, "ch_2", 500, 60_000);
