@@ -55,7 +55,7 @@ pub struct BalanceView {
     flat: FlatBalanceView,
     /// `available` and `pending` together.
     total: MinorUnits,
-    /// The amount that open MED cases retain.
+    /// The amount that open MED cases retain. It is not part of `total`.
     retained: MinorUnits,
     /// The balance in each currency, the primary one first.
     balances: Vec<CurrencyBalanceView>,
