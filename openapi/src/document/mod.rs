@@ -59,20 +59,24 @@ pub fn document() -> Value {
     })
 }
 
-/// Examples of responses and webhooks, by the name of their schema.
+/// Examples of responses and webhooks, by the name of their schema. An operation whose response has the schema of
+/// other operations too has an example of its own, by its route. The tests of the service record those.
 const EXAMPLES: &str = include_str!("../examples.json");
 
 /// Returns the schemas of responses and webhooks, each with its example.
 fn schemas() -> BTreeMap<String, Value> {
     let mut schemas = responses::schemas();
-    // A test parses the file and checks that each schema of a response has an example.
-    let examples: Map<String, Value> = serde_json::from_str(EXAMPLES).unwrap_or_default();
-    for (name, example) in examples {
+    for (name, example) in examples() {
         if let Some(schema) = schemas.get_mut(&name) {
             schema["examples"] = json!([example]);
         }
     }
     schemas
+}
+
+fn examples() -> Map<String, Value> {
+    // A test parses the file and checks that each schema of a response has an example.
+    serde_json::from_str(EXAMPLES).unwrap_or_default()
 }
 
 /// Returns the routes of all operations, such as `GET /v1/charges/{id}`, with the aliases.
@@ -91,9 +95,10 @@ fn alias_of(operation: &Operation) -> Option<String> {
 
 fn paths() -> Value {
     let mut paths: BTreeMap<String, Map<String, Value>> = BTreeMap::new();
+    let examples = examples();
     for operation in OPERATIONS {
         let method = operation.method().to_ascii_lowercase();
-        let described = describe(operation);
+        let described = describe(operation, examples.get(operation.route));
         if let Some(alias) = alias_of(operation) {
             let mut copy = described.clone();
             copy.insert("operationId".to_owned(), json!(format!("{}ByAlias", operation.id)));
@@ -106,7 +111,8 @@ fn paths() -> Value {
     json!(paths)
 }
 
-fn describe(operation: &Operation) -> Map<String, Value> {
+/// `example`: of the operation's response, if it has one of its own.
+fn describe(operation: &Operation, example: Option<&Value>) -> Map<String, Value> {
     let mut parameters: Vec<Value> =
         operation.variables().iter().map(|name| path_parameter(operation, name)).collect();
     parameters.extend(operation.query.iter().map(|field| {
@@ -128,7 +134,7 @@ fn describe(operation: &Operation) -> Map<String, Value> {
         ("summary", json!(operation.summary)),
         ("description", json!(operation.text)),
         ("parameters", json!(parameters)),
-        ("responses", responses_of(operation)),
+        ("responses", responses_of(operation, example)),
         ("security", security(operation.access)),
     ]);
     if let Some(body) = request_body(operation) {
@@ -213,7 +219,7 @@ fn request_body(operation: &Operation) -> Option<Value> {
     Some(json!({"required": is_required, "content": {media_type: content}}))
 }
 
-fn responses_of(operation: &Operation) -> Value {
+fn responses_of(operation: &Operation, example: Option<&Value>) -> Value {
     let mut described = Map::new();
     for success in responses::successes_of(operation.route) {
         let mut headers = common_headers(operation.access.has_caller());
@@ -230,7 +236,11 @@ fn responses_of(operation: &Operation) -> Value {
             .map(|content| match content {
                 Content::Json(name) => {
                     let schema = json!({"$ref": format!("#/components/schemas/{name}")});
-                    ("application/json".to_owned(), json!({"schema": schema}))
+                    let mut media = json!({"schema": schema});
+                    if let Some(example) = example {
+                        media["examples"] = json!({"default": {"value": example}});
+                    }
+                    ("application/json".to_owned(), media)
                 }
                 Content::Media(media_type) => ((*media_type).to_owned(), json!({})),
             })

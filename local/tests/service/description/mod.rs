@@ -2,7 +2,7 @@
 //! every field, and the list of routes.
 
 mod bounds;
-mod examples;
+pub(crate) mod examples;
 mod routes;
 
 use std::cell::RefCell;

@@ -22,6 +22,7 @@ use std::sync::Mutex;
 use axum::http::Method;
 use serde_json::{Value, json};
 
+use crate::description::examples::check_example;
 use crate::support::{Answer, Client, Service, id};
 
 /// Routes, such as `GET /v1/charges/{id}`, with the statuses that a client can cause.
@@ -38,6 +39,8 @@ struct Portable {
     client: Client,
     ready: Value,
     answered: Mutex<BTreeSet<(&'static str, u16)>>,
+    /// The bodies of successful answers, by route.
+    bodies: Mutex<BTreeMap<&'static str, Vec<Value>>>,
     /// `None`: the service runs elsewhere.
     _in_process: Option<Service>,
 }
@@ -70,7 +73,7 @@ impl Portable {
         };
         let text = |name: &str| ready[name].as_str().unwrap().to_owned();
         let client = Client::new(&text("base_url"), &text("test_api_key"));
-        Self { client, ready, answered: Mutex::default(), _in_process: in_process }
+        Self { client, ready, answered: Mutex::default(), bodies: Mutex::default(), _in_process: in_process }
     }
 
     /// Returns a text of the ready file, such as `/dashboard/token`.
@@ -152,7 +155,8 @@ impl Portable {
         }
     }
 
-    /// Checks that the statuses of the answers are exactly those that `routes` lists.
+    /// Checks that the statuses of the answers are exactly those that `routes` lists, and the examples of the
+    /// answers.
     fn check_statuses(&self, routes: &Routes) {
         let mut answered: BTreeMap<&str, BTreeSet<u16>> = BTreeMap::new();
         for (route, status) in self.answered.lock().unwrap().iter() {
@@ -161,6 +165,11 @@ impl Portable {
         for (route, statuses) in routes {
             let listed: BTreeSet<u16> = statuses.iter().copied().collect();
             assert_eq!(answered.get(route), Some(&listed), "{route}");
+        }
+        for (route, bodies) in self.bodies.lock().unwrap().iter() {
+            if routes.iter().any(|(listed, _)| listed == route) {
+                check_example(route, bodies, &self.ready("/base_url"));
+            }
         }
     }
 }
@@ -229,6 +238,9 @@ impl<'a> Call<'a> {
         let answer = service.client.raw(method, &path, &headers, body).await;
         assert!(answer.header("x-request-id").is_some(), "{route}: {answer:?}");
         service.answered.lock().unwrap().insert((route, answer.status.as_u16()));
+        if answer.status.is_success() {
+            service.bodies.lock().unwrap().entry(route).or_default().push(answer.body.clone());
+        }
         answer
     }
 }
