@@ -24,7 +24,7 @@ use crate::{CommandOutcome, print_json, progress_bar};
 pub(crate) struct Arguments {
     #[command(subcommand)]
     command: Option<Command>,
-    /// The account (acc_…); acc_0000000000000000 for actions on the whole stack
+    /// The account (acc_…); `acc_0000000000000000` for actions on the whole stack
     #[arg(required = true)]
     account: Option<AccountId>,
     /// Continue after this row, the last one of the previous page (aud_…)
@@ -148,14 +148,11 @@ async fn verify(
     expect: Option<&Path>,
 ) -> Result<CommandOutcome, Box<dyn Error>> {
     let mut chains: BTreeMap<AccountId, Option<Head>> = BTreeMap::new();
-    match account {
-        Some(id) => {
-            chains.insert(chain_of(stack, &id).await?, None);
-        }
-        None => {
-            let accounts = stack.accounts.all().await?.into_iter().map(|account| account.id);
-            chains.extend(accounts.chain([AccountId::STACK]).map(|account| (account, None)));
-        }
+    if let Some(id) = account {
+        chains.insert(chain_of(stack, &id).await?, None);
+    } else {
+        let accounts = stack.accounts.all().await?.into_iter().map(|account| account.id);
+        chains.extend(accounts.chain([AccountId::STACK]).map(|account| (account, None)));
     }
     for earlier in expect.map(earlier_reports).transpose()?.unwrap_or_default() {
         if account.is_none_or(|account| account == earlier.account) {

@@ -12,6 +12,7 @@ use domain::ids::{
 };
 use domain::money::{Amount, Currency};
 use domain::payment_method::PaymentMethod;
+use domain::request_id::StoredRequestId;
 use domain::tax_id::{Document, TaxId};
 use domain::time::Timestamp;
 use serde::Serialize;
@@ -144,7 +145,7 @@ impl<'a> PrintedCharge<'a> {
             expected_payer: charge.expected_payer.as_ref().map(TaxId::masked),
             customer_document: charge.customer.document.as_ref().map(masked),
             payer_document: applied.and_then(|applied| applied.payer_document.as_ref()).map(TaxId::masked),
-            request_id: charge.request_id.as_ref().map(|id| id.as_str()),
+            request_id: charge.request_id.as_ref().map(StoredRequestId::as_str),
         }
     }
 }

@@ -214,7 +214,7 @@ async fn main() -> ExitCode {
         Err(error) => return print_usage_error(&error),
     };
     let failure = arguments.command.exit_code_of_failure();
-    match run(arguments).await {
+    match Box::pin(run(arguments)).await {
         Ok(CommandOutcome::Succeeded) => ExitCode::SUCCESS,
         Ok(CommandOutcome::FoundFaults) => ExitCode::FAILURE,
         Ok(CommandOutcome::Incomplete) => ExitCode::from(INCOMPLETE),
@@ -260,7 +260,7 @@ async fn run(arguments: Arguments) -> Result<CommandOutcome, Box<dyn Error>> {
             let mut stack = target.open().await?;
             stack.list_format = ListFormat::of_stdout(arguments.json);
             print_stack(&stack);
-            run_on(&stack, command).await
+            Box::pin(run_on(&stack, command)).await
         }
     }
 }
@@ -294,7 +294,7 @@ async fn run_on(stack: &Stack, command: StackCommand) -> Result<CommandOutcome, 
             receipts::run(stack, command).await.map(|()| CommandOutcome::Succeeded)
         }
         StackCommand::Refunds(command) => {
-            refunds::run(stack, command).await.map(|()| CommandOutcome::Succeeded)
+            Box::pin(refunds::run(stack, command)).await.map(|()| CommandOutcome::Succeeded)
         }
         StackCommand::Restore(command) => restore::run(stack, command).await,
         StackCommand::Review(command) => {

@@ -76,8 +76,7 @@ pub(crate) async fn run(stack: &Stack, arguments: Arguments) -> Result<CommandOu
         Some(connection) => format!("account {account}, connection {connection}: {error}"),
         None => error.to_string(),
     };
-    let mut reconciled =
-        reconcile(&stack.store, &banks, at, day, stack.clock.now()).await.map_err(failed)?;
+    let mut reconciled = reconcile(&stack.store, &banks, at, day, stack.clock.now()).await.map_err(failed)?;
     if arguments.apply {
         let bank = match connection {
             None => banks.of(account).await?,

@@ -49,6 +49,6 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
     if bank.knows_devolution(&refund).await? {
         return Err("the bank has the devolução or the Pix of this refund; the service ends it".into());
     }
-    let failed = refunds.fail_lost(refund, &operator.operator(), now).await?;
+    let failed = Box::pin(refunds.fail_lost(refund, &operator.operator(), now)).await?;
     print_json(&PrintedRefund { refund: failed.id, status: failed.status, amount: failed.share.gross })
 }

@@ -231,7 +231,6 @@ mod tests {
     use super::*;
 
     #[test]
-    #[test]
     fn documents_keys_and_tokens_in_a_banks_text_are_masked() {
         for (text, expected) in [
             ("CPF 29537995593 inválido", "CPF *** inválido"),

@@ -4,6 +4,7 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use bank::Bank;
 use shared::acquirer::configuration::AccountAcquirers;
@@ -23,6 +24,10 @@ use crate::sdk;
 use crate::seed::Seed;
 use crate::stack::{API_KEYS_TABLE, SECRETS_TABLE, STATE_TABLE};
 use crate::template::Template;
+
+/// The time that events in progress have to finish before a reset ends them. After the clock was advanced by months,
+/// the work that became due takes much longer.
+const GRACE: Duration = Duration::from_millis(50);
 
 /// What creates and deletes the content.
 #[derive(Debug)]
@@ -95,7 +100,11 @@ impl Contents {
     pub(crate) async fn reset(&self) -> Result<()> {
         let event_sources = self.event_sources();
         if let Some(event_sources) = &event_sources {
-            event_sources.stop().await;
+            let mut stopped = std::pin::pin!(event_sources.stop());
+            if tokio::time::timeout(GRACE, stopped.as_mut()).await.is_err() {
+                self.functions.kill_all();
+                stopped.await;
+            }
         }
         // The write lock waits first, so that no request begins after the functions were killed.
         let (closed, ()) = tokio::join!(self.gate.write(), async { self.functions.kill_all() });

@@ -250,8 +250,7 @@ where
                 Ok(read) => work(read, Receipt::of(&message)).await,
                 Err(error) => Err(E::from(error)),
             };
-            outcome
-                .inspect_err(|error| log_failure(message.message_id.as_deref(), error, error.level()))
+            outcome.inspect_err(|error| log_failure(message.message_id.as_deref(), error, error.level()))
         };
         let attempt = attempts.spawn(attempt.instrument(span));
         messages.insert(attempt.id(), message_id);

@@ -194,7 +194,7 @@ async fn resolve_refund(
 ) -> Result<Response, Problem> {
     let mut fields = Fields::new();
     let end = fields.read(&Object::root(&body, bodies::RESOLVE_REFUND_BODY), &bodies::REFUND_STATUS);
-    let refund = app.refunds.end(refund, fields.finish(end)?, now).await?;
+    let refund = Box::pin(app.refunds.end(refund, fields.finish(end)?, now)).await?;
     Ok(Json(RefundView::new(&refund)).into_response())
 }
 

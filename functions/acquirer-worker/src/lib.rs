@@ -21,8 +21,8 @@ use domain::time::Timestamp;
 use shared::WorkError;
 use shared::acquirer::configuration::AccountAcquirers;
 use shared::acquirer::{
-    Acquirer, AcquirerError, AcquirerMessage, AcquirerQueue, Acquirers, Banks, FINALISE_TIMEOUT_MS, RefundAnswer,
-    RefundProgress, not_finalised_in_time,
+    Acquirer, AcquirerError, AcquirerMessage, AcquirerQueue, Acquirers, Banks, FINALISE_TIMEOUT_MS,
+    RefundAnswer, RefundProgress, not_finalised_in_time,
 };
 use shared::charge::Charges;
 use shared::clock::Clock;
@@ -186,16 +186,15 @@ impl AcquirerWorker {
                 Ok(self.queue.send_later(&message, at.saturating_duration_since(now)).await?)
             }
             RefundProgress::Waiting => Ok(()),
-            RefundProgress::RefusedUntil(until) => match next_refusal(refusals, until, now) {
-                Some((refusals, pause)) => {
-                    Ok(self.queue.send_later(&AcquirerMessage::Refund { id, refusals }, pause).await?)
+            RefundProgress::RefusedUntil(until) => {
+                if let Some((refusals, pause)) = next_refusal(refusals, until, now) {
+                    let again = AcquirerMessage::Refund { id, refusals };
+                    return Ok(self.queue.send_later(&again, pause).await?);
                 }
-                None => {
-                    tracing::error!(refund = %id, reason = said.reason, "the bank refuses a refund for good, so it fails");
-                    self.refunds.end_at_bank(refund, RefundOutcome::Failed, said, now).await?;
-                    Ok(())
-                }
-            },
+                tracing::error!(refund = %id, reason = said.reason, "the bank refuses a refund for good, so it fails");
+                self.refunds.end_at_bank(refund, RefundOutcome::Failed, said, now).await?;
+                Ok(())
+            }
             RefundProgress::Ended(end) => {
                 let may_defer = now.millis_since(refund.updated_at) < DEFER_UNTIL_AGE_MS;
                 if may_defer && self.refunds.is_busy(id, now).await? {

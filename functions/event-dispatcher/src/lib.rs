@@ -450,10 +450,8 @@ impl Dispatcher {
             let is_requested =
                 attempt_of(&new).is_some() && old.as_ref().and_then(attempt_of) != attempt_of(&new);
             let message = AcquirerMessage::Return { scope: new.scope, payment: new.payment_id, refusals: 0 };
-            return Ok(StreamActions {
-                acquirer: is_requested.then_some(message),
-                ..StreamActions::default()
-            });
+            let acquirer = is_requested.then_some(message);
+            return Ok(StreamActions { acquirer, ..StreamActions::default() });
         }
         if ReportedPix::is_at(&key) {
             let (old, new): (Option<ReportedPix>, ReportedPix) = before_and_after(record)?;

@@ -115,7 +115,7 @@ impl Mailer {
         let mailer = self.clone();
         queue::process_batch(batch, move |email: Email, _receipt| {
             let mailer = mailer.clone();
-            async move { mailer.send_email(email).await }
+            async move { Box::pin(mailer.send_email(email)).await }
         })
         .await
     }
@@ -123,7 +123,7 @@ impl Mailer {
     async fn send_email(&self, email: Email) -> Result<(), MailerError> {
         let Some(from) = &self.from else { return Ok(()) };
         let now = self.clock.now();
-        let Some((to, text)) = self.compose(&email).await? else { return Ok(()) };
+        let Some((to, text)) = Box::pin(self.compose(&email)).await? else { return Ok(()) };
         let message = EmailMessage::new(email.id(), (from, &to), &text, now)?;
         let claim = u64::from_le_bytes(random::bytes()?);
         match self.emails.claim(&email, claim, now).await? {

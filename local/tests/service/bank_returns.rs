@@ -223,7 +223,7 @@ async fn a_refund_that_the_bank_executes_after_it_failed_here_debits_the_wallet_
         .await;
     let refund = live.refunds_of(&charge).await.remove(0);
     let (refunds, now) = (Refunds::new(live.service.store()), live.service.stack.clock.now());
-    refunds.end(refund, RefundOutcome::Failed, now).await.unwrap();
+    Box::pin(refunds.end(refund, RefundOutcome::Failed, now)).await.unwrap();
     assert_eq!(live.balance().await, 1_000);
     live.service.advance_seconds(6 * 3_600).await;
     live.wait_for_refunds(&charge, &[(400, RefundStatus::Failed), (400, RefundStatus::Refunded)]).await;

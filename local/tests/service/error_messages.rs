@@ -691,7 +691,7 @@ async fn every_error_message_reads_as_listed() {
       400 invalid_request: `status` must be one of PENDING, WAITING_PAYMENT, PROCESSING, PAID, APPROVED, REFUSED, CANCELLED, EXPIRED, REFUNDED, CHARGEBACK, DISPUTE.
       400 invalid_request: `startDate` must be an ISO 8601 date (a day in America/Sao_Paulo) or date-time, such as 2026-11-21 or 2026-11-21T10:00:00.000Z; encode a plus sign as %2B.
       400 invalid_request: `endDate` must be an ISO 8601 date (a day in America/Sao_Paulo) or date-time, such as 2026-11-21 or 2026-11-21T10:00:00.000Z; encode a plus sign as %2B.
-      400 invalid_request: `sortBy` must be one of id, status, amount, currency, paymentMethods, paidWith, pixQrCode, pixCopyPaste, pixExpiresAt, cardRedirectUrl, mbEntity, mbReference, mbExpiresAt, boletoBarcode, boletoLine, boletoPdfUrl, boletoExpiresAt, cryptoAddress, cryptoAmount, cryptoNetwork, cryptoCurrency, providerFee, platformFee, netAmount, metadata, createdAt, paidAt.
+      400 invalid_request: `sortBy` must be one of id, status, amount, currency, paymentMethods, paidWith, pixQrCode, pixCopyPaste, pixExpiresAt, cardRedirectUrl, mbEntity, mbReference, mbExpiresAt, boletoBarcode, boletoLine, boletoPdfUrl, boletoExpiresAt, cryptoAddress, cryptoAmount, cryptoNetwork, cryptoCurrency, providerFee, platformFee, netAmount, metadata, createdAt, paidAt, refundedAmount, returnedPayments.
       400 invalid_request: `sortOrder` must be one of asc, desc.
       400 invalid_request: `page` must begin within the first 5000 payments; continue with `starting_after`, the id of the last payment you have, or narrow the list by `startDate` and `endDate`.
       400 invalid_request: `starting_after` can't be combined with `page`; send one of them.

@@ -315,7 +315,6 @@ async fn an_unsettled_unsupported_invalid_or_foreign_refund_is_refused() {
     assert_eq!(service.resolve(&refund, "PENDING").await.params(), ["status"]);
 }
 
-
 #[tokio::test]
 async fn a_destination_key_is_one_that_the_directory_of_pix_keys_can_hold() {
     let service = Service::start().await;

@@ -50,7 +50,7 @@ async fn a_reset_leaves_only_what_a_first_start_creates() {
     let json_body = [("content-type", "application/json")];
     service.raw(Method::POST, "/_local/bank/pay", &json_body, pay.clone()).await.expect(200);
     let (s3, bucket) = (local::sdk::s3(&stack.endpoints.s3_url), bucket_name("DocumentsBucket"));
-    s3.put_object().bucket(&bucket).key("a/b").body(vec![1].into()).send().await.unwrap();
+    s3.put_object().bucket(&bucket).key("a/b").body(b"file".to_vec().into()).send().await.unwrap();
     let (sqs, queue) = (
         local::sdk::sqs(&stack.endpoints.sqs_url),
         queue_url(&stack.endpoints.sqs_url, "MailDeadLetterQueue"),
@@ -64,8 +64,8 @@ async fn a_reset_leaves_only_what_a_first_start_creates() {
     assert_empty(service).await;
     assert_empty(&live.client).await;
     assert!(!mails.exists());
-    assert_eq!(s3.list_objects_v2().bucket(&bucket).send().await.unwrap().contents(), []);
-    assert_eq!(sqs.receive_message().queue_url(&queue).send().await.unwrap().messages(), []);
+    assert!(s3.list_objects_v2().bucket(&bucket).send().await.unwrap().contents().is_empty());
+    assert!(sqs.receive_message().queue_url(&queue).send().await.unwrap().messages().is_empty());
     assert_eq!(stack.bank.snapshot()["cobs"], json!([]));
 
     // Keys, users and tokens from before are valid, and the bank is the account's acquirer. The idempotency key

@@ -236,10 +236,12 @@ fn responses_of(operation: &Operation, example: Option<&Value>) -> Value {
             .map(|content| match content {
                 Content::Json(name) => {
                     let schema = json!({"$ref": format!("#/components/schemas/{name}")});
-                    let mut media = json!({"schema": schema});
-                    if let Some(example) = example {
-                        media["examples"] = json!({"default": {"value": example}});
-                    }
+                    let media = match example {
+                        Some(example) => {
+                            json!({"schema": schema, "examples": {"default": {"value": example}}})
+                        }
+                        None => json!({"schema": schema}),
+                    };
                     ("application/json".to_owned(), media)
                 }
                 Content::Media(media_type) => ((*media_type).to_owned(), json!({})),

@@ -122,7 +122,10 @@ impl Banks {
         let span = tracing::Span::current();
         span.record("account", display(account));
         let found = self.read(account, retired).await?;
-        span.record("connection", found.as_ref().map(|cached| cached.bank.connection()).or(retired).map(display));
+        span.record(
+            "connection",
+            found.as_ref().map(|cached| cached.bank.connection()).or(retired).map(display),
+        );
         Ok(found)
     }
 

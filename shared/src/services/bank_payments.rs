@@ -116,7 +116,7 @@ impl BankPayments {
         paid_charge: Option<ChargeId>,
         now: Timestamp,
     ) -> Result<Option<ReportedPix>, WorkError> {
-        self.record_known(bank, pix, Known { paid_charge, owner: None }, now).await
+        Box::pin(self.record_known(bank, pix, Known { paid_charge, owner: None }, now)).await
     }
 
     /// Records a Pix as an operator decided. If it concerns no charge, and no other account has its key, the
@@ -132,7 +132,8 @@ impl BankPayments {
         (account, by): (AccountId, &Operator),
         now: Timestamp,
     ) -> Result<Option<ReportedPix>, WorkError> {
-        self.record_known(bank, pix, Known { paid_charge: None, owner: Some((account, by)) }, now).await
+        let known = Known { paid_charge: None, owner: Some((account, by)) };
+        Box::pin(self.record_known(bank, pix, known, now)).await
     }
 
     async fn record_known(
@@ -144,7 +145,7 @@ impl BankPayments {
     ) -> Result<Option<ReportedPix>, WorkError> {
         match self.record_money(bank, pix, hint, now).await? {
             Some(recorded) if recorded.status == ReportedPixStatus::Recorded => {
-                Ok(Some(self.record_returns(recorded, pix, now).await?))
+                Ok(Some(Box::pin(self.record_returns(recorded, pix, now)).await?))
             }
             unowned_or_ignored => Ok(unowned_or_ignored),
         }
@@ -210,7 +211,7 @@ impl BankPayments {
     ) -> Result<(), WorkError> {
         let Ok(id) = payment.as_str().parse::<EndToEndId>() else { return Ok(()) };
         if let Some(pix) = bank.read_back(&id, None, (now, now)).await? {
-            self.record(bank, &pix, None, now).await?;
+            Box::pin(self.record(bank, &pix, None, now)).await?;
         }
         Ok(())
     }
@@ -236,7 +237,7 @@ impl BankPayments {
                 let command = Command::ConfirmPayer { terms: terms.for_method(PaymentMethod::Pix) };
                 self.charges.apply(held, &command, now).await?;
                 // Devoluções of a part are recorded once the payment is credited.
-                self.record_returns(recorded.clone(), pix, now).await?;
+                Box::pin(self.record_returns(recorded.clone(), pix, now)).await?;
                 let read = self.store.get::<ReportedPix>(&ReportedPix::key_of(&pix.end_to_end_id)).await?;
                 return self.end_read_back(read.as_ref().unwrap_or(recorded)).await;
             }
@@ -504,7 +505,7 @@ impl BankPayments {
         }
         let mut processed = final_returns;
         for item in unseen.into_iter().filter(|item| !is_med(item)) {
-            if !self.record_return(charge, item, now).await? {
+            if !Box::pin(self.record_return(charge, item, now)).await? {
                 processed.retain(|other| other.id != item.id);
             }
         }

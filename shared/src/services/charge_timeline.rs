@@ -163,12 +163,7 @@ fn statuses(charge: &Charge) -> Vec<TimelineEntry> {
 }
 
 fn steps_of_refund(refund: &Refund) -> Vec<TimelineEntry> {
-    let of_step = |(version, at): (u64, Timestamp)| {
-        let status = match version {
-            1 => RefundStatus::Pending,
-            2 if refund.is_done() && refund.started_at.is_some() => RefundStatus::InProgress,
-            _ => refund.status,
-        };
+    let of_step = |(version, status, at): (u64, RefundStatus, Timestamp)| {
         let name: &'static str = status.into();
         let bank = refund.rtr_id.as_ref().filter(|_| status == refund.status);
         let details = [

@@ -487,7 +487,7 @@ pub async fn record_listed(
     let mut recorded = Vec::new();
     for id in ids {
         if let Some(pix) = bank.read_back(&id, None, (now, now)).await? {
-            recorded.extend(payments.record(bank, &pix, None, now).await?);
+            recorded.extend(Box::pin(payments.record(bank, &pix, None, now)).await?);
         }
     }
     Ok(recorded)

@@ -646,7 +646,7 @@ mod tests {
             Outcome::Changed(charge) | Outcome::Paid { charge, .. } | Outcome::Credited { charge, .. } => {
                 *charge
             }
-            other => panic!("{other:?}"),
+            Outcome::Unchanged => panic!("unchanged"),
         }
     }
 

@@ -52,7 +52,7 @@ fn locked() -> Charge {
 fn after(charge: &Charge, command: Command) -> Charge {
     match apply(charge, &command, at(60)).unwrap() {
         Outcome::Changed(charge) | Outcome::Paid { charge, .. } | Outcome::Credited { charge, .. } => *charge,
-        other => panic!("{other:?}"),
+        Outcome::Unchanged => panic!("unchanged"),
     }
 }
 

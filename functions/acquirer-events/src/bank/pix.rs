@@ -59,7 +59,7 @@ fn sort(sender: &Sender, items: &[&RawValue]) -> (BTreeMap<EndToEndId, Item>, Ha
 
 /// The write that an item needs.
 enum Task {
-    Insert(ReportedPix, Item),
+    Insert(Box<ReportedPix>, Item),
     /// The row exists and lacks a devolução of the item.
     ReportAgain(Item),
     SetAside(SetAsideItem),
@@ -85,13 +85,13 @@ async fn store_all(
         let is_known = owner.is_some_and(|charge| is_own_charge(sender, charge));
         let source = (callback.connection, callback.account);
         let row = ReportedPix::notified(id, source, item.txid.clone(), sender.now);
-        if is_known { &mut tasks } else { &mut unknown }.push(Task::Insert(row, item));
+        if is_known { &mut tasks } else { &mut unknown }.push(Task::Insert(Box::new(row), item));
     }
     let new_bad_items = bad_items.into_iter().filter(|(key, _)| !stored.contains_key(key));
     unknown.extend(new_bad_items.map(|(_, bad)| Task::SetAside(bad)));
     let numbers = limit::take(store, &callback.account, unknown.len(), sender.now).await?;
     tasks.extend(unknown.into_iter().zip(numbers).map(|(task, number)| match task {
-        Task::Insert(row, item) => Task::Insert(row.unknown(number), item),
+        Task::Insert(row, item) => Task::Insert(Box::new(row.unknown(number)), item),
         Task::ReportAgain(_) | Task::SetAside(_) => task,
     }));
     write_all(sender, tasks).await
@@ -155,7 +155,7 @@ async fn write_all(sender: &Sender, tasks: Vec<Task>) -> Result<(), Problem> {
         let (store, connection, now) = (sender.bank.store.clone(), sender.callback.connection, sender.now);
         running.spawn(async move {
             match task {
-                Task::Insert(row, item) => match store.insert(&row).await? {
+                Task::Insert(row, item) => match store.insert(row.as_ref()).await? {
                     Inserted::Existing(row) if must_report_again(&row, &item, connection) => {
                         report_again(&store, &item, connection, now).await
                     }

@@ -91,6 +91,10 @@ fn published(value: &Value, base_url: &str) -> Value {
         Value::String(text) if text.len() > MAX_TEXT => {
             json!(text.chars().take(60).chain("…".chars()).collect::<String>())
         }
+        // A receiver of the test.
+        Value::String(text) if text.starts_with("http://127.0.0.1:") && !text.starts_with(base_url) => {
+            json!("https://shop.example.com/hook")
+        }
         Value::String(text) => {
             let host = base_url.trim_start_matches("http://");
             json!(text.replace(base_url, "https://api.example.com").replace(host, "api.example.com"))
