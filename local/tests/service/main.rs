@@ -45,7 +45,6 @@ mod evidence;
 mod failing_endpoints;
 mod failures;
 mod fairness;
-mod former_rows;
 mod fuzzing;
 mod invocations;
 mod lambda_processes;
