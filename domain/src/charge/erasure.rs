@@ -1,10 +1,9 @@
-//! Erasure of a customer's personal data from a finished charge and from its refunds (LGPD).
+//! Erasure of a customer's personal data from a finished charge (LGPD).
 //!
 //! What identifies the payment stays, because records of payments must be kept: amounts, times, ids, and the
 //! payer's document as the bank reported it.
 
 use super::{Charge, Customer, Metadata, PaymentDetails, transition};
-use crate::refund::Refund;
 use crate::time::Timestamp;
 
 /// How long the data of a payment is kept after it, in seconds: 90 days. So long a bank returns a Pix and the
@@ -29,12 +28,12 @@ pub enum ErasureRefused {
 }
 
 impl Charge {
-    /// Checks whether the customer's data can be erased.
+    /// Checks whether the customer's data can be erased. `is_refunding`: a refund of the charge is in progress.
     ///
     /// # Errors
     ///
     /// See [`ErasureRefused`].
-    pub fn check_erasable(&self, refunds: &[Refund], now: Timestamp) -> Result<(), ErasureRefused> {
+    pub fn check_erasable(&self, is_refunding: bool, now: Timestamp) -> Result<(), ErasureRefused> {
         if self.is_open() || self.is_held_for_review() {
             return Err(ErasureRefused::Open);
         }
@@ -42,7 +41,7 @@ impl Charge {
         if self.has_open_case() {
             return Err(ErasureRefused::Disputed);
         }
-        if !refunds.iter().all(Refund::is_done) {
+        if is_refunding {
             return Err(ErasureRefused::RefundInProgress);
         }
         let paid_at = self.applied_payment.as_ref().map(|applied| applied.paid_at);
@@ -68,20 +67,9 @@ impl Charge {
 }
 
 impl PaymentDetails {
-    fn erased(&self) -> Self {
+    /// Returns the fields without the merchant's id of its user.
+    pub(crate) fn erased(&self) -> Self {
         Self { customer_id: None, ..self.clone() }
-    }
-}
-
-impl Refund {
-    /// Returns the next version of a refund that has ended, without the merchant's reason and the charge's
-    /// metadata. `None`: it has none of them.
-    pub fn erased(&self) -> Option<Self> {
-        let mut erased = Self { reason: None, ..self.clone() };
-        erased.charge.metadata = Metadata::default();
-        erased.charge.payment_details = self.charge.payment_details.as_ref().map(PaymentDetails::erased);
-        // The time of the last change stays, because the ids of the refund's events are derived from it.
-        (erased != *self).then(|| Self { version: self.version.saturating_add(1), ..erased })
     }
 }
 
@@ -139,10 +127,11 @@ mod tests {
     #[test]
     fn only_a_finished_charge_is_erasable_and_a_paid_one_after_90_days() {
         let charge = with_customer();
-        assert_eq!(charge.check_erasable(&[], at(3601)), Ok(()));
+        assert_eq!(charge.check_erasable(false, at(3601)), Ok(()));
+        assert_eq!(charge.check_erasable(true, at(3601)), Err(ErasureRefused::RefundInProgress));
         for status in [TransactionStatus::Pending, TransactionStatus::WaitingPayment] {
             let open = Charge { status, ..charge.clone() };
-            assert_eq!(open.check_erasable(&[], at(3601)), Err(ErasureRefused::Open));
+            assert_eq!(open.check_erasable(false, at(3601)), Err(ErasureRefused::Open));
         }
         let id: EndToEndId = "E12345678202611251200abcdefghijk".parse().unwrap();
         let applied = AppliedPayment {
@@ -155,9 +144,9 @@ mod tests {
         let paid =
             Charge { status: TransactionStatus::Paid, applied_payment: Some(applied), ..charge.clone() };
         let held = Charge { status: TransactionStatus::Processing, ..paid.clone() };
-        assert_eq!(held.check_erasable(&[], at(100 * DAY)), Err(ErasureRefused::Open));
+        assert_eq!(held.check_erasable(false, at(100 * DAY)), Err(ErasureRefused::Open));
         let until = at(60 + 90 * DAY);
-        assert_eq!(paid.check_erasable(&[], until), Err(ErasureRefused::Until(until)));
-        assert_eq!(paid.check_erasable(&[], at(61 + 90 * DAY)), Ok(()));
+        assert_eq!(paid.check_erasable(false, until), Err(ErasureRefused::Until(until)));
+        assert_eq!(paid.check_erasable(false, at(61 + 90 * DAY)), Ok(()));
     }
 }

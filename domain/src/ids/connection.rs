@@ -62,7 +62,7 @@ mod tests {
     #[test]
     fn a_connection_id_depends_on_name_base_url_and_client_id() {
         let id = ConnectionId::derive("pix", "https://pix.example.com/v2", "loja");
-        insta::assert_snapshot!(id, @"con_bmr6wea3g2zpvj8w");
+        insta::assert_snapshot!(id, @"con_2pm78ntt1992z9hv");
         assert_eq!(id.to_string().parse(), Ok(id));
         assert_ne!(id, ConnectionId::derive("pix", "https://pix.example.com/v2l", "oja"));
         assert_ne!(id, ConnectionId::derive("other", "https://pix.example.com/v2", "loja"));

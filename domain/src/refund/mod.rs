@@ -15,7 +15,8 @@ use crate::acquirer::AcquirerName;
 use crate::audit::Actor;
 use crate::calendar::Day;
 use crate::charge::{
-    Charge, Funds, FundsError, Metadata, RefundParameters, RefundRefused, TransactionStatus, transition,
+    Charge, Funds, FundsError, Metadata, PaymentDetails, RefundParameters, RefundRefused, TransactionStatus,
+    transition,
 };
 use crate::ids::{AcquirerPaymentId, ChargeId, ConnectionId, PostingId, RefundId, ReturnId, Scope, Scoped};
 use crate::money::{Amount, Currency, MinorUnits, MoneyError};
@@ -453,6 +454,16 @@ impl Refund {
         let ended = Some((self.status, self.updated_at)).filter(|_| self.is_done());
         let steps = [created, started, ended].into_iter().flatten();
         (1..).zip(steps).map(|(version, (status, at))| (version, status, at))
+    }
+
+    /// Returns the next version of a refund that has ended, without the merchant's reason and the charge's
+    /// metadata. `None`: it has none of them.
+    pub fn erased(&self) -> Option<Self> {
+        let mut erased = Self { reason: None, ..self.clone() };
+        erased.charge.metadata = Metadata::default();
+        erased.charge.payment_details = self.charge.payment_details.as_ref().map(PaymentDetails::erased);
+        // The time of the last change stays, because the ids of the refund's events are derived from it.
+        (erased != *self).then(|| Self { version: self.version.saturating_add(1), ..erased })
     }
 
     fn next_version(&self, now: Timestamp) -> Self {
