@@ -164,7 +164,8 @@ async fn items_are_listed_100_at_a_time() {
         assert!(output.status.success(), "{output:?}");
         let lines = text(&output.stdout);
         let items: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-        (items, text(&output.stderr))
+        // The first line names the stack.
+        (items, text(&output.stderr).lines().skip(1).collect::<String>())
     };
     let (latest, hint) = page(&[]).await;
     assert_eq!((latest.len(), &latest[0]["account"]), (100, &json!(other)));

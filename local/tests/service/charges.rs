@@ -31,6 +31,7 @@ async fn a_charge_has_exactly_the_contracts_fields() {
     let charge = answer.expect(201);
     let expected = [
         "amount",
+        "amount_refunded",
         "checkout_url",
         "created_at",
         "currency",
@@ -39,6 +40,7 @@ async fn a_charge_has_exactly_the_contracts_fields() {
         "id",
         "metadata",
         "object",
+        "paid_at",
         "payment_method",
         "pix",
         "settlement",

@@ -767,12 +767,20 @@ const OTHER_TEXTS: [&str; 14] = [
 ];
 
 /// Texts in other files that look like error messages, but are not sent to merchants as errors.
-const OTHER_LITERALS: [&str; 7] = [
+const OTHER_LITERALS: [&str; 15] = [
     // These become `metadata.failure.reason` of a charge.
     "The bank removed the charge.",
     "The payment was declined in a simulation.",
-    // It becomes the reason of a refund.
+    "The acquirer did not answer in time.",
+    "The bank refused the charge.",
+    // These become the reason of a refund, or of its failure.
     "Requested at the bank.",
+    "Returned by the bank: {nature}.",
+    "The bank does not know the payment any more.",
+    "The bank did not accept the refund within 90 days.",
+    "Other returns left too little of the payment for the refund.",
+    "The refund has no Pix key.",
+    "The bank refused the request without a reason.",
     // Operators read these.
     "must be 3 to 8 upper-case letters",
     "must be PNG, JPEG, WebP, GIF or PDF",

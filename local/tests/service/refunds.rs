@@ -97,7 +97,7 @@ async fn a_refund_is_created_pending_and_completed_by_the_worker() {
         json!({
             "id": refund["id"], "transactionId": raw_id(&charge), "amount": 1000, "currency": "BRL",
             "status": "PENDING", "reason": "Devolvido", "strategy": "cashout", "destinationKey": null,
-            "createdAt": refund["createdAt"],
+            "endToEndId": null, "failureReason": null, "createdAt": refund["createdAt"], "completedAt": null,
         })
     );
     assert!(id(&refund).starts_with("re_"));

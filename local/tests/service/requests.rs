@@ -55,7 +55,7 @@ async fn every_response_forbids_plain_http_and_the_guessing_of_types() {
 async fn unknown_routes_and_wrong_methods_get_404_with_the_contracts_error_body() {
     let service = Service::start().await;
     let routes = [
-        (Method::GET, "/"),
+        (Method::GET, "//"),
         (Method::GET, "/v1"),
         (Method::POST, "/v1/charges/x/refund"),
         (Method::DELETE, "/v1/charges"),

@@ -245,6 +245,7 @@ async fn the_startup_message_contains_a_curl_command_that_works() {
         client.raw(Method::GET, url.trim(), &[], "").await.expect(200);
     }
     let expected = [
+        "account_id",
         "bank_url",
         "base_url",
         "bucket",

@@ -181,6 +181,10 @@ async fn a_sweep_resumes_at_its_watermark_after_the_bank_was_away_for_a_day() {
         .filter(|list| !list.contains_key("devolucaoPresente"))
         .map(|list| (time(&list["inicio"]), time(&list["fim"])))
         .collect();
+    // After the periods of the watermark, the list of the last days is read again.
+    let late =
+        periods.windows(2).position(|pair| pair[1].0 < pair[0].1).map_or(periods.len(), |last| last + 1);
+    let periods = &periods[..late];
     assert_eq!(periods[0].0, before.watermark.plus_seconds(-2 * HOUR).unwrap());
     assert!(periods.windows(2).all(|pair| pair[0].1 == pair[1].0), "{periods:?}");
     let mut all_lengths = lists.iter().map(|list| time(&list["fim"]).millis_since(time(&list["inicio"])));
