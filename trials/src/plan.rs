@@ -6,7 +6,7 @@
 use crate::dice::{Dice, digest};
 
 /// All kinds of faults of the bank. A trial checks at its start that the bank has exactly these.
-pub const FAULTS: [&str; 20] = [
+pub const FAULTS: [&str; 22] = [
     "timeout",
     "timeout_after_store",
     "slow",
@@ -21,11 +21,13 @@ pub const FAULTS: [&str; 20] = [
     "late_notification",
     "masked_payer",
     "filter_ignored",
+    "filter_lags",
     "removed_by_psp",
     "no_copia_e_cola",
     "missing_txid",
     "devolucao_unrealized",
     "devolucao_stuck",
+    "devolucao_refused",
     "med_devolucao",
 ];
 
@@ -43,7 +45,7 @@ const ANY: [&str; 7] = [
     "http_429",
 ];
 const CREATE: [&str; 2] = ["no_copia_e_cola", "no_copia_e_cola"];
-const PAY: [&str; 10] = [
+const PAY: [&str; 11] = [
     "read_back_404",
     "lost_notification",
     "duplicate_notification",
@@ -54,10 +56,16 @@ const PAY: [&str; 10] = [
     "med_devolucao",
     "removed_by_psp",
     "filter_ignored",
+    "filter_lags",
 ];
 const CANCEL: [&str; 1] = ["removed_by_psp"];
-const REFUND: [&str; 4] =
-    ["devolucao_unrealized", "devolucao_unrealized", "devolucao_stuck", "duplicate_notification"];
+const REFUND: [&str; 5] = [
+    "devolucao_unrealized",
+    "devolucao_unrealized",
+    "devolucao_stuck",
+    "devolucao_refused",
+    "duplicate_notification",
+];
 
 /// In how many of 1,000 steps a fault of each group precedes the step.
 const ANY_PER_MILLE: u64 = 120;
@@ -377,7 +385,7 @@ impl ChargePlan {
 
     /// Makes a kind of fault occur at the first step that it can affect.
     fn force(&mut self, seed: u64, kind: &'static str) {
-        if kind == "filter_ignored" {
+        if ["filter_ignored", "filter_lags"].contains(&kind) {
             // The service filters by payer only if it expects one that the bank does not report.
             self.document.get_or_insert_with(|| Dice::new(seed, self.index).cpf("customer"));
             self.is_locked = true;
