@@ -19,6 +19,12 @@ const STYLE: &str = "
 :root { color-scheme: light dark; font: 100%/1.5 system-ui, sans-serif; }
 body { max-width: 44rem; margin: 0 auto; padding: 1rem; }
 pre { overflow-wrap: anywhere; white-space: pre-wrap; }
+html { background: #ffffff; color: #1c1c1c; }
+@media (prefers-color-scheme: dark) {
+  html { background: #1c1c1c; color: #f0f0f0; }
+  a { color: #8ab4f8; }
+  a:visited { color: #c58af9; }
+}
 ";
 
 pub(super) async fn page(Shared(state): Shared<LocalState>) -> Result<impl IntoResponse, Refusal> {
