@@ -221,8 +221,7 @@ pub struct Charge {
     /// Sums that refunds and MED cases have taken.
     #[serde(default, skip_serializing_if = "Funds::is_whole")]
     pub funds: Funds,
-    /// The payments that were not credited and go back to their payers, oldest first: the newest
-    /// [`MAX_RETURNED`].
+    /// The payments that were not credited and go back to their payers, oldest first: the newest ten.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub returned: Vec<ReturnedPayment>,
     /// Why the charge ended unpaid.
