@@ -370,7 +370,7 @@ async fn filter_ignored_case(kind: FaultKind) {
     live.sweep_after(301).await;
     assert_eq!(live.service.stack.bank.pending_faults(kind), 1, "the bank is not asked for the payer");
     live.service.stack.bank.clear_faults();
-    // A bank that ignores the filter later, and does not say that it filtered, confirms nobody.
+    // The bank now ignores the filter and does not repeat it, so its answer confirms no payer.
     verify_filter(&live).await;
     live.fault(kind, 1_000);
     let stranger = live.create("order-00002", &locked()).await;
