@@ -256,6 +256,7 @@ async fn an_operator_expires_a_charge_whose_cob_the_bank_has_lost() {
     let client = Client::new(&settings, Arc::new(move || clock.now())).unwrap();
     client.put_cob(&txid(&found), &cob).await.unwrap();
     refused(&found, &["the bank has the cob of this charge", "only an open live charge"]).await;
+    live.advance(86_400).await;
     live.wait_for_status(&found, "expired").await;
     assert!(live.actions(found["id"].as_str().unwrap()).await.is_empty());
 
