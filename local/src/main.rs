@@ -63,7 +63,7 @@ enum Command {
         /// Forward each event to this http URL, with its signature, and return the response to the service
         #[arg(long, value_name = "URL")]
         forward_to: Option<String>,
-        /// Receive only these events [default: all canonical events, and payment.refunded]
+        /// Receive only these events [default: all canonical events]
         #[arg(long, value_name = "NAME,…", value_delimiter = ',', value_parser = event)]
         events: Vec<EventType>,
         /// Also print the whole event as JSON

@@ -90,13 +90,10 @@ pub async fn listen(
     served.map_err(|e| Error::because("listening", &e))
 }
 
-/// Returns all canonical events, and the legacy event of refunds: it is the only one with each status of a refund.
+/// Returns all canonical events.
 pub fn default_events() -> Vec<String> {
-    let is_default = |event: &EventType| match event.family() {
-        Family::Canonical => true,
-        Family::Legacy => *event == EventType::PaymentRefunded,
-    };
-    EventType::subscribable().filter(is_default).map(|event| event.as_str().to_owned()).collect()
+    let canonical = EventType::subscribable().filter(|event| event.family() == Family::Canonical);
+    canonical.map(|event| event.as_str().to_owned()).collect()
 }
 
 fn forward_address(text: &str) -> Result<String> {
