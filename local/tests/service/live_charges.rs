@@ -843,6 +843,44 @@ async fn a_pix_without_key_and_txid_belongs_to_no_account_until_an_operator_says
 }
 
 #[tokio::test]
+async fn a_pix_without_key_and_txid_belongs_to_neither_of_two_accounts_at_one_client() {
+    let options = Options { bank_profile: Some(bank::Profile::Minimal), ..Options::in_memory() };
+    let live = Live::start_with(options).await;
+    let (acquirers, account, other) =
+        (live.service.acquirers(), live.scope().account, live.service.stack.seed.other.id);
+    let first = acquirers.find(&account).await.unwrap().unwrap();
+    let mut settings = first.settings.clone();
+    settings.pix_key = "0d2b4ac4-3a5b-4f0c-9d3e-5a1f6c7b8e9f".parse().unwrap();
+    let choice = acquirers.callback_settings(&account).await.unwrap().unwrap().choice();
+    let now = live.service.stack.clock.now();
+    acquirers.set(other, &settings, &choice, Some(&operator()), now).await.unwrap();
+    assert_eq!(acquirers.find(&other).await.unwrap().unwrap().connection, first.connection);
+
+    let charge = live.create("order-00001", &json!({"amount": 1000})).await;
+    let request = PayRequest { reported_txid: ReportedTxid::Missing, ..PayRequest::default() };
+    let end_to_end_id = live.pay(&charge, request);
+    live.sweep_after(400).await;
+    let receipts = Receipts::new(live.service.store());
+    let (payments, bank) = live.recorder().await;
+    eventually("the Pix is listed for the connection", async || {
+        receipts.unowned(bank.connection()).await.unwrap().pop()
+    })
+    .await;
+    let waiting = async |account| {
+        let scope = Scope { account, mode: Mode::Live };
+        let (waiting, _) = receipts.waiting(&scope, None).await.unwrap();
+        waiting.iter().map(|payment| payment.payment_id.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!((waiting(account).await.len(), waiting(other).await.len()), (0, 0));
+
+    let now = live.service.stack.clock.now();
+    let pix = bank.read_back(&end_to_end_id.parse().unwrap(), None, (now, now)).await.unwrap().unwrap();
+    payments.record_for(&bank, &pix, (other, &operator()), now).await.unwrap().unwrap();
+    assert_eq!((waiting(account).await, waiting(other).await), (vec![], vec![end_to_end_id]));
+    assert_eq!(live.client.get_charge(&charge).await["status"], "pending");
+}
+
+#[tokio::test]
 async fn an_own_payment_does_not_wait_behind_a_thousand_unknown_items_of_its_notification() {
     let live = Live::start().await;
     let proxy = BankProxy::start(&live.service, |_settings| {}).await;
