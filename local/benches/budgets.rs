@@ -190,8 +190,8 @@ async fn requests() {
 }
 
 fn print_budget(budget: &Budget, value: f64) {
-    let Budget { figure, ceiling, gate, aim } = budget;
-    println!("{figure:<64} {value:>8.2} {ceiling:>8.2} {gate:>8.2} {aim:>8.2}");
+    let Budget { figure, at_most } = budget;
+    println!("{figure:<64} {value:>8.2} {at_most:>8.2}");
 }
 
 /// Prints the write units of whole flows beside their budgets. A row or an index entry of up to 1 KB costs one
@@ -207,10 +207,7 @@ async fn write_units() {
     let to_third_party = unit_costs::refund(0, Some("maria@example.com")).await;
     let med_case = unit_costs::med_case().await;
     let (without_audit_row, with_audit_row) = unit_costs::refund_units(&refund);
-    println!(
-        "\n{:<64} {:>8} {:>8} {:>8} {:>8}",
-        "write units of whole flows", "measured", "ceiling", "gate", "aim"
-    );
+    println!("\n{:<64} {:>8} {:>8}", "write units of whole flows", "measured", "at most");
     print_budget(&unit_costs::CHARGES_OF_A_MINUTE, of_a_minute.units());
     print_budget(&unit_costs::CHARGE_ALONE, alone.units());
     print_budget(&unit_costs::REFUND, with_audit_row);

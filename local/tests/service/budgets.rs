@@ -296,9 +296,8 @@ async fn a_delivery_to_an_override_url_takes_a_fourth_request_only_until_the_sec
 
 #[track_caller]
 fn assert_holds(budget: &Budget, units: f64, cost: &Cost) {
-    let Budget { figure, ceiling, gate, aim } = budget;
-    let detail = format!("gate {gate}, aim {aim}\n{}", cost.describe());
-    assert!(units <= *ceiling, "{figure}: {units:.2} > {ceiling}; {detail}");
+    let Budget { figure, at_most } = budget;
+    assert!(units <= *at_most, "{figure}: {units:.2} > {at_most}\n{}", cost.describe());
 }
 
 /// The quantities from which `admin cost` computes the cost of a charge.
