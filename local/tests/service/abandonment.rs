@@ -540,7 +540,7 @@ async fn the_last_pass_cancels_a_delivery_that_became_pending_after_the_first_pa
     assert!(!abandonment_rows(&service).await[0].contains_key("due_pk"));
 }
 
-/// The number of pending deliveries in the next test. docs/decisions/071-abandonment-in-passes.md has
+/// The number of pending deliveries in the next test. docs/decisions/070-abandonment-by-generation.md has
 /// measurements of `cargo run` with 10,000 deliveries.
 const MANY: usize = 1_500;
 

@@ -1,5 +1,5 @@
 //! Sends requests of the functions in this process to the embedded DynamoDB without a connection, which takes
-//! less CPU time (docs/decisions/127). The functions use their own AWS clients as usual. Other programs, and
+//! less CPU time (docs/decisions/081). The functions use their own AWS clients as usual. Other programs, and
 //! functions behind a front, reach the server by its URL.
 
 use aws_sdk_dynamodb::config::{RuntimeComponents, SharedHttpClient};
