@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Compares commands of the AWS CLI with the service models of botocore: those in docs/*.md and README.md, and
-those of `admin doctor`, whose sample answers are compared too. No command is run.
+"""Compares commands of the AWS CLI with the service models of botocore: those in docs/*.md, docs/operations/*.md
+and README.md, and those of `admin doctor`, whose sample answers are compared too. No command is run.
 
 A name in the models is PascalCase, and the CLI's option is its kebab-case. A value is not checked."""
 
@@ -103,7 +103,8 @@ def commands_of(text):
 
 
 count = 0
-for page in [pathlib.Path("README.md"), *sorted(pathlib.Path("docs").glob("*.md"))]:
+PAGES = [pathlib.Path("README.md"), *pathlib.Path("docs").glob("*.md"), *pathlib.Path("docs/operations").glob("*.md")]
+for page in sorted(PAGES):
     for words, is_block in commands_of(page.read_text()):
         count += 1
         check_command(words, is_block)

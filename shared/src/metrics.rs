@@ -2,7 +2,7 @@
 //! the values. A function needs no request and no permission for them. The lines do not depend on `RUST_LOG`.
 //!
 //! CloudWatch bills each metric with each value of its dimension. So the metrics and the values are fixed
-//! lists, and [`count`] is their number (docs/operations.md has the price).
+//! lists, and [`count`] is their number (docs/operations/monitoring.md has the price).
 
 use std::fmt::{Display, Write as _};
 use std::io::Write as _;

@@ -1,20 +1,14 @@
 //! Tests that the commands on the operators' pages work. A command in a block of code is run against a local
-//! service, in the order of the page, unless the page marks it as not run. A command in a sentence or a table
+//! service, in the order of the pages, unless the page marks it as not run. A command in a sentence or a table
 //! must have names that the command line knows. `.ci/aws_commands.py` checks the commands of the AWS CLI.
 
+use std::path::Path;
 use std::process::{Command, Output};
 
 use serde_json::Value;
 
 use crate::{AdminFixture, text};
 
-const PAGE: &str = concat!(
-    include_str!("../../../docs/operations.md"),
-    "\n",
-    include_str!("../../../docs/first-deployment.md"),
-    "\n",
-    include_str!("../../../docs/erasure.md"),
-);
 const README: &str = include_str!("../../../README.md");
 
 /// The mark of a command that needs more than a service on this machine.
@@ -49,6 +43,17 @@ const WITHOUT_STACK: [&str; 1] = ["cost"];
 
 /// Texts of log lines that begin like a command.
 const LOG_LINES: [&str; 1] = ["deliveries will be cancelled later"];
+
+/// Returns the text of the operators' pages.
+fn page() -> String {
+    let docs = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs"));
+    let entries = std::fs::read_dir(docs.join("operations")).unwrap();
+    let mut files: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    files.extend(["operations.md", "first-deployment.md", "erasure.md"].map(|name| docs.join(name)));
+    let texts: Vec<String> = files.iter().map(|file| std::fs::read_to_string(file).unwrap()).collect();
+    texts.join("\n")
+}
 
 /// Returns the lines of the blocks of code, with continued lines joined.
 fn block_lines(page: &str) -> Vec<String> {
@@ -166,7 +171,7 @@ async fn the_commands_on_the_operators_page_run() {
     let admin = program(service.ready_file.to_str().unwrap());
     let readme = block_lines(README).into_iter().filter(|line| admin_arguments(line).is_some());
     let mut runs = 0;
-    for line in block_lines(PAGE).into_iter().chain(readme) {
+    for line in block_lines(&page()).into_iter().chain(readme) {
         let command = match admin_arguments(&line) {
             Some(arguments) if is_abbreviated(arguments) => continue,
             Some(arguments) => format!("{admin}{}", values.fill(&without_optional_parts(arguments))),
@@ -200,10 +205,11 @@ async fn the_command_line_knows_all_commands_and_options_on_the_operators_page()
         password: String::new(),
         token: String::new(),
     };
-    let fenced = block_lines(PAGE).into_iter();
+    let page = page();
+    let fenced = block_lines(&page).into_iter();
     let fenced = fenced.filter_map(|line| admin_arguments(&line).map(str::to_owned));
     let mut checked = 0;
-    for command in fenced.chain(spans(PAGE)) {
+    for command in fenced.chain(spans(&page)) {
         // With an optional part, an option that the command line does not know is found there too. The
         // shell's pipes and alternatives such as `on|off` end the command.
         let whole = command.replace(['[', ']'], " ").replace("\\|", "|");

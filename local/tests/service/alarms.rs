@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use serde_yaml_ng::Value;
 
-const RUNBOOK: &str = include_str!("../../../docs/operations.md");
+const RUNBOOK: &str = include_str!("../../../docs/operations/alarms.md");
 
 fn resources_of(kind: &str) -> Vec<(String, Value)> {
     let template: Value = serde_yaml_ng::from_str(local::template::TEMPLATE).unwrap();

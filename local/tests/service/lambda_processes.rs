@@ -315,7 +315,7 @@ async fn one_request_id_finds_the_lines_of_a_charge_from_its_creation_to_its_del
     service.sandbox(&charge, "pay", &json!({})).await;
     let _event_sources = event_sources(&service, &functions);
 
-    // The same filter as in docs/operations.md.
+    // The same filter as in docs/operations/monitoring.md.
     let found = || {
         let lines = processes.iter().flat_map(LambdaProcess::lines);
         lines.filter(|line| line["request_id"] == REQUEST_ID).collect::<Vec<_>>()
