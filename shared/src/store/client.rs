@@ -3,10 +3,6 @@
 //! TLS is rustls with ring. It trusts only Amazon's own root certificates, because loading the default root
 //! store makes a cold start seven times as expensive. Credentials come from the environment variables that
 //! Lambda sets. Profile files and the metadata service are never used.
-//!
-//! Each request uses the clients for DynamoDB and SQS, so they replace the parts of the SDK that take most of
-//! a call's instructions: the signer, the resolver of the endpoint and the `User-Agent` (docs/decisions/122).
-//! Retries, timeouts and the protection against stalled streams are the SDK's.
 
 use std::time::Duration;
 
@@ -15,10 +11,12 @@ use aws_sdk_dynamodb::config::retry::{RetryConfig, RetryPartition, TokenBucket};
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Region, SharedHttpClient};
 use aws_sdk_s3::config::{RequestChecksumCalculation, ResponseChecksumValidation};
+use aws_smithy_http_client::Builder;
+use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
+use aws_smithy_http_client::tls::{Provider, TlsContext, TrustStore};
 
-use super::endpoint::{ConstantUserAgent, fixed_endpoint};
-use super::http_client::http_client;
-use super::signer::SigV4;
+/// Amazon Root CA 1-4 and Starfield Services Root CA - G2, from <https://www.amazontrust.com/repository/>.
+const AMAZON_ROOTS: &[u8] = include_bytes!("amazon-roots.pem");
 
 /// The timeout of one attempt of a call.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -89,8 +87,7 @@ impl Aws {
             dynamodb_endpoint,
             sqs_endpoint: endpoint("SQS")?,
             s3_endpoint: endpoint("S3")?,
-            http: http_client()
-                .map_err(|error| AwsError(format!("the HTTP client can't be built: {error}")))?,
+            http: http_client()?,
         })
     }
 
@@ -135,11 +132,8 @@ impl Aws {
             .http_client(self.http.clone())
             .timeout_config(timeouts())
             .retry_config(throttled_retries(max_attempts))
-            .retry_partition(unshared_retries())
-            .push_auth_scheme(SigV4::new(self.region.as_ref(), "dynamodb"))
-            .interceptor(ConstantUserAgent);
-        let endpoint = fixed_endpoint("dynamodb", self.region.as_ref(), self.dynamodb_endpoint.as_deref());
-        config.set_endpoint_resolver(Some(endpoint));
+            .retry_partition(unshared_retries());
+        config.set_endpoint_url(self.dynamodb_endpoint.clone());
         aws_sdk_dynamodb::Client::from_conf(config.build())
     }
 
@@ -150,11 +144,8 @@ impl Aws {
             .region(self.region.clone())
             .credentials_provider(self.credentials.clone())
             .http_client(self.http.clone())
-            .timeout_config(timeouts())
-            .push_auth_scheme(SigV4::new(self.region.as_ref(), "sqs"))
-            .interceptor(ConstantUserAgent);
-        let endpoint = fixed_endpoint("sqs", self.region.as_ref(), self.sqs_endpoint.as_deref());
-        config.set_endpoint_resolver(Some(endpoint));
+            .timeout_config(timeouts());
+        config.set_endpoint_url(self.sqs_endpoint.clone());
         aws_sdk_sqs::Client::from_conf(config.build())
     }
 
@@ -174,6 +165,15 @@ impl Aws {
         config.set_endpoint_url(self.s3_endpoint.clone());
         aws_sdk_s3::Client::from_conf(config.build())
     }
+}
+
+/// Builds the HTTP client, which trusts only Amazon's own root certificates. It also sends requests by plain
+/// HTTP, which only endpoints on a developer's machine use.
+fn http_client() -> Result<SharedHttpClient, AwsError> {
+    let roots = TrustStore::empty().with_pem_certificate(AMAZON_ROOTS);
+    let tls = TlsContext::builder().with_trust_store(roots).build();
+    let tls = tls.map_err(|error| AwsError(format!("the HTTP client can't be built: {error}")))?;
+    Ok(Builder::new().tls_provider(Provider::Rustls(CryptoMode::Ring)).tls_context(tls).build_https())
 }
 
 /// Reads the endpoint of an AWS service: `AWS_ENDPOINT_URL_<service>`, else `AWS_ENDPOINT_URL`. `None`: the
@@ -234,6 +234,13 @@ mod tests {
         let endpoints = [aws.dynamodb_endpoint, aws.sqs_endpoint, aws.s3_endpoint];
         let expected = ["http://127.0.0.1:1", "http://127.0.0.1:2", "http://127.0.0.1:1"];
         assert_eq!(endpoints, expected.map(|url| Some(url.to_owned())));
+    }
+
+    #[test]
+    fn the_root_certificates_are_valid() {
+        // The HTTP client parses them when an AWS client is built, and panics if one is not valid.
+        aws(&[]).unwrap().dynamodb();
+        assert_eq!(String::from_utf8_lossy(AMAZON_ROOTS).matches("BEGIN CERTIFICATE").count(), 5);
     }
 
     #[test]

@@ -14,11 +14,8 @@ mod commit;
 mod contention;
 mod counter;
 mod due;
-mod endpoint;
-mod http_client;
 mod item;
 mod query;
-mod signer;
 mod update;
 mod write;
 
