@@ -17,7 +17,6 @@ mod keys;
 mod ledger;
 mod live_charges;
 mod med;
-mod migrate;
 mod notices;
 mod notifications;
 mod output;
@@ -112,9 +111,6 @@ enum StackCommand {
     /// Manage MED cases, their evidence, and notices of infractions
     #[command(subcommand)]
     Med(med::Command),
-    /// Move rows that earlier versions wrote
-    #[command(subcommand)]
-    Migrate(migrate::Command),
     /// List and resolve items of banks' notifications that can't be parsed
     #[command(subcommand)]
     Notifications(notifications::Command),
@@ -282,7 +278,6 @@ async fn run_on(stack: &Stack, command: StackCommand) -> Result<CommandOutcome, 
         StackCommand::LiveCharges(command) => {
             live_charges::run(stack, command).await.map(|()| CommandOutcome::Succeeded)
         }
-        StackCommand::Migrate(command) => migrate::run(stack, command).await,
         StackCommand::Med(command) => med::run(stack, command).await.map(|()| CommandOutcome::Succeeded),
         StackCommand::Notifications(command) => {
             notifications::run(stack, command).await.map(|()| CommandOutcome::Succeeded)

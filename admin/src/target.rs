@@ -30,7 +30,6 @@ use shared::med::evidence::{CaseEvidence, EvidenceFiles};
 use shared::payout::Payouts;
 use shared::store::{Aws, Store};
 use shared::wallet::Wallets;
-use shared::webhook::secret::SigningSecrets;
 
 use crate::output::ListFormat;
 
@@ -40,9 +39,6 @@ const READY_FILE: &str = ".local/ready.json";
 /// The name of the table of API keys on this machine. It equals the table's logical id in the template; the
 /// ready file does not contain it.
 const LOCAL_API_KEYS_TABLE: &str = "ApiKeysTable";
-
-/// The name of the table of secrets on this machine, if the ready file was written before it had one.
-const LOCAL_SECRETS_TABLE: &str = "SecretsTable";
 
 /// The error of a command that needs the table of secrets, if it was not specified.
 const NO_SECRETS_TABLE: &str = "name the stack's table of secrets with --secrets-table or SECRETS_TABLE_NAME";
@@ -79,8 +75,8 @@ pub(crate) struct Target {
     /// Table of API keys of a deployed stack (stack output `ApiKeysTableName`) [env: `API_KEYS_TABLE_NAME`]
     #[arg(long, global = true, requires = "table", help_heading = "Stack")]
     api_keys_table: Option<String>,
-    /// Table of secrets of a deployed stack (stack output `SecretsTableName`), for commands about acquirers and
-    /// `migrate` [env: `SECRETS_TABLE_NAME`]
+    /// Table of secrets of a deployed stack (stack output `SecretsTableName`), for commands about acquirers
+    /// [env: `SECRETS_TABLE_NAME`]
     #[arg(long, global = true, conflicts_with = "ready_file", help_heading = "Stack")]
     secrets_table: Option<String>,
     /// Bucket of a deployed stack (stack output `DocumentsBucketName`), for evidence
@@ -100,13 +96,8 @@ struct Ready {
     sqs_url: String,
     s3_url: String,
     table: String,
-    #[serde(default = "local_secrets_table")]
     secrets_table: String,
     bucket: String,
-}
-
-fn local_secrets_table() -> String {
-    LOCAL_SECRETS_TABLE.to_owned()
 }
 
 /// An open stack.
@@ -128,8 +119,6 @@ pub(crate) struct Stack {
     evidence: Option<CaseEvidence>,
     /// `None` when no table of secrets was specified.
     acquirers: Option<AccountAcquirers>,
-    /// `None` when no table of secrets was specified.
-    signing_secrets: Option<SigningSecrets>,
     /// The stack's time. A service on this machine may have advanced its clock.
     pub(crate) clock: Clock,
     aws: Aws,
@@ -232,7 +221,6 @@ fn stack(aws: Aws, name: String, resources: Resources, clock: Clock, local: Opti
         payouts: Payouts::new(store.clone()),
         cases: MedCases::new(store.clone()),
         evidence: files.map(|files| CaseEvidence::new(store.clone(), files)),
-        signing_secrets: secrets.clone().map(|secrets| SigningSecrets::new(store.clone(), secrets)),
         acquirers: secrets.map(|secrets| AccountAcquirers::new(store.clone(), secrets)),
         store,
         clock,
@@ -294,11 +282,6 @@ impl Stack {
     /// Returns the acquirers, or an error when no table of secrets was specified.
     pub(crate) fn acquirers(&self) -> Result<&AccountAcquirers, Box<dyn Error>> {
         self.acquirers.as_ref().ok_or_else(|| NO_SECRETS_TABLE.into())
-    }
-
-    /// Returns the secrets that sign deliveries, or an error when no table of secrets was specified.
-    pub(crate) fn signing_secrets(&self) -> Result<&SigningSecrets, Box<dyn Error>> {
-        self.signing_secrets.as_ref().ok_or_else(|| NO_SECRETS_TABLE.into())
     }
 
     /// Returns the base URL of the service on this machine. `None`: the stack is a deployed one.

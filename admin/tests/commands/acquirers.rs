@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use api_pix::{Client, NewCob};
-use aws_sdk_dynamodb::types::AttributeValue;
 use bank::{Bank, Client as Receiver, FaultKind, PayRequest, Payer, Profile};
 use domain::acquirer::ConnectionSweep;
 use domain::ids::AccountId;
@@ -16,10 +15,8 @@ use domain::money::Amount;
 use rcgen::{CertificateParams, KeyPair, date_time_ymd};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
-use shared::acquirer::configuration::{
-    AccountAcquirer, AccountAcquirers, CallbackSettings, PixKeyClaim, SendPix,
-};
-use shared::store::{Item, Store};
+use shared::acquirer::configuration::{AccountAcquirers, CallbackSettings, PixKeyClaim};
+use shared::store::Store;
 
 use crate::{AdminFixture, Merchant, MerchantServer, eventually, text};
 
@@ -778,114 +775,6 @@ async fn banks_with_other_habits_can_be_set_up() {
         let (results, code) = fixture.check(&[]).await;
         assert_eq!(code, Some(0), "{results}");
     }
-}
-
-/// Converts DynamoDB's JSON.
-fn attribute(value: &Value) -> AttributeValue {
-    let (kind, value) = value.as_object().unwrap().iter().next().unwrap();
-    let text = || value.as_str().unwrap().to_owned();
-    match kind.as_str() {
-        "S" => AttributeValue::S(text()),
-        "N" => AttributeValue::N(text()),
-        "BOOL" => AttributeValue::Bool(value.as_bool().unwrap()),
-        "M" => AttributeValue::M(item(value)),
-        other => panic!("{other}"),
-    }
-}
-
-fn item(value: &Value) -> Item {
-    value.as_object().unwrap().iter().map(|(name, value)| (name.clone(), attribute(value))).collect()
-}
-
-/// Writes an acquirer for an account into the state table, as the version of 2026-11-22 did. `row` is the
-/// index of the row in the file: the first has a client certificate and can send a Pix.
-async fn write_former_acquirer(service: &AdminFixture, account: &str, row: usize, key: &str) {
-    let mut rows: Vec<Value> =
-        serde_json::from_str(include_str!("../../../shared/tests/rows/2026-11-22.acquirers.json")).unwrap();
-    let row = &mut rows[row];
-    row["account"]["S"] = account.into();
-    row["pk"]["S"] = format!("acquirer#{account}").into();
-    row["settings"]["M"]["pix_key"]["S"] = key.into();
-    let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
-    client.put_item().table_name("StateTable").set_item(Some(item(row))).send().await.unwrap();
-}
-
-#[tokio::test]
-async fn acquirers_of_an_earlier_version_are_moved_to_the_table_of_secrets() {
-    let service = AdminFixture::start().await;
-    let (moved, without_key, superseded) =
-        (service.open_account().await, service.open_account().await, service.open_account().await);
-    let output =
-        service.set_unreachable(&superseded, UNREACHABLE_BANK, &["--pix-key", KEY], BANK_SECRET).await;
-    assert!(output.status.success(), "{output:?}");
-    write_former_acquirer(&service, &moved, 0, OTHER_KEY).await;
-    write_former_acquirer(&service, &without_key, 1, KEY).await;
-    write_former_acquirer(&service, &superseded, 1, OTHER_KEY).await;
-    // An account with an acquirer in the state table only has none.
-    assert!(service.failure(&["accounts", "show-acquirer", &moved]).await.contains("has no acquirer"));
-
-    let migrate = [&["migrate", "acquirers"][..], &WHY].concat();
-    let output = service.run(&migrate).await;
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
-    let lines = objects(&output);
-    let line = |account: &str| lines.iter().find(|line| line["account"] == account).unwrap();
-    assert_eq!(line(&moved)["outcome"], "moved");
-    assert!(line(&moved)["warning"].as_str().unwrap().contains("send_pix"));
-    assert_eq!(line(&superseded)["outcome"], "superseded");
-    assert_eq!(line(&without_key)["outcome"], "failed");
-    assert!(line(&without_key)["detail"].as_str().unwrap().contains(&superseded));
-    let summary = lines.last().unwrap();
-    assert_eq!(
-        (&summary["moved"], &summary["superseded"], &summary["failed"]),
-        (&json!(1), &json!(1), &json!(1))
-    );
-
-    let state = service.table("StateTable");
-    let former =
-        async |account: &str| state.get_item(&AccountAcquirer::key_of(&id(account))).await.unwrap().is_some();
-    assert_eq!(
-        (former(&moved).await, former(&superseded).await, former(&without_key).await),
-        (false, false, true)
-    );
-    let acquirer = service.acquirers().find(&id(&moved)).await.unwrap().unwrap();
-    assert_eq!(acquirer.settings.client_secret.as_secret().expose_secret(), "s3cr3t-of-2026-11-22");
-    assert_eq!(acquirer.settings.send_pix, SendPix::None);
-    assert_eq!(service.claim(OTHER_KEY).await.unwrap().account, id(&moved));
-    let connection = acquirer.connection.to_string();
-    assert_eq!(service.swept_accounts(&connection).await.unwrap(), [superseded.as_str(), &moved]);
-    assert!(acquirer.settings.identity.is_some());
-    // Notifications need settings that the former row did not have.
-    let rotate = [&["accounts", "rotate-callback-token", &moved][..], &WHY].concat();
-    assert!(service.failure(&rotate).await.contains("set it again with set-acquirer"));
-
-    // The operator removes the acquirer that has the key, with its claim. The second run then moves the last
-    // row.
-    let remove = [&["accounts", "remove-acquirer", &superseded][..], &WHY].concat();
-    let removed = service.object(&remove).await;
-    service.object(&forget_offline(&superseded, removed["connection"].as_str().unwrap())).await;
-    let summary = service.objects(&migrate).await.pop().unwrap();
-    assert_eq!((&summary["moved"], &summary["failed"]), (&json!(1), &json!(0)));
-    let unchanged = service.objects(&migrate).await;
-    assert_eq!((unchanged.len(), &unchanged[0]["moved"]), (1, &json!(0)));
-
-    let mut printed = text(&output.stdout);
-    for account in [&moved, &superseded, &without_key] {
-        let audit = service.objects(&["audit", account]).await;
-        printed.extend(audit.iter().map(Value::to_string));
-    }
-    assert!(printed.contains("account.migrate-acquirer"));
-    assert!(!printed.contains("s3cr3t-of-2026-11-22") && !printed.contains(BANK_SECRET), "{printed}");
-}
-
-#[tokio::test]
-async fn setting_an_acquirer_removes_the_row_of_an_earlier_version() {
-    let service = AdminFixture::start().await;
-    let account = service.open_account().await;
-    write_former_acquirer(&service, &account, 1, OTHER_KEY).await;
-    let output = service.set_unreachable(&account, UNREACHABLE_BANK, &[], BANK_SECRET).await;
-    assert!(output.status.success(), "{output:?}");
-    let key = AccountAcquirer::key_of(&id(&account));
-    assert_eq!(service.table("StateTable").get_item(&key).await.unwrap(), None);
 }
 
 #[tokio::test]

@@ -17,12 +17,10 @@ mod find_charges;
 mod lists;
 mod live_payments;
 mod med_notices;
-mod migrate;
 mod notifications;
 mod operations_page;
 mod restore;
 mod stops;
-mod webhook_secrets;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -141,14 +139,6 @@ impl AdminFixture {
 
     async fn request(&self, method: &str, path: &str, header: (&str, &str)) -> (u16, Value) {
         let (status, _, body) = self.send(method, path, header).await;
-        (status, body)
-    }
-
-    /// Posts a body with an API key. Returns the status and the response's body.
-    async fn post_json(&self, path: &str, key: &str, body: &Value) -> (u16, Value) {
-        let request = Request::post(format!("{}{path}", self.stack.base_url)).header("apikey", key);
-        let request = request.header("content-type", "application/json");
-        let (status, _, body) = self.exchange(request.body(Full::from(body.to_string())).unwrap()).await;
         (status, body)
     }
 
@@ -577,7 +567,7 @@ async fn an_invalid_command_is_refused_with_the_reason() {
     assert!(service.failure(&[&fees[..], &["--reason", "x"]].concat()).await.contains("FIXED+BASIS_POINTS"));
     // A killed service leaves its ready file behind. The command reports that no service runs.
     let stale = std::env::temp_dir().join(format!("stale-{account}.json"));
-    let ready = json!({"base_url": "http://127.0.0.1:1", "dynamodb_url": "http://127.0.0.1:1", "sqs_url": "http://127.0.0.1:1", "s3_url": "http://127.0.0.1:1", "table": "StateTable", "bucket": "b"});
+    let ready = json!({"base_url": "http://127.0.0.1:1", "dynamodb_url": "http://127.0.0.1:1", "sqs_url": "http://127.0.0.1:1", "s3_url": "http://127.0.0.1:1", "table": "StateTable", "secrets_table": "SecretsTable", "bucket": "b"});
     std::fs::write(&stale, ready.to_string()).unwrap();
     let mut killed = Command::new(env!("CARGO_BIN_EXE_admin"));
     killed.args(["--ready-file", stale.to_str().unwrap(), "ledger", "verify"]);

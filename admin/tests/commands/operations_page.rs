@@ -15,7 +15,7 @@ const README: &str = include_str!("../../../README.md");
 const NOT_RUN: &str = "# not run by a test";
 
 /// The groups of commands. A span of code that begins with one of them is a command.
-const GROUPS: [&str; 20] = [
+const GROUPS: [&str; 19] = [
     "accounts",
     "audit",
     "charges",
@@ -28,7 +28,6 @@ const GROUPS: [&str; 20] = [
     "ledger",
     "live-charges",
     "med",
-    "migrate",
     "notifications",
     "payouts",
     "receipts",

@@ -106,8 +106,6 @@ struct Simulation {
     has_second_all_events: bool,
     /// The keys of rows that a newer version wrote.
     newer_rows: Vec<HashMap<String, AttributeValue>>,
-    /// How many rows were written as an earlier version writes them.
-    former_rows: usize,
 }
 
 /// How often each of these happened in simulations.
@@ -160,7 +158,6 @@ pub async fn simulate(seed: u64, steps: &[Step]) -> Result<Totals> {
         is_second_active: true,
         has_second_all_events: true,
         newer_rows: Vec::new(),
-        former_rows: 0,
     };
     simulation.prepare(seed).await?;
     for step in steps {
@@ -217,8 +214,7 @@ impl Simulation {
         totals.count("calls", self.world.front.calls().len());
         totals.count("calls that failed", self.world.front.faults());
         totals.count("webhooks", self.world.front.webhooks().len());
-        let rows = self.newer_rows.len().saturating_add(self.former_rows);
-        totals.count("rows of other versions", rows);
+        totals.count("rows of a newer version", self.newer_rows.len());
         for (ledger, account) in &self.accounts {
             totals.count("charges", account.charges.len());
             totals.count("payments", account.payments.len());
@@ -304,7 +300,9 @@ impl Simulation {
                 Ok(())
             }
             Action::Deploy(rows) => {
-                self.write_rows(rows).await?;
+                if rows == Rows::Newer {
+                    self.newer_rows.extend(rows::write_as_newer_version(&self.world.store()).await?);
+                }
                 let template = Template::deployed().map_err(Error::of("reading the template"))?;
                 for function in &template.functions {
                     if let Some(environment) = self.world.stack.functions.environment(&function.logical_id) {
@@ -495,24 +493,6 @@ impl Simulation {
                 Ok(_) | Err(AccountError::FewerShards { .. }) => return Ok(()),
                 Err(AccountError::Store(_)) => {}
                 Err(error) => return Err(Error::of("raising the number of shards")(error)),
-            }
-        }
-    }
-
-    /// Leaves rows as another version of the service writes them.
-    async fn write_rows(&mut self, rows: Rows) -> Result<()> {
-        let store = self.world.store();
-        match rows {
-            Rows::Present => Ok(()),
-            Rows::Former => {
-                let secrets = Store::new(store.client().clone(), "SecretsTable");
-                let written = rows::write_as_former_version(&store, &secrets).await?;
-                self.former_rows = self.former_rows.saturating_add(written);
-                Ok(())
-            }
-            Rows::Newer => {
-                self.newer_rows.extend(rows::write_as_newer_version(&store).await?);
-                Ok(())
             }
         }
     }
