@@ -1,11 +1,10 @@
 //! Creates the resources that the template declares: tables with their indexes and streams, queues and
 //! buckets. Also deletes their content.
 //!
-//! Existing resources are not changed, so the state survives a restart. Only indexes that an existing table
-//! lacks are added, as CloudFormation adds them. If a table has an index that the template does not declare,
-//! the start fails, because this module does not migrate tables.
+//! Existing resources are not changed, so the state survives a restart. If the indexes of a table are not those
+//! that the template declares, the start fails.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeSet, HashMap};
 
 use aws_sdk_s3::error::ProvideErrorMetadata;
 use aws_sdk_s3::types::{CreateBucketConfiguration, Object};
@@ -75,7 +74,7 @@ async fn create_table(dynamodb: &JsonClient, table: &Table) -> Result<()> {
     let doing = format!("creating the table {}", table.logical_id);
     match dynamodb.call("DynamoDB_20120810.CreateTable", &table.create).await {
         Ok(_) => {}
-        Err(error) if error.is("ResourceInUseException") => add_indexes(dynamodb, table).await?,
+        Err(error) if error.is("ResourceInUseException") => check_indexes(dynamodb, table).await?,
         Err(error) => return Err(Error::because(&doing, &error)),
     }
     let Some(attribute) = &table.ttl_attribute else {
@@ -98,38 +97,25 @@ async fn create_table(dynamodb: &JsonClient, table: &Table) -> Result<()> {
     Ok(())
 }
 
-/// Adds the indexes that the template declares and an existing table lacks, with one update for each.
-async fn add_indexes(dynamodb: &JsonClient, table: &Table) -> Result<()> {
+/// Checks that an existing table has the indexes that the template declares.
+async fn check_indexes(dynamodb: &JsonClient, table: &Table) -> Result<()> {
     let name = json!({"TableName": table.logical_id});
     let described = dynamodb.call("DynamoDB_20120810.DescribeTable", &name).await;
     let described = described.map_err(|e| Error::because("describing a table", &e))?;
-    let existing = indexes(described.get("Table"));
-    let declared = indexes(Some(&table.create));
-    if existing.keys().any(|name| !declared.contains_key(name)) {
-        return Err(Error::new(format!(
-            "the table {} has the indexes {:?}, but the template declares {:?}; delete the state directory and start again",
-            table.logical_id,
-            existing.keys(),
-            declared.keys()
-        )));
+    let (existing, declared) = (indexes(described.get("Table")), indexes(Some(&table.create)));
+    if existing == declared {
+        return Ok(());
     }
-    for (name, index) in declared.iter().filter(|(name, _)| !existing.contains_key(*name)) {
-        let update = json!({
-            "TableName": table.logical_id,
-            "AttributeDefinitions": table.create.get("AttributeDefinitions"),
-            "GlobalSecondaryIndexUpdates": [{"Create": index}],
-        });
-        let added = dynamodb.call("DynamoDB_20120810.UpdateTable", &update).await;
-        added.map_err(|e| Error::because(&format!("adding the index {name}"), &e))?;
-    }
-    Ok(())
+    Err(Error::new(format!(
+        "the table {} has the indexes {existing:?}, but the template declares {declared:?}; delete the state directory and start again",
+        table.logical_id,
+    )))
 }
 
-/// Returns the indexes of a table by their names.
-fn indexes(table: Option<&Value>) -> BTreeMap<&str, &Value> {
+/// Returns the names of the indexes of a table.
+fn indexes(table: Option<&Value>) -> BTreeSet<&str> {
     let indexes = table.and_then(|table| table.get("GlobalSecondaryIndexes")).and_then(Value::as_array);
-    let indexes = indexes.into_iter().flatten();
-    indexes.filter_map(|index| Some((index.get("IndexName")?.as_str()?, index))).collect()
+    indexes.into_iter().flatten().filter_map(|index| index.get("IndexName")?.as_str()).collect()
 }
 
 async fn create_queue(sqs: &aws_sdk_sqs::Client, queue: &Queue) -> Result<()> {

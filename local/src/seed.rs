@@ -16,7 +16,7 @@ use domain::ids::{AccountId, Mode, UserId};
 use domain::time::Timestamp;
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use shared::account::password::PasswordHash;
 use shared::account::{Role, TokenGeneration, User};
 use shared::api_key::{self, ApiKey, ApiKeys};
@@ -61,8 +61,8 @@ pub struct BankClient {
 }
 
 /// The version of the row format. Each incompatible change of a row's format increments this number. A state
-/// directory with another version is rejected, because its rows are not migrated and would be misread.
-const STATE_FORMAT: u32 = 7;
+/// directory with another version is rejected, because its rows would be misread.
+const STATE_FORMAT: u32 = 8;
 
 /// The seeded accounts, users and secrets.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -95,21 +95,14 @@ impl Seed {
             return Self::generate()?.saved(&path);
         };
         let unreadable = |e: serde_json::Error| Error::because("reading seed.json", &e);
-        let mut stored: Map<String, Value> = serde_json::from_slice(&text).map_err(unreadable)?;
+        let stored: Value = serde_json::from_slice(&text).map_err(unreadable)?;
         if stored.get("state_format").and_then(Value::as_u64) != Some(u64::from(STATE_FORMAT)) {
             return Err(Error::new(format!(
                 "{}/ contains the state of another version of the service; delete the directory to start with an empty state",
                 directory.display()
             )));
         }
-        let is_complete = stored.contains_key("bank");
-        if !is_complete {
-            // An earlier version, which had no bank, created the state.
-            let bank = serde_json::to_value(BankClient::generate()?).map_err(unreadable)?;
-            stored.insert("bank".to_owned(), bank);
-        }
-        let seed: Self = serde_json::from_value(Value::Object(stored)).map_err(unreadable)?;
-        if is_complete { Ok(seed) } else { seed.saved(&path) }
+        serde_json::from_value(stored).map_err(unreadable)
     }
 
     fn saved(self, path: &Path) -> Result<Self> {

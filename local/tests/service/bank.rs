@@ -399,34 +399,6 @@ async fn the_books_the_address_and_the_profile_stay_with_the_state_directory() {
 }
 
 #[tokio::test]
-async fn a_state_of_an_earlier_version_gets_access_to_the_bank() {
-    let directory = TemporaryDirectory::new();
-    let service = Service::start_with(options_in(&directory.0)).await;
-    let key = service.stack.seed.first.test_api_key.clone();
-    service.stack.stop().await;
-    let file = directory.0.join("seed.json");
-    let mut seed: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
-    assert!(seed.as_object_mut().unwrap().remove("bank").is_some());
-    std::fs::write(&file, seed.to_string()).unwrap();
-    std::fs::remove_file(directory.0.join("bank.json")).unwrap();
-    std::fs::remove_file(directory.0.join("bank.jsonl")).unwrap();
-
-    let mut accesses = Vec::new();
-    for _ in 0..2 {
-        let service = Service::start_with(options_in(&directory.0)).await;
-        assert_eq!(service.stack.seed.first.test_api_key, key);
-        BankApi::of(&service).await;
-        accesses.push((service.stack.bank_url.clone(), service.stack.seed.bank.clone()));
-        service.stack.stop().await;
-    }
-    let [(first_url, first), (second_url, second)] = accesses.try_into().unwrap();
-    assert_eq!(
-        (first_url, first.client_secret, first.pix_key),
-        (second_url, second.client_secret, second.pix_key)
-    );
-}
-
-#[tokio::test]
 async fn a_killed_service_loses_nothing_of_the_banks_books() {
     let directory = TemporaryDirectory::new();
     let read = |name: &str| -> Value {

@@ -1,16 +1,12 @@
 //! Tests of the service as a separate process: its state survives a kill and a restart, a conflict with a
 //! running service stops it, and its startup message works.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use aws_sdk_dynamodb::types::{DeleteGlobalSecondaryIndexAction, GlobalSecondaryIndexUpdate};
 use axum::http::{Method, StatusCode};
 use axum::response::IntoResponse;
-use local::embedded::State;
-use local::stack::{Options, Stack};
 use serde_json::{Value, json};
 use tokio::process::{Child, Command};
 
@@ -87,36 +83,6 @@ async fn a_killed_service_loses_no_confirmed_change() {
     // expires.
     process.client.advance_seconds(31).await;
     assert_eq!(process.client.get_charge(&waiting).await["status"], "expired");
-}
-
-#[tokio::test]
-async fn a_state_of_an_earlier_version_gets_the_index_that_its_table_lacks() {
-    let directory = TemporaryDirectory::new();
-    let options = || Options {
-        state: State::Directory(directory.0.clone()),
-        event_sources: false,
-        ..Options::in_memory()
-    };
-    let indexes = async |stack: &Stack| {
-        let client = local::sdk::dynamodb(&stack.endpoints.dynamodb_url);
-        let table = client.describe_table().table_name("StateTable").send().await.unwrap().table.unwrap();
-        let indexes = table.global_secondary_indexes.unwrap();
-        indexes.into_iter().filter_map(|index| index.index_name).collect::<BTreeSet<_>>()
-    };
-    let stack = Stack::start(options()).await.unwrap();
-    let declared = indexes(&stack).await;
-    let deletion = DeleteGlobalSecondaryIndexAction::builder().index_name("log").build().unwrap();
-    let client = local::sdk::dynamodb(&stack.endpoints.dynamodb_url);
-    let update = client
-        .update_table()
-        .table_name("StateTable")
-        .global_secondary_index_updates(GlobalSecondaryIndexUpdate::builder().delete(deletion).build());
-    update.send().await.unwrap();
-    assert!(!indexes(&stack).await.contains("log"));
-    stack.stop().await;
-
-    let stack = Stack::start(options()).await.unwrap();
-    assert_eq!(indexes(&stack).await, declared);
 }
 
 /// Replaces a charge's URLs with those of the restarted service, because its port differs.

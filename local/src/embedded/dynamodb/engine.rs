@@ -16,7 +16,7 @@ use dynoxide::actions::vector_lifecycle::VectorIndexLifecycle;
 use dynoxide::actions::{
     batch_get_item, batch_write_item, create_table, delete_item, delete_table, describe_stream,
     describe_table, describe_time_to_live, get_item, get_records, get_shard_iterator, list_streams,
-    list_tables, put_item, query, scan, transact_get_items, transact_write_items, update_item, update_table,
+    list_tables, put_item, query, scan, transact_get_items, transact_write_items, update_item,
     update_time_to_live,
 };
 use dynoxide::storage::Storage;
@@ -119,9 +119,6 @@ impl Engine {
             "PutItem" => run(body, |request| put_item::execute(storage, request)),
             "TransactWriteItems" => self.transact(body),
             "UpdateItem" => run(body, |request| update_item::execute(storage, request)),
-            "UpdateTable" => {
-                run(body, |request| update_table::execute(storage, request, &self.vector_indexes))
-            }
             "UpdateTimeToLive" => run(body, |request| update_time_to_live::execute(storage, request)),
             unknown => Err(DynoxideError::SerializationException(format!("unknown operation {unknown}"))),
         }
