@@ -331,8 +331,7 @@ impl Dispatcher {
     ) -> Result<Vec<Published>, StoreError> {
         let mut published = Vec::new();
         for event in events {
-            let (to_count, is_new) = self.insert_event(event, *charge_version).await?;
-            published.extend(to_count);
+            published.extend(self.insert_event(event, *charge_version).await?);
             if event.objects.is_empty() {
                 continue;
             }
@@ -342,13 +341,10 @@ impl Dispatcher {
                 self.store.extend_ttl(&event.key(), until).await?;
             }
             let endpoints = endpoints.of(event.scope).await?;
-            let mut deliveries = match resend {
+            let deliveries = match resend {
                 Some(resend) => Delivery::for_resend(event, &endpoints, resend, now),
                 None => Delivery::for_event(event, &endpoints, now),
             };
-            if !is_new {
-                deliveries = Deliveries::new(self.store.clone()).without_former(deliveries).await?;
-            }
             for delivery in deliveries {
                 let _inserted_or_existing = self.store.commit(vec![Write::insert(&delivery)?]).await?;
             }

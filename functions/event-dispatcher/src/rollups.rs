@@ -93,31 +93,30 @@ struct StoredCount {
 }
 
 impl Dispatcher {
-    /// Inserts an event's row, unless it exists. Returns how its change is counted (`None`: it adds nothing to
-    /// the rollups), and whether the row is new. `charge_version`: the version of the charge after the change.
+    /// Inserts an event's row, unless it exists. Returns how its change is counted; `None`: it adds nothing to
+    /// the rollups. `charge_version`: the version of the charge after the change.
     pub(crate) async fn insert_event(
         &self,
         event: &Event,
         charge_version: u64,
-    ) -> Result<(Option<Published>, bool), StoreError> {
+    ) -> Result<Option<Published>, StoreError> {
         let is_late = self.clock.now().millis_since(event.created_at) >= LATE_MS;
         let counted = event.counted.clone().filter(|_| !is_late);
         let for_fold = counted.is_some();
         let row = Event { counted, ..event.clone() };
-        let (for_fold, is_new) = match self.store.insert_or_read::<StoredCount>(&row).await? {
-            Inserted::New => (for_fold, true),
-            Inserted::Existing(stored) => (stored.counted.is_some(), false),
+        let for_fold = match self.store.insert_or_read::<StoredCount>(&row).await? {
+            Inserted::New => for_fold,
+            Inserted::Existing(stored) => stored.counted.is_some(),
         };
         let Some((counted, charge)) = event.counted.clone().zip(event.charge) else {
-            return Ok((None, is_new));
+            return Ok(None);
         };
         let scope = event.scope;
-        let published = if for_fold {
+        Ok(Some(if for_fold {
             Published::ForFold { scope, is_sampled: event.id.is_sampled() }
         } else {
             Published::Late(LateChange { scope, charge, version: charge_version, change: counted })
-        };
-        Ok((Some(published), is_new))
+        }))
     }
 
     /// Counts the late changes of published rows, and has the others counted by a fold. Returns the changes

@@ -25,7 +25,6 @@ use shared::webhook::event::{Event, Origin};
 use shared::webhook::redrive::Redrive;
 
 use crate::description::{example, example_body};
-use crate::invocations::dispatch;
 use crate::rollups::SeededRandom;
 use crate::seeding::{count_all, other_endpoint, seed_deliveries};
 use crate::support::{Listener, Service, eventually, id};
@@ -272,32 +271,6 @@ impl DeliveryFixture {
         self.service.rows(&self.partition(), "~counts").await
     }
 
-    /// Rewrites the rows to the format of an earlier version, which had no counts by event type and endpoint,
-    /// and shorter list keys.
-    async fn downgrade_rows(&self) {
-        let client = local::sdk::dynamodb(&self.service.stack.endpoints.dynamodb_url);
-        let counts = self.counts().await;
-        let update = client.update_item().table_name("StateTable").set_key(Some(key(&counts[0])));
-        update
-            .update_expression("REMOVE by_kind_to, writes, written_at, list_pk, list_sk")
-            .send()
-            .await
-            .unwrap();
-        for day in &counts[1..] {
-            client.delete_item().table_name("StateTable").set_key(Some(key(day))).send().await.unwrap();
-        }
-        self.downgrade_rows_of_the_list().await;
-    }
-
-    /// Gives the rows the shorter list keys of an earlier version.
-    async fn downgrade_rows_of_the_list(&self) {
-        for row in self.service.delivery_rows().await {
-            let Some(list_sk) = text(&row, "list_sk") else { continue };
-            let list_sk = list_sk.split('#').take(3).collect::<Vec<_>>().join("#");
-            self.set_list_key(&row, &list_sk).await;
-        }
-    }
-
     /// Compares the lists by status and the statistics with the deliveries' rows.
     async fn check_statuses(&self, step: &str) {
         let all = self.all().await;
@@ -349,12 +322,6 @@ fn ids_of(page: &Value) -> Vec<String> {
     rows.iter().map(|row| row["id"].as_str().unwrap().to_owned()).collect()
 }
 
-/// Returns a delivery as an earlier version inserted it: in the partition of its scope, without an entry in the
-/// log.
-fn of_former_version(delivery: Delivery) -> Delivery {
-    Delivery { is_former: true, ..delivery }
-}
-
 fn failed(delivery: Delivery) -> Delivery {
     Delivery { status: DeliveryStatus::Failed, listed: true, ..delivery }
 }
@@ -389,8 +356,7 @@ async fn check_any_sequence(mut fixture: DeliveryFixture) {
     let mut claimed: Vec<Delivery> = Vec::new();
     for step in 0..500_u32 {
         match random.below(20) {
-            0..6 => drop(fixture.insert(0).await),
-            6 => drop(fixture.insert_changed(0, of_former_version).await),
+            0..7 => drop(fixture.insert(0).await),
             7 => drop(fixture.insert(i64::try_from(random.below(600)).unwrap()).await),
             8..12 => {
                 let all = fixture.all().await;
@@ -540,32 +506,6 @@ async fn an_unknown_cursor_is_refused_wherever_the_page_would_begin_and_however_
 }
 
 #[tokio::test]
-async fn pages_are_read_from_rows_if_too_many_list_entries_are_of_an_earlier_version() {
-    let mut fixture = DeliveryFixture::new().await;
-    for number in 0..330 {
-        let status = [DeliveryStatus::Failed, DeliveryStatus::Cancelled, DeliveryStatus::Pending][number % 3];
-        fixture.insert_changed(0, |delivery| Delivery { status, listed: true, ..delivery }).await;
-    }
-    fixture.downgrade_rows_of_the_list().await;
-    let all = fixture.all().await;
-    let check = async |step: &str| {
-        for filter in fixture.filters(&all).iter().filter(|filter| filter.status.is_some()) {
-            let (ids, total) = fixture.page(&filter.query(10)).await;
-            let matching: Vec<String> =
-                all.iter().filter(|row| filter.admits(row)).map(|row| row.id.to_string()).collect();
-            let expected: Vec<String> = matching.iter().take(10).cloned().collect();
-            assert_eq!(ids, expected, "{step}: {}", filter.query(10));
-            assert_eq!(total, u64::try_from(matching.len()).unwrap(), "{step}: {}", filter.query(10));
-        }
-    };
-    check("uncounted").await;
-    fixture.service.stack.clock.advance(300_000);
-    fixture.deliveries.count(&fixture.scope, fixture.now()).await.unwrap();
-    fixture.downgrade_rows_of_the_list().await;
-    check("counted").await;
-}
-
-#[tokio::test]
 async fn a_page_after_a_cursor_that_is_older_than_the_dates_is_empty_and_has_the_total() {
     let mut fixture = DeliveryFixture::new().await;
     for _ in 0..6 {
@@ -651,68 +591,6 @@ async fn concurrent_counts_of_a_scope_count_each_delivery_once() {
         counts.join_all().await;
         Box::pin(fixture.check_statuses(&format!("round {round}"))).await;
     }
-}
-
-#[tokio::test]
-async fn counts_of_an_earlier_version_are_recounted_by_event_type_and_endpoint() {
-    let mut fixture = DeliveryFixture::new().await;
-    let mut random = SeededRandom(31);
-    for number in 0..160 {
-        let status = DeliveryStatus::all().nth(random.below(5)).unwrap();
-        let listed = status != DeliveryStatus::Delivered || number % 3 == 0;
-        fixture.insert_changed(0, |delivery| Delivery { status, listed, ..delivery }).await;
-        fixture.service.stack.clock.advance(i64::try_from(random.below(3_600_000)).unwrap());
-    }
-    fixture.service.stack.clock.advance(300_000);
-    fixture.deliveries.count(&fixture.scope, fixture.now()).await.unwrap();
-    fixture.check_filters("current rows").await;
-    let counts = fixture.counts().await;
-
-    fixture.downgrade_rows().await;
-    fixture.check_filters("rows of an earlier version").await;
-    // The read of a page has scheduled the recount.
-    assert!(fixture.counts().await[0].contains_key("due_pk"));
-    // A run recounts with at most five reads, here of 10 rows each. Later runs recount the rest.
-    let small_reads = fixture.deliveries.clone().with_rows_a_query(10);
-    small_reads.count(&fixture.scope, fixture.now()).await.unwrap();
-    assert!(fixture.counts().await[0].contains_key("due_pk"), "the recount continues in a later run");
-    fixture
-        .insert_changed(0, |delivery| Delivery { status: DeliveryStatus::Failed, listed: true, ..delivery })
-        .await;
-    fixture.check_filters("during the recount").await;
-    for _ in 0..5 {
-        fixture.service.stack.clock.advance(60_000);
-        small_reads.count(&fixture.scope, fixture.now()).await.unwrap();
-    }
-    fixture.check_filters("after the recount").await;
-    let recounted = fixture.counts().await;
-    assert_eq!(recounted[0]["by_kind_to"], counts[0]["by_kind_to"]);
-    let all_but_the_last = counts.len() - 2;
-    assert_eq!(
-        recounted[1..=all_but_the_last].iter().map(|day| &day["done"]).collect::<Vec<_>>(),
-        counts[1..=all_but_the_last].iter().map(|day| &day["done"]).collect::<Vec<_>>()
-    );
-    for row in fixture.service.delivery_rows().await {
-        let list_sk = text(&row, "list_sk");
-        assert!(list_sk.is_none_or(|list_sk| list_sk.split('#').count() == 5), "{row:?}");
-    }
-}
-
-#[tokio::test]
-async fn list_entries_of_an_earlier_version_are_filtered_by_their_rows() {
-    let mut fixture = DeliveryFixture::new().await;
-    for number in 0..80 {
-        let status = DeliveryStatus::all().nth(number % 5).unwrap();
-        fixture.insert_changed(0, |delivery| Delivery { status, listed: true, ..delivery }).await;
-    }
-    fixture.service.stack.clock.advance(300_000);
-    fixture.deliveries.count(&fixture.scope, fixture.now()).await.unwrap();
-    let counts = fixture.counts().await;
-    fixture.downgrade_rows().await;
-    for row in counts {
-        fixture.service.put_item(row).await;
-    }
-    fixture.check_filters("list entries without an event type").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -989,89 +867,6 @@ async fn a_worker_whose_lease_ended_does_not_end_the_attempt_of_the_next_worker(
 }
 
 #[tokio::test]
-async fn deliveries_of_an_earlier_version_are_listed_counted_claimed_and_cancelled() {
-    let mut fixture = DeliveryFixture::new().await;
-    let former = fixture.insert_changed(0, of_former_version).await;
-    let key = Delivery::former_key_of(&fixture.scope, former.id);
-    let stored = fixture.service.store().get_item(&key).await.unwrap().unwrap();
-    assert!(!stored.contains_key("log_pk"), "{stored:?}");
-    fixture.insert(0).await;
-    fixture.check_filters("both pending").await;
-    let claimed = fixture.claimed(former.id, 1).await;
-    assert_eq!((claimed.id, claimed.is_former), (former.id, true));
-    let failed = AttemptOutcome::Exhausted {
-        status_code: Some(500),
-        error: "answered 500".to_owned(),
-        response_body: None,
-    };
-    assert!(fixture.deliveries.end_attempt(&claimed, &failed, fixture.now()).await.unwrap());
-    fixture.check_filters("one failed").await;
-    let path = format!("/v1/webhooks/deliveries/{}", former.id);
-    assert_eq!(fixture.service.get(&path).await.expect(200)["status"], "FAILED");
-    for _ in 0..30 {
-        fixture.insert_changed(0, of_former_version).await;
-        fixture.insert(0).await;
-    }
-    let changed = |delivery| Delivery { status: DeliveryStatus::Delivered, ..of_former_version(delivery) };
-    fixture.insert_changed(0, changed).await;
-    fixture.check_filters("many pending").await;
-    fixture.service.stack.clock.advance(700_000);
-    // Those that are still pending are listed, because they are old.
-    fixture.deliveries.count(&fixture.scope, fixture.now()).await.unwrap();
-    fixture.check_filters("counted").await;
-    let newest = fixture.all().await[0].id.to_string();
-    assert_eq!(text(&fixture.counts().await[0], "up_to"), Some(newest));
-}
-
-#[tokio::test]
-async fn more_deliveries_of_an_earlier_version_than_a_query_reads_are_listed() {
-    let mut fixture = DeliveryFixture::new().await;
-    for number in 0..80 {
-        let status = DeliveryStatus::all().nth(number % 5).unwrap();
-        let listed = status != DeliveryStatus::Delivered;
-        let is_former = number % 8 != 0;
-        fixture.insert_changed(0, |one| Delivery { status, listed, is_former, ..one }).await;
-    }
-    fixture.check_filters("uncounted").await;
-    fixture.service.stack.clock.advance(300_000);
-    fixture.deliveries.count(&fixture.scope, fixture.now()).await.unwrap();
-    fixture.check_filters("counted").await;
-}
-
-#[tokio::test]
-async fn a_delivery_that_an_earlier_version_counted_before_the_checkpoint_passed_it_is_counted_once() {
-    let mut fixture = DeliveryFixture::new().await;
-    for _ in 0..3 {
-        fixture.insert_changed(0, |delivery| failed(of_former_version(delivery))).await;
-    }
-    fixture.service.stack.clock.advance(300_000);
-    fixture.deliveries.count(&fixture.scope, fixture.now()).await.unwrap();
-    let counts = fixture.counts().await.remove(0);
-    let client = local::sdk::dynamodb(&fixture.service.stack.endpoints.dynamodb_url);
-    let update = client.update_item().table_name("StateTable").set_key(Some(key(&counts)));
-    update.update_expression("REMOVE up_to").send().await.unwrap();
-    fixture.check_statuses("without a checkpoint").await;
-}
-
-#[tokio::test]
-async fn a_repeated_stream_record_creates_no_second_delivery_beside_one_of_an_earlier_version() {
-    let service = Service::without_event_sources().await;
-    service.register_endpoint("http://127.0.0.1:9/hook", &["charge.created"]).await;
-    service.charge().await;
-    dispatch(&service.stack).await;
-    let row = service.delivery_rows().await.remove(0);
-    let former = of_former_version(from_item(row.clone()).unwrap());
-    let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
-    client.delete_item().table_name("StateTable").set_key(Some(key(&row))).send().await.unwrap();
-    let writes = vec![Write::insert(&former).unwrap()];
-    assert_eq!(service.store().commit(writes).await.unwrap(), CommitOutcome::Done);
-    dispatch(&service.stack).await;
-    let rows = service.delivery_rows().await;
-    assert_eq!(rows.len(), 1);
-    assert!(from_item::<Delivery>(rows[0].clone()).unwrap().is_former);
-}
-
-#[tokio::test]
 async fn a_listed_delivery_is_counted_when_the_checkpoint_has_passed_it() {
     let mut fixture = DeliveryFixture::new().await;
     let id = fixture.insert_changed(0, failed).await.id;
@@ -1140,23 +935,6 @@ async fn deliveries_past_their_retention_are_not_counted() {
         assert_eq!(serde_json::to_value(stats).unwrap()["total"], total, "after {days} more days");
         Box::pin(fixture.check_statuses(&format!("after {days} more days"))).await;
     }
-}
-
-#[tokio::test]
-async fn a_failed_delivery_that_an_earlier_version_did_not_list_does_not_block_the_checkpoint() {
-    let mut fixture = DeliveryFixture::new().await;
-    // An earlier version did not add a failed delivery to the list.
-    fixture.insert_changed(0, |delivery| Delivery { status: DeliveryStatus::Failed, ..delivery }).await;
-    fixture.insert_changed(0, |delivery| Delivery { status: DeliveryStatus::Delivered, ..delivery }).await;
-    for _ in 0..2 {
-        fixture.service.stack.clock.advance(600_000);
-        fixture.deliveries.count(&fixture.scope, fixture.now()).await.unwrap();
-    }
-    Box::pin(fixture.check_statuses("counted")).await;
-    let row = fixture.counts().await.remove(0);
-    let newest = fixture.all().await[0].id.to_string();
-    assert_eq!(text(&row, "up_to"), Some(newest));
-    assert!(!row.contains_key("due_pk"), "no further count is scheduled: {row:?}");
 }
 
 /// Seeds `count` deliveries over 40 days and counts them. Three of them failed, and one third were inserted

@@ -6,8 +6,7 @@ use domain::row::{FORMAT, Key, READ_FORMAT, WRITTEN_FORMAT};
 use serde_json::{Value, json};
 use shared::store::key_attributes;
 
-use crate::invocations::{dispatch, run_webhook_worker};
-use crate::support::{Listener, Service, id};
+use crate::support::{Service, id};
 
 /// An attribute that no type of this version has.
 const UNKNOWN: &str = "written_by_a_newer_version";
@@ -88,30 +87,6 @@ async fn a_replacement_removes_what_this_version_knows_and_the_new_row_lacks() {
     for name in ["due_pk", "due_sk", "put_id"] {
         assert_eq!(attribute(&service, &row, name).await, None, "{name}");
     }
-}
-
-#[tokio::test]
-async fn a_delivery_in_the_partition_of_earlier_versions_is_shown_and_made_once() {
-    let service = service().await;
-    let listener = Listener::start().await;
-    service.register_endpoint(&listener.url, &["charge.created"]).await;
-    service.charge().await;
-    dispatch(&service.stack).await;
-    service.move_delivery_to_former_partition().await;
-
-    // All records of the stream are dispatched again.
-    dispatch(&service.stack).await;
-    assert_eq!(service.delivery_rows().await.len(), 1);
-    let delivery = service.deliveries("").await.remove(0);
-    assert_eq!(delivery["status"], "PENDING");
-    run_webhook_worker(&service.stack, &delivery).await;
-    assert_eq!(listener.hooks().len(), 1);
-    let path = format!("/v1/webhooks/deliveries/{}", id(&delivery));
-    assert_eq!(service.get(&path).await.expect(200)["status"], "DELIVERED");
-    let resent = service.post(&format!("{path}/resend"), &json!({})).await.expect(200);
-    let listed = service.deliveries("").await;
-    assert_eq!(listed.iter().map(id).collect::<Vec<_>>(), [id(&resent), id(&delivery)]);
-    assert_eq!(service.delivery_rows().await.len(), 2);
 }
 
 #[tokio::test]

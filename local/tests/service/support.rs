@@ -39,7 +39,7 @@ use shared::api_key::ApiKeys;
 use shared::charge::Charges;
 use shared::rollup::Rollups;
 use shared::services::{change_account_settings, raise_shards, verify_ledger};
-use shared::store::{Item, ListIndex, Order, Store, key_attributes, key_of_item};
+use shared::store::{Item, ListIndex, Order, Store};
 use shared::wallet::Wallets;
 use shared::wallet::verify::Verification;
 use shared::webhook::delivery::Delivery;
@@ -428,29 +428,15 @@ impl Service {
         rows
     }
 
-    /// Reads the rows of all deliveries of the first account in test mode, also those of earlier versions.
+    /// Reads the rows of all deliveries of the first account in test mode.
     pub(crate) async fn delivery_rows(&self) -> Vec<Item> {
-        let (store, partition) = (self.store(), format!("deliveries#{}", self.scope()));
+        let store = self.store();
         let all = ("wd_", "wd_~");
         let sharded = ShardedScope { scope: self.scope(), shards: ShardCount::MAX };
         let log = sharded.partitions(Delivery::log_partition);
         let entries = store.list_of_each(ListIndex::Log, &log, all, Order::OldestFirst, usize::MAX).await;
         let keys: Vec<Key> = entries.unwrap().into_iter().map(|entry| entry.key).collect();
-        let mut rows = store.batch_get(&keys).await.unwrap();
-        rows.extend(store.partition_prefix(&partition, "wd_").await.unwrap());
-        rows
-    }
-
-    /// Moves the oldest delivery of the first account in test mode into the partition of earlier versions, so
-    /// that its row is one that such a version inserted.
-    pub(crate) async fn move_delivery_to_former_partition(&self) {
-        let mut row = self.delivery_rows().await.remove(0);
-        let store = self.store();
-        let delete = store.client().delete_item().table_name(store.table());
-        delete.set_key(Some(key_attributes(&key_of_item(&row).unwrap()))).send().await.unwrap();
-        row.retain(|name, _| !name.starts_with("log_"));
-        row.insert("pk".to_owned(), AttributeValue::S(format!("deliveries#{}", self.scope())));
-        self.put_item(row).await;
+        store.batch_get(&keys).await.unwrap()
     }
 
     /// Reads the rows of a state table partition whose sort keys start with a prefix.

@@ -203,8 +203,6 @@ async fn webhooks(service: &Service) {
     Payouts::new(service.store()).create(payout, service.scope(), money, &operator(), now).await.unwrap();
     dispatch(&service.stack).await;
     let deliveries = service.deliveries("").await;
-    // The worker also attempts deliveries whose rows an earlier version inserted.
-    service.move_delivery_to_former_partition().await;
     for delivery in &deliveries {
         run_webhook_worker(&service.stack, delivery).await;
     }

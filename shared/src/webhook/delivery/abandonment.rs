@@ -41,7 +41,7 @@ use domain::time::Timestamp;
 
 use super::attempt::{LISTED, in_list, millis, status_value};
 use super::counts::{self, Counts, remove_at};
-use super::list_key::{Kind, bounds};
+use super::list_key::bounds;
 use super::log::{self, LogPage};
 use super::page::FoundDelivery;
 use super::{Deliveries, Delivery, DeliveryStatus, KEPT_AFTER_SHOWN_SECONDS};
@@ -248,9 +248,9 @@ impl Abandonment {
     }
 
     /// Whether an index entry is of a delivery to the endpoint, so that this abandonment may cover the
-    /// delivery. `None`: an earlier version wrote the entry, and only the delivery's row has the endpoint.
-    fn may_cover(&self, kind: Option<Kind>) -> Option<bool> {
-        kind.map(|kind| kind.endpoint == Some(self.endpoint))
+    /// delivery.
+    fn may_cover(&self, entry: &FoundDelivery) -> bool {
+        entry.kind.endpoint == Some(self.endpoint)
     }
 }
 
@@ -410,16 +410,8 @@ impl Deliveries {
         let entries = self.store.list(ListIndex::All, &list, (&from, &to), Order::OldestFirst, most).await?;
         let is_last = entries.len() < most;
         let ended_at = entries.last().filter(|_| !is_last).map(|entry| entry.sort.clone());
-        let (mut found, mut to_read) = (Vec::new(), Vec::new());
-        for entry in entries.into_iter().filter_map(FoundDelivery::of_list_entry) {
-            match by.may_cover(entry.kind) {
-                Some(true) => found.push(entry),
-                Some(false) => {}
-                None => to_read.push(entry),
-            }
-        }
-        let read = self.with_rows(&by.scope, to_read, None).await?;
-        found.extend(read.into_iter().filter(|found| by.covers(found)));
+        let found = entries.into_iter().filter_map(FoundDelivery::of_list_entry);
+        let found = found.filter(|found| by.may_cover(found)).collect();
         Ok(PendingBatch { found, ended_at })
     }
 
@@ -439,8 +431,8 @@ impl Deliveries {
         };
         let range = (from.unwrap_or(log::after(None).0), DeliveryId::last_at(Timestamp::MAX));
         let scope = self.sharded(&by.scope).await?;
-        let LogPage { mut found, read_to } = self.log(&scope, range, Order::OldestFirst, most, true).await?;
-        found.retain(|found| by.may_cover(found.kind) != Some(false));
+        let LogPage { mut found, read_to } = self.log(&scope, range, Order::OldestFirst, most).await?;
+        found.retain(|found| by.may_cover(found));
         let mut found = self.with_rows(&by.scope, found, None).await?;
         found.retain(|found| by.covers(found) && found.row.as_ref().is_some_and(|row| !row.listed));
         Ok(PendingBatch { found, ended_at: read_to.map(|id| id.to_string()) })
@@ -528,7 +520,6 @@ mod tests {
     use crate::charge::testing::at;
     use crate::store::to_item;
     use crate::webhook::endpoint::testing::endpoint;
-    use domain::webhook::event_type::EventType;
 
     #[test]
     fn an_abandonment_has_three_passes_and_the_last_begins_after_running_attempts_have_ended() {
@@ -571,12 +562,6 @@ mod tests {
         let waiting = delivery(&[endpoint()], at(0));
         let attempted =
             Delivery { last_error: Some("answered 502".to_owned()), attempts: 1, ..waiting.clone() };
-        // An earlier version wrote the whole text into the row, and no cause.
-        let by_earlier_version = Delivery {
-            status: DeliveryStatus::Cancelled,
-            last_error: Some("the endpoint was deleted; the last attempt: answered 502".to_owned()),
-            ..attempted.clone()
-        };
         let error = |delivery: Delivery| delivery.error().map(Cow::into_owned);
         let error_for_cause =
             |delivery: &Delivery, cause| error(delivery.clone().cancelled(cause, None)).unwrap();
@@ -586,7 +571,6 @@ mod tests {
             error_for_cause(&attempted, Cause::Deleted),
             "the endpoint was deleted; the last attempt: answered 502"
         );
-        assert_eq!(error(by_earlier_version), Some(error_for_cause(&attempted, Cause::Deleted)));
     }
 
     #[test]
@@ -599,9 +583,8 @@ mod tests {
         assert!(!covers(Delivery { status: DeliveryStatus::Failed, ..pending.clone() }));
         assert!(!covers(Delivery { endpoint: None, ..pending.clone() }));
 
-        let kind = |endpoint| Some(Kind { event_type: EventType::ChargePaid, endpoint });
-        assert_eq!(row.may_cover(kind(pending.endpoint)), Some(true));
-        assert_eq!((row.may_cover(kind(None)), row.may_cover(None)), (Some(false), None));
+        let may_cover = |delivery: Delivery| row.may_cover(&FoundDelivery::of_row(delivery));
+        assert!(may_cover(pending.clone()) && !may_cover(Delivery { endpoint: None, ..pending }));
         let shown_s = EVENTS_KEPT_SECONDS + KEPT_AFTER_SHOWN_SECONDS;
         assert_eq!(row.removable_at(), Some(at(shown_s)), "after the last delivery that it covers");
         let next = next_sort_key("wd_1");

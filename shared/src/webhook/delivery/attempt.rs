@@ -167,15 +167,7 @@ impl Deliveries {
         now: Timestamp,
     ) -> Result<Claim, StoreError> {
         let claim = format!("{claim:016x}");
-        let [key, former_key] = Delivery::keys_of(scope, id);
-        let outcome = match self.try_claim_row(&key, &claim, now).await? {
-            // There is no such row, or an earlier version wrote it.
-            UpdateOutcome::Refused(item) if item.is_empty() => {
-                self.try_claim_row(&former_key, &claim, now).await?
-            }
-            outcome => outcome,
-        };
-        let refused = match outcome {
+        let refused = match self.try_claim_row(&Delivery::key_of(scope, id), &claim, now).await? {
             UpdateOutcome::Done(item) => return Ok(Claim::Claimed(Box::new(from_item(item)?))),
             UpdateOutcome::Refused(item) if item.is_empty() => return Ok(Claim::NotNow),
             UpdateOutcome::Refused(item) => item,
@@ -264,17 +256,13 @@ impl Deliveries {
             let key = seen.key();
             let mut values = in_list(&seen.scope, &seen.list_key(seen.status));
             values.insert(":seen".to_owned(), status_value(seen.status));
-            let mut set = LISTED.to_owned();
-            if !seen.is_done() {
-                // During an attempt, a message would only find its lease.
-                let due_at = seen.leased_until.map_or(now, |until| until.max(now));
-                set.push_str(", due_pk = :due_pk, due_sk = :due_sk");
-                values.extend(due_attributes(&key, due_at).map(|(name, value)| (format!(":{name}"), value)));
-            }
+            // During an attempt, a message would only find its lease.
+            let due_at = seen.leased_until.map_or(now, |until| until.max(now));
+            values.extend(due_attributes(&key, due_at).map(|(name, value)| (format!(":{name}"), value)));
             let update = self
                 .update(&key)
                 .condition_expression("#status = :seen AND attribute_not_exists(listed)")
-                .update_expression(format!("SET {set}"))
+                .update_expression(format!("SET {LISTED}, due_pk = :due_pk, due_sk = :due_sk"))
                 .expression_attribute_names("#status", "status")
                 .set_expression_attribute_values(Some(values))
                 .return_values(ReturnValue::AllNew)

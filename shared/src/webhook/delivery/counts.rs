@@ -27,9 +27,7 @@
 //! # The breakdown
 //!
 //! A row for each day has the same numbers by endpoint and event type ([`DayCounts`]). The scheduler writes
-//! it in the same transaction as the scope's row. Counts that an earlier version wrote have no breakdown. The
-//! scheduler counts their deliveries again, in strides. [`Counts::breakdown_to`] is the progress of this
-//! recount.
+//! it in the same transaction as the scope's row.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -71,9 +69,6 @@ const STRIDE: usize = 2_000;
 /// checkpoint.
 const MAX_STRIDES: usize = 10;
 
-/// The most strides of the recount in one run.
-const MAX_RECOUNT_STRIDES: usize = 5;
-
 /// The most writes of one transaction: DynamoDB's limit.
 const MAX_WRITES: usize = 100;
 
@@ -104,17 +99,6 @@ pub(super) struct Counts {
     /// Numbers of counted deliveries, by the day in their ids.
     #[serde(default)]
     days: BTreeMap<Day, DoneCounts>,
-    /// The progress of the recount: the day rows contain the counted deliveries up to this id. `None`: the
-    /// recount has not begun. [`max_id`]: the breakdown is complete.
-    ///
-    /// Counts that an earlier version wrote have no day rows. The next count of the scope, which a filtered
-    /// page also schedules, begins the recount. It counts those deliveries again, 10,000 rows a minute, and
-    /// rewrites the sort keys of their index entries. Until the recount is done, filtered pages count all
-    /// rows of the 90 days: their totals are exact, but the number of requests is not bounded. A function of
-    /// the earlier version may write old sort keys after that. Readers then read the rows of these
-    /// deliveries.
-    #[serde(rename = "by_kind_to", default, skip_serializing_if = "Option::is_none")]
-    breakdown_to: Option<DeliveryId>,
     /// How often the counts were written. [`Marker`] has the same number.
     #[serde(default)]
     writes: u64,
@@ -173,11 +157,6 @@ impl DoneCounts {
 const DONE_STATUSES: [DeliveryStatus; 3] =
     [DeliveryStatus::Delivered, DeliveryStatus::Failed, DeliveryStatus::Cancelled];
 
-/// Returns the greatest possible id.
-fn max_id() -> DeliveryId {
-    DeliveryId::last_at(Timestamp::MAX)
-}
-
 impl Row for Counts {
     fn key(&self) -> Key {
         key_of(&self.scope)
@@ -206,7 +185,6 @@ impl Counts {
             scope,
             checkpoint: None,
             days: BTreeMap::new(),
-            breakdown_to: None,
             writes: 0,
             written_at: None,
             look_at: None,
@@ -224,12 +202,6 @@ impl Counts {
     /// Returns the number of counted deliveries of a day in a status; `None`: in all statuses.
     fn count_of(&self, day: Day, status: Option<DeliveryStatus>) -> u64 {
         self.days.get(&day).map_or(0, |done| done.count_of(status))
-    }
-
-    /// Whether the breakdown is complete: the day rows contain all counted deliveries.
-    pub(super) fn has_breakdown(&self) -> bool {
-        self.breakdown_to.is_some_and(|to| to >= max_id())
-            || (self.checkpoint.is_none() && self.days.is_empty())
     }
 
     /// Whether a delivery is old enough for the checkpoint to pass it.
@@ -319,29 +291,20 @@ impl LoadedCounts {
         Self { counts: Counts::none(scope), days, changed, version: None }
     }
 
-    /// Adds a row that was read, if it is a row of the counts. Returns any other row unchanged.
-    pub(super) fn add_row(&mut self, item: Item) -> Result<Option<Item>, StoreError> {
-        match text(&item, "sk") {
-            Some(sort) if sort == SCOPE_SORT_KEY => {
-                self.counts = from_item(item)?;
-                self.version = Some(self.counts.version);
-            }
-            Some(sort) if sort.starts_with(SCOPE_SORT_KEY) => {
-                let day: DayCounts = from_item(item)?;
-                self.days.insert(day.day, day);
-            }
-            Some(_) | None => return Ok(Some(item)),
+    /// Adds a row that was read.
+    fn add_row(&mut self, item: Item) -> Result<(), StoreError> {
+        if text(&item, "sk").is_some_and(|sort| sort == SCOPE_SORT_KEY) {
+            self.counts = from_item(item)?;
+            self.version = Some(self.counts.version);
+        } else {
+            let day: DayCounts = from_item(item)?;
+            self.days.insert(day.day, day);
         }
-        Ok(None)
-    }
-
-    /// Whether [`Self::by_day`] has the numbers for these criteria.
-    pub(super) fn suffice_for(&self, criteria: &Criteria) -> bool {
-        !criteria.needs_breakdown() || self.counts.has_breakdown()
+        Ok(())
     }
 
     /// Returns the number of counted deliveries that match, by day, from the first to the last day, both
-    /// included. Criteria with an event type or endpoint need a complete breakdown ([`Self::suffice_for`]).
+    /// included. Criteria with an event type or endpoint need the day rows.
     pub(super) fn by_day(&self, criteria: &Criteria, (first, last): (Day, Day)) -> BTreeMap<Day, u64> {
         if first > last {
             return BTreeMap::new();
@@ -354,31 +317,17 @@ impl LoadedCounts {
         }
     }
 
-    /// Counts a delivery as `DELIVERED`, in a complete breakdown.
+    /// Counts a delivery as `DELIVERED`.
     #[cfg(test)]
     pub(super) fn with_delivered(mut self, id: DeliveryId, kind: Kind) -> Self {
-        self.counts.breakdown_to = Some(max_id());
-        self.add(id, DeliveryStatus::Delivered, Some(kind));
+        self.add(id, DeliveryStatus::Delivered, kind);
         self
     }
 
-    /// Counts a delivery that is done. `kind`: `None` if the entry lacks the event type and endpoint, and the
-    /// row is missing.
-    fn add(&mut self, id: DeliveryId, status: DeliveryStatus, kind: Option<Kind>) {
-        self.counts.days.entry(Day::of(timestamp_of(id))).or_default().add(status);
-        // The recount adds deliveries with higher ids to the breakdown when it reaches them.
-        if self.counts.breakdown_to.is_some_and(|to| id <= to) {
-            match kind {
-                Some(kind) => self.add_to_breakdown(id, status, kind),
-                None => {
-                    tracing::error!(%id, "a delivery's row is missing; the counts by event type lack it");
-                }
-            }
-        }
-    }
-
-    fn add_to_breakdown(&mut self, id: DeliveryId, status: DeliveryStatus, kind: Kind) {
+    /// Counts a delivery that is done.
+    fn add(&mut self, id: DeliveryId, status: DeliveryStatus, kind: Kind) {
         let day = Day::of(timestamp_of(id));
+        self.counts.days.entry(day).or_default().add(status);
         self.day(day).add(kind, status);
         self.changed.insert(day);
     }
@@ -395,7 +344,7 @@ impl LoadedCounts {
             return false;
         }
         if !delivery.listed {
-            self.add(delivery.id, delivery.status, Some(delivery.kind()));
+            self.add(delivery.id, delivery.status, delivery.kind());
         }
         self.counts.checkpoint = Some(delivery.id);
         true
@@ -456,8 +405,7 @@ impl Deliveries {
     /// Schedules the next count of a scope, unless one is scheduled. The count runs as soon as the checkpoint
     /// can pass the deliveries that exist now.
     ///
-    /// Called by the dispatcher for one new delivery in 64, by an abandonment at the end of each pass, and by
-    /// a reader that finds the breakdown incomplete.
+    /// Called by the dispatcher for one new delivery in 64, and by an abandonment at the end of each pass.
     pub async fn schedule_counting(&self, scope: &Scope, now: Timestamp) -> Result<(), StoreError> {
         let key = key_of(scope);
         let at = now.plus_millis(PASSED_AFTER_MS).unwrap_or(Timestamp::MAX);
@@ -479,8 +427,7 @@ impl Deliveries {
         conditional_update(update).await.map(|_updated_or_refused| ())
     }
 
-    /// Runs one count of a scope: continues the recount, advances the checkpoint, and counts done deliveries
-    /// of the status list. Schedules the next count if something is left.
+    /// Runs one count of a scope: advances the checkpoint, and counts done deliveries of the status list. Schedules the next count if something is left.
     pub async fn count(&self, scope: &Scope, now: Timestamp) -> Result<(), StoreError> {
         // A charge is created with a number of shards that is in the account's row. So each delivery that the
         // checkpoint may pass now is in one of these shards: it was inserted a minute ago or earlier.
@@ -490,7 +437,6 @@ impl Deliveries {
             update.next_attempt().await?;
             let mut loaded = self.load_counts(scope, true).await?;
             loaded.counts.days = loaded.counts.days.split_off(&first_day(now));
-            self.recount(&sharded, &mut loaded, now).await?;
             self.advance_checkpoint(&sharded, &mut loaded, now).await?;
             if self.write_counts(loaded, now).await? {
                 return Ok(());
@@ -513,72 +459,6 @@ impl Deliveries {
             loaded.add_row(item)?;
         }
         Ok(loaded)
-    }
-
-    /// Continues the recount by some strides: adds the deliveries that an earlier version counted to the
-    /// breakdown.
-    ///
-    /// A delivery's row shows whether the delivery is counted (see [`Delivery::is_counted`]). Index entries
-    /// whose sort keys lack the event type are rewritten with it.
-    async fn recount(
-        &self,
-        scope: &ShardedScope,
-        loaded: &mut LoadedCounts,
-        now: Timestamp,
-    ) -> Result<(), StoreError> {
-        if loaded.counts.has_breakdown() {
-            loaded.counts.breakdown_to = Some(max_id());
-            return Ok(());
-        }
-        if loaded.counts.breakdown_to.is_none() {
-            // Day rows may exist and be stale: an earlier version, which does not write them, may have
-            // counted since.
-            for (day, row) in loaded.days.range_mut(first_day(now)..) {
-                row.done.clear();
-                loaded.changed.insert(*day);
-            }
-        }
-        for _stride in 0..MAX_RECOUNT_STRIDES {
-            let (from, last) = after(loaded.counts.breakdown_to);
-            let range = (from.max(first_shown(now)), last);
-            let LogPage { found, read_to } = self.log(scope, range, Order::OldestFirst, STRIDE, true).await?;
-            let mut outdated = Vec::new();
-            for found in self.with_rows(&scope.scope, found, None).await? {
-                let (Some(delivery), in_list) = (&found.row, found.in_list == Some(true)) else { continue };
-                if delivery.is_counted(in_list, loaded.counts.checkpoint) {
-                    loaded.add_to_breakdown(delivery.id, delivery.status, delivery.kind());
-                }
-                let list_key = delivery.list_key(delivery.status).to_string();
-                if let Some((list, sort)) = found.entry.filter(|(_, sort)| *sort != list_key) {
-                    outdated.push((ListEntry { sort, key: delivery.key() }, list, list_key));
-                }
-            }
-            self.rewrite_sort_keys(outdated).await?;
-            loaded.counts.breakdown_to = Some(read_to.unwrap_or_else(max_id));
-            if read_to.is_none() {
-                return Ok(());
-            }
-        }
-        Ok(())
-    }
-
-    /// Gives index entries the sort keys of the present version; each entry stays in its list. An entry that
-    /// another writer moved meanwhile is skipped, because that write changed its sort key too.
-    async fn rewrite_sort_keys(
-        &self,
-        mut outdated: Vec<(ListEntry, String, String)>,
-    ) -> Result<(), StoreError> {
-        while !outdated.is_empty() {
-            let some = outdated.get(..MAX_WRITES.min(outdated.len())).unwrap_or_default();
-            let rewritten = some.iter().map(|(entry, list, list_key)| {
-                Write::move_list_entry(entry.clone(), list, Some((list.as_str(), list_key.as_str())))
-            });
-            match self.store.commit(rewritten.collect()).await? {
-                CommitOutcome::Done => drop(outdated.drain(..MAX_WRITES.min(outdated.len()))),
-                CommitOutcome::Conflict { at } => remove_at(&mut outdated, &at),
-            }
-        }
-        Ok(())
     }
 
     /// Lists the deliveries of a scope that the checkpoint may pass and that are not delivered. They are then
@@ -605,8 +485,7 @@ impl Deliveries {
         let mut left = MAX_LISTED;
         for _stride in 0..MAX_STRIDES {
             let range = after(loaded.counts.checkpoint);
-            let LogPage { mut found, read_to } =
-                self.log(scope, range, Order::OldestFirst, STRIDE, true).await?;
+            let LogPage { mut found, read_to } = self.log(scope, range, Order::OldestFirst, STRIDE).await?;
             // The rows of deliveries that are too new are not read.
             let is_blocked = found.iter().any(|found| !Counts::is_old(found.id, now));
             found.retain(|found| Counts::is_old(found.id, now));
@@ -626,9 +505,7 @@ impl Deliveries {
                 return Ok(true);
             }
             if read_to.is_none() {
-                if loaded.counts.has_breakdown() {
-                    loaded.counts.look_at = None;
-                }
+                loaded.counts.look_at = None;
                 return Ok(true);
             }
         }
@@ -695,12 +572,6 @@ impl Deliveries {
                 }));
         }
         let is_last = entries.len() < DONE_BATCH;
-        for entry in entries.iter_mut().filter(|entry| entry.list_key.log_key.kind.is_none()) {
-            // An earlier version wrote the entry, so only the row has its event type and endpoint.
-            let row =
-                self.store.get_in_order::<Delivery>(std::slice::from_ref(&entry.listed.key)).await?.pop();
-            entry.list_key.log_key.kind = row.map(|row| row.kind());
-        }
         Ok((entries, is_last))
     }
 
@@ -747,17 +618,6 @@ impl Delivery {
     fn blocks_checkpoint(&self, now: Timestamp) -> bool {
         Counts::is_old(self.id, now) && !(self.listed || self.is_delivered())
     }
-
-    /// Whether the scope's counts contain this delivery: it is listed, done, and no longer in the status
-    /// list, or it is unlisted and not after the checkpoint. `in_list`: whether it has an entry in the status
-    /// list.
-    pub(super) fn is_counted(&self, in_list: bool, checkpoint: Option<DeliveryId>) -> bool {
-        if self.listed {
-            DONE_STATUSES.contains(&self.status) && !in_list
-        } else {
-            self.is_delivered() && Some(self.id) <= checkpoint
-        }
-    }
 }
 
 /// Removes the elements with these indexes.
@@ -801,37 +661,13 @@ mod tests {
     }
 
     #[test]
-    fn a_delivery_is_counted_when_it_has_left_the_list_or_the_checkpoint_has_passed_it() {
-        let created = delivery(&[endpoint()], at(0));
-        let (before, after) = (DeliveryId::first_at(at(-1)), DeliveryId::first_at(at(1)));
-        let (pending, delivered, failed) =
-            (DeliveryStatus::Pending, DeliveryStatus::Delivered, DeliveryStatus::Failed);
-        for (status, listed, in_list, checkpoint, is_counted) in [
-            (delivered, true, false, before, true),
-            (failed, true, false, before, true),
-            (failed, true, true, after, false),
-            (pending, true, false, after, false),
-            (delivered, false, false, after, true),
-            (delivered, false, false, before, false),
-            (pending, false, false, after, false),
-        ] {
-            let delivery = Delivery { status, listed, ..created.clone() };
-            let case = format!("{status:?} {listed} {in_list} {checkpoint}");
-            assert_eq!(delivery.is_counted(in_list, Some(checkpoint)), is_counted, "{case}");
-        }
-        let delivered = Delivery { status: delivered, ..created };
-        assert!(!delivered.is_counted(false, None) && delivered.is_counted(false, Some(delivered.id)));
-    }
-
-    #[test]
     fn a_transaction_has_room_for_a_hundred_rows() {
         let created = delivery(&[endpoint()], at(0));
         let (day, other) = (Day::of(at(0)), Day::of(at(0)).plus_days(1));
         let mut loaded = LoadedCounts::new(created.scope);
         // Besides the rows, there are the delivery's row, the scope's row and the row of the day.
         assert_eq!([97, 98].map(|rows| loaded.has_room(day, rows)), [true, false]);
-        loaded.counts.breakdown_to = Some(max_id());
-        loaded.add(created.id, DeliveryStatus::Delivered, Some(created.kind()));
+        loaded.add(created.id, DeliveryStatus::Delivered, created.kind());
         assert_eq!([97, 98].map(|rows| loaded.has_room(day, rows)), [true, false]);
         assert_eq!([96, 97].map(|rows| loaded.has_room(other, rows)), [true, false]);
     }
@@ -843,18 +679,5 @@ mod tests {
         let day = Day::of(at(0));
         let kept_s = EVENTS_KEPT_SECONDS + KEPT_AFTER_SHOWN_SECONDS;
         assert_eq!(loaded.day(day).removable_at(), Some(day.ends_at().plus_seconds(kept_s).unwrap()));
-    }
-
-    #[test]
-    fn counts_by_event_type_or_endpoint_need_a_complete_breakdown() {
-        let counted = delivery(&[endpoint()], at(0));
-        let (any, kind) = (Criteria::default(), counted.kind());
-        let of_type = Criteria { event_type: Some(kind.event_type), ..any };
-        let mut loaded = LoadedCounts::new(counted.scope);
-        assert!(loaded.suffice_for(&any) && loaded.suffice_for(&of_type), "nothing is counted");
-        loaded = loaded.with_delivered(counted.id, kind);
-        assert!(loaded.suffice_for(&any) && loaded.suffice_for(&of_type));
-        loaded.counts.breakdown_to = None;
-        assert!(loaded.suffice_for(&any) && !loaded.suffice_for(&of_type));
     }
 }

@@ -175,7 +175,7 @@ impl Deliveries {
 
     /// Returns the row of one delivery; `None`: it does not exist.
     pub async fn row(&self, scope: &Scope, id: DeliveryId) -> Result<Option<Delivery>, StoreError> {
-        Ok(self.store.get_in_order(&Delivery::keys_of(scope, id)).await?.into_iter().next())
+        Ok(self.store.get_in_order(&[Delivery::key_of(scope, id)]).await?.pop())
     }
 
     /// Returns how many of a scope's deliveries of the last 90 days are in each status.

@@ -4,7 +4,7 @@
 //! `webhookUrl`. The shard of the event follows, unless it is the first one, so that the key of the event's row
 //! is known without the delivery's row. In `list`, the status precedes. So a sort key contains everything that a
 //! list can be filtered by, in the log except the status, and entries are filtered and counted without reading
-//! rows. Sort keys in `list` that an earlier version wrote end after the event's id.
+//! rows.
 //!
 //! The row of a scope's counts has an entry in the index too, the [`Marker`].
 
@@ -38,7 +38,7 @@ impl Delivery {
 
     /// Returns the sort key of its entry in the log.
     pub(super) fn log_key(&self) -> LogKey {
-        LogKey { id: self.id, event: self.event, kind: Some(self.kind()), shard: self.shard }
+        LogKey { id: self.id, event: self.event, kind: self.kind(), shard: self.shard }
     }
 
     /// Returns the sort key of its entry in `list` in this status.
@@ -52,18 +52,18 @@ impl Delivery {
 pub(super) struct LogKey {
     pub(super) id: DeliveryId,
     pub(super) event: EventId,
-    /// `None`: an earlier version wrote the entry, or a later one with an event type that this version does not
-    /// know. Then only the delivery's row has the event type and endpoint.
-    pub(super) kind: Option<Kind>,
+    pub(super) kind: Kind,
     /// The shard of the event.
     pub(super) shard: Shard,
 }
 
 impl LogKey {
+    /// Parses a sort key of the log. `None` if a later version wrote it with an event type that this version does
+    /// not know: this version can't read the row either.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let mut parts = text.split('#');
         let (id, event) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
-        let kind = kind_of(parts.next(), parts.next());
+        let kind = kind_of(parts.next()?, parts.next()?)?;
         let shard = parts.next().and_then(Shard::parse).unwrap_or_default();
         Some(Self { id, event, kind, shard })
     }
@@ -71,8 +71,7 @@ impl LogKey {
 
 impl fmt::Display for LogKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}#{}", self.id, self.event)?;
-        self.kind.map_or(Ok(()), |kind| write!(f, "#{}", kind_text(kind, self.shard)))
+        write!(f, "{}#{}#{}", self.id, self.event, kind_text(self.kind, self.shard))
     }
 }
 
@@ -92,10 +91,9 @@ impl ListKey {
 }
 
 /// Parses the event type and the endpoint of a sort key.
-fn kind_of(event_type: Option<&str>, endpoint: Option<&str>) -> Option<Kind> {
-    let event_type = event_type?;
+fn kind_of(event_type: &str, endpoint: &str) -> Option<Kind> {
     let (_, event_type) = EventType::ALL.iter().find(|(name, _)| *name == event_type)?;
-    let endpoint = match endpoint? {
+    let endpoint = match endpoint {
         NO_ENDPOINT => None,
         id => Some(id.parse().ok()?),
     };
@@ -191,7 +189,7 @@ mod tests {
         Timestamp::from_millis(millis).unwrap()
     }
 
-    fn key(status: DeliveryStatus, kind: Option<Kind>) -> ListKey {
+    fn key(status: DeliveryStatus, kind: Kind) -> ListKey {
         let (id, event) = (DeliveryId::first_at(at(7)), EventId::first_at(at(6)));
         ListKey { status, log_key: LogKey { id, event, kind, shard: Shard::FIRST } }
     }
@@ -201,7 +199,7 @@ mod tests {
         for status in DeliveryStatus::all() {
             for endpoint in [None, Some(EndpointId::first_at(at(1)))] {
                 for (name, event_type) in EventType::ALL {
-                    let written = key(status, Some(Kind { event_type: *event_type, endpoint }));
+                    let written = key(status, Kind { event_type: *event_type, endpoint });
                     let text = written.to_string();
                     assert!(text.contains(&format!("#{name}#")), "{text}");
                     assert_eq!(ListKey::parse(&text), Some(written), "{text}");
@@ -215,7 +213,7 @@ mod tests {
         for endpoint in [None, Some(EndpointId::first_at(Timestamp::MIN))] {
             for (name, event_type) in EventType::ALL {
                 for shard in ShardCount::MAX.shards() {
-                    let kind = Some(Kind { event_type: *event_type, endpoint });
+                    let kind = Kind { event_type: *event_type, endpoint };
                     let event = EventId::first_at(Timestamp::MIN);
                     let written = LogKey { id: DeliveryId::first_at(at(7)), event, kind, shard };
                     let text = written.to_string();
@@ -227,10 +225,9 @@ mod tests {
     }
 
     #[test]
-    fn a_sort_key_of_an_earlier_version_has_no_event_type() {
-        let old = key(DeliveryStatus::Failed, None);
-        assert_eq!(old.to_string().matches('#').count(), 2);
-        assert_eq!(ListKey::parse(&old.to_string()), Some(old));
+    fn a_sort_key_with_an_unknown_event_type_is_not_parsed() {
+        let id = DeliveryId::first_at(at(7));
+        assert_eq!(LogKey::parse(&format!("{id}#{}#later.type#-", EventId::first_at(at(6)))), None);
     }
 
     #[test]
@@ -240,7 +237,8 @@ mod tests {
         assert_eq!((Marker::parse(&text), ListKey::parse(&text)), (Some(marker), None));
         let from = DeliveryId::first_at(Timestamp::MIN);
         for status in DeliveryStatus::all() {
-            let listed = key(status, None).to_string();
+            let kind = Kind { event_type: EventType::ChargePaid, endpoint: None };
+            let listed = key(status, kind).to_string();
             let is_open = matches!(status, DeliveryStatus::Pending | DeliveryStatus::Processing);
             assert_eq!(listed > text, is_open, "{listed}");
             assert_eq!(Marker::parse(&listed), None);

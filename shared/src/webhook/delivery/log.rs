@@ -8,14 +8,8 @@
 //! The index is eventually consistent: an entry appears some moments after its row. The checkpoint must not
 //! pass an entry that does not appear yet. It passes an id after 210 s, and an unlisted row is inserted at most
 //! 150 s after the time in its id. So the index may be a minute behind its table.
-//!
-//! # Rows of an earlier version
-//!
-//! An earlier version wrote all deliveries of a scope into one partition, without entries in the log. Readers
-//! read these rows too, and merge them with the log by id. For a scope without such rows, a reader of lists
-//! finds that out together with the counts, which are in the same partition.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 
 use domain::ids::{DeliveryId, EventId, Scope};
 use domain::row::Key;
@@ -27,7 +21,7 @@ use super::page::FoundDelivery;
 use super::reader::parse_or_log;
 use super::{Deliveries, Delivery};
 use crate::account::Accounts;
-use crate::store::{Item, ListEntry, ListIndex, Order, StoreError, from_item, key_of_item, text};
+use crate::store::{Item, ListEntry, ListIndex, Order, StoreError, from_item, key_of_item};
 use crate::webhook::event::Event;
 
 /// The number of entries that one request can always read, here and in the index `list`. DynamoDB reads 1 MB
@@ -56,8 +50,7 @@ pub(super) fn after(id: Option<DeliveryId>) -> IdRange {
     (id.map_or(first, DeliveryId::next), DeliveryId::last_at(Timestamp::MAX))
 }
 
-/// Returns the sort keys of a range, in the log and in the partition of earlier versions. '~' sorts after all
-/// characters that follow an id.
+/// Returns the sort keys of a range in the log. '~' sorts after all characters that follow an id.
 fn sort_keys((from, to): IdRange) -> (String, String) {
     (from.to_string(), format!("{to}~"))
 }
@@ -70,81 +63,29 @@ pub(super) struct LogPage {
     pub(super) read_to: Option<DeliveryId>,
 }
 
-impl LogPage {
-    /// Returns the deliveries of rows of an earlier version. `is_cut`: there may be further rows after these.
-    pub(super) fn of_former(rows: Vec<Item>, is_cut: bool) -> Self {
-        let last = rows.last().and_then(|row| text(row, "sk")).and_then(|sort| sort.parse().ok());
-        let read_to = last.filter(|_| is_cut);
-        Self { found: rows.into_iter().filter_map(FoundDelivery::of_item).collect(), read_to }
-    }
-
-    /// Returns the deliveries of two pages that were read in the same order and range. The page ends where the
-    /// shorter one ends.
-    pub(super) fn merged(mut self, other: Self, order: Order) -> Self {
-        let read_to = match (self.read_to, other.read_to) {
-            (Some(one), Some(other)) => {
-                Some(if order == Order::OldestFirst { one.min(other) } else { one.max(other) })
-            }
-            (one, other) => one.or(other),
-        };
-        self.found.extend(other.found);
-        match order {
-            Order::OldestFirst => self.found.sort_by_key(|found| found.id),
-            Order::NewestFirst => self.found.sort_by_key(|found| std::cmp::Reverse(found.id)),
-        }
-        self.found.retain(|found| {
-            read_to.is_none_or(|to| if order == Order::OldestFirst { found.id <= to } else { found.id >= to })
-        });
-        Self { found: self.found, read_to }
-    }
-}
-
 /// Events that were read for the bodies of a page. `None`: the event has expired.
 pub(super) type Events = HashMap<EventId, Option<Event>>;
 
 impl Deliveries {
-    /// Reads up to `limit` entries of the log. `with_former`: also reads the rows of earlier versions. Each
-    /// takes one request for [`ENTRIES_PER_QUERY`] entries of a shard or 1 MB of rows.
+    /// Reads up to `limit` entries of the log. Takes one request for [`ENTRIES_PER_QUERY`] entries of a shard.
     pub(super) async fn log(
         &self,
         scope: &ShardedScope,
         range: IdRange,
         order: Order,
         limit: usize,
-        with_former: bool,
     ) -> Result<LogPage, StoreError> {
         if is_empty(range) {
             return Ok(LogPage::default());
         }
         let (from, to) = sort_keys(range);
         let (limit, partitions) = (self.at_once(limit).max(1), scope.partitions(Delivery::log_partition));
-        let former = async {
-            if with_former {
-                self.former(&scope.scope, range, order, limit).await
-            } else {
-                Ok(LogPage::default())
-            }
-        };
-        let entries = self.store.list_of_each(ListIndex::Log, &partitions, (&from, &to), order, limit);
-        let (entries, former) = tokio::try_join!(Box::pin(entries), Box::pin(former))?;
+        let entries =
+            self.store.list_of_each(ListIndex::Log, &partitions, (&from, &to), order, limit).await?;
         let is_cut = entries.len() >= limit;
         let found: Vec<FoundDelivery> = entries.into_iter().filter_map(FoundDelivery::of_log_entry).collect();
         let read_to = found.last().filter(|_| is_cut).map(|found| found.id);
-        Ok(LogPage { found, read_to }.merged(former, order))
-    }
-
-    /// Reads rows of earlier versions.
-    async fn former(
-        &self,
-        scope: &Scope,
-        range: IdRange,
-        order: Order,
-        limit: usize,
-    ) -> Result<LogPage, StoreError> {
-        let ((from, to), partition) = (sort_keys(range), Delivery::partition(scope));
-        let items = self.store.range(&partition, (&from, &to), order, limit).await?;
-        let is_cut = items.len() >= limit;
-        Ok(LogPage::of_former(items, is_cut))
+        Ok(LogPage { found, read_to })
     }
 
     /// Reads the deliveries of a range, with their rows, oldest first. Returns them and the last id that was
@@ -154,8 +95,7 @@ impl Deliveries {
         scope: &ShardedScope,
         range: IdRange,
     ) -> Result<(Vec<Delivery>, Option<DeliveryId>), StoreError> {
-        let LogPage { found, read_to } =
-            self.log(scope, range, Order::OldestFirst, ROWS_AT_ONCE, true).await?;
+        let LogPage { found, read_to } = self.log(scope, range, Order::OldestFirst, ROWS_AT_ONCE).await?;
         let found = self.with_rows(&scope.scope, found, None).await?;
         Ok((found.into_iter().filter_map(|found| Some(*found.row?)).collect(), read_to))
     }
@@ -175,13 +115,13 @@ impl Deliveries {
             DeliveryId::first_at(first),
             DeliveryId::last_at(now.saturating_plus_seconds(CLOCK_SKEW_SECONDS)),
         );
-        let page = self.log(scope, range, Order::OldestFirst, ENTRIES_OF_EVENTS, false).await?;
+        let page = self.log(scope, range, Order::OldestFirst, ENTRIES_OF_EVENTS).await?;
         let (mut found, read_to) = (page.found, page.read_to.and_then(|id| id.timestamp()));
         for at in
             events.iter().filter_map(EventId::timestamp).filter(|at| read_to.is_some_and(|to| *at >= to))
         {
             let range = (DeliveryId::first_at(at), DeliveryId::last_at(at));
-            found.extend(self.log(scope, range, Order::OldestFirst, ENTRIES_PER_QUERY, false).await?.found);
+            found.extend(self.log(scope, range, Order::OldestFirst, ENTRIES_PER_QUERY).await?.found);
         }
         found.retain(|found| events.contains(&found.event));
         found.sort_by_key(|found| found.id);
@@ -198,15 +138,6 @@ impl Deliveries {
     /// their API key instead.
     pub(super) async fn sharded(&self, scope: &Scope) -> Result<ShardedScope, StoreError> {
         Accounts::new(self.store.clone()).sharded_scope(scope).await
-    }
-
-    /// Returns the deliveries without those that an earlier version has inserted already. For the deliveries of
-    /// an event that existed before, so that a replayed change creates no second delivery.
-    pub async fn without_former(&self, deliveries: Vec<Delivery>) -> Result<Vec<Delivery>, StoreError> {
-        let keys: Vec<_> = deliveries.iter().map(|one| Delivery::former_key_of(&one.scope, one.id)).collect();
-        let found = self.store.batch_get(&keys).await?;
-        let found: HashSet<_> = found.iter().filter_map(|item| text(item, "sk")).collect();
-        Ok(deliveries.into_iter().filter(|one| !found.contains(&one.id.to_string())).collect())
     }
 
     /// Reads the rows of those deliveries of which only an entry was read. Returns the deliveries in the same
@@ -280,70 +211,31 @@ impl FoundDelivery {
 
     /// Returns the delivery of a row. Logs an error and returns `None` if the row can't be read.
     pub(super) fn of_item(item: Item) -> Option<Self> {
-        let entry = text(&item, "list_pk").zip(text(&item, "list_sk"));
-        let delivery = parse_or_log(item)?;
-        let list = entry.as_ref().map(|(list, _)| list.as_str());
-        let in_list = delivery.listed.then(|| list == Some(&Delivery::partition(&delivery.scope)));
-        Some(Self { in_list, entry, ..Self::of_row(delivery) })
+        parse_or_log(item).map(Self::of_row)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use domain::shard::Shard;
-    use domain::webhook::event_type::EventType;
-
-    use super::super::list_key::Kind;
     use super::*;
 
     fn id(millis: i64) -> DeliveryId {
         DeliveryId::first_at(Timestamp::from_millis(millis).unwrap())
     }
 
-    fn page(ids: &[i64], read_to: Option<i64>) -> LogPage {
-        let entry = |millis: &i64| {
-            let kind = Some(Kind { event_type: EventType::ChargePaid, endpoint: None });
-            let event = EventId::first_at(Timestamp::MIN);
-            let key = LogKey { id: id(*millis), event, kind, shard: Shard::FIRST };
-            let row = domain::row::Key { pk: "delivery#".to_owned(), sk: id(*millis).to_string() };
-            FoundDelivery::of_log_entry(ListEntry { sort: key.to_string(), key: row }).unwrap()
-        };
-        LogPage { found: ids.iter().map(entry).collect(), read_to: read_to.map(id) }
-    }
-
     #[test]
-    fn a_range_contains_the_entries_and_rows_of_both_its_ends() {
+    fn a_range_contains_the_entries_of_both_its_ends() {
         let (from, to) = sort_keys((id(5), id(7)));
         let contains = |sort: &str| *from <= *sort && *sort <= *to;
         for (millis, is_in) in [(4, false), (5, true), (7, true), (8, false)] {
-            let entry = page(&[millis], None).found.remove(0);
-            assert_eq!(contains(&entry.key.sk), is_in);
-            assert_eq!(contains(&format!("{}#evt_1#charge.paid#-", entry.id)), is_in);
+            assert_eq!(contains(&format!("{}#evt_1#charge.paid#-", id(millis))), is_in);
         }
         let (first, _) = sort_keys(after(Some(id(5))));
-        assert!(first > format!("{}#evt_1#charge.paid#-", id(5)) && first > id(5).to_string());
+        assert!(first > format!("{}#evt_1#charge.paid#-", id(5)));
     }
 
     #[test]
     fn a_range_from_an_id_to_itself_is_not_empty() {
         assert!(!is_empty((id(5), id(6))) && !is_empty((id(5), id(5))) && is_empty((id(6), id(5))));
-    }
-
-    #[test]
-    fn a_merged_page_ends_where_the_shorter_one_ends() {
-        let merged = |order, one: LogPage, other: LogPage| {
-            let merged = one.merged(other, order);
-            (merged.found.iter().map(|found| found.id).collect::<Vec<_>>(), merged.read_to)
-        };
-        let ids = |millis: &[i64]| millis.iter().map(|millis| id(*millis)).collect::<Vec<_>>();
-        assert_eq!(
-            merged(Order::NewestFirst, page(&[9, 7, 5], Some(5)), page(&[8, 6], Some(6))),
-            (ids(&[9, 8, 7, 6]), Some(id(6)))
-        );
-        assert_eq!(
-            merged(Order::OldestFirst, page(&[1, 3], Some(3)), page(&[2, 4], None)),
-            (ids(&[1, 2, 3]), Some(id(3)))
-        );
-        assert_eq!(merged(Order::NewestFirst, page(&[9], None), page(&[8], None)), (ids(&[9, 8]), None));
     }
 }

@@ -75,7 +75,7 @@ mod view;
 use std::borrow::Cow;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
 
 use abandonment::cancelled_error;
@@ -148,10 +148,6 @@ pub struct Delivery {
     /// second delivery. Begins with the time of the event or resend request, by which the log is therefore
     /// sorted.
     pub id: DeliveryId,
-    /// Whether an earlier version wrote the row, with the key [`Delivery::former_key_of`]. Read from the
-    /// partition key.
-    #[serde(rename = "pk", default, deserialize_with = "is_former_partition", skip_serializing)]
-    pub is_former: bool,
     /// The account and mode.
     pub scope: Scope,
     /// The id of the event's row.
@@ -266,7 +262,6 @@ impl Delivery {
     ) -> Self {
         Self {
             id,
-            is_former: false,
             scope: event.scope,
             event: event.id,
             shard: event.shard,
@@ -302,19 +297,8 @@ impl Delivery {
         Key { pk: format!("delivery#{scope}#{id}"), sk: id.to_string() }
     }
 
-    /// Returns the key that earlier versions gave a delivery's row. The last of these rows expire 92 days
-    /// after the release that writes [`Delivery::key_of`].
-    pub fn former_key_of(scope: &Scope, id: DeliveryId) -> Key {
-        Key { pk: Self::partition(scope), sk: id.to_string() }
-    }
-
-    /// Returns the keys that a delivery's row can have.
-    pub(super) fn keys_of(scope: &Scope, id: DeliveryId) -> [Key; 2] {
-        [Self::key_of(scope, id), Self::former_key_of(scope, id)]
-    }
-
-    /// Returns the partition key of the counts of a scope's deliveries, and of rows of earlier versions. The
-    /// status list has the same partition key in the `list` index.
+    /// Returns the partition key of the counts of a scope's deliveries. The status list has the same partition
+    /// key in the `list` index.
     pub(super) fn partition(scope: &Scope) -> String {
         format!("deliveries#{scope}")
     }
@@ -366,14 +350,8 @@ impl Delivery {
 
     /// Whether this key of the state table is a delivery's.
     pub fn is_at(key: &Key) -> bool {
-        (key.pk.starts_with("delivery#") || key.pk.starts_with("deliveries#"))
-            && key.sk.parse::<DeliveryId>().is_ok()
+        key.pk.starts_with("delivery#")
     }
-}
-
-/// Reads from a partition key whether it is that of [`Delivery::former_key_of`].
-fn is_former_partition<'de, D: Deserializer<'de>>(partition: D) -> Result<bool, D::Error> {
-    Ok(Cow::<'de, str>::deserialize(partition)?.starts_with("deliveries#"))
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes it so")]
@@ -389,18 +367,13 @@ fn generation_of(id: Option<EndpointId>, endpoints: &[Endpoint]) -> u64 {
 
 impl Row for Delivery {
     fn key(&self) -> Key {
-        if self.is_former {
-            Self::former_key_of(&self.scope, self.id)
-        } else {
-            Self::key_of(&self.scope, self.id)
-        }
+        Self::key_of(&self.scope, self.id)
     }
 
     fn indexes(&self) -> Indexes {
         Indexes {
             list: self.listed.then(|| (Self::partition(&self.scope), self.list_key(self.status).to_string())),
-            log: (!self.is_former)
-                .then(|| (Self::log_partition(&self.scope, self.shard), self.log_key().to_string())),
+            log: Some((Self::log_partition(&self.scope, self.shard), self.log_key().to_string())),
             due: self.created_at.plus_seconds(FIRST_DUE_SECONDS).ok().filter(|_| self.listed),
             ..Indexes::default()
         }
@@ -495,14 +468,12 @@ mod tests {
     #[test]
     fn a_row_is_read_as_it_was_written_and_recognised_by_its_key() {
         let new = delivery(&[endpoint()], at(0));
-        for delivery in [new.clone(), Delivery { generation: 3, is_former: true, ..new.clone() }] {
+        for delivery in [new.clone(), Delivery { generation: 3, ..new.clone() }] {
             let item = to_item(&delivery).unwrap();
             assert_eq!(item.contains_key("generation"), delivery.generation == 3);
             assert!(Delivery::is_at(&delivery.key()));
-            let read: Delivery = from_item(item).unwrap();
-            assert_eq!((read.generation, read.is_former), (delivery.generation, delivery.is_former));
+            assert_eq!(from_item::<Delivery>(item).unwrap(), delivery);
         }
-        assert!(!Delivery::is_at(&Key { sk: "counts".to_owned(), ..new.key() }));
         assert!(!Delivery::is_at(&Key { pk: "charge#1".to_owned(), ..new.key() }));
         assert_eq!(new.removable_at(), Some(at(EVENTS_KEPT_SECONDS + KEPT_AFTER_SHOWN_SECONDS)));
     }

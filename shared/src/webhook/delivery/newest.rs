@@ -9,14 +9,12 @@ use super::page::{ById, FoundDelivery, by_id};
 /// The counts of a scope and its newest deliveries.
 pub(super) struct Newest {
     pub(super) loaded: LoadedCounts,
-    /// All deliveries from the newest one on, newest first. They have rows if an earlier version wrote these.
+    /// All deliveries from the newest one on, newest first.
     pub(super) found: Vec<FoundDelivery>,
     /// The last id that was read; `None`: all deliveries that are shown were read.
     pub(super) read_to: Option<DeliveryId>,
     /// The lowest id that lists show.
     pub(super) first_shown: DeliveryId,
-    /// Whether the scope has rows of an earlier version, which are not in the log.
-    pub(super) has_former: bool,
 }
 
 impl Newest {
@@ -36,20 +34,16 @@ impl Newest {
         after(self.loaded.counts.checkpoint).0.max(self.first_shown)
     }
 
-    /// Whether no count has this delivery, which was read from the log or from a row of an earlier version. That
-    /// version counted listed deliveries also before the checkpoint passed them.
+    /// Whether no count has this delivery, which was read from the log.
     pub(super) fn is_uncounted(&self, found: &FoundDelivery) -> bool {
-        found.in_list.unwrap_or(Some(found.id) > self.loaded.counts.checkpoint)
+        Some(found.id) > self.loaded.counts.checkpoint
     }
 
     /// Returns the uncounted deliveries: those of the status list (`listed`), those after the checkpoint, and
-    /// `rest`, which were read later. A row replaces the entry of the same delivery, because the index may be
-    /// behind its table.
+    /// `rest`, which were read later. An entry of the status list replaces that of the log, which has no status.
     pub(super) fn uncounted(&self, rest: Vec<FoundDelivery>, listed: Vec<FoundDelivery>) -> ById {
         let is_uncounted = |found: &&FoundDelivery| self.is_uncounted(found);
-        let of_log = self.found.iter().filter(is_uncounted).cloned().chain(rest);
-        let (rows, entries): (Vec<_>, Vec<_>) = of_log.partition(|found| found.row.is_some());
-        by_id(entries.into_iter().chain(listed).chain(rows))
+        by_id(self.found.iter().filter(is_uncounted).cloned().chain(rest).chain(listed))
     }
 }
 
@@ -65,19 +59,16 @@ mod tests {
         DeliveryId::first_at(at(seconds))
     }
 
-    fn row(seconds: i64, status: DeliveryStatus) -> FoundDelivery {
-        FoundDelivery::of_row(Delivery { id: id(seconds), status, ..delivery(&[endpoint()], at(0)) })
-    }
-
     /// An entry in the log (`None`) or in the status list.
     fn entry(seconds: i64, status: Option<DeliveryStatus>) -> FoundDelivery {
-        FoundDelivery { status, row: None, ..row(seconds, DeliveryStatus::Pending) }
+        let delivery = Delivery { id: id(seconds), ..delivery(&[endpoint()], at(0)) };
+        FoundDelivery { status, row: None, ..FoundDelivery::of_row(delivery) }
     }
 
     fn newest(checkpoint: Option<i64>, found: Vec<FoundDelivery>, read_to: Option<i64>) -> Newest {
         let mut loaded = LoadedCounts::new(endpoint().scope);
         loaded.counts.checkpoint = checkpoint.map(id);
-        Newest { loaded, found, read_to: read_to.map(id), first_shown: id(2), has_former: false }
+        Newest { loaded, found, read_to: read_to.map(id), first_shown: id(2) }
     }
 
     #[test]
@@ -99,25 +90,9 @@ mod tests {
     }
 
     #[test]
-    fn a_delivery_is_uncounted_after_the_checkpoint_and_in_the_status_list() {
-        let newest = newest(Some(4), Vec::new(), None);
-        for (in_list, seconds, is_uncounted) in [
-            (None, 5, true),
-            (None, 4, false),
-            (None, 3, false),
-            (Some(true), 3, true),
-            (Some(false), 5, false),
-        ] {
-            let found = FoundDelivery { in_list, ..entry(seconds, None) };
-            assert_eq!(newest.is_uncounted(&found), is_uncounted, "{in_list:?} {seconds}");
-        }
-    }
-
-    #[test]
-    fn of_the_uncounted_deliveries_a_row_replaces_an_entry_of_the_list_and_this_one_of_the_log() {
-        let (pending, failed, delivered) =
-            (DeliveryStatus::Pending, DeliveryStatus::Failed, DeliveryStatus::Delivered);
-        let of_log = vec![row(9, delivered), entry(8, None), entry(5, None), entry(3, None)];
+    fn the_uncounted_deliveries_are_those_after_the_checkpoint_and_those_of_the_status_list() {
+        let (pending, failed) = (DeliveryStatus::Pending, DeliveryStatus::Failed);
+        let of_log = vec![entry(9, None), entry(8, None), entry(5, None), entry(4, None), entry(3, None)];
         let newest = newest(Some(4), of_log, None);
         let listed = vec![entry(9, Some(pending)), entry(5, Some(failed)), entry(1, Some(failed))];
         let uncounted = newest.uncounted(vec![entry(6, None)], listed);
@@ -129,7 +104,7 @@ mod tests {
                 (id(5), Some(failed)),
                 (id(6), None),
                 (id(8), None),
-                (id(9), Some(delivered)),
+                (id(9), Some(pending)),
             ]
         );
     }

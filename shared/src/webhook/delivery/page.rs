@@ -31,11 +31,11 @@ impl Selection {
         self.from <= id && id <= self.to
     }
 
-    /// Whether a delivery matches. What is not known of it is assumed to match.
+    /// Whether a delivery matches. A status that is not known is assumed to match.
     pub(super) fn admits(&self, found: &FoundDelivery) -> bool {
         self.admits_id(found.id)
             && self.criteria.status.is_none_or(|status| found.status.is_none_or(|found| found == status))
-            && found.kind.is_none_or(|kind| self.criteria.admits_kind(kind))
+            && self.criteria.admits_kind(found.kind)
     }
 
     /// Splits the selection into whole days and the partial days at its ends. Returns the first and the last
@@ -87,8 +87,7 @@ impl Window {
         self.after.unwrap_or(selection.to)
     }
 
-    /// Whether a delivery may be on the page: it matches, and is older than the cursor. An unknown attribute
-    /// matches.
+    /// Whether a delivery may be on the page: it matches, and is older than the cursor.
     pub(super) fn may_show(&self, selection: &Selection, found: &FoundDelivery) -> bool {
         self.after.is_none_or(|after| found.id < after) && selection.admits(found)
     }
@@ -99,18 +98,11 @@ impl Window {
 pub(super) struct FoundDelivery {
     pub(super) id: DeliveryId,
     pub(super) event: EventId,
-    /// `None`: an earlier version wrote the entry in the `list` index. Then only the row has the event type
-    /// and endpoint.
-    pub(super) kind: Option<Kind>,
+    pub(super) kind: Kind,
     /// The shard of the event.
     pub(super) shard: Shard,
     /// `None`: only the entry in the log was read, which has no status.
     pub(super) status: Option<DeliveryStatus>,
-    /// Whether a listed delivery has an entry in the status list. `None`: the delivery is unlisted, or its row
-    /// was not read.
-    pub(super) in_list: Option<bool>,
-    /// The partition and the sort key of its row's entry in the `list` index.
-    pub(super) entry: Option<(String, String)>,
     /// The key of its row.
     pub(super) key: Key,
     /// Its row, if it was read.
@@ -122,11 +114,9 @@ impl FoundDelivery {
         Self {
             id: delivery.id,
             event: delivery.event,
-            kind: Some(delivery.kind()),
+            kind: delivery.kind(),
             shard: delivery.shard,
             status: Some(delivery.status),
-            in_list: None,
-            entry: None,
             key: delivery.key(),
             row: Some(Box::new(delivery)),
         }
@@ -141,7 +131,7 @@ impl FoundDelivery {
     /// Returns the delivery of an entry in an index. `key`: the key of its row.
     pub(super) fn of_entry(key: Key, log_key: LogKey, status: Option<DeliveryStatus>) -> Self {
         let LogKey { id, event, kind, shard } = log_key;
-        Self { id, event, kind, shard, status, in_list: None, entry: None, key, row: None }
+        Self { id, event, kind, shard, status, key, row: None }
     }
 
     /// Returns the sort key of its entry in the `list` index in this status.

@@ -60,15 +60,6 @@ const MAX_CANDIDATES: usize = 500;
 /// How many entries a search by status reads in a query. It reads the rows of all these.
 const ENTRIES_WITH_ROWS: usize = 1_000;
 
-/// The most rows of a scope's counts, with a margin: one for the scope, and one for each day. The row of a
-/// day that lists no longer show exists until it expires.
-const ROWS_OF_COUNTS: usize = 100;
-
-/// The most entries with outdated sort keys for which a page reads the rows, in one request. An earlier
-/// version wrote these sort keys, which lack the event type. If there are more, the whole page is read from
-/// rows.
-const MAX_OUTDATED: usize = 100;
-
 /// The most times that numbers are read again because the counts were written between the reads. The limit of
 /// the random pause grows by 5 ms each time. All pauses together take at most 2.5 s.
 const MAX_READS: u64 = 30;
@@ -98,35 +89,6 @@ struct ListState {
     marker: Marker,
     /// Whether the read may have taken several requests. Only one of them read the marker.
     is_long: bool,
-}
-
-/// How one attempt reads a page.
-#[derive(Clone, Copy)]
-struct ReadMode {
-    now: Timestamp,
-    /// Reads everything from the log and from rows. Needed if too many sort keys of the index `list` lack the
-    /// event type, or if the counts by endpoint and event type (the breakdown) are incomplete.
-    from_rows: bool,
-    /// Accepts the result even if the counts were written meanwhile.
-    is_last: bool,
-}
-
-/// The result of an attempt to compute a total.
-enum Total {
-    Known(u64),
-    /// The counts were written between two reads, so the results may not agree.
-    CountsChanged,
-    /// The total can only be counted from rows.
-    NeedsRows,
-}
-
-/// The result of one attempt to read a page.
-enum PageAttempt {
-    Read(DeliveryPage),
-    /// The counts were written between two reads, so the results may not agree.
-    CountsChanged,
-    /// The page can only be read from rows.
-    NeedsRows,
 }
 
 /// The number of reads whose results did not agree, because the counts were written between two requests.
@@ -179,7 +141,7 @@ impl Deliveries {
     }
 
     /// Reads a page of a selection whose range of ids is not empty. Reads again if the counts were written
-    /// meanwhile, and reads from rows if the index can't be used.
+    /// meanwhile.
     async fn read_page(
         &self,
         scope: &ShardedScope,
@@ -187,25 +149,26 @@ impl Deliveries {
         window: &Window,
         now: Timestamp,
     ) -> Result<DeliveryPage, PageError> {
-        let (mut failed, mut from_rows) = (FailedReads::default(), false);
+        let mut failed = FailedReads::default();
         loop {
-            let mode = ReadMode { now, from_rows, is_last: failed.is_next_last() };
+            let is_last = failed.is_next_last();
             // Boxed, because the future of a query takes kilobytes.
-            let attempt = match selection.criteria.status.filter(|_| !from_rows) {
+            let page = match selection.criteria.status {
                 Some(DeliveryStatus::Pending | DeliveryStatus::Processing) => {
                     Box::pin(self.page_of_open(scope, selection, window, now)).await?
                 }
                 Some(status @ (DeliveryStatus::Failed | DeliveryStatus::Cancelled)) => {
-                    Box::pin(self.page_of_failed_or_cancelled(scope, status, selection, window, mode)).await?
+                    let page =
+                        self.page_of_failed_or_cancelled(scope, status, selection, window, now, is_last);
+                    Box::pin(page).await?
                 }
                 Some(DeliveryStatus::Delivered) | None => {
-                    Box::pin(self.page_from_log(scope, selection, window, mode)).await?
+                    Box::pin(self.page_from_log(scope, selection, window, now, is_last)).await?
                 }
             };
-            match attempt {
-                PageAttempt::Read(page) => return Ok(page),
-                PageAttempt::CountsChanged => failed.add().await,
-                PageAttempt::NeedsRows => from_rows = true,
+            match page {
+                Some(page) => return Ok(page),
+                None => failed.add().await,
             }
         }
     }
@@ -250,16 +213,16 @@ impl Deliveries {
         }
     }
 
-    /// Reads a page from the log. Used for pages of all statuses or of `DELIVERED` deliveries, because nearly
-    /// all deliveries are `DELIVERED`. Also used for any other status if the index `list` can't be used.
+    /// Reads a page of all statuses or of `DELIVERED` deliveries from the log, because nearly all deliveries are
+    /// `DELIVERED`. `None`: the counts were written between two reads, so the results may not agree.
     async fn page_from_log(
         &self,
         scope: &ShardedScope,
         selection: &Selection,
         window: &Window,
-        mode: ReadMode,
-    ) -> Result<PageAttempt, PageError> {
-        let now = mode.now;
+        now: Timestamp,
+        is_last: bool,
+    ) -> Result<Option<DeliveryPage>, PageError> {
         let is_by_status = selection.criteria.status.is_some();
         // The counts of incomplete days need the uncounted deliveries in all statuses.
         let in_any_status =
@@ -268,38 +231,26 @@ impl Deliveries {
         let mut events = Events::new();
         let scanned = async {
             match &scan {
-                Some(scan) => self.scan(scope, selection, scan, false, &mut events).await.map(Some),
+                Some(scan) => self.scan(scope, selection, scan, &mut events).await.map(Some),
                 None => Ok(None),
             }
         };
-        let (mut newest, listing, mut scanned) = tokio::try_join!(
+        let (mut newest, listing, scanned) = tokio::try_join!(
             Box::pin(self.newest(scope, selection, now)),
             Box::pin(self.status_list(scope, &in_any_status)),
             Box::pin(scanned)
         )?;
-        if let Some(scan) = scan.filter(|_| newest.has_former) {
-            // Whether there are rows of an earlier version was not known before.
-            scanned = Some(Box::pin(self.scan(scope, selection, &scan, true, &mut events)).await?);
-        }
         if newest.is_whole() && !is_by_status {
             let total = newest.found.iter().filter(|found| selection.admits(found)).count();
             let draft = select_page(newest.found, selection, window);
             return self
-                .complete_draft(scope, selection, draft, events, async { Ok(Total::Known(as_u64(total))) })
+                .complete_draft(scope, selection, draft, events, async { Ok(Some(as_u64(total))) })
                 .await;
         }
-        let from_rows = mode.from_rows || !newest.loaded.suffice_for(&selection.criteria);
-        if !from_rows && !self.is_consistent(scope, &newest.loaded, listing.state, mode.is_last).await? {
-            return Ok(PageAttempt::CountsChanged);
+        if !self.is_consistent(scope, &newest.loaded, listing.state, is_last).await? {
+            return Ok(None);
         }
         let mut known_uncounted = newest.uncounted(Vec::new(), listing.found);
-        // Without a status, a page from rows does not use the entries of the status list.
-        let most_outdated = if from_rows { usize::MAX } else { MAX_OUTDATED };
-        if (is_by_status || !from_rows)
-            && !self.load_kinds(scope, selection, &mut known_uncounted, most_outdated).await?
-        {
-            return Ok(PageAttempt::NeedsRows);
-        }
         if is_by_status {
             known_uncounted = self
                 .load_candidates(scope, selection, window, &mut newest, known_uncounted, &mut events)
@@ -308,14 +259,10 @@ impl Deliveries {
         let draft = if let Some(scanned) = scanned {
             scanned.complete(PageDraft { found: Vec::new(), next: None, unverified_cursor: window.after })
         } else {
-            let known_uncounted = (!from_rows).then_some(&known_uncounted);
-            Box::pin(self.complete_page(scope, selection, window, &newest, known_uncounted, &mut events))
+            Box::pin(self.complete_page(scope, selection, window, &newest, &known_uncounted, &mut events))
                 .await?
         };
         let total = async {
-            if from_rows {
-                return self.count_rows(scope, selection, now).await.map(Total::Known);
-            }
             let rest = by_id(self.remaining(scope, &newest).await?.into_iter());
             let mut uncounted = known_uncounted;
             if is_by_status {
@@ -324,11 +271,10 @@ impl Deliveries {
                 uncounted.extend(rest);
             }
             let (whole, parts) = selection.days();
-            let parts = self.count_partial_days(scope, parts, &uncounted, newest.has_former).await?;
-            let Some(parts) = parts else { return Ok(Total::NeedsRows) };
+            let parts = self.count_partial_days(scope, parts, &uncounted).await?;
             let counted = whole.map_or(0, |days| sum(&newest.loaded.by_day(&selection.criteria, days)));
             let uncounted = count_in_days(&uncounted, selection, whole);
-            Ok(Total::Known(counted.saturating_add(uncounted).saturating_add(parts)))
+            Ok(Some(counted.saturating_add(uncounted).saturating_add(parts)))
         };
         self.complete_draft(scope, selection, draft, events, total).await
     }
@@ -400,13 +346,13 @@ impl Deliveries {
         selection: &Selection,
         window: &Window,
         newest: &Newest,
-        known_uncounted: Option<&ById>,
+        known_uncounted: &ById,
         events: &mut Events,
     ) -> Result<PageDraft, PageError> {
         let draft = select_page(newest.found.clone(), selection, window);
         match Scan::for_rest(&draft, selection, window, newest, known_uncounted) {
             Some(scan) => {
-                let scanned = self.scan(scope, selection, &scan, newest.has_former, events).await?;
+                let scanned = self.scan(scope, selection, &scan, events).await?;
                 Ok(scanned.complete(draft))
             }
             None => Ok(draft),
@@ -420,7 +366,6 @@ impl Deliveries {
         scope: &ShardedScope,
         selection: &Selection,
         scan: &Scan,
-        with_former: bool,
         events: &mut Events,
     ) -> Result<ScanResult, StoreError> {
         let (wanted, is_by_status) = (scan.window.wanted(), selection.criteria.status.is_some());
@@ -430,7 +375,7 @@ impl Deliveries {
             let limit =
                 entries.take().unwrap_or(if is_by_status { ENTRIES_WITH_ROWS } else { ENTRIES_PER_QUERY });
             let range = (selection.from, start);
-            let page = self.log(scope, range, Order::NewestFirst, limit, with_former).await?;
+            let page = self.log(scope, range, Order::NewestFirst, limit).await?;
             has_cursor |= page.found.iter().any(|one| Some(one.id) == scan.window.after);
             let mut matching = page.found;
             matching.retain(|one| scan.window.may_show(selection, one));
@@ -459,35 +404,34 @@ impl Deliveries {
         selection: &Selection,
         window: &Window,
         now: Timestamp,
-    ) -> Result<PageAttempt, PageError> {
+    ) -> Result<Option<DeliveryPage>, PageError> {
         let (newest, listing) = tokio::try_join!(
             Box::pin(self.newest(scope, selection, now)),
             Box::pin(self.status_list(scope, selection))
         )?;
         let rest = self.remaining(scope, &newest).await?;
         let mut found = newest.uncounted(rest, listing.found);
-        if !self.load_kinds(scope, selection, &mut found, MAX_OUTDATED).await? {
-            return Ok(PageAttempt::NeedsRows);
-        }
         // Deliveries that can't match are not read.
         found.retain(|_, found| selection.admits(found));
         let mut events = Events::new();
         let found = self.with_statuses(scope, found, Some(&mut events)).await?;
         let total = as_u64(found.values().filter(|found| selection.admits(found)).count());
         let draft = select_page(found.into_values().rev().collect(), selection, window);
-        self.complete_draft(scope, selection, draft, events, async { Ok(Total::Known(total)) }).await
+        self.complete_draft(scope, selection, draft, events, async { Ok(Some(total)) }).await
     }
 
     /// Reads a page of `FAILED` or `CANCELLED` deliveries. They are in the status list until they are
-    /// counted, then in the done list.
+    /// counted, then in the done list. `None`: the counts were written between two reads, so the results may not
+    /// agree.
     async fn page_of_failed_or_cancelled(
         &self,
         scope: &ShardedScope,
         status: DeliveryStatus,
         selection: &Selection,
         window: &Window,
-        mode: ReadMode,
-    ) -> Result<PageAttempt, PageError> {
+        now: Timestamp,
+        is_last: bool,
+    ) -> Result<Option<DeliveryPage>, PageError> {
         let most = window.wanted().max(self.at_once(ENTRIES_PER_QUERY));
         let (from, to) =
             (bounds(Some(status), selection.from).0, last_key_in_status(status, window.start(selection)));
@@ -497,7 +441,7 @@ impl Deliveries {
         let (listing, mut counted_entries) =
             tokio::try_join!(Box::pin(self.status_list(scope, selection)), counted())?;
         let StatusList { found: listed, state } = listing;
-        if state.marker.is_recent(mode.now) {
+        if state.marker.is_recent(now) {
             // Reads the done list again, now after the status list. A delivery that was counted during the
             // concurrent reads might be in neither result. In this order, it is in at least one.
             counted_entries = counted().await?;
@@ -508,9 +452,6 @@ impl Deliveries {
         let read_to = counted.last().map(|found| found.id).filter(|_| !is_whole);
         let uncounted_ids: BTreeSet<DeliveryId> = listed.iter().map(|found| found.id).collect();
         let mut found = by_id(counted.into_iter().chain(listed));
-        if !self.load_kinds(scope, selection, &mut found, MAX_OUTDATED).await? {
-            return Ok(PageAttempt::NeedsRows);
-        }
         let is_uncounted = |(id, _): &(&DeliveryId, &FoundDelivery)| uncounted_ids.contains(*id);
         let uncounted: ById = found.iter().filter(is_uncounted).map(|(id, one)| (*id, one.clone())).collect();
         if let Some(read_to) = read_to {
@@ -521,49 +462,22 @@ impl Deliveries {
         draft.next = draft.next.or(read_to);
         let total = async {
             if is_whole && window.after.is_none() {
-                return Ok(Total::Known(as_u64(matches)));
+                return Ok(Some(as_u64(matches)));
             }
             let (whole, parts) = selection.days();
             let loaded = Box::pin(self.load_counts(&scope.scope, selection.criteria.needs_breakdown()));
-            // Entries of the `list` index are counted, which rows of earlier versions have too.
-            let parts = Box::pin(self.count_partial_days(scope, parts, &uncounted, false));
-            let (loaded, Some(parts)) = tokio::try_join!(loaded, parts)? else { return Ok(Total::NeedsRows) };
-            if !loaded.suffice_for(&selection.criteria) {
-                return Ok(Total::NeedsRows);
-            }
+            let parts = Box::pin(self.count_partial_days(scope, parts, &uncounted));
+            let (loaded, parts) = tokio::try_join!(loaded, parts)?;
             // The counts were read after the whole list, so they need not be read again.
             let state = ListState { is_long: false, ..state };
-            if !self.is_consistent(scope, &loaded, state, mode.is_last).await? {
-                return Ok(Total::CountsChanged);
+            if !self.is_consistent(scope, &loaded, state, is_last).await? {
+                return Ok(None);
             }
             let counted = whole.map_or(0, |days| sum(&loaded.by_day(&selection.criteria, days)));
             let uncounted = count_in_days(&uncounted, selection, whole);
-            Ok(Total::Known(counted.saturating_add(uncounted).saturating_add(parts)))
+            Ok(Some(counted.saturating_add(uncounted).saturating_add(parts)))
         };
         self.complete_draft(scope, selection, draft, Events::new(), total).await
-    }
-
-    /// Reads the rows of entries whose sort keys lack the event type and endpoint, if the selection is
-    /// filtered by these. Returns `false` if there are more than `most`.
-    async fn load_kinds(
-        &self,
-        scope: &ShardedScope,
-        selection: &Selection,
-        found: &mut ById,
-        most: usize,
-    ) -> Result<bool, StoreError> {
-        if !selection.criteria.needs_breakdown() {
-            return Ok(true);
-        }
-        let outdated = found.values().filter(|one| one.kind.is_none() && selection.admits(one));
-        let outdated: Vec<FoundDelivery> = outdated.cloned().collect();
-        if outdated.len() > most {
-            return Ok(false);
-        }
-        if !outdated.is_empty() {
-            found.extend(by_id(self.with_rows(&scope.scope, outdated, None).await?.into_iter()));
-        }
-        Ok(true)
     }
 
     /// Whether the reads of the counts and of the list agree: no write was between them. The last read is
@@ -587,7 +501,7 @@ impl Deliveries {
         Ok(is_consistent || is_last)
     }
 
-    /// Reads the counts and the newest deliveries, with the rows of earlier versions among them.
+    /// Reads the counts and the newest deliveries.
     async fn newest(
         &self,
         scope: &ShardedScope,
@@ -595,26 +509,15 @@ impl Deliveries {
         now: Timestamp,
     ) -> Result<Newest, StoreError> {
         let first_shown = counts::first_shown(now);
-        let (last, of_counts, entries) = if selection.criteria.needs_breakdown() {
-            (counts::LAST_DAY_SORT_KEY, ROWS_OF_COUNTS, ENTRIES_PER_QUERY)
-        } else {
-            (counts::SCOPE_SORT_KEY, 1, NEWEST)
-        };
-        let (partition, first) = (Delivery::partition(&scope.scope), first_shown.to_string());
-        // The rows of the counts sort after all deliveries.
-        let most = self.at_once(NEWEST).saturating_add(of_counts);
-        let rows = self.store.range(&partition, (&first, last), Order::NewestFirst, most);
+        let needs_breakdown = selection.criteria.needs_breakdown();
+        let entries = if needs_breakdown { ENTRIES_PER_QUERY } else { NEWEST };
         let shown = (first_shown, DeliveryId::last_at(Timestamp::MAX));
-        let log = self.log(scope, shown, Order::NewestFirst, entries, false);
-        let (rows, log) = tokio::try_join!(Box::pin(rows), Box::pin(log))?;
-        let (is_cut, mut loaded) = (rows.len() >= most, LoadedCounts::new(scope.scope));
-        let mut former = Vec::new();
-        for item in rows {
-            former.extend(loaded.add_row(item)?);
-        }
-        let has_former = !former.is_empty();
-        let LogPage { found, read_to } = log.merged(LogPage::of_former(former, is_cut), Order::NewestFirst);
-        Ok(Newest { loaded, found, read_to, first_shown, has_former })
+        let (loaded, log) = tokio::try_join!(
+            Box::pin(self.load_counts(&scope.scope, needs_breakdown)),
+            Box::pin(self.log(scope, shown, Order::NewestFirst, entries))
+        )?;
+        let LogPage { found, read_to } = log;
+        Ok(Newest { loaded, found, read_to, first_shown })
     }
 
     /// Reads the entries of the status list in the selection's status.
@@ -645,16 +548,15 @@ impl Deliveries {
         let (mut rest, mut before) = (Vec::new(), newest.unread_after_checkpoint());
         while let Some(read_to) = before {
             let range = (newest.uncounted_from(), read_to.previous());
-            let page =
-                self.log(scope, range, Order::NewestFirst, ENTRIES_PER_QUERY, newest.has_former).await?;
+            let page = self.log(scope, range, Order::NewestFirst, ENTRIES_PER_QUERY).await?;
             rest.extend(page.found.into_iter().filter(|found| newest.is_uncounted(found)));
             before = page.read_to;
         }
         Ok(rest)
     }
 
-    /// Returns how many deliveries match on the days that a selection contains only in part; `None`: the
-    /// deliveries must be counted by their rows. Takes about one request for every 3,000 deliveries.
+    /// Returns how many deliveries match on the days that a selection contains only in part. Takes about one
+    /// request for every 3,000 deliveries.
     ///
     /// `uncounted`: the uncounted deliveries, with their statuses if the parts have a status.
     async fn count_partial_days(
@@ -662,13 +564,12 @@ impl Deliveries {
         scope: &ShardedScope,
         parts: Vec<Selection>,
         uncounted: &ById,
-        with_former: bool,
-    ) -> Result<Option<u64>, StoreError> {
+    ) -> Result<u64, StoreError> {
         let (first, second) = tokio::try_join!(
-            Box::pin(self.count_part(scope, parts.first(), uncounted, with_former)),
-            Box::pin(self.count_part(scope, parts.get(1), uncounted, with_former))
+            Box::pin(self.count_part(scope, parts.first(), uncounted)),
+            Box::pin(self.count_part(scope, parts.get(1), uncounted))
         )?;
-        Ok(first.zip(second).map(|(first, second)| as_u64(first.saturating_add(second))))
+        Ok(as_u64(first.saturating_add(second)))
     }
 
     /// Returns how many deliveries match in a part of a day, at most two of which a selection has.
@@ -677,9 +578,8 @@ impl Deliveries {
         scope: &ShardedScope,
         part: Option<&Selection>,
         uncounted: &ById,
-        with_former: bool,
-    ) -> Result<Option<usize>, StoreError> {
-        let Some(part) = part else { return Ok(Some(0)) };
+    ) -> Result<usize, StoreError> {
+        let Some(part) = part else { return Ok(0) };
         let (mut matching, of_entries) = match part.criteria.status {
             // Counted deliveries with one of these statuses are in the done list.
             Some(status @ (DeliveryStatus::Failed | DeliveryStatus::Cancelled)) => {
@@ -692,21 +592,18 @@ impl Deliveries {
                 let (failed, cancelled, mut ids) = tokio::try_join!(
                     Box::pin(self.done_in(scope, DeliveryStatus::Failed, part)),
                     Box::pin(self.done_in(scope, DeliveryStatus::Cancelled, part)),
-                    Box::pin(self.ids_in(scope, part, with_former))
+                    Box::pin(self.ids_in(scope, part))
                 )?;
                 ids.retain(|id| {
                     !(failed.contains_key(id) || cancelled.contains_key(id) || uncounted.contains_key(id))
                 });
                 (ById::new(), ids)
             }
-            None => return Ok(Some(self.ids_in(scope, part, with_former).await?.len())),
+            None => return Ok(self.ids_in(scope, part).await?.len()),
         };
-        if !self.load_kinds(scope, part, &mut matching, MAX_OUTDATED).await? {
-            return Ok(None);
-        }
         matching.extend(uncounted.iter().map(|(id, found)| (*id, found.clone())));
         let matching = matching.values().filter(|found| part.admits(found)).count();
-        Ok(Some(matching.saturating_add(of_entries.len())))
+        Ok(matching.saturating_add(of_entries.len()))
     }
 
     /// Reads the entries of the done list in a status and in the range of a selection.
@@ -728,66 +625,38 @@ impl Deliveries {
         &self,
         scope: &ShardedScope,
         part: &Selection,
-        with_former: bool,
     ) -> Result<BTreeSet<DeliveryId>, StoreError> {
         let (mut ids, mut from) = (BTreeSet::new(), part.from);
         loop {
             let range = (from, part.to);
-            let page = self.log(scope, range, Order::OldestFirst, ENTRIES_PER_QUERY, with_former).await?;
+            let page = self.log(scope, range, Order::OldestFirst, ENTRIES_PER_QUERY).await?;
             ids.extend(page.found.iter().filter(|found| part.admits(found)).map(|found| found.id));
             let Some(read_to) = page.read_to else { return Ok(ids) };
             from = read_to.next();
         }
     }
 
-    /// Counts the matching deliveries by reading all rows of the selection. Used while the breakdown is
-    /// incomplete or too many sort keys are outdated; both come from an earlier version. Also schedules the
-    /// scheduler's next count, which continues the recount if it is not finished.
-    async fn count_rows(
-        &self,
-        scope: &ShardedScope,
-        selection: &Selection,
-        now: Timestamp,
-    ) -> Result<u64, StoreError> {
-        let count = async {
-            let (mut count, mut from): (usize, _) = (0, selection.from);
-            loop {
-                let (rows, read_to) = self.rows(scope, (from, selection.to)).await?;
-                let rows = rows.into_iter().map(FoundDelivery::of_row);
-                count = count.saturating_add(rows.filter(|found| selection.admits(found)).count());
-                let Some(read_to) = read_to else { return Ok(as_u64(count)) };
-                from = read_to.next();
-            }
-        };
-        let scheduled = self.schedule_counting(&scope.scope, now);
-        let (count, ()) = tokio::try_join!(Box::pin(count), Box::pin(scheduled))?;
-        Ok(count)
-    }
-
     /// Completes a draft: reads the bodies of its deliveries while `total` is computed. Omits deliveries whose
-    /// rows have another status, because their entries in the `list` index were stale.
+    /// rows have another status, because their entries in the `list` index were stale. Returns `None` if `total`
+    /// is `None`: the counts were written between two reads.
     async fn complete_draft(
         &self,
         scope: &ShardedScope,
         selection: &Selection,
         draft: PageDraft,
         events: Events,
-        total: impl Future<Output = Result<Total, StoreError>>,
-    ) -> Result<PageAttempt, PageError> {
+        total: impl Future<Output = Result<Option<u64>, StoreError>>,
+    ) -> Result<Option<DeliveryPage>, PageError> {
         let PageDraft { found, next, unverified_cursor: unverified } = draft;
         let loaded = Box::pin(self.load_bodies(&scope.scope, found, events, unverified));
         let ((mut deliveries, cursor_exists), total) = tokio::try_join!(loaded, Box::pin(total))?;
-        let total = match total {
-            Total::Known(total) => total,
-            Total::CountsChanged => return Ok(PageAttempt::CountsChanged),
-            Total::NeedsRows => return Ok(PageAttempt::NeedsRows),
-        };
+        let Some(total) = total else { return Ok(None) };
         if !cursor_exists {
             return Err(PageError::UnknownCursor("a delivery of this account and mode"));
         }
         let status = selection.criteria.status;
         deliveries.retain(|(delivery, _)| status.is_none_or(|status| delivery.status == status));
-        Ok(PageAttempt::Read(DeliveryPage { deliveries, total, next }))
+        Ok(Some(DeliveryPage { deliveries, total, next }))
     }
 
     /// Reads in one batch the events of a page, unless they are among `events`, the rows of deliveries of which
@@ -803,7 +672,7 @@ impl Deliveries {
         let unread = page.iter().filter(|found| !events.contains_key(&found.event));
         let mut keys = event_keys(scope, unread);
         keys.extend(page.iter().filter(|found| found.row.is_none()).map(|found| found.key.clone()));
-        keys.extend(unverified.iter().flat_map(|id| Delivery::keys_of(scope, *id)));
+        keys.extend(unverified.map(|id| Delivery::key_of(scope, id)));
         let mut rows = HashMap::new();
         if !keys.is_empty() {
             for item in self.store.batch_get(&keys).await? {

@@ -74,14 +74,13 @@ impl Scan {
     /// Returns the scan for the rest of a page, in deliveries that are older than the newest ones; `None`: no
     /// scan is needed. The counts show on which day the scan must begin.
     ///
-    /// `known_uncounted`: the uncounted deliveries of the status list and among the newest deliveries; `None`:
-    /// the counts can't be used.
+    /// `known_uncounted`: the uncounted deliveries of the status list and among the newest deliveries.
     pub(super) fn for_rest(
         draft: &PageDraft,
         selection: &Selection,
         window: &Window,
         newest: &Newest,
-        known_uncounted: Option<&ById>,
+        known_uncounted: &ById,
     ) -> Option<Self> {
         let unread_to = newest.read_to?.previous();
         if draft.next.is_some() || unread_to < selection.from {
@@ -98,16 +97,13 @@ impl Scan {
                 limit: window.limit.saturating_sub(draft.found.len()),
             },
             entries: None,
-            queries: match known_uncounted {
-                None => usize::MAX,
-                Some(_) if selection.criteria.needs_breakdown() => 1,
-                Some(_) => MAX_QUERIES,
-            },
+            queries: if selection.criteria.needs_breakdown() { 1 } else { MAX_QUERIES },
         };
         // Days can be skipped only if all entries after the checkpoint were read, because unread ones are in
         // no count.
-        let usable = known_uncounted.filter(|_| newest.unread_after_checkpoint().is_none());
-        let Some(known_uncounted) = usable else { return Some(scan) };
+        if newest.unread_after_checkpoint().is_some() {
+            return Some(scan);
+        }
         let left = unseen_by_day(&newest.loaded, known_uncounted, &newest.found, selection);
         // The statuses of deliveries that are newer than the selection were not read. Only a page by `offset` skips
         // matches, so `is_exact` does not matter after a cursor.
@@ -306,10 +302,9 @@ mod tests {
         }
         loaded.counts.checkpoint = Some(checkpoint);
         let read_to = Some(id(NEWEST_TWO[1]));
-        let newest =
-            Newest { loaded, found: newest_two, read_to, first_shown: first_id(), has_former: false };
+        let newest = Newest { loaded, found: newest_two, read_to, first_shown: first_id() };
         let draft = select_page(newest.found.clone(), selection, window);
-        Scan::for_rest(&draft, selection, window, &newest, Some(&ById::new()))
+        Scan::for_rest(&draft, selection, window, &newest, &ById::new())
     }
 
     const NEWEST_TWO: [&str; 2] = ["2026-11-20T18:00:00Z", "2026-11-20T17:00:00Z"];
