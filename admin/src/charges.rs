@@ -267,7 +267,7 @@ async fn payments(
     id: &AcquirerPaymentId,
     scopes: &[Scope],
 ) -> Result<Vec<IncomingPayment>, Box<dyn Error>> {
-    let keys: Vec<_> = scopes.iter().flat_map(|scope| IncomingPayment::keys_of(scope, id)).collect();
+    let keys: Vec<_> = scopes.iter().map(|scope| IncomingPayment::key_of(scope, id)).collect();
     Ok(stack.store.get_in_order(&keys).await?)
 }
 

@@ -407,10 +407,9 @@ async fn a_pix_that_is_not_recorded_is_pending_for_an_hour_and_then_a_difference
     // A copy of the payment's rows under another id is a record that the bank does not list.
     let (store, scope) = (live.store(), live.scope());
     let paid = charge["settlement"]["end_to_end_id"].as_str().unwrap();
-    let key = IncomingPayment::keys_of(&scope, &paid.parse().unwrap()).remove(0);
+    let key = IncomingPayment::key_of(&scope, &paid.parse().unwrap());
     let incoming = store.get::<IncomingPayment>(&key).await.unwrap().unwrap();
-    let payment_id = "E0copy".parse().unwrap();
-    let copy = IncomingPayment { shard: Shard::of_payment(&payment_id), payment_id, ..incoming.clone() };
+    let copy = IncomingPayment { payment_id: "E0copy".parse().unwrap(), ..incoming.clone() };
     let wrong = IncomingPayment { amount: domain::money::Amount::MIN, version: 9, ..incoming.clone() };
     let posted = store
         .range(&Posting::partition(&scope, Shard::FIRST), ("wallet#", "wallet#~"), Order::OldestFirst, 9)

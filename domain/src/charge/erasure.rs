@@ -80,7 +80,6 @@ mod tests {
     use crate::charge::{AppliedPayment, StoredCharge, TransactionStatus};
     use crate::ids::EndToEndId;
     use crate::payment_method::PaymentMethod;
-    use crate::shard::Shard;
 
     const DAY: i64 = 24 * 60 * 60;
 
@@ -136,7 +135,6 @@ mod tests {
         let id: EndToEndId = "E12345678202611251200abcdefghijk".parse().unwrap();
         let applied = AppliedPayment {
             payment_id: id.into(),
-            payment_shard: Shard::FIRST,
             method: PaymentMethod::Pix,
             paid_at: at(60),
             payer_document: None,

@@ -53,7 +53,6 @@ pub struct Return {
     pub status: ReturnStatus,
     /// The number of the attempt, from 1. A bank that did not execute an attempt is asked again under a new
     /// id.
-    #[serde(default = "first_attempt", skip_serializing_if = "is_first_attempt")]
     pub attempt: u32,
     /// The bank's id of the return (`rtrId`), once the bank reported it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -101,23 +100,11 @@ impl ReturnedPayment {
     }
 }
 
-fn first_attempt() -> u32 {
-    1
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_first_attempt(attempt: &u32) -> bool {
-    *attempt == 1
-}
-
 /// The row of an incoming payment.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct IncomingPayment {
     /// Id of the payment. For a Pix it is the end-to-end id.
     pub payment_id: AcquirerPaymentId,
-    /// The shard of the row: [`Shard::of_payment`], or the first one in a row of an earlier version.
-    #[serde(default, skip_serializing_if = "Shard::is_first")]
-    pub shard: Shard,
     /// Method of the payment.
     pub method: PaymentMethod,
     /// Scope of the charge that the payment was meant for. If it matched no charge: the scope of the account
@@ -153,7 +140,6 @@ impl IncomingPayment {
     pub(super) fn applied(charge: &Charge, payment: &Payment, now: Timestamp) -> Self {
         Self {
             payment_id: payment.id.clone(),
-            shard: Shard::of_payment(&payment.id),
             method: payment.method,
             scope: charge.scope,
             charge: Some(charge.id.raw()),
@@ -182,11 +168,10 @@ impl IncomingPayment {
     pub(super) fn returned_after_hold(
         charge: &Charge,
         payment: &Payment,
-        shard: Shard,
         reason: UnappliedReason,
         now: Timestamp,
     ) -> Self {
-        Self { version: 2, shard, ..Self::unapplied(charge, payment, reason, now) }
+        Self { version: 2, ..Self::unapplied(charge, payment, reason, now) }
     }
 
     /// Creates the row of a payment that matches no charge.
@@ -197,7 +182,6 @@ impl IncomingPayment {
     ) -> Self {
         Self {
             payment_id: payment.id.clone(),
-            shard: Shard::of_payment(&payment.id),
             method: payment.method,
             scope,
             charge: None,
@@ -339,27 +323,10 @@ impl IncomingPayment {
         }
     }
 
-    /// Returns the primary keys that the row of a scope's incoming payment may have: the present one, then that
-    /// of an earlier version, which is in the first shard.
-    pub fn keys_of(scope: &Scope, payment: &AcquirerPaymentId) -> Vec<Key> {
-        let mut shards = vec![Shard::of_payment(payment), Shard::FIRST];
-        shards.dedup();
-        shards.into_iter().map(|shard| Self::key_in(scope, shard, payment)).collect()
-    }
-
-    /// Returns the primary key that an earlier version gave to the payment's row. `None`: this row has that key
-    /// itself.
-    pub fn former_key(&self) -> Option<Key> {
-        (!self.shard.is_first()).then(|| Self::key_in(&self.scope, Shard::FIRST, &self.payment_id))
-    }
-
-    /// Returns the partition key that an earlier version gave to all incoming payments of a scope. It is that of
-    /// the first shard.
-    pub fn former_partition(scope: &Scope) -> String {
-        Shard::FIRST.partition(format!("{PARTITION}{scope}"))
-    }
-
-    fn key_in(scope: &Scope, shard: Shard, payment: &AcquirerPaymentId) -> Key {
+    /// Returns the primary key of the row of a scope's incoming payment. Its shard depends on the payment's id
+    /// alone.
+    pub fn key_of(scope: &Scope, payment: &AcquirerPaymentId) -> Key {
+        let shard = Shard::of_payment(payment);
         Key { pk: shard.partition(format!("{PARTITION}{scope}")), sk: payment.to_string() }
     }
 
@@ -406,7 +373,7 @@ impl Return {
             reason,
             id: ReturnId::derive(&incoming.payment_id, FULL_RETURN),
             status: ReturnStatus::initial_at(acquirer),
-            attempt: first_attempt(),
+            attempt: 1,
             rtr_id: None,
             by_bank: false,
         }
@@ -415,7 +382,7 @@ impl Return {
 
 impl Row for IncomingPayment {
     fn key(&self) -> Key {
-        Self::key_in(&self.scope, self.shard, &self.payment_id)
+        Self::key_of(&self.scope, &self.payment_id)
     }
 
     fn indexes(&self) -> Indexes {

@@ -62,11 +62,6 @@ pub struct Customer {
 pub struct AppliedPayment {
     /// Id of the payment. For a Pix it is the end-to-end id.
     pub payment_id: AcquirerPaymentId,
-    /// The shard in which the incoming payment's row was written, if the payment is or was held for review.
-    /// `admin migrate` may have moved the row of an earlier version. Otherwise the first shard, which is not
-    /// stored: no one replaces the row of a payment that was credited.
-    #[serde(default, rename = "shard", skip_serializing_if = "Shard::is_first")]
-    pub payment_shard: Shard,
     /// Method of the payment.
     pub method: PaymentMethod,
     /// When the bank received the payment (`horario` in API Pix), not when the acquirer's notification

@@ -15,7 +15,6 @@ use crate::ids::{AcquirerPaymentId, ConnectionId, PostingId, Scope};
 use crate::money::Amount;
 use crate::payment_method::PaymentMethod;
 use crate::row::Row as _;
-use crate::shard::Shard;
 use crate::tax_id::TaxId;
 use crate::time::Timestamp;
 use crate::wallet::{Cause, Posting, ReturnStatus, Settlement, Subject, rules};
@@ -255,9 +254,7 @@ fn pay(charge: &Charge, payment: &Payment, terms: &MethodTerms, now: Timestamp) 
             paid(next, moved)
         }
         (Some(_), None) => {
-            let payment_shard = Shard::of_payment(&payment.id);
-            let applied = accepted.applied_payment.map(|applied| AppliedPayment { payment_shard, ..applied });
-            let held = Charge { status: TransactionStatus::Processing, applied_payment: applied, ..accepted };
+            let held = Charge { status: TransactionStatus::Processing, ..accepted };
             let posting = rules::held_for_review(cause(&held, &payment.id, now), payment.amount);
             paid(held, RecordedPayment { incoming_payment: insert(), posting })
         }
@@ -388,7 +385,7 @@ fn return_held(
         paid_at: held.paid_at,
         is_in_time: true,
     };
-    let incoming = IncomingPayment::returned_after_hold(charge, &payment, held.payment_shard, reason, now);
+    let incoming = IncomingPayment::returned_after_hold(charge, &payment, reason, now);
     let cause = cause(&next, &held.payment_id, now);
     let posting = rules::review_returned(cause, charge.amount, ReturnStatus::initial_at(charge.acquirer));
     Outcome::Paid {
@@ -478,7 +475,6 @@ fn settled(charge: Charge, terms: &MethodTerms, now: Timestamp) -> (Charge, Sett
 fn with_applied_payment(charge: &Charge, payment: &Payment, now: Timestamp) -> Charge {
     let applied = AppliedPayment {
         payment_id: payment.id.clone(),
-        payment_shard: Shard::FIRST,
         method: payment.method,
         paid_at: payment.paid_at,
         payer_document: payment.payer_document,

@@ -65,7 +65,7 @@ impl Live {
             pix.iter().map(|pix| pix["endToEndId"].as_str().unwrap().parse().unwrap()).collect();
         let payments: Vec<AcquirerPaymentId> = ids.iter().cloned().map(AcquirerPaymentId::from).collect();
         let keys: Vec<Key> =
-            payments.iter().map(|payment| IncomingPayment::keys_of(&scope, payment).remove(0)).collect();
+            payments.iter().map(|payment| IncomingPayment::key_of(&scope, payment)).collect();
         let incoming = eventually("all Pix are recorded and all returns have ended", async || {
             let rows: Vec<IncomingPayment> = store.get_in_order(&keys).await.unwrap();
             let is_final = rows.iter().all(|row| row.open_return().is_none());

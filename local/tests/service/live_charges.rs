@@ -138,7 +138,7 @@ impl Live {
     }
 
     pub(crate) async fn incoming(&self, end_to_end_id: &str) -> Option<IncomingPayment> {
-        let key = IncomingPayment::keys_of(&self.scope(), &end_to_end_id.parse().unwrap()).remove(0);
+        let key = IncomingPayment::key_of(&self.scope(), &end_to_end_id.parse().unwrap());
         self.service.store().get(&key).await.unwrap()
     }
 

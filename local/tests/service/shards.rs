@@ -5,24 +5,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use domain::charge::Charge;
 use domain::charge::transition::{Command, Payment};
-use domain::charge::{AppliedPayment, Charge, IncomingPayment, StoredCharge};
-use domain::ids::{AcquirerPaymentId, ChargeId, EndToEndId};
-use domain::money::Amount;
+use domain::ids::{ChargeId, EndToEndId};
 use domain::payment_method::PaymentMethod;
 use domain::row::Row;
 use domain::shard::{Shard, ShardCount};
 use domain::time::Timestamp;
-use local::stack::Options;
 use serde_json::{Value, json};
 use shared::charge::Charges;
-use shared::services::move_former_payments;
-use shared::store::{CommitOutcome, Write, text, to_item};
+use shared::store::to_item;
 use shared::webhook::delivery::Deliveries;
 
 use crate::invocations::{dispatch_records, stream_records};
 use crate::rollups::SeededRandom;
-use crate::support::{Listener, Service, created_count, eventually, id, operator};
+use crate::support::{Listener, Service, created_count, eventually, id};
 
 /// The charges of each writer. They are created before, between and after the two changes of the number.
 const CHARGES: usize = 36;
@@ -281,111 +278,4 @@ async fn the_rows_of_an_account_with_one_shard_have_no_shard() {
     for (partition, rows) in [("ledger", 1), ("wallet", 1)] {
         assert_eq!(service.rows(&format!("{partition}#{scope}"), "").await.len(), rows, "{partition}");
     }
-}
-
-/// Moves the row of a payment to the key that an earlier version gave it.
-async fn move_to_former_key(service: &Service, payment: &AcquirerPaymentId) {
-    for key in IncomingPayment::keys_of(&service.scope(), payment) {
-        let Some(row) = service.store().get::<IncomingPayment>(&key).await.unwrap() else { continue };
-        let former = IncomingPayment { shard: Shard::FIRST, ..row.clone() };
-        if former.key() != key {
-            let remove = Write::remove_from("StateTable", shared::store::key_attributes(&key));
-            let moved = vec![remove, Write::insert(&former).unwrap()];
-            assert_eq!(service.store().commit(moved).await.unwrap(), CommitOutcome::Done);
-        }
-    }
-}
-
-/// An earlier version recorded a payment that can't be applied in the first shard, whatever its id.
-#[tokio::test]
-async fn a_payment_that_an_earlier_version_recorded_is_not_recorded_again() {
-    let service = Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await;
-    let charge = service.charge().await;
-    let found = stored(&service, id(&charge)).await;
-    let now = service.stack.clock.now();
-    let charges = Charges::new(service.store());
-    let wrong_amount = |number: u8| {
-        let Command::Pay { payment, terms } = notification(&found, now) else { unreachable!() };
-        let id = EndToEndId::sandbox(now, [number; 8]).into();
-        Command::Pay { payment: Payment { id, amount: Amount::parse(1).unwrap(), ..payment }, terms }
-    };
-    let apply = async |command: &Command| {
-        charges.apply(StoredCharge::written(found.clone()), command, now).await.unwrap();
-    };
-    for number in 0..8 {
-        let command = wrong_amount(number);
-        apply(&command).await;
-        let Command::Pay { payment, .. } = &command else { unreachable!() };
-        move_to_former_key(&service, &payment.id).await;
-    }
-    let postings = async || service.check_ledger().await.postings;
-    let before = postings().await;
-    for number in 0..8 {
-        apply(&wrong_amount(number)).await;
-    }
-    assert_eq!(postings().await, before);
-    let scope = service.scope();
-    let rows = service.incoming_payments(&scope).await;
-    assert_eq!(rows.len(), 8);
-    let first = format!("receipts#{scope}");
-    assert!(rows.iter().all(|row| text(row, "pk").as_ref() == Some(&first)), "{rows:?}");
-    // Their present keys are in several partitions, so the rows were found by their former keys.
-    let present = (0..8).map(|number| {
-        let payment = EndToEndId::sandbox(now, [number; 8]).into();
-        IncomingPayment::keys_of(&scope, &payment).remove(0).pk
-    });
-    assert!(present.collect::<BTreeSet<_>>().len() > 1);
-}
-
-#[tokio::test]
-async fn a_changed_charge_does_not_accept_a_payment_that_an_earlier_version_returned() {
-    let service = Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await;
-    let charge = service.charge().await;
-    let (charges, now) = (Charges::new(service.store()), service.stack.clock.now());
-    let leased = charges.lease(&stored(&service, id(&charge)).await, 60, now).await.unwrap().unwrap();
-    charges.release_lease(&leased, now).await.unwrap();
-    // The row of this payment is not in the first shard.
-    let mut payments = (0..).map(|number| format!("E{number}").parse().unwrap());
-    let payment = payments.find(|payment| !Shard::of_payment(payment).is_first()).unwrap();
-    let notification = |amount: i64| json!({"end_to_end_id": payment.to_string(), "amount": amount});
-    service.sandbox(&charge, "pay", &notification(999)).await;
-    move_to_former_key(&service, &payment).await;
-    let after = service.sandbox(&charge, "pay", &notification(1000)).await;
-    assert_eq!(after["status"], charge["status"]);
-    assert_eq!(service.incoming_payments(&service.scope()).await.len(), 1);
-}
-
-/// A charge of an earlier version says that its held payment is in the first shard. A migration moves the payment.
-#[tokio::test]
-async fn a_held_payment_that_a_migration_moved_can_be_returned() {
-    let service = Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await;
-    let (scope, now) = (service.scope(), service.stack.clock.now());
-    let body = json!({"amount": 1000, "customer": {"name": "Maria"}, "expected_payer_tax_id": "29537995593"});
-    let charge = service.new_charge(&body).await;
-    let ids = (0..=u8::MAX).map(|number| EndToEndId::sandbox(now, [number; 8]));
-    let payment: AcquirerPaymentId =
-        ids.map(Into::into).find(|payment| !Shard::of_payment(payment).is_first()).unwrap();
-    let unreported = json!({"end_to_end_id": payment.to_string(), "payer_tax_id": null});
-    let held = service.sandbox(&charge, "pay", &unreported).await;
-    assert_eq!(held["status"], "processing");
-
-    move_to_former_key(&service, &payment).await;
-    let mut former = stored(&service, id(&charge)).await;
-    let applied = former.applied_payment.take().unwrap();
-    former.applied_payment = Some(AppliedPayment { payment_shard: Shard::FIRST, ..applied });
-    let write = Write::replace(&former, former.version).unwrap();
-    assert_eq!(service.store().commit(vec![write]).await.unwrap(), CommitOutcome::Done);
-    let action = "incoming-payments.migrate";
-    let audit =
-        shared::audit::by_operator(&operator(), scope.account, action, scope.to_string(), now).unwrap();
-    let migrated = move_former_payments(&service.store(), &scope, &audit, &|_rows| {}).await.unwrap();
-    assert_eq!(migrated.moved, 1, "{migrated:?}");
-
-    for _ in 0..2 {
-        let returned = service.sandbox(&charge, "review", &json!({"decision": "return"})).await;
-        assert_eq!(returned["status"], "refunded");
-    }
-    let row = Charges::new(service.store()).find_payment(&scope, &payment).await.unwrap().unwrap();
-    assert_eq!((row.shard, row.returned.is_some()), (Shard::of_payment(&payment), true));
-    service.check_ledger().await;
 }

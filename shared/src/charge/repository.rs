@@ -6,7 +6,6 @@ use domain::charge::transition::{self, Command, Finalised, IncomingPaymentWrite,
 use domain::charge::{Charge, Decision, IncomingPayment, StoredCharge};
 use domain::ids::{AcquirerPaymentId, ChargeId, Scope};
 use domain::row::Key;
-use domain::shard::Shard;
 use domain::time::Timestamp;
 
 use crate::audit;
@@ -47,18 +46,13 @@ impl Charges {
         self.store.get_in_order(&keys).await
     }
 
-    /// Reads an incoming payment of a scope. Its row may have the key of an earlier version.
+    /// Reads an incoming payment of a scope.
     pub async fn find_payment(
         &self,
         scope: &Scope,
         payment: &AcquirerPaymentId,
     ) -> Result<Option<IncomingPayment>, StoreError> {
-        for key in IncomingPayment::keys_of(scope, payment) {
-            if let Some(found) = self.store.get(&key).await? {
-                return Ok(Some(found));
-            }
-        }
-        Ok(None)
+        self.store.get(&IncomingPayment::key_of(scope, payment)).await
     }
 
     /// Takes the lease of a pending charge that was just read, for `seconds`. `None`: another caller changed
@@ -206,18 +200,8 @@ impl Charges {
                 | Command::ConfirmPayer { .. }
                 | Command::Review { .. } => charge.read_at(now),
             };
-            let mut outcome = transition::apply(&current, command, now)
+            let outcome = transition::apply(&current, command, now)
                 .map_err(|rejection| ChargeError::Rejected { rejection, status: current.status })?;
-            if let Some(replaced) = movable_payment(&mut outcome)
-                && let Some(found) = self.find_payment(&replaced.scope, &replaced.payment_id).await?
-            {
-                replaced.shard = found.shard;
-            }
-            if let Some(key) = former_payment_key(&outcome, &current)
-                && self.store.get_item(&key).await?.is_some()
-            {
-                return Ok(current);
-            }
             let mut planned = match outcome {
                 Outcome::Unchanged => return Ok(current),
                 outcome => WritePlan::from_outcome(with_actor(by.caller(), outcome), &current)?,
@@ -319,38 +303,6 @@ fn with_actor(caller: Option<&Caller>, outcome: Outcome) -> Outcome {
         Outcome::Changed(next) => Outcome::Changed(by(next)),
         Outcome::Paid { charge, moved } => Outcome::Paid { charge: by(charge), moved },
         Outcome::Credited { charge, posting } => Outcome::Credited { charge: by(charge), posting },
-    }
-}
-
-/// Returns the key under which an earlier version may have recorded the payment of an outcome. `None`: it can't
-/// have recorded the payment, or the outcome writes the row that it recorded.
-///
-/// A payment that an earlier version applied to the charge is in the charge's row. So only a payment that was
-/// not applied must be looked up. The first version of a charge accepts a payment that it did not accept before.
-fn former_payment_key(outcome: &Outcome, current: &Charge) -> Option<Key> {
-    let moved = match outcome {
-        Outcome::Paid { charge, moved } if current.past.is_some() || charge.returned != current.returned => {
-            moved
-        }
-        Outcome::Paid { .. } | Outcome::Unchanged | Outcome::Changed(_) | Outcome::Credited { .. } => {
-            return None;
-        }
-    };
-    match &moved.incoming_payment {
-        IncomingPaymentWrite::Insert(incoming) => incoming.former_key(),
-        IncomingPaymentWrite::Replace(_) => None,
-    }
-}
-
-/// Returns the payment whose row an outcome replaces, if an earlier version wrote the row. `admin migrate` moves
-/// it, but does not change the charge.
-fn movable_payment(outcome: &mut Outcome) -> Option<&mut IncomingPayment> {
-    let Outcome::Paid { moved, .. } = outcome else { return None };
-    match &mut moved.incoming_payment {
-        IncomingPaymentWrite::Replace(incoming) => {
-            (incoming.shard != Shard::of_payment(&incoming.payment_id)).then_some(incoming)
-        }
-        IncomingPaymentWrite::Insert(_) => None,
     }
 }
 

@@ -111,7 +111,7 @@ pub async fn charge_timeline(
     let keys: Vec<Key> = payments
         .iter()
         .filter_map(|id| id.parse().ok())
-        .flat_map(|id: AcquirerPaymentId| IncomingPayment::keys_of(&charge.scope, &id))
+        .map(|id: AcquirerPaymentId| IncomingPayment::key_of(&charge.scope, &id))
         .collect();
     entries.extend(store.get_in_order::<IncomingPayment>(&keys).await?.iter().map(payment));
     entries.extend(postings.iter().map(posting));

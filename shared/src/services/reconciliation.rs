@@ -575,7 +575,7 @@ impl Records<'_> {
             returned.extend(posted.returned);
         }
         let keys: Vec<Key> =
-            wanted.iter().flat_map(|(payment, scope)| IncomingPayment::keys_of(scope, payment)).collect();
+            wanted.iter().map(|(payment, scope)| IncomingPayment::key_of(scope, payment)).collect();
         let rows: Vec<IncomingPayment> = self.store.get_in_order(&keys).await?;
         let mut recorded = Vec::new();
         for row in rows {

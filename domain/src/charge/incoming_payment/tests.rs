@@ -3,7 +3,7 @@
 use super::super::testing::{at, payment, waiting};
 use super::super::transition;
 use super::*;
-use crate::ids::{EndToEndId, Mode};
+use crate::ids::Mode;
 use crate::wallet::LedgerAccount;
 
 /// Returns a payment whose return a bank must execute.
@@ -117,35 +117,4 @@ fn a_payment_is_listed_for_operators_or_due_while_something_must_be_done() {
     assert_ne!(list(&test).0, list(&live).0);
     let later = IncomingPayment { paid_at: at(1000), ..test.clone() };
     assert!(list(&test).1 < list(&later).1);
-}
-
-#[test]
-fn a_row_of_an_earlier_version_is_at_the_first_attempt_of_its_return() {
-    let row = serde_json::to_value(in_return()).unwrap();
-    assert_eq!(row["returned"].get("attempt"), None);
-    assert_eq!(serde_json::from_value::<IncomingPayment>(row).unwrap(), in_return());
-    let retried = in_return().return_retried(at(80)).unwrap();
-    let row = serde_json::to_value(&retried).unwrap();
-    assert_eq!(row["returned"]["attempt"], 2);
-    assert_eq!(serde_json::from_value::<IncomingPayment>(row).unwrap(), retried);
-}
-
-#[test]
-fn a_payment_outside_the_first_shard_may_have_a_row_of_an_earlier_version_in_the_first_one() {
-    let recorded = (0..64).map(|number| {
-        let id = EndToEndId::sandbox(at(60), [number; 8]).into();
-        IncomingPayment::applied(&waiting(), &Payment { id, ..payment() }, at(70))
-    });
-    let (in_first, others): (Vec<_>, Vec<_>) = recorded.partition(|incoming| incoming.shard.is_first());
-    assert!(!in_first.is_empty() && !others.is_empty());
-    let keys_of =
-        |incoming: &IncomingPayment| IncomingPayment::keys_of(&incoming.scope, &incoming.payment_id);
-    for incoming in in_first {
-        assert_eq!((incoming.former_key(), keys_of(&incoming)), (None, vec![incoming.key()]));
-    }
-    for incoming in others {
-        let former = incoming.former_key().unwrap();
-        assert_eq!(former.pk, IncomingPayment::former_partition(&incoming.scope));
-        assert_eq!(keys_of(&incoming), [incoming.key(), former]);
-    }
 }

@@ -524,7 +524,7 @@ async fn returned_payments(live: &Live) {
 /// Waits until a Pix is recorded as an incoming payment.
 async fn wait_for_incoming(live: &Live, end_to_end_id: &str) {
     let scope = Scope { account: live.service.stack.seed.first.id, mode: Mode::Live };
-    let key = IncomingPayment::keys_of(&scope, &end_to_end_id.parse().unwrap()).remove(0);
+    let key = IncomingPayment::key_of(&scope, &end_to_end_id.parse().unwrap());
     eventually("the Pix is recorded", async || {
         live.service.store().get_item(&key).await.unwrap().map(|_| ())
     })
