@@ -175,7 +175,6 @@ fn endpoint() -> Endpoint {
         url: "https://shop.example.com/hook".to_owned(),
         events: vec![EventType::ChargePaid],
         secret_version: 1,
-        former_secret: None,
         status: EndpointStatus::Active,
         failing_since: None,
         disabled: None,

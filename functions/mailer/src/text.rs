@@ -482,7 +482,6 @@ mod tests {
             url: "https://shop.example.com/hook?token=s3cret".to_owned(),
             events: Vec::new(),
             secret_version: 1,
-            former_secret: None,
             status: EndpointStatus::Inactive,
             failing_since: Some(at("2026-11-21T18:04:05Z")),
             disabled: Some(Disabled { at: off_at, reason: "nothing was delivered".to_owned() }),

@@ -575,32 +575,6 @@ async fn every_pending_delivery_of_a_deleted_endpoint_is_cancelled_in_lists_and_
 }
 
 #[tokio::test]
-async fn reactivating_an_endpoint_that_an_earlier_version_deactivated_revives_no_delivery() {
-    let service = Service::without_event_sources().await;
-    let listener = Listener::start().await;
-    let endpoint = service.register_endpoint(&listener.url, &["charge.created"]).await;
-    service.charge().await;
-    dispatch(&service.stack).await;
-    let pending = service.deliveries("").await.remove(0);
-    // An earlier version set only the status and wrote no abandonment row.
-    let (partition, inactive) =
-        (format!("endpoints#{}", service.scope()), AttributeValue::S("INACTIVE".to_owned()));
-    set_attribute(&service, &partition, id(&endpoint), "status", inactive).await;
-    assert_eq!(read_delivery(&service, &pending).await["status"], "CANCELLED");
-    service.patch(&path(&endpoint), &json!({"status": "ACTIVE"})).await.expect(200);
-    assert_eq!(read_delivery(&service, &pending).await["status"], "CANCELLED");
-    run_webhook_worker(&service.stack, &pending).await;
-    assert_eq!(listener.hooks().len(), 0);
-    service.charge().await;
-    dispatch(&service.stack).await;
-    let new = service.deliveries("").await.remove(0);
-    run_webhook_worker(&service.stack, &new).await;
-    assert_eq!(listener.hooks().len(), 1);
-    dispatch_all(&service).await;
-    expect_counts(&service, 0, 1).await;
-}
-
-#[tokio::test]
 async fn a_delivery_reads_cancelled_when_neither_its_endpoint_nor_an_abandonment_row_exists() {
     let service = Service::without_event_sources().await;
     let endpoint = service.register_endpoint("http://127.0.0.1:9/hook", &["charge.created"]).await;

@@ -91,7 +91,6 @@ impl DeliveryFixture {
             url: "https://shop.example.com/hook".to_owned(),
             events: vec![EventType::ChargePaid, EventType::ChargeCreated],
             secret_version: 1,
-            former_secret: None,
             status: EndpointStatus::Active,
             failing_since: None,
             disabled: None,

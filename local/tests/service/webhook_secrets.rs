@@ -3,8 +3,7 @@
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use serde_json::{Value, json};
-use shared::store::{Store, from_item, to_item};
-use shared::webhook::endpoint::Endpoint;
+use shared::store::Store;
 use shared::webhook::secret::SigningSecret;
 
 use crate::invocations::{dispatch, run_webhook_worker, stream_records};
@@ -43,28 +42,6 @@ async fn attempt_pending(service: &Service) {
 
 async fn failing_listener() -> Listener {
     Listener::answering(|_number| StatusCode::BAD_GATEWAY.into_response()).await
-}
-
-/// Stores an endpoint's secret where earlier versions of the service stored it: in the endpoint's row.
-async fn store_as_earlier_version(service: &Service, endpoint: &Value) {
-    let (scope, store) = (service.scope(), service.store());
-    let endpoint_id = id(endpoint).parse().unwrap();
-    let row = store.get_item(&Endpoint::key_of(&scope, endpoint_id)).await.unwrap().unwrap();
-    let former_secret = serde_json::from_value(endpoint["secret"].clone()).unwrap();
-    let row = Endpoint {
-        secret_version: 0,
-        former_secret: Some(former_secret),
-        // No audit row is derived from this write.
-        actor: None,
-        ..from_item::<Endpoint>(row).unwrap()
-    };
-    put(&store, &row).await;
-    delete(&service.secrets(), &SigningSecret::key_of(&scope, Some(endpoint_id))).await;
-}
-
-async fn put(store: &Store, row: &impl domain::row::Row) {
-    let put = store.client().put_item().table_name(store.table());
-    put.set_item(Some(to_item(row).unwrap())).send().await.unwrap();
 }
 
 async fn delete(store: &Store, key: &domain::row::Key) {
@@ -145,54 +122,6 @@ async fn deliveries_before_the_first_rotation_are_signed_with_secrets_that_are_n
     for hook in &own.hooks()[2..] {
         verify_legacy(hook, secret(&rotated));
     }
-}
-
-#[tokio::test]
-async fn secrets_of_an_earlier_version_sign_until_they_are_rotated() {
-    let service = Service::without_event_sources().await;
-    let (own, subscribed) = (Listener::start().await, Listener::start().await);
-    let endpoint = service.register_endpoint(&subscribed.url, &["charge.created"]).await;
-    store_as_earlier_version(&service, &endpoint).await;
-    let secret_of = |shown: &Value| serde_json::from_value(shown["secret"].clone()).unwrap();
-    let (scope, former) = (service.scope(), json!({"secret": "5".repeat(64)}));
-    let now = service.stack.clock.now();
-    let former_override =
-        SigningSecret { scope, endpoint: None, secret: secret_of(&former), updated_at: now, version: 7 };
-    put(&service.store(), &former_override).await;
-    assert!(all_rows(&service.store()).await.contains(secret(&endpoint)));
-
-    pay_with_webhook_url(&service, &own.url, "order-1").await;
-    attempt_pending(&service).await;
-    // A change keeps the secret.
-    let path = format!("/v1/webhooks/endpoints/{}", id(&endpoint));
-    service.patch(&path, &json!({"events": ["charge.created", "charge.paid"]})).await.expect(200);
-    pay_with_webhook_url(&service, &own.url, "order-2").await;
-    attempt_pending(&service).await;
-    assert_eq!((subscribed.hooks().len(), own.hooks().len()), (2, 4));
-    for hook in subscribed.hooks() {
-        verify(&hook, secret(&endpoint));
-    }
-    for hook in own.hooks() {
-        verify_legacy(&hook, secret(&former));
-    }
-
-    let (rotated, rotated_override) = (rotate(&service, &endpoint).await, rotate_override(&service).await);
-    pay_with_webhook_url(&service, &own.url, "order-3").await;
-    attempt_pending(&service).await;
-    verify(&subscribed.hooks()[2], secret(&rotated));
-    for hook in &own.hooks()[4..] {
-        verify_legacy(hook, secret(&rotated_override));
-    }
-    let rows = all_rows(&service.store()).await;
-    assert!(!rows.contains(secret(&endpoint)) && !rows.contains(secret(&former)));
-    let audit = service.rows(&format!("audit#{}", scope.account), "seq_").await;
-    let rotations = audit.iter().filter(|row| row["action"].as_s().unwrap().ends_with("rotate-secret"));
-    assert_eq!(rotations.count(), 1);
-
-    let other = service.register_endpoint(&subscribed.url, &["charge.paid"]).await;
-    store_as_earlier_version(&service, &other).await;
-    service.delete(&format!("/v1/webhooks/endpoints/{}", id(&other))).await.expect(200);
-    assert!(!all_rows(&service.store()).await.contains(secret(&other)));
 }
 
 #[tokio::test]

@@ -95,14 +95,8 @@ pub struct Endpoint {
     pub url: String,
     /// The events that it is subscribed to.
     pub events: Vec<EventType>,
-    /// Counts the endpoint's secrets, from 1. The audit row of a rotation is derived from it. 0: the secret is
-    /// still `former_secret`.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    /// Counts the endpoint's secrets, from 1. The audit row of a rotation is derived from it.
     pub secret_version: u64,
-    /// The secret that signs its deliveries, if an earlier version of the service wrote the row and the secret
-    /// was not rotated or migrated since.
-    #[serde(rename = "secret", default, skip_serializing_if = "Option::is_none")]
-    pub former_secret: Option<EndpointSecret>,
     /// Whether it receives new events.
     pub status: EndpointStatus,
     /// When the first failure since the last success, activation or change of the URL was recorded; `None`:
@@ -133,11 +127,6 @@ pub struct Endpoint {
     pub actor: Option<Actor>,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_zero(number: &u64) -> bool {
-    *number == 0
-}
-
 impl Endpoint {
     /// Returns the row of a new endpoint.
     pub(super) fn registered(caller: &Caller, request: NewEndpoint, id: EndpointId, now: Timestamp) -> Self {
@@ -147,7 +136,6 @@ impl Endpoint {
             url: request.url,
             events: request.events,
             secret_version: 1,
-            former_secret: None,
             status: EndpointStatus::Active,
             failing_since: None,
             disabled: None,
@@ -161,16 +149,12 @@ impl Endpoint {
 
     /// Returns the row after the secret was replaced. The new secret is not in the row.
     pub(super) fn with_rotated_secret(self, caller: &Caller, now: Timestamp) -> Self {
-        let next = self.without_former_secret();
-        Self { updated_at: now, actor: Some(caller.actor(next.version)), ..next }
-    }
-
-    /// Returns the row after its secret was stored in the table of secrets.
-    pub(super) fn without_former_secret(self) -> Self {
+        let version = self.version.saturating_add(1);
         Self {
             secret_version: self.secret_version.saturating_add(1),
-            former_secret: None,
-            version: self.version.saturating_add(1),
+            updated_at: now,
+            version,
+            actor: Some(caller.actor(version)),
             ..self
         }
     }
@@ -193,9 +177,7 @@ impl Endpoint {
     /// Returns how often the endpoint's deliveries were abandoned. A new delivery stores this number. A
     /// delivery with a lower number is abandoned.
     pub fn generation(&self) -> u64 {
-        // An earlier version of the service did not count deactivations. An endpoint that was deactivated
-        // then has no `abandoned`, and its generation is 1.
-        self.abandoned.map_or(u64::from(self.is_deactivated()), |abandoned| abandoned.generation)
+        self.abandoned.map_or(0, |abandoned| abandoned.generation)
     }
 
     /// Whether the merchant has set it to `INACTIVE`. The service may have switched it off too.
@@ -223,15 +205,8 @@ impl Endpoint {
     /// Returns [`Endpoint::abandoned`] after a change by the merchant. `status`: the status that the merchant
     /// sets; `None`: the change has no status.
     fn abandoned_after(&self, status: Option<EndpointStatus>, now: Timestamp) -> Option<Abandoned> {
-        let abandons = match status {
-            // If the endpoint is deactivated already, its deliveries were abandoned at that time.
-            Some(EndpointStatus::Inactive) => !(self.is_deactivated() && self.abandoned.is_some()),
-            // An earlier version of the service deactivated the endpoint and stored no generation. It is
-            // stored now, so that the old deliveries stay abandoned.
-            Some(EndpointStatus::Active) => self.is_deactivated() && self.abandoned.is_none(),
-            None => false,
-        };
-        if !abandons {
+        // If the endpoint is deactivated already, its deliveries were abandoned at that time.
+        if status != Some(EndpointStatus::Inactive) || self.is_deactivated() {
             return self.abandoned;
         }
         // The clocks of two machines differ, so `now` may be before the last change.
@@ -727,7 +702,6 @@ pub(crate) mod testing {
             url: "https://shop.example.com/hook".to_owned(),
             events: vec![EventType::ChargePaid],
             secret_version: 1,
-            former_secret: None,
             status: EndpointStatus::Active,
             failing_since: None,
             disabled: None,
@@ -845,25 +819,6 @@ mod tests {
             (before.generation(), changed(before, EndpointStatus::Inactive, at(11)).generation()),
             (3, 4)
         );
-    }
-
-    #[test]
-    fn an_endpoint_deactivated_by_an_earlier_version_counts_as_abandoned_once() {
-        let off = Endpoint { status: EndpointStatus::Inactive, ..endpoint() };
-        assert_eq!((off.abandoned, off.generation()), (None, 1));
-        for status in [EndpointStatus::Active, EndpointStatus::Inactive] {
-            let next = changed(off.clone(), status, at(10));
-            assert_eq!(next.abandoned, Some(Abandoned { at: at(10), generation: 1 }));
-        }
-        let moved = EndpointChange { events: Some(vec![EventType::ChargePaid]), ..EndpointChange::default() };
-        let moved = moved.apply(off, at(10));
-        assert_eq!((moved.abandoned, moved.generation()), (None, 1));
-    }
-
-    #[test]
-    fn an_endpoint_whose_secret_was_moved_has_a_new_version() {
-        let moved = endpoint().without_former_secret();
-        assert_eq!((moved.version, moved.secret_version), (2, 2));
     }
 
     #[test]

@@ -7,7 +7,6 @@
 use miniz_oxide::{deflate, inflate};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use domain::charge::{Charge, StatusChange, TransactionStatus};
@@ -69,7 +68,7 @@ pub struct Event {
     /// The transaction's `webhookUrl`, which receives the legacy events instead of the subscribed endpoints.
     pub webhook_url: Option<String>,
     /// The request that created the changed object, for the log lines of the deliveries. `None`: no request
-    /// did, or an earlier version stored the row.
+    /// did.
     pub request_id: Option<StoredRequestId>,
     /// The charge that changed or whose refund or MED case changed, for the log line of the publication. Not
     /// stored.
@@ -81,9 +80,6 @@ pub struct Event {
     pub kept_from: Option<Timestamp>,
     /// When the row expires, in unix seconds, as read from the table. A resend may have postponed the expiry.
     pub ttl: Option<i64>,
-    /// Whether an earlier version wrote the row of a canonical event. Then the id of the row is also that of
-    /// its one event.
-    pub has_own_row: bool,
 }
 
 /// An object that events of a change send.
@@ -105,12 +101,8 @@ struct StoredEvent {
     /// All types of the row. Queries filter by them.
     types: Vec<EventType>,
     /// The objects as text, compressed by DEFLATE (RFC 1951). See [`pack`].
-    #[serde(default, with = "serde_bytes")]
+    #[serde(with = "serde_bytes")]
     objects: Vec<u8>,
-    /// In a row of the format 1, in place of `objects`: the body of one canonical event, or the `data` of
-    /// legacy events.
-    #[serde(default, skip_serializing)]
-    payload: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     counted: Option<RollupChange>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -134,8 +126,6 @@ enum ObjectsError {
     Text(#[from] std::string::FromUtf8Error),
     #[error("the object of an event has unknown types: {0}")]
     Types(serde_json::Error),
-    #[error("the body of an event can't be read: {0}")]
-    Body(serde_json::Error),
 }
 
 /// The change of a row that events report. Their ids are derived from it.
@@ -189,39 +179,22 @@ pub(super) struct Envelope<T> {
 }
 
 /// The object of an event.
-#[derive(Deserialize, JsonSchema, Serialize)]
+#[derive(JsonSchema, Serialize)]
 #[schemars(inline)]
 struct EnvelopeData<T> {
     /// The changed object, as the API returns it.
     object: T,
 }
 
-/// The part of a canonical body of the format 1 that is not derived from the row's other attributes.
-#[derive(Deserialize)]
-struct FormerBody<'a> {
-    #[serde(borrow)]
-    data: EnvelopeData<&'a RawValue>,
-}
-
 impl TryFrom<StoredEvent> for Event {
     type Error = ObjectsError;
 
     fn try_from(stored: StoredEvent) -> Result<Self, ObjectsError> {
-        let is_canonical = stored.types.iter().any(|name| name.family() == Family::Canonical);
-        let has_own_row = stored.payload.is_some() && is_canonical;
-        let objects = match stored.payload {
-            Some(body) if is_canonical => {
-                let former: FormerBody<'_> = serde_json::from_str(&body).map_err(ObjectsError::Body)?;
-                vec![SentObject { types: stored.types, json: former.data.object.get().to_owned() }]
-            }
-            Some(data) => vec![SentObject { types: stored.types, json: data }],
-            None => unpack(&stored.objects)?,
-        };
         Ok(Self {
             id: stored.id,
             scope: stored.scope,
             shard: stored.shard,
-            objects,
+            objects: unpack(&stored.objects)?,
             counted: stored.counted,
             webhook_url: stored.webhook_url,
             request_id: stored.request_id,
@@ -229,7 +202,6 @@ impl TryFrom<StoredEvent> for Event {
             created_at: stored.created_at,
             kept_from: stored.kept_from,
             ttl: stored.ttl,
-            has_own_row,
         })
     }
 }
@@ -242,7 +214,6 @@ impl From<Event> for StoredEvent {
             id: event.id,
             scope: event.scope,
             shard: event.shard,
-            payload: None,
             counted: event.counted,
             webhook_url: event.webhook_url,
             request_id: event.request_id,
@@ -368,7 +339,6 @@ impl Event {
             created_at: origin.at,
             kept_from: None,
             ttl: None,
-            has_own_row: false,
         }
     }
 
@@ -400,7 +370,7 @@ impl Event {
 
     /// Returns the stable id of the event under one of its event types.
     pub fn id_as(&self, event_type: EventType) -> EventId {
-        if self.has_own_row { self.id } else { self.id.with_code(event_type.code()) }
+        self.id.with_code(event_type.code())
     }
 
     /// Returns the object that is sent under an event type, as JSON; `None`: the row has no such event.
@@ -827,7 +797,7 @@ mod tests {
     fn the_body_of_a_canonical_event_is_its_envelope() {
         let event =
             Event::of_charge(Some(&order()), &after(&order(), &pay()), &public_urls()).unwrap().unwrap();
-        let object: &RawValue =
+        let object: &serde_json::value::RawValue =
             serde_json::from_str(event.object_as(EventType::ChargePaid).unwrap()).unwrap();
         let envelope = Envelope {
             id: event.id_as(EventType::ChargePaid),
@@ -840,25 +810,6 @@ mod tests {
         let body = event.body_as(EventType::ChargePaid).unwrap();
         assert_eq!(body, serde_json::to_string(&envelope).unwrap());
         assert_eq!(event.body_as(EventType::ChargeExpired), None);
-    }
-
-    #[test]
-    fn a_row_of_the_format_1_has_the_ids_and_bodies_that_were_sent() {
-        let body = r#"{"id":"evt_01m7yzpc30qadh8cdzz7c360rc","object":"event","api_version":"2026-11-01","type":"charge.paid","created_at":"2026-11-21T12:01:00.000Z","data":{"object":{"id":"ch_1","metadata":{"a":"\u00e9\t"}}}}"#;
-        let row = |id: &str, types: &[&str], payload: &str| -> Event {
-            let created_at = at(60).millis();
-            let row = serde_json::json!({
-                "id": id, "scope": "acc_0123456789abcdef:test", "types": types, "payload": payload,
-                "created_at": created_at,
-            });
-            serde_json::from_value(row).unwrap()
-        };
-        let canonical = row("evt_01m7yzpc30qadh8cdzz7c360rc", &["charge.paid"], body);
-        assert_eq!(canonical.body_as(EventType::ChargePaid).unwrap(), body);
-        let legacy = row("evt_01m7yzpc30qadh8cdzz7c360r0", &["payment.completed"], r#"{"amount":1}"#);
-        assert_eq!(legacy.id_as(EventType::PaymentCompleted).to_string(), "evt_01m7yzpc30qadh8cdzz7c360r9");
-        let sent = legacy.body_as(EventType::PaymentCompleted).unwrap();
-        assert_eq!(sent, r#"{"event":"payment.completed","data":{"amount":1}}"#);
     }
 
     #[test]

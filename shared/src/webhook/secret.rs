@@ -4,13 +4,9 @@
 //!
 //! The secrets are in the table of secrets, which has no stream, so that none reaches the event dispatcher. A
 //! change that concerns an endpoint and its secret is one transaction over both tables.
-//!
-//! Earlier versions stored an endpoint's secret in the endpoint's row, and override secrets in the state table.
-//! A rotation moves them, as [`SigningSecrets::migrate`] does. Until then the webhook worker reads them there.
 
 use serde::{Deserialize, Serialize};
 
-use domain::audit::Operator;
 use domain::ids::{EndpointId, Scope};
 use domain::row::{Key, Row};
 use domain::time::Timestamp;
@@ -18,10 +14,9 @@ use domain::webhook::signature::EndpointSecret;
 
 use super::WebhookError;
 use super::delivery::Abandonment;
-use super::endpoint::{Endpoint, NewEndpoint, decrement_count, increment_count, partition, server_of};
-use crate::audit;
+use super::endpoint::{Endpoint, NewEndpoint, decrement_count, increment_count, server_of};
 use crate::auth::Caller;
-use crate::store::{CommitOutcome, Plan, Store, StoreError, Write, from_item, text, to_item};
+use crate::store::{CommitOutcome, Plan, Store, StoreError, Write, to_item};
 
 /// The row of a secret.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -41,8 +36,7 @@ pub struct SigningSecret {
 }
 
 impl SigningSecret {
-    /// Returns the key of an endpoint's secret; `None`: of the scope's override secret. Earlier versions stored
-    /// the override secret with the same key in the state table.
+    /// Returns the key of an endpoint's secret; `None`: of the scope's override secret.
     pub fn key_of(scope: &Scope, endpoint: Option<EndpointId>) -> Key {
         match endpoint {
             Some(endpoint) => Key { pk: format!("endpoint-secret#{scope}"), sk: endpoint.to_string() },
@@ -55,17 +49,6 @@ impl Row for SigningSecret {
     fn key(&self) -> Key {
         Self::key_of(&self.scope, self.endpoint)
     }
-}
-
-/// What a migration did with the secrets of a scope.
-#[derive(Debug, Default)]
-pub struct MigratedSecrets {
-    /// The endpoints whose secrets were moved.
-    pub endpoints: Vec<EndpointId>,
-    /// The ids of endpoints whose rows can't be read, and why. Their secrets stay in the state table.
-    pub unreadable: Vec<(String, String)>,
-    /// Whether an override secret was moved, or removed because it had been rotated since.
-    pub override_secret: bool,
 }
 
 /// Writes the secrets of all scopes, and with them the endpoints that are registered or deleted.
@@ -164,91 +147,11 @@ impl SigningSecrets {
     ) -> Result<(), WebhookError> {
         let scope = caller.scope;
         let audit = caller.audit("override-secret.rotate", &scope, "secret for webhookUrl", now)?;
-        let writes = vec![
-            self.set(scope, None, secret, now)?,
-            Write::remove_any(SigningSecret::key_of(&scope, None)),
-            Write::audit(&audit),
-        ];
+        let writes = vec![self.set(scope, None, secret, now)?, Write::audit(&audit)];
         match self.state.commit(writes).await? {
             CommitOutcome::Done => Ok(()),
             CommitOutcome::Conflict { .. } => {
                 Err(StoreError::Corrupt("a write without a condition conflicted".to_owned()).into())
-            }
-        }
-    }
-
-    /// Moves a scope's secrets from the state table to the table of secrets. Each one is moved in a transaction
-    /// of its own, with an audit row. Repeating it changes nothing.
-    pub async fn migrate(
-        &self,
-        scope: Scope,
-        operator: &Operator,
-        now: Timestamp,
-    ) -> Result<MigratedSecrets, WebhookError> {
-        let mut migrated = MigratedSecrets::default();
-        for item in self.state.partition(&partition(&scope)).await? {
-            let id = text(&item, "sk").unwrap_or_default();
-            match from_item::<Endpoint>(item) {
-                Ok(endpoint) if endpoint.former_secret.is_none() => {}
-                Ok(endpoint) => {
-                    if self.migrate_endpoint(&scope, endpoint.id, operator, now).await? {
-                        migrated.endpoints.push(endpoint.id);
-                    }
-                }
-                Err(error) => migrated.unreadable.push((id, error.to_string())),
-            }
-        }
-        migrated.override_secret = self.migrate_override(scope, operator, now).await?;
-        Ok(migrated)
-    }
-
-    /// Moves the secret of an endpoint. Returns `false` if it was moved or deleted meanwhile.
-    async fn migrate_endpoint(
-        &self,
-        scope: &Scope,
-        id: EndpointId,
-        operator: &Operator,
-        now: Timestamp,
-    ) -> Result<bool, WebhookError> {
-        let plan = |endpoint: Option<Endpoint>| {
-            let found = endpoint.and_then(|endpoint| Some((endpoint.former_secret.clone()?, endpoint)));
-            let Some((secret, endpoint)) = found else { return Ok(Plan::Finished(false)) };
-            let action = "webhook-endpoint.migrate-secret";
-            let audit = audit::by_operator(operator, scope.account, action, id.to_string(), now)?;
-            let version = endpoint.version;
-            let writes = vec![
-                Write::replace(&endpoint.without_former_secret(), version)?,
-                self.set(*scope, Some(id), &secret, now)?,
-                Write::audit(&audit.with_details(scope.mode.to_string())),
-            ];
-            Ok(Plan::Commit(writes, true))
-        };
-        self.state.update("an endpoint", &Endpoint::key_of(scope, id), plan).await
-    }
-
-    /// Moves a scope's override secret. If the table of secrets has one, it is newer, and the former one is
-    /// removed. Returns `false` if there is no former one.
-    async fn migrate_override(
-        &self,
-        scope: Scope,
-        operator: &Operator,
-        now: Timestamp,
-    ) -> Result<bool, WebhookError> {
-        let key = SigningSecret::key_of(&scope, None);
-        let mut update = self.state.start_update("an override secret");
-        loop {
-            update.next_attempt().await?;
-            let Some(former) = self.state.get::<SigningSecret>(&key).await? else { return Ok(false) };
-            let version = i64::try_from(former.version).unwrap_or(i64::MAX);
-            let subject = scope.to_string();
-            let audit = audit::by_operator(operator, scope.account, "override-secret.migrate", subject, now)?;
-            let mut writes = vec![Write::remove(key.clone(), "version", version), Write::audit(&audit)];
-            if self.secrets.get_item(&key).await?.is_none() {
-                let moved = SigningSecret { version: 1, ..former };
-                writes.push(Write::insert(&moved)?.in_table(self.secrets.table()));
-            }
-            if update.commit(writes).await? {
-                return Ok(true);
             }
         }
     }

@@ -123,16 +123,6 @@ pub struct DeliveryContext {
     pub recipient: Recipient,
 }
 
-impl DeliveryContext {
-    /// Returns the endpoint's secret, if it is still in the endpoint's row.
-    fn former_secret(&self) -> Option<&EndpointSecret> {
-        match &self.recipient {
-            Recipient::Endpoint(endpoint) => endpoint.as_ref()?.former_secret.as_ref(),
-            Recipient::Override => None,
-        }
-    }
-}
-
 /// What an attempt needs besides the delivery's row: the context, the secret, and the rows by which the
 /// attempt may be postponed.
 #[derive(Debug)]
@@ -295,8 +285,8 @@ impl Deliveries {
         if found.secret.is_some() || matches!(found.context.recipient, Recipient::Endpoint(None)) {
             return Ok(found);
         }
-        // A transaction that moves a secret between the tables may have committed during the read, so that the
-        // secret was in neither of the rows. A second read finds it.
+        // The endpoint may have been deleted during the read, after its row was found and before its secret was
+        // read. A second read finds neither.
         match Box::pin(self.read_signed_context(delivery, secrets)).await? {
             SignedContext {
                 context: DeliveryContext { recipient: Recipient::Endpoint(Some(_)), .. },
@@ -315,17 +305,12 @@ impl Deliveries {
         let scope = &delivery.scope;
         let (slots_key, breakers_key) = (InFlight::key_of(scope, Lane::Fast), Breakers::key_of(scope));
         let secret_key = SigningSecret::key_of(&delivery.scope, delivery.endpoint);
-        // Until it is migrated, an override secret of an earlier version is in the state table.
-        let former_key = delivery.endpoint.is_none().then(|| secret_key.clone());
         let fairness_keys = [slots_key.clone(), breakers_key.clone()];
-        let keys: Vec<Key> = context_keys(delivery).chain(former_key).chain(fairness_keys).collect();
+        let keys: Vec<Key> = context_keys(delivery).chain(fairness_keys).collect();
         let (rows, secret) = self.store.batch_get_with(&keys, (secrets, &secret_key)).await?;
         let mut rows = rows_by_key(rows);
         let context = context_of(delivery, &mut rows)?;
-        let secret = match secret.or_else(|| rows.remove(&secret_key)) {
-            Some(item) => Some(from_item::<SigningSecret>(item)?.secret),
-            None => context.former_secret().cloned(),
-        };
+        let secret = secret.map(from_item::<SigningSecret>).transpose()?.map(|row| row.secret);
         let occupancy = Occupancy::of(&rows.remove(&slots_key).unwrap_or_default());
         Ok(SignedContext { context, secret, occupancy, breakers: rows.remove(&breakers_key) })
     }
