@@ -10,8 +10,8 @@ use secrecy::SecretString;
 use shared::acquirer::Banks;
 use shared::acquirer::configuration::{
     AccountAcquirers, AcquirerKind, AcquirerSettings, AcquirerUrl, CallbackAuthentication, CallbackChoice,
-    ClientSecret, ConnectionName, NamedSecret, SendPix, TokenAuthentication, default_expire_after_seconds,
-    default_requests_per_second,
+    ClientSecret, ConnectionName, DEFAULT_EXPIRE_AFTER_SECONDS, DEFAULT_REQUESTS_PER_SECOND, NamedSecret,
+    SendPix, TokenAuthentication,
 };
 use shared::clock::Clock;
 
@@ -104,8 +104,8 @@ fn settings(seed: &Seed, bank: &Bank, bank_url: &str) -> Result<AcquirerSettings
         query_parameters: parameters.map_err(|error| failed(&error))?,
         webhook_headers: webhook_headers.map_err(|error| failed(&error))?,
         max_period_seconds: u32::try_from(behaviour.max_period_s).unwrap_or(u32::MAX),
-        requests_per_second: REQUESTS_PER_SECOND.max(default_requests_per_second()),
-        expire_after_seconds: default_expire_after_seconds(),
+        requests_per_second: REQUESTS_PER_SECOND.max(DEFAULT_REQUESTS_PER_SECOND),
+        expire_after_seconds: DEFAULT_EXPIRE_AFTER_SECONDS,
         pix_key: seed.bank.pix_key.parse().map_err(|error| failed(&error))?,
         send_pix: SendPix::Local,
         filter_verified: false,

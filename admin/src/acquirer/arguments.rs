@@ -8,9 +8,9 @@ use domain::pix_key::PixKey;
 use secrecy::SecretString;
 use shared::acquirer::configuration::{
     AcquirerKind, AcquirerSettings, AcquirerUrl, AddressRange, CallbackAuthentication, CallbackChoice,
-    CallbackSettings, ClientId, ClientIdentity, ClientSecret, ConnectionName, InvalidSetting, NamedSecret,
-    SendPix, ServerAuthorities, TokenAuthentication, TokenScope, default_expire_after_seconds,
-    default_max_period_seconds, default_requests_per_second,
+    CallbackSettings, ClientId, ClientIdentity, ClientSecret, ConnectionName, DEFAULT_EXPIRE_AFTER_SECONDS,
+    DEFAULT_MAX_PERIOD_SECONDS, DEFAULT_REQUESTS_PER_SECOND, InvalidSetting, NamedSecret, SendPix,
+    ServerAuthorities, TokenAuthentication, TokenScope,
 };
 
 use super::secret_files::{NamedFile, named_file, read_pem_file, read_secret, read_secret_file};
@@ -68,13 +68,13 @@ pub(crate) struct SetAcquirer {
     #[arg(long, value_name = "NAME=FILE", value_parser = named_file)]
     webhook_header_file: Vec<NamedFile>,
     /// The longest period that the bank's GET /pix accepts, in seconds: one hour to 366 days
-    #[arg(long, value_name = "SECONDS", default_value_t = default_max_period_seconds())]
+    #[arg(long, value_name = "SECONDS", default_value_t = DEFAULT_MAX_PERIOD_SECONDS)]
     max_period_seconds: u32,
     /// The most requests a second that one function instance sends to the bank: 1 to 1000
-    #[arg(long, value_name = "REQUESTS", default_value_t = default_requests_per_second())]
+    #[arg(long, value_name = "REQUESTS", default_value_t = DEFAULT_REQUESTS_PER_SECOND)]
     requests_per_second: u32,
     /// Seconds from the expiry of a charge until it is removed at the bank: 0 to 3600
-    #[arg(long, value_name = "SECONDS", default_value_t = default_expire_after_seconds())]
+    #[arg(long, value_name = "SECONDS", default_value_t = DEFAULT_EXPIRE_AFTER_SECONDS)]
     expire_after_seconds: u32,
     /// The dialect in which the bank sends a Pix, which refunds by cash-out need; local: the bank for laptops
     #[arg(long, value_name = "DIALECT", default_value = "none", value_parser = enum_parser::<SendPix>())]

@@ -188,7 +188,7 @@ async fn rotate_callback_token(stack: &Stack, rotate: Rotate) -> Result<(), Box<
     let account = stack.existing_account(&rotate.id).await?.id;
     let operator = rotate.operator.operator();
     let found = acquirers.find(&account).await?.ok_or(SettingsError::NoAcquirer(account))?;
-    let callback = acquirers.callback_settings(&account).await?.ok_or(SettingsError::NoCallback(account))?;
+    let callback = acquirers.callback_settings(&account).await?.ok_or(SettingsError::NoAcquirer(account))?;
     let client = connect(stack, &found.settings)?;
     let key = &found.settings.pix_key;
     let in_use = if rotate.no_register_webhook {

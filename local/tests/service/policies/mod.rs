@@ -141,8 +141,6 @@ fn no_function_scans_tables_or_changes_audit_rows() {
         assert_eq!(on_audit("dynamodb:Query"), on_audit("dynamodb:PutItem"), "{function}");
         // One foreign row in a batch refuses the whole batch.
         is_refused("BatchGetItem", "StateTable", &["charge#1", "audit#acc_1"]);
-        // Rows of earlier versions, until an operator has migrated them.
-        is_refused("GetItem", "StateTable", &["acquirer#acc_1"]);
     }
 }
 

@@ -25,12 +25,12 @@ pub use callback::{
 };
 pub use certificate::{ClientIdentity, MAX_PEM_BYTES, ServerAuthorities};
 pub use live_charges::LiveChargesStop;
-pub use repository::{AccountAcquirers, ConfiguredAcquirer, Migrated, SettingsError};
+pub use repository::{AccountAcquirers, ConfiguredAcquirer, SettingsError};
 pub use rows::{AccountAcquirer, PixKeyClaim, RetiredAcquirer};
 pub use settings::{
-    AcquirerKind, AcquirerSettings, AcquirerView, CERTIFICATE_WARNING_DAYS, SendPix, TokenAuthentication,
-    certificate_warning, days_left, default_expire_after_seconds, default_max_period_seconds,
-    default_requests_per_second,
+    AcquirerKind, AcquirerSettings, AcquirerView, CERTIFICATE_WARNING_DAYS, DEFAULT_EXPIRE_AFTER_SECONDS,
+    DEFAULT_MAX_PERIOD_SECONDS, DEFAULT_REQUESTS_PER_SECOND, SendPix, TokenAuthentication,
+    certificate_warning, days_left,
 };
 pub use values::{
     AcquirerUrl, ClientId, ClientSecret, ConnectionName, InvalidSetting, MAX_EXTRAS, NamedSecret, TokenScope,

@@ -14,11 +14,11 @@ use domain::row::{Replaceable, Row};
 use domain::time::Timestamp;
 
 use super::callback::{CallbackChoice, CallbackSettings, CallbackToken, CallbackView, MedSecret};
-use super::rows::{AccountAcquirer, FormerAcquirer, PixKeyClaim, RETIRED_PREFIX, RetiredAcquirer};
+use super::rows::{AccountAcquirer, PixKeyClaim, RETIRED_PREFIX, RetiredAcquirer};
 use super::settings::{AcquirerSettings, AcquirerView};
 use crate::audit;
 use crate::random::RandomError;
-use crate::store::{Item, Store, StoreError, Write, from_item};
+use crate::store::{Store, StoreError, Write};
 
 /// The name of the updated object in errors.
 const SUBJECT: &str = "an account's acquirer";
@@ -35,9 +35,6 @@ pub enum SettingsError {
     /// The account never used the connection, still uses it, or has forgotten it.
     #[error("the account {0} has no retired acquirer with the connection {1}")]
     NotRetired(AccountId, ConnectionId),
-    /// The account's acquirer was migrated and has no callback settings yet.
-    #[error("the acquirer of the account {0} has no callback settings; set it again with set-acquirer")]
-    NoCallback(AccountId),
     /// DynamoDB failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -61,31 +58,11 @@ pub struct ConfiguredAcquirer {
     pub new_callback_url: Option<SecretString>,
 }
 
-/// What a migration did with an account.
-#[derive(Debug)]
-pub enum Migrated {
-    /// The account has no row in the state table.
-    Nothing,
-    /// The row was moved to the table of secrets.
-    Moved {
-        /// The row in the table of secrets.
-        acquirer: Box<AccountAcquirer>,
-        /// Whether the former row said that the acquirer can send a Pix. It named no dialect, so the moved
-        /// row says that it can't.
-        lost_send_pix: bool,
-    },
-    /// The table of secrets has a newer row. The row of the state table was removed.
-    Superseded,
-}
-
 /// The rows of an account, as they were read.
 struct Stored {
     acquirer: Option<AccountAcquirer>,
     retired: Vec<AccountAcquirer>,
     callback: Option<CallbackSettings>,
-    former: Option<FormerAcquirer>,
-    /// Whether the former row says that the acquirer can send a Pix.
-    former_could_send_pix: bool,
 }
 
 impl Stored {
@@ -162,8 +139,8 @@ impl AccountAcquirers {
         self.secrets.rows_of_prefix(&AccountAcquirer::key_of(account).pk, RETIRED_PREFIX).await
     }
 
-    /// Reads the settings that authenticate a bank's notifications for an account. `None`: the account has
-    /// no acquirer, or one that was migrated and not set again.
+    /// Reads the settings that authenticate a bank's notifications for an account. `None`: the account never
+    /// had an acquirer, or has forgotten all.
     pub async fn callback_settings(
         &self,
         account: &AccountId,
@@ -211,9 +188,7 @@ impl AccountAcquirers {
             let callback_before = stored.callback.as_ref().map(|callback| callback.version);
             let callback_changes = callback_before != Some(callback.version);
             let settings_change = before.is_none_or(|before| before.settings != acquirer.settings);
-            if let (Some(found), None, false, false) =
-                (before, &stored.former, settings_change, callback_changes)
-            {
+            if let (Some(found), false, false) = (before, settings_change, callback_changes) {
                 return Ok(ConfiguredAcquirer { acquirer: found.clone(), callback, new_callback_url });
             }
             let (same, left) = match before {
@@ -230,7 +205,6 @@ impl AccountAcquirers {
             if callback_changes {
                 writes.push(self.put(&callback, callback_before)?);
             }
-            writes.extend(stored.former.as_ref().map(|former| remove_former(&account, former)));
             if let Some(operator) = by {
                 let audit = audit_row(operator, account, "account.set-acquirer", now)?;
                 let details = change_details(&stored, &acquirer, &callback)?;
@@ -259,14 +233,13 @@ impl AccountAcquirers {
             update.next_attempt().await?;
             let stored = self.read(&account).await?;
             let Some(acquirer) = stored.acquirer else { return Ok(None) };
-            let mut writes = vec![
-                self.delete(&acquirer, acquirer.version),
-                self.put(&RetiredAcquirer(acquirer.clone()), None)?,
-            ];
-            writes.extend(stored.former.as_ref().map(|former| remove_former(&account, former)));
             let details = format!("was {}", serde_json::to_string(&acquirer.view().for_audit())?);
             let audit = audit_row(operator, account, "account.remove-acquirer", now)?;
-            writes.push(Write::audit(&audit.with_details(details)));
+            let writes = vec![
+                self.delete(&acquirer, acquirer.version),
+                self.put(&RetiredAcquirer(acquirer.clone()), None)?,
+                Write::audit(&audit.with_details(details)),
+            ];
             if update.commit(writes).await? {
                 return Ok(Some(acquirer));
             }
@@ -315,7 +288,7 @@ impl AccountAcquirers {
     ///
     /// # Errors
     ///
-    /// [`SettingsError::NoCallback`] when the account has no callback settings.
+    /// [`SettingsError::NoAcquirer`] when the account has no acquirer.
     pub async fn rotate_callback_token(
         &self,
         account: AccountId,
@@ -335,7 +308,7 @@ impl AccountAcquirers {
     ///
     /// # Errors
     ///
-    /// [`SettingsError::NoCallback`] when the account has no callback settings.
+    /// [`SettingsError::NoAcquirer`] when the account has no acquirer.
     pub async fn drop_old_callback_tokens(
         &self,
         account: AccountId,
@@ -350,7 +323,7 @@ impl AccountAcquirers {
     ///
     /// # Errors
     ///
-    /// [`SettingsError::NoCallback`] when the account has no callback settings.
+    /// [`SettingsError::NoAcquirer`] when the account has no acquirer.
     pub async fn rotate_med_secret(
         &self,
         account: AccountId,
@@ -401,57 +374,11 @@ impl AccountAcquirers {
         }
     }
 
-    /// Moves an account's acquirer from the state table to the table of secrets, and writes an audit row.
-    /// Repeating it changes nothing.
-    ///
-    /// # Errors
-    ///
-    /// [`SettingsError::KeyTaken`] when another account has the Pix key. The row stays in the state table.
-    pub async fn migrate(
-        &self,
-        account: AccountId,
-        operator: &Operator,
-        now: Timestamp,
-    ) -> Result<Migrated, SettingsError> {
-        let mut update = self.state.start_update(SUBJECT);
-        loop {
-            update.next_attempt().await?;
-            let stored = self.read(&account).await?;
-            let Some(former) = stored.former else { return Ok(Migrated::Nothing) };
-            let audit = audit_row(operator, account, "account.migrate-acquirer", now)?;
-            let mut writes = vec![remove_former(&account, &former)];
-            let (migrated, details) = if stored.acquirer.is_some() {
-                (Migrated::Superseded, "removed the former row; a newer one exists".to_owned())
-            } else {
-                let acquirer = AccountAcquirer {
-                    account,
-                    connection: former.settings.new_connection(),
-                    settings: former.settings.clone(),
-                    updated_at: former.updated_at,
-                    version: 1,
-                };
-                let binding = Some(Binding::of(&acquirer));
-                writes.extend(self.binding_writes(account, None, binding, now).await?);
-                writes.push(self.put(&acquirer, None)?);
-                let details = serde_json::to_string(&acquirer.view().for_audit())?;
-                let lost_send_pix = stored.former_could_send_pix;
-                (Migrated::Moved { acquirer: Box::new(acquirer), lost_send_pix }, details)
-            };
-            writes.push(Write::audit(&audit.with_details(details)));
-            if update.commit(writes).await? {
-                return Ok(migrated);
-            }
-        }
-    }
-
     async fn read(&self, account: &AccountId) -> Result<Stored, StoreError> {
         let acquirer = self.find(account).await?;
         let callback = self.callback_settings(account).await?;
-        let former = self.state.get_item(&AccountAcquirer::key_of(account)).await?;
-        let former_could_send_pix = former.as_ref().is_some_and(could_send_pix);
-        let former = former.map(from_item).transpose()?;
         let retired = self.retired(account).await?;
-        Ok(Stored { acquirer, retired, callback, former, former_could_send_pix })
+        Ok(Stored { acquirer, retired, callback })
     }
 
     /// Replaces a row of the table of secrets that has this version, or inserts it.
@@ -547,12 +474,9 @@ impl AccountAcquirers {
         let mut update = self.state.start_update(SUBJECT);
         loop {
             update.next_attempt().await?;
-            let found = self.callback_settings(&account).await?;
-            let found = match (found, self.find(&account).await?) {
-                (_, None) => return Err(SettingsError::NoAcquirer(account)),
-                (None, Some(_)) => return Err(SettingsError::NoCallback(account)),
-                (Some(found), Some(_)) => found,
-            };
+            let has_acquirer = self.find(&account).await?.is_some();
+            let found = self.callback_settings(&account).await?.filter(|_| has_acquirer);
+            let found = found.ok_or(SettingsError::NoAcquirer(account))?;
             let Some(next) = next(&found) else { return Ok(found) };
             let details = serde_json::to_string(&CallbackView::new(&next))?;
             let audit = audit_row(operator, account, action, now)?.with_details(details);
@@ -646,16 +570,6 @@ fn change_details(
         Some(before) => format!("{} became {after}", details(before, stored.callback.as_ref())?),
         None => after,
     })
-}
-
-fn could_send_pix(former: &Item) -> bool {
-    let settings = former.get("settings").and_then(|settings| settings.as_m().ok());
-    let send_pix = settings.and_then(|settings| settings.get("send_pix"));
-    send_pix.and_then(|send_pix| send_pix.as_bool().ok()).copied().unwrap_or_default()
-}
-
-fn remove_former(account: &AccountId, former: &FormerAcquirer) -> Write {
-    Write::remove(AccountAcquirer::key_of(account), "version", version_number(former.version))
 }
 
 fn version_number(version: u64) -> i64 {

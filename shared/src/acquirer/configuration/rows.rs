@@ -66,19 +66,6 @@ impl Row for RetiredAcquirer {
     }
 }
 
-/// The row of an account's acquirer in the state table, where earlier versions stored it. It has the key of
-/// [`AccountAcquirer`].
-#[derive(Clone, Debug, Deserialize)]
-pub(super) struct FormerAcquirer {
-    /// The settings.
-    pub(super) settings: AcquirerSettings,
-    /// When the settings were last changed.
-    #[serde(with = "domain::time::millis")]
-    pub(super) updated_at: Timestamp,
-    /// The version of the row.
-    pub(super) version: u64,
-}
-
 /// The row that claims a Pix key for an account. Two accounts can't receive by one key, because a Pix without
 /// a known txid belongs to the account of its key.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]

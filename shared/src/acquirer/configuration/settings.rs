@@ -1,7 +1,7 @@
 //! The settings of an account's acquirer, and their view for operators and audit rows.
 
 use api_pix::{ConnectionSettings, Identity};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
 
 use domain::ids::ConnectionId;
@@ -18,20 +18,20 @@ use super::values::{
 const PIX_KEY_ENDING: usize = 4;
 
 /// The longest period that `GET /pix` is asked for, in seconds, unless a bank allows less: 366 days.
-const DEFAULT_MAX_PERIOD_SECONDS: u32 = 366 * 24 * 60 * 60;
+pub const DEFAULT_MAX_PERIOD_SECONDS: u32 = 366 * 24 * 60 * 60;
 
 /// The shortest period that may be set, in seconds. With less, a sweep could not catch up.
 const MIN_PERIOD_SECONDS: u32 = 60 * 60;
 
 /// Requests a second to a bank by one function instance, by default.
-const DEFAULT_REQUESTS_PER_SECOND: u32 = 20;
+pub const DEFAULT_REQUESTS_PER_SECOND: u32 = 20;
 
 /// The most requests a second that may be set.
 const MAX_REQUESTS_PER_SECOND: u32 = 1_000;
 
 /// Seconds from the expiry of a cob until it is removed at the bank, by default. A payer who confirmed in
 /// time has paid by then.
-const DEFAULT_EXPIRE_AFTER_SECONDS: u32 = 60;
+pub const DEFAULT_EXPIRE_AFTER_SECONDS: u32 = 60;
 
 /// The most seconds from the expiry of a cob until it is removed: one hour.
 const MAX_EXPIRE_AFTER_SECONDS: u32 = 60 * 60;
@@ -70,7 +70,7 @@ impl From<TokenAuthentication> for api_pix::TokenAuthentication {
 }
 
 /// The dialect in which a bank can send a Pix. It is not a part of API Pix, so each bank has its own.
-#[derive(Clone, Copy, Debug, Default, Eq, IntoStaticStr, PartialEq, Serialize, VariantArray)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, IntoStaticStr, PartialEq, Serialize, VariantArray)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum SendPix {
@@ -81,36 +81,12 @@ pub enum SendPix {
     Local,
 }
 
-/// Rows of earlier versions contain `true` or `false`. `true` becomes [`SendPix::None`]: it named no dialect,
-/// and nothing was ever sent.
-impl<'de> Deserialize<'de> for SendPix {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "snake_case")]
-        enum Dialect {
-            None,
-            Local,
-        }
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum Stored {
-            Dialect(Dialect),
-            Former(#[expect(dead_code, reason = "both values mean that no dialect is set")] bool),
-        }
-        Ok(match Stored::deserialize(deserializer)? {
-            Stored::Dialect(Dialect::Local) => Self::Local,
-            Stored::Dialect(Dialect::None) | Stored::Former(_) => Self::None,
-        })
-    }
-}
-
 /// The settings of an account's acquirer.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct AcquirerSettings {
     /// The kind of acquirer.
     pub kind: AcquirerKind,
     /// The name of the connection. All other settings of a connection may change.
-    #[serde(default)]
     pub name: ConnectionName,
     /// The base URL of the acquirer's API.
     pub base_url: AcquirerUrl,
@@ -121,7 +97,6 @@ pub struct AcquirerSettings {
     /// The OAuth 2 client secret.
     pub client_secret: ClientSecret,
     /// How the client authenticates to the token URL.
-    #[serde(default)]
     pub token_authentication: TokenAuthentication,
     /// The scope of tokens. `None`: the request names no scope, and the bank applies its default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -142,38 +117,19 @@ pub struct AcquirerSettings {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub webhook_headers: Vec<NamedSecret>,
     /// The longest period that the bank's `GET /pix` accepts, in seconds.
-    #[serde(default = "default_max_period_seconds")]
     pub max_period_seconds: u32,
     /// The most requests a second that one function instance sends to the bank.
-    #[serde(default = "default_requests_per_second")]
     pub requests_per_second: u32,
     /// Seconds from the expiry of a cob until it is removed at the bank.
-    #[serde(default = "default_expire_after_seconds")]
     pub expire_after_seconds: u32,
     /// The merchant's Pix key, which receives the payments.
     pub pix_key: PixKey,
     /// The dialect in which the bank sends a Pix. Refunds by cash-out require one.
-    #[serde(default)]
     pub send_pix: SendPix,
     /// Whether `GET /pix` with a payer's document was seen to exclude the Pix of other payers. Only then can
     /// the filter confirm a payer.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub filter_verified: bool,
-}
-
-/// The default of [`AcquirerSettings::max_period_seconds`].
-pub const fn default_max_period_seconds() -> u32 {
-    DEFAULT_MAX_PERIOD_SECONDS
-}
-
-/// The default of [`AcquirerSettings::requests_per_second`].
-pub const fn default_requests_per_second() -> u32 {
-    DEFAULT_REQUESTS_PER_SECOND
-}
-
-/// The default of [`AcquirerSettings::expire_after_seconds`].
-pub const fn default_expire_after_seconds() -> u32 {
-    DEFAULT_EXPIRE_AFTER_SECONDS
 }
 
 impl AcquirerSettings {

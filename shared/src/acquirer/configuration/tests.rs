@@ -1,8 +1,5 @@
 //! Tests of the configuration's values, certificates and rows.
 
-use std::collections::HashMap;
-
-use aws_sdk_dynamodb::types::AttributeValue;
 use domain::ids::AccountId;
 use domain::row::Row;
 use domain::time::Timestamp;
@@ -11,7 +8,7 @@ use rcgen::{CertificateParams, KeyPair, date_time_ymd, generate_simple_self_sign
 use secrecy::{ExposeSecret, SecretString};
 
 use super::*;
-use crate::store::{Item, from_item, to_item};
+use crate::store::{from_item, to_item};
 
 fn pair() -> (String, String) {
     let generated = generate_simple_self_signed(vec!["loja.example".to_owned()]).unwrap();
@@ -36,9 +33,9 @@ fn settings() -> AcquirerSettings {
         headers: vec![NamedSecret::header("X-Conta-Corrente", "1234567".into()).unwrap()],
         query_parameters: vec![NamedSecret::query_parameter("app-key", "k3y-of-app".into()).unwrap()],
         webhook_headers: vec![NamedSecret::header("x-skip", "true".into()).unwrap()],
-        max_period_seconds: default_max_period_seconds(),
-        requests_per_second: default_requests_per_second(),
-        expire_after_seconds: default_expire_after_seconds(),
+        max_period_seconds: DEFAULT_MAX_PERIOD_SECONDS,
+        requests_per_second: DEFAULT_REQUESTS_PER_SECOND,
+        expire_after_seconds: DEFAULT_EXPIRE_AFTER_SECONDS,
         send_pix: SendPix::None,
         filter_verified: true,
     }
@@ -151,30 +148,8 @@ fn a_row_can_be_read_back_unchanged() {
     assert_eq!(read.settings.client_secret.as_secret().expose_secret(), "not-to-be-seen");
 }
 
-/// The settings as the version of 2026-11-22 wrote them into the state table.
-fn former_settings(send_pix: bool) -> Item {
-    let text = |text: &str| AttributeValue::S(text.to_owned());
-    HashMap::from([
-        ("kind".to_owned(), text("pix")),
-        ("base_url".to_owned(), text("https://pix.example.com/api/v2")),
-        ("token_url".to_owned(), text("https://pix.example.com/oauth")),
-        ("client_id".to_owned(), text("loja")),
-        ("client_secret".to_owned(), text("not-to-be-seen")),
-        ("pix_key".to_owned(), text("pix@loja.example")),
-        ("send_pix".to_owned(), AttributeValue::Bool(send_pix)),
-    ])
-}
-
 #[test]
-fn settings_of_an_earlier_version_are_read_with_defaults() {
-    for could_send in [true, false] {
-        let settings: AcquirerSettings = from_item(former_settings(could_send)).unwrap();
-        assert_eq!(settings.send_pix, SendPix::None);
-        assert_eq!(settings.token_authentication, TokenAuthentication::Basic);
-        assert_eq!((settings.max_period_seconds, settings.expire_after_seconds), (31_622_400, 60));
-        assert!(settings.headers.is_empty() && settings.scope.is_none() && !settings.filter_verified);
-        settings.check().unwrap();
-    }
+fn the_dialect_of_a_bank_is_read_back() {
     for dialect in [SendPix::None, SendPix::Local] {
         let stored = to_item(&row(&AcquirerSettings { send_pix: dialect, ..settings() }));
         let read: AccountAcquirer = from_item(stored.unwrap()).unwrap();
