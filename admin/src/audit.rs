@@ -89,7 +89,6 @@ impl<'a> AuditView<'a> {
 struct ReportView<'a> {
     account: AccountId,
     rows: u64,
-    rows_outside: u64,
     head: &'a Head,
     faults: Vec<String>,
 }
@@ -99,7 +98,6 @@ impl<'a> ReportView<'a> {
         Self {
             account: report.account,
             rows: report.rows,
-            rows_outside: report.rows_outside,
             head: &report.head,
             faults: report.faults.iter().map(ToString::to_string).collect(),
         }

@@ -66,8 +66,7 @@ pub struct Audit {
     /// The time of the action.
     #[serde(with = "domain::time::millis")]
     pub at: Timestamp,
-    /// The row's place in the account's chain. `None`: the row is not stored yet, or an earlier version of
-    /// the service stored it.
+    /// The row's place in the account's chain. `None`: the row is not stored yet.
     #[serde(flatten)]
     pub link: Option<Link>,
 }

@@ -9,7 +9,6 @@ use std::collections::HashSet;
 use domain::audit::chain::{self, Attributes, ChainCheck, ChainReport, Head};
 use domain::audit::{Audit, Operator, partition};
 use domain::ids::{AccountId, AuditId};
-use domain::row::Key;
 use domain::time::Timestamp;
 
 use crate::random::{self, RandomError};
@@ -113,9 +112,7 @@ async fn rows_written_since(
 
 /// Whether a row was written so long before an action that it can't be the action's row.
 fn is_written_before(item: &Item, action_at: Timestamp) -> bool {
-    // Rows of earlier versions have no `written_at`. The dispatcher wrote them some moments after `at`.
-    let number = |name: &str| item.get(name)?.as_n().ok()?.parse::<i64>().ok();
-    let written_at = number("written_at").or_else(|| number("at"));
+    let written_at = item.get("written_at").and_then(|at| at.as_n().ok()?.parse::<i64>().ok());
     written_at.is_some_and(|ms| ms < action_at.millis().saturating_sub(MAX_CLOCK_SKEW_MS))
 }
 
@@ -150,7 +147,7 @@ pub async fn page(
     account: &AccountId,
     before: Option<AuditId>,
 ) -> Result<(Vec<Audit>, bool), PageError> {
-    let (from, to) = chain::ALL_SORT_KEYS;
+    let (from, to) = chain::SORT_KEYS;
     let to = match before {
         None => to.to_owned(),
         Some(id) => sort_key_of(store, account, id)
@@ -174,20 +171,18 @@ async fn sort_key_of(store: &Store, account: &AccountId, id: AuditId) -> Result<
     let action_at = id.timestamp().unwrap_or(Timestamp::MIN);
     let text_of_id = id.to_string();
     let mut reader = NewestFirst::new(store, account);
-    'pages: while let Some(items) = reader.read().await? {
+    while let Some(items) = reader.read().await? {
         for item in &items {
             if text(item, "id").as_ref() == Some(&text_of_id) {
                 return Ok(text(item, "sk"));
             }
-            // In the chain, an action's row can't be before this row. The rows before the chain are sorted by
-            // id, which is their sort key.
+            // An action's row can't be before this row.
             if is_written_before(item, action_at) {
-                break 'pages;
+                return Ok(None);
             }
         }
     }
-    let outside = Key { pk: partition(account), sk: text_of_id };
-    Ok(store.get_item(&outside).await?.map(|_found| outside.sk))
+    Ok(None)
 }
 
 /// The number of rows that a query of [`verify`] reads: about 1 MB, the most that DynamoDB returns.
@@ -237,7 +232,7 @@ struct NewestFirst<'a> {
 
 impl<'a> NewestFirst<'a> {
     fn new(store: &'a Store, account: &AccountId) -> Self {
-        let (_, to) = chain::ALL_SORT_KEYS;
+        let (_, to) = chain::SORT_KEYS;
         let (partition, to) = (partition(account), to.to_owned());
         Self { store, partition, to, limit: FIRST_READ, has_more: true }
     }
@@ -247,7 +242,7 @@ impl<'a> NewestFirst<'a> {
         if !self.has_more {
             return Ok(None);
         }
-        let range = (chain::ALL_SORT_KEYS.0, self.to.as_str());
+        let range = (chain::SORT_KEYS.0, self.to.as_str());
         let mut items = self.store.range(&self.partition, range, Order::NewestFirst, self.limit).await?;
         self.has_more = items.len() >= self.limit;
         self.limit = self.limit.saturating_mul(4).min(LARGEST_READ);

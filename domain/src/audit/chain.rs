@@ -8,8 +8,6 @@
 //! The hash of a row is the SHA-256 of all its other attributes as JSON: names sorted, no spaces between
 //! tokens (RFC 8785). `put_id`, which the store may add, is not part of it. `previous` of the first row is the
 //! SHA-256 of the partition key, `audit#<account>`.
-//!
-//! Rows of earlier versions of the service have their id as sort key, and are not part of the chain.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -32,16 +30,8 @@ const NOT_HASHED: [&str; 2] = [HASH, "put_id"];
 /// The lowest and the highest sort key of the rows of a chain.
 pub const SORT_KEYS: (&str, &str) = ("seq_", "seq_~");
 
-/// The lowest and the highest sort key of all audit rows of an account. Rows of earlier versions, `aud_…`,
-/// sort before those of the chain.
-pub const ALL_SORT_KEYS: (&str, &str) = ("aud_", "seq_~");
-
 /// The number of digits of a sequence number in a sort key.
 const DIGITS: usize = 20;
-
-/// The time after the first row of a chain in which functions of an earlier version may still write rows
-/// outside of the chain: a deployment, and stream records that are retried.
-const TRANSITION_MS: i64 = 24 * 60 * 60 * 1_000;
 
 /// The attributes of a stored row, by name.
 pub type Attributes = BTreeMap<String, Value>;
@@ -128,11 +118,6 @@ pub enum ChainFault {
         /// Why it can't be read.
         reason: String,
     },
-    /// A row outside of the chain is newer than the chain's first row.
-    #[error(
-        "the row {0} is outside of the chain, but its action is more than a day later than the chain's first row"
-    )]
-    Outside(AuditId),
     /// The chain no longer has the row that was its newest one earlier.
     #[error(
         "the chain ends at the row {found}, but the row {expected} was seen earlier: the newest rows were removed"
@@ -157,8 +142,6 @@ pub struct ChainReport {
     pub head: Head,
     /// The number of rows of the chain.
     pub rows: u64,
-    /// The number of rows of earlier versions, outside of the chain.
-    pub rows_outside: u64,
     /// The faults, in the order of the rows.
     pub faults: Vec<ChainFault>,
 }
@@ -169,8 +152,6 @@ pub struct ChainCheck {
     report: ChainReport,
     /// The head of an earlier verification.
     expected: Option<Head>,
-    /// The newest row outside of the chain.
-    newest_outside: Option<AuditId>,
     /// The sequence number of each id.
     sequences: HashMap<AuditId, u64>,
 }
@@ -179,27 +160,19 @@ impl ChainCheck {
     /// Starts a verification. `expected`: the head of an earlier verification, which the chain must contain.
     pub fn new(account: AccountId, expected: Option<Head>) -> Self {
         let head = Head::of_empty_chain(&account);
-        let report = ChainReport { account, head, rows: 0, rows_outside: 0, faults: Vec::new() };
-        Self { report, expected, newest_outside: None, sequences: HashMap::new() }
+        let report = ChainReport { account, head, rows: 0, faults: Vec::new() };
+        Self { report, expected, sequences: HashMap::new() }
     }
 
     /// Checks the next row.
     pub fn add(&mut self, sort_key: &str, attributes: &Attributes) {
-        let audit = serde_json::from_value::<Audit>(attributes.clone().into_iter().collect());
-        match (sequence_of(sort_key), audit) {
-            (Some(sequence), audit) => {
-                self.check_link(sequence, attributes);
-                match audit {
-                    Ok(audit) => self.check_content(sequence, &audit),
-                    Err(error) => self.add_malformed(sort_key, error.to_string()),
-                }
-            }
-            (None, Ok(audit)) if audit.id.to_string() == sort_key => {
-                self.report.rows_outside = self.report.rows_outside.saturating_add(1);
-                self.newest_outside = self.newest_outside.max(Some(audit.id));
-            }
-            (None, Ok(_)) => self.add_malformed(sort_key, "its sort key is not that of its id".to_owned()),
-            (None, Err(error)) => self.add_malformed(sort_key, error.to_string()),
+        let Some(sequence) = sequence_of(sort_key) else {
+            return self.add_malformed(sort_key, "its sort key is not one of the chain".to_owned());
+        };
+        self.check_link(sequence, attributes);
+        match serde_json::from_value::<Audit>(attributes.clone().into_iter().collect()) {
+            Ok(audit) => self.check_content(sequence, &audit),
+            Err(error) => self.add_malformed(sort_key, error.to_string()),
         }
     }
 
@@ -233,16 +206,9 @@ impl ChainCheck {
         if let Some(first) = self.sequences.insert(audit.id, sequence) {
             self.report.faults.push(ChainFault::Repeated { sequence, first });
         }
-        let Some(link) = &audit.link else {
+        if audit.link.is_none() {
             let Key { sk, .. } = key_of(&self.report.account, sequence);
-            return self.add_malformed(&sk, "it has no place in the chain".to_owned());
-        };
-        // Only the first row of the chain is compared, because the chain began when it was written.
-        if let Some(outside) = self.newest_outside.take() {
-            let is_newer = |at: Timestamp| at.millis_since(link.written_at) > TRANSITION_MS;
-            if outside.timestamp().is_none_or(is_newer) {
-                self.report.faults.push(ChainFault::Outside(outside));
-            }
+            self.add_malformed(&sk, "it has no place in the chain".to_owned());
         }
     }
 
