@@ -1,8 +1,5 @@
 //! Tests of the commands about items of banks' notifications that were set aside.
 
-use std::collections::HashMap;
-
-use aws_sdk_dynamodb::types::AttributeValue;
 use bank::PayRequest;
 use domain::acquirer::{ReportedPix, SetAsideItem};
 use domain::audit::Operator;
@@ -179,36 +176,4 @@ async fn items_are_listed_100_at_a_time() {
     assert_eq!((rest.len(), id(&rest[0]), hint.as_str()), (2, format!("{:064x}", 101).as_str(), ""));
     let without_account = service.failure(&["notifications", "list", "--starting-after", NONE]).await;
     assert!(without_account.contains("--account"), "{without_account}");
-}
-
-#[tokio::test]
-async fn an_item_of_an_earlier_version_is_listed_for_its_account_and_resolved() {
-    let service = AdminFixture::start().await;
-    let account = service.account();
-    let string = |text: &str| AttributeValue::S(text.to_owned());
-    let number = |number: i64| AttributeValue::N(number.to_string());
-    let now = service.stack.clock.now();
-    let connection = ConnectionId::derive("pix", &service.stack.bank_url, "loja").to_string();
-    let row = HashMap::from([
-        ("pk".to_owned(), string(&format!("bad-notification#{account}"))),
-        ("sk".to_owned(), string(NONE)),
-        ("account".to_owned(), string(&account)),
-        ("connection".to_owned(), string(&connection)),
-        ("sha256".to_owned(), string(NONE)),
-        ("item".to_owned(), string("null")),
-        ("received_at".to_owned(), number(now.millis())),
-        ("ttl".to_owned(), number(now.seconds() + 7_776_000)),
-        ("put_id".to_owned(), string("0123456789abcdef")),
-    ]);
-    let dynamodb = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
-    dynamodb.put_item().table_name("StateTable").set_item(Some(row)).send().await.unwrap();
-    let list = ["notifications", "list", "--account", &account];
-    let [item] = service.objects(&list).await.try_into().unwrap();
-    let expected = json!({
-        "id": NONE, "account": account, "connection": connection, "received_at": now.to_iso(), "item": "null",
-    });
-    assert_eq!(item, expected);
-    let resolve = ["notifications", "resolve", NONE, "--account", &account];
-    service.object(&[&resolve[..], &WHY].concat()).await;
-    assert!(service.objects(&list).await.is_empty());
 }

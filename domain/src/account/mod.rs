@@ -49,7 +49,6 @@ pub struct AccountSettings {
     #[serde(default, skip_serializing_if = "ShardSettings::is_default")]
     pub shards: ShardSettings,
     /// Fees and hold periods by payment method.
-    #[serde(default)]
     pub terms: Terms,
 }
 

@@ -37,8 +37,7 @@ impl SetAsideItem {
         format!("bad-notification#{account}")
     }
 
-    /// Returns the partition of the items of all accounts in the `list` index. Items that an earlier version
-    /// set aside are not in it.
+    /// Returns the partition of the items of all accounts in the `list` index.
     pub const ALL_ACCOUNTS_PARTITION: &str = "set-aside-items";
 }
 

@@ -168,7 +168,6 @@ pub struct Charge {
     /// Requested payment methods, in the order of the request; at least one.
     pub methods: Vec<PaymentMethod>,
     /// The customer who should pay.
-    #[serde(default)]
     pub customer: Customer,
     /// Payer lock: only a payment by the owner of this document is credited.
     #[serde(default, skip_serializing_if = "Option::is_none")]

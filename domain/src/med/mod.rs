@@ -235,7 +235,6 @@ pub struct MedCase {
     #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
     pub appealed_at: Option<Timestamp>,
     /// Number of evidence files with a confirmed upload.
-    #[serde(default)]
     pub evidence_count: u32,
     /// Who has the contested money. `None`: the case is not over.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -137,7 +137,7 @@ pub struct MedNotice {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub case: Option<MedCaseId>,
     /// When an operator dismissed the notice, which ends it: it is never processed. The status is then
-    /// [`NoticeStatus::Unmatched`], because functions of an earlier version know no other status for it.
+    /// [`NoticeStatus::Unmatched`].
     #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
     pub dismissed_at: Option<Timestamp>,
     /// When the scheduler processes the notice next. `None`: it need not be processed.

@@ -434,7 +434,7 @@ fn an_older_notice_of_the_payers_bank_changes_nothing() {
     assert_eq!((kept.reason.as_deref(), kept.response_deadline), (Some("second"), Some(at(900))));
     let over = again.case.decided(&again.charge, Decision::Merchant, at(130)).unwrap().unwrap();
     assert!(over.case.reported_again(&over.charge, &reported(at(60), "late"), at(140)).is_none());
-    // A case that the sandbox or an earlier version opened has no time, so every notice is newer.
+    // A case that the sandbox opened has no time, so every notice is newer.
     let unreported = opened(&charge, "2", None);
     assert!(unreported.case.reported_again(&unreported.charge, &reported(at(1), "first"), at(110)).is_some());
 }

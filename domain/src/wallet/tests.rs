@@ -639,8 +639,7 @@ fn a_surplus_of_returned_fees_is_credited_when_the_last_refund_completes() {
     world.step(&Step::Adjust(10_000));
     let fees = (Fee::new(10, 99).unwrap(), Fee::new(7, 51).unwrap());
     world.settle_on(10_000, terms(fees, 0, FeesOnRefund::Return));
-    // The share is as an older version stored it. That version rounded each fee separately, so it returned
-    // 108 of 109 and 57 of 58.
+    // The fees of this share were rounded separately: it returned 108 of 109 and 57 of 58.
     let share = RefundShare {
         gross: Amount::parse(9_999).unwrap(),
         strategy: RefundStrategy::Devolution,

@@ -488,7 +488,7 @@ async fn an_attempt_that_sends_nothing_does_not_count_for_the_breaker() {
     let messages = messages_of_new_charges(&service, 2).await;
     let breakers = Breakers::key_of(&service.scope());
     let has_failures = async || service.store().get_item(&breakers).await.unwrap().is_some();
-    // An earlier version of the service, with other rules, has accepted this URL.
+    // A URL that the rules do not allow.
     let store = service.store();
     let key = Endpoint::key_of(&service.scope(), id(&registered).parse().unwrap());
     let mut row = store.get_item(&key).await.unwrap().unwrap();

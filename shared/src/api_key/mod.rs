@@ -52,7 +52,6 @@ pub struct ApiKey {
     /// A copy of the account's settings, so that authentication reads no second row.
     pub settings: AccountSettings,
     /// The version of the account's row from which `settings` were copied.
-    #[serde(default)]
     pub settings_version: u64,
     /// The first 12 characters of the key.
     pub prefix: String,

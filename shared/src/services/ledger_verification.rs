@@ -51,7 +51,6 @@ pub struct LedgerVerification {
     /// Whether this is the second verification, after the first one found differences.
     is_second: bool,
     /// The number of shards whose postings were summed.
-    #[serde(default)]
     shards: ShardCount,
     phase: Phase,
     older: OlderPostings,
@@ -69,11 +68,7 @@ pub struct LedgerVerification {
 #[serde(rename_all = "snake_case")]
 enum Phase {
     /// Reads the postings of a shard after this sort key.
-    Postings {
-        #[serde(default)]
-        shard: Shard,
-        after: Option<String>,
-    },
+    Postings { shard: Shard, after: Option<String> },
     /// Compares the charges after this one with their rows.
     Charges { after: Option<ChargeId> },
     /// Reads the newest postings, and compares the counters.

@@ -41,7 +41,7 @@ impl SetAsideItems {
     }
 
     /// Returns the latest items of all accounts, newest first, at most 100. Also returns whether there are
-    /// more. The index is eventually consistent, and lacks items that an earlier version set aside.
+    /// more. The index is eventually consistent.
     pub async fn latest(&self) -> Result<(Vec<SetAsideItem>, bool), StoreError> {
         let (partition, limit) = (SetAsideItem::ALL_ACCOUNTS_PARTITION, PAGE.saturating_add(1));
         let range = ("0", "~");

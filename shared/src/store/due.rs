@@ -58,8 +58,7 @@ impl DuePartition {
         Self { shard, number: below(rest, partitions_of(shard)) }
     }
 
-    /// Returns the partition key. The first partition of a shard has the key that the shard had when it was
-    /// one partition, so that rows of that time are found.
+    /// Returns the partition key. The key of a shard's first partition has no number.
     fn key(self) -> String {
         let Self { shard, number } = self;
         if number == 0 { format!("due#{shard}") } else { format!("due#{shard}#{number}") }
@@ -180,14 +179,6 @@ mod tests {
         assert_eq!(keys, ["due#4", "due#5", "due#6", "due#7"]);
         for delivery in ["wd_1", "wd_2", "~counts"] {
             assert!(keys.contains(&partition_of("deliveries#acc_1:test", delivery)));
-        }
-    }
-
-    #[test]
-    fn the_partitions_of_an_earlier_version_are_read() {
-        for shard in 0..DUE_SHARDS {
-            let keys: Vec<String> = DuePartition::of_shard(shard).map(DuePartition::key).collect();
-            assert_eq!(keys[0], format!("due#{shard}"));
         }
     }
 }
