@@ -12,7 +12,6 @@ use domain::ids::{
 };
 use domain::money::{Amount, Currency};
 use domain::payment_method::PaymentMethod;
-use domain::request_id::StoredRequestId;
 use domain::tax_id::{Document, TaxId};
 use domain::time::Timestamp;
 use serde::Serialize;
@@ -122,7 +121,7 @@ struct PrintedCharge<'a> {
     expected_payer: Option<String>,
     customer_document: Option<String>,
     payer_document: Option<String>,
-    request_id: Option<&'a str>,
+    request_id: &'a str,
 }
 
 impl<'a> PrintedCharge<'a> {
@@ -145,7 +144,7 @@ impl<'a> PrintedCharge<'a> {
             expected_payer: charge.expected_payer.as_ref().map(TaxId::masked),
             customer_document: charge.customer.document.as_ref().map(masked),
             payer_document: applied.and_then(|applied| applied.payer_document.as_ref()).map(TaxId::masked),
-            request_id: charge.request_id.as_ref().map(StoredRequestId::as_str),
+            request_id: charge.request_id.as_str(),
         }
     }
 }

@@ -197,9 +197,9 @@ pub struct Charge {
     /// Hash of the normalised request. It distinguishes a repeated request from another request with the same
     /// idempotency key.
     pub request_hash: String,
-    /// The request that created the charge. `None`: an earlier version stored the row.
-    #[serde(default, rename = "rid", skip_serializing_if = "Option::is_none")]
-    pub request_id: Option<StoredRequestId>,
+    /// The request that created the charge.
+    #[serde(rename = "rid")]
+    pub request_id: StoredRequestId,
     /// When the charge was created.
     #[serde(with = "domain::time::millis")]
     pub created_at: Timestamp,

@@ -7,6 +7,7 @@ use domain::charge::{Artefacts, Charge, Customer, Funds, Metadata, Pix, Transact
 use domain::ids::{AccountId, ChargeId, EndToEndId, Mode, Scope};
 use domain::money::{Amount, Currency};
 use domain::payment_method::PaymentMethod;
+use domain::request_id::StoredRequestId;
 use domain::shard::ShardCount;
 use domain::time::Timestamp;
 
@@ -41,7 +42,7 @@ pub(crate) fn waiting() -> Charge {
         pix_expires_in_seconds: None,
         payment_details: None,
         request_hash: "0".repeat(32),
-        request_id: None,
+        request_id: StoredRequestId::new("req-1"),
         created_at: at(0),
         updated_at: at(0),
         applied_payment: None,

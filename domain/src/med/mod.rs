@@ -245,9 +245,9 @@ pub struct MedCase {
     /// When the case ended.
     #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
     pub closed_at: Option<Timestamp>,
-    /// The request that created the charge. `None`: an earlier version stored the charge's row.
-    #[serde(default, rename = "rid", skip_serializing_if = "Option::is_none")]
-    pub request_id: Option<StoredRequestId>,
+    /// The request that created the charge.
+    #[serde(rename = "rid")]
+    pub request_id: StoredRequestId,
     /// When the case was opened.
     #[serde(with = "domain::time::millis")]
     pub created_at: Timestamp,

@@ -161,10 +161,9 @@ pub struct Refund {
     /// Hash of the normalised request. It distinguishes a repeated request from another request with the same
     /// idempotency key.
     pub request_hash: String,
-    /// The request that created the refund, or the charge if no request created the refund. `None`: an earlier
-    /// version stored the row.
-    #[serde(default, rename = "rid", skip_serializing_if = "Option::is_none")]
-    pub request_id: Option<StoredRequestId>,
+    /// The request that created the refund, or the charge if no request created the refund.
+    #[serde(rename = "rid")]
+    pub request_id: StoredRequestId,
     /// Fields of the charge after the refund's latest change.
     #[serde(rename = "transaction")]
     pub charge: RefundedCharge,

@@ -33,12 +33,14 @@ pub(crate) fn charge(changes: &Value) -> StoredCharge {
         "amount": 123_456,
         "currency": "BRL",
         "methods": ["pix"],
+        "customer": {},
         "artefacts": {"pix": {
             "br_code": br_code("Loja do Bairro"),
             "expires_at": at("2026-11-21T18:04:30Z").millis(),
             "ttl_seconds": 3600,
         }},
         "request_hash": "hash-of-the-request",
+        "rid": "=req-1",
         "created_at": at("2026-11-21T17:04:30Z").millis(),
         "updated_at": at("2026-11-21T17:04:30Z").millis(),
     });

@@ -265,6 +265,7 @@ mod tests {
     use domain::charge::Metadata;
     use domain::ids::{ChargeId, EndpointId, MedCaseId};
     use domain::money::{Currency, MinorUnits};
+    use domain::request_id::StoredRequestId;
     use shared::webhook::endpoint::{Disabled, EndpointStatus};
 
     use super::*;
@@ -298,7 +299,7 @@ mod tests {
             money_outcome: None,
             withdrawn: false,
             closed_at: None,
-            request_id: None,
+            request_id: StoredRequestId::new("req-1"),
             published_updates: Vec::new(),
             created_at: at("2026-11-21T18:04:05Z"),
             updated_at: at("2026-11-21T18:04:05Z"),

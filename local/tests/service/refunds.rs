@@ -84,7 +84,7 @@ async fn a_refund_records_the_request_that_created_it() {
         service.post_as(&service.key(), &path, &body, &[("x-request-id", "req-of-the-refund")]).await;
     let refund: RefundId = id(&answer.expect(201)).parse().unwrap();
     let stored: Refund = service.store().get(&Refund::key_of(refund)).await.unwrap().unwrap();
-    assert_eq!(stored.request_id.unwrap().as_str(), "req-of-the-refund");
+    assert_eq!(stored.request_id.as_str(), "req-of-the-refund");
 }
 
 #[tokio::test]

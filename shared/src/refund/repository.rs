@@ -145,7 +145,7 @@ impl Refunds {
             Refund::request(request.id(charge.id), charge, plan, now).map_err(refused)?;
         let refund = Refund {
             actor: Some(caller.actor(refund.version)),
-            request_id: Some(caller.request_id.clone()),
+            request_id: caller.request_id.clone(),
             ..refund
         };
         let mut rows = vec![Write::replace(&next, charge.version)?, Write::insert(&refund)?];

@@ -124,7 +124,7 @@ pub async fn create_charge(
         pix_expires_in_seconds: request.pix_expires_in_seconds,
         payment_details: request.payment_details,
         request_hash: request.hash,
-        request_id: Some(caller.request_id.clone()),
+        request_id: caller.request_id.clone(),
         created_at: now,
         updated_at: now,
         applied_payment: None,

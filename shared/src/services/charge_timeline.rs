@@ -150,12 +150,11 @@ fn statuses(charge: &Charge) -> Vec<TimelineEntry> {
     let of_change = |(entry, led_to): (StatusChange, TransactionStatus)| {
         let is_creation = entry.version == 1;
         let state = TimelineEntry::new(entry.at, TimelineKind::Status, None, led_to.as_str());
-        let request = charge.request_id.as_ref().filter(|_| is_creation);
         let failure = charge.failure.as_ref().filter(|failure| failure.at == entry.at);
         TimelineEntry {
             amount: is_creation.then_some(charge.amount.minor()),
             details: failure.map(|failure| failure.reason.clone()),
-            request_id: request.map(|id| id.as_str().to_owned()),
+            request_id: is_creation.then(|| charge.request_id.as_str().to_owned()),
             ..state.by(charge.actor.as_ref(), entry.version)
         }
     };
@@ -174,7 +173,7 @@ fn steps_of_refund(refund: &Refund) -> Vec<TimelineEntry> {
         TimelineEntry {
             amount: Some(refund.share.gross.minor()),
             details: Some(details.into_iter().flatten().collect::<Vec<_>>().join("; ")),
-            request_id: refund.request_id.as_ref().filter(|_| version == 1).map(|id| id.as_str().to_owned()),
+            request_id: (version == 1).then(|| refund.request_id.as_str().to_owned()),
             ..TimelineEntry::new(at, TimelineKind::Refund, Some(refund.id.to_string()), name)
                 .by(refund.actor.as_ref(), version)
         }

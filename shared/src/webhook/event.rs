@@ -539,19 +539,19 @@ impl Origin {
             row: charge.key().pk,
             version: entry.version,
             at: entry.at,
-            request_id: charge.request_id.clone(),
+            request_id: Some(charge.request_id.clone()),
             charge: Some(charge.id),
         }
     }
 
     fn of_refund(refund: &Refund, version: u64, at: Timestamp) -> Self {
-        let (request_id, charge) = (refund.request_id.clone(), Some(refund.id.charge()));
+        let (request_id, charge) = (Some(refund.request_id.clone()), Some(refund.id.charge()));
         let (scope, shard) = (refund.scope, refund.shard());
         Self { scope, shard, row: refund.key().joined(), version, at, request_id, charge }
     }
 
     fn of_case(case: &MedCase, version: u64, at: Timestamp) -> Self {
-        let (request_id, charge) = (case.request_id.clone(), Some(case.id.charge()));
+        let (request_id, charge) = (Some(case.request_id.clone()), Some(case.id.charge()));
         let (scope, shard) = (case.scope, case.shard());
         Self { scope, shard, row: case.key().joined(), version, at, request_id, charge }
     }
