@@ -240,7 +240,7 @@ impl Prices {
         let file: Value = serde_json::from_str(PRICES).unwrap();
         let price = |meter: &str| {
             let price = &file["prices"][meter];
-            price["usd"].as_str().unwrap().parse::<f64>().unwrap() / price["per"].as_f64().unwrap()
+            price["usd"].as_f64().unwrap() / price["per"].as_f64().unwrap()
         };
         let template = Template::deployed().unwrap();
         let memory_mb: f64 = template.parameters["MemorySize"].default.as_ref().unwrap().parse().unwrap();

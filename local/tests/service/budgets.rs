@@ -312,8 +312,8 @@ const USAGE_TOLERANCE: f64 = 0.1;
 fn assert_usage(profile: &str, cost: &Cost) {
     let usage: Value = serde_json::from_str(USAGE).unwrap();
     let quantities = cost.quantities().map(|(path, measured)| {
-        let stated = usage["profiles"][profile].pointer(path).and_then(Value::as_str);
-        let stated: f64 = stated.unwrap_or_else(|| panic!("{profile}{path} is missing")).parse().unwrap();
+        let stated = usage["profiles"][profile].pointer(path).and_then(Value::as_f64);
+        let stated = stated.unwrap_or_else(|| panic!("{profile}{path} is missing"));
         (path, stated, measured)
     });
     assert!(
