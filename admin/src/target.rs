@@ -6,8 +6,6 @@ use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use aws_sdk_sqs::error::DisplayErrorContext;
-use aws_sdk_sqs::types::QueueAttributeName;
 use clap::Args;
 use domain::account::Account;
 use domain::ids::AccountId;
@@ -52,10 +50,6 @@ const LOCAL_CHECKOUT: &str = "checkout";
 
 /// The name of the bucket of failed stream records on this machine. The ready file does not contain it.
 const LOCAL_FAILED_RECORDS_BUCKET: &str = "failed-records-bucket";
-
-/// The names of the dead-letter queues on this machine.
-const LOCAL_DEAD_LETTER_QUEUES: [&str; 3] =
-    ["DeliveryDeadLetterQueue", "AcquirerDeadLetterQueue", "MailDeadLetterQueue"];
 
 /// The AWS account id in the URLs of the queues on this machine.
 const LOCAL_QUEUE_ACCOUNT: &str = "123456789012";
@@ -152,7 +146,7 @@ impl Target {
     /// environment has no credentials.
     pub(crate) async fn open(&self) -> Result<Stack, Box<dyn Error>> {
         if let Some((table, keys)) = self.tables()? {
-            return self.open_tables(&format!("the stack with the table {table}"), table, keys);
+            return self.open_tables(&format!("the stack with the table {table}"), table, keys, None);
         }
         let path = self.ready_file.clone().unwrap_or_else(|| PathBuf::from(READY_FILE));
         let ready = read_ready_file(&path)?;
@@ -184,13 +178,14 @@ impl Target {
         name: &str,
         table: String,
         api_keys_table: String,
+        secrets_table: Option<String>,
     ) -> Result<Stack, Box<dyn Error>> {
         let aws = Aws::from_vars(&|name| env::var(name).ok())?;
         let named = |argument: &Option<String>, name| argument.clone().or_else(|| env::var(name).ok());
         let resources = Resources {
             table,
             api_keys_table,
-            secrets_table: named(&self.secrets_table, "SECRETS_TABLE_NAME"),
+            secrets_table: secrets_table.or_else(|| named(&self.secrets_table, "SECRETS_TABLE_NAME")),
             bucket: named(&self.bucket, "DOCUMENTS_BUCKET"),
         };
         Ok(stack(aws, name.to_owned(), resources, Clock::default(), None))
@@ -249,26 +244,6 @@ impl Stack {
     /// Returns the store of another state table with the same credentials, such as the one before a restore.
     pub(crate) fn other_table(&self, table: &str) -> Store {
         Store::new(self.store.client().clone(), table)
-    }
-
-    /// Counts the messages in the dead-letter queues of the service on this machine. `None`: the stack is a
-    /// deployed one.
-    pub(crate) async fn local_dead_letters(&self) -> Option<Result<Vec<(&'static str, String)>, String>> {
-        let ready = self.local.as_ref()?;
-        let sqs = self.aws.sqs();
-        let mut counts = Vec::new();
-        for queue in LOCAL_DEAD_LETTER_QUEUES {
-            let request = sqs.get_queue_attributes().queue_url(queue_url(ready, queue));
-            let count = QueueAttributeName::ApproximateNumberOfMessages;
-            match request.attribute_names(count.clone()).send().await {
-                Ok(answer) => {
-                    let attributes = answer.attributes.unwrap_or_default();
-                    counts.push((queue, attributes.get(&count).cloned().unwrap_or_default()));
-                }
-                Err(error) => return Some(Err(DisplayErrorContext(error).to_string())),
-            }
-        }
-        Some(Ok(counts))
     }
 
     /// Returns which URLs the stack may call: a service on this machine may also call local addresses.

@@ -8,17 +8,19 @@ use serde::Deserialize;
 use super::aws_cli::AwsCli;
 
 /// The types of the resources that are checked.
-pub(super) const TABLE: &str = "AWS::DynamoDB::Table";
 pub(super) const ALARM: &str = "AWS::CloudWatch::Alarm";
-const RULE: &str = "AWS::Events::Rule";
-pub(super) const QUEUE: &str = "AWS::SQS::Queue";
-pub(super) const BUCKET: &str = "AWS::S3::Bucket";
+pub(super) const RULE: &str = "AWS::Events::Rule";
 pub(super) const FUNCTION: &str = "AWS::Lambda::Function";
 pub(super) const VERSION: &str = "AWS::Lambda::Version";
 pub(super) const EVENT_SOURCE: &str = "AWS::Lambda::EventSourceMapping";
 
-/// The schedule that the parameter `LedgerVerification` switches off.
-const VERIFY_LEDGERS: &str = "SchedulerFunctionVerifyLedgers";
+/// The parameters with the most runs that each queue of deliveries starts. The template can't add them up.
+const DELIVERY_CONCURRENCIES: [&str; 4] = [
+    "DeliveryConcurrency",
+    "TestDeliveryConcurrency",
+    "SlowDeliveryConcurrency",
+    "SlowTestDeliveryConcurrency",
+];
 
 /// The states of a stack whose last deployment succeeded.
 const GOOD_STATES: [&str; 4] =
@@ -121,12 +123,6 @@ impl Deployed {
         self.outputs.get(name).cloned()
     }
 
-    /// Returns the schedules as [`Deployed::of_type`], without those that a parameter switches off.
-    pub(super) fn schedules(&self) -> impl Iterator<Item = (&str, &str)> {
-        let is_off = self.parameter("LedgerVerification") == Some("off");
-        self.of_type(RULE).filter(move |(logical_id, _)| !(is_off && *logical_id == VERIFY_LEDGERS))
-    }
-
     /// Returns the logical id and the physical id of each resource of a type.
     pub(super) fn of_type(&self, kind: &str) -> impl Iterator<Item = (&str, &str)> {
         let of_type = self.resources.iter().filter(move |resource| resource.kind == kind);
@@ -135,13 +131,27 @@ impl Deployed {
         })
     }
 
-    pub(super) fn status_findings(&self) -> Vec<String> {
-        if GOOD_STATES.contains(&self.status.as_str()) {
-            return Vec::new();
+    /// Returns the findings about the stack's last deployment and its parameters.
+    pub(super) fn findings(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        if !GOOD_STATES.contains(&self.status.as_str()) {
+            found.push(format!(
+                "the stack is in the state {}: its last deployment failed or has not ended",
+                self.status
+            ));
         }
-        vec![format!(
-            "the stack is in the state {}: its last deployment failed or has not ended",
-            self.status
-        )]
+        if self.parameter("DeletionProtection") == Some("false") {
+            found.push("the tables can be deleted: the parameter DeletionProtection is false".to_owned());
+        }
+        let number = |name: &str| self.parameter(name).and_then(|value| value.parse::<u64>().ok());
+        let started: u64 = DELIVERY_CONCURRENCIES.iter().filter_map(|name| number(name)).sum();
+        if let Some(reserved) =
+            number("WebhookWorkerReservedConcurrency").filter(|reserved| *reserved < started)
+        {
+            found.push(format!(
+                "the parameter WebhookWorkerReservedConcurrency is {reserved}, but the queues start up to {started} runs: the others are throttled"
+            ));
+        }
+        found
     }
 }

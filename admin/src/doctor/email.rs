@@ -4,7 +4,6 @@ use serde::Deserialize;
 
 use super::Checked;
 use super::aws_cli::{AwsCli, CliError};
-use super::deployed::Deployed;
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
@@ -30,10 +29,8 @@ struct Dkim {
     status: Option<String>,
 }
 
-/// Checks SES, if the stack sends emails.
-pub(super) async fn check(deployed: &Deployed) -> Checked {
-    let Some(sender) = deployed.parameter("MailFrom") else { return Ok(Vec::new()) };
-    let (cli, domain) = (&deployed.cli, sender.rsplit('@').next().unwrap_or(sender));
+pub(super) async fn check(cli: &AwsCli, sender: &str) -> Checked {
+    let domain = sender.rsplit('@').next().unwrap_or(sender);
     let account_words = ["sesv2", "get-account"];
     let (account, by_address, by_domain) = tokio::join!(
         cli.read_existing::<SesAccount>(&account_words),

@@ -1,5 +1,5 @@
 //! Checks the functions: the versions that serve, the formats of rows that they read, their event sources, and
-//! the concurrency that Lambda allows.
+//! the quota of concurrent runs.
 
 use std::collections::BTreeMap;
 
@@ -40,7 +40,6 @@ struct Routing {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Configuration {
-    state: Option<String>,
     environment: Option<Environment>,
 }
 
@@ -51,33 +50,26 @@ struct Environment {
     variables: BTreeMap<String, String>,
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Concurrency {
-    reserved_concurrent_executions: Option<u64>,
-}
-
-/// A function's alias, the versions that it points to, and the runs that are reserved for the function.
+/// A function's alias, and the versions that it points to.
 #[derive(Debug)]
-pub(super) struct Function {
+struct Function {
     logical_id: String,
-    name: String,
     /// The version that the last deployment published.
     published: Option<String>,
     /// The version of the alias, and those to which it sends a part of the invocations.
     serving: Vec<String>,
     configurations: BTreeMap<String, Option<Configuration>>,
-    reserved_runs: Option<u64>,
 }
 
-/// Reads all functions of the stack.
-pub(super) async fn read_all(deployed: &Deployed) -> Vec<Result<Function, CliError>> {
+/// Checks the versions of all functions of the stack that serve.
+pub(super) async fn check(deployed: &Deployed) -> Vec<Checked> {
     let mut reads = JoinSet::new();
     for (logical_id, name) in deployed.of_type(FUNCTION) {
         let published = deployed.of_type(VERSION).find_map(|(_, arn)| version_of(arn, name));
         reads.spawn(read(deployed.cli.clone(), logical_id.to_owned(), name.to_owned(), published));
     }
-    reads.join_all().await
+    let functions = reads.join_all().await.into_iter();
+    functions.map(|function| function.map(|function| findings(&function))).collect()
 }
 
 /// Returns the version in the ARN of a version of this function.
@@ -94,11 +86,8 @@ async fn read(
     published: Option<String>,
 ) -> Result<Function, CliError> {
     let of_alias = ["lambda", "get-alias", "--function-name", &name, "--name", ALIAS];
-    let of_concurrency = ["lambda", "get-function-concurrency", "--function-name", &name];
-    let (alias, concurrency) =
-        tokio::join!(cli.read::<Alias>(&of_alias), cli.read::<Concurrency>(&of_concurrency));
     let mut serving = Vec::new();
-    if let Some(alias) = alias? {
+    if let Some(alias) = cli.read::<Alias>(&of_alias).await? {
         serving.push(alias.function_version);
         serving.extend(alias.routing_config.unwrap_or_default().additional_version_weights.into_keys());
     }
@@ -108,17 +97,7 @@ async fn read(
             ["lambda", "get-function-configuration", "--function-name", &name, "--qualifier", version];
         configurations.insert(version.clone(), cli.read(&words).await?);
     }
-    let reserved_runs = concurrency?.and_then(|concurrency| concurrency.reserved_concurrent_executions);
-    Ok(Function { logical_id, name, published, serving, configurations, reserved_runs })
-}
-
-/// Checks the versions that serve.
-pub(super) fn check(functions: &[Result<Function, CliError>]) -> Vec<Checked> {
-    let checked = functions.iter().map(|function| match function {
-        Ok(function) => Ok(findings(function)),
-        Err(error) => Err(error.clone()),
-    });
-    checked.collect()
+    Ok(Function { logical_id, published, serving, configurations })
 }
 
 fn findings(function: &Function) -> Vec<String> {
@@ -144,34 +123,26 @@ fn findings(function: &Function) -> Vec<String> {
     found
 }
 
-fn version_findings(logical_id: &str, version: &str, configuration: Option<&Configuration>) -> Vec<String> {
+fn version_findings(
+    logical_id: &str,
+    version: &str,
+    configuration: Option<&Configuration>,
+) -> Option<String> {
     let Some(configuration) = configuration else {
-        return vec![format!("{logical_id}: its version {version} does not exist")];
+        return Some(format!("{logical_id}: its version {version} does not exist"));
     };
-    let mut found = Vec::new();
-    // A version that was not invoked for weeks is `Inactive`, and starts at its next invocation.
-    if let Some(state) =
-        configuration.state.as_deref().filter(|state| !["Active", "Inactive"].contains(state))
-    {
-        found.push(format!("{logical_id}: its version {version} is in the state {state}"));
-    }
     let variables = configuration.environment.as_ref().map(|environment| &environment.variables);
     let format = variables.and_then(|variables| variables.get(READ_ROW_FORMAT));
     let format = format.and_then(|format| format.parse().ok()).unwrap_or(FIRST_FORMAT);
-    if format < WRITTEN_FORMAT {
-        found.push(format!(
-            "{logical_id}: its version {version} reads rows up to the format {format}, and this release writes the format {WRITTEN_FORMAT}: first deploy a release that reads it"
-        ));
-    }
-    found
+    (format < WRITTEN_FORMAT).then(|| format!(
+        "{logical_id}: its version {version} reads rows up to the format {format}, and this release writes the format {WRITTEN_FORMAT}: first deploy a release that reads it"
+    ))
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct EventSource {
-    function_arn: String,
     state: String,
-    last_processing_result: Option<String>,
     scaling_config: Option<Scaling>,
     parallelization_factor: Option<u64>,
 }
@@ -188,11 +159,6 @@ impl EventSource {
         let of_queue = self.scaling_config.as_ref().and_then(|scaling| scaling.maximum_concurrency);
         of_queue.or(self.parallelization_factor).unwrap_or(1)
     }
-
-    /// Returns whether it invokes this function. The ARN may end with the alias.
-    fn invokes(&self, function: &Function) -> bool {
-        self.function_arn.split(':').any(|part| part == function.name)
-    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -205,69 +171,29 @@ struct AccountSettings {
 #[serde(rename_all = "PascalCase")]
 struct AccountLimit {
     concurrent_executions: u64,
-    unreserved_concurrent_executions: u64,
 }
 
-/// Checks the event sources, and that Lambda can run as many invocations as they start.
-pub(super) async fn check_concurrency(
-    deployed: &Deployed,
-    functions: &[Result<Function, CliError>],
-) -> Checked {
-    let mut found = Vec::new();
-    let mut sources = Vec::new();
-    for (logical_id, id) in deployed.of_type(EVENT_SOURCE) {
-        let words = ["lambda", "get-event-source-mapping", "--uuid", id];
-        match deployed.cli.read::<EventSource>(&words).await? {
-            Some(source) => sources.push((logical_id, source)),
-            None => found.push(format!("{logical_id}: the event source does not exist")),
-        }
-    }
-    for (logical_id, source) in &sources {
-        found.extend(source_findings(logical_id, source));
-    }
-    let settings = deployed.cli.read_existing::<AccountSettings>(&["lambda", "get-account-settings"]).await?;
-    let functions: Vec<&Function> = functions.iter().filter_map(|function| function.as_ref().ok()).collect();
-    let sources: Vec<&EventSource> = sources.iter().map(|(_, source)| source).collect();
-    found.extend(quota_findings(&settings.account_limit, &functions, &sources));
-    Ok(found)
-}
-
-fn source_findings(logical_id: &str, source: &EventSource) -> Vec<String> {
-    let mut found = Vec::new();
-    if source.state != "Enabled" {
-        found.push(format!("{logical_id}: the event source is in the state {}", source.state));
-    }
-    if let Some(result) = source.last_processing_result.as_deref().filter(|text| text.starts_with("PROBLEM"))
-    {
-        found.push(format!("{logical_id}: {result}"));
-    }
-    found
-}
-
-fn quota_findings(limit: &AccountLimit, functions: &[&Function], sources: &[&EventSource]) -> Vec<String> {
+/// Checks that no event source was disabled by hand, and that Lambda can run as many invocations as they start.
+pub(super) async fn check_concurrency(deployed: &Deployed) -> Checked {
     let mut found = Vec::new();
     let mut needed = RUNS_FOR_REQUESTS;
-    let reserving = || functions.iter().filter_map(|function| Some((function, function.reserved_runs?)));
-    for source in sources {
-        if !reserving().any(|(function, _)| source.invokes(function)) {
-            needed = needed.saturating_add(source.runs());
+    for (logical_id, id) in deployed.of_type(EVENT_SOURCE) {
+        let words = ["lambda", "get-event-source-mapping", "--uuid", id];
+        let Some(source) = deployed.cli.read::<EventSource>(&words).await? else {
+            found.push(format!("{logical_id}: the event source does not exist"));
+            continue;
+        };
+        needed = needed.saturating_add(source.runs());
+        if source.state != "Enabled" {
+            found.push(format!("{logical_id}: the event source is in the state {}", source.state));
         }
     }
-    for (function, reserved) in reserving() {
-        let of_function = sources.iter().filter(|source| source.invokes(function));
-        let runs = of_function.fold(0_u64, |sum, source| sum.saturating_add(source.runs()));
-        if reserved < runs {
-            found.push(format!(
-                "{}: its event sources start up to {runs} runs, but {reserved} are reserved: the others are throttled",
-                function.logical_id
-            ));
-        }
-    }
-    let AccountLimit { concurrent_executions, unreserved_concurrent_executions: unreserved } = limit;
-    if *unreserved < needed {
+    let settings = deployed.cli.read_existing::<AccountSettings>(&["lambda", "get-account-settings"]).await?;
+    let quota = settings.account_limit.concurrent_executions;
+    if quota < needed {
         found.push(format!(
-            "the stack needs {needed} concurrent runs, and {unreserved} of the AWS account's {concurrent_executions} are not reserved: request a higher quota"
+            "the stack needs {needed} concurrent runs, and the quota of the AWS account is {quota}: request a higher one"
         ));
     }
-    found
+    Ok(found)
 }

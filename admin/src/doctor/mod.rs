@@ -1,4 +1,5 @@
-//! `admin doctor`: checks a deployed stack, or the service on this machine.
+//! `admin doctor`: checks a deployed stack, or the service on this machine. It checks what `template.yaml` can't
+//! state: settings made by hand, quotas, and rows.
 //!
 //! A check reads, and never changes anything. Settings of a stack are read by the AWS CLI ([`aws_cli`]), rows
 //! by the same code as the functions use ([`rows`]).
@@ -9,9 +10,8 @@ mod certificates;
 mod deployed;
 mod email;
 mod functions;
-mod queues;
 mod rows;
-mod tables;
+mod work;
 
 use std::error::Error;
 use std::fmt;
@@ -19,7 +19,6 @@ use std::fmt;
 use domain::time::Timestamp;
 use serde::Serialize;
 use shared::clock::Clock;
-use tokio::task::JoinSet;
 
 use self::aws_cli::{AwsCli, CliError};
 use self::deployed::Deployed;
@@ -57,6 +56,8 @@ enum CheckResult {
     NotChecked,
     /// The check does not apply to this kind of stack, or an option excludes it.
     LeftOut,
+    /// Can be intended or forgotten. It does not change the exit code.
+    Note,
 }
 
 /// A line of the output.
@@ -121,6 +122,10 @@ impl Report {
         self.line(check, CheckResult::LeftOut, Some(reason.to_owned()))
     }
 
+    fn note(&mut self, check: &str, detail: String) -> Result<(), Box<dyn Error>> {
+        self.line(check, CheckResult::Note, Some(detail))
+    }
+
     fn outcome(&self) -> CommandOutcome {
         match (self.has_findings, self.is_incomplete) {
             (true, _) => CommandOutcome::FoundFaults,
@@ -131,8 +136,8 @@ impl Report {
 }
 
 /// The checks of settings. They need CloudFormation's list of the stack's resources.
-const SETTINGS: [&str; 9] =
-    ["stack", "tables", "alarms", "email", "certificates", "schedules", "queues", "functions", "concurrency"];
+const SETTINGS: [&str; 8] =
+    ["stack", "alarms", "email", "certificates", "schedules", "failed records", "functions", "concurrency"];
 
 pub(crate) async fn run(target: &Target, arguments: Arguments) -> Result<CommandOutcome, Box<dyn Error>> {
     let mut report = Report::default();
@@ -160,7 +165,8 @@ pub(crate) async fn run(target: &Target, arguments: Arguments) -> Result<Command
 /// Opens the tables of a deployed stack.
 fn open(target: &Target, deployed: &Deployed) -> Result<Stack, Box<dyn Error>> {
     let output = |name: &str| deployed.output(name).ok_or_else(|| format!("the stack has no output {name}"));
-    target.open_tables(&deployed.name, output("TableName")?, output("ApiKeysTableName")?)
+    let secrets = Some(output("SecretsTableName")?);
+    target.open_tables(&deployed.name, output("TableName")?, output("ApiKeysTableName")?, secrets)
 }
 
 async fn check_settings(
@@ -168,33 +174,16 @@ async fn check_settings(
     deployed: &Deployed,
     now: Timestamp,
 ) -> Result<(), Box<dyn Error>> {
-    report.add("stack", vec![Ok::<_, CliError>(deployed.status_findings())])?;
-    report.add("tables", of_each(deployed, deployed.of_type(deployed::TABLE), tables::check).await)?;
-    report.add("alarms", alarms::check(deployed, now).await)?;
-    report.add("email", vec![email::check(deployed).await])?;
-    report.add("certificates", certificates::check(deployed, now).await)?;
-    report.add("schedules", of_each(deployed, deployed.schedules(), queues::check_rule).await)?;
-    let mut waiting = of_each(deployed, deployed.of_type(deployed::QUEUE), queues::check_dead_letters).await;
-    waiting.extend(of_each(deployed, deployed.of_type(deployed::BUCKET), queues::check_failed_records).await);
-    report.add("queues", waiting)?;
-    let functions = functions::read_all(deployed).await;
-    report.add("functions", functions::check(&functions))?;
-    report.add("concurrency", vec![functions::check_concurrency(deployed, &functions).await])?;
-    Ok(())
-}
-
-/// Checks each of the resources, several at once. A resource is its logical id and its physical id.
-async fn of_each<'a, F>(
-    deployed: &Deployed,
-    resources: impl Iterator<Item = (&'a str, &'a str)>,
-    check: fn(AwsCli, String, String) -> F,
-) -> Vec<Checked>
-where
-    F: Future<Output = Checked> + Send + 'static,
-{
-    let mut checks = JoinSet::new();
-    for (logical_id, name) in resources {
-        checks.spawn(check(deployed.cli.clone(), logical_id.to_owned(), name.to_owned()));
+    report.add("stack", vec![Ok::<_, CliError>(deployed.findings())])?;
+    report.add("alarms", alarms::check(deployed).await)?;
+    match deployed.parameter("MailFrom") {
+        Some(sender) => report.add("email", vec![email::check(&deployed.cli, sender).await])?,
+        None => report.note("email", "no email is sent: the parameter MailFrom is not set".to_owned())?,
     }
-    checks.join_all().await
+    report.add("certificates", certificates::check(deployed, now).await)?;
+    report.add("schedules", work::check_schedules(deployed).await)?;
+    report.add("failed records", vec![work::check_failed_records(deployed).await])?;
+    report.add("functions", functions::check(deployed).await)?;
+    report.add("concurrency", vec![functions::check_concurrency(deployed).await])?;
+    Ok(())
 }

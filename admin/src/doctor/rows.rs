@@ -1,14 +1,14 @@
-//! Checks the rows: ledgers, the hash chains of audit rows, rows that are overdue, and on this machine the
-//! dead-letter queues.
+//! Checks the rows: stops that operators may have forgotten, ledgers, the hash chains of audit rows, and rows that
+//! are overdue.
 
 use std::error::Error;
 
 use domain::ids::{AccountId, Mode, Scope};
+use shared::acquirer::configuration::LiveChargesStop;
 use shared::audit;
 use shared::services::verify_ledger;
 use shared::store::{DUE_SHARDS, DuePartition, StoreError};
 
-use super::queues::dead_letters;
 use super::{Report, SkippedChecks};
 use crate::progress_bar;
 use crate::target::Stack;
@@ -17,16 +17,17 @@ use crate::target::Stack;
 const OVERDUE_SECONDS: i64 = 10 * 60;
 
 /// The names of the checks.
+const STOPS: &str = "stops";
 const LEDGERS: &str = "ledgers";
 const AUDIT: &str = "audit";
 const DUE_ROWS: &str = "due rows";
-const DEAD_LETTERS: &str = "dead letters";
 
 pub(super) async fn check(
     report: &mut Report,
     stack: &Stack,
     skipped: SkippedChecks,
 ) -> Result<(), Box<dyn Error>> {
+    stops(report, stack).await?;
     if skipped.skip_ledgers {
         report.left_out(LEDGERS, "--skip-ledgers")?;
     } else {
@@ -37,21 +38,35 @@ pub(super) async fn check(
     } else {
         report.add(AUDIT, of_each_account(stack, chain).await?)?;
     }
-    report.add(DUE_ROWS, vec![overdue(stack).await])?;
-    match stack.local_dead_letters().await {
-        None => report.left_out(DEAD_LETTERS, "they are in the check `queues`"),
-        Some(counted) => {
-            let checked = counted.map(|counts| {
-                counts.iter().filter_map(|(queue, count)| dead_letters(queue, count)).collect()
-            });
-            report.add(DEAD_LETTERS, vec![checked])
+    report.add(DUE_ROWS, vec![overdue(stack).await])
+}
+
+/// Reports a stop of new live charges, and the accounts that are suspended.
+async fn stops(report: &mut Report, stack: &Stack) -> Result<(), Box<dyn Error>> {
+    match stack.acquirers() {
+        Err(error) => report.left_out(STOPS, &error.to_string())?,
+        Ok(acquirers) => {
+            let stop = acquirers.live_charges_stop().await;
+            report.add(STOPS, vec![stop.map(|stop| stop.iter().map(finding_about).collect())])?;
         }
     }
+    match stack.accounts.all().await {
+        Err(error) => report.add(STOPS, vec![Err(error)]),
+        Ok(accounts) => accounts
+            .iter()
+            .filter(|account| account.settings.suspended)
+            .try_for_each(|account| report.note(STOPS, format!("{}: the account is suspended", account.id))),
+    }
+}
+
+fn finding_about(stop: &LiveChargesStop) -> String {
+    let LiveChargesStop { at, actor, reason } = stop;
+    format!("new live charges are stopped since {at} by {actor} ({reason}): run `live-charges resume`")
 }
 
 /// Reports that no row can be read.
 pub(super) fn not_checked(report: &mut Report, reason: &str) -> Result<(), Box<dyn Error>> {
-    [LEDGERS, AUDIT, DUE_ROWS].iter().try_for_each(|check| report.add(check, vec![Err(reason)]))
+    [STOPS, LEDGERS, AUDIT, DUE_ROWS].iter().try_for_each(|check| report.add(check, vec![Err(reason)]))
 }
 
 /// The findings of one object, or why its rows could not be read.

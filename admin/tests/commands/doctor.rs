@@ -66,6 +66,13 @@ impl DeployedFixture {
         assert!(matching.next().is_none(), "several commands contain {words}");
     }
 
+    fn set_parameter(&mut self, name: &str, value: &str) {
+        let stack = self.answers.iter_mut().find(|(command, _)| command[1] == "describe-stacks").unwrap();
+        let parameters = stack.1["Stacks"][0]["Parameters"].as_array_mut().unwrap();
+        let parameter = parameters.iter_mut().find(|parameter| parameter["ParameterKey"] == name).unwrap();
+        parameter["ParameterValue"] = json!(value);
+    }
+
     /// Removes the objects whose commands contain these words.
     fn remove(&mut self, words: &str) {
         let before = self.answers.len();
@@ -123,72 +130,95 @@ async fn doctor_finds_nothing_in_a_stack_where_nothing_is_wrong() {
     let stack = DeployedFixture::start().await;
     let output = stack.doctor().await;
     assert_eq!(output.status.code(), Some(0), "{output:?}");
-    let expected = [
+    let settings = [
         "stack",
-        "tables",
         "alarms",
         "email",
         "certificates",
         "schedules",
-        "queues",
+        "failed records",
         "functions",
         "concurrency",
-        "ledgers",
-        "audit",
-        "due rows",
     ];
-    assert_eq!(results(&output, "ok")[..expected.len()], expected);
-    assert_eq!(results(&output, "left_out"), ["dead letters"]);
+    let rows = ["stops", "ledgers", "audit", "due rows"];
+    assert_eq!(results(&output, "ok"), [&settings[..], &rows[..]].concat());
+    assert_eq!(lines(&output).len(), 12);
 }
 
 #[tokio::test]
 async fn doctor_prints_each_fault_of_settings_and_exits_with_1() {
     let mut stack = DeployedFixture::start().await;
     stack.set("describe-stacks", "/Stacks/0/StackStatus", json!("UPDATE_ROLLBACK_COMPLETE"));
-    stack.set("describe-table --table-name state", "/Table/DeletionProtectionEnabled", json!(false));
-    stack.set("describe-table --table-name state", "/Table/StreamSpecification/StreamEnabled", json!(false));
-    stack.set(
-        "describe-time-to-live --table-name state",
-        "/TimeToLiveDescription/TimeToLiveStatus",
-        json!("DISABLED"),
-    );
-    let recovery = "/ContinuousBackupsDescription/PointInTimeRecoveryDescription/PointInTimeRecoveryStatus";
-    stack.set("continuous-backups --table-name secrets", recovery, json!("DISABLED"));
-    stack.set("describe-table --table-name secrets", "/Table/SSEDescription", json!(null));
+    stack.set_parameter("DeletionProtection", "false");
+    stack.set_parameter("DeliveryConcurrency", "101");
+    stack.set("get-topic-attributes", "/Attributes/SubscriptionsConfirmed", json!("0"));
+    stack.set("get-topic-attributes", "/Attributes/SubscriptionsPending", json!("2"));
     stack.set("describe-alarms", "/MetricAlarms/0/StateValue", json!("ALARM"));
-    stack.set("describe-alarms", "/MetricAlarms/0/AlarmActions", json!([]));
-    stack.set("describe-alarms", "/MetricAlarms/1/StateValue", json!("INSUFFICIENT_DATA"));
     stack.set("describe-alarms", "/MetricAlarms/1/ActionsEnabled", json!(false));
     stack.set("sesv2 get-account", "/ProductionAccessEnabled", json!(false));
     stack.set("sesv2 get-account", "/EnforcementStatus", json!("PROBATION"));
     stack.remove("get-email-identity");
     stack.set("describe-certificate", "/Certificate/NotAfter", json!("2026-11-22T23:59:59-03:00"));
     stack.set("describe-rule --name minute", "/State", json!("DISABLED"));
-    stack.set("get-queue-attributes", "/Attributes/ApproximateNumberOfMessages", json!("3"));
     stack.set("list-objects-v2", "/Contents", json!([{"Key": "failed-stream-records/1.json"}]));
     let (code, found) = stack.findings().await;
+    let topic = "the topic arn:aws:sns:sa-east-1:123456789012:alarms";
     assert_eq!(
         found,
         [
+            "stack: the parameter WebhookWorkerReservedConcurrency is 140, but the queues start up to 141 runs: the others are throttled",
             "stack: the stack is in the state UPDATE_ROLLBACK_COMPLETE: its last deployment failed or has not ended",
-            "tables: SecretsTable: it is not encrypted by a key of KMS",
-            "tables: SecretsTable: point-in-time recovery is off, so it can't be restored",
-            "tables: StateTable: expiry by the attribute ttl is off: rows are kept forever",
-            "tables: StateTable: it is not protected against deletion",
-            "tables: StateTable: its stream must show NEW_AND_OLD_IMAGES: events are not published",
-            "alarms: ApiErrorsAlarm: it is in the state ALARM since 2026-11-20T10:00:00.123Z",
-            "alarms: ApiLatencyAlarm: it is in the state INSUFFICIENT_DATA since 2026-11-20T10:00:00.123Z",
-            "alarms: no one is notified, because AlarmTopicArn is not set or actions are disabled: ApiErrorsAlarm, ApiLatencyAlarm",
+            "stack: the tables can be deleted: the parameter DeletionProtection is false",
+            &format!("alarms: 2 subscriptions of {topic} are not confirmed"),
+            "alarms: ApiErrorsAlarm: it is on since 2026-11-20T10:00:00.123Z",
+            "alarms: ApiLatencyAlarm: its actions were disabled by hand",
+            &format!("alarms: no one is notified: {topic} has no confirmed subscription"),
             "email: SES has restricted this AWS account: its status is PROBATION",
             "email: SES is in its sandbox: request production access",
             "email: SES knows neither avisos@pay.example.com nor its domain",
             "certificates: BankDomainCertificateArn: the certificate ends at 2026-11-23T02:59:59.000Z, and was not renewed",
             "schedules: SchedulerFunctionShard0: the schedule minute is disabled",
-            "queues: DeliveryDeadLetterQueue: 3 messages were given up",
-            "queues: FailedRecordsBucket: stream records were not processed, the first is failed-stream-records/1.json: run `events replay`",
+            "failed records: stream records were not processed, the first is failed-stream-records/1.json: run `events replay`",
         ]
     );
     assert_eq!(code, 1);
+}
+
+#[tokio::test]
+async fn doctor_reports_settings_that_are_missing() {
+    let mut stack = DeployedFixture::start().await;
+    stack.set_parameter("AlarmTopicArn", "");
+    stack.set_parameter("MailFrom", "");
+    let missing = "alarms: no one is notified: the parameter AlarmTopicArn is not set".to_owned();
+    assert_eq!(stack.findings().await, (1, vec![missing]));
+    assert_eq!(results(&stack.doctor().await, "note"), ["email"]);
+    stack.set_parameter("AlarmTopicArn", "arn:aws:sns:sa-east-1:123456789012:deleted");
+    let deleted =
+        "alarms: no one is notified: the topic arn:aws:sns:sa-east-1:123456789012:deleted does not exist";
+    assert_eq!(stack.findings().await, (1, vec![deleted.to_owned()]));
+}
+
+#[tokio::test]
+async fn doctor_finds_a_forgotten_stop_and_notes_a_suspended_account() {
+    let service = AdminFixture::start().await;
+    let because = ["--reason", "the bank asked"];
+    service.object(&[&["live-charges", "stop"], &because[..]].concat()).await;
+    service.object(&[&["accounts", "suspend", &service.account()], &because[..]].concat()).await;
+    let output = service.run(&["doctor"]).await;
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let stops: Vec<Value> = lines(&output).into_iter().filter(|line| line["check"] == "stops").collect();
+    let [stop, suspended] = stops.as_slice() else { panic!("{stops:?}") };
+    let detail = stop["detail"].as_str().unwrap();
+    assert!(
+        stop["result"] == "finding" && detail.starts_with("new live charges are stopped since 2"),
+        "{stop}"
+    );
+    assert!(detail.ends_with("by ana (the bank asked): run `live-charges resume`"), "{stop}");
+    let account = format!("{}: the account is suspended", service.account());
+    assert_eq!((&suspended["result"], &suspended["detail"]), (&json!("note"), &json!(account)));
+
+    service.object(&[&["live-charges", "resume"], &because[..]].concat()).await;
+    assert_eq!(service.run(&["doctor"]).await.status.code(), Some(0));
 }
 
 #[tokio::test]
@@ -197,8 +227,7 @@ async fn doctor_finds_a_disabled_verification_of_the_ledgers_unless_a_parameter_
     stack.set("describe-rule --name ledgers", "/State", json!("DISABLED"));
     let disabled = "schedules: SchedulerFunctionVerifyLedgers: the schedule ledgers is disabled".to_owned();
     assert_eq!(stack.findings().await, (1, vec![disabled]));
-    let off = json!({"ParameterKey": "LedgerVerification", "ParameterValue": "off"});
-    stack.set("describe-stacks", "/Stacks/0/Parameters/2", off);
+    stack.set_parameter("LedgerVerification", "off");
     assert_eq!(stack.findings().await, (0, Vec::new()));
 }
 
@@ -206,7 +235,8 @@ async fn doctor_finds_a_disabled_verification_of_the_ledgers_unless_a_parameter_
 async fn doctor_prints_each_fault_of_functions() {
     let mut stack = DeployedFixture::start().await;
     let version = |number: u32| format!("arn:aws:lambda:sa-east-1:123456789012:function:charges:{number}");
-    stack.set("list-stack-resources", "/StackResourceSummaries/10/PhysicalResourceId", json!(version(8)));
+    let published = "/StackResourceSummaries/4/PhysicalResourceId";
+    stack.set("list-stack-resources", published, json!(version(8)));
     // A row format that no release wrote stands for one that is older than the format of this release.
     let format = "/Environment/Variables/READ_ROW_FORMAT";
     stack.set("get-function-configuration --function-name charges", format, json!("0"));
@@ -215,14 +245,8 @@ async fn doctor_prints_each_fault_of_functions() {
         "/RoutingConfig",
         json!({"AdditionalVersionWeights": {"6": 0.1}}),
     );
-    stack.set("get-function-concurrency --function-name worker", "/ReservedConcurrentExecutions", json!(20));
     stack.set("get-event-source-mapping --uuid 7f2a", "/State", json!("Disabled"));
-    stack.set(
-        "get-event-source-mapping --uuid 7f2a",
-        "/LastProcessingResult",
-        json!("PROBLEM: Function call failed"),
-    );
-    stack.set("get-account-settings", "/AccountLimit/UnreservedConcurrentExecutions", json!(109));
+    stack.set("get-account-settings", "/AccountLimit/ConcurrentExecutions", json!(159));
     let (code, found) = stack.findings().await;
     assert_eq!(
         found,
@@ -231,10 +255,8 @@ async fn doctor_prints_each_fault_of_functions() {
             "functions: ChargesFunction: version 7 serves, but the last deployment published version 8",
             "functions: WebhookWorkerFunction: its version 6 does not exist",
             "functions: WebhookWorkerFunction: the versions 7 and 6 share the invocations: a deployment has not ended",
-            "concurrency: EventDispatcherFunctionStateChanges: PROBLEM: Function call failed",
             "concurrency: EventDispatcherFunctionStateChanges: the event source is in the state Disabled",
-            "concurrency: WebhookWorkerFunction: its event sources start up to 50 runs, but 20 are reserved: the others are throttled",
-            "concurrency: the stack needs 110 concurrent runs, and 109 of the AWS account's 1000 are not reserved: request a higher quota",
+            "concurrency: the stack needs 160 concurrent runs, and the quota of the AWS account is 159: request a higher one",
         ]
     );
     assert_eq!(code, 1);
@@ -265,21 +287,15 @@ async fn doctor_checks_the_rows_of_the_service_on_this_machine() {
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let checked = results(&output, "ok");
     assert!(
-        ["ledgers", "audit", "due rows", "dead letters"]
-            .iter()
-            .all(|check| checked.contains(&(*check).to_owned()))
+        ["stops", "ledgers", "audit", "due rows"].iter().all(|check| checked.contains(&(*check).to_owned()))
     );
-    assert_eq!(results(&output, "left_out").len(), 9);
+    assert_eq!(results(&output, "left_out").len(), 8);
 
     let scope = service.credit_without_posting().await;
-    let sqs = local::sdk::sqs(&service.stack.endpoints.sqs_url);
-    let url = format!("{}/123456789012/MailDeadLetterQueue", service.stack.endpoints.sqs_url);
-    sqs.send_message().queue_url(url).message_body("{}").send().await.unwrap();
     let output = service.run(&["doctor"]).await;
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let found: Vec<Value> = lines(&output).into_iter().filter(|line| line["result"] == "finding").collect();
     assert_eq!(found[0]["detail"], format!("{scope}: 1 differences: run `ledger verify`"));
-    assert_eq!(found[1]["detail"], "MailDeadLetterQueue: 1 messages were given up");
 }
 
 #[tokio::test]

@@ -1,0 +1,61 @@
+//! Checks that no schedule was disabled by hand, and that no stream record waits for `events replay`.
+
+use serde::Deserialize;
+
+use super::Checked;
+use super::deployed::{Deployed, RULE};
+
+/// The schedule that the parameter `LedgerVerification` switches off.
+const VERIFY_LEDGERS: &str = "SchedulerFunctionVerifyLedgers";
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Rule {
+    state: String,
+}
+
+/// Checks the schedules. `SchedulerStoppedAlarm` begins only if several of them do not run.
+pub(super) async fn check_schedules(deployed: &Deployed) -> Vec<Checked> {
+    let is_off = deployed.parameter("LedgerVerification") == Some("off");
+    let mut checked = Vec::new();
+    for (logical_id, name) in deployed.of_type(RULE) {
+        if is_off && logical_id == VERIFY_LEDGERS {
+            continue;
+        }
+        let rule = deployed.cli.read::<Rule>(&["events", "describe-rule", "--name", name]).await;
+        checked.push(rule.map(|rule| match rule {
+            None => vec![format!("{logical_id}: the schedule {name} does not exist")],
+            Some(rule) if rule.state == "DISABLED" => {
+                vec![format!("{logical_id}: the schedule {name} is disabled")]
+            }
+            Some(_) => Vec::new(),
+        }));
+    }
+    checked
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Objects {
+    #[serde(default)]
+    contents: Vec<Object>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Object {
+    key: String,
+}
+
+/// Checks the bucket of failed stream records. `RecordsSetAsideAlarm` ends while they still wait.
+pub(super) async fn check_failed_records(deployed: &Deployed) -> Checked {
+    let Some(bucket) = deployed.output("FailedRecordsBucketName") else {
+        return Ok(vec!["the stack has no output FailedRecordsBucketName".to_owned()]);
+    };
+    let words = ["s3api", "list-objects-v2", "--bucket", &bucket, "--max-keys", "1", "--no-paginate"];
+    let objects = deployed.cli.read_existing::<Objects>(&words).await?;
+    let waiting = objects.contents.first().map(|object| {
+        format!("stream records were not processed, the first is {}: run `events replay`", object.key)
+    });
+    Ok(waiting.into_iter().collect())
+}
