@@ -127,7 +127,7 @@ def check_rollback():
     template = expand(DeploymentType="Canary10Percent5Minutes")
     alarms = of_type(template, "AWS::CloudWatch::Alarm")
     names = {json.dumps(r["Properties"].get("AlarmName")) for r in alarms.values()}
-    for function, version in versions(template).items():
+    for function in versions(template):
         if "UpdatePolicy" not in template["Resources"][f"{function}Alias{ALIAS}"]:
             yield f"CodeDeploy does not move the alias of {function}"
         group = template["Resources"][f"{function}DeploymentGroup"]["Properties"]
@@ -135,10 +135,10 @@ def check_rollback():
         for alarm in used:
             if alarm.get("Ref") not in alarms and json.dumps(alarm) not in names:
                 yield f"{function}: there is no alarm {alarm}"
-        executed = {"Name": "ExecutedVersion", "Value": {"Fn::GetAtt": [version, "Version"]}}
-        own = [alarms[a["Ref"]]["Properties"].get("Dimensions", []) for a in used if a.get("Ref") in alarms]
-        if not any(executed in dimensions for dimensions in own):
-            yield f"no alarm of the version of {function} stops its deployment"
+        own = {"Name": "FunctionName", "Value": {"Ref": function}}
+        texts = [json.dumps(alarms[a["Ref"]]["Properties"]) for a in used if a.get("Ref") in alarms]
+        if not any(json.dumps(own) in text and '"Errors"' in text for text in texts):
+            yield f"no alarm of the errors of {function} stops its deployment"
 
 
 def check_concurrency():

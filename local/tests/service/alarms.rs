@@ -1,7 +1,8 @@
-//! Tests that the template's alarms notify operators, cover each function, queue, table and index, and are
-//! explained in the runbook.
+//! Tests that the template's alarms notify operators with a severity and a runbook, and cover each function, queue,
+//! table and index.
 
 use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 use serde_yaml_ng::Value;
 
@@ -21,53 +22,86 @@ fn alarms() -> Vec<(String, Value)> {
     resources_of("AWS::CloudWatch::Alarm")
 }
 
-/// Returns the text of an alarm, with the tags of its intrinsic functions.
-fn text_of(alarm: &str) -> String {
-    let (_, found) = alarms().into_iter().find(|(name, _)| name == alarm).unwrap();
-    serde_yaml_ng::to_string(&found).unwrap()
+/// Returns the texts of some alarms, with the tags of their intrinsic functions.
+fn text_of(names: &[&str]) -> String {
+    let found = alarms().into_iter().filter(|(name, _)| names.contains(&name.as_str()));
+    let texts: Vec<String> = found.map(|(_, alarm)| serde_yaml_ng::to_string(&alarm).unwrap()).collect();
+    assert_eq!(texts.len(), names.len(), "{names:?}");
+    texts.concat()
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// Returns the links to a page's headings: lower case, without punctuation, with hyphens for spaces.
+fn headings(page: &str) -> BTreeSet<String> {
+    let titles =
+        page.lines().filter(|line| line.starts_with('#')).map(|line| line.trim_start_matches('#').trim());
+    let letter = |letter: char| match letter {
+        ' ' => Some('-'),
+        letter => (letter.is_alphanumeric() || letter == '-').then_some(letter),
+    };
+    titles.map(|title| title.to_lowercase().chars().filter_map(letter).collect()).collect()
+}
+
+/// Returns the pages for operators.
+fn operations() -> String {
+    let docs = root().join("docs");
+    let pages = std::fs::read_dir(docs.join("operations")).into_iter().flatten();
+    let pages = pages.map(|page| page.unwrap().path()).chain([docs.join("operations.md")]);
+    pages.map(|page| std::fs::read_to_string(page).unwrap()).collect()
 }
 
 #[test]
-fn each_alarm_notifies_the_topic_and_is_explained_in_the_runbook() {
-    let alarms = alarms();
-    assert!(alarms.len() > 20);
+fn each_alarm_notifies_the_topic_with_a_severity_and_a_runbook_that_exists() {
+    let (alarms, operations) = (alarms(), operations());
     let expected: Value =
         serde_yaml_ng::from_str("!If [HasAlarmTopic, [!Ref AlarmTopicArn], !Ref AWS::NoValue]").unwrap();
     for (name, alarm) in &alarms {
+        let properties = &alarm["Properties"];
         for actions in ["AlarmActions", "OKActions"] {
-            assert_eq!(alarm["Properties"][actions], expected, "{name}");
+            assert_eq!(properties[actions], expected, "{name}");
         }
-        let row = RUNBOOK.lines().find(|line| line.starts_with('|') && line.contains(&format!("`{name}`")));
-        assert!(row.is_some(), "the runbook does not explain {name}");
+        let Value::Tagged(shown) = &properties["AlarmName"] else { panic!("{name} has no name of its own") };
+        let shown = shown.value.as_str().unwrap();
+        let severities = ["${AWS::StackName}-page-", "${AWS::StackName}-ticket-"];
+        assert!(severities.iter().any(|severity| shown.starts_with(severity)), "{name}: {shown}");
+        let description = properties["AlarmDescription"].as_str().unwrap();
+        let (_, runbook) = description.split_once(" Runbook at ").unwrap();
+        let (page, heading) = runbook.split_once('#').unwrap();
+        let page = std::fs::read_to_string(root().join(page)).unwrap();
+        assert!(headings(&page).contains(heading), "{name}: there is no {runbook}");
+        let row =
+            operations.lines().find(|line| line.starts_with('|') && line.contains(&format!("`{name}`")));
+        assert!(row.is_some(), "the operators' pages do not explain {name}");
     }
     let known: BTreeSet<&str> = alarms.iter().map(|(name, _)| name.as_str()).collect();
     let named =
-        RUNBOOK.split('`').filter(|text| text.ends_with("Alarm") && !text.contains(char::is_whitespace));
+        operations.split('`').filter(|text| text.ends_with("Alarm") && !text.contains(char::is_whitespace));
     for name in named {
-        assert!(known.contains(name), "the runbook explains {name}, which the template does not have");
+        assert!(known.contains(name), "the operators' pages name {name}, which the template does not have");
     }
 }
 
 #[test]
-fn throttles_and_ages_of_all_functions_queues_tables_and_indexes_raise_an_alarm() {
-    let throttles = ["HttpThrottlesAlarm", "WorkThrottlesAlarm", "BankNotificationThrottlesAlarm"];
-    let throttles = throttles.map(text_of).concat();
+fn errors_throttles_and_ages_of_all_functions_queues_tables_and_indexes_raise_an_alarm() {
+    let errors = text_of(&["HttpErrorsAlarm", "WorkErrorsAlarm"]);
     for (function, _) in resources_of("AWS::Serverless::Function") {
-        assert!(throttles.contains(&format!("!Ref {function}\n")), "{function}");
+        assert!(errors.contains(&format!("!Ref {function}\n")), "{function}");
     }
+    // The metric without a dimension counts all functions.
+    assert!(!text_of(&["ThrottlesAlarm"]).contains("Dimensions"));
+    let (dead_letters, ages) =
+        (text_of(&["DeadLettersAlarm"]), text_of(&["QueueAgeAlarm", "OtherQueueAgeAlarm"]));
     // The queue of exhausted deliveries has no alarm: one merchant's dead endpoint fills it.
     let queues = resources_of("AWS::SQS::Queue").into_iter();
     for (queue, _) in queues.filter(|(queue, _)| queue != "ExhaustedDeliveriesQueue") {
-        let is_dead = queue.ends_with("DeadLetterQueue");
-        let alarm = if is_dead { "LettersAlarm" } else { "QueueAgeAlarm" };
-        let watched = alarms().into_iter().any(|(name, alarm_of)| {
-            let text = serde_yaml_ng::to_string(&alarm_of).unwrap();
-            name.ends_with(alarm) && text.contains(&format!("{queue}.QueueName"))
-        });
-        assert!(watched, "{queue}");
+        let watching = if queue.ends_with("DeadLetterQueue") { &dead_letters } else { &ages };
+        assert!(watching.contains(&format!("{queue}.QueueName")), "{queue}");
     }
     for alarm in ["ReadThrottlesAlarm", "WriteThrottlesAlarm"] {
-        let text = text_of(alarm);
+        let text = text_of(&[alarm]);
         for (table, resource) in resources_of("AWS::DynamoDB::Table") {
             assert!(text.contains(&format!("!Ref {table}\n")), "{alarm} {table}");
             let indexes = resource["Properties"]["GlobalSecondaryIndexes"].as_sequence().cloned();

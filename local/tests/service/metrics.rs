@@ -41,8 +41,12 @@ fn shown() -> Vec<(String, String)> {
             let expression = metric[0]["expression"].as_str().unwrap();
             let (schema, name) = expression.split_once("} MetricName=\"").unwrap();
             let (_, schema) = schema.split_once('{').unwrap();
-            let (namespace, dimension) = schema.trim_matches('"').split_once("\",").unwrap();
             let name = name.split('"').next().unwrap();
+            if let Some((namespace, _)) = schema.split_once(',').filter(|_| schema.starts_with("AWS/")) {
+                shown.push((namespace.to_owned(), name.to_owned()));
+                continue;
+            }
+            let (namespace, dimension) = schema.trim_matches('"').split_once("\",").unwrap();
             let of_code = metrics::ALL.iter().find(|metric| metric.name == name).unwrap();
             assert_eq!(of_code.by.map(|by| by.name), Some(dimension), "{name}");
             shown.push((namespace.to_owned(), name.to_owned()));
