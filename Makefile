@@ -32,6 +32,7 @@ BINARY_EventDispatcherFunction := event-dispatcher
 BINARY_WebhookWorkerFunction := webhook-worker
 BINARY_MailerFunction := mailer
 BINARY_SchedulerFunction := scheduler
+BINARY_LedgerVerifierFunction := ledger-verifier
 
 # The first call builds all functions and writes the stamp file. Until a source changes, later calls only
 # copy.

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use acquirer_events::bank::BankNotifications;
 use aws_lambda_events::{dynamodb, sqs};
 use event_dispatcher::Dispatcher;
+use ledger_verifier::LedgerVerifier;
 use mailer::Mailer;
 use mailer::sender::Sender;
 use scheduler::Scheduler;
@@ -137,6 +138,13 @@ fn create_function(
             event_function(move |event: Value| {
                 let work = work.clone();
                 async move { work.handle(&event).await }
+            })
+        }
+        "LedgerVerifierFunction" => {
+            let verifier = LedgerVerifier::from_vars(&aws, clock.clone(), &var).map_err(|e| failed(&e))?;
+            event_function(move |_event: Value| {
+                let verifier = verifier.clone();
+                async move { verifier.run().await }
             })
         }
         unknown => {

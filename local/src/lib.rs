@@ -17,7 +17,7 @@
 //! 4. Each function is a crate. [`charges`], [`payments`], [`wallets`], [`med`], [`webhooks`], [`api_keys`],
 //!    [`checkout`] and [`acquirer_events`] serve HTTP routes. [`event_dispatcher`] processes the stream of
 //!    changed rows. [`webhook_worker`], [`acquirer_worker`] and [`mailer`] process queues. [`scheduler`]
-//!    processes due rows each minute.
+//!    processes due rows each minute, [`ledger_verifier`] verifies the ledgers once a day.
 //! 5. `local`, this crate, runs all functions. `admin` is the operators' command.
 //!
 //! [`bank`] is a server of the Central Bank's API Pix. It uses none of these crates. `local` starts it.

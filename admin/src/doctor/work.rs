@@ -6,7 +6,7 @@ use super::Checked;
 use super::deployed::{Deployed, RULE};
 
 /// The schedule that the parameter `LedgerVerification` switches off.
-const VERIFY_LEDGERS: &str = "SchedulerFunctionVerifyLedgers";
+const VERIFY_LEDGERS: &str = "LedgerVerifierFunctionDaily";
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]

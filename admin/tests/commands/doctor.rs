@@ -225,7 +225,7 @@ async fn doctor_finds_a_forgotten_stop_and_notes_a_suspended_account() {
 async fn doctor_finds_a_disabled_verification_of_the_ledgers_unless_a_parameter_switches_it_off() {
     let mut stack = DeployedFixture::start().await;
     stack.set("describe-rule --name ledgers", "/State", json!("DISABLED"));
-    let disabled = "schedules: SchedulerFunctionVerifyLedgers: the schedule ledgers is disabled".to_owned();
+    let disabled = "schedules: LedgerVerifierFunctionDaily: the schedule ledgers is disabled".to_owned();
     assert_eq!(stack.findings().await, (1, vec![disabled]));
     stack.set_parameter("LedgerVerification", "off");
     assert_eq!(stack.findings().await, (0, Vec::new()));

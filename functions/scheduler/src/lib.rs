@@ -8,10 +8,8 @@
 //! the shards are processed in invocations of their own. Each run reads the due rows and processes them by
 //! conditional writes, like the other functions. So concurrent runs, or a run that crashes, do no harm.
 //!
-//! A schedule of its own has the ledgers of all accounts verified, in invocations of their own. Another one
-//! recovers deliveries and refunds that have no message in their queue (`recovery`).
+//! A schedule of its own recovers deliveries and refunds that have no message in their queue (`recovery`).
 
-mod ledgers;
 mod recovery;
 
 use std::time::{Duration, Instant};
@@ -40,11 +38,6 @@ use shared::webhook::delivery::{Abandonment, Deliveries, Delivery, NEXT_LOOK_SEC
 use shared::webhook::queue::{DeliveryMessage, DeliveryQueue, DeliveryQueues, Lane};
 use tokio::task::JoinSet;
 use tracing::Instrument;
-
-pub use ledgers::{LedgerVerifier, Limits};
-
-/// The `task` in the input of the schedule that verifies the ledgers (`template.yaml`).
-const VERIFY_LEDGERS: &str = "verify-ledgers";
 
 /// The `task` in the input of the schedule that replaces lost messages (`template.yaml`).
 const RECOVER_MESSAGES: &str = "recover-messages";
@@ -137,23 +130,14 @@ impl Scheduler {
     }
 
     /// Does the task of a schedule's event. An event with a `shard` processes the rows of this shard that are
-    /// due. An event with neither processes the due rows of all shards. The task `verify-ledgers` can have
-    /// [`Limits`].
+    /// due. An event with neither processes the due rows of all shards.
     ///
     /// # Errors
     ///
     /// As for [`Self::run`], and when messages could not be recovered.
     pub async fn handle(&self, event: &Value) -> Result<Value, WorkError> {
-        match event.get("task").and_then(Value::as_str) {
-            Some(VERIFY_LEDGERS) => {
-                let (store, clock) = (self.store.clone(), self.clock.clone());
-                let verifier = LedgerVerifier { store, clock, limits: Limits::of(event) };
-                return Ok(json!({ "verified": verifier.run().await }));
-            }
-            Some(RECOVER_MESSAGES) => {
-                return Ok(json!({ "redriven": Box::pin(self.recover_messages()).await? }));
-            }
-            Some(_) | None => {}
+        if event.get("task").and_then(Value::as_str) == Some(RECOVER_MESSAGES) {
+            return Ok(json!({ "redriven": Box::pin(self.recover_messages()).await? }));
         }
         let moved = match event.get("shard") {
             Some(shard) => {

@@ -13,7 +13,7 @@ use super::due_rows::DueRows;
 use crate::embedded::{ACCOUNT, REGION};
 use crate::lambda::Invoke;
 use crate::shutdown::Shutdown;
-use crate::template::Schedule;
+use crate::template::{MINUTES_OF_A_DAY, Schedule};
 
 /// The duration of a schedule's minute on this machine. It is short, so that due rows are processed within a
 /// second.
@@ -52,10 +52,13 @@ pub(super) async fn run(
 }
 
 /// Invokes a function once per period, and at once when `run_now` is notified. As with EventBridge, the first
-/// period begins now.
+/// period begins now. A daily schedule follows the service's clock instead, so that it does not run at each
+/// notification.
 async fn run_one(function: ScheduledFunction, clock: Clock, run_now: Arc<Notify>, mut shutdown: Shutdown) {
     let ScheduledFunction { schedule, invoke, mut due_rows } = function;
     let period = MINUTE.saturating_mul(schedule.minutes);
+    let is_daily = schedule.minutes == MINUTES_OF_A_DAY;
+    let mut ran_at = clock.now();
     loop {
         let is_notified = tokio::select! {
             () = run_now.notified() => true,
@@ -65,6 +68,11 @@ async fn run_one(function: ScheduledFunction, clock: Clock, run_now: Arc<Notify>
         if !is_notified && due_rows.as_ref().is_some_and(|due_rows| !due_rows.may_exist(clock.now())) {
             continue;
         }
+        let now = clock.now();
+        if is_daily && now < ran_at.saturating_plus_seconds(i64::from(schedule.minutes).saturating_mul(60)) {
+            continue;
+        }
+        ran_at = now;
         let version = due_rows.as_ref().map(DueRows::version);
         let event = schedule.input.clone().unwrap_or_else(|| scheduled_event(&clock));
         if let Err(error) = invoke(event).await {

@@ -109,10 +109,13 @@ pub struct Function {
     environment: Map<String, Value>,
 }
 
+/// The period of a schedule at a time of the day.
+pub(crate) const MINUTES_OF_A_DAY: u32 = 1_440;
+
 /// An event source: a schedule, and what it passes to the function.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Schedule {
-    /// The period in minutes.
+    /// The period in minutes. That of a time of the day is a day.
     pub minutes: u32,
     /// The event of each invocation. `None`: EventBridge's own event.
     pub input: Option<Value>,

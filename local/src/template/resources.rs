@@ -149,6 +149,8 @@ fn schedule(properties: &Value, at: &str) -> Result<Schedule> {
     let rate = expression.strip_prefix("rate(").and_then(|rate| rate.strip_suffix(')'));
     let minutes = rate.and_then(|rate| rate.strip_suffix(" minutes").or(rate.strip_suffix(" minute")));
     let minutes = minutes.and_then(|minutes| minutes.parse().ok());
+    let is_daily = expression.starts_with("cron(") && expression.ends_with(" * * ? *)");
+    let minutes = minutes.or(is_daily.then_some(super::MINUTES_OF_A_DAY));
     let minutes = minutes.ok_or_else(|| unsupported(&format!("the schedule {expression}"), at))?;
     let input = match properties.get("Input") {
         None => None,

@@ -52,15 +52,19 @@ fn the_deployed_template_declares_the_expected_resources_and_event_sources() {
     assert!(stream.bisect && stream.reports_failures);
     assert_eq!(stream.parallelization_factor, 10);
     assert_eq!(stream.quarantine_bucket.as_deref(), Some("FailedRecordsBucket"));
-    let verification = Schedule { minutes: 5, input: Some(json!({"task": "verify-ledgers"})) };
     let recovery = Schedule { minutes: 2, input: Some(json!({"task": "recover-messages"})) };
     let shard = |shard| Schedule { minutes: 1, input: Some(json!({"shard": shard})) };
-    let schedules: Vec<Schedule> =
-        [recovery].into_iter().chain((0..DUE_SHARDS).map(shard)).chain([verification]).collect();
+    let schedules: Vec<Schedule> = [recovery].into_iter().chain((0..DUE_SHARDS).map(shard)).collect();
     assert_eq!(
         template.function("SchedulerFunction").unwrap().schedules,
         schedules,
         "each shard of the due index needs a schedule"
+    );
+    let verifier = template.function("LedgerVerifierFunction").unwrap();
+    assert_eq!(verifier.schedules, [Schedule { minutes: 1_440, input: None }]);
+    assert!(
+        verifier.timeout_s >= ledger_verifier::TIME_LIMIT.as_secs() + 30,
+        "Lambda would end it before its limit"
     );
     assert!(template.function("CheckoutFunction").unwrap().routes.contains(&Route::Default));
 }

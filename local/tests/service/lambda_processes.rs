@@ -35,7 +35,7 @@ const PROCESSES: [(&str, &str); 4] = [
     ("ChargesFunction", "charges"),
     ("EventDispatcherFunction", "event-dispatcher"),
     ("WebhookWorkerFunction", "webhook-worker"),
-    ("SchedulerFunction", "scheduler"),
+    ("LedgerVerifierFunction", "ledger-verifier"),
 ];
 
 /// Prefixes of the variables that cargo sets for a test. With them, cargo would build some libraries again.
@@ -444,21 +444,14 @@ async fn the_dispatcher_writes_the_business_figures_of_live_charges() {
 async fn the_verification_of_the_ledgers_writes_metrics_and_a_line_for_each_differing_ledger() {
     let service = Service::without_event_sources().await;
     let mut variables = service.stack.environment_file("127.0.0.1", "").unwrap();
-    variables["SchedulerFunction"]["METRICS_NAMESPACE"] = json!("payments");
+    variables["LedgerVerifierFunction"]["METRICS_NAMESPACE"] = json!("payments");
     service.pay(1_000).await;
     tamper(&service, &format!("wallet#{}", service.scope()), "BRL#shard#0", "ADD cr_platform_fees :one")
         .await;
     let (functions, processes) = start_processes(&service, &build().await, &variables).await;
-    let scheduler = functions.get("SchedulerFunction").unwrap();
-    let template = Template::deployed().unwrap();
-    let declared = template.function("SchedulerFunction").unwrap();
-    let input = declared
-        .schedules
-        .iter()
-        .find_map(|schedule| schedule.input.clone().filter(|input| input["task"] == "verify-ledgers"));
-    let input = input.unwrap();
-    assert_eq!(scheduler(input.clone()).await, Ok(json!({"verified": 4})));
-    assert_eq!(scheduler(input).await, Ok(json!({"verified": 0})), "the pass of the day has ended");
+    let verifier = functions.get("LedgerVerifierFunction").unwrap();
+    let totals = json!({"ledgers": 4, "postings": 1, "differences": 1, "moving": 0});
+    assert_eq!(verifier(json!({})).await, Ok(totals));
 
     let lines: Vec<Value> = processes.iter().flat_map(LambdaProcess::lines).collect();
     let line = lines.iter().find(|line| line["level"] == "ERROR").unwrap();

@@ -48,7 +48,7 @@ mod fairness;
 mod fuzzing;
 mod invocations;
 mod lambda_processes;
-mod ledger_passes;
+mod ledger_verification;
 mod list_costs;
 mod list_dates;
 mod live_charges;

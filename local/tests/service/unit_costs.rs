@@ -64,9 +64,6 @@ const CHARGES_A_SECOND: usize = 17;
 /// How many minutes pass after the last charge, so that the scheduler does what follows from the charges.
 const MINUTES_AFTERWARDS: usize = 3;
 
-/// The task of the schedule that verifies the ledgers. Its cost does not depend on the charges.
-const VERIFY_LEDGERS: &str = "verify-ledgers";
-
 /// The number of requests to the API, and of webhooks, of a charge that is created and paid.
 const API_REQUESTS: f64 = 2.0;
 const WEBHOOKS: f64 = 2.0;
@@ -359,9 +356,7 @@ impl Flow {
         let read_units_before = self.read_units();
         for schedule in &template.function("SchedulerFunction").unwrap().schedules {
             let event = schedule.input.clone().unwrap_or_else(|| json!({}));
-            if event["task"] != VERIFY_LEDGERS {
-                scheduler(event).await.unwrap();
-            }
+            scheduler(event).await.unwrap();
         }
         self.counts.borrow_mut().schedule_read_units += self.read_units() - read_units_before;
     }

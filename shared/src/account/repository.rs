@@ -115,20 +115,6 @@ impl Accounts {
         }
     }
 
-    /// Returns the account that follows the list entry `after`, newest first, with its own list entry.
-    /// `after`: `None` returns the newest account. Returns `None` after the oldest one.
-    pub async fn following(&self, after: Option<&str>) -> Result<Option<(String, AccountId)>, StoreError> {
-        let range = ("0", after.unwrap_or("~"));
-        // The range includes `after` itself.
-        let entries = self.store.list(ListIndex::All, ACCOUNTS, range, Order::NewestFirst, 2).await?;
-        let Some(entry) = entries.into_iter().find(|entry| Some(entry.sort.as_str()) != after) else {
-            return Ok(None);
-        };
-        let id = entry.sort.split_once('#').and_then(|(_, id)| id.parse().ok());
-        let id = id.ok_or_else(|| StoreError::Corrupt(format!("{} names no account", entry.sort)))?;
-        Ok(Some((entry.sort, id)))
-    }
-
     /// Changes the settings in an account's row, and writes an audit row. `action` is the name of the
     /// change in the audit row, such as `account.set-fees`. The rows of the account's API keys contain
     /// copies of the settings, which this does not change; [`crate::services::change_account_settings`]

@@ -8,7 +8,6 @@ mod charge_cancellation;
 mod charge_creation;
 mod charge_timeline;
 mod erasure;
-mod ledger_passes;
 mod ledger_verification;
 mod payment_list;
 mod receipts;
@@ -24,8 +23,7 @@ pub use charge_creation::{
 };
 pub use charge_timeline::{ChargeTimeline, TimelineEntry, TimelineKind, charge_timeline};
 pub use erasure::{ErasureError, ErasureOutcome, erase_customer};
-pub use ledger_passes::{ClaimedPass, LedgerPass, LedgerPasses, PassStep, PassTotals};
-pub use ledger_verification::{LedgerVerification, POSTINGS_PER_STEP, verify_ledger};
+pub use ledger_verification::verify_ledger;
 pub use payment_list::{
     PAYMENTS_QUERY, PaymentFilter, PaymentList, PaymentListError, PaymentListView, PaymentPage,
 };

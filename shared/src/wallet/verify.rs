@@ -2,8 +2,8 @@
 //!
 //! Postings may be written during the comparison. So it has these steps:
 //!
-//! 1. The postings that are older than two minutes were summed before
-//!    ([`crate::services::LedgerVerification`]).
+//! 1. The postings that were older than two minutes at the beginning were summed before
+//!    ([`crate::services::verify_ledger`]).
 //! 2. It reads the counters, then the newest postings, then the counters again.
 //! 3. If the two reads of the counters differ, a posting was written in between, and step 2 is repeated, at
 //!    most ten times.
@@ -13,8 +13,6 @@
 //! A query may see only some rows of a transaction. So the caller repeats a comparison that finds differences.
 
 use std::collections::{BTreeMap, BTreeSet};
-
-use serde::{Deserialize, Serialize};
 
 use domain::ids::{ChargeId, PostingId, Scope};
 use domain::money::{Currency, MinorUnits, MoneyError};
@@ -34,8 +32,8 @@ const MAX_TAIL_READS: usize = 10;
 /// written up to 60 s later, the longest time limit of a function.
 const TAIL_SECONDS: i64 = 120;
 
-/// The most postings that one query returns when it reads the newest postings again.
-const TAIL_PAGE: usize = 100_000;
+/// How many of the newest postings are read together.
+const TAIL_PAGE: usize = 10_000;
 
 /// The result of a verification.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -53,30 +51,22 @@ pub struct Verification {
 /// The sums of the postings of charges.
 pub(crate) type SumsByCharge = BTreeMap<ChargeId, ChargeSums>;
 
-/// The sums of one charge's postings: the money that refunds and MED cases took, in minor units. The names in
-/// rows are short, because a row has the sums of thousands of charges.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+/// The sums of one charge's postings: the money that refunds and MED cases took, in minor units.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct ChargeSums {
     /// The currency of the charge.
-    #[serde(rename = "c")]
     pub(crate) currency: Currency,
     /// The amount of refunds in progress.
-    #[serde(rename = "p", default, skip_serializing_if = "MinorUnits::is_zero")]
     pub(crate) refunds_in_progress: MinorUnits,
     /// The amount of completed refunds.
-    #[serde(rename = "r", default, skip_serializing_if = "MinorUnits::is_zero")]
     pub(crate) refunded: MinorUnits,
     /// The acquirer's fees returned by refunds in progress or completed.
-    #[serde(rename = "a", default, skip_serializing_if = "MinorUnits::is_zero")]
     pub(crate) acquirer_fee_returned: MinorUnits,
     /// The platform's fees returned by refunds in progress or completed.
-    #[serde(rename = "f", default, skip_serializing_if = "MinorUnits::is_zero")]
     pub(crate) platform_fee_returned: MinorUnits,
     /// The amount retained for MED cases.
-    #[serde(rename = "h", default, skip_serializing_if = "MinorUnits::is_zero")]
     pub(crate) med_held: MinorUnits,
     /// The amount lost to MED cases.
-    #[serde(rename = "l", default, skip_serializing_if = "MinorUnits::is_zero")]
     pub(crate) med_lost: MinorUnits,
 }
 
@@ -165,110 +155,81 @@ pub struct Difference {
     pub stored: i64,
 }
 
-/// The sums of postings by wallet.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-pub(crate) struct PostingSums {
-    /// The number of postings.
-    pub(crate) count: u64,
-    wallets: BTreeMap<Currency, Wallet>,
+/// Returns the lowest id of the newest postings at a time. All postings with lower ids are written.
+fn newest_from(at: Timestamp) -> PostingId {
+    PostingId::first_at(at.plus_seconds(-TAIL_SECONDS).unwrap_or(Timestamp::MIN))
 }
 
-impl PostingSums {
-    /// Adds a posting to the sums of its wallet and of its charge.
-    fn add(&mut self, posting: &Posting, charges: &mut SumsByCharge) -> Result<(), MoneyError> {
-        self.count = self.count.saturating_add(1);
-        let currency = posting.currency;
-        if let Some(charge) = posting.subject.charge {
-            charges.entry(charge).or_insert_with(|| ChargeSums::none(currency)).add(posting)?;
+/// The sums of the postings of a ledger. Those that are older than the newest ones are added once. The newest
+/// ones may be read repeatedly.
+pub(crate) struct Postings {
+    /// The number of postings in the sums.
+    count: u64,
+    wallets: BTreeMap<Currency, Wallet>,
+    /// The newest postings begin at this id.
+    newest_from: PostingId,
+    newest_of_charges: SumsByCharge,
+    /// The newest postings that were added, so that repeated reads do not add them twice.
+    added: BTreeSet<PostingId>,
+}
+
+impl Postings {
+    /// Returns the sums of no postings. `now` determines which postings are the newest.
+    pub(crate) fn before(now: Timestamp) -> Self {
+        Self {
+            count: 0,
+            wallets: BTreeMap::new(),
+            newest_from: newest_from(now),
+            newest_of_charges: SumsByCharge::new(),
+            added: BTreeSet::new(),
         }
-        self.wallet(currency).post(posting)
     }
 
-    /// Returns the wallet of a currency. A wallet without postings counts as one of the ledger too.
+    pub(crate) fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The sums of the newest postings of each charge.
+    pub(crate) fn newest_of_charges(&self) -> &SumsByCharge {
+        &self.newest_of_charges
+    }
+
+    /// Adds a posting, and adds it to the sums of its charge, unless it is one of the newest. The comparison reads
+    /// the newest postings of all wallets in the sums.
+    pub(crate) fn add_older(
+        &mut self,
+        posting: &Posting,
+        charges: &mut SumsByCharge,
+    ) -> Result<(), MoneyError> {
+        if posting.id >= self.newest_from {
+            self.wallet(posting.currency);
+            return Ok(());
+        }
+        add_to_charge(posting, charges)?;
+        self.add(posting)
+    }
+
+    fn add_newest(&mut self, posting: &Posting) -> Result<(), MoneyError> {
+        if !self.added.insert(posting.id) {
+            return Ok(());
+        }
+        add_to_charge(posting, &mut self.newest_of_charges)?;
+        self.add(posting)
+    }
+
+    fn add(&mut self, posting: &Posting) -> Result<(), MoneyError> {
+        self.count = self.count.saturating_add(1);
+        self.wallet(posting.currency).post(posting)
+    }
+
     fn wallet(&mut self, currency: Currency) -> &mut Wallet {
         self.wallets.entry(currency).or_insert_with(|| Wallet::empty(currency))
     }
 }
 
-/// Returns the lowest id of the newest postings at a time. All postings with lower ids are written.
-pub(crate) fn newest_from(at: Timestamp) -> PostingId {
-    PostingId::first_at(at.plus_seconds(-TAIL_SECONDS).unwrap_or(Timestamp::MIN))
-}
-
-/// Returns the name of the range of postings that a sort key of a shard belongs to: the sort key without the
-/// id, and the shard. The postings of a range are in the order of their ids.
-fn range_of(shard: Shard, sort: &str) -> String {
-    shard.partition(sort.rsplit_once('#').map_or(sort, |(range, _)| range).to_owned())
-}
-
-/// The sums of the postings that were read in pages. The newest postings are left out.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-pub(crate) struct OlderPostings {
-    pub(crate) sums: PostingSums,
-    /// How far each range of postings was summed.
-    ends: BTreeMap<String, RangeEnd>,
-    /// The end of the ranges in which no posting was found.
-    default_end: PostingId,
-}
-
-/// How far a range of postings was summed.
-#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
-struct RangeEnd {
-    /// All postings with lower ids were summed, and no others.
-    below: PostingId,
-    /// Whether a posting beyond the end was found. Then the end does not move any more.
-    is_final: bool,
-}
-
-impl OlderPostings {
-    /// Returns the sums of no postings.
-    pub(crate) fn none(started_at: Timestamp) -> Self {
-        let default_end = newest_from(started_at);
-        Self { sums: PostingSums::default(), ends: BTreeMap::new(), default_end }
-    }
-
-    /// Adds a posting of a page that was read after `read_at`, unless it is one of the newest.
-    pub(crate) fn add(
-        &mut self,
-        posting: &Posting,
-        read_at: Timestamp,
-        charges: &mut SumsByCharge,
-    ) -> Result<(), MoneyError> {
-        let range = range_of(posting.shard, &posting.key().sk);
-        let end = self.ends.get(&range).filter(|end| end.is_final);
-        let below = end.map_or_else(|| newest_from(read_at), |end| end.below);
-        let is_older = posting.id < below;
-        self.ends.insert(range, RangeEnd { below, is_final: !is_older });
-        if is_older {
-            return self.sums.add(posting, charges);
-        }
-        // The comparison reads the newest postings of all wallets in the sums.
-        self.sums.wallet(posting.currency);
-        Ok(())
-    }
-
-    fn end_of(&self, shard: Shard, sort: &str) -> PostingId {
-        self.ends.get(&range_of(shard, sort)).map_or(self.default_end, |end| end.below)
-    }
-}
-
-/// The sums of all postings of a ledger. The newest ones may be read repeatedly.
-pub(crate) struct AllPostings<'a> {
-    /// The sums of all postings.
-    pub(crate) sums: PostingSums,
-    /// The sums of the newest postings of each charge.
-    pub(crate) newest_of_charges: SumsByCharge,
-    older: &'a OlderPostings,
-    /// The newest postings that were added, so that repeated reads do not add them twice.
-    added: BTreeSet<PostingId>,
-}
-
-impl<'a> AllPostings<'a> {
-    /// Begins with the older postings.
-    pub(crate) fn new(older: &'a OlderPostings) -> Self {
-        let sums = older.sums.clone();
-        Self { sums, newest_of_charges: SumsByCharge::new(), older, added: BTreeSet::new() }
-    }
+fn add_to_charge(posting: &Posting, charges: &mut SumsByCharge) -> Result<(), MoneyError> {
+    let Some(charge) = posting.subject.charge else { return Ok(()) };
+    charges.entry(charge).or_insert_with(|| ChargeSums::none(posting.currency)).add(posting)
 }
 
 /// The result of one comparison of sums with counters.
@@ -294,20 +255,20 @@ impl Wallets {
     pub(crate) async fn compare(
         &self,
         scope: &ShardedScope,
-        posted: &mut AllPostings<'_>,
+        posted: &mut Postings,
     ) -> Result<Comparison, StoreError> {
         let mut before = self.for_scope(scope).await?;
         for _tail in 0..MAX_TAIL_READS {
             self.add_newest(scope, &before, posted).await?;
             let after = self.for_scope(scope).await?;
             if before == after {
-                return Ok(comparison(&before, &posted.sums, &after)?);
+                return Ok(comparison(&before, posted, &after)?);
             }
             before = after;
         }
         self.add_newest(scope, &before, posted).await?;
         let after = self.for_scope(scope).await?;
-        Ok(comparison(&before, &posted.sums, &after)?)
+        Ok(comparison(&before, posted, &after)?)
     }
 
     /// Reads the newest postings, and adds those that were not added before.
@@ -315,26 +276,30 @@ impl Wallets {
         &self,
         scope: &ShardedScope,
         counted: &BTreeMap<Currency, Wallet>,
-        posted: &mut AllPostings<'_>,
+        posted: &mut Postings,
     ) -> Result<(), StoreError> {
-        let (first, last) = (PostingId::first_at(Timestamp::MIN), PostingId::last_at(Timestamp::MAX));
         // A currency that has neither counters nor postings so far is not read.
-        let currencies: BTreeSet<Currency> =
-            counted.keys().chain(posted.sums.wallets.keys()).copied().collect();
+        let currencies: BTreeSet<Currency> = counted.keys().chain(posted.wallets.keys()).copied().collect();
         for currency in currencies {
             for (shard, sort) in scope
                 .shards
                 .shards()
                 .flat_map(|shard| [Posting::wallet_sort, Posting::other_sort].map(|sort| (shard, sort)))
             {
-                let from = posted.older.end_of(shard, &sort(currency, first));
-                let range = (sort(currency, from), sort(currency, last));
-                let range = (range.0.as_str(), range.1.as_str());
                 let partition = Posting::partition(&scope.scope, shard);
-                for item in self.store.range(&partition, range, Order::OldestFirst, TAIL_PAGE).await? {
-                    let posting: Posting = from_item(item)?;
-                    if posted.added.insert(posting.id) {
-                        posted.sums.add(&posting, &mut posted.newest_of_charges)?;
+                let last = sort(currency, PostingId::last_at(Timestamp::MAX));
+                let mut from = sort(currency, posted.newest_from);
+                loop {
+                    let range = (from.as_str(), last.as_str());
+                    let items = self.store.range(&partition, range, Order::OldestFirst, TAIL_PAGE).await?;
+                    let is_last = items.len() < TAIL_PAGE;
+                    for item in items {
+                        let posting: Posting = from_item(item)?;
+                        from = posting.key().sk;
+                        posted.add_newest(&posting)?;
+                    }
+                    if is_last {
+                        break;
                     }
                 }
             }
@@ -345,7 +310,7 @@ impl Wallets {
 
 fn comparison(
     before: &BTreeMap<Currency, Wallet>,
-    posted: &PostingSums,
+    posted: &Postings,
     after: &BTreeMap<Currency, Wallet>,
 ) -> Result<Comparison, MoneyError> {
     let currencies: BTreeSet<Currency> = before.keys().chain(posted.wallets.keys()).copied().collect();
@@ -393,6 +358,19 @@ mod tests {
     use crate::charge::testing::at;
     use crate::payout::testing::pending;
 
+    fn posting_at(second: i64) -> Posting {
+        let payout = pending();
+        let cause = Cause {
+            id: PostingId::first_at(at(second)),
+            scope: payout.scope,
+            shard: Shard::FIRST,
+            currency: payout.currency,
+            at: at(second),
+            subject: Subject::default(),
+        };
+        rules::payout_requested(cause, payout.amount)
+    }
+
     fn with_credits(minor: i64) -> Wallet {
         let mut wallet = Wallet::empty(Currency::BRL);
         wallet.add_credits(LedgerAccount::MerchantAvailable, MinorUnits::new(minor)).unwrap();
@@ -401,26 +379,21 @@ mod tests {
 
     #[test]
     fn the_newest_postings_are_those_of_two_minutes_and_are_left_to_the_comparison() {
-        assert_eq!(newest_from(at(600)), PostingId::first_at(at(480)));
-        let payout = pending();
         for (second, is_older) in [(479, true), (480, false), (481, false)] {
-            let cause = Cause {
-                id: PostingId::first_at(at(second)),
-                scope: payout.scope,
-                shard: Shard::FIRST,
-                currency: payout.currency,
-                at: at(second),
-                subject: Subject::default(),
-            };
-            let posting = rules::payout_requested(cause, payout.amount);
-            let mut older = OlderPostings::none(at(0));
-            older.add(&posting, at(600), &mut SumsByCharge::default()).unwrap();
-            let wallet = older.sums.wallets.get(&payout.currency).unwrap();
+            let mut posted = Postings::before(at(600));
+            posted.add_older(&posting_at(second), &mut SumsByCharge::default()).unwrap();
+            let wallet = posted.wallets.get(&pending().currency).unwrap();
             let debits = wallet.totals(LedgerAccount::MerchantAvailable).debits;
             assert_eq!(debits.get(), if is_older { 1000 } else { 0 }, "{second}");
-            // The range ends at the first of the newest postings.
-            assert!(older.ends.values().all(|end| end.is_final != is_older), "{second}");
         }
+    }
+
+    #[test]
+    fn a_newest_posting_that_is_read_twice_is_added_once() {
+        let mut posted = Postings::before(at(600));
+        posted.add_newest(&posting_at(600)).unwrap();
+        posted.add_newest(&posting_at(600)).unwrap();
+        assert_eq!(posted.count(), 1);
     }
 
     #[test]
@@ -440,14 +413,5 @@ mod tests {
     fn sums_of_a_charge_are_zero_only_if_each_is() {
         assert!(ChargeSums::none(Currency::BRL).are_zero());
         assert!(!ChargeSums { med_lost: MinorUnits::new(1), ..ChargeSums::none(Currency::BRL) }.are_zero());
-    }
-
-    #[test]
-    fn a_range_of_postings_has_one_shard_and_one_prefix() {
-        let other = Shard::parse("1").unwrap();
-        let ranges = [(Shard::FIRST, "BRL#a#01"), (Shard::FIRST, "BRL#b#01"), (other, "BRL#a#01")];
-        let names = ranges.map(|(shard, sort)| range_of(shard, sort));
-        assert!(names[0] != names[1] && names[0] != names[2], "{names:?}");
-        assert_eq!(range_of(Shard::FIRST, "BRL#a#02"), names[0]);
     }
 }

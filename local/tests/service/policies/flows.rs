@@ -18,7 +18,6 @@ use local::template::queue_url;
 use serde_json::json;
 use shared::payout::Payouts;
 use shared::random;
-use shared::services::LedgerPass;
 use shared::store::{CommitOutcome, Write};
 use shared::webhook::delivery::Deliveries;
 
@@ -349,16 +348,10 @@ async fn recovered_deliveries(service: &Service) {
     scheduler(json!({"task": "recover-messages"})).await.unwrap();
 }
 
-/// Verifies the ledgers in short invocations, so that the progress and the sums of charges are stored.
+/// The daily verification of the ledgers.
 async fn verification(service: &Service) {
-    let scheduler = service.stack.functions.get("SchedulerFunction").unwrap().clone();
-    let is_finished = async || {
-        let pass = service.store().get::<LedgerPass>(&LedgerPass::row_key()).await.unwrap();
-        pass.is_some_and(|pass| pass.finished_at.is_some())
-    };
-    while !is_finished().await {
-        scheduler(json!({"task": "verify-ledgers", "steps": 1})).await.unwrap();
-    }
+    let verifier = service.stack.functions.get("LedgerVerifierFunction").unwrap().clone();
+    verifier(json!({})).await.unwrap();
 }
 
 /// A record that can't be counted now is set aside. The scheduler starts its replay.

@@ -1,0 +1,128 @@
+//! Verifies the ledgers of all accounts once a day: compares balances with the sums of their postings, account
+//! after account. It only reads, so a repeated or failed invocation does no harm.
+
+use std::time::Duration;
+
+use domain::ids::{Mode, Scope};
+use serde::Serialize;
+use shared::account::Accounts;
+use shared::charge::Charges;
+use shared::clock::Clock;
+use shared::config::{ConfigError, required};
+use shared::metrics;
+use shared::services::verify_ledger;
+use shared::store::{Aws, Store, StoreError};
+use shared::wallet::Wallets;
+use shared::wallet::verify::{Difference, Verification};
+use tokio::time::Instant;
+
+/// How long an invocation verifies ledgers. Lambda ends it after 15 minutes, the most that it permits.
+pub const TIME_LIMIT: Duration = Duration::from_secs(14 * 60);
+
+/// The number of differences that a log line describes.
+const DESCRIBED_DIFFERENCES: usize = 10;
+
+/// Verifies the ledgers of all accounts.
+#[derive(Clone, Debug)]
+pub struct LedgerVerifier {
+    /// The state table.
+    pub store: Store,
+    /// The time source.
+    pub clock: Clock,
+    /// How long an invocation works; [`TIME_LIMIT`], except in tests.
+    pub time_limit: Duration,
+}
+
+/// The totals of an invocation.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+pub struct Totals {
+    /// The number of ledgers that were verified.
+    pub ledgers: u64,
+    /// The number of their postings.
+    pub postings: u64,
+    /// The number of differences. A ledger that can't be read counts as one.
+    pub differences: u64,
+    /// The number of ledgers that kept changing.
+    pub moving: u64,
+}
+
+impl LedgerVerifier {
+    /// Creates the verifier from the variables of its function.
+    ///
+    /// # Errors
+    ///
+    /// When a variable is missing.
+    pub fn from_vars(
+        aws: &Aws,
+        clock: Clock,
+        var: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, ConfigError> {
+        let store = Store::new(aws.dynamodb(), required(var, "TABLE_NAME")?);
+        Ok(Self { store, clock, time_limit: TIME_LIMIT })
+    }
+
+    /// Verifies the live ledgers of all accounts, then the test ledgers. If the time is not enough for all of
+    /// them, an error is logged, and `LedgersVerified` is not written, so that an alarm begins.
+    ///
+    /// # Errors
+    ///
+    /// When DynamoDB does not answer. Lambda repeats the invocation.
+    pub async fn run(&self) -> Result<Totals, StoreError> {
+        let deadline = Instant::now().checked_add(self.time_limit).unwrap_or_else(Instant::now);
+        let accounts = Accounts::new(self.store.clone()).all().await?;
+        let mut totals = Totals::default();
+        for mode in [Mode::Live, Mode::Test] {
+            for account in &accounts {
+                let scope = Scope { account: account.id, mode };
+                let verifying = tokio::time::timeout_at(deadline, Box::pin(self.verify(&scope, &mut totals)));
+                let Ok(verified) = verifying.await else {
+                    let (account, ledgers) = (account.id, totals.ledgers);
+                    tracing::error!(%account, %mode, ledgers, "the time was not enough to verify all ledgers");
+                    return Ok(totals);
+                };
+                verified?;
+            }
+        }
+        let Totals { ledgers, postings, differences, moving } = totals;
+        tracing::info!(ledgers, postings, differences, moving, "all ledgers were verified");
+        metrics::write("", &[(metrics::LEDGERS_VERIFIED, &ledgers), (metrics::LEDGER_DIFFERENCES, &0)]);
+        Ok(totals)
+    }
+
+    async fn verify(&self, scope: &Scope, totals: &mut Totals) -> Result<(), StoreError> {
+        let sources = (&Wallets::new(self.store.clone()), &Charges::new(self.store.clone()));
+        let differences = match verify_ledger(sources, scope, self.clock.now(), &|_| {}).await {
+            Err(error @ StoreError::Corrupt(_)) => {
+                let Scope { account, mode } = scope;
+                tracing::error!(%account, %mode, %error, "a ledger can't be verified");
+                metrics::increment(metrics::LEDGER_DIFFERENCES);
+                1
+            }
+            found => {
+                let found = found?;
+                totals.postings = totals.postings.saturating_add(found.postings);
+                totals.moving = totals.moving.saturating_add(u64::from(found.is_moving));
+                report(scope, &found);
+                u64::try_from(found.differences.len()).unwrap_or(u64::MAX)
+            }
+        };
+        totals.ledgers = totals.ledgers.saturating_add(1);
+        totals.differences = totals.differences.saturating_add(differences);
+        Ok(())
+    }
+}
+
+fn report(Scope { account, mode }: &Scope, found: &Verification) {
+    let differences = found.differences.len();
+    if differences == 0 {
+        return;
+    }
+    let describe = |difference: &Difference| {
+        let Difference { currency, figure, posted, stored } = difference;
+        format!("{currency} {figure}: posted {posted}, stored {stored}")
+    };
+    let first: Vec<String> = found.differences.iter().take(DESCRIBED_DIFFERENCES).map(describe).collect();
+    let first = first.join("; ");
+    tracing::error!(%account, %mode, differences, first, "a ledger differs from its postings");
+    metrics::write("", &[(metrics::LEDGER_DIFFERENCES, &differences)]);
+}

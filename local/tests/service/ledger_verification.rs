@@ -1,0 +1,175 @@
+//! Tests of the daily verification of all ledgers.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use domain::charge::Charge;
+use ledger_verifier::{LedgerVerifier, TIME_LIMIT, Totals};
+use serde_json::{Value, json};
+use shared::charge::Charges;
+use shared::services::verify_ledger;
+use tokio::task::JoinSet;
+
+use crate::support::{CapturedLog, Service, eventually, id};
+use crate::wallets::tamper;
+
+/// The ledgers of a new service: two accounts, each with a test and a live ledger.
+const LEDGERS: u64 = 4;
+
+impl Service {
+    fn verifier(&self, time_limit: Duration) -> LedgerVerifier {
+        LedgerVerifier { store: self.store(), clock: self.stack.clock.clone(), time_limit }
+    }
+
+    async fn refund(&self, charge: &Value, amount: i64, more: &Value) {
+        let path = format!("/v1/payments/{}/refund", id(charge).trim_start_matches("ch_"));
+        let mut refund = json!({"amount": amount, "idempotencyKey": format!("refund-{amount}")});
+        refund.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        self.post(&path, &refund).await.expect(201);
+    }
+
+    /// Pays charges. Some of them have refunds, some a MED case. Returns the paid charges.
+    async fn pay_refund_and_contest(&self) -> Vec<Value> {
+        let mut charges = Vec::new();
+        for number in 0..12 {
+            let charge = self.pay(1_000).await;
+            match number % 4 {
+                1 => self.refund(&charge, 400, &json!({"reason": "sandbox:hold"})).await,
+                2 => {
+                    self.sandbox_answer(&charge, "med-cases", &json!({})).await.expect(201);
+                }
+                3 => {
+                    self.refund(&charge, 100, &json!({"reason": "sandbox:hold"})).await;
+                    self.refund(&charge, 250, &json!({"reason": "sandbox:hold"})).await;
+                }
+                _ => {}
+            }
+            charges.push(charge);
+        }
+        charges
+    }
+}
+
+/// Returns what the log says about ledgers that differ, without times.
+fn reported(log: &CapturedLog) -> Vec<String> {
+    let text = log.text();
+    let lines = text.lines().filter_map(|line| line.split_once("a ledger differs from its postings "));
+    lines.map(|(_, fields)| fields.to_owned()).collect()
+}
+
+#[tokio::test]
+async fn the_schedule_verifies_all_ledgers_once_a_day_and_reports_a_changed_balance() {
+    let service = Service::start().await;
+    let log = CapturedLog::start();
+    for _ in 0..3 {
+        service.pay(1_000).await;
+    }
+    let ended = |expected: &str| log.text().matches(&format!("all ledgers were verified {expected}")).count();
+    service.advance_seconds(86_400).await;
+    let clean = "ledgers=4 postings=3 differences=0 moving=0";
+    eventually("the first day", async || (ended(clean) == 1).then_some(())).await;
+    assert_eq!(reported(&log), [""; 0]);
+
+    let scope = service.scope();
+    tamper(&service, &format!("wallet#{scope}"), "BRL#shard#0", "ADD cr_platform_fees :one").await;
+    // Nothing is due before a day has passed.
+    service.advance_seconds(43_200).await;
+    service.advance_seconds(43_200).await;
+    let differing = "ledgers=4 postings=3 differences=1 moving=0";
+    eventually("the second day", async || (ended(differing) == 1).then_some(())).await;
+    let lines = reported(&log);
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    let account = format!("account={} mode=test differences=1", scope.account);
+    assert!(lines[0].contains(&account), "{lines:?}");
+    assert!(lines[0].contains("BRL platform_fees credits: posted 0, stored 1"), "{lines:?}");
+    assert_eq!((ended(clean), ended(differing)), (1, 1));
+}
+
+#[tokio::test]
+async fn new_and_old_postings_are_verified_alike_and_changed_charges_are_reported() {
+    let service = Service::without_event_sources().await;
+    let charges = service.pay_refund_and_contest().await;
+    let postings = service.check_ledger().await.postings;
+    assert!(postings >= 24, "{postings}");
+    let clean = Totals { ledgers: LEDGERS, postings, differences: 0, moving: 0 };
+    // At first, all postings are among the newest. A day later, none is.
+    for _day in 0..2 {
+        assert_eq!(service.verifier(TIME_LIMIT).run().await.unwrap(), clean);
+        service.stack.clock.advance(86_400_000);
+    }
+
+    // A charge with a settlement only, and one with a refund.
+    tamper(&service, &format!("wallet#{}", service.scope()), "BRL#shard#0", "ADD cr_platform_fees :one")
+        .await;
+    for charge in &charges[..2] {
+        let key = Charge::key_of(id(charge).parse().unwrap());
+        let mut row = service.store().get_item(&key).await.unwrap().unwrap();
+        let mut funds = row.remove("funds").map_or_else(HashMap::new, |funds| funds.as_m().unwrap().clone());
+        funds.insert("med_lost".to_owned(), AttributeValue::N("7".to_owned()));
+        row.insert("funds".to_owned(), AttributeValue::M(funds));
+        service.put_item(row).await;
+    }
+    let log = CapturedLog::start();
+    assert_eq!(service.verifier(TIME_LIMIT).run().await.unwrap(), Totals { differences: 3, ..clean });
+    let lines = reported(&log);
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    for charge in &charges[..2] {
+        let difference = format!("{} lost to MED cases: posted 0, stored 7", id(charge));
+        assert!(lines[0].contains(&difference), "{lines:?}");
+    }
+}
+
+#[tokio::test]
+async fn ledgers_that_take_too_long_are_reported_and_no_end_is() {
+    let service = Service::without_event_sources().await;
+    service.pay(1_000).await;
+    let log = CapturedLog::start();
+    let totals = service.verifier(Duration::ZERO).run().await.unwrap();
+    assert_eq!(totals, Totals::default());
+    assert!(log.text().contains("the time was not enough to verify all ledgers"), "{}", log.text());
+    assert!(!log.text().contains("all ledgers were verified"), "{}", log.text());
+}
+
+#[tokio::test]
+async fn a_ledger_that_cannot_be_read_is_reported_and_the_others_are_verified() {
+    let service = Service::without_event_sources().await;
+    service.pay(1_000).await;
+    let ledger = format!("ledger#{}", service.scope());
+    let posting = service.rows(&ledger, "wallet#").await.remove(0);
+    tamper(&service, &ledger, posting["sk"].as_s().unwrap(), "SET transfers = :one").await;
+    let log = CapturedLog::start();
+    let totals = service.verifier(TIME_LIMIT).run().await.unwrap();
+    assert_eq!((totals.ledgers, totals.differences), (LEDGERS, 1));
+    assert_eq!(log.text().matches("a ledger can't be verified").count(), 1);
+}
+
+/// The clock moves, so that postings are among the newest ones at first and older later.
+#[tokio::test]
+async fn a_ledger_in_use_is_verified_without_a_false_difference() {
+    let service = Arc::new(Service::start().await);
+    let mut payers = JoinSet::new();
+    for _ in 0..3 {
+        let service = Arc::clone(&service);
+        payers.spawn(async move {
+            for number in 0..30 {
+                let charge = service.pay(1_000).await;
+                if number % 3 == 0 {
+                    service.refund(&charge, 300, &json!({})).await;
+                }
+                service.stack.clock.advance(5_000);
+            }
+        });
+    }
+    let (wallets, charges) = (service.wallets(), Charges::new(service.store()));
+    let mut passes = 0;
+    while !payers.is_empty() {
+        let now = service.stack.clock.now();
+        let found = verify_ledger((&wallets, &charges), &service.scope(), now, &|_| {}).await.unwrap();
+        assert_eq!(found.differences, []);
+        passes += 1;
+        while payers.try_join_next().is_some() {}
+    }
+    assert!(passes > 1, "{passes}");
+}
