@@ -6,8 +6,6 @@ use std::path::{Path, PathBuf};
 
 use serde_yaml_ng::Value;
 
-const RUNBOOK: &str = include_str!("../../../docs/operations/alarms.md");
-
 fn resources_of(kind: &str) -> Vec<(String, Value)> {
     let template: Value = serde_yaml_ng::from_str(local::template::TEMPLATE).unwrap();
     let resources = template["Resources"].as_mapping().unwrap();
