@@ -73,14 +73,13 @@ impl Durability {
         }
     }
 
-    /// Makes changes durable until the future is dropped. `commit` appends them to the log before each sync.
-    pub(super) async fn run(&self, commit: impl Fn()) {
+    /// Makes changes durable until the future is dropped.
+    pub(super) async fn run(&self) {
         loop {
             self.is_required.notified().await;
             // Requests that have arrived are executed first, so that they share the sync.
             tokio::task::yield_now().await;
             let changes = self.required.load(Ordering::Acquire);
-            commit();
             while let Err(error) = self.sync().await {
                 tracing::error!(%error, "a log was not synced to disk; writes wait");
                 tokio::time::sleep(RETRY_PAUSE).await;
@@ -119,7 +118,7 @@ mod tests {
             () = std::future::ready(()) => {}
         }
         tokio::select! {
-            () = durability.run(|| {}) => {}
+            () = durability.run() => {}
             () = waiting => {}
         }
         assert_eq!(durability.changes().version(), 3);
@@ -129,7 +128,7 @@ mod tests {
         in_memory.reach(3).await;
         let mut changes = in_memory.changes();
         tokio::select! {
-            () = in_memory.run(|| {}) => {}
+            () = in_memory.run() => {}
             () = changes.since(0) => {}
         }
         assert_eq!(changes.version(), 3);

@@ -23,7 +23,6 @@ use dynoxide::storage::Storage;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::group::Groups;
 use super::sweep::Sweeper;
 use super::tokens::{Seen, Tokens};
 use super::trim::Trimmer;
@@ -38,8 +37,6 @@ pub(super) type Result<T> = std::result::Result<T, DynoxideError>;
 /// The database, with the tokens of recent transactions.
 pub(super) struct Engine {
     storage: Storage,
-    /// `None`: the database is in memory, so no write is grouped.
-    groups: Option<Groups>,
     tokens: Tokens,
     sweeper: Sweeper,
     trimmer: Trimmer,
@@ -62,7 +59,6 @@ impl Engine {
         // - `cache_size`: 64 MiB instead of 2 MiB, so that the inner pages of all indexes stay in memory.
         // - `wal_autocheckpoint`: a page that many commits change is copied to the file once in 4,000 written
         //   pages (16 MiB), instead of once in 1,000.
-        // - `temp_store`: what a failed request would restore stays in memory.
         // - `stream_order`: without this index, each write to a table reads all records of the table's
         //   stream, and so does each read of the stream.
         connection.execute_batch(
@@ -70,19 +66,15 @@ impl Engine {
              PRAGMA locking_mode = EXCLUSIVE;
              PRAGMA cache_size = -65536;
              PRAGMA wal_autocheckpoint = 4000;
-             PRAGMA temp_store = MEMORY;
              CREATE INDEX IF NOT EXISTS stream_order
                  ON _stream_records (table_name, CAST(sequence_number AS INTEGER));",
         )?;
-        let vector_indexes = VectorIndexLifecycle::new();
-        let groups = state.directory().map(|_| Groups::new(&storage));
         Ok(Self {
             storage,
-            groups,
             tokens: Tokens::default(),
             sweeper: Sweeper::default(),
             trimmer: Trimmer::default(),
-            vector_indexes,
+            vector_indexes: VectorIndexLifecycle::new(),
         })
     }
 
@@ -104,14 +96,6 @@ impl Engine {
             "Query" => run(body, |request| query::execute(storage, request)),
             "Scan" => run(body, |request| scan::execute(storage, request)),
             "TransactGetItems" => run(body, |request| transact_get_items::execute(storage, request)),
-            _ => self.write(|engine| engine.execute_write(operation, body)),
-        }
-    }
-
-    /// Executes an operation that may change the database.
-    fn execute_write(&mut self, operation: &str, body: &[u8]) -> Result<Vec<u8>> {
-        let storage = &self.storage;
-        match operation {
             "BatchWriteItem" => run(body, |request| batch_write_item::execute(storage, request)),
             "CreateTable" => run(body, |request| create_table::execute(storage, request)),
             "DeleteItem" => run(body, |request| delete_item::execute(storage, request)),
@@ -135,46 +119,6 @@ impl Engine {
         self.sweeper = Sweeper::default();
         self.trimmer = Trimmer::default();
         respond(&deleted)
-    }
-
-    /// Writes in the open group, if writes are grouped.
-    fn write<T>(&mut self, write: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
-        let group = self.group();
-        if let Some(groups) = &mut self.groups {
-            groups.begin(&self.storage)?;
-        }
-        let mut result = write(self);
-        if let Some(groups) = &mut self.groups {
-            result = groups.end(&self.storage, result);
-        }
-        self.forget_if_lost(group);
-        result
-    }
-
-    /// Commits the writes of the open group.
-    pub(super) fn commit(&mut self) {
-        let group = self.group();
-        if let Some(groups) = &mut self.groups {
-            groups.commit(&self.storage);
-        }
-        self.forget_if_lost(group);
-    }
-
-    /// Forgets the tokens if a group was lost, so that its transactions can be repeated.
-    fn forget_if_lost(&mut self, group: u64) {
-        if self.is_lost(group) {
-            self.tokens = Tokens::default();
-        }
-    }
-
-    /// Returns the number of the open group, or of the next one if none is open.
-    pub(super) fn group(&self) -> u64 {
-        self.groups.as_ref().map_or(0, Groups::number)
-    }
-
-    /// Whether the writes of a group were lost.
-    pub(super) fn is_lost(&self, group: u64) -> bool {
-        self.groups.as_ref().is_some_and(|groups| groups.is_lost(group))
     }
 
     /// Executes a transaction, unless one with the same token was executed in the last ten minutes.
@@ -206,17 +150,17 @@ impl Engine {
 
     /// Examines the next rows and deletes those that have expired. Returns true if there are more rows.
     pub(super) fn sweep_expired(&mut self, now: Timestamp) -> Result<bool> {
-        self.write(|engine| engine.sweeper.sweep(&engine.storage, now))
+        self.sweeper.sweep(&self.storage, now)
     }
 
     /// Notes which stream records exist now.
     pub(super) fn mark_streams(&mut self, now: Timestamp) -> Result<()> {
-        self.write(|engine| engine.trimmer.mark(&engine.storage, now))
+        self.trimmer.mark(&self.storage, now)
     }
 
     /// Deletes some of the stream records whose retention has ended. Returns their number.
     pub(super) fn trim_streams(&mut self, now: Timestamp) -> Result<usize> {
-        self.write(|engine| engine.trimmer.trim(&engine.storage, now))
+        self.trimmer.trim(&self.storage, now)
     }
 }
 
@@ -495,7 +439,6 @@ mod tests {
                           VALUES ('Table', 'INSERT', '{}', '1', 'S', 0)";
             engine.storage.conn().execute_batch(insert).unwrap();
             execute(&mut engine, "DeleteTable", &json!({"TableName": "Table"})).unwrap();
-            engine.commit();
             create_table(&mut engine);
             assert_eq!((rows(&mut engine), records(&engine)), (Vec::<String>::new(), Vec::new()));
             execute(&mut engine, "TransactWriteItems", &addition("token", "1")).unwrap();
@@ -516,69 +459,11 @@ mod tests {
         assert!(engine.changes() > before);
     }
 
-    fn put(engine: &mut Engine, pk: &str, size: usize) -> std::result::Result<Value, String> {
-        let item = json!({"pk": {"S": pk}, "text": {"S": "x".repeat(size)}});
-        let condition = "attribute_not_exists(pk)";
-        let put = json!({"TableName": "Table", "Item": item, "ConditionExpression": condition});
-        execute(engine, "PutItem", &put)
-    }
-
     fn rows(engine: &mut Engine) -> Vec<String> {
         let found = execute(engine, "Scan", &json!({"TableName": "Table"})).unwrap();
         let items = found["Items"].as_array().unwrap().iter();
         let mut rows: Vec<String> = items.map(|item| item["pk"]["S"].as_str().unwrap().to_owned()).collect();
         rows.sort();
         rows
-    }
-
-    #[test]
-    fn a_group_has_all_writes_that_succeeded_and_is_in_the_file_when_it_is_committed() {
-        let (directory, state) = directory();
-        let mut engine = with_table_in(&state);
-        engine.commit();
-        put(&mut engine, "a", 1).unwrap();
-        assert!(put(&mut engine, "a", 1).unwrap_err().ends_with("ConditionalCheckFailedException"));
-        let transaction = json!({"TransactItems": [
-            {"Put": {"TableName": "Table", "Item": {"pk": {"S": "b"}}}},
-            {"ConditionCheck": {
-                "TableName": "Table",
-                "Key": {"pk": {"S": "c"}},
-                "ConditionExpression": "attribute_exists(pk)",
-            }},
-        ]});
-        execute(&mut engine, "TransactWriteItems", &transaction).unwrap_err();
-        execute(&mut engine, "TransactWriteItems", &addition("first", "1")).unwrap();
-        assert_eq!(rows(&mut engine), ["a", "counter"]);
-        let group = engine.group();
-        engine.commit();
-        assert!(!engine.is_lost(group));
-        put(&mut engine, "uncommitted", 1).unwrap();
-        drop(engine);
-        assert_eq!(rows(&mut Engine::open(&state).unwrap()), ["a", "counter"]);
-        std::fs::remove_dir_all(directory).unwrap();
-    }
-
-    #[test]
-    fn a_group_that_does_not_fit_the_disk_is_lost_with_its_tokens() {
-        let (directory, state) = directory();
-        let mut engine = with_table_in(&state);
-        put(&mut engine, "kept", 1).unwrap();
-        engine.commit();
-        let first = engine.group();
-        execute(&mut engine, "TransactWriteItems", &addition("first", "1")).unwrap();
-        let set_pages = |engine: &Engine, pages: u32| {
-            let set = format!("PRAGMA max_page_count = {pages}");
-            engine.storage.conn().query_row(&set, [], |_| Ok(())).unwrap();
-        };
-        set_pages(&engine, 1);
-        put(&mut engine, "large", 300_000).unwrap_err();
-        assert!(engine.is_lost(first));
-        set_pages(&engine, 1_000_000);
-        assert_eq!(rows(&mut engine), ["kept"]);
-        execute(&mut engine, "TransactWriteItems", &addition("first", "1")).unwrap();
-        assert_eq!(rows(&mut engine), ["counter", "kept"]);
-        engine.commit();
-        assert!(!engine.is_lost(engine.group()));
-        std::fs::remove_dir_all(directory).unwrap();
     }
 }

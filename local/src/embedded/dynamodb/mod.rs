@@ -7,12 +7,10 @@
 //! never throttled, a stream has one shard, and any signature is accepted. Tests inject conflicts and
 //! throttling with [`super::fault_proxy`].
 //!
-//! A response leaves when all that the request read or wrote is on disk. The writes of concurrent requests
-//! are committed and synced together.
+//! A response leaves when all that the request read or wrote is on disk.
 
 mod direct;
 mod engine;
-mod group;
 mod sweep;
 mod tokens;
 mod trim;
@@ -139,7 +137,7 @@ fn run(
         };
         tokio::select! {
             () = front.sweep() => {}
-            () = front.durability.run(|| front.commit()) => {}
+            () = front.durability.run() => {}
             () = answer(&front, calls) => {}
             () = async {
                 shutdown.requested().await;
@@ -204,20 +202,12 @@ impl Front {
         &self,
         call: impl FnOnce(&mut Engine) -> std::result::Result<T, DynoxideError>,
     ) -> std::result::Result<T, DynoxideError> {
-        let (result, changes, group) = {
+        let (result, changes) = {
             let mut engine = self.engine();
-            let group = engine.group();
-            (call(&mut engine), engine.changes(), group)
+            (call(&mut engine), engine.changes())
         };
         self.durability.reach(changes).await;
-        if self.engine().is_lost(group) {
-            return Err(engine::internal(&"the database could not write to the disk"));
-        }
         result
-    }
-
-    fn commit(&self) {
-        self.engine().commit();
     }
 
     fn engine(&self) -> MutexGuard<'_, Engine> {

@@ -133,7 +133,7 @@ impl Sqs {
                 async move { front.handle(request).await }
             })
         });
-        let syncs = Syncs(tokio::spawn(async move { durability.run(|| {}).await }));
+        let syncs = Syncs(tokio::spawn(async move { durability.run().await }));
         Ok(Self { server: server.map_err(io)?, long_polls, changed_visibility, _syncs: syncs })
     }
 
