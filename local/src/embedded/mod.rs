@@ -1,7 +1,7 @@
 //! Runs DynamoDB, SQS and S3 on this machine. Each is a server on its own loopback port.
 //!
-//! They store their state in the state directory. Without a state directory, their state is lost when the
-//! process ends. [`crate::provision`] creates the tables, queues and buckets.
+//! DynamoDB and S3 store their state in the state directory. Without a state directory, their state is lost when
+//! the process ends. The messages of SQS are always in memory. [`crate::provision`] creates the tables, queues and buckets.
 
 mod durability;
 pub mod dynamodb;
@@ -118,7 +118,7 @@ impl Embedded {
             std::fs::create_dir_all(directory).map_err(|e| Error::because(&text, &e))?;
         }
         let dynamodb = DynamoDb::start(state, listen.bind(0).await?, clock)?;
-        let sqs = Sqs::start(state, listen.bind(1).await?, clock)?;
+        let sqs = Sqs::start(listen.bind(1).await?, clock)?;
         let s3 = S3::start(state, listen.bind(2).await?, clock)?;
         Ok(Self { dynamodb, sqs, s3 })
     }

@@ -1,14 +1,8 @@
-//! The queues and their messages. No I/O but that of the journal, and no clock: the caller passes the time in
-//! milliseconds.
+//! The queues and their messages, in memory. No I/O and no clock: the caller passes the time in milliseconds.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
-use std::path::Path;
 
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
-
-use super::journal::{Change, Journal};
 
 /// The attributes of a queue that was created without them, as on AWS.
 const DEFAULTS: [(&str, &str); 5] = [
@@ -34,37 +28,23 @@ pub(super) enum Failure {
     Handle,
     /// The message is not in flight.
     NotInFlight,
-    /// The journal could not be written.
-    Io(io::Error),
-}
-
-impl From<io::Error> for Failure {
-    fn from(error: io::Error) -> Self {
-        Self::Io(error)
-    }
 }
 
 type Result<T> = std::result::Result<T, Failure>;
 
 /// A message.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug)]
 pub(super) struct Message {
     /// Unique in all queues. A message that was sent later has a higher number.
-    pub(super) number: u64,
+    number: u64,
     pub(super) id: String,
     pub(super) body: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) group: Option<String>,
-    /// The message attributes of the request.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) attributes: Option<Value>,
     /// When it was sent, in milliseconds.
     pub(super) sent_at: i64,
     /// When it becomes visible, in milliseconds.
-    pub(super) visible_at: i64,
-    #[serde(default)]
+    visible_at: i64,
     pub(super) receives: u32,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) first_received_at: Option<i64>,
 }
 
@@ -86,17 +66,14 @@ pub(super) struct Draft {
     pub(super) id: String,
     pub(super) body: String,
     pub(super) group: Option<String>,
-    pub(super) attributes: Option<Value>,
     /// In seconds; `None`: the delay of the queue.
     pub(super) delay: Option<i64>,
 }
 
 /// A queue.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Queue {
-    /// `None`: the journal has messages of the queue, and it was not created since the start.
-    attributes: Option<BTreeMap<String, String>>,
-    created_at: i64,
+    attributes: BTreeMap<String, String>,
     messages: BTreeMap<u64, Message>,
     /// The time at which each message becomes or became visible, with its number.
     order: BTreeSet<(i64, u64)>,
@@ -104,14 +81,14 @@ struct Queue {
 
 impl Queue {
     fn number_of(&self, name: &str) -> i64 {
-        let set = self.attributes.as_ref().and_then(|attributes| attributes.get(name)).map(String::as_str);
+        let set = self.attributes.get(name).map(String::as_str);
         let default = || DEFAULTS.iter().find(|(known, _)| *known == name).map(|(_, value)| *value);
         set.or_else(default).and_then(|value| value.parse().ok()).unwrap_or_default()
     }
 
     /// Returns the name of the dead-letter queue, and after how many receives messages move there.
     fn redrive(&self) -> Option<(String, u32)> {
-        let policy: Value = serde_json::from_str(self.attributes.as_ref()?.get("RedrivePolicy")?).ok()?;
+        let policy: Value = serde_json::from_str(self.attributes.get("RedrivePolicy")?).ok()?;
         let name = policy.get("deadLetterTargetArn")?.as_str()?.rsplit(':').next()?.to_owned();
         let most = policy.get("maxReceiveCount")?;
         let most = most.as_u64().or_else(|| most.as_str()?.parse().ok())?;
@@ -131,94 +108,24 @@ impl Queue {
 }
 
 /// All queues.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Queues {
     by_name: BTreeMap<String, Queue>,
     next_number: u64,
-    journal: Journal,
 }
 
 impl Queues {
-    /// Returns no queues, which are in memory.
-    pub(super) fn in_memory() -> Self {
-        Self { by_name: BTreeMap::new(), next_number: 0, journal: Journal::in_memory() }
-    }
-
-    /// Reads the messages of a journal, and rewrites it with those that are left. Messages that were received are
-    /// visible again, because their receivers were in the process that ended.
-    pub(super) fn open(path: &Path) -> io::Result<Self> {
-        let mut queues = Self::in_memory();
-        let mut queue_of: BTreeMap<u64, String> = BTreeMap::new();
-        for change in Journal::read(path)? {
-            match change {
-                Change::Put { queue, message } => {
-                    let number = message.number;
-                    queues.next_number = queues.next_number.max(number.saturating_add(1));
-                    if let Some(former) = queue_of.insert(number, queue.clone())
-                        && let Some(former) = queues.by_name.get_mut(&former)
-                    {
-                        former.remove(number);
-                    }
-                    queues.by_name.entry(queue).or_default().put(message);
-                }
-                Change::Hidden { number, visible_at, receives, first_received_at } => {
-                    let queue = queue_of.get(&number).and_then(|name| queues.by_name.get_mut(name));
-                    if let Some(queue) = queue
-                        && let Some(message) = queue.remove(number)
-                    {
-                        queue.put(Message { visible_at, receives, first_received_at, ..message });
-                    }
-                }
-                Change::Deleted { number } => {
-                    if let Some(queue) = queue_of.remove(&number)
-                        && let Some(queue) = queues.by_name.get_mut(&queue)
-                    {
-                        queue.remove(number);
-                    }
-                }
-            }
-        }
-        for queue in queues.by_name.values_mut() {
-            for mut message in std::mem::take(&mut queue.messages).into_values() {
-                queue.order.remove(&(message.visible_at, message.number));
-                if message.receives > 0 {
-                    message.visible_at = message.sent_at;
-                }
-                queue.put(message);
-            }
-        }
-        let messages = queues
-            .by_name
-            .iter()
-            .flat_map(|(name, queue)| queue.messages.values().map(move |message| (name.as_str(), message)));
-        queues.journal = Journal::rewrite(path, messages)?;
-        Ok(queues)
-    }
-
     /// Creates a queue, unless it exists with the same attributes.
-    pub(super) fn create(
-        &mut self,
-        name: &str,
-        attributes: BTreeMap<String, String>,
-        now: i64,
-    ) -> Result<()> {
-        let queue = self.by_name.entry(name.to_owned()).or_default();
-        match &queue.attributes {
-            Some(existing) if *existing != attributes => Err(Failure::OtherAttributes),
+    pub(super) fn create(&mut self, name: &str, attributes: BTreeMap<String, String>) -> Result<()> {
+        match self.by_name.get(name) {
+            Some(existing) if existing.attributes != attributes => Err(Failure::OtherAttributes),
             Some(_) => Ok(()),
             None => {
-                queue.attributes = Some(attributes);
-                queue.created_at = now;
+                let queue = Queue { attributes, messages: BTreeMap::new(), order: BTreeSet::new() };
+                self.by_name.insert(name.to_owned(), queue);
                 Ok(())
             }
         }
-    }
-
-    /// Changes attributes of a queue.
-    pub(super) fn set_attributes(&mut self, name: &str, changed: BTreeMap<String, String>) -> Result<()> {
-        let queue = self.queue(name)?;
-        queue.attributes.get_or_insert_default().extend(changed);
-        Ok(())
     }
 
     /// Returns the attributes of a queue, with its numbers of messages.
@@ -227,7 +134,7 @@ impl Queues {
         let queue = self.queue(name)?;
         let mut attributes: BTreeMap<String, String> =
             DEFAULTS.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        attributes.extend(queue.attributes.clone().unwrap_or_default());
+        attributes.extend(queue.attributes.clone());
         let (mut visible, mut in_flight, mut delayed) = (0_u64, 0_u64, 0_u64);
         for message in queue.messages.values() {
             let count = match (message.visible_at <= now, message.receives) {
@@ -241,16 +148,13 @@ impl Queues {
             ("ApproximateNumberOfMessages".to_owned(), visible.to_string()),
             ("ApproximateNumberOfMessagesDelayed".to_owned(), delayed.to_string()),
             ("ApproximateNumberOfMessagesNotVisible".to_owned(), in_flight.to_string()),
-            ("CreatedTimestamp".to_owned(), queue.created_at.div_euclid(1_000).to_string()),
-            ("LastModifiedTimestamp".to_owned(), queue.created_at.div_euclid(1_000).to_string()),
         ]);
         Ok(attributes)
     }
 
     /// Returns the names of the queues.
-    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
-        let created = self.by_name.iter().filter(|(_, queue)| queue.attributes.is_some());
-        created.map(|(name, _)| name.as_str())
+    pub(super) fn names(&self) -> Vec<String> {
+        self.by_name.keys().cloned().collect()
     }
 
     /// Checks that a queue exists.
@@ -258,34 +162,26 @@ impl Queues {
         self.queue(name).map(|_queue| ())
     }
 
-    /// Sends messages. Returns the number of changes in the journal that must be synced.
-    pub(super) fn send(&mut self, name: &str, drafts: Vec<Draft>, now: i64) -> Result<u64> {
-        let default_delay = self.queue(name)?.number_of(DELAY);
-        let mut changes = Vec::with_capacity(drafts.len());
+    /// Sends messages.
+    pub(super) fn send(&mut self, name: &str, drafts: Vec<Draft>, now: i64) -> Result<()> {
+        let mut number = self.next_number;
+        let queue = self.queue(name)?;
         for draft in drafts {
-            let delay = draft.delay.unwrap_or(default_delay);
-            let message = Message {
-                number: self.next_number,
+            let delay = draft.delay.unwrap_or_else(|| queue.number_of(DELAY));
+            queue.put(Message {
+                number,
                 id: draft.id,
                 body: draft.body,
                 group: draft.group,
-                attributes: draft.attributes,
                 sent_at: now,
                 visible_at: now.saturating_add(delay.saturating_mul(1_000)),
                 receives: 0,
                 first_received_at: None,
-            };
-            self.next_number = self.next_number.saturating_add(1);
-            changes.push(Change::Put { queue: name.to_owned(), message });
+            });
+            number = number.saturating_add(1);
         }
-        let appended = self.journal.append(&changes)?;
-        let queue = self.queue(name)?;
-        for change in changes {
-            if let Change::Put { message, .. } = change {
-                queue.put(message);
-            }
-        }
-        Ok(appended)
+        self.next_number = number;
+        Ok(())
     }
 
     /// Receives visible messages, the longest visible first. `hidden`: for how long they are hidden, in seconds;
@@ -303,34 +199,28 @@ impl Queues {
         let hidden = hidden.unwrap_or_else(|| queue.number_of(VISIBILITY));
         let visible_at = now.saturating_add(hidden.saturating_mul(1_000));
         let redrive = queue.redrive();
-        let (mut received, mut dead, mut changes) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut received, mut dead) = (Vec::new(), Vec::new());
         while received.len() < most
             && let Some((_, number)) = queue.order.first().copied().filter(|(at, _)| *at <= now)
             && let Some(mut message) = queue.remove(number)
         {
-            if let Some((dead_letters, _)) = redrive.as_ref().filter(|(_, most)| message.receives >= *most) {
+            if redrive.as_ref().is_some_and(|(_, most)| message.receives >= *most) {
                 message.visible_at = now;
-                changes.push(Change::Put { queue: dead_letters.clone(), message: message.clone() });
                 dead.push(message);
                 continue;
             }
             message.receives = message.receives.saturating_add(1);
             message.first_received_at.get_or_insert(now);
             message.visible_at = visible_at;
-            let Message { number, visible_at, receives, first_received_at, .. } = message;
-            changes.push(Change::Hidden { number, visible_at, receives, first_received_at });
             received.push(message);
         }
         for message in &received {
             queue.put(message.clone());
         }
         if let Some((dead_letters, _)) = redrive {
-            let dead_letters = self.by_name.entry(dead_letters).or_default();
-            for message in dead {
-                dead_letters.put(message);
-            }
+            let dead_letters = self.queue(&dead_letters)?;
+            dead.into_iter().for_each(|message| dead_letters.put(message));
         }
-        self.record(&changes);
         Ok(received)
     }
 
@@ -340,7 +230,6 @@ impl Queues {
         let number = number_in(handle)?;
         if queue.messages.get(&number).is_some_and(|message| message.receipt_handle() == handle) {
             queue.remove(number);
-            self.record(&[Change::Deleted { number }]);
         }
         Ok(())
     }
@@ -353,10 +242,7 @@ impl Queues {
             |message: &&Message| message.receipt_handle() == handle && message.visible_at > now;
         queue.messages.get(&number).filter(is_in_flight).ok_or(Failure::NotInFlight)?;
         let message = queue.remove(number).ok_or(Failure::NotInFlight)?;
-        let visible_at = now.saturating_add(seconds.saturating_mul(1_000));
-        let Message { receives, first_received_at, .. } = message;
-        queue.put(Message { visible_at, ..message });
-        self.record(&[Change::Hidden { number, visible_at, receives, first_received_at }]);
+        queue.put(Message { visible_at: now.saturating_add(seconds.saturating_mul(1_000)), ..message });
         Ok(())
     }
 
@@ -364,9 +250,7 @@ impl Queues {
     pub(super) fn purge(&mut self, name: &str) -> Result<()> {
         let queue = self.queue(name)?;
         queue.order.clear();
-        let purged = std::mem::take(&mut queue.messages);
-        let changes: Vec<Change> = purged.into_keys().map(|number| Change::Deleted { number }).collect();
-        self.record(&changes);
+        queue.messages.clear();
         Ok(())
     }
 
@@ -379,32 +263,15 @@ impl Queues {
     fn expire(&mut self, name: &str, now: i64) -> Result<()> {
         let queue = self.queue(name)?;
         let kept_since = now.saturating_sub(queue.number_of(RETENTION).saturating_mul(1_000));
-        let mut changes = Vec::new();
         while let Some((number, _)) = queue.messages.first_key_value().filter(|(_, m)| m.sent_at < kept_since)
         {
             let number = *number;
             queue.remove(number);
-            changes.push(Change::Deleted { number });
         }
-        self.record(&changes);
         Ok(())
     }
 
     fn queue(&mut self, name: &str) -> Result<&mut Queue> {
-        self.by_name.get_mut(name).filter(|queue| queue.attributes.is_some()).ok_or(Failure::NoQueue)
-    }
-
-    /// Appends changes that need no sync. If they are lost, messages are received again.
-    fn record(&mut self, changes: &[Change]) {
-        if changes.is_empty() {
-            return;
-        }
-        let mut recorded = self.journal.append(changes).map(|_appended| ());
-        if self.by_name.values().all(|queue| queue.messages.is_empty()) {
-            recorded = recorded.and_then(|()| self.journal.truncate_if_long());
-        }
-        if let Err(error) = recorded {
-            tracing::error!(%error, "the queues' log can't be written; messages may be received again after a restart");
-        }
+        self.by_name.get_mut(name).ok_or(Failure::NoQueue)
     }
 }
