@@ -3,7 +3,6 @@
 //! DynamoDB and S3 store their state in the state directory. Without a state directory, their state is lost when
 //! the process ends. The messages of SQS are always in memory. [`crate::provision`] creates the tables, queues and buckets.
 
-mod durability;
 pub mod dynamodb;
 pub mod fault_proxy;
 pub mod s3;

@@ -53,13 +53,6 @@ impl Changes {
         *self.0.borrow()
     }
 
-    /// Waits until the database has at least this version. Never returns if the server stops first.
-    pub(super) async fn reach(&mut self, version: u64) {
-        if self.0.wait_for(|latest| *latest >= version).await.is_err() {
-            std::future::pending::<()>().await;
-        }
-    }
-
     /// Waits until the database has another version than `seen`. Never returns if the server stops first.
     pub async fn since(&mut self, seen: u64) {
         if self.0.wait_for(|version| *version != seen).await.is_err() {

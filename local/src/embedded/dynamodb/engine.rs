@@ -5,9 +5,10 @@
 //! connection, which needs an index and other settings.
 
 use std::fmt::Display;
-use std::path::PathBuf;
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use domain::time::Timestamp;
 use dynoxide::DynoxideError;
@@ -22,38 +23,55 @@ use dynoxide::actions::{
 use dynoxide::storage::Storage;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use shared::clock::Clock;
 
 use super::sweep::Sweeper;
 use super::tokens::{Seen, Tokens};
-use super::trim::Trimmer;
 use crate::embedded::State;
 
 /// The number of SQL statements that SQLite does not have to parse again. dynoxide executes about twenty
 /// different ones for each table.
 const CACHED_STATEMENTS: usize = 256;
 
+/// The maximum number of stream records that one deletion examines. It bounds how long requests wait.
+const TRIM_LIMIT: i64 = 5_000;
+
 pub(super) type Result<T> = std::result::Result<T, DynoxideError>;
+
+/// Gives stream records the time of the service's clock.
+struct ServiceClock(Clock);
+
+impl dynoxide::storage_backend::Clock for ServiceClock {
+    fn now_unix_secs(&self) -> u64 {
+        u64::try_from(self.0.now().seconds()).unwrap_or_default()
+    }
+
+    fn now_unix_secs_f64(&self) -> f64 {
+        Duration::from_millis(u64::try_from(self.0.now().millis()).unwrap_or_default()).as_secs_f64()
+    }
+}
 
 /// The database, with the tokens of recent transactions.
 pub(super) struct Engine {
     storage: Storage,
     tokens: Tokens,
     sweeper: Sweeper,
-    trimmer: Trimmer,
     /// Needed for tables with vector indexes, of which there are none.
     vector_indexes: VectorIndexLifecycle,
 }
 
 impl Engine {
     /// Opens the database, and creates it if it does not exist.
-    pub(super) fn open(state: &State) -> Result<Self> {
-        let storage = match database_file(state) {
+    pub(super) fn open(state: &State, clock: &Clock) -> Result<Self> {
+        let storage = match state.directory() {
             None => Storage::memory()?,
-            Some(file) => Storage::new(&file.to_string_lossy())?,
+            Some(directory) => Storage::new(&directory.join("dynamodb.sqlite").to_string_lossy())?,
         };
+        let storage = storage.with_clock(Arc::new(ServiceClock(clock.clone())));
         let connection = storage.conn();
         connection.set_prepared_statement_cache_capacity(CACHED_STATEMENTS);
-        // - `synchronous`: SQLite does not sync each commit. The server does, before it responds.
+        // - `synchronous`: SQLite does not sync each commit to the disk. A killed process loses none; a machine that
+        //   loses its power loses the last ones.
         // - `locking_mode`: the process locks the file once, instead of in each transaction. No other process
         //   uses the file.
         // - `cache_size`: 64 MiB instead of 2 MiB, so that the inner pages of all indexes stay in memory.
@@ -73,7 +91,6 @@ impl Engine {
             storage,
             tokens: Tokens::default(),
             sweeper: Sweeper::default(),
-            trimmer: Trimmer::default(),
             vector_indexes: VectorIndexLifecycle::new(),
         })
     }
@@ -117,7 +134,6 @@ impl Engine {
         self.storage.conn().execute("DELETE FROM _stream_records WHERE table_name = ?1", [name])?;
         self.tokens = Tokens::default();
         self.sweeper = Sweeper::default();
-        self.trimmer = Trimmer::default();
         respond(&deleted)
     }
 
@@ -153,27 +169,13 @@ impl Engine {
         self.sweeper.sweep(&self.storage, now)
     }
 
-    /// Notes which stream records exist now.
-    pub(super) fn mark_streams(&mut self, now: Timestamp) -> Result<()> {
-        self.trimmer.mark(&self.storage, now)
+    /// Deletes some of the stream records that were created before a time of the service's clock. Returns their
+    /// number.
+    pub(super) fn trim_streams(&mut self, before: Timestamp) -> Result<usize> {
+        let delete = "DELETE FROM _stream_records
+                      WHERE id IN (SELECT id FROM _stream_records ORDER BY id LIMIT ?1) AND created_at < ?2";
+        Ok(self.storage.conn().execute(delete, [TRIM_LIMIT, before.seconds()])?)
     }
-
-    /// Deletes some of the stream records whose retention has ended. Returns their number.
-    pub(super) fn trim_streams(&mut self, now: Timestamp) -> Result<usize> {
-        self.trimmer.trim(&self.storage, now)
-    }
-}
-
-/// Returns the database's file. `None`: the database is in memory.
-fn database_file(state: &State) -> Option<PathBuf> {
-    state.directory().map(|directory| directory.join("dynamodb.sqlite"))
-}
-
-/// Returns SQLite's write-ahead log of an open database. `None`: the database is in memory.
-pub(super) fn log_file(state: &State) -> Option<PathBuf> {
-    let mut log = database_file(state)?.into_os_string();
-    log.push("-wal");
-    Some(log.into())
 }
 
 fn run<Q, R, F>(body: &[u8], action: impl FnOnce(Q) -> F) -> Result<Vec<u8>>
@@ -236,98 +238,38 @@ mod tests {
         steps.map(rusqlite::Result::unwrap).collect::<Vec<_>>().join("; ")
     }
 
-    fn directory() -> (PathBuf, State) {
-        let directory = std::env::temp_dir().join(uuid::Uuid::new_v4().to_string());
-        std::fs::create_dir(&directory).unwrap();
-        (directory.clone(), State::Directory(directory))
-    }
-
     #[test]
-    fn writes_and_reads_of_a_stream_search_an_index_in_memory_and_in_a_file() {
-        let (directory, in_file) = directory();
-        for state in [State::InMemory, in_file] {
-            let engine = Engine::open(&state).unwrap();
-            for statement in STREAM_STATEMENTS {
-                let plan = plan(&engine, statement);
-                assert!(
-                    plan.contains("SEARCH _stream_records USING") && plan.contains("stream_order"),
-                    "{plan}"
-                );
-                assert!(!plan.contains("SCAN") && !plan.contains("TEMP B-TREE"), "{plan}");
-            }
+    fn writes_and_reads_of_a_stream_search_an_index() {
+        let engine = Engine::open(&State::InMemory, &Clock::default()).unwrap();
+        for statement in STREAM_STATEMENTS {
+            let plan = plan(&engine, statement);
+            assert!(plan.contains("SEARCH _stream_records USING") && plan.contains("stream_order"), "{plan}");
+            assert!(!plan.contains("SCAN") && !plan.contains("TEMP B-TREE"), "{plan}");
         }
-        std::fs::remove_dir_all(directory).unwrap();
     }
 
-    fn insert_record(engine: &Engine, number: u32, age: &str) {
-        let insert = format!(
-            "INSERT INTO _stream_records
-                 (table_name, event_name, keys_json, sequence_number, shard_id, created_at)
-             VALUES ('T', 'INSERT', '{{}}', '{number}', 'S',
-                 CAST(strftime('%s', 'now', '-{age}') AS INTEGER))"
-        );
-        engine.storage.conn().execute_batch(&insert).unwrap();
-    }
-
-    fn records(engine: &Engine) -> Vec<String> {
-        let query = "SELECT sequence_number FROM _stream_records ORDER BY id";
-        let mut statement = engine.storage.conn().prepare(query).unwrap();
-        let rows = statement.query_map([], |row| row.get(0)).unwrap();
-        rows.map(rusqlite::Result::unwrap).collect()
+    fn records(engine: &Engine) -> usize {
+        let count = "SELECT COUNT(*) FROM _stream_records";
+        engine.storage.conn().query_row(count, [], |row| row.get(0)).unwrap()
     }
 
     #[test]
-    fn stream_records_of_an_earlier_run_are_deleted_after_their_retention() {
-        let mut engine = Engine::open(&State::InMemory).unwrap();
-        insert_record(&engine, 1, "25 hours");
-        insert_record(&engine, 2, "23 hours");
-        let now = Clock::default().now();
-        engine.mark_streams(now).unwrap();
-        assert_eq!(engine.trim_streams(now).unwrap(), 1);
-        assert_eq!(records(&engine), ["2"]);
-    }
-
-    #[test]
-    fn stream_records_are_deleted_24_hours_of_the_clock_after_a_sweep_that_saw_them() {
-        const HOUR_S: i64 = 3_600;
-        let mut engine = Engine::open(&State::InMemory).unwrap();
-        let start = Clock::default().now();
-        let sweep = |engine: &mut Engine, hours: i64| {
-            let now = start.saturating_plus_seconds(hours * HOUR_S);
-            engine.mark_streams(now).unwrap();
-            engine.trim_streams(now).unwrap()
-        };
-        insert_record(&engine, 1, "6 minutes");
-        assert_eq!(sweep(&mut engine, 0), 0);
-        insert_record(&engine, 2, "6 minutes");
-        assert_eq!(sweep(&mut engine, 23), 0);
-        insert_record(&engine, 3, "6 minutes");
-        assert_eq!(sweep(&mut engine, 24), 1);
-        assert_eq!(records(&engine), ["2", "3"]);
-        // No sweep has seen the fourth record.
-        insert_record(&engine, 4, "6 minutes");
-        assert_eq!(sweep(&mut engine, 365 * 24), 2);
-        assert_eq!(records(&engine), ["4"]);
-    }
-
-    #[test]
-    fn stream_records_remain_for_minutes_when_the_clock_moves_by_days() {
-        let mut engine = Engine::open(&State::InMemory).unwrap();
-        insert_record(&engine, 1, "6 minutes");
-        insert_record(&engine, 2, "4 minutes");
-        let now = Clock::default().now();
-        engine.mark_streams(now).unwrap();
-        let later = now.saturating_plus_seconds(90 * 86_400);
-        assert_eq!(engine.trim_streams(later).unwrap(), 1);
-        assert_eq!(records(&engine), ["2"]);
+    fn stream_records_have_the_time_of_the_services_clock_and_are_deleted_by_it() {
+        let clock = Clock::default();
+        let mut engine = Engine::open(&State::InMemory, &clock).unwrap();
+        create_table(&mut engine);
+        let start = clock.now();
+        for hours in [0, 1] {
+            clock.advance(hours * 3_600_000);
+            put(&mut engine, &hours.to_string());
+        }
+        assert_eq!(engine.trim_streams(start).unwrap(), 0);
+        assert_eq!(engine.trim_streams(start.saturating_plus_seconds(60)).unwrap(), 1);
+        assert_eq!(records(&engine), 1);
     }
 
     fn with_table() -> Engine {
-        with_table_in(&State::InMemory)
-    }
-
-    fn with_table_in(state: &State) -> Engine {
-        let mut engine = Engine::open(state).unwrap();
+        let mut engine = Engine::open(&State::InMemory, &Clock::default()).unwrap();
         create_table(&mut engine);
         engine
     }
@@ -338,8 +280,13 @@ mod tests {
             "AttributeDefinitions": [{"AttributeName": "pk", "AttributeType": "S"}],
             "KeySchema": [{"AttributeName": "pk", "KeyType": "HASH"}],
             "BillingMode": "PAY_PER_REQUEST",
+            "StreamSpecification": {"StreamEnabled": true, "StreamViewType": "NEW_AND_OLD_IMAGES"},
         });
         execute(engine, "CreateTable", &table).unwrap();
+    }
+
+    fn put(engine: &mut Engine, pk: &str) {
+        execute(engine, "PutItem", &json!({"TableName": "Table", "Item": {"pk": {"S": pk}}})).unwrap();
     }
 
     fn execute(engine: &mut Engine, operation: &str, request: &Value) -> std::result::Result<Value, String> {
@@ -431,20 +378,16 @@ mod tests {
 
     #[test]
     fn a_table_that_is_deleted_and_created_again_has_nothing_of_the_old_one() {
-        let (directory, in_file) = directory();
-        for state in [State::InMemory, in_file] {
-            let mut engine = with_table_in(&state);
-            execute(&mut engine, "TransactWriteItems", &addition("token", "1")).unwrap();
-            let insert = "INSERT INTO _stream_records (table_name, event_name, keys_json, sequence_number, shard_id, created_at)
-                          VALUES ('Table', 'INSERT', '{}', '1', 'S', 0)";
-            engine.storage.conn().execute_batch(insert).unwrap();
-            execute(&mut engine, "DeleteTable", &json!({"TableName": "Table"})).unwrap();
-            create_table(&mut engine);
-            assert_eq!((rows(&mut engine), records(&engine)), (Vec::<String>::new(), Vec::new()));
-            execute(&mut engine, "TransactWriteItems", &addition("token", "1")).unwrap();
-            assert_eq!(rows(&mut engine), ["counter"]);
-        }
-        std::fs::remove_dir_all(directory).unwrap();
+        let mut engine = with_table();
+        execute(&mut engine, "TransactWriteItems", &addition("token", "1")).unwrap();
+        assert_eq!(records(&engine), 1);
+        execute(&mut engine, "DeleteTable", &json!({"TableName": "Table"})).unwrap();
+        create_table(&mut engine);
+        let count = json!({"TableName": "Table", "Select": "COUNT"});
+        assert_eq!(execute(&mut engine, "Scan", &count).unwrap()["Count"], 0);
+        assert_eq!(records(&engine), 0);
+        execute(&mut engine, "TransactWriteItems", &addition("token", "1")).unwrap();
+        assert_eq!(execute(&mut engine, "Scan", &count).unwrap()["Count"], 1);
     }
 
     #[test]
@@ -454,16 +397,7 @@ mod tests {
         let get = json!({"TableName": "Table", "Key": {"pk": {"S": "counter"}}});
         execute(&mut engine, "GetItem", &get).unwrap();
         assert_eq!(engine.changes(), before);
-        let put = json!({"TableName": "Table", "Item": {"pk": {"S": "counter"}}});
-        execute(&mut engine, "PutItem", &put).unwrap();
+        put(&mut engine, "counter");
         assert!(engine.changes() > before);
-    }
-
-    fn rows(engine: &mut Engine) -> Vec<String> {
-        let found = execute(engine, "Scan", &json!({"TableName": "Table"})).unwrap();
-        let items = found["Items"].as_array().unwrap().iter();
-        let mut rows: Vec<String> = items.map(|item| item["pk"]["S"].as_str().unwrap().to_owned()).collect();
-        rows.sort();
-        rows
     }
 }

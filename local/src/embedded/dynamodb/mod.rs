@@ -7,19 +7,19 @@
 //! never throttled, a stream has one shard, and any signature is accepted. Tests inject conflicts and
 //! throttling with [`super::fault_proxy`].
 //!
-//! A response leaves when all that the request read or wrote is on disk.
+//! SQLite appends each write to its log before the response leaves, so a killed process loses no change that was
+//! answered.
 
 mod direct;
 mod engine;
 mod sweep;
 mod tokens;
-mod trim;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use dynoxide::DynoxideError;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Body, Bytes};
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
@@ -33,8 +33,7 @@ use self::direct::Call;
 pub use self::direct::Direct;
 use self::engine::Engine;
 use super::State;
-use super::durability::Durability;
-use super::signals::Changes;
+use super::signals::{Announcer, Changes};
 use crate::error::{Error, Result};
 use crate::http::{self, Server};
 use crate::shutdown::{self, Shutdown, Trigger};
@@ -44,6 +43,11 @@ use crate::shutdown::{self, Shutdown, Trigger};
 /// the interval between two deletions of old stream records. The first deletion is this long after the start,
 /// so that records of an earlier run are processed first.
 const SWEEP_PERIOD: Duration = Duration::from_mins(1);
+/// How long stream records are retained by the service's clock, in seconds, as on AWS.
+const STREAM_RETENTION_S: i64 = 24 * 60 * 60;
+/// For how many deletions a record remains whose retention has ended. If the clock is advanced by days, event
+/// sources that are behind have these minutes to read it.
+const DELETIONS_TO_READ: usize = 5;
 /// The most slices that one deletion examines: 50,000 rows of each table, and 500,000 stream records. It bounds
 /// the CPU time at rest.
 const SLICES: u32 = 100;
@@ -65,20 +69,19 @@ pub struct DynamoDb {
 impl DynamoDb {
     /// Starts the server on this listener. `clock` decides when rows expire and stream records are deleted.
     pub fn start(state: &State, listener: TcpListener, clock: &Clock) -> Result<Self> {
-        let failed = |e: &dyn std::fmt::Display| Error::new(format!("opening the database: {e}"));
-        let engine = Engine::open(state).map_err(|e| failed(&e))?;
-        let durability = Durability::open(engine::log_file(state).as_deref()).map_err(|e| failed(&e))?;
+        let engine = Engine::open(state, clock).map_err(|e| Error::because("opening the database", &e))?;
         let io = |e: std::io::Error| Error::because("starting DynamoDB", &e);
         let url = http::url_of(listener.local_addr().map_err(io)?);
         // The server's own runtime uses the listener.
         let listener = listener.into_std().map_err(io)?;
         let (direct, calls) = Direct::new(&url);
         let (trigger, shutdown) = shutdown::channel();
-        let changes = durability.changes();
-        let clock = clock.clone();
+        let announcer = Announcer::default();
+        let changes = announcer.changes();
+        let front = Front { engine: Mutex::new(engine), announcer, clock: clock.clone() };
         let thread = std::thread::Builder::new()
             .name("dynamodb".to_owned())
-            .spawn(move || run((listener, calls), engine, durability, clock, shutdown))
+            .spawn(move || run((listener, calls), front, shutdown))
             .map_err(io)?;
         Ok(Self { url, direct, changes, trigger, thread: Some(thread) })
     }
@@ -109,9 +112,7 @@ impl DynamoDb {
 
 fn run(
     (listener, calls): (std::net::TcpListener, mpsc::UnboundedReceiver<Call>),
-    engine: Engine,
-    durability: Durability,
-    clock: Clock,
+    front: Front,
     mut shutdown: Shutdown,
 ) {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
@@ -119,7 +120,7 @@ fn run(
         Err(error) => return tracing::error!(%error, "DynamoDB did not start"),
     };
     runtime.block_on(async move {
-        let front = Arc::new(Front { engine: Mutex::new(engine), durability, clock });
+        let front = Arc::new(front);
         let make = {
             let front = Arc::clone(&front);
             move |_| {
@@ -137,7 +138,6 @@ fn run(
         };
         tokio::select! {
             () = front.sweep() => {}
-            () = front.durability.run() => {}
             () = answer(&front, calls) => {}
             () = async {
                 shutdown.requested().await;
@@ -160,7 +160,7 @@ async fn answer(front: &Arc<Front>, mut calls: mpsc::UnboundedReceiver<Call>) {
 
 struct Front {
     engine: Mutex<Engine>,
-    durability: Durability,
+    announcer: Announcer,
     clock: Clock,
 }
 
@@ -188,7 +188,7 @@ impl Front {
             );
         };
         let body = body.to_bytes();
-        match self.with_engine(|engine| engine.execute(operation, &body)).await {
+        match self.with_engine(|engine| engine.execute(operation, &body)) {
             Ok(json) => respond(StatusCode::OK, json),
             Err(error) => {
                 let status = StatusCode::from_u16(error.status_code()).unwrap_or(StatusCode::BAD_REQUEST);
@@ -197,51 +197,40 @@ impl Front {
         }
     }
 
-    /// Calls the engine. Returns when all changes that the call made or saw are durable.
-    async fn with_engine<T>(
-        &self,
-        call: impl FnOnce(&mut Engine) -> std::result::Result<T, DynoxideError>,
-    ) -> std::result::Result<T, DynoxideError> {
-        let (result, changes) = {
-            let mut engine = self.engine();
-            (call(&mut engine), engine.changes())
-        };
-        self.durability.reach(changes).await;
+    /// Calls the engine, and announces its changes.
+    fn with_engine<T>(&self, call: impl FnOnce(&mut Engine) -> engine::Result<T>) -> engine::Result<T> {
+        let mut engine = self.engine.lock().unwrap_or_else(PoisonError::into_inner);
+        let result = call(&mut engine);
+        self.announcer.announce(engine.changes());
         result
-    }
-
-    fn engine(&self) -> MutexGuard<'_, Engine> {
-        self.engine.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Deletes expired rows and old stream records.
     async fn sweep(&self) {
+        let mut ends_of_retention = VecDeque::new();
         loop {
             tokio::time::sleep(SWEEP_PERIOD).await;
             let now = self.clock.now();
-            for _ in 0..SLICES {
-                match self.with_engine(|engine| engine.sweep_expired(now)).await {
-                    // Requests that have arrived are executed before the next slice.
-                    Ok(true) => tokio::task::yield_now().await,
-                    Ok(false) => break,
-                    Err(error) => {
-                        tracing::warn!(%error, "expired rows were not deleted");
-                        break;
-                    }
+            self.in_slices("expired rows", |engine| engine.sweep_expired(now)).await;
+            ends_of_retention.push_back(now.saturating_plus_seconds(-STREAM_RETENTION_S));
+            if ends_of_retention.len() > DELETIONS_TO_READ {
+                // The least, because a reset sets the clock back.
+                if let Some(before) = ends_of_retention.iter().min().copied() {
+                    self.in_slices("old stream records", |engine| Ok(engine.trim_streams(before)? > 0)).await;
                 }
+                ends_of_retention.pop_front();
             }
-            if let Err(error) = self.with_engine(|engine| engine.mark_streams(now)).await {
-                tracing::warn!(%error, "the stream records were not counted");
-            }
-            for _ in 0..SLICES {
-                match self.with_engine(|engine| engine.trim_streams(now)).await {
-                    Ok(0) => break,
-                    Ok(_) => tokio::task::yield_now().await,
-                    Err(error) => {
-                        tracing::warn!(%error, "old stream records were not deleted");
-                        break;
-                    }
-                }
+        }
+    }
+
+    /// Deletes `what` slice by slice. `delete` returns true if there may be more. Requests that have arrived are
+    /// executed before the next slice.
+    async fn in_slices(&self, what: &str, delete: impl Fn(&mut Engine) -> engine::Result<bool>) {
+        for _ in 0..SLICES {
+            match self.with_engine(&delete) {
+                Ok(true) => tokio::task::yield_now().await,
+                Ok(false) => return,
+                Err(error) => return tracing::warn!(%error, "{what} were not deleted"),
             }
         }
     }
