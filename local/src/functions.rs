@@ -16,7 +16,6 @@ use shared::clock::Clock;
 use shared::store::Aws;
 use webhook_worker::worker::Worker;
 
-use crate::embedded::dynamodb::Direct;
 use crate::error::{Error, Result};
 use crate::lambda::{Environment, Functions, Invoke, event_function, http_function};
 use crate::template::{Template, TemplateValues};
@@ -31,9 +30,8 @@ pub type ExtraVariables = BTreeMap<String, String>;
 
 /// Creates every function of the template, each with its own environment.
 ///
-/// `direct` reaches the embedded DynamoDB for the functions whose environment has that server's URL. With it, a
-/// function's session token names the function, so that the fault proxy can record its calls. On AWS, a
-/// function's credentials are those of its role, and services outside this process refuse such a token.
+/// `names_callers`: the session token of a function's requests is its logical id, so that the fault proxy can record
+/// its calls. Services outside this process refuse such a token.
 ///
 /// # Errors
 ///
@@ -43,18 +41,18 @@ pub fn create_functions(
     values: &TemplateValues,
     extra: &ExtraVariables,
     clock: &Clock,
-    direct: Option<&Direct>,
+    names_callers: bool,
 ) -> Result<Functions> {
     let mut functions = Functions::new();
     for declared in &template.functions {
         let logical_id = declared.logical_id.as_str();
         let mut environment = template.environment(logical_id, values)?;
         environment.extend(extra.clone());
-        if direct.is_some() {
+        if names_callers {
             environment.insert("AWS_SESSION_TOKEN".to_owned(), logical_id.to_owned());
         }
-        let (id, clock, direct) = (declared.logical_id.clone(), clock.clone(), direct.cloned());
-        let create = move || create_function(&id, &environment, &clock, direct.as_ref());
+        let (id, clock) = (declared.logical_id.clone(), clock.clone());
+        let create = move || create_function(&id, &environment, &clock);
         let environment = Environment::start(create)?;
         functions = functions.with_environment(logical_id, environment);
     }
@@ -66,14 +64,10 @@ fn create_function(
     logical_id: &str,
     environment: &BTreeMap<String, String>,
     clock: &Clock,
-    direct: Option<&Direct>,
 ) -> Result<Invoke> {
     let var = |name: &str| environment.get(name).cloned();
     let failed = |e: &(dyn std::error::Error + 'static)| Error::because(&format!("starting {logical_id}"), e);
-    let mut aws = Aws::from_vars(&var).map_err(|e| failed(&e))?;
-    if let Some(direct) = direct {
-        aws = aws.map_http(|others| direct.or(others));
-    }
+    let aws = Aws::from_vars(&var).map_err(|e| failed(&e))?;
     let app = || App::from_vars(&aws, clock.clone(), &var).map_err(|e| failed(&e));
     Ok(match logical_id {
         "ChargesFunction" => http_function(charges::router(app()?)),

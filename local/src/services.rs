@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use shared::clock::Clock;
 
-use crate::embedded::dynamodb::Direct;
 use crate::embedded::signals::{Signals, Ticks};
 use crate::embedded::{Embedded, Endpoints, Listen, State};
 use crate::error::Result;
@@ -49,12 +48,9 @@ impl Services {
         }
     }
 
-    /// Returns what reaches DynamoDB without a connection. `None`: it was started elsewhere.
-    pub(crate) fn direct(&self) -> Option<&Direct> {
-        match self {
-            Self::Embedded(embedded) => Some(embedded.direct()),
-            Self::Elsewhere { .. } => None,
-        }
+    /// Whether the services are those of this process.
+    pub(crate) fn are_embedded(&self) -> bool {
+        matches!(self, Self::Embedded(_))
     }
 
     /// Returns the signals of the services.

@@ -223,7 +223,7 @@ impl Stack {
         if let Some(mails) = &options.mail_directory {
             environment.insert(MAIL_DIRECTORY.to_owned(), mails.to_string_lossy().into_owned());
         }
-        let functions = create_functions(&template, &values, &environment, &clock, services.direct())?;
+        let functions = create_functions(&template, &values, &environment, &clock, services.are_embedded())?;
         let contents = Arc::new(Contents {
             template,
             endpoints: endpoints.clone(),

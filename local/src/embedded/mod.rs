@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use shared::clock::Clock;
 use tokio::net::TcpListener;
 
-use self::dynamodb::{Direct, DynamoDb};
+use self::dynamodb::DynamoDb;
 use self::s3::S3;
 use self::signals::Signals;
 use self::sqs::Sqs;
@@ -129,11 +129,6 @@ impl Embedded {
             sqs_url: self.sqs.url(),
             s3_url: self.s3.url(),
         }
-    }
-
-    /// Returns what reaches DynamoDB without a connection.
-    pub fn direct(&self) -> &Direct {
-        self.dynamodb.direct()
     }
 
     /// Returns the signals of the services.

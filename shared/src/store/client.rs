@@ -108,12 +108,6 @@ impl Aws {
         self.http.clone()
     }
 
-    /// Replaces the HTTP client of the AWS clients by one that is made from it.
-    #[must_use]
-    pub fn map_http(self, map: impl FnOnce(SharedHttpClient) -> SharedHttpClient) -> Self {
-        Self { http: map(self.http), ..self }
-    }
-
     /// Builds a DynamoDB client.
     pub fn dynamodb(&self) -> aws_sdk_dynamodb::Client {
         self.dynamodb_with(MAX_ATTEMPTS)

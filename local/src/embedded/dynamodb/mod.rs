@@ -10,7 +10,6 @@
 //! SQLite appends each write to its log before the response leaves, so a killed process loses no change that was
 //! answered.
 
-mod direct;
 mod engine;
 mod sweep;
 mod tokens;
@@ -21,16 +20,13 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Full, Limited};
-use hyper::body::{Body, Bytes};
+use hyper::body::{Bytes, Incoming};
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use hyper::{Request, Response, StatusCode};
 use serde_json::json;
 use shared::clock::Clock;
 use tokio::net::TcpListener;
-use tokio::sync::mpsc;
 
-use self::direct::Call;
-pub use self::direct::Direct;
 use self::engine::Engine;
 use super::State;
 use super::signals::{Announcer, Changes};
@@ -60,7 +56,6 @@ const TARGETS: [&str; 2] = ["DynamoDB_20120810.", "DynamoDBStreams_20120810."];
 #[derive(Debug)]
 pub struct DynamoDb {
     url: String,
-    direct: Direct,
     changes: Changes,
     trigger: Trigger,
     thread: Option<JoinHandle<()>>,
@@ -74,26 +69,20 @@ impl DynamoDb {
         let url = http::url_of(listener.local_addr().map_err(io)?);
         // The server's own runtime uses the listener.
         let listener = listener.into_std().map_err(io)?;
-        let (direct, calls) = Direct::new(&url);
         let (trigger, shutdown) = shutdown::channel();
         let announcer = Announcer::default();
         let changes = announcer.changes();
         let front = Front { engine: Mutex::new(engine), announcer, clock: clock.clone() };
         let thread = std::thread::Builder::new()
             .name("dynamodb".to_owned())
-            .spawn(move || run((listener, calls), front, shutdown))
+            .spawn(move || run(listener, front, shutdown))
             .map_err(io)?;
-        Ok(Self { url, direct, changes, trigger, thread: Some(thread) })
+        Ok(Self { url, changes, trigger, thread: Some(thread) })
     }
 
     /// Returns the base URL.
     pub fn url(&self) -> &str {
         &self.url
-    }
-
-    /// Returns what reaches the server without a connection.
-    pub fn direct(&self) -> &Direct {
-        &self.direct
     }
 
     /// Returns the changes of the database.
@@ -110,11 +99,7 @@ impl DynamoDb {
     }
 }
 
-fn run(
-    (listener, calls): (std::net::TcpListener, mpsc::UnboundedReceiver<Call>),
-    front: Front,
-    mut shutdown: Shutdown,
-) {
+fn run(listener: std::net::TcpListener, front: Front, mut shutdown: Shutdown) {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return tracing::error!(%error, "DynamoDB did not start"),
@@ -127,7 +112,7 @@ fn run(
                 let front = Arc::clone(&front);
                 http::service(move |request| {
                     let front = Arc::clone(&front);
-                    async move { front.handle(request).await.map(Full::new) }
+                    async move { front.handle(request).await }
                 })
             }
         };
@@ -138,24 +123,12 @@ fn run(
         };
         tokio::select! {
             () = front.sweep() => {}
-            () = answer(&front, calls) => {}
             () = async {
                 shutdown.requested().await;
                 server.stop().await;
             } => {}
         }
     });
-}
-
-/// Answers the calls, until they end.
-async fn answer(front: &Arc<Front>, mut calls: mpsc::UnboundedReceiver<Call>) {
-    while let Some((request, responder)) = calls.recv().await {
-        let front = Arc::clone(front);
-        tokio::spawn(async move {
-            // An error: the caller does not wait any more.
-            let _ = responder.send(front.handle(request).await);
-        });
-    }
 }
 
 struct Front {
@@ -165,11 +138,7 @@ struct Front {
 }
 
 impl Front {
-    async fn handle<B>(&self, request: Request<B>) -> Response<Bytes>
-    where
-        B: Body,
-        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-    {
+    async fn handle(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
         let (head, body) = request.into_parts();
         let target = head.headers.get("x-amz-target").and_then(|target| target.to_str().ok());
         let operation =
@@ -236,12 +205,12 @@ impl Front {
     }
 }
 
-fn refuse(code: &str, message: &str) -> Response<Bytes> {
+fn refuse(code: &str, message: &str) -> Response<Full<Bytes>> {
     respond(StatusCode::BAD_REQUEST, json!({"__type": code, "message": message}).to_string().into_bytes())
 }
 
-fn respond(status: StatusCode, json: Vec<u8>) -> Response<Bytes> {
-    let mut response = Response::new(Bytes::from(json));
+fn respond(status: StatusCode, json: Vec<u8>) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from(json)));
     *response.status_mut() = status;
     let content_type = HeaderValue::from_static("application/x-amz-json-1.0");
     response.headers_mut().insert(CONTENT_TYPE, content_type);
