@@ -9,8 +9,7 @@
 //!    the same for the healthy endpoints.
 //! 4. The control run: the same load, but all endpoints answer.
 //!
-//! Each prints the CPU time, and the invocations of the stream and of the queues of the webhook worker with their
-//! price. `FAIRNESS_PAYMENTS`, `FAIRNESS_PAYMENTS_PER_SECOND`, `FAIRNESS_SECONDS_AFTER` (how long the other account
+//! `FAIRNESS_PAYMENTS`, `FAIRNESS_PAYMENTS_PER_SECOND`, `FAIRNESS_SECONDS_AFTER` (how long the other account
 //! continues after the payments), `FAIRNESS_DELIVERIES_PER_SECOND` and `FAIRNESS_SECONDS` change the load.
 //! `FAIRNESS_RUNS=12` leaves out 3 and 4.
 #![allow(
@@ -26,7 +25,7 @@
     reason = "a benchmark that fails may panic, and prints"
 )]
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -47,14 +46,9 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use local::embedded::State;
 use local::stack::{Options, Stack};
-use local::template::Template;
 use serde_json::{Value, json};
 use shared::store::{ListIndex, Order, Store, text};
 use tokio::task::JoinSet;
-
-/// The queues of the webhook worker.
-const QUEUES: [&str; 4] =
-    ["DeliveryQueue", "TestDeliveryQueue", "SlowDeliveryQueue", "SlowTestDeliveryQueue"];
 
 /// The endpoints of the second trial, and those that never answer.
 const ENDPOINTS: usize = 40;
@@ -62,12 +56,6 @@ const HANGING_ENDPOINTS: usize = 2;
 
 /// The charges a second of the account that is measured in the first trial.
 const CHARGES_PER_SECOND: usize = 10;
-
-/// The price file of `admin cost`.
-const PRICES: &str = include_str!("../../admin/prices/us-east-1.json");
-
-/// The clock ticks of `/proc` in a second.
-const TICKS_PER_SECOND: f64 = 100.0;
 
 /// Reads the size of a load.
 fn size(name: &str, default: usize) -> usize {
@@ -347,7 +335,6 @@ async fn flood_of_one_account(trial: usize, path: &'static str) {
     receivers.wait_for(50).await;
     receivers.print(&stack, stack.seed.other.id, "another account, alone").await;
 
-    let usage = Usage::start();
     let flood = paced(payments, per_second as f64, |number| {
         let noisy = noisy.clone();
         let (high, low) = (number / 250, number % 250 + 1);
@@ -365,7 +352,6 @@ async fn flood_of_one_account(trial: usize, path: &'static str) {
     receivers.print(&stack, stack.seed.other.id, "another account, during the flood").await;
     println!("  payments created in {:.0} s", flooded.as_secs_f64());
     of_noisy.print_hanging();
-    usage.print(&stack);
     stop(stack, &directory).await;
 }
 
@@ -383,12 +369,10 @@ async fn endpoints_of_one_account(trial: usize, hanging: usize) {
     }
     let charges = per_second * seconds / ENDPOINTS;
     println!("{per_second} deliveries a second to {ENDPOINTS} endpoints, {hanging} of them hanging");
-    let usage = Usage::start();
     client.create_charges("load", charges, per_second as f64 / ENDPOINTS as f64).await;
     receivers.wait_for(charges * (ENDPOINTS - hanging)).await;
     receivers.print(&stack, stack.seed.first.id, "healthy endpoints").await;
     receivers.print_hanging();
-    usage.print(&stack);
     stop(stack, &directory).await;
 }
 

@@ -15,7 +15,7 @@ use tokio::sync::{Notify, RwLock};
 
 use crate::acquirer_seed;
 use crate::embedded::Endpoints;
-use crate::embedded::signals::Signals;
+use crate::embedded::signals::Changes;
 use crate::error::{Error, Result};
 use crate::event_sources::{self, Dependencies, EventSources};
 use crate::lambda::Functions;
@@ -45,7 +45,7 @@ pub(crate) struct Contents {
     /// The URL at which this machine reaches the API.
     pub(crate) own_url: String,
     pub(crate) functions: Functions,
-    pub(crate) signals: Signals,
+    pub(crate) changes: Changes,
     pub(crate) run_schedules_now: Arc<Notify>,
     /// `None`: the service runs without event sources.
     pub(crate) event_sources: Mutex<Option<Arc<EventSources>>>,
@@ -77,7 +77,7 @@ impl Contents {
             template: &self.template,
             functions: &self.functions,
             endpoints: &self.endpoints,
-            signals: &self.signals,
+            changes: &self.changes,
             directory: self.directory.as_ref(),
             clock: &self.clock,
             run_schedules_now: &self.run_schedules_now,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use shared::clock::Clock;
 
-use crate::embedded::signals::{Signals, Ticks};
+use crate::embedded::signals::{Changes, Ticks};
 use crate::embedded::{Embedded, Endpoints, Listen, State};
 use crate::error::Result;
 
@@ -53,11 +53,11 @@ impl Services {
         matches!(self, Self::Embedded(_))
     }
 
-    /// Returns the signals of the services.
-    pub(crate) fn signals(&self) -> Signals {
+    /// Returns the changes of the tables.
+    pub(crate) fn changes(&self) -> Changes {
         match self {
-            Self::Embedded(embedded) => embedded.signals(),
-            Self::Elsewhere { ticks, .. } => ticks.signals(),
+            Self::Embedded(embedded) => embedded.changes(),
+            Self::Elsewhere { ticks, .. } => ticks.changes(),
         }
     }
 

@@ -20,10 +20,9 @@ use crate::commands::Running;
 use crate::commands::running::ReadyFile;
 use crate::contents::{CLOCK_FILE, Contents};
 use crate::embedded::fault_proxy::{Ceiling, FaultProxy};
-use crate::embedded::signals::Signals;
+use crate::embedded::signals::Changes;
 use crate::embedded::{ACCESS_KEY, Endpoints, Listen, REGION, SECRET_KEY, State};
 use crate::error::{Error, Result};
-use crate::event_sources::{QueueUsage, StreamUsage};
 use crate::fronts::{Fronts, Upstream};
 use crate::functions::{MAIL_DIRECTORY, create_functions};
 use crate::gateway::{Gateway, LocalRoutes};
@@ -235,7 +234,7 @@ impl Stack {
             bank_url: options.fronts.url(Upstream::Bank, &bank.url()),
             own_url: own_url.clone(),
             functions: functions.clone(),
-            signals: services.signals(),
+            changes: services.changes(),
             run_schedules_now: Arc::default(),
             event_sources: Mutex::default(),
             gate: Arc::default(),
@@ -283,9 +282,9 @@ impl Stack {
         self.gateway.as_ref().map(Gateway::port)
     }
 
-    /// Returns the signals of the services.
-    pub fn signals(&self) -> Signals {
-        self.services.signals()
+    /// Returns the changes of the tables.
+    pub fn changes(&self) -> Changes {
+        self.services.changes()
     }
 
     /// Returns the content of the ready file, with new dashboard tokens.
@@ -334,18 +333,6 @@ impl Stack {
             functions.insert(function.logical_id.clone(), json!(variables));
         }
         Ok(Value::Object(functions))
-    }
-
-    /// Returns the invocations that a queue caused. `None`: the service runs without event sources, or no
-    /// function has this queue.
-    pub fn queue_usage(&self, queue: &str) -> Option<QueueUsage> {
-        self.contents.event_sources()?.usage_of(queue)
-    }
-
-    /// Returns the invocations that the stream of a table caused. `None`: the service runs without event sources, or
-    /// no function has this stream.
-    pub fn stream_usage(&self, table: &str) -> Option<StreamUsage> {
-        self.contents.event_sources()?.usage_of_stream(table)
     }
 
     /// Stops polling the queues. Returns when the received messages are processed, or after a few seconds.

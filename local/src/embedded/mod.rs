@@ -17,7 +17,7 @@ use tokio::net::TcpListener;
 
 use self::dynamodb::DynamoDb;
 use self::s3::S3;
-use self::signals::Signals;
+use self::signals::Changes;
 use self::sqs::Sqs;
 use crate::error::{Error, Result};
 
@@ -131,13 +131,9 @@ impl Embedded {
         }
     }
 
-    /// Returns the signals of the services.
-    pub fn signals(&self) -> Signals {
-        Signals {
-            changes: self.dynamodb.changes(),
-            long_polls: self.sqs.long_polls(),
-            changed_visibility: self.sqs.changed_visibility(),
-        }
+    /// Returns the changes of the tables.
+    pub fn changes(&self) -> Changes {
+        self.dynamodb.changes()
     }
 
     /// Stops the servers. Returns when their files are closed.

@@ -6,7 +6,6 @@
 
 use std::collections::{HashSet, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -23,7 +22,7 @@ pub(super) struct Lanes {
 
 #[derive(Default)]
 struct Lane {
-    waiting: VecDeque<(Value, Instant)>,
+    waiting: VecDeque<Value>,
     is_busy: bool,
 }
 
@@ -32,8 +31,6 @@ pub(super) struct LaneBatch {
     /// The number of the lane.
     pub(super) lane: usize,
     pub(super) records: Vec<Value>,
-    /// How long the first record waited in the lane.
-    pub(super) waited: Duration,
 }
 
 impl Lanes {
@@ -59,7 +56,7 @@ impl Lanes {
         record.pointer("/dynamodb/Keys").map(Value::to_string).hash(&mut hasher);
         let index = usize::try_from(hasher.finish()).unwrap_or_default().checked_rem(self.all.len());
         if let Some(lane) = index.and_then(|index| self.all.get_mut(index)) {
-            lane.waiting.push_back((record, Instant::now()));
+            lane.waiting.push_back(record);
         }
     }
 
@@ -68,12 +65,12 @@ impl Lanes {
     pub(super) fn take(&mut self, batch_size: usize) -> Vec<LaneBatch> {
         let mut batches = Vec::new();
         for (number, lane) in self.all.iter_mut().enumerate() {
-            let Some((_, since)) = lane.waiting.front().filter(|_| !lane.is_busy) else { continue };
-            let waited = since.elapsed();
+            if lane.is_busy || lane.waiting.is_empty() {
+                continue;
+            }
             let count = lane.waiting.len().min(batch_size);
-            let records = lane.waiting.drain(..count).map(|(record, _)| record).collect();
             lane.is_busy = true;
-            batches.push(LaneBatch { lane: number, records, waited });
+            batches.push(LaneBatch { lane: number, records: lane.waiting.drain(..count).collect() });
         }
         batches
     }

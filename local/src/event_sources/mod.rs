@@ -10,10 +10,8 @@
 
 mod checkpoint;
 mod due_rows;
-mod fair_order;
 mod lanes;
 mod queue;
-mod ramp;
 mod schedule;
 mod shard;
 mod stream;
@@ -21,7 +19,7 @@ mod stream;
 mod tests;
 
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -32,13 +30,12 @@ use tokio::task::JoinHandle;
 use self::checkpoint::CheckpointFile;
 use self::due_rows::DueRows;
 use self::queue::QueuePoller;
-pub use self::queue::{QueueUsage, lambda_record};
+pub use self::queue::lambda_record;
 use self::schedule::ScheduledFunction;
 pub use self::shard::{sequence_number, stream_records};
 use self::stream::StreamPoller;
-pub use self::stream::StreamUsage;
 use crate::embedded::Endpoints;
-use crate::embedded::signals::Signals;
+use crate::embedded::signals::Changes;
 use crate::error::{Error, Result};
 use crate::lambda::Functions;
 use crate::shutdown::{self, Shutdown, Trigger};
@@ -52,8 +49,6 @@ const ERROR_PAUSE: Duration = Duration::from_millis(500);
 pub struct EventSources {
     streams: TaskGroup,
     queues: TaskGroup,
-    usage: Vec<(String, Arc<std::sync::Mutex<QueueUsage>>)>,
-    stream_usage: Vec<(String, Arc<std::sync::Mutex<StreamUsage>>)>,
     schedules: TaskGroup,
 }
 
@@ -66,8 +61,8 @@ pub struct Dependencies<'a> {
     pub functions: &'a Functions,
     /// The URLs of the streams, the queues and the quarantine bucket.
     pub endpoints: &'a Endpoints,
-    /// The signals of the services.
-    pub signals: &'a Signals,
+    /// The changes of the tables.
+    pub changes: &'a Changes,
     /// The directory of the stream checkpoints. `None`: none are saved, and each start reads the streams from
     /// the oldest record.
     pub directory: Option<&'a PathBuf>,
@@ -99,8 +94,8 @@ impl EventSources {
             for schedule in &function.schedules {
                 let shard = schedule.input.as_ref().and_then(|input| input.get("shard")?.as_u64());
                 let shard = shard.and_then(|shard| u8::try_from(shard).ok());
-                let due_rows = shard
-                    .map(|shard| DueRows::new(dependencies.endpoints, &dependencies.signals.changes, shard));
+                let due_rows =
+                    shard.map(|shard| DueRows::new(dependencies.endpoints, dependencies.changes, shard));
                 scheduled.push(ScheduledFunction {
                     schedule: schedule.clone(),
                     invoke: Arc::clone(invoke),
@@ -108,14 +103,9 @@ impl EventSources {
                 });
             }
         }
-        let usage = queues.iter().map(|poller| (poller.queue.clone(), Arc::clone(&poller.usage))).collect();
-        let stream_usage =
-            streams.iter().map(|poller| (poller.table.clone(), Arc::clone(&poller.usage))).collect();
         let clock = dependencies.clock.clone();
         let run_now = Arc::clone(dependencies.run_schedules_now);
         Ok(Self {
-            usage,
-            stream_usage,
             streams: TaskGroup::new(|shutdown| {
                 streams.into_iter().map(|poller| tokio::spawn(poller.run(shutdown.clone()))).collect()
             }),
@@ -126,18 +116,6 @@ impl EventSources {
                 vec![tokio::spawn(schedule::run(scheduled, clock, run_now, shutdown))]
             }),
         })
-    }
-
-    /// Returns the invocations that a queue caused. `None`: no function has this queue.
-    pub fn usage_of(&self, queue: &str) -> Option<QueueUsage> {
-        let (_, usage) = self.usage.iter().find(|(name, _)| name == queue)?;
-        Some(*usage.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Returns the invocations that the stream of a table caused. `None`: no function has this stream.
-    pub fn usage_of_stream(&self, table: &str) -> Option<StreamUsage> {
-        let (_, usage) = self.stream_usage.iter().find(|(name, _)| name == table)?;
-        Some(*usage.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Stops polling the queues. Returns when the received messages are processed, or after a few seconds.

@@ -7,7 +7,7 @@
 //! quarantined in a bucket, and the lane continues.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -47,23 +47,9 @@ const RECORDS_AT_ONCE: usize = 1_000;
 /// The number of records that are read, but not processed, above which no more are read.
 const MAX_WAITING: usize = 10_000;
 
-/// The invocations that a stream caused.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct StreamUsage {
-    /// The number of invocations that have ended.
-    pub ended: u64,
-    /// The number of records of these invocations. A retried record counts again.
-    pub records: u64,
-    /// The duration of the invocations that have ended.
-    pub busy: Duration,
-    /// The longest time from the read of a record to its first invocation.
-    pub longest_wait: Duration,
-}
-
 pub(super) struct StreamPoller {
-    pub(super) usage: Arc<Mutex<StreamUsage>>,
     wire: JsonClient,
-    pub(super) table: String,
+    table: String,
     batch_size: usize,
     lanes: usize,
     max_retries: u32,
@@ -79,7 +65,6 @@ pub(super) struct StreamPoller {
 impl StreamPoller {
     pub(super) fn new(dependencies: &Dependencies<'_>, source: &StreamSource, invoke: &Invoke) -> Arc<Self> {
         Arc::new(Self {
-            usage: Arc::default(),
             wire: JsonClient::new(&dependencies.endpoints.dynamodb_url),
             table: source.table.clone(),
             batch_size: source.batch_size,
@@ -90,7 +75,7 @@ impl StreamPoller {
             filters: source.filters.clone(),
             s3: sdk::s3(&dependencies.endpoints.s3_url),
             checkpoint: CheckpointFile::new(dependencies.directory, &source.table),
-            changes: dependencies.signals.changes.clone(),
+            changes: dependencies.changes.clone(),
             invoke: Arc::clone(invoke),
         })
     }
@@ -202,14 +187,12 @@ impl StreamPoller {
         batch: LaneBatch,
         mut shutdown: Shutdown,
     ) -> Option<(usize, Vec<String>)> {
-        let LaneBatch { lane, records, waited } = batch;
+        let LaneBatch { lane, records } = batch;
         let numbers = records.iter().filter_map(sequence_number).map(str::to_owned).collect();
         let mut waiting = VecDeque::from([Batch { records, retries: 0 }]);
         let mut pause = FIRST_RETRY;
         while let Some(batch) = waiting.pop_front() {
-            let started = Instant::now();
             let result = (self.invoke)(json!({ "Records": batch.records })).await;
-            self.count(batch.records.len(), started.elapsed(), waited);
             let failed = match result {
                 Ok(response) => first_failure(&batch.records, &batch_item_failures(&response)),
                 Err(error) => {
@@ -235,14 +218,6 @@ impl StreamPoller {
             pause = pause.saturating_mul(2).min(LONGEST_RETRY);
         }
         Some((lane, numbers))
-    }
-
-    fn count(&self, records: usize, duration: Duration, waited: Duration) {
-        let mut usage = self.usage.lock().unwrap_or_else(PoisonError::into_inner);
-        usage.ended = usage.ended.saturating_add(1);
-        usage.records = usage.records.saturating_add(u64::try_from(records).unwrap_or(u64::MAX));
-        usage.busy = usage.busy.saturating_add(duration);
-        usage.longest_wait = usage.longest_wait.max(waited);
     }
 
     /// Saves records that used up their retries to the bucket. Without a bucket, the records are dropped, as

@@ -286,7 +286,7 @@ fn event_sources(service: &Service, functions: &Functions) -> EventSources {
         template: &Template::deployed().unwrap(),
         functions,
         endpoints: &service.stack.endpoints,
-        signals: &service.stack.signals(),
+        changes: &service.stack.changes(),
         directory: None,
         clock: &service.stack.clock,
         run_schedules_now: &Arc::new(Notify::new()),

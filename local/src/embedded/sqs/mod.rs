@@ -23,7 +23,6 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use self::queues::{Draft, Failure, Message, Queues};
-use super::signals::{ChangedVisibility, LongPolls};
 use super::{ACCOUNT, REGION};
 use crate::error::{Error, Result};
 use crate::http::{self, Server};
@@ -40,21 +39,16 @@ const POLL_PERIOD: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub struct Sqs {
     server: Server,
-    long_polls: LongPolls,
-    changed_visibility: ChangedVisibility,
 }
 
 impl Sqs {
     /// Starts the server on this listener, without queues. `clock` decides when messages become visible.
     pub fn start(listener: TcpListener, clock: &Clock) -> Result<Self> {
         let io = |e: std::io::Error| Error::because("starting SQS", &e);
-        let (long_polls, changed_visibility) = (LongPolls::default(), ChangedVisibility::default());
         let front = Arc::new(Front {
             queues: Mutex::default(),
             clock: clock.clone(),
             changed: Notify::new(),
-            long_polls: long_polls.clone(),
-            changed_visibility: changed_visibility.clone(),
             url: http::url_of(listener.local_addr().map_err(io)?),
         });
         let server = Server::start(listener, move |_| {
@@ -64,22 +58,12 @@ impl Sqs {
                 async move { front.handle(request).await }
             })
         });
-        Ok(Self { server: server.map_err(io)?, long_polls, changed_visibility })
+        Ok(Self { server: server.map_err(io)? })
     }
 
     /// Returns the base URL.
     pub fn url(&self) -> String {
         self.server.url()
-    }
-
-    /// Returns the long polls of all queues.
-    pub fn long_polls(&self) -> LongPolls {
-        self.long_polls.clone()
-    }
-
-    /// Returns the receipts whose visibility timeout was changed.
-    pub fn changed_visibility(&self) -> ChangedVisibility {
-        self.changed_visibility.clone()
     }
 
     /// Stops the server.
@@ -94,8 +78,6 @@ struct Front {
     clock: Clock,
     /// Notified by each request after which a queue can have a visible message, now or later.
     changed: Notify,
-    long_polls: LongPolls,
-    changed_visibility: ChangedVisibility,
     url: String,
 }
 
@@ -294,7 +276,6 @@ impl Front {
         loop {
             // Created before the receive, so that a change between the receive and the wait wakes this poll.
             let changed = self.changed.notified();
-            let ended = self.long_polls.ended();
             let (messages, has_hidden) = self.with(|queues, now| {
                 Ok((queues.receive(name, most, hidden, now)?, queues.has_hidden(name, now)?))
             })?;
@@ -313,7 +294,6 @@ impl Front {
             tokio::select! {
                 () = changed => {}
                 () = tokio::time::sleep(pause) => {}
-                () = ended => return Ok(json!({})),
             }
         }
     }
@@ -331,7 +311,6 @@ impl Front {
         let handle = text(entry, "ReceiptHandle").ok_or_else(|| Refusal::missing("ReceiptHandle"))?;
         let seconds = entry.get("VisibilityTimeout").and_then(Value::as_i64).unwrap_or_default();
         self.with(|queues, now| queues.hide(queue_name(body)?, handle, seconds, now))?;
-        self.changed_visibility.add(handle);
         self.changed.notify_waiters();
         Ok(json!({}))
     }

@@ -81,7 +81,7 @@ impl Fixture {
             template: &self.template,
             functions: &functions,
             endpoints: &self.embedded.endpoints(),
-            signals: &self.embedded.signals(),
+            changes: &self.embedded.changes(),
             directory: self.directory.as_ref(),
             clock: &Clock::default(),
             run_schedules_now: &self.run_schedules_now,

@@ -35,10 +35,10 @@ async fn the_scheduler_runs_while_a_row_is_due_and_when_notified_until_the_event
 #[tokio::test]
 async fn the_scheduler_can_find_a_due_row_after_a_change_and_when_a_row_becomes_due() {
     let fixture = Fixture::start(State::InMemory).await;
-    let (endpoints, signals) = (fixture.embedded.endpoints(), fixture.embedded.signals());
+    let (endpoints, changes) = (fixture.embedded.endpoints(), fixture.embedded.changes());
     let now = Clock::default().now();
     let later = now.saturating_plus_seconds(60);
-    let mut due_rows = DueRows::new(&endpoints, &signals.changes, SHARD_OF_DUE);
+    let mut due_rows = DueRows::new(&endpoints, &changes, SHARD_OF_DUE);
     assert!(due_rows.may_exist(now), "the index was not read yet");
     let version = due_rows.version();
     due_rows.update(version).await;
