@@ -1,8 +1,7 @@
 //! Event sources invoke functions for changed rows of a table, messages of a queue, and schedules.
 //!
 //! They replace Lambda's event source mappings and EventBridge. A function receives the same JSON event as on
-//! AWS, and its response has the same effect: failed items are retried, and a stream record that keeps
-//! failing is quarantined.
+//! AWS, and its response has the same effect: failed items are retried.
 //!
 //! Delivery is at least once. A checkpoint is written when all records up to it are processed. After a restart, even
 //! after `kill -9`, the stream is read from its last checkpoint. A batch that was processed but not
@@ -59,7 +58,7 @@ pub struct Dependencies<'a> {
     pub template: &'a Template,
     /// The functions by logical id.
     pub functions: &'a Functions,
-    /// The URLs of the streams, the queues and the quarantine bucket.
+    /// The URLs of the streams and the queues.
     pub endpoints: &'a Endpoints,
     /// The changes of the tables.
     pub changes: &'a Changes,

@@ -1,12 +1,10 @@
 //! Reads the stream of a table and invokes its function with batches of records. After it has read all records,
 //! it waits for a change of the database.
 //!
-//! Batches run in [`Lanes`], as many at a time as the template's `ParallelizationFactor`. Retries work as in Lambda.
-//! A failed batch is retried from its first failed record. If no record succeeded and the template enables
-//! `BisectBatchOnFunctionError`, the batch is halved before the retry. A record that uses up its retries is
-//! quarantined in a bucket, and the lane continues.
+//! Batches run in [`Lanes`], as many at a time as the template's `ParallelizationFactor`. As in Lambda, a failed
+//! batch is retried from its first failed record. Batches are not halved, and no record uses up its retries: the
+//! function itself sets aside what it can't process.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,12 +18,10 @@ use super::lanes::{LaneBatch, Lanes};
 use super::shard::{Shard, sequence_number};
 use super::{Dependencies, ERROR_PAUSE, batch_item_failures};
 use crate::embedded::signals::Changes;
-use crate::error::Error;
 use crate::filter::Pattern;
 use crate::lambda::Invoke;
-use crate::sdk;
 use crate::shutdown::Shutdown;
-use crate::template::{StreamSource, bucket_name};
+use crate::template::StreamSource;
 use crate::wire::{JsonClient, JsonClientError};
 
 /// The minimum time between two reads of a stream of which the first returned no records. Other tables than the
@@ -52,11 +48,7 @@ pub(super) struct StreamPoller {
     table: String,
     batch_size: usize,
     lanes: usize,
-    max_retries: u32,
-    bisect: bool,
-    quarantine_bucket: Option<String>,
     filters: Vec<Pattern>,
-    s3: aws_sdk_s3::Client,
     checkpoint: CheckpointFile,
     changes: Changes,
     invoke: Invoke,
@@ -69,11 +61,7 @@ impl StreamPoller {
             table: source.table.clone(),
             batch_size: source.batch_size,
             lanes: source.parallelization_factor,
-            max_retries: source.max_retries.unwrap_or(u32::MAX),
-            bisect: source.bisect,
-            quarantine_bucket: source.quarantine_bucket.as_deref().map(bucket_name),
             filters: source.filters.clone(),
-            s3: sdk::s3(&dependencies.endpoints.s3_url),
             checkpoint: CheckpointFile::new(dependencies.directory, &source.table),
             changes: dependencies.changes.clone(),
             invoke: Arc::clone(invoke),
@@ -180,35 +168,30 @@ impl StreamPoller {
         self.filters.is_empty() || self.filters.iter().any(|filter| filter.matches(record))
     }
 
-    /// Invokes the function until each record has succeeded or is quarantined. Returns the lane and the sequence
-    /// numbers of the records. `None`: shutdown is requested first.
+    /// Invokes the function until each record has succeeded. Returns the lane and the sequence numbers of the
+    /// records. `None`: shutdown is requested first.
     async fn process(
         self: Arc<Self>,
         batch: LaneBatch,
         mut shutdown: Shutdown,
     ) -> Option<(usize, Vec<String>)> {
-        let LaneBatch { lane, records } = batch;
+        let LaneBatch { lane, mut records } = batch;
         let numbers = records.iter().filter_map(sequence_number).map(str::to_owned).collect();
-        let mut waiting = VecDeque::from([Batch { records, retries: 0 }]);
         let mut pause = FIRST_RETRY;
-        while let Some(batch) = waiting.pop_front() {
-            let result = (self.invoke)(json!({ "Records": batch.records })).await;
-            let failed = match result {
-                Ok(response) => first_failure(&batch.records, &batch_item_failures(&response)),
+        loop {
+            let failed = match (self.invoke)(json!({ "Records": records })).await {
+                Ok(response) => first_failure(&records, &batch_item_failures(&response)),
                 Err(error) => {
                     tracing::error!(error, "the stream's function failed");
                     Some(0)
                 }
             };
-            let Some(failed) = failed else {
-                pause = FIRST_RETRY;
-                continue;
-            };
-            for retry in batch.split_for_retry(failed, self.bisect).into_iter().rev() {
-                if retry.retries <= self.max_retries {
-                    waiting.push_front(retry);
-                } else {
-                    self.quarantine(&retry.records).await;
+            match failed {
+                None => return Some((lane, numbers)),
+                Some(0) => {}
+                Some(failed) => {
+                    records = records.split_off(failed.min(records.len()));
+                    pause = FIRST_RETRY;
                 }
             }
             tokio::select! {
@@ -217,52 +200,6 @@ impl StreamPoller {
             }
             pause = pause.saturating_mul(2).min(LONGEST_RETRY);
         }
-        Some((lane, numbers))
-    }
-
-    /// Saves records that used up their retries to the bucket. Without a bucket, the records are dropped, as
-    /// in Lambda.
-    async fn quarantine(&self, records: &[Value]) {
-        let Some(bucket) = &self.quarantine_bucket else { return };
-        let key = format!("failed-stream-records/{}.json", uuid::Uuid::new_v4());
-        let body = json!({ "Records": records }).to_string().into_bytes();
-        let put = self.s3.put_object().bucket(bucket).key(&key).body(body.into()).send().await;
-        match put {
-            Ok(_) => tracing::error!(bucket, key, "a stream record was quarantined"),
-            Err(error) => {
-                tracing::error!(error = %Error::because("quarantining a record", &error), "a stream record is lost, because quarantining it failed");
-            }
-        }
-    }
-}
-
-/// The records of one invocation.
-struct Batch {
-    records: Vec<Value>,
-    /// How often these records were retried.
-    retries: u32,
-}
-
-impl Batch {
-    /// Returns the batches to invoke next. `failed` is the index of the first failed record.
-    ///
-    /// - If records before `failed` succeeded, returns one batch that begins at the failed record. Its retry
-    ///   count starts at 1.
-    /// - If no record succeeded and `bisect` is set, returns two halves. Halving does not count as a retry,
-    ///   so that a record is retried alone before it is quarantined.
-    /// - Otherwise, returns the same batch with one more retry.
-    fn split_for_retry(self, failed: usize, bisect: bool) -> Vec<Self> {
-        let Self { mut records, retries } = self;
-        if failed > 0 {
-            let records = records.split_off(failed.min(records.len()));
-            return vec![Self { records, retries: 1 }];
-        }
-        if bisect && records.len() > 1 {
-            let second = records.split_off(records.len().div_ceil(2));
-            return vec![Self { records, retries }, Self { records: second, retries: 0 }];
-        }
-        let retries = retries.saturating_add(1);
-        vec![Self { records, retries }]
     }
 }
 

@@ -144,14 +144,6 @@ pub struct StreamSource {
     pub batch_size: usize,
     /// The number of batches that are processed at a time.
     pub parallelization_factor: usize,
-    /// The maximum number of retries of a failed record. `None`: no limit.
-    pub max_retries: Option<u32>,
-    /// Whether a batch is halved before its retry if none of its records succeeded.
-    pub bisect: bool,
-    /// Whether the function returns `batchItemFailures`.
-    pub reports_failures: bool,
-    /// The logical id of the bucket for records that used up their retries.
-    pub quarantine_bucket: Option<String>,
     /// The function receives the records that match one of these patterns. Empty: all records.
     pub filters: Vec<Pattern>,
 }
@@ -163,8 +155,6 @@ pub struct QueueSource {
     pub queue: String,
     /// The maximum number of messages in an event.
     pub batch_size: u32,
-    /// Whether the function returns `batchItemFailures`.
-    pub reports_failures: bool,
     /// The maximum number of concurrent invocations. `None`: the template sets no limit.
     pub max_concurrency: Option<usize>,
 }
@@ -317,7 +307,6 @@ impl Template {
     fn check_references(&self) -> Result<()> {
         let tables: BTreeSet<&str> = self.tables.iter().map(|table| table.logical_id.as_str()).collect();
         let queues: BTreeSet<&str> = self.queues.iter().map(|queue| queue.logical_id.as_str()).collect();
-        let buckets: BTreeSet<&str> = self.buckets.iter().map(|bucket| bucket.logical_id.as_str()).collect();
         let check = |known: &BTreeSet<&str>, target: &str, from: &str| {
             if known.contains(target) {
                 Ok(())
@@ -333,9 +322,6 @@ impl Template {
         for function in &self.functions {
             for stream in &function.streams {
                 check(&tables, &stream.table, &function.logical_id)?;
-                if let Some(bucket) = &stream.quarantine_bucket {
-                    check(&buckets, bucket, &function.logical_id)?;
-                }
             }
             for source in &function.queues {
                 check(&queues, &source.queue, &function.logical_id)?;

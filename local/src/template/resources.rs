@@ -167,15 +167,6 @@ fn stream_source(properties: &Value, at: &str) -> Result<StreamSource> {
         "TRIM_HORIZON" => {}
         other => return Err(unsupported(&format!("StartingPosition {other}"), at)),
     }
-    let quarantine_bucket = match properties.pointer("/DestinationConfig/OnFailure/Destination") {
-        None => None,
-        Some(bucket) => Some(get_att_resource(Some(bucket), "Arn", at)?.to_owned()),
-    };
-    // -1 means no limit, as does a missing property.
-    let max_retries = match properties.get("MaximumRetryAttempts").and_then(Value::as_i64) {
-        Some(retries) => u32::try_from(retries).ok(),
-        None => None,
-    };
     let batch_size = number(properties.get("BatchSize"), at)?;
     let factor = number(properties.get("ParallelizationFactor"), at)?;
     let filters = properties.pointer("/FilterCriteria/Filters").and_then(Value::as_array);
@@ -185,10 +176,6 @@ fn stream_source(properties: &Value, at: &str) -> Result<StreamSource> {
         table: get_att_resource(properties.get("Stream"), "StreamArn", at)?.to_owned(),
         batch_size: batch_size.and_then(|size| usize::try_from(size).ok()).unwrap_or(DEFAULT_STREAM_BATCH),
         parallelization_factor: factor.and_then(|factor| usize::try_from(factor).ok()).unwrap_or(1),
-        max_retries,
-        bisect: properties.get("BisectBatchOnFunctionError") == Some(&Value::Bool(true)),
-        reports_failures: reports_failures(properties),
-        quarantine_bucket,
         filters,
     })
 }
@@ -204,7 +191,6 @@ fn queue_source(
     Ok(QueueSource {
         queue: get_att_resource(properties.get("Queue"), "Arn", at)?.to_owned(),
         batch_size: batch_size.and_then(|size| u32::try_from(size).ok()).unwrap_or(DEFAULT_QUEUE_BATCH),
-        reports_failures: reports_failures(properties),
         max_concurrency: max_concurrency.and_then(|limit| usize::try_from(limit).ok()),
     })
 }
@@ -220,9 +206,4 @@ fn number_or_parameter(
         Some(value) => number(Some(&Value::String(value)), at),
         None => number(value, at),
     }
-}
-
-fn reports_failures(properties: &Value) -> bool {
-    let types = properties.get("FunctionResponseTypes").and_then(Value::as_array);
-    types.is_some_and(|types| types.iter().any(|kind| kind == "ReportBatchItemFailures"))
 }

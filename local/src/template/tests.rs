@@ -45,7 +45,6 @@ fn the_deployed_template_declares_the_expected_resources_and_event_sources() {
         assert_eq!(queue.attributes["MessageRetentionPeriod"], "1209600", "{name}");
     }
     assert!(worker.timeout_s >= TIME_LIMIT.as_secs() + 15, "Lambda would end posts before their limit");
-    assert!(worker.queues[0].reports_failures);
 
     let stream = &template.function("EventDispatcherFunction").unwrap().streams[0];
     assert_eq!((stream.table.as_str(), stream.batch_size, stream.max_retries), ("StateTable", 100, None));

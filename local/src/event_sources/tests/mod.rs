@@ -22,7 +22,7 @@ use crate::embedded::{Embedded, Listen, State};
 use crate::lambda::{Functions, Invoke, event_function};
 use crate::provision::provision;
 use crate::sdk;
-use crate::template::{TEMPLATE, Template, bucket_name, queue_url};
+use crate::template::{TEMPLATE, Template, queue_url};
 
 /// The events that a function received.
 type Received = Arc<Mutex<Vec<Value>>>;
@@ -45,8 +45,7 @@ fn succeed(_: &Value) -> Result<Value, String> {
     Ok(json!({"batchItemFailures": []}))
 }
 
-/// The embedded services and the deployed template. Stream records are retried only twice, so that tests end
-/// soon, and in one lane, so that their batches are known.
+/// The embedded services and the deployed template. Stream records are in one lane, so that their batches are known.
 struct Fixture {
     embedded: Embedded,
     directory: Option<PathBuf>,
@@ -60,9 +59,7 @@ impl Fixture {
     }
 
     async fn start_with_lanes(state: State, lanes: usize) -> Self {
-        let text = TEMPLATE
-            .replace("MaximumRetryAttempts: -1", "MaximumRetryAttempts: 2")
-            .replace("ParallelizationFactor: 10", &format!("ParallelizationFactor: {lanes}"));
+        let text = TEMPLATE.replace("ParallelizationFactor: 10", &format!("ParallelizationFactor: {lanes}"));
         let template = Template::parse(&text).unwrap();
         let embedded = Embedded::start(&state, Listen::AnyPort, &Clock::default()).await.unwrap();
         provision(&template, &embedded.endpoints()).await.unwrap();
@@ -118,21 +115,6 @@ impl Fixture {
             let send = sdk::sqs(url).send_message().queue_url(queue_url(url, "DeliveryQueue"));
             send.message_body(*body).send().await.unwrap();
         }
-    }
-
-    /// Returns the charge ids in each quarantined object.
-    async fn quarantined(&self) -> Vec<Vec<String>> {
-        let s3 = sdk::s3(&self.embedded.endpoints().s3_url);
-        let bucket = bucket_name("FailedRecordsBucket");
-        let listed =
-            s3.list_objects_v2().bucket(&bucket).prefix("failed-stream-records/").send().await.unwrap();
-        let mut all = Vec::new();
-        for object in listed.contents() {
-            let object = s3.get_object().bucket(&bucket).key(object.key().unwrap()).send().await.unwrap();
-            let bytes = object.body.collect().await.unwrap().into_bytes();
-            all.push(charge_ids(&serde_json::from_slice(&bytes).unwrap()));
-        }
-        all
     }
 }
 
