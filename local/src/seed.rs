@@ -4,11 +4,10 @@
 //! `seed.json` in the state directory contains the keys and passwords in cleartext. Only the file's owner can
 //! read it. The tables contain only hashes, as in a deployed stack.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
 use std::path::Path;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
 
 use domain::account::{Account, AccountSettings, Contact};
 use domain::hex;
@@ -45,6 +44,8 @@ pub struct SeededAccount {
     pub owner_email: String,
     /// The owner's password.
     pub password: String,
+    /// Stored, because hashing takes long.
+    password_hash: PasswordHash,
     /// The account's salt, which is an input of derived ids.
     salt: String,
 }
@@ -92,7 +93,7 @@ impl Seed {
         };
         let path = directory.join("seed.json");
         let Ok(text) = fs::read(&path) else {
-            return Self::generate()?.saved(&path);
+            return Self::generate(passwords()?)?.saved(&path);
         };
         let unreadable = |e: serde_json::Error| Error::because("reading seed.json", &e);
         let stored: Value = serde_json::from_slice(&text).map_err(unreadable)?;
@@ -114,21 +115,21 @@ impl Seed {
     /// Creates a seed that is not saved. All such seeds of a process have the same passwords, because hashing one
     /// takes long and tests start many services.
     fn in_memory() -> Result<Self> {
-        static PASSWORDS: OnceLock<[String; 2]> = OnceLock::new();
-        let mut seed = Self::generate()?;
-        let accounts = [&mut seed.first, &mut seed.other];
-        let own = accounts.each_ref().map(|account| account.password.clone());
-        for (account, password) in accounts.into_iter().zip(PASSWORDS.get_or_init(|| own)) {
-            account.password.clone_from(password);
-        }
-        Ok(seed)
+        static PASSWORDS: OnceLock<[Password; 2]> = OnceLock::new();
+        let shared = if let Some(shared) = PASSWORDS.get() {
+            shared
+        } else {
+            let own = passwords()?;
+            PASSWORDS.get_or_init(|| own)
+        };
+        Self::generate(shared.clone())
     }
 
-    fn generate() -> Result<Self> {
+    fn generate([first, other]: [Password; 2]) -> Result<Self> {
         Ok(Self {
             state_format: STATE_FORMAT,
-            first: SeededAccount::generate("Loja Exemplo", "owner@loja.example")?,
-            other: SeededAccount::generate("Outra Loja", "owner@outra.example")?,
+            first: SeededAccount::generate("Loja Exemplo", "owner@loja.example", first)?,
+            other: SeededAccount::generate("Outra Loja", "owner@outra.example", other)?,
             member_email: "member@loja.example".to_owned(),
             bank: BankClient::generate()?,
             token_secret: random_text()?,
@@ -153,7 +154,7 @@ impl Seed {
                 let key = ApiKey::new(&key, &row, mode, "seeded", now);
                 api_keys.put(&key).await.map_err(|error| failed(&error))?;
             }
-            for user in self.users(account, now)? {
+            for user in self.users(account, now) {
                 let _inserted_now_or_before: Inserted<User> =
                     store.insert(&user).await.map_err(|error| failed(&error))?;
             }
@@ -163,14 +164,14 @@ impl Seed {
         Ok(())
     }
 
-    fn users(&self, account: &SeededAccount, now: Timestamp) -> Result<Vec<User>> {
-        let hash = hash_of(&account.password)?;
+    fn users(&self, account: &SeededAccount, now: Timestamp) -> Vec<User> {
+        let hash = &account.password_hash;
         let user = |email: &str, role| User::new(email, hash.clone(), account.id, role, self.tokens, now);
         let mut users = vec![user(&account.owner_email, Role::Owner)];
         if account.id == self.first.id {
             users.push(user(&self.member_email, Role::Member));
         }
-        Ok(users)
+        users
     }
 
     /// Returns the secret that signs dashboard tokens.
@@ -205,7 +206,11 @@ impl BankClient {
 }
 
 impl SeededAccount {
-    fn generate(merchant_name: &str, owner_email: &str) -> Result<Self> {
+    fn generate(
+        merchant_name: &str,
+        owner_email: &str,
+        (password, password_hash): Password,
+    ) -> Result<Self> {
         let key =
             |mode| random_bytes().map(|bytes| api_key::generate(mode, bytes).expose_secret().to_owned());
         Ok(Self {
@@ -214,7 +219,8 @@ impl SeededAccount {
             test_api_key: key(Mode::Test)?,
             live_api_key: key(Mode::Live)?,
             owner_email: owner_email.to_owned(),
-            password: random_text()?,
+            password,
+            password_hash,
             salt: random_text()?,
         })
     }
@@ -235,17 +241,17 @@ impl SeededAccount {
     }
 }
 
-/// Returns the hash of a password. Hashes each password of the process once.
-fn hash_of(password: &str) -> Result<PasswordHash> {
-    static HASHES: Mutex<BTreeMap<String, PasswordHash>> = Mutex::new(BTreeMap::new());
-    let mut hashes = HASHES.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(hash) = hashes.get(password) {
-        return Ok(hash.clone());
-    }
-    let hash = PasswordHash::of(&password.to_owned().into())
-        .map_err(|error| Error::because("hashing a password", &error))?;
-    hashes.insert(password.to_owned(), hash.clone());
-    Ok(hash)
+/// A password and its hash.
+type Password = (String, PasswordHash);
+
+/// Returns the passwords of two new accounts.
+fn passwords() -> Result<[Password; 2]> {
+    let new = || {
+        let password = random_text()?;
+        let hash = PasswordHash::of(&password.clone().into());
+        Ok((password, hash.map_err(|error| Error::because("hashing a password", &error))?))
+    };
+    Ok([new()?, new()?])
 }
 
 fn random_bytes<const N: usize>() -> Result<[u8; N]> {
