@@ -85,18 +85,14 @@ impl Functions {
     pub fn kill_running(&self) {
         for environment in self.environments.values() {
             if environment.running_invocations() > 0 {
-                // It was created from the same variables before.
-                let _ = environment.kill();
+                environment.kill();
             }
         }
     }
 
     /// Kills all functions, so that they also forget what they had in memory.
     pub fn kill_all(&self) {
-        for environment in self.environments.values() {
-            // It was created from the same variables before.
-            let _ = environment.kill();
-        }
+        self.environments.values().for_each(|environment| environment.kill());
     }
 
     /// Returns the number of running invocations in all environments.
@@ -115,7 +111,8 @@ pub struct Environment {
 }
 
 struct State {
-    function: Invoke,
+    /// `None`: it was killed. The next invocation creates it.
+    function: Option<Invoke>,
     running: Vec<AbortHandle>,
 }
 
@@ -132,22 +129,16 @@ impl Environment {
     ///
     /// When `create` fails.
     pub fn start(create: impl Fn() -> StartResult<Invoke> + Send + Sync + 'static) -> StartResult<Self> {
-        let state = Mutex::new(State { function: create()?, running: Vec::new() });
+        let state = Mutex::new(State { function: Some(create()?), running: Vec::new() });
         Ok(Self { create: Box::new(create), state })
     }
 
-    /// Ends all running invocations at once, and creates the function anew, without what it had in memory. So
-    /// it ends as when its process is killed. The callers receive an error.
-    ///
-    /// # Errors
-    ///
-    /// When the function can't be created.
-    pub fn kill(&self) -> StartResult<()> {
-        let function = (self.create)()?;
+    /// Ends all running invocations at once. The next invocation creates the function anew, without what it had in
+    /// memory. So it ends as when its process is killed. The callers receive an error.
+    pub fn kill(&self) {
         let mut state = self.lock();
         state.running.drain(..).for_each(|invocation| invocation.abort());
-        state.function = function;
-        Ok(())
+        state.function = None;
     }
 
     /// Returns the number of running invocations.
@@ -160,7 +151,14 @@ impl Environment {
     fn invoke(&self, event: Value) -> BoxFuture<'static, Result<Value, String>> {
         let task = {
             let mut state = self.lock();
-            let task = tokio::spawn((state.function)(event));
+            let function = match &state.function {
+                Some(function) => Arc::clone(function),
+                None => match (self.create)() {
+                    Ok(function) => Arc::clone(state.function.insert(function)),
+                    Err(error) => return Box::pin(std::future::ready(Err(error.to_string()))),
+                },
+            };
+            let task = tokio::spawn(function(event));
             state.running.retain(|invocation| !invocation.is_finished());
             state.running.push(task.abort_handle());
             task
@@ -336,7 +334,7 @@ mod tests {
         assert_eq!(environment.invoke(json!(false)).await, Ok(json!(1)));
         let waiting = environment.invoke(json!(true));
         assert_eq!(environment.running_invocations(), 1);
-        environment.kill().unwrap();
+        environment.kill();
         gate.notify_one();
         assert_eq!(waiting.await, Err("the function was killed".to_owned()));
         assert_eq!(environment.running_invocations(), 0);

@@ -241,8 +241,7 @@ impl Shared {
         if function == BANK_CLIENT {
             functions.kill_running();
         } else if let Some(environment) = functions.environment(function) {
-            // The function was created from the same variables before.
-            let _ = environment.kill();
+            environment.kill();
         }
     }
 

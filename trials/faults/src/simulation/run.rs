@@ -306,7 +306,7 @@ impl Simulation {
                 let template = Template::deployed().map_err(Error::of("reading the template"))?;
                 for function in &template.functions {
                     if let Some(environment) = self.world.stack.functions.environment(&function.logical_id) {
-                        environment.kill().map_err(Error::of("deploying a function"))?;
+                        environment.kill();
                     }
                 }
                 Ok(())
