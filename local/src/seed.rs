@@ -206,11 +206,7 @@ impl BankClient {
 }
 
 impl SeededAccount {
-    fn generate(
-        merchant_name: &str,
-        owner_email: &str,
-        (password, password_hash): Password,
-    ) -> Result<Self> {
+    fn generate(merchant_name: &str, owner_email: &str, (password, password_hash): Password) -> Result<Self> {
         let key =
             |mode| random_bytes().map(|bytes| api_key::generate(mode, bytes).expose_secret().to_owned());
         Ok(Self {

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use axum::http::{Method, StatusCode};
 use axum::response::IntoResponse;
 use serde_json::{Value, json};
+use shared::clock::Clock;
 use tokio::process::{Child, Command};
 
 use crate::support::{Client, Listener, eventually, id};
