@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use shared::clock::Clock;
 
+use crate::embedded::fault_proxy::FaultProxy;
 use crate::embedded::signals::{Changes, Ticks};
 use crate::embedded::{Embedded, Endpoints, Listen, State};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// The interval at which the event sources look for changes in services that were started elsewhere. It bounds
 /// the latency of webhooks, and the number of requests at rest.
@@ -51,6 +52,14 @@ impl Services {
     /// Whether the services are those of this process.
     pub(crate) fn are_embedded(&self) -> bool {
         matches!(self, Self::Embedded(_))
+    }
+
+    /// Starts a fault proxy of DynamoDB.
+    pub(crate) async fn start_fault_proxy(&self) -> Result<FaultProxy> {
+        match self {
+            Self::Embedded(embedded) => embedded.start_fault_proxy().await,
+            Self::Elsewhere { .. } => Err(Error::new("a fault proxy needs the embedded DynamoDB")),
+        }
     }
 
     /// Returns the changes of the tables.

@@ -202,7 +202,7 @@ impl Stack {
             BankSettings { profile: options.bank_profile, skew_seconds: options.bank_skew_seconds };
         let bank = Arc::new(local_bank::start(directory.as_deref(), &seed, &clock, &settings).await?);
         let fault_proxy = if options.fault_proxy || options.throttle.is_some() {
-            Some(FaultProxy::start(&endpoints.dynamodb_url).await?)
+            Some(services.start_fault_proxy().await?)
         } else {
             None
         };
@@ -352,6 +352,8 @@ impl Stack {
             event_sources.stop().await;
         }
         self.bank.stop().await;
+        // It shares the database, whose file is closed next.
+        drop(self.fault_proxy);
         self.services.stop().await;
     }
 }

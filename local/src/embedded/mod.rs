@@ -16,6 +16,7 @@ use shared::clock::Clock;
 use tokio::net::TcpListener;
 
 use self::dynamodb::DynamoDb;
+use self::fault_proxy::FaultProxy;
 use self::s3::S3;
 use self::signals::Changes;
 use self::sqs::Sqs;
@@ -129,6 +130,11 @@ impl Embedded {
             sqs_url: self.sqs.url(),
             s3_url: self.s3.url(),
         }
+    }
+
+    /// Starts a fault proxy of DynamoDB.
+    pub async fn start_fault_proxy(&self) -> Result<FaultProxy> {
+        FaultProxy::start(&self.dynamodb).await
     }
 
     /// Returns the changes of the tables.

@@ -36,7 +36,7 @@ const CACHED_STATEMENTS: usize = 256;
 /// The maximum number of stream records that one deletion examines. It bounds how long requests wait.
 const TRIM_LIMIT: i64 = 5_000;
 
-pub(super) type Result<T> = std::result::Result<T, DynoxideError>;
+pub(crate) type Result<T> = std::result::Result<T, DynoxideError>;
 
 /// Gives stream records the time of the service's clock.
 struct ServiceClock(Clock);
@@ -52,7 +52,7 @@ impl dynoxide::storage_backend::Clock for ServiceClock {
 }
 
 /// The database, with the tokens of recent transactions.
-pub(super) struct Engine {
+pub(crate) struct Engine {
     storage: Storage,
     tokens: Tokens,
     sweeper: Sweeper,
@@ -96,7 +96,7 @@ impl Engine {
     }
 
     /// Executes an operation, such as `PutItem`. Returns the response.
-    pub(super) fn execute(&mut self, operation: &str, body: &[u8]) -> Result<Vec<u8>> {
+    pub(crate) fn execute(&mut self, operation: &str, body: &[u8]) -> Result<Vec<u8>> {
         let storage = &self.storage;
         match operation {
             "BatchGetItem" => run(body, |request| batch_get_item::execute(storage, request)),
@@ -210,7 +210,7 @@ fn respond(response: &impl Serialize) -> Result<Vec<u8>> {
     serde_json::to_vec(response).map_err(|e| internal(&e))
 }
 
-pub(super) fn internal(error: &dyn Display) -> DynoxideError {
+pub(crate) fn internal(error: &dyn Display) -> DynoxideError {
     DynoxideError::InternalServerError(error.to_string())
 }
 

@@ -22,12 +22,13 @@ use std::time::Duration;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use hyper::http::request::Parts;
 use hyper::{Request, Response, StatusCode};
 use serde_json::json;
 use shared::clock::Clock;
 use tokio::net::TcpListener;
 
-use self::engine::Engine;
+pub(super) use self::engine::{Engine, Result as EngineResult, internal};
 use super::State;
 use super::signals::{Announcer, Changes};
 use crate::error::{Error, Result};
@@ -56,7 +57,7 @@ const TARGETS: [&str; 2] = ["DynamoDB_20120810.", "DynamoDBStreams_20120810."];
 #[derive(Debug)]
 pub struct DynamoDb {
     url: String,
-    changes: Changes,
+    front: Arc<Front>,
     trigger: Trigger,
     thread: Option<JoinHandle<()>>,
 }
@@ -67,17 +68,20 @@ impl DynamoDb {
         let engine = Engine::open(state, clock).map_err(|e| Error::because("opening the database", &e))?;
         let io = |e: std::io::Error| Error::because("starting DynamoDB", &e);
         let url = http::url_of(listener.local_addr().map_err(io)?);
-        // The server's own runtime uses the listener.
-        let listener = listener.into_std().map_err(io)?;
         let (trigger, shutdown) = shutdown::channel();
         let announcer = Announcer::default();
-        let changes = announcer.changes();
-        let front = Front { engine: Mutex::new(engine), announcer, clock: clock.clone() };
-        let thread = std::thread::Builder::new()
-            .name("dynamodb".to_owned())
-            .spawn(move || run(listener, front, shutdown))
-            .map_err(io)?;
-        Ok(Self { url, changes, trigger, thread: Some(thread) })
+        let front = Arc::new(Front { engine: Mutex::new(engine), announcer, clock: clock.clone() });
+        // The server's own runtime uses the listener.
+        let listener = listener.into_std().map_err(io)?;
+        let of_thread = Arc::clone(&front);
+        let thread = std::thread::Builder::new().name("dynamodb".to_owned());
+        let thread = thread.spawn(move || run(listener, of_thread, shutdown)).map_err(io)?;
+        Ok(Self { url, front, trigger, thread: Some(thread) })
+    }
+
+    /// Returns the database.
+    pub(super) fn front(&self) -> Arc<Front> {
+        Arc::clone(&self.front)
     }
 
     /// Returns the base URL.
@@ -87,7 +91,7 @@ impl DynamoDb {
 
     /// Returns the changes of the database.
     pub fn changes(&self) -> Changes {
-        self.changes.clone()
+        self.front.announcer.changes()
     }
 
     /// Stops the server. Returns when its file is closed.
@@ -99,22 +103,19 @@ impl DynamoDb {
     }
 }
 
-fn run(listener: std::net::TcpListener, front: Front, mut shutdown: Shutdown) {
+fn run(listener: std::net::TcpListener, front: Arc<Front>, mut shutdown: Shutdown) {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return tracing::error!(%error, "DynamoDB did not start"),
     };
     runtime.block_on(async move {
-        let front = Arc::new(front);
-        let make = {
-            let front = Arc::clone(&front);
-            move |_| {
+        let shared = Arc::clone(&front);
+        let make = move |_| {
+            let front = Arc::clone(&shared);
+            http::service(move |request| {
                 let front = Arc::clone(&front);
-                http::service(move |request| {
-                    let front = Arc::clone(&front);
-                    async move { front.handle(request).await }
-                })
-            }
+                async move { front.handle(request).await }
+            })
         };
         let server = TcpListener::from_std(listener).and_then(|listener| Server::start(listener, make));
         let server = match server {
@@ -123,51 +124,71 @@ fn run(listener: std::net::TcpListener, front: Front, mut shutdown: Shutdown) {
         };
         tokio::select! {
             () = front.sweep() => {}
-            () = async {
-                shutdown.requested().await;
-                server.stop().await;
-            } => {}
+            () = shutdown.requested() => server.stop().await,
         }
     });
 }
 
-struct Front {
+/// A request of the API.
+pub(super) struct ApiRequest {
+    pub(super) head: Parts,
+    /// The operation, such as `PutItem`.
+    pub(super) operation: String,
+    pub(super) body: Bytes,
+}
+
+impl ApiRequest {
+    /// Reads a request. The error is the response to one that is none.
+    pub(super) async fn read(request: Request<Incoming>) -> std::result::Result<Self, Response<Full<Bytes>>> {
+        let (head, body) = request.into_parts();
+        let target = head.headers.get("x-amz-target").and_then(|target| target.to_str().ok());
+        let operation =
+            target.and_then(|target| TARGETS.iter().find_map(|prefix| target.strip_prefix(prefix)));
+        let Some(operation) = operation.map(str::to_owned) else {
+            return Err(refuse("com.amazon.coral.service#UnknownOperationException", "unknown x-amz-target"));
+        };
+        if !head.headers.contains_key(AUTHORIZATION) {
+            let code = "com.amazon.coral.service#MissingAuthenticationTokenException";
+            return Err(refuse(code, "Request is missing Authentication Token"));
+        }
+        let body = Limited::new(body, MAX_REQUEST_BYTES).collect().await.map_err(|_| {
+            let code = "com.amazon.coral.service#SerializationException";
+            refuse(code, "the body is too large or cut off")
+        })?;
+        Ok(Self { head, operation, body: body.to_bytes() })
+    }
+}
+
+/// The database behind its servers.
+pub(super) struct Front {
     engine: Mutex<Engine>,
     announcer: Announcer,
     clock: Clock,
 }
 
+impl std::fmt::Debug for Front {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Front").finish_non_exhaustive()
+    }
+}
+
 impl Front {
     async fn handle(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
-        let (head, body) = request.into_parts();
-        let target = head.headers.get("x-amz-target").and_then(|target| target.to_str().ok());
-        let operation =
-            target.and_then(|target| TARGETS.iter().find_map(|prefix| target.strip_prefix(prefix)));
-        let Some(operation) = operation else {
-            return refuse("com.amazon.coral.service#UnknownOperationException", "unknown x-amz-target");
-        };
-        if !head.headers.contains_key(AUTHORIZATION) {
-            let code = "com.amazon.coral.service#MissingAuthenticationTokenException";
-            return refuse(code, "Request is missing Authentication Token");
-        }
-        let Ok(body) = Limited::new(body, MAX_REQUEST_BYTES).collect().await else {
-            return refuse(
-                "com.amazon.coral.service#SerializationException",
-                "the body is too large or cut off",
-            );
-        };
-        let body = body.to_bytes();
-        match self.with_engine(|engine| engine.execute(operation, &body)) {
-            Ok(json) => respond(StatusCode::OK, json),
-            Err(error) => {
-                let status = StatusCode::from_u16(error.status_code()).unwrap_or(StatusCode::BAD_REQUEST);
-                respond(status, error.to_json().into_bytes())
+        match ApiRequest::read(request).await {
+            Ok(request) => {
+                let result = self.with_engine(|engine| engine.execute(&request.operation, &request.body));
+                let (status, body) = encoded(result);
+                respond(status, body)
             }
+            Err(refused) => refused,
         }
     }
 
     /// Calls the engine, and announces its changes.
-    fn with_engine<T>(&self, call: impl FnOnce(&mut Engine) -> engine::Result<T>) -> engine::Result<T> {
+    pub(super) fn with_engine<T>(
+        &self,
+        call: impl FnOnce(&mut Engine) -> EngineResult<T>,
+    ) -> EngineResult<T> {
         let mut engine = self.engine.lock().unwrap_or_else(PoisonError::into_inner);
         let result = call(&mut engine);
         self.announcer.announce(engine.changes());
@@ -194,7 +215,7 @@ impl Front {
 
     /// Deletes `what` slice by slice. `delete` returns true if there may be more. Requests that have arrived are
     /// executed before the next slice.
-    async fn in_slices(&self, what: &str, delete: impl Fn(&mut Engine) -> engine::Result<bool>) {
+    async fn in_slices(&self, what: &str, delete: impl Fn(&mut Engine) -> EngineResult<bool>) {
         for _ in 0..SLICES {
             match self.with_engine(&delete) {
                 Ok(true) => tokio::task::yield_now().await,
@@ -206,11 +227,22 @@ impl Front {
 }
 
 fn refuse(code: &str, message: &str) -> Response<Full<Bytes>> {
-    respond(StatusCode::BAD_REQUEST, json!({"__type": code, "message": message}).to_string().into_bytes())
+    respond(StatusCode::BAD_REQUEST, json!({"__type": code, "message": message}).to_string())
 }
 
-fn respond(status: StatusCode, json: Vec<u8>) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(Bytes::from(json)));
+/// Returns the status and the body of a response.
+pub(super) fn encoded(result: EngineResult<Vec<u8>>) -> (StatusCode, Bytes) {
+    match result {
+        Ok(json) => (StatusCode::OK, json.into()),
+        Err(error) => {
+            let status = StatusCode::from_u16(error.status_code()).unwrap_or(StatusCode::BAD_REQUEST);
+            (status, error.to_json().into())
+        }
+    }
+}
+
+pub(super) fn respond(status: StatusCode, json: impl Into<Bytes>) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(json.into()));
     *response.status_mut() = status;
     let content_type = HeaderValue::from_static("application/x-amz-json-1.0");
     response.headers_mut().insert(CONTENT_TYPE, content_type);

@@ -2,12 +2,11 @@
 
 use std::collections::VecDeque;
 
-use http_body_util::Full;
+use hyper::StatusCode;
 use hyper::body::Bytes;
-use hyper::{Response, StatusCode};
 use serde_json::{Value, json};
 
-use super::{error_type, json_response};
+use super::error_type;
 
 /// A failure of one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,7 +25,7 @@ impl Fault {
     /// Returns DynamoDB's error response for this fault. For a conflict or throttling of a transaction, it is
     /// a cancellation that names the first item as the cause. The proxy does not call this for
     /// [`Self::ResponseLost`], because it sends no response then.
-    pub(super) fn response(self, operation: &str, body: &Bytes) -> Response<Full<Bytes>> {
+    pub(super) fn response(self, operation: &str, body: &Bytes) -> (StatusCode, Bytes) {
         let is_transaction = operation == "TransactWriteItems";
         let (status, code, reason) = match self {
             Self::TransactionConflict if is_transaction => {
@@ -46,7 +45,7 @@ impl Fault {
         if let (false, Some(fields)) = (reasons.is_empty(), error.as_object_mut()) {
             fields.insert("CancellationReasons".to_owned(), reasons.into());
         }
-        json_response(status, &error)
+        (status, error.to_string().into())
     }
 }
 

@@ -1,5 +1,5 @@
-//! A proxy in front of DynamoDB, for tests and benchmarks. It injects faults, counts requests and capacity
-//! units, also by partition key, throttles hot partitions, and records the calls that IAM would decide on.
+//! A second server of the embedded DynamoDB, for tests and benchmarks. It injects faults, counts requests and
+//! capacity units, also by partition key, throttles hot partitions, and records the calls that IAM would decide on.
 //!
 //! The embedded DynamoDB never reports a conflict, never throttles and never loses a response, so tests
 //! inject these faults with the proxy. The proxy also rejects a query with an empty text in its key
@@ -14,14 +14,12 @@ mod report;
 mod tests;
 mod throttle;
 
-use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use http_body_util::{BodyExt, Full};
+use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderValue};
-use hyper::{Request, Response, StatusCode, Uri};
+use hyper::{Request, Response, StatusCode};
 use serde_json::{Value, json};
 
 pub use self::calls::{Call, Calls};
@@ -34,24 +32,31 @@ use self::report::RequestRecord;
 pub use self::report::{KeyUnits, Report};
 pub use self::throttle::Ceiling;
 use self::throttle::{Access, Throttle};
+use super::dynamodb::{ApiRequest, DynamoDb, Engine, EngineResult, Front, encoded, respond};
 use crate::error::{Error, Result};
 use crate::http::{self, Server};
-use crate::wire::{JsonClientError, http_client};
+
+/// The least duration of a request. Meanwhile, the proxy receives the requests that its client has sent concurrently,
+/// so that the report does not count them as sequential.
+const LEAST_LATENCY: Duration = Duration::from_millis(1);
+
+/// Makes the server close the connection without a response.
+#[derive(Debug, thiserror::Error)]
+#[error("the response was lost")]
+struct NoResponse;
 
 /// A running proxy. Dropping this stops it.
 #[derive(Debug)]
 pub struct FaultProxy {
     server: Server,
-    front: Arc<Front>,
+    proxy: Arc<Proxy>,
 }
 
 /// What the connections of a proxy share.
-#[derive(Debug)]
-struct Front {
+#[derive(Debug, Default)]
+struct Proxy {
     state: Mutex<State>,
-    client: Client,
-    upstream: Uri,
-    partitions: Partitions,
+    partitions: Mutex<Partitions>,
 }
 
 #[derive(Debug, Default)]
@@ -67,26 +72,19 @@ struct State {
 }
 
 impl FaultProxy {
-    /// Starts a proxy for the DynamoDB at `url`.
-    pub async fn start(url: &str) -> Result<Self> {
+    pub(super) async fn start(dynamodb: &DynamoDb) -> Result<Self> {
         let io = |e: std::io::Error| Error::because("starting the fault proxy", &e);
-        let upstream: Uri = url.parse().map_err(|e| Error::because("the fault proxy's upstream", &e))?;
-        let front = Arc::new(Front {
-            state: Mutex::default(),
-            client: http_client(),
-            upstream,
-            partitions: Partitions::new(url),
-        });
-        let shared = Arc::clone(&front);
+        let (proxy, front) = (Arc::new(Proxy::default()), dynamodb.front());
+        let shared = Arc::clone(&proxy);
         let make = move |_| {
-            let front = Arc::clone(&shared);
+            let (proxy, front) = (Arc::clone(&shared), Arc::clone(&front));
             hyper::service::service_fn(move |request| {
-                let front = Arc::clone(&front);
-                async move { front.handle(request).await }
+                let (proxy, front) = (Arc::clone(&proxy), Arc::clone(&front));
+                async move { proxy.handle(&front, request).await }
             })
         };
         let server = Server::start(http::bind_loopback().await.map_err(io)?, make).map_err(io)?;
-        Ok(Self { server, front })
+        Ok(Self { server, proxy })
     }
 
     /// Returns the base URL.
@@ -116,8 +114,8 @@ impl FaultProxy {
         self.lock().faults.queued_faults()
     }
 
-    /// Makes each request take at least `latency`. Without it, the embedded DynamoDB may answer one of two
-    /// concurrent requests before the other arrives, and the report counts them as sequential.
+    /// Makes each request take at least `latency`, so that the report recognises concurrent requests on a slow
+    /// machine too.
     pub fn set_min_latency(&self, latency: Duration) {
         self.lock().min_latency = latency;
     }
@@ -163,50 +161,29 @@ impl FaultProxy {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        self.front.lock()
+        self.proxy.lock()
     }
 }
 
-type Client =
-    hyper_util::client::legacy::Client<hyper_util::client::legacy::connect::HttpConnector, Full<Bytes>>;
+/// The status and body of a response, the capacity units that the request consumed, and those of each partition key
+/// if they are counted.
+type Answer = ((StatusCode, Bytes), Units, Vec<PartitionUnits>);
 
-/// Makes the server close the connection without a response.
-#[derive(Debug, thiserror::Error)]
-#[error("the response was lost")]
-struct NoResponse;
-
-impl From<Infallible> for NoResponse {
-    fn from(never: Infallible) -> Self {
-        match never {}
-    }
-}
-
-impl From<JsonClientError> for NoResponse {
-    fn from(error: JsonClientError) -> Self {
-        tracing::error!(%error, "the fault proxy can't read the rows of a write");
-        Self
-    }
-}
-
-/// A response, the capacity units that the request consumed, and those of each partition key if they are
-/// counted.
-type Answer = (Response<Full<Bytes>>, Units, Vec<PartitionUnits>);
-
-impl Front {
+impl Proxy {
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn handle(
         &self,
+        dynamodb: &Front,
         request: Request<Incoming>,
     ) -> std::result::Result<Response<Full<Bytes>>, NoResponse> {
         let began = Instant::now();
-        let (head, body) = request.into_parts();
-        let body = body.collect().await.map_err(|_| NoResponse)?.to_bytes();
-        let target =
-            head.headers.get("x-amz-target").and_then(|value| value.to_str().ok()).unwrap_or_default();
-        let operation = target.rsplit('.').next().unwrap_or_default().to_owned();
+        let ApiRequest { head, operation, body } = match ApiRequest::read(request).await {
+            Ok(request) => request,
+            Err(refused) => return Ok(refused),
+        };
         let caller = calls::caller(&head.headers);
         let (fault, min_latency) = {
             let mut state = self.lock();
@@ -215,103 +192,73 @@ impl Front {
         if is_rejected_by_aws(&operation, &body) {
             let message = "a key condition must not contain an empty text";
             let error = json!({"__type": error_type("ValidationException"), "message": message});
-            return Ok(json_response(StatusCode::BAD_REQUEST, &error));
+            return Ok(respond(StatusCode::BAD_REQUEST, error.to_string()));
         }
-        let (response, units, partitions) = match fault {
+        let (answer, units, partitions) = match fault {
             Some(fault @ (Fault::TransactionConflict | Fault::Throttled | Fault::InternalError)) => {
-                (Some(fault.response(&operation, &body)), Units::default(), Vec::new())
+                (fault.response(&operation, &body), Units::default(), Vec::new())
             }
-            Some(Fault::ResponseLost) => {
-                let (_lost, units, partitions) = self.execute(head, &operation, &body).await?;
-                (None, units, partitions)
-            }
-            None => {
-                let (response, units, partitions) = self.execute(head, &operation, &body).await?;
-                (Some(response), units, partitions)
+            Some(Fault::ResponseLost) | None => {
+                let executed = dynamodb.with_engine(|engine| self.execute(engine, &operation, &body));
+                executed.unwrap_or_else(|error| (encoded(Err(error)), Units::default(), Vec::new()))
             }
         };
-        let remaining = min_latency.saturating_sub(began.elapsed());
-        // A sleep of zero still takes up to a millisecond.
-        if !remaining.is_zero() {
-            tokio::time::sleep(remaining).await;
-        }
+        tokio::time::sleep(min_latency.max(LEAST_LATENCY).saturating_sub(began.elapsed())).await;
         let mut state = self.lock();
         state.calls.record(&caller, &operation, &body);
         let ended = Instant::now();
         state.requests.push(RequestRecord { caller, operation, began, ended, units, partitions });
         drop(state);
-        response.ok_or(NoResponse)
+        if fault == Some(Fault::ResponseLost) {
+            return Err(NoResponse);
+        }
+        let (status, body) = answer;
+        Ok(respond(status, body))
     }
 
-    /// Sends a request to DynamoDB, unless it is throttled, and counts its units by partition key if that is
-    /// requested.
-    async fn execute(
-        &self,
-        head: hyper::http::request::Parts,
-        operation: &str,
-        body: &Bytes,
-    ) -> std::result::Result<Answer, NoResponse> {
+    /// Executes a request, unless it is throttled, and counts its units by partition key if that is requested. An
+    /// error: the rows of a write can't be read.
+    fn execute(&self, engine: &mut Engine, operation: &str, body: &Bytes) -> EngineResult<Answer> {
         let (counts, throttles) = {
             let state = self.lock();
             (state.counts_partitions, state.throttle.is_some())
         };
         if !counts && !throttles {
-            let (response, units) = self.forward(head, operation, body).await?;
-            return Ok((response, units, Vec::new()));
+            let (answer, units) = forward(engine, operation, body);
+            return Ok((answer, units, Vec::new()));
         }
-        let writes = self.partitions.writes(operation, body).await?;
-        if writes.is_empty() {
-            let (response, units) = self.execute_read(head, operation, body).await?;
-            return Ok((response, units, Vec::new()));
-        }
-        let _locked = self.partitions.lock(&writes).await;
-        let before = self.partitions.read(&writes).await?;
+        let mut partitions = self.partitions.lock().unwrap_or_else(PoisonError::into_inner);
+        let writes = partitions.writes(engine, operation, body)?;
+        let before = partitions::read(engine, &writes)?;
         let rows = || writes.iter().zip(&before);
-        let expected: Vec<Vec<PartitionUnits>> =
-            rows().map(|(write, before)| write.expected_units(before.as_ref())).collect();
+        let (access, expected): (Access, Vec<Vec<PartitionUnits>>) = if writes.is_empty() {
+            // The units of a read are known only after it. It is admitted while its partitions have units left.
+            (Access::Read, vec![partitions::read_partitions(operation, body, 0.0)])
+        } else {
+            (Access::Write, rows().map(|(write, row)| write.expected_units(row.as_ref())).collect())
+        };
         let transaction_rows = (operation == "TransactWriteItems").then_some(writes.len());
-        if let Some(throttled) = self.admit(Access::Write, &expected, transaction_rows) {
+        if let Some(throttled) = self.admit(access, &expected, transaction_rows) {
             return Ok((throttled, Units::default(), Vec::new()));
         }
-        let (response, units) = self.forward(head, operation, body).await?;
-        let consumed = if response.status().is_success() {
-            let after = if counts { Some(self.partitions.read(&writes).await?) } else { None };
-            match after {
-                Some(after) => rows()
-                    .zip(&after)
-                    .flat_map(|((write, old), new)| write.units(old.as_ref(), new.as_ref()))
-                    .collect(),
-                None => expected.concat(),
+        let (answer, units) = forward(engine, operation, body);
+        let consumed = match access {
+            Access::Read => partitions::read_partitions(operation, body, units.read),
+            Access::Write if answer.0.is_success() => {
+                let after = partitions::read(engine, &writes)?;
+                let changed = rows().zip(&after);
+                changed.flat_map(|((write, old), new)| write.units(old.as_ref(), new.as_ref())).collect()
             }
-        } else if units.write > 0.0 {
-            writes.iter().map(RowWrite::units_of_failed_condition).collect()
-        } else {
-            Vec::new()
+            Access::Write if units.write > 0.0 => {
+                writes.iter().map(RowWrite::units_of_failed_condition).collect()
+            }
+            Access::Write => Vec::new(),
         };
         if let Some(throttle) = &mut self.lock().throttle {
-            throttle.settle(Access::Write, &expected, &consumed, Instant::now());
+            throttle.consume(access, &consumed, Instant::now());
         }
-        Ok((response, units, if counts { consumed } else { Vec::new() }))
-    }
-
-    /// Sends a request that writes nothing, unless it is throttled.
-    async fn execute_read(
-        &self,
-        head: hyper::http::request::Parts,
-        operation: &str,
-        body: &Bytes,
-    ) -> std::result::Result<(Response<Full<Bytes>>, Units), NoResponse> {
-        // The units of a read are known only after it. It is admitted while its partitions have units left.
-        let expected = [partitions::read_partitions(operation, body, 0.0)];
-        if let Some(throttled) = self.admit(Access::Read, &expected, None) {
-            return Ok((throttled, Units::default()));
-        }
-        let (response, units) = self.forward(head, operation, body).await?;
-        let consumed = partitions::read_partitions(operation, body, units.read);
-        if let Some(throttle) = &mut self.lock().throttle {
-            throttle.settle(Access::Read, &expected, &consumed, Instant::now());
-        }
-        Ok((response, units))
+        let is_counted = counts && access == Access::Write;
+        Ok((answer, units, if is_counted { consumed } else { Vec::new() }))
     }
 
     /// Returns the response to a request that is throttled. `None`: it is not throttled.
@@ -320,33 +267,22 @@ impl Front {
         access: Access,
         expected: &[Vec<PartitionUnits>],
         transaction_rows: Option<usize>,
-    ) -> Option<Response<Full<Bytes>>> {
+    ) -> Option<(StatusCode, Bytes)> {
         let mut state = self.lock();
         let refused = state.throttle.as_mut()?.admit(access, expected, Instant::now()).err()?;
         Some(throttle::response(&refused, transaction_rows))
     }
+}
 
-    /// Sends a request to DynamoDB. Returns the response and the capacity units that the request consumed.
-    async fn forward(
-        &self,
-        mut head: hyper::http::request::Parts,
-        operation: &str,
-        body: &Bytes,
-    ) -> std::result::Result<(Response<Full<Bytes>>, Units), NoResponse> {
-        head.uri = self.upstream.clone();
-        head.headers.remove(HOST);
-        head.headers.remove(CONTENT_LENGTH);
-        let request = Request::from_parts(head, Full::new(capacity::with_return_consumed_capacity(body)));
-        let response = self.client.request(request).await.map_err(|_| NoResponse)?;
-        let (head, response) = response.into_parts();
-        let response = response.collect().await.map_err(|_| NoResponse)?.to_bytes();
-        let units = if head.status.is_success() {
-            capacity::consumed(operation, &response)
-        } else {
-            capacity::consumed_by_failed_condition(body, &response)
-        };
-        Ok((Response::from_parts(head, Full::new(response)), units))
-    }
+/// Executes a request. Returns the response and the capacity units that the request consumed.
+fn forward(engine: &mut Engine, operation: &str, body: &Bytes) -> ((StatusCode, Bytes), Units) {
+    let (status, answer) = encoded(engine.execute(operation, &capacity::with_return_consumed_capacity(body)));
+    let units = if status.is_success() {
+        capacity::consumed(operation, &answer)
+    } else {
+        capacity::consumed_by_failed_condition(body, &answer)
+    };
+    ((status, answer), units)
 }
 
 /// Checks for a query with an empty text in its key condition. AWS rejects this query, but the embedded
@@ -360,11 +296,4 @@ fn is_rejected_by_aws(operation: &str, body: &Bytes) -> bool {
 /// Returns the `__type` of a DynamoDB error.
 fn error_type(code: &str) -> String {
     format!("com.amazonaws.dynamodb.v20120810#{code}")
-}
-
-fn json_response(status: StatusCode, body: &Value) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(Bytes::from(body.to_string())));
-    *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/x-amz-json-1.0"));
-    response
 }

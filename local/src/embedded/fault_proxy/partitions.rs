@@ -7,20 +7,14 @@
 //! costs its own units once, also in a transaction. An entry whose key moves is deleted and inserted.
 
 use std::collections::{BTreeSet, HashMap};
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use dynoxide::types::{AttributeValue, Item, item_size, table_write_capacity_units, write_capacity_units};
 use hyper::body::Bytes;
-use serde_json::{Map, Value, json};
-use tokio::sync::{Mutex, MutexGuard};
+use serde_json::{Value, json};
 
 use super::calls::calls;
-use crate::wire::{JsonClient, JsonClientError};
-
-/// The number of locks. Each row has one of them, so that no other write changes the row between the two
-/// reads.
-const LOCKS: usize = 256;
+use crate::embedded::dynamodb::{Engine, EngineResult, internal};
 
 /// The factor of the units of a row in a transaction. It does not apply to index entries.
 const TRANSACTION_FACTOR: f64 = 2.0;
@@ -74,85 +68,55 @@ enum Change {
     None,
 }
 
-/// Reads the rows that requests write.
-#[derive(Debug)]
+/// The tables whose rows requests write.
+#[derive(Debug, Default)]
 pub(super) struct Partitions {
-    wire: JsonClient,
-    schemas: Mutex<HashMap<String, Arc<TableSchema>>>,
-    locks: Vec<Mutex<()>>,
+    schemas: HashMap<String, Arc<TableSchema>>,
 }
 
 impl Partitions {
-    /// `url` is that of DynamoDB.
-    pub(super) fn new(url: &str) -> Self {
-        Self {
-            wire: JsonClient::new(url),
-            schemas: Mutex::default(),
-            locks: std::iter::repeat_with(Mutex::default).take(LOCKS).collect(),
-        }
-    }
-
     /// Returns the writes of a request. Empty: the request only reads.
-    pub(super) async fn writes(
-        &self,
+    pub(super) fn writes(
+        &mut self,
+        engine: &mut Engine,
         operation: &str,
         body: &Bytes,
-    ) -> Result<Vec<RowWrite>, JsonClientError> {
+    ) -> EngineResult<Vec<RowWrite>> {
         let body: Value = serde_json::from_slice(body).unwrap_or_default();
         let is_transactional = operation == "TransactWriteItems";
         let mut writes = Vec::new();
         for RowRequest { table, attributes, change } in row_requests(operation, &body) {
-            let schema = self.schema(table).await?;
+            let schema = self.schema(engine, table)?;
             let key = selected(&attributes, |name| schema.keys.iter().any(|key| key == name));
             writes.push(RowWrite { schema, key, change, is_transactional });
         }
         Ok(writes)
     }
 
-    /// Locks the rows until the guards are dropped. The locks are always taken in the same order, so two
-    /// requests do not wait for each other.
-    pub(super) async fn lock(&self, writes: &[RowWrite]) -> Vec<MutexGuard<'_, ()>> {
-        let numbers: BTreeSet<usize> = writes.iter().map(RowWrite::lock_number).collect();
-        let mut guards = Vec::new();
-        for lock in numbers.into_iter().filter_map(|number| self.locks.get(number)) {
-            guards.push(lock.lock().await);
-        }
-        guards
-    }
-
-    /// Reads the rows, in the order of the writes. `None`: no row has this key.
-    pub(super) async fn read(&self, writes: &[RowWrite]) -> Result<Vec<Option<Item>>, JsonClientError> {
-        let mut tables: HashMap<&str, Vec<&Item>> = HashMap::new();
-        for write in writes {
-            tables.entry(&write.schema.name).or_default().push(&write.key);
-        }
-        let requests: Map<String, Value> = tables
-            .into_iter()
-            .map(|(table, keys)| (table.to_owned(), json!({"Keys": keys, "ConsistentRead": true})))
-            .collect();
-        let mut found =
-            self.wire.call("DynamoDB_20120810.BatchGetItem", &json!({ "RequestItems": requests })).await?;
-        let found = found.get_mut("Responses").map(Value::take).unwrap_or_default();
-        let found: HashMap<String, Vec<Item>> =
-            serde_json::from_value(found).map_err(|error| JsonClientError::Failed(error.to_string()))?;
-        let row = |write: &RowWrite| {
-            let is_this = |item: &&Item| write.key.iter().all(|(name, value)| item.get(name) == Some(value));
-            found.get(&write.schema.name)?.iter().find(is_this).cloned()
-        };
-        Ok(writes.iter().map(row).collect())
-    }
-
-    async fn schema(&self, table: &str) -> Result<Arc<TableSchema>, JsonClientError> {
-        let mut schemas = self.schemas.lock().await;
-        if let Some(schema) = schemas.get(table) {
+    fn schema(&mut self, engine: &mut Engine, table: &str) -> EngineResult<Arc<TableSchema>> {
+        if let Some(schema) = self.schemas.get(table) {
             return Ok(Arc::clone(schema));
         }
-        let described =
-            self.wire.call("DynamoDB_20120810.DescribeTable", &json!({ "TableName": table })).await?;
+        let described = call(engine, "DescribeTable", &json!({ "TableName": table }))?;
         let schema = Arc::new(TableSchema::of(table, described.get("Table").unwrap_or(&Value::Null)));
-        schemas.insert(table.to_owned(), Arc::clone(&schema));
+        self.schemas.insert(table.to_owned(), Arc::clone(&schema));
         Ok(schema)
     }
+}
+
+/// Reads the rows, in the order of the writes. `None`: no row has this key.
+pub(super) fn read(engine: &mut Engine, writes: &[RowWrite]) -> EngineResult<Vec<Option<Item>>> {
+    let mut read_one = |write: &RowWrite| {
+        let get = json!({"TableName": write.schema.name, "Key": write.key, "ConsistentRead": true});
+        let found = call(engine, "GetItem", &get)?.get_mut("Item").map(Value::take);
+        found.map(|item| serde_json::from_value(item).map_err(|error| internal(&error))).transpose()
+    };
+    writes.iter().map(&mut read_one).collect()
+}
+
+fn call(engine: &mut Engine, operation: &str, request: &Value) -> EngineResult<Value> {
+    let response = engine.execute(operation, request.to_string().as_bytes())?;
+    serde_json::from_slice(&response).map_err(|error| internal(&error))
 }
 
 impl TableSchema {
@@ -260,15 +224,6 @@ impl RowWrite {
 
     fn factor(&self) -> f64 {
         if self.is_transactional { TRANSACTION_FACTOR } else { 1.0 }
-    }
-
-    fn lock_number(&self) -> usize {
-        let mut hasher = DefaultHasher::new();
-        self.schema.name.hash(&mut hasher);
-        for key in &self.schema.keys {
-            key_text(&self.key, Some(key)).hash(&mut hasher);
-        }
-        usize::try_from(hasher.finish()).unwrap_or_default().checked_rem(LOCKS).unwrap_or_default()
     }
 }
 

@@ -9,13 +9,12 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use http_body_util::Full;
+use hyper::StatusCode;
 use hyper::body::Bytes;
-use hyper::{Response, StatusCode};
 use serde_json::{Value, json};
 
+use super::error_type;
 use super::partitions::PartitionUnits;
-use super::{error_type, json_response};
 use crate::embedded::{ACCOUNT, REGION};
 
 /// DynamoDB's messages for on-demand tables:
@@ -88,8 +87,8 @@ impl Throttle {
         self.throttled
     }
 
-    /// Reserves the units of a request, row by row. If a partition lacks them, reserves nothing and returns
-    /// the rows that are refused.
+    /// Checks that the partitions have the units of a request left, row by row. If not, returns the rows that are
+    /// refused.
     pub(super) fn admit(
         &mut self,
         access: Access,
@@ -119,37 +118,17 @@ impl Throttle {
                 refused.push(Refused { row, resource: hot.resource.clone(), access });
             }
         }
-        if !refused.is_empty() {
-            self.throttled = self.throttled.saturating_add(1);
-            return Err(refused);
+        if refused.is_empty() {
+            return Ok(());
         }
-        self.add(access, rows.iter().flatten(), 1.0, now);
-        Ok(())
+        self.throttled = self.throttled.saturating_add(1);
+        Err(refused)
     }
 
-    /// Replaces the units that a request reserved by those that it consumed.
-    pub(super) fn settle(
-        &mut self,
-        access: Access,
-        reserved: &[Vec<PartitionUnits>],
-        consumed: &[PartitionUnits],
-        now: Instant,
-    ) {
-        self.add(access, reserved.iter().flatten(), -1.0, now);
-        self.add(access, consumed.iter(), 1.0, now);
-    }
-
-    fn add<'a>(
-        &mut self,
-        access: Access,
-        units: impl Iterator<Item = &'a PartitionUnits>,
-        factor: f64,
-        now: Instant,
-    ) {
-        for units in units {
-            let used = self.used(access, units, now);
-            // The units may have been reserved in an earlier period.
-            used.units = (used.units + factor * units.units).max(0.0);
+    /// Adds the units that a request consumed.
+    pub(super) fn consume(&mut self, access: Access, consumed: &[PartitionUnits], now: Instant) {
+        for units in consumed {
+            self.used(access, units, now).units += units.units;
         }
     }
 
@@ -165,7 +144,7 @@ impl Throttle {
 
 /// Returns DynamoDB's response to a request with refused rows. `rows` is the number of rows of a transaction;
 /// `None`: the request is no transaction.
-pub(super) fn response(refused: &[Refused], rows: Option<usize>) -> Response<Full<Bytes>> {
+pub(super) fn response(refused: &[Refused], rows: Option<usize>) -> (StatusCode, Bytes) {
     let message = |refused: &Refused| {
         if refused.resource.contains("/index/") { INDEX_MESSAGE } else { TABLE_MESSAGE }
     };
@@ -186,7 +165,7 @@ pub(super) fn response(refused: &[Refused], rows: Option<usize>) -> Response<Ful
         json!({"__type": error_type("ThrottlingException"), "message": refused.first().map(message),
                "throttlingReasons": refused.iter().map(throttling_reason).collect::<Vec<_>>()})
     };
-    json_response(StatusCode::BAD_REQUEST, &error)
+    (StatusCode::BAD_REQUEST, error.to_string().into())
 }
 
 /// Returns the resource and the reason of a throttled row:
@@ -218,20 +197,22 @@ mod tests {
             sort: String::new(),
             units,
         };
-        let mut admits =
-            |access, rows: &[Vec<PartitionUnits>], now| throttle.admit(access, rows, now).is_ok();
+        let mut admits = |access, rows: &[Vec<PartitionUnits>], now| {
+            let is_admitted = throttle.admit(access, rows, now).is_ok();
+            if is_admitted {
+                throttle.consume(access, &rows.concat(), now);
+            }
+            is_admitted
+        };
         let write = Access::Write;
         assert!(admits(write, &[vec![of("a", 2.0)]], start));
         let two_rows = [vec![of("b", 1.0), of("a", 1.0)], vec![of("a", 1.0)]];
         assert!(!admits(write, &two_rows, start), "the rows of a request count together");
-        assert!(admits(write, &[vec![of("b", 3.0)]], start), "a throttled request reserves nothing");
+        assert!(admits(write, &[vec![of("b", 3.0)]], start), "a throttled request consumes nothing");
         assert!(admits(Access::Read, &[vec![of("a", 9.0)]], start), "reads have a ceiling of their own");
         assert!(admits(write, &[vec![of("a", 1.0)]], start));
         assert!(!admits(write, &[vec![of("a", 1.0)]], start));
         assert!(admits(write, &[vec![of("a", 5.0)]], start + period), "the next period has begun");
         assert_eq!(throttle.throttled(), 2);
-
-        throttle.settle(write, &[vec![of("a", 5.0)]], &[of("a", 1.0)], start + period);
-        assert!(throttle.admit(write, &[vec![of("a", 2.0)]], start + period).is_ok());
     }
 }

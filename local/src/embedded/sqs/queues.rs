@@ -219,7 +219,9 @@ impl Queues {
         }
         if let Some((dead_letters, _)) = redrive {
             let dead_letters = self.queue(&dead_letters)?;
-            dead.into_iter().for_each(|message| dead_letters.put(message));
+            for message in dead {
+                dead_letters.put(message);
+            }
         }
         Ok(received)
     }
