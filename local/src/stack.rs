@@ -335,13 +335,6 @@ impl Stack {
         Ok(Value::Object(functions))
     }
 
-    /// Stops polling the queues. Returns when the received messages are processed, or after a few seconds.
-    pub async fn stop_queues(&self) {
-        if let Some(event_sources) = self.contents.event_sources() {
-            event_sources.stop_queues().await;
-        }
-    }
-
     /// Stops the service: first the gateway, then the event sources, then the bank and the embedded services.
     /// Running requests and events have a few seconds to finish.
     pub async fn stop(self) {

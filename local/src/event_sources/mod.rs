@@ -37,7 +37,7 @@ use crate::embedded::Endpoints;
 use crate::embedded::signals::Changes;
 use crate::error::{Error, Result};
 use crate::lambda::Functions;
-use crate::shutdown::{self, Shutdown, Trigger};
+use crate::shutdown::{self, Trigger};
 use crate::template::Template;
 
 /// Pause before the next poll when a queue or a stream returned an error.
@@ -46,9 +46,8 @@ const ERROR_PAUSE: Duration = Duration::from_millis(500);
 /// The running event sources. Dropping this aborts their tasks.
 #[derive(Debug)]
 pub struct EventSources {
-    streams: TaskGroup,
-    queues: TaskGroup,
-    schedules: TaskGroup,
+    trigger: Trigger,
+    tasks: Mutex<Vec<JoinHandle<()>>>,
 }
 
 /// The sources that the event sources read from, and the functions that they invoke.
@@ -78,17 +77,19 @@ impl EventSources {
     ///
     /// When the template declares a function that `dependencies` lacks.
     pub fn start(dependencies: Dependencies<'_>) -> Result<Self> {
-        let mut streams = Vec::new();
-        let mut queues = Vec::new();
+        let (trigger, shutdown) = shutdown::channel();
+        let mut tasks = Vec::new();
         let mut scheduled = Vec::new();
         for function in &dependencies.template.functions {
             let missing = || Error::new(format!("{} is missing", function.logical_id));
             let invoke = dependencies.functions.get(&function.logical_id).ok_or_else(missing)?;
             for source in &function.streams {
-                streams.push(StreamPoller::new(&dependencies, source, invoke));
+                let poller = StreamPoller::new(&dependencies, source, invoke);
+                tasks.push(tokio::spawn(poller.run(shutdown.clone())));
             }
             for source in &function.queues {
-                queues.push(QueuePoller::new(&dependencies, source, invoke));
+                let poller = QueuePoller::new(&dependencies, source, invoke);
+                tasks.push(tokio::spawn(poller.run(shutdown.clone())));
             }
             for schedule in &function.schedules {
                 let shard = schedule.input.as_ref().and_then(|input| input.get("shard")?.as_u64());
@@ -104,27 +105,24 @@ impl EventSources {
         }
         let clock = dependencies.clock.clone();
         let run_now = Arc::clone(dependencies.run_schedules_now);
-        Ok(Self {
-            streams: TaskGroup::new(|shutdown| {
-                streams.into_iter().map(|poller| tokio::spawn(poller.run(shutdown.clone()))).collect()
-            }),
-            queues: TaskGroup::new(|shutdown| {
-                queues.into_iter().map(|poller| tokio::spawn(poller.run(shutdown.clone()))).collect()
-            }),
-            schedules: TaskGroup::new(|shutdown| {
-                vec![tokio::spawn(schedule::run(scheduled, clock, run_now, shutdown))]
-            }),
-        })
-    }
-
-    /// Stops polling the queues. Returns when the received messages are processed, or after a few seconds.
-    pub async fn stop_queues(&self) {
-        self.queues.stop().await;
+        tasks.push(tokio::spawn(schedule::run(scheduled, clock, run_now, shutdown)));
+        Ok(Self { trigger, tasks: Mutex::new(tasks) })
     }
 
     /// Stops all event sources. Returns when the running invocations have finished.
     pub async fn stop(&self) {
-        tokio::join!(self.schedules.stop(), self.streams.stop(), self.queues.stop());
+        self.trigger.fire();
+        for task in self.tasks.lock().await.drain(..) {
+            let _ = task.await;
+        }
+    }
+}
+
+impl Drop for EventSources {
+    fn drop(&mut self) {
+        for task in self.tasks.get_mut().drain(..) {
+            task.abort();
+        }
     }
 }
 
@@ -134,36 +132,6 @@ pub(crate) fn remove_checkpoints(directory: &PathBuf, template: &Template) -> Re
         .tables
         .iter()
         .try_for_each(|table| CheckpointFile::new(Some(directory), &table.logical_id).remove())
-}
-
-/// Tasks that share a shutdown signal.
-#[derive(Debug)]
-struct TaskGroup {
-    trigger: Trigger,
-    tasks: Mutex<Vec<JoinHandle<()>>>,
-}
-
-impl TaskGroup {
-    fn new(spawn: impl FnOnce(Shutdown) -> Vec<JoinHandle<()>>) -> Self {
-        let (trigger, shutdown) = shutdown::channel();
-        Self { trigger, tasks: Mutex::new(spawn(shutdown)) }
-    }
-
-    /// Requests the shutdown and waits for the tasks to end.
-    async fn stop(&self) {
-        self.trigger.fire();
-        for task in self.tasks.lock().await.drain(..) {
-            let _ = task.await;
-        }
-    }
-}
-
-impl Drop for TaskGroup {
-    fn drop(&mut self) {
-        for task in self.tasks.get_mut().drain(..) {
-            task.abort();
-        }
-    }
 }
 
 /// Returns the identifiers in the `batchItemFailures` of a function's response.

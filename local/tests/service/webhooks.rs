@@ -571,33 +571,6 @@ async fn a_duplicate_or_early_message_causes_no_extra_attempt() {
 }
 
 #[tokio::test]
-async fn the_scheduler_replaces_a_lost_message() {
-    let service = Service::start().await;
-    let listener = Listener::start().await;
-    service.register_endpoint(&listener.url, &["charge.created"]).await;
-    // No worker reads the queue. The test receives the message and deletes it.
-    let sqs = local::sdk::sqs(&service.stack.endpoints.sqs_url);
-    let url = local::template::queue_url(&service.stack.endpoints.sqs_url, "TestDeliveryQueue");
-    service.stack.stop_queues().await;
-    service.charge().await;
-    eventually("the delivery's message is queued", async || {
-        let got = sqs.receive_message().queue_url(&url).send().await.unwrap();
-        let message = got.messages().first()?;
-        sqs.delete_message().queue_url(&url).receipt_handle(message.receipt_handle()?).send().await.unwrap();
-        Some(())
-    })
-    .await;
-    let lost = service.deliveries("&status=PENDING").await.remove(0);
-    service.advance_seconds(900).await;
-    eventually("the scheduler sends another message", async || {
-        let got = sqs.receive_message().queue_url(&url).send().await.unwrap();
-        let message: Value = serde_json::from_str(got.messages().first()?.body()?).unwrap();
-        (message["delivery"] == lost["id"]).then_some(())
-    })
-    .await;
-}
-
-#[tokio::test]
 async fn deliveries_are_listed_newest_first_and_each_filter_applies() {
     let service = Service::start().await;
     let listener = Listener::start().await;
