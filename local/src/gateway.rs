@@ -5,7 +5,6 @@
 //! The gateway itself rejects the requests that API Gateway rejects, such as one whose body is too large. The
 //! error has the contract's format.
 
-use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -18,8 +17,8 @@ use bytes::BytesMut;
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{
-    CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, COOKIE, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue,
-    SET_COOKIE, TRANSFER_ENCODING,
+    CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, COOKIE, HOST, HeaderMap, HeaderName, HeaderValue, SET_COOKIE,
+    TRANSFER_ENCODING,
 };
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
@@ -69,23 +68,10 @@ pub struct LocalRoutes {
 
 /// A route with its function.
 struct Target {
-    /// The requests that match. `None`: this is the default route.
-    pattern: Option<Pattern>,
+    route: Route,
+    /// The route as API Gateway writes it, such as `GET /v1/things/{id}`.
     key: String,
     invoke: Invoke,
-}
-
-struct Pattern {
-    /// `None`: any method matches.
-    method: Option<String>,
-    segments: Vec<Segment>,
-}
-
-enum Segment {
-    Text(String),
-    Variable(String),
-    /// `{name+}`: one or more segments up to the end of the path.
-    Rest(String),
 }
 
 impl Gateway {
@@ -106,12 +92,16 @@ impl Gateway {
                 let missing =
                     || Error::new(format!("{} has routes, but does not exist", function.logical_id));
                 let invoke = functions.get(&function.logical_id).ok_or_else(missing)?;
-                routes.push(Target::new(route, Arc::clone(invoke)));
+                let key = match route {
+                    Route::Default => "$default".to_owned(),
+                    Route::Path { method, path } => format!("{method} {path}"),
+                };
+                routes.push(Target { route: route.clone(), key, invoke: Arc::clone(invoke) });
             }
         }
         // As in API Gateway, the most specific route comes first. The path is compared before the method, and
         // a text segment is more specific than a variable.
-        routes.sort_by_key(|target| target.pattern.as_ref().map_or(vec![u8::MAX], Pattern::rank));
+        routes.sort_by_key(|target| rank(&target.route));
         let address = listener.local_addr().map_err(|e| Error::because("starting the gateway", &e))?;
         let authority = address.to_string();
         let api = Arc::new(Api { authority, routes, local });
@@ -142,84 +132,46 @@ impl Gateway {
     }
 }
 
-impl Target {
-    fn new(route: &Route, invoke: Invoke) -> Self {
-        match route {
-            Route::Default => Self { pattern: None, key: "$default".to_owned(), invoke },
-            Route::Path { method, path } => {
-                let pattern = Pattern {
-                    method: (method != "ANY").then(|| method.clone()),
-                    segments: path.trim_start_matches('/').split('/').map(Segment::new).collect(),
-                };
-                Self { pattern: Some(pattern), key: format!("{method} {path}"), invoke }
-            }
-        }
+/// Returns the sort key that orders more specific routes first.
+fn rank(route: &Route) -> (Vec<u8>, bool) {
+    let segment = |segment: &str| match segment {
+        rest if rest.ends_with("+}") => 2,
+        variable if variable.starts_with('{') => 1,
+        _ => 0,
+    };
+    match route {
+        Route::Default => (vec![u8::MAX], true),
+        Route::Path { method, path } => (path.split('/').map(segment).collect(), method == "ANY"),
     }
 }
 
-impl Segment {
-    fn new(text: &str) -> Self {
-        match text.strip_prefix('{').and_then(|inner| inner.strip_suffix('}')) {
-            None => Self::Text(text.to_owned()),
-            Some(name) => match name.strip_suffix('+') {
-                Some(name) => Self::Rest(name.to_owned()),
-                None => Self::Variable(name.to_owned()),
-            },
-        }
+/// Whether a route is that of a request. `{name}` matches one segment of the path, and `{name+}` one or more
+/// segments at its end.
+fn is_match(route: &Route, method: &Method, path: &str) -> bool {
+    let Route::Path { method: expected, path: pattern } = route else { return true };
+    if expected != "ANY" && expected != method.as_str() {
+        return false;
     }
-}
-
-impl Pattern {
-    /// Returns the sort key that orders more specific patterns first.
-    fn rank(&self) -> Vec<u8> {
-        let segment = |segment: &Segment| match segment {
-            Segment::Text(_) => 0,
-            Segment::Variable(_) => 1,
-            Segment::Rest(_) => 2,
-        };
-        let mut rank: Vec<u8> = self.segments.iter().map(segment).collect();
-        rank.push(u8::from(self.method.is_none()));
-        rank
-    }
-
-    /// Returns the variables of the path. `None`: the request does not match.
-    fn matches(&self, method: &Method, path: &str) -> Option<Map<String, Value>> {
-        if self.method.as_deref().is_some_and(|expected| expected != method.as_str()) {
-            return None;
+    let mut rest = Some(path);
+    for segment in pattern.split('/') {
+        let Some(remaining) = rest else { return false };
+        if segment.ends_with("+}") {
+            return !remaining.is_empty();
         }
-        let mut variables = Map::new();
-        let mut rest = Some(path.strip_prefix('/').unwrap_or(path));
-        for segment in &self.segments {
-            let remaining = rest?;
-            let (first, after) = match remaining.split_once('/') {
-                Some((first, after)) => (first, Some(after)),
-                None => (remaining, None),
-            };
-            match segment {
-                Segment::Text(text) if text == first => {}
-                Segment::Text(_) => return None,
-                Segment::Variable(_) if first.is_empty() => return None,
-                Segment::Variable(name) => {
-                    variables.insert(name.clone(), first.into());
-                }
-                Segment::Rest(_) if remaining.is_empty() => return None,
-                Segment::Rest(name) => {
-                    variables.insert(name.clone(), remaining.into());
-                    return Some(variables);
-                }
-            }
-            rest = after;
+        let (first, after) = remaining.split_once('/').map_or((remaining, None), |(a, b)| (a, Some(b)));
+        let is_variable = segment.starts_with('{') && !first.is_empty();
+        if segment != first && !is_variable {
+            return false;
         }
-        rest.is_none().then_some(variables)
+        rest = after;
     }
+    rest.is_none()
 }
 
 impl Api {
     async fn handle(&self, request: Request<Incoming>, peer: SocketAddr) -> Response<Full<Bytes>> {
         let (mut head, body) = request.into_parts();
-        // With `Expect: 100-continue`, a body that is too large is rejected before the client sends it.
-        let body = if is_announced_too_large(&head.headers) { None } else { read_body(body).await };
-        let Some(body) = body else {
+        let Some(body) = read_body(body).await else {
             let message = "The body is larger than 10 MiB.".to_owned();
             return collect_body(problem_response(&head.headers, &Problem::Unreadable(message))).await;
         };
@@ -235,18 +187,14 @@ impl Api {
             None => None,
         };
         self.set_forwarding_headers(&mut head, peer);
-        let found = self.routes.iter().find_map(|target| match &target.pattern {
-            None => Some((target, Map::new())),
-            Some(pattern) => {
-                pattern.matches(&head.method, head.uri.path()).map(|variables| (target, variables))
-            }
-        });
-        let Some((target, variables)) = found else {
-            let (method, path) = (head.method.to_string(), head.uri.path().to_owned());
+        let path = head.uri.path();
+        let Some(target) = self.routes.iter().find(|target| is_match(&target.route, &head.method, path))
+        else {
+            let (method, path) = (head.method.to_string(), path.to_owned());
             return collect_body(problem_response(&head.headers, &Problem::NoSuchRoute { method, path }))
                 .await;
         };
-        let event = event(&head, &body, peer, &target.key, variables);
+        let event = event(&head, &body, peer, &target.key);
         let returned = (target.invoke)(event).await;
         let response = returned
             .and_then(|returned| response(&returned).ok_or_else(|| "not an HTTP API response".to_owned()));
@@ -298,13 +246,6 @@ fn is_local(head: &Parts) -> bool {
     path.starts_with(LOCAL_PREFIX) || (path == "/" && head.method == Method::GET)
 }
 
-/// Checks whether the client waits for permission (`Expect`) to send a body that is too large.
-fn is_announced_too_large(headers: &HeaderMap) -> bool {
-    let length = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok());
-    let length: Option<usize> = length.and_then(|length| length.parse().ok());
-    headers.contains_key(EXPECT) && length.is_some_and(|length| length > MAX_BODY_BYTES)
-}
-
 /// Reads a body of at most [`MAX_BODY_BYTES`]. `None`: the body is longer, or it was cut off.
 ///
 /// Reads and drops up to [`MAX_DRAINED_BYTES`] of a longer body, because a client that is still sending does
@@ -334,16 +275,10 @@ async fn collect_body(response: Response<Body>) -> Response<Full<Bytes>> {
     Response::from_parts(head, Full::new(body))
 }
 
-/// Creates the event of API Gateway's payload format 2.0.
-fn event(
-    head: &Parts,
-    body: &Bytes,
-    peer: SocketAddr,
-    route_key: &str,
-    variables: Map<String, Value>,
-) -> Value {
+/// Creates the event of API Gateway's payload format 2.0, without the parameters of path and query. The functions
+/// read those from path and query.
+fn event(head: &Parts, body: &Bytes, peer: SocketAddr, route_key: &str) -> Value {
     let path = head.uri.path();
-    let query = head.uri.query().unwrap_or_default();
     let text =
         |name: HeaderName| head.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -352,7 +287,7 @@ fn event(
         "version": "2.0",
         "routeKey": route_key,
         "rawPath": path,
-        "rawQueryString": query,
+        "rawQueryString": head.uri.query().unwrap_or_default(),
         "headers": join_headers(&head.headers),
         "requestContext": {
             "accountId": crate::embedded::ACCOUNT,
@@ -380,20 +315,6 @@ fn event(
         head.headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok()).collect();
     if !cookies.is_empty() {
         fields.insert("cookies".to_owned(), cookies.join("; ").split("; ").collect());
-    }
-    if !query.is_empty() {
-        let mut parameters: HashMap<String, String> = HashMap::new();
-        for (name, value) in url::form_urlencoded::parse(query.as_bytes()) {
-            let joined = parameters.entry(name.into_owned()).or_default();
-            if !joined.is_empty() {
-                joined.push(',');
-            }
-            joined.push_str(&value);
-        }
-        fields.insert("queryStringParameters".to_owned(), json!(parameters));
-    }
-    if !variables.is_empty() {
-        fields.insert("pathParameters".to_owned(), Value::Object(variables));
     }
     if !body.is_empty() {
         let as_text = std::str::from_utf8(body).ok().filter(|_| is_text(text(CONTENT_TYPE)));
@@ -463,27 +384,35 @@ mod tests {
     use super::*;
     use crate::lambda::event_function;
 
-    /// Starts a gateway whose functions return their own name and the event.
-    async fn gateway() -> Gateway {
+    /// Starts a gateway with the functions that `function` returns for the logical ids of the template.
+    async fn gateway_of(function: impl Fn(&str) -> Invoke, local: Option<LocalRoutes>) -> Gateway {
         let template = Template::deployed().unwrap();
         let mut functions = Functions::new();
-        for function in &template.functions {
-            let name = function.logical_id.clone();
-            let echo = event_function(move |event: Value| {
-                let name = name.clone();
-                async move {
-                    let body = json!({"function": name, "event": event}).to_string();
-                    Ok::<_, Error>(
-                        json!({"statusCode": 200, "headers": {"content-type": "application/json"}, "cookies": ["a=1", "b=2"], "body": body}),
-                    )
-                }
-            });
-            functions = functions.with(&function.logical_id, echo);
+        for declared in &template.functions {
+            functions = functions.with(&declared.logical_id, function(&declared.logical_id));
         }
+        Gateway::start(http::bind_loopback().await.unwrap(), &template, &functions, local).unwrap()
+    }
+
+    /// Starts a gateway whose functions return their own name and the event.
+    async fn gateway() -> Gateway {
         let router =
             Router::new().route("/_local/ping", any(async || "pong")).route("/", any(async || "home"));
         let local = LocalRoutes { router, gate: Arc::default() };
-        Gateway::start(http::bind_loopback().await.unwrap(), &template, &functions, Some(local)).unwrap()
+        let echo = |name: &str| {
+            let name = name.to_owned();
+            event_function(move |event: Value| {
+                let body = json!({"function": name, "event": event}).to_string();
+                let headers = json!({"content-type": "application/json"});
+                async move {
+                    let cookies = ["a=1", "b=2"];
+                    Ok::<_, Error>(
+                        json!({"statusCode": 200, "headers": headers, "cookies": cookies, "body": body}),
+                    )
+                }
+            })
+        };
+        gateway_of(echo, Some(local)).await
     }
 
     async fn call(
@@ -535,7 +464,6 @@ mod tests {
             let path = &format!("/v1/acquirer-events/acc_1/token{suffix}");
             let echo = echoed(&gateway, Request::post("/"), path, b"").await;
             assert_eq!(echo["function"], "BankNotificationsFunction", "{path}");
-            assert_eq!(echo["event"]["pathParameters"], json!({"account": "acc_1", "token": "token"}));
             assert_eq!(echoed(&gateway, Request::get("/"), path, b"").await["function"], "CheckoutFunction");
         }
         assert_eq!(call(&gateway, Request::get("/"), "/_local/ping", b"").await.2, "pong");
@@ -561,8 +489,6 @@ mod tests {
             (&event["rawPath"], &event["rawQueryString"]),
             (&json!("/v1/charges/a%20b"), &json!("q=1&q=%26&r"))
         );
-        assert_eq!(event["queryStringParameters"], json!({"q": "1,&", "r": ""}));
-        assert_eq!(event["pathParameters"], json!({"proxy": "a%20b"}));
         assert_eq!(
             (&event["headers"]["x-thing"], &event["cookies"]),
             (&json!("one,two"), &json!(["a=1", "b=2"]))
@@ -594,16 +520,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_request_with_an_invalid_host_or_path_still_reaches_its_router() {
-        let template = Template::deployed().unwrap();
-        let mut functions = Functions::new();
         let router = Router::new().fallback(any(|headers: HeaderMap, uri: hyper::Uri| async move {
             format!("{} {}", headers["x-forwarded-proto"].to_str().unwrap(), uri.path())
         }));
-        for function in &template.functions {
-            functions = functions.with(&function.logical_id, crate::lambda::http_function(router.clone()));
-        }
-        let listener = http::bind_loopback().await.unwrap();
-        let gateway = Gateway::start(listener, &template, &functions, None).unwrap();
+        let gateway = gateway_of(|_| crate::lambda::http_function(router.clone()), None).await;
         for host in ["two words", "", "a/b", "[", "ok:99999999"] {
             let request = format!(
                 "GET /v1/charges HTTP/1.1\r\nHost: {host}\r\nX-Forwarded-Proto: :// \r\nConnection: close\r\n\r\n"
@@ -617,54 +537,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_client_that_expects_100_continue_is_accepted_or_rejected_before_it_sends_the_body() {
-        let gateway = gateway().await;
-        let head = "POST /v1/charges HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nConnection: close\r\n";
-        let small = raw(&gateway, &format!("{head}Content-Length: 2\r\n\r\n{{}}")).await;
-        assert!(small.starts_with("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200"), "{small}");
-        let large = raw(&gateway, &format!("{head}Content-Length: 10485761\r\n\r\n")).await;
-        assert!(large.starts_with("HTTP/1.1 400"), "{large}");
-    }
-
-    #[tokio::test]
-    async fn many_requests_are_handled_concurrently() {
-        let template = Template::deployed().unwrap();
-        // Each request waits until all 100 have arrived, so the test would hang if requests were handled one
-        // by one.
-        let barrier = Arc::new(tokio::sync::Barrier::new(100));
-        let mut functions = Functions::new();
-        for function in &template.functions {
-            let barrier = Arc::clone(&barrier);
-            let wait = event_function(move |_: Value| {
-                let barrier = Arc::clone(&barrier);
-                async move {
-                    barrier.wait().await;
-                    Ok::<_, Error>(json!({"statusCode": 204}))
-                }
-            });
-            functions = functions.with(&function.logical_id, wait);
-        }
-        let listener = http::bind_loopback().await.unwrap();
-        let gateway = Gateway::start(listener, &template, &functions, None).unwrap();
-        let calls = (0..100).map(|_| {
-            let request = Request::get(format!("{}/v1/charges", gateway.url())).body(Full::new(Bytes::new()));
-            tokio::spawn(crate::wire::http_client().request(request.unwrap()))
-        });
-        for call in calls.collect::<Vec<_>>() {
-            assert_eq!(call.await.unwrap().unwrap().status(), StatusCode::NO_CONTENT);
-        }
-    }
-
-    #[tokio::test]
     async fn a_failed_function_returns_the_internal_error_of_the_contract() {
-        let template = Template::deployed().unwrap();
-        let mut functions = Functions::new();
-        for function in &template.functions {
-            let fail = event_function(|_: Value| async { Err::<Value, _>("secret detail") });
-            functions = functions.with(&function.logical_id, fail);
-        }
-        let listener = http::bind_loopback().await.unwrap();
-        let gateway = Gateway::start(listener, &template, &functions, None).unwrap();
+        let fail = |_: &str| event_function(|_: Value| async { Err::<Value, _>("secret detail") });
+        let gateway = gateway_of(fail, None).await;
         let (status, headers, body) = call(&gateway, Request::get("/"), "/v1/charges", b"").await;
         let text = String::from_utf8(body.to_vec()).unwrap();
         let body: Value = serde_json::from_str(&text).unwrap();
