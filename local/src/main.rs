@@ -22,10 +22,11 @@ use local::fronts::{Fronts, Upstream};
 use local::guard::AllowedHost;
 use local::local_routes::example_request;
 use local::seed::write_atomically;
-use local::stack::{Options, Ready, Stack};
+use local::stack::{Options, Stack};
 use local::{Error, Result};
 use mimalloc::MiMalloc;
 use secrecy::SecretString;
+use serde_json::Value;
 use shared::clock::Clock;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -473,7 +474,7 @@ fn remove_ready_file(path: &Path) {
     let _ = std::fs::remove_file(path);
 }
 
-fn ready_text(ready: &Ready<'_>) -> Result<Vec<u8>> {
+fn ready_text(ready: &Value) -> Result<Vec<u8>> {
     serde_json::to_vec_pretty(ready).map_err(|e| Error::because("encoding the ready file", &e))
 }
 

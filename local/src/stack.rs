@@ -7,9 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use bank::{Bank, Profile};
-use domain::ids::AccountId;
 use secrecy::ExposeSecret;
-use serde::Serialize;
 use serde_json::{Map, Value, json};
 use shared::charge::Charges;
 use shared::clock::Clock;
@@ -137,38 +135,40 @@ pub struct Stack {
     services: Services,
 }
 
-/// The content of the ready file: everything that a program needs to use the service.
-#[derive(Debug, Serialize)]
-pub struct Ready<'a> {
-    pub(crate) base_url: &'a str,
-    pub(crate) account_id: AccountId,
-    pub(crate) bank_url: &'a str,
-    pub(crate) test_api_key: &'a str,
-    pub(crate) live_api_key: &'a str,
-    pub(crate) dashboard: Dashboard<'a>,
-    pub(crate) member_token: String,
-    pub(crate) other_account: OtherAccount<'a>,
-    pub(crate) dynamodb_url: &'a str,
-    pub(crate) sqs_url: &'a str,
-    pub(crate) s3_url: &'a str,
-    pub(crate) table: &'a str,
-    pub(crate) secrets_table: &'a str,
-    pub(crate) bucket: String,
-}
-
-#[derive(Debug, Serialize)]
-pub(crate) struct Dashboard<'a> {
-    pub(crate) email: &'a str,
-    pub(crate) password: &'a str,
-    pub(crate) token: String,
-}
-
-#[derive(Debug, Serialize)]
-pub(crate) struct OtherAccount<'a> {
-    pub(crate) account_id: AccountId,
-    pub(crate) test_api_key: &'a str,
-    pub(crate) live_api_key: &'a str,
-    pub(crate) token: String,
+/// Returns the content of the ready file: everything that a program needs to use the service. `urls` are those of the
+/// API and the bank, `tokens` those of the first owner, the member and the other owner, and `names` those of the
+/// state table, the table of secrets and the bucket.
+pub(crate) fn ready(
+    seed: &Seed,
+    urls: [&str; 2],
+    tokens: [&str; 3],
+    endpoints: &Endpoints,
+    names: [&str; 3],
+) -> Value {
+    let (Seed { first, other, .. }, Endpoints { dynamodb_url, sqs_url, s3_url }) = (seed, endpoints);
+    let ([base_url, bank_url], [table, secrets_table, bucket]) = (urls, names);
+    let [token, member_token, other_token] = tokens;
+    json!({
+        "base_url": base_url,
+        "account_id": first.id,
+        "bank_url": bank_url,
+        "test_api_key": first.test_api_key,
+        "live_api_key": first.live_api_key,
+        "dashboard": {"email": first.owner_email, "password": first.password, "token": token},
+        "member_token": member_token,
+        "other_account": {
+            "account_id": other.id,
+            "test_api_key": other.test_api_key,
+            "live_api_key": other.live_api_key,
+            "token": other_token,
+        },
+        "dynamodb_url": dynamodb_url,
+        "sqs_url": sqs_url,
+        "s3_url": s3_url,
+        "table": table,
+        "secrets_table": secrets_table,
+        "bucket": bucket,
+    })
 }
 
 impl Stack {
@@ -288,34 +288,12 @@ impl Stack {
     }
 
     /// Returns the content of the ready file, with new dashboard tokens.
-    pub fn ready(&self) -> Result<Ready<'_>> {
-        let now = self.clock.now();
-        let (first, other) = (&self.seed.first, &self.seed.other);
-        Ok(Ready {
-            base_url: &self.base_url,
-            account_id: first.id,
-            bank_url: &self.bank_url,
-            test_api_key: &first.test_api_key,
-            live_api_key: &first.live_api_key,
-            dashboard: Dashboard {
-                email: &first.owner_email,
-                password: &first.password,
-                token: self.seed.owner_token(first, now)?,
-            },
-            member_token: self.seed.member_token(now)?,
-            other_account: OtherAccount {
-                account_id: other.id,
-                test_api_key: &other.test_api_key,
-                live_api_key: &other.live_api_key,
-                token: self.seed.owner_token(other, now)?,
-            },
-            dynamodb_url: &self.endpoints.dynamodb_url,
-            sqs_url: &self.endpoints.sqs_url,
-            s3_url: &self.endpoints.s3_url,
-            table: STATE_TABLE,
-            secrets_table: SECRETS_TABLE,
-            bucket: bucket_name(BUCKET),
-        })
+    pub fn ready(&self) -> Result<Value> {
+        let (seed, now) = (&self.seed, self.clock.now());
+        let owner = seed.owner_token(&seed.first, now)?;
+        let (member, other) = (seed.member_token(now)?, seed.owner_token(&seed.other, now)?);
+        let names = [STATE_TABLE, SECRETS_TABLE, &bucket_name(BUCKET)];
+        Ok(ready(seed, [&self.base_url, &self.bank_url], [&owner, &member, &other], &self.endpoints, names))
     }
 
     /// Returns the environment variables of each function, in the format of `sam local --env-vars`. `host` is the

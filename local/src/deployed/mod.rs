@@ -19,13 +19,12 @@ use shared::store::Store;
 
 pub use self::invoke::deployed_functions;
 pub use self::resources::Resources;
+use crate::embedded::Endpoints;
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::local_bank::{self, BankSettings};
 use crate::seed::Seed;
-use crate::stack::{
-    API_KEYS_TABLE, BUCKET, Dashboard, OtherAccount, Ready, SECRETS_TABLE, STATE_TABLE, listen_on,
-};
+use crate::stack::{API_KEYS_TABLE, BUCKET, SECRETS_TABLE, STATE_TABLE, listen_on, ready};
 use crate::template::Template;
 use crate::wire::http_client;
 use crate::{acquirer_seed, sdk};
@@ -50,19 +49,12 @@ pub struct DeployedStack {
     pub seed: Seed,
     invoke_url: String,
     resources: Resources,
-    tokens: DashboardTokens,
+    /// Dashboard tokens of the first owner, the member and the other owner. The stack issued them, because only it
+    /// has the secret that signs them.
+    tokens: [String; 3],
     bank_url: String,
     bank: Bank,
     gateway: Gateway,
-}
-
-/// Dashboard tokens of the seeded users. The stack issued them, because only it has the secret that signs
-/// them.
-#[derive(Debug)]
-struct DashboardTokens {
-    owner: String,
-    member: String,
-    other_owner: String,
 }
 
 impl DeployedStack {
@@ -93,42 +85,22 @@ impl DeployedStack {
         let gateway = Gateway::start(listener, &template, &functions, None)?;
         let acquirers = AccountAcquirers::new(store, table(SECRETS_TABLE)?);
         acquirer_seed::configure(None, (&seed, &bank, &bank.url()), acquirers, &base_url, &clock).await?;
-        let tokens = DashboardTokens {
-            owner: log_in(&base_url, &seed.first.owner_email, &seed.first.password).await?,
-            member: log_in(&base_url, &seed.member_email, &seed.first.password).await?,
-            other_owner: log_in(&base_url, &seed.other.owner_email, &seed.other.password).await?,
-        };
+        let tokens = [
+            log_in(&base_url, &seed.first.owner_email, &seed.first.password).await?,
+            log_in(&base_url, &seed.member_email, &seed.first.password).await?,
+            log_in(&base_url, &seed.other.owner_email, &seed.other.password).await?,
+        ];
         Ok(Self { base_url, invoke_url, resources, seed, tokens, bank_url: bank.url(), bank, gateway })
     }
 
     /// Returns the content of the ready file.
-    pub fn ready(&self) -> Result<Ready<'_>> {
-        let (first, other) = (&self.seed.first, &self.seed.other);
-        Ok(Ready {
-            base_url: &self.base_url,
-            account_id: first.id,
-            bank_url: &self.bank_url,
-            test_api_key: &first.test_api_key,
-            live_api_key: &first.live_api_key,
-            dashboard: Dashboard {
-                email: &first.owner_email,
-                password: &first.password,
-                token: self.tokens.owner.clone(),
-            },
-            member_token: self.tokens.member.clone(),
-            other_account: OtherAccount {
-                account_id: other.id,
-                test_api_key: &other.test_api_key,
-                live_api_key: &other.live_api_key,
-                token: self.tokens.other_owner.clone(),
-            },
-            dynamodb_url: &self.invoke_url,
-            sqs_url: &self.invoke_url,
-            s3_url: &self.invoke_url,
-            table: self.resources.get(STATE_TABLE)?,
-            secrets_table: self.resources.get(SECRETS_TABLE)?,
-            bucket: self.resources.get(BUCKET)?.to_owned(),
-        })
+    pub fn ready(&self) -> Result<Value> {
+        let url = || self.invoke_url.clone();
+        let endpoints = Endpoints { dynamodb_url: url(), sqs_url: url(), s3_url: url() };
+        let (tokens, urls) = (self.tokens.each_ref().map(String::as_str), [&*self.base_url, &*self.bank_url]);
+        let name = |logical_id| self.resources.get(logical_id);
+        let names = [name(STATE_TABLE)?, name(SECRETS_TABLE)?, name(BUCKET)?];
+        Ok(ready(&self.seed, urls, tokens, &endpoints, names))
     }
 
     /// Stops the gateway, then the bank. The stack continues.

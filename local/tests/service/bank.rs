@@ -98,7 +98,7 @@ async fn pix(service: &Service, paid: &Value) -> Value {
 async fn the_first_account_is_paid_at_the_bank_and_time_passes_there_too() {
     let service = Service::start().await;
     let api = BankApi::of(&service).await;
-    let ready = serde_json::to_value(service.stack.ready().unwrap()).unwrap();
+    let ready = service.stack.ready().unwrap();
     assert_eq!(ready["bank_url"], service.stack.bank_url);
     let (first, other) = (&service.stack.seed.first, &service.stack.seed.other);
     assert_eq!(ready["account_id"], first.id.to_string());

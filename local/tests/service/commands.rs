@@ -22,7 +22,7 @@ use crate::support::{Listener, ReceivedWebhook, Service, eventually};
 use crate::webhooks::{secret, standard_webhooks_secret};
 
 pub(crate) fn running(service: &Service) -> Running {
-    let ready = serde_json::to_value(service.stack.ready().unwrap()).unwrap();
+    let ready = service.stack.ready().unwrap();
     Running::new(serde_json::from_value::<ReadyFile>(ready).unwrap())
 }
 
@@ -251,7 +251,7 @@ async fn the_exit_code_of_verify_is_0_only_for_a_right_and_recent_signature() {
     // With the ready file of a running service, the command also shows the offset of its clock.
     let directory = TemporaryDirectory::new();
     std::fs::create_dir(directory.0.join(".local")).unwrap();
-    let ready = serde_json::to_vec(&service.stack.ready().unwrap()).unwrap();
+    let ready = service.stack.ready().unwrap().to_string();
     std::fs::write(directory.0.join(".local/ready.json"), ready).unwrap();
     let (_, output) = run_verify_in(&directory.0, &["--signature", signature], secret, &late.body).await;
     assert!(output.contains("clock is 1 h 0 min 0 s ahead of this machine's"), "{output}");

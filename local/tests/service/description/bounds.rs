@@ -94,7 +94,7 @@ impl Objects {
 
 /// Returns the `Authorization` of the first account's owner.
 fn bearer(service: &Service) -> String {
-    let ready = serde_json::to_value(service.stack.ready().unwrap()).unwrap();
+    let ready = service.stack.ready().unwrap();
     format!("Bearer {}", ready["dashboard"]["token"].as_str().unwrap())
 }
 

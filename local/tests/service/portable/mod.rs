@@ -69,7 +69,7 @@ impl Portable {
             (serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap(), None)
         } else {
             let service = Service::start().await;
-            (serde_json::to_value(service.stack.ready().unwrap()).unwrap(), Some(service))
+            (service.stack.ready().unwrap(), Some(service))
         };
         let text = |name: &str| ready[name].as_str().unwrap().to_owned();
         let client = Client::new(&text("base_url"), &text("test_api_key"));
