@@ -6,34 +6,38 @@
 
 mod queues;
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
-use hyper::header::CONTENT_TYPE;
+use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Request, Response, StatusCode};
 use md5::{Digest, Md5};
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use shared::clock::Clock;
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio::time::Instant;
-use uuid::Uuid;
 
 use self::queues::{Draft, Failure, Message, Queues};
 use super::{ACCOUNT, REGION};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result as StartResult};
 use crate::http::{self, Server};
 
 /// The maximum size of a message, and of a whole batch: 1 MiB, AWS's limit since August 2025.
 const MAX_MESSAGE_BYTES: usize = 1_048_576;
 /// The maximum size of a request body. It exceeds the size of a message, because JSON escapes characters.
 const MAX_REQUEST_BYTES: usize = 4 * MAX_MESSAGE_BYTES;
+/// The maximum number of messages in a batch.
+const MAX_BATCH: usize = 10;
 /// The interval at which a long poll checks for messages whose delay or visibility timeout has ended. It only
 /// does so while the queue has such messages. A newly sent message wakes the poll at once.
 const POLL_PERIOD: Duration = Duration::from_millis(50);
+
+type Result<T> = std::result::Result<T, Failure>;
 
 /// A running embedded SQS. Dropping this stops it.
 #[derive(Debug)]
@@ -43,7 +47,7 @@ pub struct Sqs {
 
 impl Sqs {
     /// Starts the server on this listener, without queues. `clock` decides when messages become visible.
-    pub fn start(listener: TcpListener, clock: &Clock) -> Result<Self> {
+    pub fn start(listener: TcpListener, clock: &Clock) -> StartResult<Self> {
         let io = |e: std::io::Error| Error::because("starting SQS", &e);
         let front = Arc::new(Front {
             queues: Mutex::default(),
@@ -81,197 +85,158 @@ struct Front {
     url: String,
 }
 
-/// An error response of SQS, with the status 400.
-#[derive(Debug)]
-struct Refusal {
-    /// The error type of the JSON protocol.
-    shape: String,
-    /// The error code of the older query protocol, which SDKs still report.
-    code: String,
-    message: String,
+/// The fields of all requests, and of the entries of a batch.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct Fields {
+    queue_name: Option<String>,
+    queue_url: Option<String>,
+    attributes: BTreeMap<String, String>,
+    attribute_names: Vec<String>,
+    message_system_attribute_names: Vec<String>,
+    message_attributes: Option<Value>,
+    message_body: Option<String>,
+    message_group_id: Option<String>,
+    delay_seconds: Option<i64>,
+    max_number_of_messages: Option<i64>,
+    wait_time_seconds: Option<i64>,
+    visibility_timeout: Option<i64>,
+    receipt_handle: Option<String>,
+    id: String,
+    entries: Vec<Self>,
 }
 
-impl Refusal {
-    fn new(shape: &str, code: &str, message: impl Into<String>) -> Self {
-        Self { shape: shape.to_owned(), code: code.to_owned(), message: message.into() }
+impl Fields {
+    /// Returns the name of the queue, which is the end of its URL.
+    fn queue(&self) -> Result<&str> {
+        self.queue_url.as_deref().and_then(|url| url.rsplit('/').next()).ok_or(Failure::NoQueue)
     }
 
-    fn batch(shape: &str, message: impl Into<String>) -> Self {
-        Self::new(shape, &format!("AWS.SimpleQueueService.{shape}"), message)
+    fn receipt_handle(&self) -> Result<&str> {
+        self.receipt_handle.as_deref().ok_or(Failure::Missing("ReceiptHandle"))
     }
 
-    fn value(message: impl Into<String>) -> Self {
-        Self::new("InvalidParameterValue", "InvalidParameterValue", message)
+    /// Returns the message to send.
+    fn draft(&self) -> Result<Draft> {
+        let body = self.message_body.clone().filter(|body| !body.is_empty());
+        let body = body.ok_or(Failure::Missing("MessageBody"))?;
+        if body.len() > MAX_MESSAGE_BYTES {
+            let text = format!("Reason: Message must be shorter than {MAX_MESSAGE_BYTES} bytes.");
+            return Err(Failure::Value(text));
+        }
+        if self.message_attributes.is_some() {
+            return Err(Failure::Value("This SQS does not have message attributes.".to_owned()));
+        }
+        let delay = in_range("DelaySeconds", self.delay_seconds, 0, 900)?;
+        let id = uuid::Uuid::new_v4().to_string();
+        Ok(Draft { id, body, group: self.message_group_id.clone(), delay })
     }
 
-    fn out_of_range(name: &str, value: i64, (least, greatest): (i64, i64)) -> Self {
-        Self::value(format!(
-            "Value {value} for parameter {name} is invalid. Reason: Must be between {least} and {greatest}, if provided."
-        ))
-    }
-
-    fn missing(name: &str) -> Self {
-        let message = format!("The request must contain the parameter {name}.");
-        Self::new("MissingParameter", "MissingParameter", message)
-    }
-
-    /// Returns the entry of a batch response.
-    fn of_entry(&self, id: &Value) -> Value {
-        json!({"Id": id, "SenderFault": true, "Code": self.code, "Message": self.message})
-    }
-}
-
-impl From<Failure> for Refusal {
-    fn from(failure: Failure) -> Self {
-        match failure {
-            Failure::NoQueue => Self::new(
-                "QueueDoesNotExist",
-                "AWS.SimpleQueueService.NonExistentQueue",
-                "The specified queue does not exist.",
-            ),
-            Failure::OtherAttributes => Self::new(
-                "QueueNameExists",
-                "QueueAlreadyExists",
-                "A queue already exists with the same name and a different value for an attribute.",
-            ),
-            Failure::Handle => Self::new(
-                "ReceiptHandleIsInvalid",
-                "ReceiptHandleIsInvalid",
-                "The input receipt handle is invalid.",
-            ),
-            Failure::NotInFlight => {
-                Self::batch("MessageNotInflight", "The message referred to isn't in flight.")
+    /// Returns the entries of a batch.
+    fn entries(&self) -> Result<&[Self]> {
+        let bytes = |entry: &Self| entry.message_body.as_ref().map_or(0, String::len);
+        let refused = |shape, text: &str| Err(Failure::Batch(shape, text.to_owned()));
+        match self.entries.len() {
+            0 => refused("EmptyBatchRequest", "There should be at least one entry in the request."),
+            count if count > MAX_BATCH => {
+                refused("TooManyEntriesInBatchRequest", "Maximum number of entries per request are 10.")
             }
+            _ if self.entries.iter().map(bytes).sum::<usize>() > MAX_MESSAGE_BYTES => {
+                refused("BatchRequestTooLong", "Batch requests cannot be longer than 1048576 bytes.")
+            }
+            _ => Ok(&self.entries),
         }
     }
 }
 
-type Answer = std::result::Result<Value, Refusal>;
+/// Checks that a number, if it is given, is in its range.
+fn in_range(name: &str, value: Option<i64>, least: i64, most: i64) -> Result<Option<i64>> {
+    match value.filter(|value| !(least..=most).contains(value)) {
+        None => Ok(value),
+        Some(value) => Err(Failure::Value(format!(
+            "Value {value} for parameter {name} is invalid. Reason: Must be between {least} and {most}."
+        ))),
+    }
+}
 
 impl Front {
     async fn handle(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
         let target = request.headers().get("x-amz-target").and_then(|target| target.to_str().ok());
         let operation = target.and_then(|target| target.rsplit('.').next()).unwrap_or_default().to_owned();
         let body = Limited::new(request.into_body(), MAX_REQUEST_BYTES).collect().await;
-        let body =
-            body.ok().and_then(|body| serde_json::from_slice::<Map<String, Value>>(&body.to_bytes()).ok());
-        let answer = match body {
-            Some(body) => self.execute(&operation, body).await,
-            None => {
-                Err(Refusal::new("SerializationException", "SerializationException", "not a JSON request"))
-            }
-        };
-        respond(answer)
+        let fields = body.ok().and_then(|body| serde_json::from_slice(&body.to_bytes()).ok());
+        respond(match fields {
+            Some(fields) => self.execute(&operation, &fields).await,
+            None => Err(Failure::NotARequest),
+        })
     }
 
-    async fn execute(&self, operation: &str, body: Map<String, Value>) -> Answer {
+    async fn execute(&self, operation: &str, fields: &Fields) -> Result<Value> {
         match operation {
-            "CreateQueue" => self.create_queue(&body),
+            "CreateQueue" => {
+                let name = fields.queue_name.as_deref().ok_or(Failure::Missing("QueueName"))?;
+                self.with(|queues, _| queues.create(name, &fields.attributes))?;
+                Ok(json!({"QueueUrl": self.queue_url(name)}))
+            }
             "ListQueues" => {
                 let names = self.with(|queues, _| Ok(queues.names()))?;
                 let urls: Vec<String> = names.iter().map(|name| self.queue_url(name)).collect();
                 Ok(json!({ "QueueUrls": urls }))
             }
-            "GetQueueAttributes" => self.queue_attributes(&body),
-            "SendMessage" => {
-                check_message(&body)?;
-                let sent = self.send(&body, vec![draft(&body)])?;
-                Ok(sent.into_iter().next().unwrap_or_default())
+            "GetQueueAttributes" => {
+                let name = fields.queue()?;
+                let mut attributes = self.with(|queues, now| queues.attributes(name, now))?;
+                attributes.insert("QueueArn".to_owned(), format!("arn:aws:sqs:{REGION}:{ACCOUNT}:{name}"));
+                attributes.retain(|name, _| is_requested(&fields.attribute_names, name));
+                Ok(json!({ "Attributes": attributes }))
             }
-            "ReceiveMessage" => {
-                check_receive(&body)?;
-                self.receive(&body).await
-            }
-            "DeleteMessage" => self.delete(&body, &body),
-            "ChangeMessageVisibility" => self.change_visibility(&body, &body),
-            "SendMessageBatch" => self.send_batch(&body),
-            "DeleteMessageBatch" => self.batch(&body, |entry| self.delete(&body, entry)),
-            "PurgeQueue" => {
-                self.with(|queues, _| queues.purge(queue_name(&body)?))?;
+            "SendMessage" => self.send(fields, fields),
+            "ReceiveMessage" => self.receive(fields).await,
+            "DeleteMessage" => self.delete(fields, fields),
+            "ChangeMessageVisibility" => {
+                let seconds = in_range("VisibilityTimeout", fields.visibility_timeout, 0, 43_200)?;
+                let seconds = seconds.ok_or(Failure::Missing("VisibilityTimeout"))?;
+                let handle = fields.receipt_handle()?;
+                self.with(|queues, now| queues.hide(fields.queue()?, handle, seconds, now))?;
+                self.changed.notify_waiters();
                 Ok(json!({}))
             }
-            unknown => Err(Refusal::new(
-                "UnsupportedOperation",
-                "AWS.SimpleQueueService.UnsupportedOperation",
-                format!("This SQS does not have the operation {unknown}."),
-            )),
+            "SendMessageBatch" => self.batch(fields, |entry| self.send(fields, entry)),
+            "DeleteMessageBatch" => self.batch(fields, |entry| self.delete(fields, entry)),
+            "PurgeQueue" => {
+                self.with(|queues, _| queues.purge(fields.queue()?))?;
+                Ok(json!({}))
+            }
+            unknown => Err(Failure::Unsupported(unknown.to_owned())),
         }
     }
 
     /// Executes an operation on the queues at the present time.
-    fn with<T>(
-        &self,
-        operation: impl FnOnce(&mut Queues, i64) -> std::result::Result<T, Failure>,
-    ) -> std::result::Result<T, Refusal> {
+    fn with<T>(&self, operation: impl FnOnce(&mut Queues, i64) -> Result<T>) -> Result<T> {
         let now = self.clock.now().millis();
-        let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(operation(&mut queues, now)?)
+        operation(&mut self.queues.lock().unwrap_or_else(PoisonError::into_inner), now)
     }
 
     fn queue_url(&self, name: &str) -> String {
         format!("{}/{ACCOUNT}/{name}", self.url)
     }
 
-    fn create_queue(&self, body: &Map<String, Value>) -> Answer {
-        let name = text(body, "QueueName").ok_or_else(|| Refusal::missing("QueueName"))?;
-        let attributes = body.get("Attributes").and_then(Value::as_object).into_iter().flatten();
-        let attributes =
-            attributes.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())));
-        self.with(|queues, _| queues.create(name, attributes.collect()))?;
-        Ok(json!({"QueueUrl": self.queue_url(name)}))
-    }
-
-    fn queue_attributes(&self, body: &Map<String, Value>) -> Answer {
-        let requested = names_in(body, "AttributeNames");
-        let name = queue_name(body)?;
-        let mut attributes = self.with(|queues, now| queues.attributes(name, now))?;
-        attributes.insert("QueueArn".to_owned(), format!("arn:aws:sqs:{REGION}:{ACCOUNT}:{name}"));
-        if !requested.contains("All") {
-            attributes.retain(|name, _| requested.contains(name.as_str()));
-        }
-        Ok(json!({"Attributes": attributes}))
-    }
-
-    /// Sends messages. Returns the fields of the response for each.
-    fn send(
-        &self,
-        body: &Map<String, Value>,
-        drafts: Vec<Draft>,
-    ) -> std::result::Result<Vec<Value>, Refusal> {
-        let sent = |draft: &Draft| json!({"MessageId": draft.id, "MD5OfMessageBody": md5_of(&draft.body)});
-        let sent: Vec<Value> = drafts.iter().map(sent).collect();
-        self.with(|queues, now| queues.send(queue_name(body)?, drafts, now))?;
+    /// Sends a message. `entry`: the request, or an entry of a batch request.
+    fn send(&self, request: &Fields, entry: &Fields) -> Result<Value> {
+        let draft = entry.draft()?;
+        let sent = json!({"MessageId": draft.id, "MD5OfMessageBody": md5_of(&draft.body)});
+        self.with(|queues, now| queues.send(request.queue()?, draft, now))?;
         self.changed.notify_waiters();
         Ok(sent)
     }
 
-    fn send_batch(&self, body: &Map<String, Value>) -> Answer {
-        let (mut ids, mut drafts, mut failed) = (Vec::new(), Vec::new(), Vec::new());
-        for entry in check_entries(body)? {
-            let id = entry.get("Id").cloned().unwrap_or_default();
-            match check_message(entry) {
-                Ok(()) => {
-                    ids.push(id);
-                    drafts.push(draft(entry));
-                }
-                Err(refusal) => failed.push(refusal.of_entry(&id)),
-            }
-        }
-        let mut successful = self.send(body, drafts)?;
-        for (fields, id) in successful.iter_mut().zip(ids) {
-            if let Some(fields) = fields.as_object_mut() {
-                fields.insert("Id".to_owned(), id);
-            }
-        }
-        Ok(json!({"Successful": successful, "Failed": failed}))
-    }
-
-    async fn receive(&self, body: &Map<String, Value>) -> Answer {
-        let number = |name: &str| body.get(name).and_then(Value::as_i64);
-        let most = number("MaxNumberOfMessages").and_then(|most| usize::try_from(most).ok()).unwrap_or(1);
-        let hidden = number("VisibilityTimeout");
-        let wait = Duration::from_secs(body.get("WaitTimeSeconds").and_then(Value::as_u64).unwrap_or(0));
-        let name = queue_name(body)?;
+    async fn receive(&self, fields: &Fields) -> Result<Value> {
+        let most = in_range("MaxNumberOfMessages", fields.max_number_of_messages, 1, 10)?;
+        let most = most.and_then(|most| usize::try_from(most).ok()).unwrap_or(1);
+        let wait = in_range("WaitTimeSeconds", fields.wait_time_seconds, 0, 20)?;
+        let wait = Duration::from_secs(wait.and_then(|wait| u64::try_from(wait).ok()).unwrap_or_default());
+        let hidden = in_range("VisibilityTimeout", fields.visibility_timeout, 0, 43_200)?;
+        let name = fields.queue()?;
         let started = Instant::now();
         loop {
             // Created before the receive, so that a change between the receive and the wait wakes this poll.
@@ -283,12 +248,13 @@ impl Front {
             if !messages.is_empty() {
                 // The messages become visible again later.
                 self.changed.notify_waiters();
-            }
-            if !messages.is_empty() || remaining.is_zero() {
-                let requested = names_in(body, "MessageSystemAttributeNames");
+                let requested = &fields.message_system_attribute_names;
                 let messages: Vec<Value> =
-                    messages.iter().map(|message| received(message, &requested)).collect();
-                return Ok(if messages.is_empty() { json!({}) } else { json!({"Messages": messages}) });
+                    messages.iter().map(|message| received(message, requested)).collect();
+                return Ok(json!({ "Messages": messages }));
+            }
+            if remaining.is_zero() {
+                return Ok(json!({}));
             }
             let pause = if has_hidden { remaining.min(POLL_PERIOD) } else { remaining };
             tokio::select! {
@@ -299,64 +265,39 @@ impl Front {
     }
 
     /// Deletes a message. `entry`: the request, or an entry of a batch request.
-    fn delete(&self, body: &Map<String, Value>, entry: &Map<String, Value>) -> Answer {
-        let handle = text(entry, "ReceiptHandle").ok_or_else(|| Refusal::missing("ReceiptHandle"))?;
-        self.with(|queues, _| queues.delete(queue_name(body)?, handle))?;
-        Ok(json!({}))
-    }
-
-    /// Changes the visibility timeout of a message. `entry`: the request, or an entry of a batch request.
-    fn change_visibility(&self, body: &Map<String, Value>, entry: &Map<String, Value>) -> Answer {
-        check_visibility(entry)?;
-        let handle = text(entry, "ReceiptHandle").ok_or_else(|| Refusal::missing("ReceiptHandle"))?;
-        let seconds = entry.get("VisibilityTimeout").and_then(Value::as_i64).unwrap_or_default();
-        self.with(|queues, now| queues.hide(queue_name(body)?, handle, seconds, now))?;
-        self.changed.notify_waiters();
+    fn delete(&self, request: &Fields, entry: &Fields) -> Result<Value> {
+        let handle = entry.receipt_handle()?;
+        self.with(|queues, _| queues.delete(request.queue()?, handle))?;
         Ok(json!({}))
     }
 
     /// Executes each entry of a batch, so that a rejected entry does not affect the others.
-    fn batch(&self, body: &Map<String, Value>, execute: impl Fn(&Map<String, Value>) -> Answer) -> Answer {
-        let entries = check_entries(body)?;
+    fn batch(&self, fields: &Fields, execute: impl Fn(&Fields) -> Result<Value>) -> Result<Value> {
         let (mut successful, mut failed) = (Vec::new(), Vec::new());
-        self.with(|queues, _| queues.check(queue_name(body)?))?;
-        for entry in entries {
-            let id = entry.get("Id").cloned().unwrap_or_default();
+        self.with(|queues, _| queues.check(fields.queue()?))?;
+        for entry in fields.entries()? {
             match execute(entry) {
-                Ok(_) => successful.push(json!({ "Id": id })),
-                Err(refusal) => failed.push(refusal.of_entry(&id)),
+                Ok(mut done) => {
+                    done.as_object_mut().map(|done| done.insert("Id".to_owned(), entry.id.clone().into()));
+                    successful.push(done);
+                }
+                Err(failure) => {
+                    let (_, code, message) = failure.parts();
+                    failed
+                        .push(json!({"Id": entry.id, "SenderFault": true, "Code": code, "Message": message}));
+                }
             }
         }
         Ok(json!({"Successful": successful, "Failed": failed}))
     }
 }
 
-fn text<'a>(body: &'a Map<String, Value>, name: &str) -> Option<&'a str> {
-    body.get(name).and_then(Value::as_str)
-}
-
-/// Returns the name of the queue, which is the end of its URL.
-fn queue_name(body: &Map<String, Value>) -> std::result::Result<&str, Failure> {
-    text(body, "QueueUrl").and_then(|url| url.rsplit('/').next()).ok_or(Failure::NoQueue)
-}
-
-/// Returns the names in the array `list` of a request.
-fn names_in<'a>(body: &'a Map<String, Value>, list: &str) -> BTreeSet<&'a str> {
-    body.get(list).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect()
-}
-
-/// Returns the message in a request that was checked.
-fn draft(body: &Map<String, Value>) -> Draft {
-    Draft {
-        id: Uuid::new_v4().to_string(),
-        body: text(body, "MessageBody").unwrap_or_default().to_owned(),
-        group: text(body, "MessageGroupId").map(str::to_owned),
-        delay: body.get("DelaySeconds").and_then(Value::as_i64),
-    }
+fn is_requested(names: &[String], name: &str) -> bool {
+    names.iter().any(|requested| requested == "All" || requested == name)
 }
 
 /// Returns a received message with the system attributes that were requested.
-fn received(message: &Message, requested: &BTreeSet<&str>) -> Value {
+fn received(message: &Message, requested: &[String]) -> Value {
     let known = [
         ("ApproximateFirstReceiveTimestamp", message.first_received_at.map(|at| at.to_string())),
         ("ApproximateReceiveCount", Some(message.receives.to_string())),
@@ -364,126 +305,40 @@ fn received(message: &Message, requested: &BTreeSet<&str>) -> Value {
         ("SenderId", Some(ACCOUNT.to_owned())),
         ("SentTimestamp", Some(message.sent_at.to_string())),
     ];
-    let is_requested = |name: &str| requested.contains("All") || requested.contains(name);
-    let attributes: Map<String, Value> = known
-        .into_iter()
-        .filter(|(name, _)| is_requested(name))
-        .filter_map(|(name, value)| Some((name.to_owned(), value?.into())))
-        .collect();
-    let mut fields = json!({
+    let known = known.into_iter().filter(|(name, _)| is_requested(requested, name));
+    let attributes: Map<String, Value> =
+        known.filter_map(|(name, value)| Some((name.to_owned(), value?.into()))).collect();
+    json!({
         "MessageId": message.id,
         "ReceiptHandle": message.receipt_handle(),
         "Body": message.body,
         "MD5OfBody": md5_of(&message.body),
-    });
-    if let Some(fields) = fields.as_object_mut().filter(|_| !attributes.is_empty()) {
-        fields.insert("Attributes".to_owned(), attributes.into());
-    }
-    fields
+        "Attributes": attributes,
+    })
 }
 
 fn md5_of(body: &str) -> String {
     Md5::digest(body).iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
 }
 
-fn respond(answer: Answer) -> Response<Full<Bytes>> {
-    let (status, fault, body) = match answer {
+fn respond(answer: Result<Value>) -> Response<Full<Bytes>> {
+    let (status, code, body) = match answer {
         Ok(body) => (StatusCode::OK, None, body),
-        Err(Refusal { shape, code, message }) => {
+        Err(failure) => {
+            let (shape, code, message) = failure.parts();
             let body = json!({"__type": format!("com.amazonaws.sqs#{shape}"), "message": message});
-            (StatusCode::BAD_REQUEST, Some(format!("{code};Sender")), body)
+            (StatusCode::BAD_REQUEST, Some(code), body)
         }
     };
     let mut response = Response::new(Full::new(Bytes::from(body.to_string())));
     *response.status_mut() = status;
     let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, hyper::header::HeaderValue::from_static("application/x-amz-json-1.0"));
-    if let Some(fault) = fault.and_then(|fault| fault.parse().ok()) {
-        headers.insert("x-amzn-query-error", fault);
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-amz-json-1.0"));
+    // The code of the older query protocol, which SDKs still report.
+    if let Some(code) = code.and_then(|code| format!("{code};Sender").parse().ok()) {
+        headers.insert("x-amzn-query-error", code);
     }
     response
-}
-
-fn check_range(body: &Map<String, Value>, name: &str, range: (i64, i64)) -> std::result::Result<(), Refusal> {
-    match body.get(name) {
-        None | Some(Value::Null) => Ok(()),
-        Some(value) => match value.as_i64() {
-            Some(number) if (range.0..=range.1).contains(&number) => Ok(()),
-            Some(number) => Err(Refusal::out_of_range(name, number, range)),
-            None => Err(Refusal::value(format!("Value {value} for parameter {name} is invalid."))),
-        },
-    }
-}
-
-fn check_message(body: &Map<String, Value>) -> std::result::Result<(), Refusal> {
-    let text = text(body, "MessageBody").filter(|text| !text.is_empty());
-    let text = text.ok_or_else(|| Refusal::missing("MessageBody"))?;
-    if text.len() > MAX_MESSAGE_BYTES {
-        let message = format!(
-            "One or more parameters are invalid. Reason: Message must be shorter than {MAX_MESSAGE_BYTES} bytes."
-        );
-        return Err(Refusal::value(message));
-    }
-    if body.contains_key("MessageAttributes") {
-        return Err(Refusal::value("This SQS does not have message attributes."));
-    }
-    check_range(body, "DelaySeconds", (0, 900))
-}
-
-fn check_receive(body: &Map<String, Value>) -> std::result::Result<(), Refusal> {
-    check_range(body, "MaxNumberOfMessages", (1, 10))?;
-    check_range(body, "WaitTimeSeconds", (0, 20))?;
-    check_range(body, "VisibilityTimeout", (0, 43_200))
-}
-
-fn check_visibility(body: &Map<String, Value>) -> std::result::Result<(), Refusal> {
-    if body.get("VisibilityTimeout").is_none_or(Value::is_null) {
-        return Err(Refusal::missing("VisibilityTimeout"));
-    }
-    check_range(body, "VisibilityTimeout", (0, 43_200))
-}
-
-fn check_entries(body: &Map<String, Value>) -> std::result::Result<Vec<&Map<String, Value>>, Refusal> {
-    let entries: Vec<&Map<String, Value>> = body
-        .get("Entries")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_object)
-        .collect();
-    if entries.is_empty() {
-        return Err(Refusal::batch(
-            "EmptyBatchRequest",
-            "There should be at least one entry in the request.",
-        ));
-    }
-    if entries.len() > 10 {
-        let message =
-            format!("Maximum number of entries per request are 10. You have sent {}.", entries.len());
-        return Err(Refusal::batch("TooManyEntriesInBatchRequest", message));
-    }
-    let mut ids = BTreeSet::new();
-    for entry in &entries {
-        let id = entry.get("Id").and_then(Value::as_str).unwrap_or_default();
-        let is_allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-        if id.is_empty() || id.len() > 80 || !id.chars().all(is_allowed) {
-            let message = "A batch entry id can only contain alphanumeric characters, hyphens and underscores. \
-                           It can be at most 80 letters long.";
-            return Err(Refusal::batch("InvalidBatchEntryId", message));
-        }
-        if !ids.insert(id) {
-            return Err(Refusal::batch("BatchEntryIdsNotDistinct", format!("Id {id} repeated.")));
-        }
-    }
-    let bytes = |entry: &&Map<String, Value>| text(entry, "MessageBody").map_or(0, str::len);
-    let bytes: usize = entries.iter().map(bytes).sum();
-    if bytes > MAX_MESSAGE_BYTES {
-        let message = format!(
-            "Batch requests cannot be longer than {MAX_MESSAGE_BYTES} bytes. You have sent {bytes} bytes."
-        );
-        return Err(Refusal::batch("BatchRequestTooLong", message));
-    }
-    Ok(entries)
 }
 
 #[cfg(test)]
@@ -658,12 +513,6 @@ mod tests {
         let eleven = (0..11).map(|n| entry(&n.to_string(), "x", 0)).collect();
         assert_eq!(code(send(eleven).await), "AWS.SimpleQueueService.TooManyEntriesInBatchRequest");
         assert_eq!(code(send(vec![]).await), "AWS.SimpleQueueService.EmptyBatchRequest");
-        let twins = vec![entry("a", "x", 0), entry("a", "y", 0)];
-        assert_eq!(code(send(twins).await), "AWS.SimpleQueueService.BatchEntryIdsNotDistinct");
-        assert_eq!(
-            code(send(vec![entry("a b", "x", 0)]).await),
-            "AWS.SimpleQueueService.InvalidBatchEntryId"
-        );
         let half = "x".repeat(MAX_MESSAGE_BYTES / 2 + 1);
         let heavy = vec![entry("a", &half, 0), entry("b", &half, 0)];
         assert_eq!(code(send(heavy).await), "AWS.SimpleQueueService.BatchRequestTooLong");

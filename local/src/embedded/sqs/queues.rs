@@ -28,6 +28,54 @@ pub(super) enum Failure {
     Handle,
     /// The message is not in flight.
     NotInFlight,
+    /// The parameter is missing.
+    Missing(&'static str),
+    /// A value is invalid.
+    Value(String),
+    /// The batch as a whole is invalid: the type of the error, and its message.
+    Batch(&'static str, String),
+    /// The operation is not supported.
+    Unsupported(String),
+    /// The body is no request.
+    NotARequest,
+}
+
+impl Failure {
+    /// Returns the error type of the JSON protocol, the code of the older query protocol, and the message.
+    pub(super) fn parts(&self) -> (&str, String, String) {
+        let older = |shape: &str| format!("AWS.SimpleQueueService.{shape}");
+        let (shape, code, message) = match self {
+            Self::NoQueue => ("QueueDoesNotExist", older("NonExistentQueue"), "The queue does not exist."),
+            Self::OtherAttributes => (
+                "QueueNameExists",
+                "QueueAlreadyExists".to_owned(),
+                "A queue already exists with the same name and a different value for an attribute.",
+            ),
+            Self::Handle => {
+                let shape = "ReceiptHandleIsInvalid";
+                (shape, shape.to_owned(), "The input receipt handle is invalid.")
+            }
+            Self::NotInFlight => {
+                let shape = "MessageNotInflight";
+                (shape, older(shape), "The message referred to isn't in flight.")
+            }
+            Self::Missing(name) => {
+                let message = format!("The request must contain the parameter {name}.");
+                return ("MissingParameter", "MissingParameter".to_owned(), message);
+            }
+            Self::Value(text) => ("InvalidParameterValue", "InvalidParameterValue".to_owned(), text.as_str()),
+            Self::Batch(shape, text) => (*shape, older(shape), text.as_str()),
+            Self::Unsupported(operation) => {
+                let message = format!("This SQS does not have the operation {operation}.");
+                return ("UnsupportedOperation", older("UnsupportedOperation"), message);
+            }
+            Self::NotARequest => {
+                let shape = "SerializationException";
+                (shape, shape.to_owned(), "The body is not a request of this API.")
+            }
+        };
+        (shape, code, message.to_owned())
+    }
 }
 
 type Result<T> = std::result::Result<T, Failure>;
@@ -71,7 +119,7 @@ pub(super) struct Draft {
 }
 
 /// A queue.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Queue {
     attributes: BTreeMap<String, String>,
     messages: BTreeMap<u64, Message>,
@@ -116,12 +164,12 @@ pub(super) struct Queues {
 
 impl Queues {
     /// Creates a queue, unless it exists with the same attributes.
-    pub(super) fn create(&mut self, name: &str, attributes: BTreeMap<String, String>) -> Result<()> {
+    pub(super) fn create(&mut self, name: &str, attributes: &BTreeMap<String, String>) -> Result<()> {
         match self.by_name.get(name) {
-            Some(existing) if existing.attributes != attributes => Err(Failure::OtherAttributes),
+            Some(existing) if existing.attributes != *attributes => Err(Failure::OtherAttributes),
             Some(_) => Ok(()),
             None => {
-                let queue = Queue { attributes, messages: BTreeMap::new(), order: BTreeSet::new() };
+                let queue = Queue { attributes: attributes.clone(), ..Queue::default() };
                 self.by_name.insert(name.to_owned(), queue);
                 Ok(())
             }
@@ -162,25 +210,22 @@ impl Queues {
         self.queue(name).map(|_queue| ())
     }
 
-    /// Sends messages.
-    pub(super) fn send(&mut self, name: &str, drafts: Vec<Draft>, now: i64) -> Result<()> {
-        let mut number = self.next_number;
+    /// Sends a message.
+    pub(super) fn send(&mut self, name: &str, draft: Draft, now: i64) -> Result<()> {
+        let number = self.next_number;
         let queue = self.queue(name)?;
-        for draft in drafts {
-            let delay = draft.delay.unwrap_or_else(|| queue.number_of(DELAY));
-            queue.put(Message {
-                number,
-                id: draft.id,
-                body: draft.body,
-                group: draft.group,
-                sent_at: now,
-                visible_at: now.saturating_add(delay.saturating_mul(1_000)),
-                receives: 0,
-                first_received_at: None,
-            });
-            number = number.saturating_add(1);
-        }
-        self.next_number = number;
+        let delay = draft.delay.unwrap_or_else(|| queue.number_of(DELAY));
+        queue.put(Message {
+            number,
+            id: draft.id,
+            body: draft.body,
+            group: draft.group,
+            sent_at: now,
+            visible_at: now.saturating_add(delay.saturating_mul(1_000)),
+            receives: 0,
+            first_received_at: None,
+        });
+        self.next_number = number.saturating_add(1);
         Ok(())
     }
 
