@@ -19,55 +19,73 @@ use crate::wire::JsonClient;
 
 /// Creates all missing resources.
 pub async fn provision(template: &Template, endpoints: &Endpoints) -> Result<()> {
-    let dynamodb = JsonClient::new(&endpoints.dynamodb_url);
-    for table in &template.tables {
-        create_table(&dynamodb, table).await?;
-    }
-    let sqs = sdk::sqs(&endpoints.sqs_url);
-    // A dead-letter queue must exist before the redrive policy that refers to it.
-    let (with_redrive, without): (Vec<&Queue>, Vec<&Queue>) =
-        template.queues.iter().partition(|queue| queue.redrive.is_some());
-    for queue in without.into_iter().chain(with_redrive) {
-        create_queue(&sqs, queue).await?;
-    }
-    let s3 = sdk::s3(&endpoints.s3_url);
-    for bucket in &template.buckets {
-        create_bucket(&s3, bucket).await?;
-    }
-    Ok(())
+    let tables = async {
+        let dynamodb = JsonClient::new(&endpoints.dynamodb_url);
+        for table in &template.tables {
+            create_table(&dynamodb, table).await?;
+        }
+        Ok::<_, Error>(())
+    };
+    let queues = async {
+        let sqs = sdk::sqs(&endpoints.sqs_url);
+        // A dead-letter queue must exist before the redrive policy that refers to it.
+        let (with_redrive, without): (Vec<&Queue>, Vec<&Queue>) =
+            template.queues.iter().partition(|queue| queue.redrive.is_some());
+        for queue in without.into_iter().chain(with_redrive) {
+            create_queue(&sqs, queue).await?;
+        }
+        Ok(())
+    };
+    let buckets = async {
+        let s3 = sdk::s3(&endpoints.s3_url);
+        for bucket in &template.buckets {
+            create_bucket(&s3, bucket).await?;
+        }
+        Ok(())
+    };
+    tokio::try_join!(tables, queues, buckets).map(|((), (), ())| ())
 }
 
 /// Deletes all tables, and everything in the queues and buckets.
 pub async fn delete(template: &Template, endpoints: &Endpoints) -> Result<()> {
-    let dynamodb = JsonClient::new(&endpoints.dynamodb_url);
-    for table in &template.tables {
-        let name = json!({"TableName": table.logical_id});
-        match dynamodb.call("DynamoDB_20120810.DeleteTable", &name).await {
-            Err(error) if !error.is("ResourceNotFoundException") => {
-                return Err(Error::because(&format!("deleting the table {}", table.logical_id), &error));
-            }
-            Ok(_) | Err(_) => {}
-        }
-    }
-    let sqs = sdk::sqs(&endpoints.sqs_url);
-    for Queue { logical_id, .. } in &template.queues {
-        let purged = sqs.purge_queue().queue_url(queue_url(&endpoints.sqs_url, logical_id)).send().await;
-        purged.map_err(|e| Error::because(&format!("emptying the queue {logical_id}"), &e))?;
-    }
-    let s3 = sdk::s3(&endpoints.s3_url);
-    for bucket in &template.buckets {
-        let failed = |e: &(dyn std::error::Error + 'static)| {
-            Error::because(&format!("emptying the bucket {}", bucket.name()), e)
-        };
-        let mut pages = s3.list_objects_v2().bucket(bucket.name()).into_paginator().send();
-        while let Some(page) = pages.try_next().await.map_err(|e| failed(&e))? {
-            for key in page.contents().iter().filter_map(Object::key) {
-                let deleted = s3.delete_object().bucket(bucket.name()).key(key).send().await;
-                deleted.map_err(|e| failed(&e))?;
+    let tables = async {
+        let dynamodb = JsonClient::new(&endpoints.dynamodb_url);
+        for table in &template.tables {
+            let name = json!({"TableName": table.logical_id});
+            match dynamodb.call("DynamoDB_20120810.DeleteTable", &name).await {
+                Err(error) if !error.is("ResourceNotFoundException") => {
+                    return Err(Error::because(&format!("deleting the table {}", table.logical_id), &error));
+                }
+                Ok(_) | Err(_) => {}
             }
         }
-    }
-    Ok(())
+        Ok(())
+    };
+    let queues = async {
+        let sqs = sdk::sqs(&endpoints.sqs_url);
+        for Queue { logical_id, .. } in &template.queues {
+            let purged = sqs.purge_queue().queue_url(queue_url(&endpoints.sqs_url, logical_id)).send().await;
+            purged.map_err(|e| Error::because(&format!("emptying the queue {logical_id}"), &e))?;
+        }
+        Ok(())
+    };
+    let buckets = async {
+        let s3 = sdk::s3(&endpoints.s3_url);
+        for bucket in &template.buckets {
+            let failed = |e: &(dyn std::error::Error + 'static)| {
+                Error::because(&format!("emptying the bucket {}", bucket.name()), e)
+            };
+            let mut pages = s3.list_objects_v2().bucket(bucket.name()).into_paginator().send();
+            while let Some(page) = pages.try_next().await.map_err(|e| failed(&e))? {
+                for key in page.contents().iter().filter_map(Object::key) {
+                    let deleted = s3.delete_object().bucket(bucket.name()).key(key).send().await;
+                    deleted.map_err(|e| failed(&e))?;
+                }
+            }
+        }
+        Ok(())
+    };
+    tokio::try_join!(tables, queues, buckets).map(|((), (), ())| ())
 }
 
 async fn create_table(dynamodb: &JsonClient, table: &Table) -> Result<()> {
