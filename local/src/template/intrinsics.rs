@@ -6,7 +6,7 @@
 use serde_json::{Map, Value, json};
 use serde_yaml_ng::Value as Yaml;
 
-use super::{Template, TemplateValues, bucket_name, queue_arn, queue_url};
+use super::{Template, TemplateValues, bucket_name, queue_url};
 use crate::embedded::{ACCOUNT, REGION};
 use crate::error::{Error, Result};
 
@@ -161,18 +161,7 @@ impl Resolver<'_> {
         }
         match intrinsic(value) {
             Some(("Ref", Value::String(target))) => self.reference(target),
-            Some(("Fn::GetAtt", argument)) => {
-                let (resource, attribute) = get_att(argument, self.at)?;
-                self.attribute(resource, attribute)
-            }
-            Some(("Fn::Sub", argument)) => self.substitute(argument),
-            Some(("Fn::Join", Value::Array(arguments))) => match arguments.as_slice() {
-                [Value::String(separator), Value::Array(parts)] => {
-                    let parts: Result<Vec<String>> = parts.iter().map(|part| self.resolve(part)).collect();
-                    Ok(parts?.join(separator))
-                }
-                _ => Err(self.error("Fn::Join takes a separator and a list")),
-            },
+            Some(("Fn::Sub", Value::String(pattern))) => self.substitute(pattern),
             Some((name, _)) => Err(unsupported(name, self.at)),
             None => Err(self.error("expected a string or an intrinsic function")),
         }
@@ -214,50 +203,16 @@ impl Resolver<'_> {
         Err(self.error(&format!("{target} is not a parameter, table, queue, bucket or secret")))
     }
 
-    /// Resolves a `GetAtt`.
-    fn attribute(&self, resource: &str, attribute: &str) -> Result<String> {
-        let template = self.template;
-        let is_queue = template.queues.iter().any(|queue| queue.logical_id == resource);
-        let is_table = template.tables.iter().any(|table| table.logical_id == resource);
-        let is_bucket = template.buckets.iter().any(|bucket| bucket.logical_id == resource);
-        match attribute {
-            "Arn" if is_queue => Ok(queue_arn(resource)),
-            "QueueName" if is_queue => Ok(resource.to_owned()),
-            "Arn" if is_table => Ok(format!("arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/{resource}")),
-            "Arn" if is_bucket => Ok(format!("arn:aws:s3:::{}", bucket_name(resource))),
-            _ => Err(unsupported(&format!("{resource}.{attribute}"), self.at)),
-        }
-    }
-
-    /// Resolves a `Sub`. Its argument is a pattern, or a list of a pattern and variables.
-    fn substitute(&self, argument: &Value) -> Result<String> {
-        let none = json!({});
-        let (pattern, variables) = match argument {
-            Value::String(pattern) => (pattern.as_str(), &none),
-            Value::Array(parts) => match parts.as_slice() {
-                [Value::String(pattern), variables] => (pattern.as_str(), variables),
-                _ => return Err(self.error("Fn::Sub takes a string and its variables")),
-            },
-            _ => return Err(self.error("Fn::Sub takes a string")),
-        };
+    /// Replaces each `${name}` of a pattern by what `Ref` returns for the name.
+    fn substitute(&self, pattern: &str) -> Result<String> {
         let mut text = String::new();
         let mut rest = pattern;
         while let Some((before, after)) = rest.split_once("${") {
-            text.push_str(before);
             let (name, after) =
                 after.split_once('}').ok_or_else(|| self.error("a ${ in Fn::Sub has no closing }"))?;
+            text.push_str(before);
+            text.push_str(&self.reference(name)?);
             rest = after;
-            if let Some(literal) = name.strip_prefix('!') {
-                text.push_str("${");
-                text.push_str(literal);
-                text.push('}');
-            } else if let Some(value) = variables.get(name) {
-                text.push_str(&self.resolve(value)?);
-            } else if let Some((resource, attribute)) = name.split_once('.') {
-                text.push_str(&self.attribute(resource, attribute)?);
-            } else {
-                text.push_str(&self.reference(name)?);
-            }
         }
         text.push_str(rest);
         Ok(text)

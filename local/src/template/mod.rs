@@ -1,8 +1,8 @@
 //! Reads `template.yaml`, which declares the infrastructure, and extracts the parts that the local service
 //! needs: tables, queues, buckets, and each function's environment, routes and event sources.
 //!
-//! Supports CloudFormation's intrinsic functions `Ref`, `GetAtt`, `Sub` and `Join`. If a value that the local
-//! service needs contains another intrinsic function, the start fails. Roles, policies, alarms,
+//! Supports CloudFormation's intrinsic functions `Ref`, `GetAtt` of event sources, and `Sub` with references. If a
+//! value that the local service needs contains another intrinsic function, the start fails. Roles, policies, alarms,
 //! logs and outputs are ignored.
 //!
 //! Conditions count as true, so conditional resources exist on this machine. The routes of all HTTP APIs are
