@@ -3,10 +3,7 @@
 use domain::time::Timestamp;
 use shared::store::{DuePartition, Store, StoreError, due_limit};
 
-use crate::embedded::Endpoints;
 use crate::embedded::signals::Changes;
-use crate::sdk;
-use crate::stack::STATE_TABLE;
 
 /// The rows of a shard that will become due, as of the last run of the scheduler that changed nothing.
 pub(super) struct DueRows {
@@ -24,8 +21,7 @@ struct Known {
 }
 
 impl DueRows {
-    pub(super) fn new(endpoints: &Endpoints, changes: &Changes, shard: u8) -> Self {
-        let store = Store::new(sdk::dynamodb(&endpoints.dynamodb_url), STATE_TABLE);
+    pub(super) fn new(store: Store, changes: &Changes, shard: u8) -> Self {
         Self { store, shard, changes: changes.clone(), known: None }
     }
 

@@ -23,6 +23,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use shared::clock::Clock;
+use shared::store::Store;
 use tokio::sync::{Mutex, Notify};
 use tokio::task::JoinHandle;
 
@@ -37,7 +38,9 @@ use crate::embedded::Endpoints;
 use crate::embedded::signals::Changes;
 use crate::error::{Error, Result};
 use crate::lambda::Functions;
+use crate::sdk;
 use crate::shutdown::{self, Trigger};
+use crate::stack::STATE_TABLE;
 use crate::template::Template;
 
 /// Pause before the next poll when a queue or a stream returned an error.
@@ -78,6 +81,9 @@ impl EventSources {
     /// When the template declares a function that `dependencies` lacks.
     pub fn start(dependencies: Dependencies<'_>) -> Result<Self> {
         let (trigger, shutdown) = shutdown::channel();
+        // The sources share clients, because creating one takes milliseconds in a development build.
+        let sqs = sdk::sqs(&dependencies.endpoints.sqs_url);
+        let store = Store::new(sdk::dynamodb(&dependencies.endpoints.dynamodb_url), STATE_TABLE);
         let mut tasks = Vec::new();
         let mut scheduled = Vec::new();
         for function in &dependencies.template.functions {
@@ -88,14 +94,13 @@ impl EventSources {
                 tasks.push(tokio::spawn(poller.run(shutdown.clone())));
             }
             for source in &function.queues {
-                let poller = QueuePoller::new(&dependencies, source, invoke);
+                let poller = QueuePoller::new(&sqs, &dependencies.endpoints.sqs_url, source, invoke);
                 tasks.push(tokio::spawn(poller.run(shutdown.clone())));
             }
             for schedule in &function.schedules {
                 let shard = schedule.input.as_ref().and_then(|input| input.get("shard")?.as_u64());
                 let shard = shard.and_then(|shard| u8::try_from(shard).ok());
-                let due_rows =
-                    shard.map(|shard| DueRows::new(dependencies.endpoints, dependencies.changes, shard));
+                let due_rows = shard.map(|shard| DueRows::new(store.clone(), dependencies.changes, shard));
                 scheduled.push(ScheduledFunction {
                     schedule: schedule.clone(),
                     invoke: Arc::clone(invoke),

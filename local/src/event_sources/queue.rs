@@ -10,11 +10,10 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use super::{Dependencies, ERROR_PAUSE, batch_item_failures};
+use super::{ERROR_PAUSE, batch_item_failures};
 use crate::embedded::REGION;
 use crate::error::{Error, Result};
 use crate::lambda::Invoke;
-use crate::sdk;
 use crate::shutdown::Shutdown;
 use crate::template::{QueueSource, queue_arn, queue_url};
 
@@ -45,10 +44,14 @@ pub(super) struct QueuePoller {
 }
 
 impl QueuePoller {
-    pub(super) fn new(dependencies: &Dependencies<'_>, source: &QueueSource, invoke: &Invoke) -> Arc<Self> {
-        let sqs_url = &dependencies.endpoints.sqs_url;
+    pub(super) fn new(
+        sqs: &aws_sdk_sqs::Client,
+        sqs_url: &str,
+        source: &QueueSource,
+        invoke: &Invoke,
+    ) -> Arc<Self> {
         Arc::new(Self {
-            sqs: sdk::sqs(sqs_url),
+            sqs: sqs.clone(),
             url: queue_url(sqs_url, &source.queue),
             arn: queue_arn(&source.queue),
             batch_size: i32::try_from(source.batch_size).unwrap_or(1).clamp(1, 10),
