@@ -47,10 +47,30 @@ fn the_deployed_template_declares_the_expected_resources_and_event_sources() {
     assert!(worker.timeout_s >= TIME_LIMIT.as_secs() + 15, "Lambda would end posts before their limit");
 
     let stream = &template.function("EventDispatcherFunction").unwrap().streams[0];
-    assert_eq!((stream.table.as_str(), stream.batch_size, stream.max_retries), ("StateTable", 100, None));
-    assert!(stream.bisect && stream.reports_failures);
-    assert_eq!(stream.parallelization_factor, 10);
-    assert_eq!(stream.quarantine_bucket.as_deref(), Some("FailedRecordsBucket"));
+    assert_eq!(
+        (stream.table.as_str(), stream.batch_size, stream.parallelization_factor),
+        ("StateTable", 100, 10)
+    );
+    let root = to_json(&serde_yaml_ng::from_str(TEMPLATE).unwrap(), "").unwrap();
+    let source =
+        &root["Resources"]["EventDispatcherFunction"]["Properties"]["Events"]["StateChanges"]["Properties"];
+    assert_eq!(
+        (&source["BisectBatchOnFunctionError"], &source["MaximumRetryAttempts"]),
+        (&json!(true), &json!(-1))
+    );
+    let failed = &source["DestinationConfig"]["OnFailure"]["Destination"];
+    assert_eq!(failed, &json!({"Fn::GetAtt": ["FailedRecordsBucket", "Arn"]}));
+    for function in template
+        .functions
+        .iter()
+        .filter(|function| !function.queues.is_empty() || !function.streams.is_empty())
+    {
+        let events = &root["Resources"][&function.logical_id]["Properties"]["Events"];
+        let sources = events.as_object().unwrap().values().filter(|event| event["Type"] != "Schedule");
+        for source in sources {
+            assert_eq!(source["Properties"]["FunctionResponseTypes"], json!(["ReportBatchItemFailures"]));
+        }
+    }
     let recovery = Schedule { minutes: 2, input: Some(json!({"task": "recover-messages"})) };
     let shard = |shard| Schedule { minutes: 1, input: Some(json!({"shard": shard})) };
     let schedules: Vec<Schedule> = [recovery].into_iter().chain((0..DUE_SHARDS).map(shard)).collect();
