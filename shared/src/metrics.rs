@@ -139,9 +139,9 @@ pub const EMAILS_SENT: Metric = Metric::count("EmailsSent");
 pub const REVIEWS_OVERDUE: Metric = Metric::count("ReviewsOverdue");
 /// The days until the client certificate for a bank expires.
 pub const BANK_CERTIFICATE_DAYS: Metric = Metric::count("BankCertificateDays");
-/// Ledgers that a daily pass has verified, written at its end.
+/// Ledgers that the daily verification has verified, written at its end.
 pub const LEDGERS_VERIFIED: Metric = Metric::count("LedgersVerified");
-/// Differences between ledgers and their postings that a daily pass found.
+/// Differences between ledgers and their postings that the daily verification found.
 pub const LEDGER_DIFFERENCES: Metric = Metric::count("LedgerDifferences");
 
 /// All metrics.

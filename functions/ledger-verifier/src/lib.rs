@@ -17,7 +17,7 @@ use shared::wallet::verify::{Difference, Verification};
 use tokio::time::Instant;
 
 /// How long an invocation verifies ledgers. Lambda ends it after 15 minutes, the most that it permits.
-pub const TIME_LIMIT: Duration = Duration::from_secs(14 * 60);
+pub const TIME_LIMIT: Duration = Duration::from_mins(14);
 
 /// The number of differences that a log line describes.
 const DESCRIBED_DIFFERENCES: usize = 10;
@@ -61,16 +61,21 @@ impl LedgerVerifier {
         Ok(Self { store, clock, time_limit: TIME_LIMIT })
     }
 
-    /// Verifies the live ledgers of all accounts, then the test ledgers. If the time is not enough for all of
-    /// them, an error is logged, and `LedgersVerified` is not written, so that an alarm begins.
+    /// Verifies the live ledgers of all accounts, then the test ledgers. Each day begins with another account. If
+    /// the time is not enough for all of them, an error is logged, and `LedgersVerified` is not written, so that
+    /// an alarm begins.
     ///
     /// # Errors
     ///
-    /// When DynamoDB does not answer. Lambda repeats the invocation.
+    /// When DynamoDB did not answer for a ledger; the others are verified. Lambda repeats the invocation.
     pub async fn run(&self) -> Result<Totals, StoreError> {
         let deadline = Instant::now().checked_add(self.time_limit).unwrap_or_else(Instant::now);
-        let accounts = Accounts::new(self.store.clone()).all().await?;
+        let mut accounts = Accounts::new(self.store.clone()).all().await?;
+        let day = usize::try_from(self.clock.now().seconds().div_euclid(86_400)).unwrap_or_default();
+        let first = day.checked_rem(accounts.len()).unwrap_or_default();
+        accounts.rotate_left(first);
         let mut totals = Totals::default();
+        let mut result = Ok(());
         for mode in [Mode::Live, Mode::Test] {
             for account in &accounts {
                 let scope = Scope { account: account.id, mode };
@@ -80,9 +85,13 @@ impl LedgerVerifier {
                     tracing::error!(%account, %mode, ledgers, "the time was not enough to verify all ledgers");
                     return Ok(totals);
                 };
-                verified?;
+                if let Err(error) = verified {
+                    tracing::error!(account = %account.id, %mode, %error, "a ledger can't be read");
+                    result = Err(error);
+                }
             }
         }
+        result?;
         let Totals { ledgers, postings, differences, moving } = totals;
         tracing::info!(ledgers, postings, differences, moving, "all ledgers were verified");
         metrics::write("", &[(metrics::LEDGERS_VERIFIED, &ledgers), (metrics::LEDGER_DIFFERENCES, &0)]);
