@@ -99,13 +99,7 @@ impl Contents {
     /// When something can't be deleted or created. Then the state is incomplete.
     pub(crate) async fn reset(&self) -> Result<()> {
         let event_sources = self.event_sources();
-        if let Some(event_sources) = &event_sources {
-            let mut stopped = std::pin::pin!(event_sources.stop());
-            if tokio::time::timeout(GRACE, stopped.as_mut()).await.is_err() {
-                self.functions.kill_all();
-                stopped.await;
-            }
-        }
+        self.stop_event_sources(GRACE).await;
         // The write lock waits first, so that no request begins after the functions were killed.
         let (closed, ()) = tokio::join!(self.gate.write(), async { self.functions.kill_all() });
         self.delete().await?;
@@ -115,6 +109,16 @@ impl Contents {
         }
         drop(closed);
         self.configure_bank().await
+    }
+
+    /// Stops the event sources. Kills the functions whose invocations do not end within `grace`.
+    pub(crate) async fn stop_event_sources(&self, grace: Duration) {
+        let Some(event_sources) = self.event_sources() else { return };
+        let mut stopped = std::pin::pin!(event_sources.stop());
+        if tokio::time::timeout(grace, stopped.as_mut()).await.is_err() {
+            self.functions.kill_all();
+            stopped.await;
+        }
     }
 
     async fn delete(&self) -> Result<()> {

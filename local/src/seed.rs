@@ -63,7 +63,7 @@ pub struct BankClient {
 
 /// The version of the row format. Each incompatible change of a row's format increments this number. A state
 /// directory with another version is rejected, because its rows would be misread.
-const STATE_FORMAT: u32 = 8;
+const STATE_FORMAT: u32 = 9;
 
 /// The seeded accounts, users and secrets.
 #[derive(Clone, Debug, Deserialize, Serialize)]

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bank::{Bank, Profile};
 use secrecy::ExposeSecret;
@@ -37,6 +38,9 @@ pub(crate) const STATE_TABLE: &str = "StateTable";
 pub(crate) const API_KEYS_TABLE: &str = "ApiKeysTable";
 pub(crate) const SECRETS_TABLE: &str = "SecretsTable";
 pub(crate) const BUCKET: &str = "DocumentsBucket";
+
+/// How long running events have to finish when the service stops. A daily verification may take minutes.
+const STOP_GRACE: Duration = Duration::from_secs(5);
 
 /// The sender address of emails. On this machine, emails are written to files or logged, but never sent.
 const MAIL_FROM: &str = "avisos@pagamentos.example";
@@ -319,9 +323,7 @@ impl Stack {
         if let Some(gateway) = self.gateway {
             gateway.stop().await;
         }
-        if let Some(event_sources) = self.contents.event_sources() {
-            event_sources.stop().await;
-        }
+        self.contents.stop_event_sources(STOP_GRACE).await;
         self.bank.stop().await;
         // It shares the database, whose file is closed next.
         drop(self.fault_proxy);

@@ -61,9 +61,10 @@ async fn run_one(function: ScheduledFunction, clock: Clock, run_now: Arc<Notify>
     let mut ran_at = clock.now();
     loop {
         let is_notified = tokio::select! {
+            biased;
+            () = shutdown.requested() => return,
             () = run_now.notified() => true,
             () = tokio::time::sleep(period) => false,
-            () = shutdown.requested() => return,
         };
         if !is_notified && due_rows.as_ref().is_some_and(|due_rows| !due_rows.may_exist(clock.now())) {
             continue;
