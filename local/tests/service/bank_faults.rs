@@ -393,7 +393,7 @@ async fn filter_lags_case(kind: FaultKind) {
     live.next_fails(FaultKind::MaskedPayer);
     live.next_fails(kind);
     live.pay(&charge, PayRequest::default());
-    live.wait_for_status(&charge, "processing").await;
+    live.wait_for_fault(kind).await;
     live.service.advance_seconds(125).await;
     live.wait_for_status(&charge, "paid").await;
     assert_eq!(live.balance().await, 1_000);

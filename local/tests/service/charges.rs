@@ -164,7 +164,7 @@ async fn a_replayed_request_returns_the_same_charge_in_its_current_state() {
         .post_charge("order-0001", &json!({"amount": 1000, "metadata": {"a": 1, "b": 2}}))
         .await
         .expect(201);
-    let same_request_spelled_differently = "{ \"metadata\": {\"b\":2.0, \"\\u0061\":1}, \"description\":null, \"payment_method\":\"pix\",\"amount\":1000}";
+    let same_request_spelled_differently = "{ \"metadata\": {\"b\":2, \"\\u0061\":1}, \"description\":null, \"payment_method\":\"pix\",\"amount\":1000}";
     let key = service.key();
     let headers = [
         ("apikey", key.as_str()),
@@ -182,6 +182,14 @@ async fn a_replayed_request_returns_the_same_charge_in_its_current_state() {
         .expect(201);
     assert_eq!((&paid["id"], &paid["status"]), (&first["id"], &json!("paid")));
 
+    // A number is compared as it is written.
+    let number = service.raw(
+        Method::POST,
+        "/v1/charges",
+        &headers,
+        r#"{"payment_method":"pix","amount":1000,"metadata":{"a":1,"b":2.0}}"#,
+    );
+    assert_eq!(number.await.code(), "idempotency_key_reused");
     let other =
         service.post_charge("order-0001", &json!({"amount": 1001, "metadata": {"a": 1, "b": 2}})).await;
     assert_eq!(other.problem(), (409, "conflict_error", "idempotency_key_reused"));

@@ -31,10 +31,11 @@ use crate::support::{Listener, Service};
 use crate::wallets::tamper;
 
 /// The functions that run as processes: the logical id in the template, and the binary.
-const PROCESSES: [(&str, &str); 4] = [
+const PROCESSES: [(&str, &str); 5] = [
     ("ChargesFunction", "charges"),
     ("EventDispatcherFunction", "event-dispatcher"),
     ("WebhookWorkerFunction", "webhook-worker"),
+    ("SchedulerFunction", "scheduler"),
     ("LedgerVerifierFunction", "ledger-verifier"),
 ];
 
@@ -244,6 +245,8 @@ async fn a_function_of_each_kind_runs_as_a_process_with_the_variables_for_sam_lo
     let _event_sources = event_sources(&service, &functions);
     let webhook = listener.wait_for_event("charge.created").await.json();
     assert_eq!(webhook["data"]["object"]["id"], ids[0].as_str());
+    // Its schedule is daily.
+    functions.get("LedgerVerifierFunction").unwrap()(json!({})).await.unwrap();
     for ((logical_id, _), process) in PROCESSES.iter().zip(&processes) {
         crate::support::eventually(logical_id, async || (process.count() > 0).then_some(())).await;
     }

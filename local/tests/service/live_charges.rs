@@ -563,6 +563,8 @@ async fn a_wrong_amount_and_a_second_payment_go_back() {
     let live = Live::start().await;
     let charge = live.create("order-00001", &json!({"amount": 1000})).await;
     let wrong = live.pay(&charge, PayRequest { amount: Cents::new(999), ..PayRequest::default() });
+    // After the second one, it would be a second payment too.
+    eventually("the wrong amount is recorded", async || live.incoming(&wrong).await).await;
     let second = live.pay(&charge, PayRequest { again: true, ..PayRequest::default() });
     live.wait_for_status(&charge, "paid").await;
     let third = live.pay(&charge, PayRequest { again: true, ..PayRequest::default() });

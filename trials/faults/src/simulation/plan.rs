@@ -311,6 +311,6 @@ mod tests {
         assert_eq!(names(": ").len(), 16, "{:?}", names(": "));
         assert_eq!(names("Endpoint(").len(), ENDPOINT_CHANGES.len());
         assert_eq!(names("BankFault(").len(), BANK_FAULTS.len());
-        assert_eq!(names("Deploy(").len(), 3);
+        assert_eq!(names("Deploy(").len(), 2);
     }
 }
