@@ -244,7 +244,8 @@ fn table(report: &Report) -> String {
     lines += &line("total", "", "", report.usd_per_million);
     lines += "\n~ an estimate. Without storage, data transfer, free tiers and fixed costs of a stack.";
     for meter in &report.without_price {
-        lines += &format!("\nwithout a price in the file, so not in the total: {meter}");
+        lines.push_str("\nwithout a price in the file, so not in the total: ");
+        lines.push_str(meter);
     }
     lines
 }
