@@ -34,8 +34,9 @@ const IDLE: &str = "idle";
 /// partition and period.
 const MOST_ALIKE: u32 = 12;
 
-/// One run in so many may not reach its call. More would mean that the names of calls do not find them again.
-const REACHED_OF: usize = 10;
+/// One run in so many may not reach its call, because a slow machine divides the work otherwise. More would mean that
+/// the names of calls do not find them again.
+const REACHED_OF: usize = 5;
 
 /// The most rounds of a run with a fault, until its end is that of the run without.
 const MOST_ROUNDS: u32 = 25;
@@ -50,9 +51,12 @@ struct Arguments {
     /// Only this scenario; can be repeated
     #[arg(long, value_name = "NAME")]
     scenario: Vec<String>,
-    /// Only the crash points whose number ends with this digit: a tenth of them
-    #[arg(long, value_name = "DIGIT", value_parser = clap::value_parser!(u8).range(0..10))]
-    tenth: Option<u8>,
+    /// Only the crash points whose number divided by `--of` has this rest
+    #[arg(long, value_name = "REST")]
+    part: Option<usize>,
+    /// How many parts there are
+    #[arg(long, default_value_t = 10, value_name = "N")]
+    of: usize,
     /// Only crash points whose name contains this text, such as the name that a failure prints
     #[arg(long, value_name = "TEXT")]
     point: Option<String>,
@@ -199,13 +203,12 @@ fn points_of(calls: &BTreeSet<Call>, arguments: &Arguments) -> Vec<Point> {
     let all = calls.iter().flat_map(|call| {
         fault::ALL.into_iter().filter(|fault| fault.can_affect(call)).map(|fault| (call.clone(), fault))
     });
-    let is_in_tenth = |number: usize| {
-        arguments.tenth.is_none_or(|digit| number.checked_rem(10) == Some(usize::from(digit)))
-    };
+    let is_in_part =
+        |number: usize| arguments.part.is_none_or(|rest| number.checked_rem(arguments.of) == Some(rest));
     let is_named = |(call, fault): &Point| {
         arguments.point.as_ref().is_none_or(|text| format!("{call}/{fault}").contains(text))
     };
-    let numbered = all.enumerate().filter(|(number, _)| is_in_tenth(*number));
+    let numbered = all.enumerate().filter(|(number, _)| is_in_part(*number));
     numbered.map(|(_, point)| point).filter(is_named).collect()
 }
 
