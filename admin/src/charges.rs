@@ -6,7 +6,7 @@ use std::io::Write;
 use clap::{Args, Subcommand};
 use domain::acquirer::AcquirerName;
 use domain::audit::Operator;
-use domain::charge::{Charge, IncomingPayment, StoredCharge};
+use domain::charge::{Charge, IncomingPayment};
 use domain::ids::{
     AccountId, AcquirerPaymentId, ChargeId, ConnectionId, EndToEndId, MedCaseId, Mode, RefundId, Scope,
 };
@@ -184,7 +184,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
     match command {
         Command::Find { by, account, mode } => find(stack, &by, account, mode).await,
         Command::Show { charge } => {
-            let (stored, now) = (existing(stack, charge).await?, stack.clock.now());
+            let (stored, now) = (stack.existing_charge(charge).await?, stack.clock.now());
             let timeline = charge_timeline(&stack.store, &stored, now).await?;
             print_list(stack, "charges", [PrintedCharge::new(&stored.read_at(now))])?;
             print_list(stack, "entries", &timeline.entries)?;
@@ -203,7 +203,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
 
 async fn expire(stack: &Stack, id: ChargeId, by: &Operator) -> Result<(), Box<dyn Error>> {
     let now = stack.clock.now();
-    let stored = existing(stack, id).await?;
+    let stored = stack.existing_charge(id).await?;
     let charge = stored.clone().read_at(now);
     if charge.acquirer != AcquirerName::Pix || !charge.can_expire() {
         return Err("only an open live charge can be expired".into());
@@ -221,25 +221,13 @@ async fn expire(stack: &Stack, id: ChargeId, by: &Operator) -> Result<(), Box<dy
     print_json(&PrintedCharge::new(&expired))
 }
 
-async fn existing(stack: &Stack, id: ChargeId) -> Result<StoredCharge, Box<dyn Error>> {
-    stack.charges.find(Some(id)).await?.ok_or_else(|| format!("there is no charge {id}").into())
-}
-
 async fn find(
     stack: &Stack,
     by: &FindArguments,
     account: Option<AccountId>,
     mode: Option<Mode>,
 ) -> Result<(), Box<dyn Error>> {
-    let accounts = match account {
-        Some(account) => vec![stack.existing_account(&account).await?.id],
-        None => stack.accounts.all().await?.into_iter().map(|account| account.id).collect(),
-    };
-    let scopes: Vec<Scope> = accounts
-        .into_iter()
-        .flat_map(|account| [Mode::Test, Mode::Live].map(|mode| Scope { account, mode }))
-        .filter(|scope| mode.is_none_or(|mode| mode == scope.mode))
-        .collect();
+    let scopes = stack.scopes(account, mode).await?;
     let ids = match (&by.end_to_end_id, by.txid.or(by.id), &by.document) {
         (Some(id), ..) => {
             let payments = payments(stack, &id.clone().into(), &scopes).await?;

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::io::Write;
 
 use clap::Subcommand;
-use domain::ids::{AccountId, ChargeId, Mode, Scope};
+use domain::ids::{AccountId, ChargeId, Mode};
 use domain::tax_id::Document;
 use serde::Serialize;
 use shared::services::{ErasureOutcome, erase_customer};
@@ -65,9 +65,7 @@ impl PrintedErasure {
 
 pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn Error>> {
     let Command::Erase { document, account, mode, apply, operator } = command;
-    let account = stack.existing_account(&account).await?.id;
-    let modes = mode.map_or_else(|| vec![Mode::Test, Mode::Live], |mode| vec![mode]);
-    let scopes: Vec<Scope> = modes.into_iter().map(|mode| Scope { account, mode }).collect();
+    let scopes = stack.scopes(Some(account), mode).await?;
     let operator = Some(operator.operator()).filter(|_| apply);
     let mut lines = Vec::new();
     for partition in partitions(&document, &scopes) {

@@ -116,15 +116,7 @@ async fn verify(
     account: Option<AccountId>,
     mode: Option<Mode>,
 ) -> Result<CommandOutcome, Box<dyn Error>> {
-    let accounts = match account {
-        Some(id) => vec![stack.existing_account(&id).await?.id],
-        None => stack.accounts.all().await?.into_iter().map(|account| account.id).collect(),
-    };
-    let modes = mode.map_or_else(|| vec![Mode::Test, Mode::Live], |mode| vec![mode]);
-    let scopes: Vec<Scope> = accounts
-        .iter()
-        .flat_map(|account| modes.iter().map(|mode| Scope { account: *account, mode: *mode }))
-        .collect();
+    let scopes = stack.scopes(account, mode).await?;
     let bar = progress_bar(scopes.len(), "ledgers")?;
     if scopes.is_empty() {
         return Err(format!("{} has no accounts: nothing was verified", stack.name).into());

@@ -6,7 +6,7 @@ use std::io::Write;
 use clap::Subcommand;
 use domain::acquirer::ReportedPix;
 use domain::audit::Operator;
-use domain::charge::{Charge, Decision, StoredCharge};
+use domain::charge::{Charge, Decision};
 use domain::ids::{AcquirerPaymentId, ChargeId, Scope};
 use domain::money::{Amount, Currency};
 use domain::payment_method::PaymentMethod;
@@ -110,7 +110,7 @@ async fn end_review(
     operator: &Operator,
 ) -> Result<(), Box<dyn Error>> {
     let now = stack.clock.now();
-    let stored = find(stack, charge).await?;
+    let stored = stack.existing_charge(charge).await?;
     let charge = stored.as_stored();
     let is_new = charge.is_held_for_review() && !charge.acquirer.traits().returns_at_once;
     let held = charge.applied_payment.clone().filter(|_| is_new);
@@ -135,7 +135,7 @@ async fn list(
     stack.existing_account(&scope.account).await?;
     let scope = scope.scope();
     let cursor = match starting_after {
-        Some(id) => Some(find(stack, id).await?),
+        Some(id) => Some(stack.existing_charge(id).await?),
         None => None,
     };
     if cursor.as_ref().is_some_and(|cursor| cursor.as_stored().scope != scope) {
@@ -157,8 +157,4 @@ async fn list(
         writeln!(std::io::stderr(), "more charges follow: --starting-after {next}")?;
     }
     Ok(())
-}
-
-async fn find(stack: &Stack, id: ChargeId) -> Result<StoredCharge, Box<dyn Error>> {
-    stack.charges.find(Some(id)).await?.ok_or_else(|| format!("there is no charge {id}").into())
 }

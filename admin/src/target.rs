@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use domain::account::Account;
-use domain::ids::AccountId;
+use domain::charge::StoredCharge;
+use domain::ids::{AccountId, ChargeId, Mode, Scope};
 use domain::time::Timestamp;
 use domain::url_policy::{AddressPolicy, LocalNames};
 use event_dispatcher::Dispatcher;
@@ -239,6 +240,26 @@ impl Stack {
     /// Returns an account, or an error when it does not exist.
     pub(crate) async fn existing_account(&self, id: &AccountId) -> Result<Account, Box<dyn Error>> {
         self.accounts.find(id).await?.ok_or_else(|| format!("there is no account {id}").into())
+    }
+
+    /// Returns a charge, or an error when it does not exist.
+    pub(crate) async fn existing_charge(&self, id: ChargeId) -> Result<StoredCharge, Box<dyn Error>> {
+        self.charges.find(Some(id)).await?.ok_or_else(|| format!("there is no charge {id}").into())
+    }
+
+    /// Returns the scopes of an account or of all accounts, in a mode or in both.
+    pub(crate) async fn scopes(
+        &self,
+        account: Option<AccountId>,
+        mode: Option<Mode>,
+    ) -> Result<Vec<Scope>, Box<dyn Error>> {
+        let accounts = match account {
+            Some(account) => vec![self.existing_account(&account).await?.id],
+            None => self.accounts.all().await?.into_iter().map(|account| account.id).collect(),
+        };
+        let modes = mode.map_or_else(|| vec![Mode::Test, Mode::Live], |mode| vec![mode]);
+        let of_account = |account| modes.iter().map(move |mode| Scope { account, mode: *mode });
+        Ok(accounts.into_iter().flat_map(of_account).collect())
     }
 
     /// Returns the store of another state table with the same credentials, such as the one before a restore.
