@@ -204,7 +204,7 @@ impl AcquirerWorker {
                 // Other devoluções are the usual cause of a failure. They debit the wallet before the refund
                 // credits it again.
                 if let (RefundOutcome::Failed, Acquirer::Pix(bank)) = (end, &acquirer) {
-                    self.payments.record_again(bank, &refund.payment, now).await?;
+                    self.payments.record_by_id(bank, refund.payment.as_str(), now).await?;
                 }
                 self.refunds.end_at_bank(refund, end, said, now).await?;
                 Ok(())

@@ -181,7 +181,7 @@ impl BankPayments {
             let (service, bank, pix, slots) = (self.clone(), bank.clone(), pix.clone(), Arc::clone(&slots));
             work.spawn(async move {
                 let _slot = slots.acquire().await;
-                let recorded = Box::pin(service.record(&bank, &pix, None, now)).await;
+                let recorded = service.record(&bank, &pix, None, now).await;
                 let Err(error) = recorded else { return Ok(()) };
                 tracing::error!(pix = %pix.end_to_end_id, %error, "a listed Pix can't be recorded yet; it is tried again");
                 service.remember(&bank, &pix, now).await
@@ -198,22 +198,23 @@ impl BankPayments {
         Ok(())
     }
 
-    /// Reads a recorded Pix again and records its devoluções. A Pix that the bank does not find changes nothing.
+    /// Reads a Pix from the bank and records it, and its devoluções. `None`: this is not the id of a Pix, the bank
+    /// does not find it, or [`Self::record`] ignores it.
     ///
     /// # Errors
     ///
     /// As for [`Self::record`].
-    pub async fn record_again(
+    pub async fn record_by_id(
         &self,
         bank: &PixBank,
-        payment: &AcquirerPaymentId,
+        payment: &str,
         now: Timestamp,
-    ) -> Result<(), WorkError> {
-        let Ok(id) = payment.as_str().parse::<EndToEndId>() else { return Ok(()) };
-        if let Some(pix) = bank.read_back(&id, None, (now, now)).await? {
-            Box::pin(self.record(bank, &pix, None, now)).await?;
+    ) -> Result<Option<ReportedPix>, WorkError> {
+        let Ok(id) = payment.parse::<EndToEndId>() else { return Ok(None) };
+        match bank.read_back(&id, None, (now, now)).await? {
+            Some(pix) => self.record(bank, &pix, None, now).await,
+            None => Ok(None),
         }
-        Ok(())
     }
 
     /// Ends the read-back of a recorded Pix. If its charge is held for review because the bank did not confirm
@@ -715,9 +716,12 @@ fn is_final(item: &Devolucao) -> bool {
     }
 }
 
-/// Whether a devolução belongs to MED cases.
-fn is_med(item: &Devolucao) -> bool {
-    matches!(item.nature, Nature::MedOperational | Nature::MedFraud)
+/// Whether a devolução belongs to a MED case. Any other one is recorded as a refund, whatever its reason.
+pub(super) fn is_med(item: &Devolucao) -> bool {
+    match item.nature {
+        Nature::MedOperational | Nature::MedFraud => true,
+        Nature::Original | Nature::Withdrawal | Nature::MedAutomaticPix | Nature::Other(_) => false,
+    }
 }
 
 /// Returns a devolução by MED that the bank has executed. Until then, the money is not gone.

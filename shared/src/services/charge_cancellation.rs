@@ -90,7 +90,7 @@ impl ChargeCancellation<'_> {
                 let missing = || AcquirerError::Unavailable("this function records no payments".to_owned());
                 let payments = self.payments.ok_or_else(missing)?;
                 for pix in &paid {
-                    Box::pin(payments.record(bank, pix, Some(charge.id), now)).await?;
+                    payments.record(bank, pix, Some(charge.id), now).await?;
                 }
                 // If the payment settled the charge, the cancellation is refused now.
                 self.charges.get_existing(charge.id).await.map_err(ChargeError::from)?

@@ -19,7 +19,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use api_pix::{Devolucao, DevolucaoStatus, MalformedItem, Nature, Pix, PixOut, PixOutStatus, PixQuery};
+use api_pix::{Devolucao, DevolucaoStatus, MalformedItem, Pix, PixOut, PixOutStatus, PixQuery};
 use serde::Serialize;
 
 use domain::acquirer::{ConnectionSweep, ReportedPix, ReportedPixStatus};
@@ -37,7 +37,7 @@ use crate::account::Accounts;
 use crate::acquirer::{AcquirerError, Banks, PixBank};
 use crate::charge::Charges;
 use crate::refund::Refunds;
-use crate::services::BankPayments;
+use crate::services::bank_payments::{BankPayments, is_med};
 use crate::store::{Order, Store, StoreError, from_item};
 
 /// The age below which a difference is only pending, in milliseconds: one hour. The sweep needs some minutes
@@ -422,14 +422,6 @@ fn is_returned(item: &Devolucao) -> bool {
     item.status == DevolucaoStatus::Returned
 }
 
-/// Whether a devolução belongs to a MED case. Any other one is recorded as a refund, whatever its reason.
-fn is_med(item: &Devolucao) -> bool {
-    match item.nature {
-        Nature::MedOperational | Nature::MedFraud => true,
-        Nature::Original | Nature::Withdrawal | Nature::MedAutomaticPix | Nature::Other(_) => false,
-    }
-}
-
 /// Reconciles a São Paulo day of the bank connection of an account. The records are those of all accounts of
 /// that connection.
 ///
@@ -482,13 +474,10 @@ pub async fn record_listed(
     now: Timestamp,
 ) -> Result<Vec<ReportedPix>, WorkError> {
     let lacking = found.differences.iter().chain(&found.pending).filter(|it| it.bank_amount.is_some());
-    let ids: BTreeSet<EndToEndId> =
-        lacking.filter_map(|it| it.end_to_end_id.as_ref()?.parse().ok()).collect();
+    let ids: BTreeSet<&str> = lacking.filter_map(|it| it.end_to_end_id.as_deref()).collect();
     let mut recorded = Vec::new();
     for id in ids {
-        if let Some(pix) = bank.read_back(&id, None, (now, now)).await? {
-            recorded.extend(Box::pin(payments.record(bank, &pix, None, now)).await?);
-        }
+        recorded.extend(payments.record_by_id(bank, id, now).await?);
     }
     Ok(recorded)
 }
