@@ -6,7 +6,7 @@ use api_pix::Pix;
 use axum::http::Method;
 use bank::{Cents, FaultKind, MedNature, PayRequest, Payer, ReportedTxid};
 use domain::account::terms::MethodTerms;
-use domain::acquirer::{ConnectionSweep, ReportedPixStatus};
+use domain::acquirer::{ConnectionSweep, ReportedPix, ReportedPixStatus};
 use domain::charge::{Charge, IncomingPayment};
 use domain::ids::{ChargeId, ConnectionId, Mode, Scope};
 use domain::wallet::ReturnStatus;
@@ -812,21 +812,33 @@ async fn a_pix_that_the_bank_lists_hours_late_is_recorded_by_the_daily_pass() {
     assert_eq!(live.check_books().await, Fates { credited: 1, ..Fates::default() });
 }
 
-#[tokio::test]
-async fn a_pix_without_key_and_txid_belongs_to_no_account_until_an_operator_says_whose_it_is() {
-    let options = Options { bank_profile: Some(bank::Profile::Minimal), ..Options::in_memory() };
-    let live = Live::start_with(options).await;
+/// Options with a bank that does not report the keys of Pix.
+fn without_key() -> Options {
+    Options { bank_profile: Some(bank::Profile::Minimal), ..Options::in_memory() }
+}
+
+/// Pays a charge by a Pix without its txid, and waits until the Pix is listed for the connection. Returns both.
+async fn pay_without_key_and_txid(live: &Live) -> (Value, ReportedPix) {
     let charge = live.create("order-00001", &json!({"amount": 1000})).await;
     let request = PayRequest { reported_txid: ReportedTxid::Missing, ..PayRequest::default() };
     let end_to_end_id = live.pay(&charge, request);
     live.sweep_after(400).await;
-    let receipts = Receipts::new(live.service.store());
-    let (payments, bank) = live.recorder().await;
+    let (receipts, (_, bank)) = (Receipts::new(live.service.store()), live.recorder().await);
     let unowned = eventually("the Pix is listed for the connection", async || {
         receipts.unowned(bank.connection()).await.unwrap().pop()
     })
     .await;
     assert_eq!(unowned.end_to_end_id.as_str(), end_to_end_id);
+    (charge, unowned)
+}
+
+#[tokio::test]
+async fn a_pix_without_key_and_txid_belongs_to_no_account_until_an_operator_says_whose_it_is() {
+    let live = Live::start_with(without_key()).await;
+    let (_charge, unowned) = pay_without_key_and_txid(&live).await;
+    let end_to_end_id = unowned.end_to_end_id.to_string();
+    let receipts = Receipts::new(live.service.store());
+    let (payments, bank) = live.recorder().await;
     assert_eq!(unowned.details.unwrap().amount.minor(), 1_000);
     assert!(live.unapplied().await.is_empty() && live.incoming(&end_to_end_id).await.is_none());
     // A further sweep changes nothing.
@@ -846,8 +858,7 @@ async fn a_pix_without_key_and_txid_belongs_to_no_account_until_an_operator_says
 
 #[tokio::test]
 async fn a_pix_without_key_and_txid_belongs_to_neither_of_two_accounts_at_one_client() {
-    let options = Options { bank_profile: Some(bank::Profile::Minimal), ..Options::in_memory() };
-    let live = Live::start_with(options).await;
+    let live = Live::start_with(without_key()).await;
     let (acquirers, account, other) =
         (live.service.acquirers(), live.scope().account, live.service.stack.seed.other.id);
     let first = acquirers.find(&account).await.unwrap().unwrap();
@@ -858,16 +869,10 @@ async fn a_pix_without_key_and_txid_belongs_to_neither_of_two_accounts_at_one_cl
     acquirers.set(other, &settings, &choice, Some(&operator()), now).await.unwrap();
     assert_eq!(acquirers.find(&other).await.unwrap().unwrap().connection, first.connection);
 
-    let charge = live.create("order-00001", &json!({"amount": 1000})).await;
-    let request = PayRequest { reported_txid: ReportedTxid::Missing, ..PayRequest::default() };
-    let end_to_end_id = live.pay(&charge, request);
-    live.sweep_after(400).await;
+    let (charge, unowned) = pay_without_key_and_txid(&live).await;
+    let end_to_end_id = unowned.end_to_end_id.to_string();
     let receipts = Receipts::new(live.service.store());
     let (payments, bank) = live.recorder().await;
-    eventually("the Pix is listed for the connection", async || {
-        receipts.unowned(bank.connection()).await.unwrap().pop()
-    })
-    .await;
     let waiting = async |account| {
         let scope = Scope { account, mode: Mode::Live };
         let (waiting, _) = receipts.waiting(&scope, None).await.unwrap();
