@@ -398,6 +398,9 @@ async fn live_charges(live: &Live) {
     let of_maria = json!({"name": "Maria", "document": MARIA});
     let expiring = json!({"amount": 1000, "expires_in": 60, "customer": of_maria});
     let expiring = live.create("order-000001", &expiring).await;
+    // The worker frees the customer's slot only while it counts, for ten minutes.
+    live.service.advance_seconds(400).await;
+    live.wait_for_status(&expiring, "expired").await;
     let cancelled = live.create("order-000002", &json!({"amount": 1000, "customer": of_maria})).await;
     live.cancel(&cancelled).await.expect(200);
     let body = json!({
@@ -422,7 +425,6 @@ async fn live_charges(live: &Live) {
     returned_payments(live).await;
     live.return_at_bank(paid["settlement"]["end_to_end_id"].as_str().unwrap(), "4.00").await;
     live.service.advance_seconds(400).await;
-    live.wait_for_status(&expiring, "expired").await;
     foreign_key(live).await;
 }
 

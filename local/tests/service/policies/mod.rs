@@ -48,18 +48,31 @@ pub(crate) fn refused(calls: &BTreeSet<Call>) -> BTreeSet<String> {
 
 #[tokio::test]
 async fn each_role_allows_exactly_what_its_function_does_with_rows() {
-    let calls = Box::pin(flows::record()).await;
-    let mut faults = refused(&calls);
+    let mut calls = Box::pin(flows::record()).await;
+    // Which function processes a payment first differs from run to run, so one run may miss a right.
+    for _ in 0..3 {
+        if unused(&calls).is_empty() {
+            break;
+        }
+        calls.extend(Box::pin(flows::record()).await);
+    }
+    let faults: BTreeSet<String> = refused(&calls).into_iter().chain(unused(&calls)).collect();
+    assert!(faults.is_empty(), "{faults:#?}");
+}
+
+/// Returns the grants on rows that no call needs.
+fn unused(calls: &BTreeSet<Call>) -> BTreeSet<String> {
+    let mut unused = BTreeSet::new();
     for (function, role) in ROLES.iter() {
         let of_function: Vec<&Call> = calls.iter().filter(|call| call.caller == *function).collect();
         let on_rows = role.statements.iter().filter(|statement| is_on_rows(statement)).cloned().collect();
         for grant in (Role { statements: on_rows }).grants() {
             if !of_function.iter().any(|call| grant.is_needed_by(call)) {
-                faults.insert(format!("{function} does not need {grant}"));
+                unused.insert(format!("{function} does not need {grant}"));
             }
         }
     }
-    assert!(faults.is_empty(), "{faults:#?}");
+    unused
 }
 
 #[test]
