@@ -274,7 +274,7 @@ mod tests {
 
     #[test]
     fn the_bank_uses_no_other_crate_of_the_workspace() {
-        let ours: Vec<&str> = dependencies(include_str!("../../Cargo.toml"))
+        let ours: Vec<&str> = dependencies(include_str!("../../../Cargo.toml"))
             .into_iter()
             .filter(|(_, settings)| settings.contains("path"))
             .map(|(name, _)| name)
