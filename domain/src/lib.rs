@@ -3,6 +3,7 @@
 //!
 //! The code is synchronous and does no I/O. Callers pass in the time, ids and randomness, so every rule is a
 //! pure function.
+#![warn(missing_docs)]
 #![cfg_attr(
     test,
     allow(

@@ -6,6 +6,7 @@
 //! replaced has a version, and its replacement is conditional on the version that was read. A caller
 //! therefore never overwrites another caller's change: the commit conflicts, and the caller reads the row
 //! again.
+#![warn(missing_docs)]
 
 mod attributes;
 mod audit;
