@@ -2,8 +2,9 @@
 //! every field, and the list of routes.
 
 mod bounds;
-pub(crate) mod examples;
+mod examples;
 mod routes;
+mod served;
 
 use std::cell::RefCell;
 use std::collections::HashMap;

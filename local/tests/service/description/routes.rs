@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use local::template::{Route, Template};
 
-use crate::portable::routes::served;
+use super::served::served;
 
 #[test]
 fn the_description_has_exactly_the_routes_of_the_functions() {
