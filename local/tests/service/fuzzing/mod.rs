@@ -1,15 +1,14 @@
-//! Generated inputs of the functions: HTTP requests, stream records and queue messages. No input may make a
-//! function panic, answer a 5xx, or run long, and a bad input must not affect the good ones beside it.
+//! Generated inputs of the functions that no HTTP request reaches: stream records, queue messages, and answers of
+//! receivers and banks. No input may make a function panic or run long, and a bad input must not affect the good
+//! ones beside it. `.ci/schemathesis` generates requests.
 //!
 //! `docs/reliability.md` says how to run more cases, and how to repeat a failing one.
 
 mod answers;
 mod bank;
 mod batches;
-mod events;
 #[path = "../../../../api-pix/tests/api/mutation.rs"]
 mod mutation;
-mod requests;
 
 use std::cell::RefCell;
 use std::fmt::Debug;
