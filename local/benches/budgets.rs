@@ -1,6 +1,5 @@
-//! `cargo bench -p local`: for each API request, prints its DynamoDB requests, capacity units, budget and
-//! duration. Also prints the write units of whole flows, by kind of row and by partition key. The tests in
-//! `local/tests/service/budgets.rs` enforce the budgets. Durations depend on the machine.
+//! `cargo bench -p local`: prints the write units of whole flows, by kind of row and by partition key, as
+//! `local/tests/service/budgets.rs` measures them, and how fast due rows and webhooks are processed.
 #![allow(
     clippy::arithmetic_side_effects,
     clippy::as_conversions,
@@ -15,6 +14,7 @@
 #[path = "../tests/service/merchant.rs"]
 mod merchant;
 #[path = "../tests/service/seeding.rs"]
+#[allow(dead_code, reason = "the tests use more of this module")]
 mod seeding;
 #[path = "../tests/service/unit_costs.rs"]
 mod unit_costs;
@@ -28,28 +28,19 @@ use std::time::{Duration, Instant};
 use axum::Router;
 use axum::extract::State as Shared;
 use axum::http::StatusCode;
-use domain::charge::{Charge, StoredCharge};
-use domain::ids::{ChargeId, EndpointId, Mode, ResendId, Scope};
+use domain::ids::{EndpointId, Mode, ResendId, Scope};
 use domain::shard::{Shard, ShardCount};
 use domain::webhook::event_type::EventType;
-use hyper::Method;
 use local::embedded::State;
-use local::embedded::fault_proxy::{FaultProxy, Report};
 use local::stack::{Options, Stack};
 use local::template::Template;
-use serde_json::{Value, json};
-use shared::store::{Item, Store, to_item};
-use shared::webhook::delivery::{Deliveries, Delivery};
+use serde_json::json;
+use shared::store::{Item, to_item};
+use shared::webhook::delivery::Delivery;
 use shared::webhook::event::{Event, Origin};
 
 use self::merchant::{Merchant, webhook_server};
 use self::unit_costs::{Budget, highest};
-
-/// The number of samples of each request.
-const SAMPLES: usize = 300;
-
-/// The number of samples of each request for a list or statistics.
-const SAMPLES_AMONG_MANY: usize = 50;
 
 /// The number of due deliveries that the scheduler moves.
 const DUE_DELIVERIES: usize = 25_000;
@@ -62,132 +53,6 @@ const CHARGES_OF_A_MINUTE: usize = 1_000;
 
 /// The number of charges whose events are sent to two healthy endpoints and a dead one.
 const EVENTS_BESIDE_A_DEAD_ENDPOINT: usize = 2_000;
-
-/// A line of the output: the samples of one request.
-struct Row {
-    request: &'static str,
-    /// The maximum number of DynamoDB requests, and the maximum number of them in sequence.
-    budget: (usize, usize),
-    reports: Vec<Report>,
-    times: Vec<Duration>,
-}
-
-impl Row {
-    fn print(mut self) {
-        self.times.sort();
-        let requests = self.reports.iter().map(Report::requests).max().unwrap();
-        // Concurrent requests that happen not to overlap are counted as sequential. So the minimum of all
-        // samples is the number of requests that the code sends in sequence.
-        let chain = self.reports.iter().map(|report| report.sequential_requests).min().unwrap();
-        let write_units = self.reports.iter().map(|report| report.write_units).fold(0.0, f64::max);
-        let read_units = self.reports.iter().map(|report| report.read_units).fold(0.0, f64::max);
-        println!(
-            "{:<34} {requests:>4} of {:<3} {chain:>5} of {:<3} {write_units:>7.1} {read_units:>6.1} {:>9.2?} {:>9.2?}",
-            self.request,
-            self.budget.0,
-            self.budget.1,
-            self.times[self.times.len() / 2],
-            self.times[self.times.len() * 99 / 100],
-        );
-    }
-}
-
-async fn sample<F: AsyncFnMut(usize)>(
-    proxy: &FaultProxy,
-    request: &'static str,
-    budget: (usize, usize),
-    send: F,
-) {
-    sample_times(SAMPLES, proxy, request, budget, send).await;
-}
-
-/// Calls `send` `samples` times and prints the measurements. Each call sends the request once.
-async fn sample_times<F: AsyncFnMut(usize)>(
-    samples: usize,
-    proxy: &FaultProxy,
-    request: &'static str,
-    budget: (usize, usize),
-    mut send: F,
-) {
-    let mut row = Row { request, budget, reports: Vec::new(), times: Vec::new() };
-    for number in 0..samples {
-        proxy.reset();
-        let began = Instant::now();
-        send(number).await;
-        row.times.push(began.elapsed());
-        row.reports.push(proxy.report());
-    }
-    row.print();
-}
-
-fn print_header() {
-    println!(
-        "{:<34} {:>11} {:>12} {:>8} {:>6} {:>9} {:>9}",
-        "request", "requests", "sequential", "WRU", "RRU", "median", "99 %"
-    );
-}
-
-async fn requests() {
-    let stack = Stack::start(Options { fault_proxy: true, event_sources: false, ..Options::in_memory() })
-        .await
-        .unwrap();
-    let proxy = stack.fault_proxy.as_ref().unwrap();
-    let client = Merchant::of(&stack);
-    print_header();
-    let mut ids = Vec::new();
-    sample(proxy, "POST /v1/pix/charges", (2, 2), async |number| ids.push(client.create(number).await)).await;
-    sample(proxy, "POST /v1/pix/charges (replayed)", (2, 2), async |number| {
-        client.create(number).await;
-    })
-    .await;
-    sample(proxy, "GET /v1/charges/{id}", (2, 1), async |number| {
-        client.send(Method::GET, &format!("/v1/charges/{}", ids[number]), "", &Value::Null).await;
-    })
-    .await;
-    sample(proxy, "GET /v1/charges", (5, 3), async |_| {
-        client.send(Method::GET, "/v1/charges", "", &Value::Null).await;
-    })
-    .await;
-    sample(proxy, "POST /v1/sandbox/charges/{id}/pay", (3, 2), async |number| {
-        client.pay(&ids[number]).await;
-    })
-    .await;
-    sample(proxy, "GET /v1/wallets", (2, 2), async |_| {
-        client.send(Method::GET, "/v1/wallets", "", &Value::Null).await;
-    })
-    .await;
-    sample(proxy, "GET /v1/wallets/balance", (2, 2), async |_| {
-        client.send(Method::GET, "/v1/wallets/balance", "", &Value::Null).await;
-    })
-    .await;
-    sample(proxy, "GET /v1/wallets/transactions", (5, 3), async |_| {
-        client.send(Method::GET, "/v1/wallets/transactions", "", &Value::Null).await;
-    })
-    .await;
-    client.create(SAMPLES).await;
-    sample(proxy, "GET /v1/charges?status=pending", (5, 3), async |_| {
-        let page = client.send(Method::GET, "/v1/charges?status=pending", "", &Value::Null).await;
-        assert_eq!(page["data"].as_array().unwrap().len(), 1);
-    })
-    .await;
-    let mut payments = Vec::new();
-    sample(proxy, "POST /v1/payments, four methods", (2, 2), async |number| {
-        let body = json!({"amount": 1990, "paymentMethods": ["PIX", "CREDIT_CARD", "BOLETO", "CRYPTO"],
-                          "idempotencyKey": format!("payment-{number}")});
-        let payment = client.send(Method::POST, "/v1/payments", "", &body).await;
-        payments.push(payment["id"].as_str().unwrap().to_owned());
-    })
-    .await;
-    sample(proxy, "GET /v1/payments/{id}", (2, 1), async |number| {
-        client.send(Method::GET, &format!("/v1/payments/{}", payments[number]), "", &Value::Null).await;
-    })
-    .await;
-    sample(proxy, "GET /v1/webhooks/endpoints", (5, 3), async |_| {
-        client.send(Method::GET, "/v1/webhooks/endpoints", "", &Value::Null).await;
-    })
-    .await;
-    stack.stop().await;
-}
 
 fn print_budget(budget: &Budget, value: f64) {
     let Budget { figure, at_most } = budget;
@@ -250,72 +115,6 @@ async fn start_in_files(options: Options) -> (Stack, PathBuf) {
     std::fs::create_dir_all(&directory).unwrap();
     let state = State::Directory(directory.clone());
     (Stack::start(Options { state, ..options }).await.unwrap(), directory)
-}
-
-/// Measures the lists and statistics of an account with `payments` payments, which were created over 40 days,
-/// and as many deliveries.
-async fn lists_among(payments: usize) {
-    let (stack, directory) =
-        start_in_files(Options { fault_proxy: true, event_sources: false, ..Options::in_memory() }).await;
-    let proxy = stack.fault_proxy.as_ref().unwrap();
-    let client = Merchant::of(&stack);
-    let key = Charge::key_of(ChargeId::parse_any(&client.create(0).await).unwrap());
-    let dynamodb = local::sdk::dynamodb(&stack.endpoints.dynamodb_url);
-    let store = Store::new(dynamodb.clone(), "StateTable");
-    let template: StoredCharge = store.get(&key).await.unwrap().unwrap();
-    let template = template.as_stored();
-    let began = Instant::now();
-    seeding::seed(&dynamodb, template, payments, 40, &[1, payments / 2, payments - 2]).await;
-    println!("\namong {payments} payments (inserted in {:.1?})", began.elapsed());
-    print_header();
-    for (path, budget) in [
-        ("/v1/payments", (5, 3)),
-        ("/v1/payments?limit=100", (5, 3)),
-        ("/v1/payments?limit=100&page=40", (5, 3)),
-        ("/v1/payments?status=REFUSED", (5, 3)),
-        ("/v1/payments/stats?days=7", (3, 2)),
-        ("/v1/payments/stats?days=366", (3, 2)),
-        ("/v1/payments/metrics?days=366", (3, 2)),
-    ] {
-        sample_times(SAMPLES_AMONG_MANY, proxy, path, budget, async |_| {
-            client.send(Method::GET, path, "", &Value::Null).await;
-        })
-        .await;
-    }
-    let origin = Origin {
-        scope: template.scope,
-        shard: Shard::FIRST,
-        row: "charge#1".to_owned(),
-        version: 1,
-        at: stack.clock.now(),
-        request_id: None,
-        charge: None,
-    };
-    let event = Event::of_one(EventType::ChargePaid, &origin, &json!({})).unwrap();
-    let began = Instant::now();
-    let failed = [1, payments / 2, payments - 2];
-    seeding::seed_deliveries(&dynamodb, &event, payments, 40, &failed).await;
-    let deliveries = Deliveries::new(Store::new(dynamodb, "StateTable"));
-    seeding::count_all(&deliveries, &template.scope, stack.clock.now(), payments).await;
-    println!("\namong {payments} deliveries (inserted and counted in {:.1?})", began.elapsed());
-    print_header();
-    for (path, budget) in [
-        ("/v1/webhooks/deliveries", (5, 3)),
-        ("/v1/webhooks/deliveries?limit=100", (5, 3)),
-        ("…/deliveries?status=FAILED", (5, 3)),
-        ("…/deliveries?status=PENDING", (5, 3)),
-        ("…/deliveries?eventType=charge.created", (5, 4)),
-        ("…/deliveries?eventType=payout.paid", (5, 4)),
-        ("/v1/webhooks/stats", (3, 2)),
-    ] {
-        let full_path = path.replace('…', "/v1/webhooks");
-        sample_times(SAMPLES_AMONG_MANY, proxy, path, budget, async |_| {
-            client.send(Method::GET, &full_path, "", &Value::Null).await;
-        })
-        .await;
-    }
-    stack.stop().await;
-    std::fs::remove_dir_all(&directory).unwrap();
 }
 
 /// Measures how many due deliveries one run of the schedules moves, and how fast.
@@ -469,23 +268,15 @@ async fn webhooks_beside_a_dead_endpoint() {
 }
 
 /// The parts of the benchmark. `cargo bench -p local -- units` runs only the part `units`.
-const PARTS: [&str; 5] = ["requests", "units", "lists", "due", "webhooks"];
+const PARTS: [&str; 3] = ["units", "due", "webhooks"];
 
 #[tokio::main]
 async fn main() {
     let selected: Vec<String> =
         std::env::args().filter(|argument| PARTS.contains(&argument.as_str())).collect();
     let is_selected = |part: &str| selected.is_empty() || selected.iter().any(|selected| selected == part);
-    if is_selected("requests") {
-        requests().await;
-    }
     if is_selected("units") {
         write_units().await;
-    }
-    if is_selected("lists") {
-        for payments in [100, 100_000] {
-            lists_among(payments).await;
-        }
     }
     if is_selected("due") {
         due_rows().await;

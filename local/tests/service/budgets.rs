@@ -1,6 +1,6 @@
 //! Tests of the budgets: the maximum numbers of DynamoDB requests, of requests in sequence, and of write
 //! units. The fault proxy counts the requests, so the counts do not depend on the machine.
-//! `cargo bench -p local` prints the counts and the durations.
+//! `cargo bench -p local -- units` prints the write units.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
