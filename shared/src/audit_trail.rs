@@ -154,14 +154,10 @@ fn names<'a>(events: impl Iterator<Item = &'a EventType>) -> String {
 #[cfg(test)]
 mod tests {
     use secrecy::SecretString;
-    use serde_json::json;
 
     use super::*;
-    use crate::acquirer::Acquirer;
     use crate::auth::Caller;
-    use crate::charge::testing::{at, paid, waiting};
-    use crate::http::json::testing::object;
-    use crate::refund::NewRefund;
+    use crate::charge::testing::{at, waiting};
     use crate::webhook::endpoint::testing::endpoint;
     use crate::webhook::endpoint::{Disabled, EndpointStatus};
     use domain::account::AccountSettings;
@@ -169,9 +165,7 @@ mod tests {
     use domain::charge::StoredCharge;
     use domain::charge::transition;
     use domain::charge::transition::{Command, Outcome};
-    use domain::ids::{Fingerprint, MedCaseId};
-    use domain::med::Decision;
-    use domain::refund::RefundOutcome;
+    use domain::ids::Fingerprint;
     use domain::request_id::StoredRequestId;
     use domain::source_address::SourceAddress;
 
@@ -220,55 +214,6 @@ mod tests {
         insta::assert_snapshot!(line(entry).unwrap(), @"charge.cancel ch_f4357470-cd8b-8fda-8eac-d58f8e8e59b9: test BRL 1000, before: WAITING_PAYMENT");
         let later = transition::next_version(after.clone(), at(100));
         assert_eq!(for_charge(Some(&after), &later), None, "the actor made an earlier change");
-    }
-
-    #[test]
-    fn a_refund_has_an_audit_row_for_its_creation_but_not_for_its_progress() {
-        let mut lines = Vec::new();
-        for extra in [json!({}), json!({"destinationKey": "maria@example.com"})] {
-            let mut body = json!({"idempotencyKey": "refund-01", "amount": 300});
-            body.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
-            let request = NewRefund::parse(&object(&body)).unwrap();
-            let plan = request
-                .plan(&paid(), Acquirer::Sandbox.refund_capabilities(), &caller().settings, at(100))
-                .unwrap();
-            let step = Refund::request(request.id(paid().id), &paid(), plan, at(100)).unwrap();
-            let new = Refund { actor: Some(caller().actor(1)), ..step.refund };
-            lines.push(line(for_refund(&new)).unwrap());
-            let started = new.started(&step.charge, at(101)).unwrap().unwrap();
-            let ended =
-                started.ended(&step.charge, RefundOutcome::Refunded, at(103)).unwrap().unwrap().refund;
-            assert_eq!((for_refund(&started), for_refund(&ended)), (None, None));
-        }
-        insta::assert_snapshot!(lines.join("\n"), @r#"
-        refund.create re_7m6nt71kcbhzd8xb6nhy78wpds3rj8h8h0388z4vc2: test BRL 300 of ch_f4357470-cd8b-8fda-8eac-d58f8e8e59b9, cashout
-        refund.create re_7m6nt71kcbhzd8xb6nhy78wpds3rj8h8h0388z4vc2: test BRL 300 of ch_f4357470-cd8b-8fda-8eac-d58f8e8e59b9, cashout to m***@e***.com
-        "#);
-    }
-
-    #[test]
-    fn an_appeal_and_an_acceptance_have_audit_rows_but_a_decision_has_none() {
-        let notification = crate::med::request::case_notification(&object(&json!({"amount": 300}))).unwrap();
-        let open = MedCase::open(MedCaseId::derive(paid().id, "1"), &paid(), &notification, at(100)).unwrap();
-        let by_key = |case: MedCase| MedCase { actor: Some(caller().actor(case.version)), ..case };
-        let reason = json!({"reason": "Entregue a Maria"});
-        let reason = crate::med::request::appeal_reason(&object(&reason)).unwrap();
-        let appealed = by_key(open.case.appealed(&open.charge, &reason, at(110)).unwrap().case);
-        let accepted = by_key(open.case.accepted(&open.charge, at(110)).unwrap().unwrap().case);
-        let lines = [&open.case, &appealed, &accepted].map(|case| line(for_case(case)));
-        insta::assert_debug_snapshot!(lines, @r#"
-        [
-            None,
-            Some(
-                "med.appeal med_7m6nt71kcbhzd8xb6nhy78wpdsegmehasb614x41e2: test BRL 300",
-            ),
-            Some(
-                "med.accept med_7m6nt71kcbhzd8xb6nhy78wpdsegmehasb614x41e2: test BRL 300, lost: 300",
-            ),
-        ]
-        "#);
-        let decided = appealed.decided(&open.charge, Decision::Payer, at(120)).unwrap().unwrap().case;
-        assert!(decided.actor.is_some() && for_case(&decided).is_none());
     }
 
     #[test]

@@ -114,25 +114,6 @@ async fn a_qr_image_url_with_an_id_other_than_a_lower_case_uuid_is_a_404() {
 }
 
 #[tokio::test]
-async fn an_unknown_route_is_a_404_with_the_json_error_body() {
-    for (method, path) in [
-        (Method::GET, "/"),
-        (Method::GET, "/checkout"),
-        (Method::GET, "/checkout/"),
-        (Method::GET, "/checkout/a/b"),
-        (Method::POST, "/checkout/a"),
-        (Method::DELETE, "/v2/charges"),
-    ] {
-        let response = send(method, path).await;
-        assert_eq!(response.status(), 404, "{path}");
-        let request_id = header_of(&response, "x-request-id").unwrap().to_owned();
-        let body: Value = serde_json::from_slice(&body_of(response).await).unwrap();
-        assert_eq!(body["error"]["type"], "not_found_error");
-        assert_eq!(body["request_id"], request_id);
-    }
-}
-
-#[tokio::test]
 async fn every_page_has_its_security_headers_and_no_internal_error() {
     let now = at("2026-11-21T17:10:00Z");
     let read_error = || Err(StoreError::Unavailable("table some-table".to_owned()));

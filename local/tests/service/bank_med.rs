@@ -331,48 +331,6 @@ async fn a_notice_of_another_amount_waits_for_an_operators_confirmation() {
 }
 
 #[tokio::test]
-async fn every_invalid_field_of_a_notice_is_reported() {
-    let fixture = Fixture::start().await;
-    let future = fixture.now().plus_seconds(400).unwrap().to_iso();
-    for (notice, expected) in [
-        (json!({}), vec!["notice_id", "infraction_id", "end_to_end_id", "status", "reported_at"]),
-        (
-            json!({
-                "notice_id": "", "infraction_id": "a\nb", "end_to_end_id": "E-1", "status": "open", "situation": "THEFT",
-                "amount": 0, "reason": 7, "response_deadline": "soon", "reported_at": future,
-            }),
-            vec![
-                "notice_id",
-                "infraction_id",
-                "end_to_end_id",
-                "status",
-                "situation",
-                "amount",
-                "reason",
-                "response_deadline",
-                "reported_at",
-            ],
-        ),
-        (
-            json!({"notice_id": "n", "infraction_id": "i", "end_to_end_id": "E1", "status": "CLOSED", "reported_at": DEADLINE}),
-            vec!["analysis_result", "reported_at"],
-        ),
-        (
-            json!({
-                "notice_id": "n", "infraction_id": "i", "end_to_end_id": "E1", "status": "OPEN",
-                "analysis_result": "WON", "reported_at": DEADLINE,
-            }),
-            vec!["analysis_result", "reported_at"],
-        ),
-    ] {
-        let answer = fixture.post(&notice).await;
-        assert_eq!((answer.status.as_u16(), answer.params()), (400, expected), "{notice}");
-    }
-    let signature = canonical(&fixture.secret, fixture.now().seconds(), b"[]");
-    assert_eq!(fixture.post_signed("[]", &signature).await.status, 400);
-}
-
-#[tokio::test]
 async fn a_notice_of_an_unknown_pix_is_processed_once_the_pix_is_credited() {
     let fixture = Fixture::start().await;
     let created = fixture.live.new_charge("order-0001", &json!({"amount": 1_000})).await;

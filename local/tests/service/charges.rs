@@ -121,30 +121,6 @@ async fn a_charge_needs_only_an_amount_and_uses_the_accounts_defaults() {
 }
 
 #[tokio::test]
-async fn the_idempotency_key_is_required_and_has_8_to_128_characters() {
-    let service = Service::start().await;
-    let body = json!({"amount": 1000});
-    let absent = service.post("/v1/pix/charges", &body).await;
-    assert_eq!((absent.code(), absent.params()), ("invalid_request", vec!["Idempotency-Key"]));
-    assert_eq!(absent.body["error"]["param"], "Idempotency-Key");
-    let wrong = json!({"amount": 0, "expires_in": "x"});
-    for more in [&[][..], &[("idempotency-key", "short")]] {
-        let answer = service.post_as(&service.key(), "/v1/pix/charges", &wrong, more).await;
-        let params = vec!["Idempotency-Key", "amount", "expires_in"];
-        assert_eq!((answer.code(), answer.params()), ("invalid_amount", params));
-    }
-    let headers = [("apikey", service.key()), ("content-type", "application/json".to_owned())];
-    let headers: Vec<(&str, &str)> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
-    let twice = service.raw(Method::POST, "/v1/charges", &headers, r#"{"a":{"b":1,"b":1}}"#).await;
-    assert_eq!((twice.code(), twice.params()), ("invalid_request", vec!["Idempotency-Key", "a.b"]));
-    for (key, status) in
-        [("1234567", 400), ("12345678", 201), (&*"k".repeat(128), 201), (&*"k".repeat(129), 400)]
-    {
-        assert_eq!(service.post_charge(key, &body).await.status, status, "{key}");
-    }
-}
-
-#[tokio::test]
 async fn a_refused_request_lists_every_invalid_field_and_stores_nothing() {
     let service = Service::start().await;
     let body = json!({"amount": -5, "currency": 986, "customer": {"document": "1"}, "expires_in": "soon"});

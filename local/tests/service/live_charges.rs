@@ -306,19 +306,10 @@ pub(crate) async fn futures_join<F: Future>(futures: impl IntoIterator<Item = F>
 }
 
 #[tokio::test]
-async fn of_forty_concurrent_charges_of_a_customer_ten_are_created() {
-    of_forty_ten_are_created(&Live::start().await).await;
-}
-
-#[tokio::test]
 async fn of_forty_concurrent_charges_of_a_customer_ten_are_created_while_the_bank_takes_three_seconds() {
     let live = Live::start().await;
     let proxy = BankProxy::start(&live.service, |_settings| {}).await;
     proxy.delay_cobs(Duration::from_secs(3));
-    of_forty_ten_are_created(&live).await;
-}
-
-async fn of_forty_ten_are_created(live: &Live) {
     let body = json!({"amount": 1000, "customer": {"name": "Maria", "document": MARIA}});
     let keys: Vec<String> = (0..40).map(|order| format!("order-{order:05}")).collect();
     let answers = futures_join(keys.iter().map(|key| live.client.post_charge(key, &body))).await;

@@ -106,28 +106,6 @@ async fn a_new_wallet_is_zero_in_every_representation() {
 }
 
 #[tokio::test]
-async fn an_invalid_query_parameter_is_refused_with_its_name() {
-    let service = Service::start().await;
-    for query in ["currency=brl", "currency=BLR", "currency=", "currency=BRL&currency=EUR", "curency=EUR"] {
-        let refused = service.get(&format!("/v1/wallets/balance?{query}")).await;
-        assert_eq!(refused.problem(), (400, "invalid_request_error", "invalid_request"), "{query}");
-    }
-    for query in
-        ["limit=0", "limit=101", "starting_after=ch_1", "created_after=yesterday", "page=2", "currency=XXX"]
-    {
-        let refused = service.get(&format!("/v1/wallets/transactions?{query}")).await;
-        assert_eq!(refused.problem(), (400, "invalid_request_error", "invalid_request"), "{query}");
-        assert_eq!(refused.params(), [query.split('=').next().unwrap()]);
-    }
-    for path in ["/v1/wallets", "/v1/wallets/balance", "/v1/wallets/transactions"] {
-        let unauthenticated = service.raw(Method::GET, path, &[], "").await;
-        assert_eq!(unauthenticated.problem(), (401, "authentication_error", "unauthorized"));
-        let wrong = service.get_as("ak_test_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", path).await;
-        assert_eq!(wrong.problem(), (401, "authentication_error", "unauthorized"));
-    }
-}
-
-#[tokio::test]
 async fn a_settlement_credits_its_net_amount_and_appears_in_the_statement() {
     let service = Service::start().await;
     service.set_terms(fees()).await;

@@ -248,14 +248,8 @@ mod tests {
     use super::*;
     use crate::charge::testing::{at, paid};
     use crate::http::JsonObject;
-    use crate::webhook::endpoint::Disabled;
-    use crate::webhook::endpoint::testing::endpoint;
-    use domain::charge::RefundParameters;
     use domain::med::Decision;
-    use domain::money::MinorUnits;
-    use domain::refund::RefundPlan;
     use domain::vocabulary::Vocabulary;
-    use domain::wallet::RefundStrategy;
 
     fn email() -> Email {
         Email {
@@ -288,37 +282,6 @@ mod tests {
         }
     }
 
-    fn refund() -> Refund {
-        let asked = RefundParameters {
-            gross: None,
-            strategy: RefundStrategy::Cashout,
-            pix_out_fee: MinorUnits::ZERO,
-            merchant_bears_pix_out: false,
-            is_held: false,
-        };
-        let plan = RefundPlan {
-            parameters: asked,
-            destination: None,
-            to_payer: false,
-            third_party: false,
-            limit: None,
-            reason: None,
-            request_hash: String::new(),
-        };
-        let id = RefundId::derive(paid().id, "refund-01");
-        Refund::request(id, &paid(), plan, at(100)).unwrap().refund
-    }
-
-    #[test]
-    fn a_new_refund_to_a_third_party_causes_an_email() {
-        let refund = refund();
-        assert_eq!(Email::for_refund(None, &refund), None);
-        let to_third_party = Refund { third_party: true, ..refund };
-        let email = Email::for_refund(None, &to_third_party).unwrap();
-        assert_eq!((email.about, email.version), (EmailTopic::RefundDestination(to_third_party.id), 1));
-        assert_eq!(Email::for_refund(Some(&to_third_party), &to_third_party), None);
-    }
-
     #[test]
     fn a_queue_message_only_identifies_the_change() {
         let body = email().body().unwrap();
@@ -347,21 +310,5 @@ mod tests {
         for now in [at(1), at(1_000_000)] {
             assert_eq!(sent.claim_again(2, now), Claim::Sent);
         }
-    }
-
-    #[test]
-    fn an_endpoint_that_the_service_disables_causes_one_email() {
-        let on = endpoint();
-        let disabled = Some(Disabled { at: at(9), reason: "nothing was delivered".to_owned() });
-        let off = Endpoint { disabled, version: 3, updated_at: at(9), ..on.clone() };
-        let email = Email::for_endpoint(Some(&on), &off).unwrap();
-        assert_eq!((email.version, email.at), (3, at(9)));
-        let edited = Endpoint { url: "https://new.example.com/".to_owned(), version: 4, ..off.clone() };
-        assert_eq!(Email::for_endpoint(Some(&off), &edited), None, "the endpoint was disabled before");
-        assert_eq!(Email::for_endpoint(Some(&off), &on), None, "the endpoint is active again");
-        assert_eq!(Email::for_endpoint(None, &on), None);
-        let disabled_again = Some(Disabled { at: at(99), reason: "nothing was delivered".to_owned() });
-        let off_again = Endpoint { disabled: disabled_again, version: 7, ..on.clone() };
-        assert_ne!(Email::for_endpoint(Some(&on), &off_again).unwrap().id(), email.id());
     }
 }

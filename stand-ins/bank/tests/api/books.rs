@@ -231,35 +231,6 @@ async fn books_are_kept_by_a_bank_with_another_profile_and_seed() {
 }
 
 #[tokio::test]
-async fn the_cost_of_an_operation_does_not_grow_with_the_books() {
-    let file = BooksFile::new("growth");
-    let mut world = start(&file).await;
-    let size = || std::fs::metadata(&file.0).unwrap().len();
-    let mut growths = Vec::new();
-    for number in 1..=60 {
-        let before = size();
-        world.paid_cob(number).await;
-        growths.push(size() - before);
-    }
-    // Numbers with more digits make a line longer by a few bytes.
-    assert!(growths[59] < growths[1] + 100, "{growths:?}");
-
-    // A restart removes what has changed since. A bank without requests writes nothing.
-    let path = format!("/cob/{}", txid(61));
-    for amount in 1..=60 {
-        let body = json!({"calendario": {"expiracao": 60}, "valor": {"original": format!("{amount}.00")}, "chave": KEY});
-        world.api.put(&path, &body).await.expect(201);
-    }
-    let (before, books) = (size(), world.bank.snapshot());
-    restart(&mut world).await;
-    assert!(size() < before / 2, "{before} {}", size());
-    assert_eq!(world.bank.snapshot(), books);
-    let before = size();
-    world.api.get(&path).await.expect(200);
-    assert_eq!(size(), before);
-}
-
-#[tokio::test]
 async fn a_refused_request_and_a_lost_answer_leave_what_the_bank_has_stored() {
     let file = BooksFile::new("faults");
     let mut world = start(&file).await;
