@@ -1,5 +1,4 @@
-//! Reads and writes accounts and their users, and verifies the users' passwords. The account's type is in
-//! [`domain::account`].
+//! Accounts and their users. The account's type is in [`domain::account`].
 
 pub mod password;
 mod repository;

@@ -12,9 +12,8 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 
-/// Generates a password from 18 random bytes (144 bits): 24 characters of base64url. The service generates
-/// passwords because the contract has no route that sets one. An operator sees the password only once: when
-/// the user is added or the password is reset.
+/// Generates a password from 144 random bits: 24 characters of base64url. No route sets a password. An operator
+/// sees it once, when the user is added or the password is reset.
 pub fn generate(random: [u8; 18]) -> SecretString {
     SecretString::from(URL_SAFE_NO_PAD.encode(random))
 }
@@ -27,7 +26,6 @@ const CONCURRENT_HASHES: usize = 2;
 const DUMMY_HASH: &str =
     "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
-/// A password could not be hashed.
 #[derive(Debug, thiserror::Error)]
 #[error("a password could not be hashed: {0}")]
 pub struct PasswordError(String);

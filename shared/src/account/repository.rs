@@ -14,61 +14,46 @@ use crate::audit;
 use crate::random::{self, RandomError};
 use crate::store::{CommitOutcome, ListIndex, Order, Plan, Store, StoreError, Write};
 
-/// The number of accounts that one query reads.
 const PAGE: usize = 500;
 
-/// Why an account can't be opened or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum AccountError {
-    /// No account has this id.
     #[error("there is no such account")]
     NotFound,
-    /// The number of shards would become smaller.
     #[error(
         "the number of shards must be at least {present}, the account's present number: rows stay in their shards, so the number can only grow"
     )]
-    FewerShards {
-        /// The present number.
-        present: u8,
-    },
-    /// DynamoDB failed.
+    FewerShards { present: u8 },
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The operating system returned no random bytes for the id of an account or audit row.
     #[error(transparent)]
     Random(#[from] RandomError),
-    /// The details of the audit row can't be serialised.
     #[error("an audit row can't be written: {0}")]
     Audit(#[from] serde_json::Error),
 }
 
-/// The repository of accounts.
 #[derive(Clone, Debug)]
 pub struct Accounts {
     store: Store,
 }
 
 impl Accounts {
-    /// Creates the repository over `store`.
     pub fn new(store: Store) -> Self {
         Self { store }
     }
 
-    /// Reads an account. `None`: there is no account with this id.
     pub async fn find(&self, id: &AccountId) -> Result<Option<Account>, StoreError> {
         self.store.get(&Account::key_of(id)).await
     }
 
-    /// Returns a scope with the number of shards in its account's row; one shard if the account has no row. A
-    /// change of the settings writes this row before it writes the rows of the API keys.
+    /// An account without a row has one shard. A change of the settings writes this row before those of the API
+    /// keys.
     pub async fn sharded_scope(&self, scope: &Scope) -> Result<ShardedScope, StoreError> {
         let account = self.find(&scope.account).await?;
         let shards = account.map_or(ShardCount::ONE, |account| account.settings.shards.read);
         Ok(ShardedScope { scope: *scope, shards })
     }
 
-    /// Opens an account and writes an audit row. The account's id is random, and so is the secret salt from
-    /// which the ids of its charges are derived.
     pub async fn open(
         &self,
         settings: AccountSettings,
@@ -94,7 +79,6 @@ impl Accounts {
         }
     }
 
-    /// Reads all accounts, newest first.
     pub async fn all(&self) -> Result<Vec<Account>, StoreError> {
         let mut accounts = Vec::new();
         // A sort key begins with a digit, so all of them are between "0" and "~".
@@ -115,10 +99,8 @@ impl Accounts {
         }
     }
 
-    /// Changes the settings in an account's row, and writes an audit row. `action` is the name of the
-    /// change in the audit row, such as `account.set-fees`. The rows of the account's API keys contain
-    /// copies of the settings, which this does not change; [`crate::services::change_account_settings`]
-    /// changes the row and the copies.
+    /// Changes only the account's row; [`crate::services::change_account_settings`] also changes the copies in
+    /// the rows of API keys. `action` names the change in the audit row, such as `account.set-fees`.
     pub(crate) async fn change_settings(
         &self,
         id: &AccountId,
@@ -130,8 +112,6 @@ impl Accounts {
         self.change(id, action, |account| &mut account.settings, change, operator, now).await
     }
 
-    /// Changes the contact that receives an account's emails, and writes an audit row. `action` is the name
-    /// of the change in the audit row, such as `account.set-contact`.
     pub async fn change_contact(
         &self,
         id: &AccountId,
@@ -143,8 +123,7 @@ impl Accounts {
         self.change(id, action, |account| &mut account.contact, change, operator, now).await
     }
 
-    /// Changes one part of an account's row, its settings or its contact; `part_of` selects it. If `change`
-    /// leaves this part as it was, nothing is written.
+    /// If `change` leaves the part as it was, nothing is written.
     async fn change<P: Clone + PartialEq + Serialize>(
         &self,
         id: &AccountId,

@@ -13,24 +13,19 @@ use crate::audit;
 use crate::random::RandomError;
 use crate::store::{CommitOutcome, ListIndex, Order, Plan, Store, StoreError, Write};
 
-/// The most users of one account in a list.
 const MAX_LISTED: usize = 1_000;
 
-/// A user's role. It decides what the user may do with the account's API keys (contract: Authentication).
+/// The role decides what a user may do with the account's API keys.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, IntoStaticStr, PartialEq, Serialize, VariantArray)]
 #[serde(rename_all = "UPPERCASE")]
 #[strum(serialize_all = "UPPERCASE")]
 pub enum Role {
-    /// May issue, rotate, revoke and list keys.
     Owner,
-    /// May issue, rotate, revoke and list keys.
     Admin,
-    /// May list keys.
     Member,
 }
 
 impl Role {
-    /// Whether the role may issue, rotate and revoke keys.
     pub fn manages_keys(self) -> bool {
         match self {
             Self::Owner | Self::Admin => true,
@@ -38,53 +33,41 @@ impl Role {
         }
     }
 
-    /// The role's name in rows and on the wire.
     pub fn as_str(self) -> &'static str {
         self.into()
     }
 }
 
-/// The generation of a user's tokens. A token has the generation of its user at the time of issue, and is
-/// valid only while the user's row has the same generation. Generations are random numbers, not times or
-/// counters. With times, a wrong clock could keep an old token valid. With counters, a user who is removed
-/// and added again could have an old generation again.
+/// A token is valid only while it has the generation in its user's row. Generations are random: with times, a
+/// wrong clock could keep an old token valid; with counters, a user who is added again could have an old
+/// generation again.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct TokenGeneration(u64);
 
 impl TokenGeneration {
-    /// Creates a generation from random bytes.
     pub fn new(random: [u8; 8]) -> Self {
         Self(u64::from_be_bytes(random))
     }
 }
 
-/// A user, who may log in to the dashboard of one account.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct User {
     /// A hash of the e-mail address, so that an e-mail address can belong to only one user.
     pub id: UserId,
-    /// The e-mail address in lower case.
     pub email: String,
-    /// The hash of the user's password.
     pub password_hash: PasswordHash,
-    /// The user's account.
     pub account: AccountId,
-    /// The user's role.
     pub role: Role,
-    /// When the user was added.
     #[serde(with = "domain::time::millis")]
     pub created_at: Timestamp,
-    /// Only tokens of this generation are valid. It is set when the user is added, and changes when the
-    /// password is reset.
+    /// It changes when the password is reset.
     #[serde(rename = "tokens")]
     pub token_generation: TokenGeneration,
-    /// The version of the row, from 1.
     pub version: u64,
 }
 
 impl User {
-    /// Creates a user with version 1.
     pub fn new(
         email: &str,
         password_hash: PasswordHash,
@@ -105,7 +88,6 @@ impl User {
         }
     }
 
-    /// The primary key of a user's row.
     pub fn key_of(id: &UserId) -> Key {
         Key { pk: format!("user#{id}"), sk: "user".to_owned() }
     }
@@ -122,57 +104,46 @@ impl Row for User {
     }
 }
 
-/// The partition of the list index with an account's users.
 fn list_of(account: &AccountId) -> String {
     format!("users#{account}")
 }
 
-/// A change of a user by an operator.
 #[derive(Clone, Debug)]
 pub enum UserChange {
-    /// Sets the role.
     Role(Role),
-    /// Sets a new password and a new token generation. All earlier tokens become invalid.
+    /// Makes all earlier tokens invalid.
     Password(PasswordHash, TokenGeneration),
-    /// Removes the user. The user can't log in any more, and all tokens of the user become invalid.
+    /// Makes all tokens of the user invalid.
     Remove,
 }
 
-/// Why a user can't be added or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum UserError {
-    /// The account has no user with this e-mail address.
     #[error("no user of the account has this e-mail address")]
     NotFound,
-    /// A user of this or another account has this address.
     #[error("another user has this e-mail address")]
     EmailTaken,
-    /// DynamoDB failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The operating system returned no random bytes for the id of the audit row.
     #[error(transparent)]
     Random(#[from] RandomError),
 }
 
-/// The repository of users.
 #[derive(Clone, Debug)]
 pub struct Users {
     store: Store,
 }
 
 impl Users {
-    /// Creates the repository over `store`.
     pub fn new(store: Store) -> Self {
         Self { store }
     }
 
-    /// Reads a user's row. `None`: there is no user with this id.
     pub async fn find(&self, id: &UserId) -> Result<Option<User>, StoreError> {
         self.store.get(&User::key_of(id)).await
     }
 
-    /// Reads at most 1,000 users of an account, in the order in which they were added.
+    /// At most 1,000 users, in the order in which they were added.
     pub async fn list(&self, account: &AccountId) -> Result<Vec<User>, StoreError> {
         let all = ("0", "~");
         let list = list_of(account);
@@ -181,7 +152,6 @@ impl Users {
         self.store.get_in_order(&keys).await
     }
 
-    /// Adds a user, and writes an audit row.
     pub async fn add(&self, user: &User, operator: &Operator, now: Timestamp) -> Result<(), UserError> {
         let audit = audit::by_operator(operator, user.account, "user.add", user.id.to_string(), now)?;
         let audit = audit.with_details(format!("{} as {}", user.email, user.role.as_str()));
@@ -192,8 +162,7 @@ impl Users {
         }
     }
 
-    /// Changes or removes a user of an account, and writes an audit row. Returns the changed row or, after a
-    /// removal, the removed row.
+    /// Returns the changed row or, after a removal, the removed row.
     pub async fn change(
         &self,
         (account, email): (&AccountId, &str),

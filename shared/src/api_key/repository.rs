@@ -1,6 +1,5 @@
-//! Reads and writes API keys. Each issue, rotation or revocation is one transaction, which also writes the
-//! audit row. A rotation removes the old key's row and inserts the new key's row atomically, so at any time
-//! exactly one of the two keys works.
+//! Each issue, rotation or revocation of a key is one transaction with its audit row. A rotation swaps the
+//! rows, so at any time exactly one of the two keys works.
 
 use std::fmt;
 
@@ -19,11 +18,9 @@ use crate::audit;
 use crate::random::{self, RandomError};
 use crate::store::{CommitOutcome, Item, Store, StoreError, Write, conditional_update, unavailable};
 
-/// A newly issued key.
 pub struct IssuedApiKey {
-    /// The key's row.
     pub key: ApiKey,
-    /// The key in cleartext, as the merchant must send it. Only the response contains it; it is never stored.
+    /// Only the response contains it; it is never stored.
     pub cleartext: SecretString,
 }
 
@@ -33,47 +30,36 @@ impl fmt::Debug for IssuedApiKey {
     }
 }
 
-/// Why a key can't be read, issued, rotated or revoked.
 #[derive(Debug, thiserror::Error)]
 pub enum ApiKeyError {
-    /// The account has no such key.
     #[error("the account has no such API key")]
     NotFound,
-    /// DynamoDB failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The operating system returned no random bytes for a key or for the id of an audit row.
     #[error(transparent)]
     Random(#[from] RandomError),
 }
 
-/// The repository of API keys. Clones share one DynamoDB client.
+/// Clones share one DynamoDB client.
 #[derive(Clone, Debug)]
 pub struct ApiKeys {
-    /// The state table, for accounts and audit rows.
     store: Store,
     table: String,
 }
 
 impl ApiKeys {
-    /// Creates the repository from the state table's store and the name of the keys' table.
     pub fn new(store: Store, table: impl Into<String>) -> Self {
         Self { store, table: table.into() }
     }
 
-    /// Writes a key's row without a condition and without an audit row. Only the seed of a local stack and
-    /// tests use it.
+    /// Has no condition and no audit row. Only the seed of a local stack and tests use it.
     pub async fn put(&self, key: &ApiKey) -> Result<(), StoreError> {
         let put = self.store.client().put_item().table_name(&self.table).set_item(Some(item(key)?));
         put.send().await.map_err(unavailable)?;
         Ok(())
     }
 
-    /// Reads a key of an account, strongly consistent.
-    ///
-    /// # Errors
-    ///
-    /// [`ApiKeyError::NotFound`] if there is no such key, or if it belongs to another account.
+    /// Strongly consistent. A key of another account is [`ApiKeyError::NotFound`].
     pub async fn find(&self, account: &AccountId, id: Option<&ApiKeyId>) -> Result<ApiKey, ApiKeyError> {
         let Some(id) = id else { return Err(ApiKeyError::NotFound) };
         let get = self.store.client().get_item().table_name(&self.table);
@@ -85,8 +71,7 @@ impl ApiKeys {
         if key.account == *account { Ok(key) } else { Err(ApiKeyError::NotFound) }
     }
 
-    /// Reads the keys of an account, newest first. The index is eventually consistent: a newly issued key may
-    /// be missing, and a revoked key may still be listed.
+    /// Newest first. The index is eventually consistent: a new key may be missing, and a revoked one listed.
     pub async fn list(&self, account: &AccountId) -> Result<Vec<ListedKey>, StoreError> {
         let query = self
             .store
@@ -111,13 +96,8 @@ impl ApiKeys {
         }
     }
 
-    /// Issues a key. The transaction checks the version of the account's row. If the settings changed after
-    /// they were read, the transaction conflicts and is repeated with the new settings. The new key's copy of
-    /// the settings is therefore current. [`ApiKeys::rotate`] does the same.
-    ///
-    /// # Errors
-    ///
-    /// [`ApiKeyError::Store`] when the database fails or the account's row does not exist.
+    /// The transaction checks the version of the account's row, and is repeated if the settings changed
+    /// meanwhile. So the new key's copy of the settings is current. [`ApiKeys::rotate`] does the same.
     pub async fn issue(
         &self,
         account: &AccountId,
@@ -142,18 +122,10 @@ impl ApiKeys {
         }
     }
 
-    /// Replaces a key by a new key of the same mode. The new key has the label `label`; `None` copies the old
-    /// key's label. The old key stops working when the transaction commits.
-    ///
-    /// The transaction deletes the old row and inserts the new row and the audit row. The audit row contains
-    /// both keys' fingerprints, and the new key's mode, prefix and label. The transaction can conflict with
-    /// the update that counts a request in the old row. In that case both are retried a limited number of
-    /// times.
-    ///
-    /// # Errors
-    ///
-    /// [`ApiKeyError::NotFound`] if the account has no such key, also when a concurrent request rotated or
-    /// revoked it first.
+    /// Replaces a key by a new one of the same mode. `label`: `None` copies the old key's label. The
+    /// transaction can conflict with the update that counts a request in the old row. Both are then retried a
+    /// limited number of times. [`ApiKeyError::NotFound`] also when a concurrent request rotated or revoked the
+    /// key first.
     pub async fn rotate(
         &self,
         account: &AccountId,
@@ -185,12 +157,7 @@ impl ApiKeys {
         }
     }
 
-    /// Revokes a key permanently, and returns its row.
-    ///
-    /// # Errors
-    ///
-    /// [`ApiKeyError::NotFound`] if the account has no such key, also when a concurrent request rotated or
-    /// revoked it first.
+    /// [`ApiKeyError::NotFound`] also when a concurrent request rotated or revoked the key first.
     pub async fn revoke(
         &self,
         account: &AccountId,
@@ -215,8 +182,7 @@ impl ApiKeys {
         account.ok_or_else(|| StoreError::Corrupt(format!("the account {id} has a user, but no row")).into())
     }
 
-    /// Copies the account's settings into a key's row, unless the row has newer settings. If the key was
-    /// revoked, nothing changes.
+    /// Changes nothing if the row has newer settings or the key was revoked.
     pub async fn copy_settings_to_key(&self, key: &Fingerprint, account: &Account) -> Result<(), StoreError> {
         let settings: AttributeValue =
             serde_dynamo::to_attribute_value(&account.settings).map_err(|error| corrupt(&error))?;
@@ -232,9 +198,8 @@ impl ApiKeys {
         Ok(())
     }
 
-    /// Adds 1 to the counter `counter` of a key's row, removes the counters `stale`, and returns the row.
-    /// `None`: there is no such key. If the update conflicts with a rotation or revocation, it is retried as
-    /// [`conditional_update`] describes.
+    /// Adds 1 to `counter`, removes the counters `stale`, and returns the row. `None`: there is no such key. If
+    /// the update conflicts with a rotation or revocation, it is retried as [`conditional_update`] describes.
     pub(crate) async fn count_request(
         &self,
         key: &Fingerprint,
@@ -250,7 +215,6 @@ impl ApiKeys {
         conditional_update(update).await
     }
 
-    /// Removes counters of a key's row.
     pub(crate) async fn remove_counters(
         &self,
         key: &Fingerprint,

@@ -1,11 +1,8 @@
-//! Parses the requests that issue and rotate API keys.
-
 use domain::ids::Mode;
 
 use crate::http::field::{Boolean, Definitions, Field, Presence, Text};
 use crate::http::{Fields, JsonObject, Object, Problem};
 
-/// The maximum is that of the contract (Limits).
 const LABEL: Field<Text> = Field {
     name: "label",
     kind: Text::one_line(0, 64),
@@ -28,24 +25,18 @@ const TEST: Field<Boolean> = Field {
     example: "true",
 };
 
-/// The body of `POST /v1/api-keys`.
 pub const API_KEY_BODY: Definitions = &[&LABEL, &TEST];
-
-/// The body of `POST /v1/api-keys/{id}/rotate`.
 pub const ROTATE_API_KEY_BODY: Definitions = &[&NEW_LABEL];
 
-/// The body of `POST /v1/api-keys`.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct NewApiKey {
-    /// The merchant's name for the key; empty if none was sent. It is one line of visible text, because
-    /// people use it to choose the key to revoke.
+    /// One line of visible text, because people use it to choose the key to revoke. Empty if none was sent.
     pub label: String,
-    /// The key's mode: `live` unless the field `test` is true.
+    /// `live` unless the field `test` is true.
     pub mode: Mode,
 }
 
 impl NewApiKey {
-    /// Parses a request's body. All failing fields are reported.
     pub fn parse(body: &JsonObject) -> Result<Self, Problem> {
         let mut fields = Fields::new();
         let root = Object::root(body, API_KEY_BODY);
@@ -55,8 +46,7 @@ impl NewApiKey {
     }
 }
 
-/// Parses the body of `POST /v1/api-keys/{id}/rotate`: a new label. `None`: the label is absent or `null`,
-/// and the new key has the old key's label.
+/// `None`: absent or `null`, so the new key has the old key's label.
 pub fn new_label(body: &JsonObject) -> Result<Option<String>, Problem> {
     let mut fields = Fields::new();
     let label = fields.read(&Object::root(body, ROTATE_API_KEY_BODY), &NEW_LABEL);

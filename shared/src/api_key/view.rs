@@ -1,4 +1,4 @@
-//! The wire format of API keys (contract: API key).
+//! The wire format of API keys.
 
 use schemars::JsonSchema;
 use secrecy::ExposeSecret;
@@ -33,7 +33,6 @@ pub struct IssuedView<'a> {
 }
 
 impl<'a> IssuedView<'a> {
-    /// Builds the view of a newly issued key.
     pub fn new(issued: &'a IssuedApiKey) -> Self {
         let key = &issued.key;
         Self {
@@ -66,7 +65,6 @@ pub struct ListedKeyView<'a> {
 }
 
 impl<'a> ListedKeyView<'a> {
-    /// Builds the view of a key.
     pub fn new(key: &'a ListedKey) -> Self {
         Self {
             id: key.fingerprint.clone().into(),
@@ -98,8 +96,6 @@ struct Access {
 }
 
 impl<'a> ApiKeyListView<'a> {
-    /// Builds the view of an account's keys. `can_manage`: whether the caller may issue, rotate and revoke
-    /// keys.
     pub fn new(keys: &'a [ListedKey], can_manage: bool) -> Self {
         Self { data: keys.iter().map(ListedKeyView::new).collect(), access: Access { can_manage } }
     }

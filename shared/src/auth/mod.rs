@@ -1,8 +1,6 @@
-//! Authenticates API keys by the `apikey` header, in one round trip (contract: Authentication).
-//!
-//! One conditional update of the key's row both authenticates the request and counts it. The update adds 1 to
-//! the counter of this minute and returns the row. It fails if the key has no row. The result is never
-//! cached, so a revoked key stops working at once.
+//! Authenticates API keys by the header `apikey`, in one round trip: one conditional update of the key's row
+//! adds 1 to the counter of this minute and returns the row. It fails if the key has no row. The result is
+//! never cached, so a revoked key stops working at once.
 
 pub mod dashboard;
 
@@ -22,48 +20,38 @@ use crate::api_key::{self, ApiKey, ApiKeys};
 use crate::http::{Problem, RateLimit, RequestContext};
 use crate::random::{self, RandomError};
 
-/// The number of previous minutes whose counters each request removes.
+/// Counters of previous minutes that each request removes.
 const COUNTERS_REMOVED: i64 = 10;
 
-/// The most counters of earlier minutes that may stay in a row. Each counter has about 10 bytes. A key with
-/// pauses between its requests leaves such counters behind. If there are more, a second update removes all of
-/// them, so that the row stays under 1 KB.
+/// The most counters of earlier minutes, of about 10 bytes each, that keys with pauses may leave in a row. If
+/// there are more, a second update removes all, so that the row stays under 1 KB.
 const MAX_COUNTERS_LEFT: usize = 20;
-
 const SECONDS_A_MINUTE: i64 = 60;
 
-/// The caller of an authenticated request: the data of its API key.
 #[derive(Clone, Debug)]
 pub struct Caller {
-    /// The account and mode of the key. The caller has access to nothing else.
+    /// The caller has access to nothing else.
     pub scope: Scope,
-    /// The account's secret salt, from which the ids of its charges are derived.
+    /// The ids of the account's charges are derived from it.
     pub salt: Vec<u8>,
-    /// The account's settings.
     pub settings: AccountSettings,
-    /// The key's fingerprint.
     pub fingerprint: Fingerprint,
-    /// The address of the client.
     pub source: SourceAddress,
-    /// The id of the request, as rows store it.
     pub request_id: StoredRequestId,
 }
 
 impl Caller {
-    /// Returns the key's account and mode, with the number of shards that readers read.
     pub fn sharded_scope(&self) -> ShardedScope {
         ShardedScope { scope: self.scope, shards: self.settings.shards.read }
     }
 
-    /// Returns this caller as the actor of a change. The change writes version `version` of a row, and the
-    /// actor is stored in that row.
+    /// The actor that the change to `version` stores in the row.
     pub fn actor(&self, version: u64) -> Actor {
         Actor { fingerprint: self.fingerprint.clone(), source: self.source, version }
     }
 
-    /// Builds the audit row of an action of this key. It must be written in the same transaction as the
-    /// action's change. It is needed only if the event dispatcher can't derive the audit row from the changed
-    /// row.
+    /// Only for actions whose audit row the event dispatcher can't derive from the changed row. Must be written
+    /// in the action's transaction.
     pub fn audit(
         &self,
         action: &str,
@@ -76,11 +64,7 @@ impl Caller {
         Ok(Audit::by_key(key, self.scope, (id, at), action, subject.to_string(), details))
     }
 
-    /// Refuses a live key. Only for sandbox routes, where the caller acts as the acquirer.
-    ///
-    /// # Errors
-    ///
-    /// 403 `live_key_not_allowed`.
+    /// 403 `live_key_not_allowed`. For sandbox routes, where the caller acts as the acquirer.
     pub fn require_test(&self) -> Result<(), Problem> {
         match self.scope.mode {
             Mode::Test => Ok(()),
@@ -90,13 +74,9 @@ impl Caller {
 }
 
 impl ApiKeys {
-    /// Verifies the key of a request and counts the request. [`crate::extract`] calls this function for every
-    /// route that requires a key.
-    ///
-    /// # Errors
-    ///
-    /// 401 `unauthorized` if the request has no valid key; 429 `rate_limited` if the key exceeds its limit of
-    /// requests a minute; 403 `account_suspended` if the account is suspended; 503 if the database does not answer.
+    /// Verifies the key and counts the request: 401 `unauthorized` without a valid key, 429 `rate_limited`
+    /// above the key's limit a minute, 403 `account_suspended`, 503 if the database does not answer.
+    /// [`crate::extract`] calls it for every route that requires a key.
     pub(crate) async fn authenticate(
         &self,
         context: &RequestContext,
@@ -147,13 +127,11 @@ impl ApiKeys {
     }
 }
 
-/// Returns the name of the attribute that counts the requests of a minute: `n` and the minute's number since
-/// 1970.
+/// `n` and the minute's number since 1970.
 fn counter(minute: i64) -> String {
     format!("n{minute}")
 }
 
-/// Returns the names of the counters of earlier minutes that are still in the row.
 fn older_counters(item: &HashMap<String, AttributeValue>, minute: i64) -> Vec<String> {
     let is_old = |name: &&String| {
         let counted = name.strip_prefix('n').and_then(|digits| digits.parse::<i64>().ok());

@@ -1,7 +1,6 @@
-//! Lists charges newest first, with filters and a cursor (contract: `GET /v1/charges`). A page costs at most
-//! five DynamoDB requests, including the one for authentication. At most three of them are in sequence. This
-//! bound does not depend on the number of stored charges. An account with several shards costs one query for
-//! each shard instead of one.
+//! Lists charges newest first, with filters and a cursor. A page costs at most five DynamoDB requests,
+//! including that for authentication, at most three of them in sequence. An account with several shards costs
+//! one query for each shard instead of one.
 
 use domain::charge::{Charge, PublicStatus, StoredCharge, TransactionStatus};
 use domain::ids::ChargeId;
@@ -17,12 +16,10 @@ use crate::http::field::{
 use crate::http::{Fields, Problem, Query};
 use crate::store::{ListEntry, ListIndex, Order, PageError, StoreError};
 
-/// The number of index entries read for one page that is filtered by both status and customer. No index
-/// covers both, so the status is checked after the rows are read. Such a page may contain fewer charges than
-/// `limit` although more follow.
+/// Index entries read for a page that is filtered by both status and customer. No index covers both, so the
+/// status is checked after the rows are read, and the page may have fewer charges than `limit` although more
+/// follow.
 const FILTERED_WINDOW: usize = 200;
-
-/// The number of charges of which one page of [`Charges::held_for_review`] shows those that are held.
 const REVIEW_PAGE: usize = 100;
 
 const STARTING_AFTER: Field<Parsed<ChargeId>> = Field {
@@ -55,15 +52,13 @@ const CUSTOMER_ID: Field<Parsed<Document>> = Field {
     example: "\"29537995593\"",
 };
 
-/// The query string of `GET /v1/charges`.
 pub const CHARGES_QUERY: Definitions =
     &[&STATUS, &CUSTOMER_ID, &CREATED_AFTER, &CREATED_BEFORE, &LIMIT, &STARTING_AFTER];
 
-/// The query parameters of the list, validated.
 #[derive(Clone, Debug)]
 pub struct ChargeFilter {
     limit: usize,
-    /// The cursor: the last charge of the previous page.
+    /// The last charge of the previous page.
     pub starting_after: Option<ChargeId>,
     status: Option<PublicStatus>,
     created_after: Option<Timestamp>,
@@ -71,21 +66,14 @@ pub struct ChargeFilter {
     customer: Option<Document>,
 }
 
-/// A page of charges, newest first.
 #[derive(Debug)]
 pub struct ChargePage {
-    /// The charges, at most `limit`.
     pub charges: Vec<Charge>,
-    /// The `starting_after` of the next page; `None` on the last page.
     pub next_cursor: Option<ChargeId>,
 }
 
 impl ChargeFilter {
-    /// Parses a query string.
-    ///
-    /// # Errors
-    ///
-    /// Reports every invalid parameter at once. An unknown parameter is invalid too.
+    /// Reports every invalid parameter at once. An unknown one is invalid too.
     pub fn parse(query: &Query) -> Result<Self, Problem> {
         let mut fields = Fields::new();
         query.allow_only(&mut fields, CHARGES_QUERY);
@@ -120,13 +108,11 @@ impl ChargeFilter {
     }
 }
 
-/// Returns the partitions of a scope's charges with one status in the `list_by_status` index.
 pub(crate) fn status_partitions(scope: &ShardedScope, status: TransactionStatus) -> Vec<String> {
     scope.partitions(|scope, shard| Charge::status_partition(scope, status, shard))
 }
 
-/// Returns the bounds of the list sort keys for entries from one time to another, both inclusive. `None`
-/// means no limit on that side.
+/// Both bounds are inclusive; `None` means no limit on that side.
 pub(crate) fn sort_range(from: Option<Timestamp>, to: Option<Timestamp>) -> (String, String) {
     // DynamoDB refuses an empty string in a key condition; '0' sorts before every time.
     let from = from.map_or_else(|| "0".to_owned(), sortable);
@@ -136,12 +122,8 @@ pub(crate) fn sort_range(from: Option<Timestamp>, to: Option<Timestamp>) -> (Str
 }
 
 impl Charges {
-    /// Reads a page of a scope's charges. `cursor` is the charge with the id `starting_after`; the caller has
-    /// read it.
-    ///
-    /// # Errors
-    ///
-    /// [`PageError::UnknownCursor`] when no charge of this scope has the id `starting_after`.
+    /// `cursor` is the charge with the id `starting_after`, which the caller has read.
+    /// [`PageError::UnknownCursor`] when no charge of this scope has that id.
     pub async fn list(
         &self,
         scope: &ShardedScope,
@@ -174,13 +156,8 @@ impl Charges {
         self.page(filter, &entries, more_entries, now).await
     }
 
-    /// Reads a page of a scope's charges whose payments are held for review, newest first. `cursor` is the last
-    /// charge of the previous page. A page may contain few charges although more follow, because charges whose
-    /// card holders are authenticating have the same status and are left out.
-    ///
-    /// # Errors
-    ///
-    /// When DynamoDB fails.
+    /// Newest first, after `cursor`. A page may contain few charges although more follow: charges whose card
+    /// holders are authenticating have the same status and are left out.
     pub async fn held_for_review(
         &self,
         scope: &ShardedScope,

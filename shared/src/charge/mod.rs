@@ -1,8 +1,5 @@
-//! Charges: request validation, wire formats, lists, reads and writes, and the velocity guard. The type and
-//! its state machine are in [`domain::charge`].
-//!
-//! `/v1/charges` and `/v1/payments` show the same object in different wire formats, as a charge and as a
-//! payment.
+//! Charges. The type and its state machine are in [`domain::charge`]. `/v1/charges` and `/v1/payments` show the
+//! same object in different wire formats, as a charge and as a payment.
 
 mod error;
 pub(crate) mod list;

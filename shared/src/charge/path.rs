@@ -1,5 +1,3 @@
-//! Extracts a charge's id from a request's path.
-
 use std::convert::Infallible;
 
 use axum::extract::{FromRequestParts, Path};
@@ -9,9 +7,8 @@ use domain::ids::ChargeId;
 
 use crate::http::RequestContext;
 
-/// The charge id in a path's only variable, with the prefix `ch_` or `tx_` or without a prefix. `None` when
-/// the variable is not a charge id. The extractor accepts such a path, so that the handler authenticates the
-/// caller before it answers 404.
+/// The charge's id with `ch_` or `tx_` or bare. A path without a valid id is accepted as `None`, so that the
+/// handler authenticates the caller before it answers 404.
 #[derive(Clone, Copy, Debug)]
 pub struct ChargePath(pub Option<ChargeId>);
 

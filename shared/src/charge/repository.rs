@@ -1,5 +1,3 @@
-//! Reads charges and writes their changes.
-
 use domain::account::terms::MethodTerms;
 use domain::audit::{Audit, Operator};
 use domain::charge::transition::{self, Command, Finalised, IncomingPaymentWrite, Outcome, RecordedPayment};
@@ -14,25 +12,21 @@ use crate::charge::ChargeError;
 use crate::store::{CommitOutcome, Inserted, Store, StoreError, Write, reuse_or_read};
 use crate::wallet::counters::{self, DebitCheck};
 
-/// The repository of the charges of all scopes.
 #[derive(Clone, Debug)]
 pub struct Charges {
     pub(super) store: Store,
 }
 
 impl Charges {
-    /// Creates a repository on a store.
     pub fn new(store: Store) -> Self {
         Self { store }
     }
 
-    /// Inserts a charge, or returns the stored charge that has the same id.
     pub async fn insert(&self, charge: &Charge) -> Result<Inserted<StoredCharge>, StoreError> {
         self.store.insert_or_read(charge).await
     }
 
-    /// Reads a charge of any scope; the caller checks the scope. Without an id the result is `None`, and
-    /// nothing is read.
+    /// Reads a charge of any scope; the caller checks the scope. Without an id nothing is read.
     pub async fn find(&self, id: Option<ChargeId>) -> Result<Option<StoredCharge>, StoreError> {
         match id {
             Some(id) => self.store.get(&Charge::key_of(id)).await,
@@ -40,13 +34,12 @@ impl Charges {
         }
     }
 
-    /// Reads charges of any scope, in the order of `ids`. Missing charges are left out.
+    /// In the order of `ids`. Missing charges are left out.
     pub async fn find_all(&self, ids: &[ChargeId]) -> Result<Vec<StoredCharge>, StoreError> {
         let keys: Vec<Key> = ids.iter().map(|id| Charge::key_of(*id)).collect();
         self.store.get_in_order(&keys).await
     }
 
-    /// Reads an incoming payment of a scope.
     pub async fn find_payment(
         &self,
         scope: &Scope,
@@ -55,8 +48,8 @@ impl Charges {
         self.store.get(&IncomingPayment::key_of(scope, payment)).await
     }
 
-    /// Takes the lease of a pending charge that was just read, for `seconds`. `None`: another caller changed
-    /// the charge meanwhile.
+    /// Takes the lease of a pending charge that was just read. `None`: another caller changed the charge
+    /// meanwhile.
     pub async fn lease(
         &self,
         charge: &Charge,
@@ -70,18 +63,13 @@ impl Charges {
         }
     }
 
-    /// Ends the lease that the caller holds. If another caller changed the charge meanwhile, nothing is
-    /// written.
+    /// If another caller changed the charge meanwhile, nothing is written.
     pub async fn release_lease(&self, leased: &Charge, now: Timestamp) -> Result<(), StoreError> {
         let released = leased.with_lease(None, now);
         self.store.commit(vec![Write::replace(&released, leased.version)?]).await.map(|_conflict_or_done| ())
     }
 
     /// Applies the acquirer's answer to a pending charge whose row the caller has just written or read.
-    ///
-    /// # Errors
-    ///
-    /// [`ChargeError::Store`] when DynamoDB fails.
     pub async fn finalise(
         &self,
         charge: Charge,
@@ -96,11 +84,7 @@ impl Charges {
     }
 
     /// Applies a command to a charge that was just read, in one transaction. If another caller changed the
-    /// charge meanwhile, reads the charge again and retries. Returns the charge after the change.
-    ///
-    /// # Errors
-    ///
-    /// [`ChargeError::Rejected`] when the state machine refuses the command.
+    /// charge meanwhile, reads it again and retries.
     pub async fn apply(
         &self,
         charge: StoredCharge,
@@ -110,11 +94,6 @@ impl Charges {
         self.apply_by(Author::Service, charge, command, now).await
     }
 
-    /// Cancels a charge that was just read, at the merchant's request.
-    ///
-    /// # Errors
-    ///
-    /// [`ChargeError::Rejected`] when the charge is settled or has ended.
     pub async fn cancel(
         &self,
         charge: StoredCharge,
@@ -124,12 +103,7 @@ impl Charges {
         self.apply_by(Author::Merchant(by), charge, &Command::Cancel, now).await
     }
 
-    /// Ends the manual review of a charge that was just read, as an operator decided, and writes an audit row.
-    /// `terms` apply if the payment is credited. A review that ended with the same decision changes nothing.
-    ///
-    /// # Errors
-    ///
-    /// [`ChargeError::Rejected`] when the charge has no payment that is held for review.
+    /// Ends a manual review. `terms` apply if the payment is credited. A repeated decision changes nothing.
     pub async fn review(
         &self,
         charge: StoredCharge,
@@ -148,8 +122,7 @@ impl Charges {
         self.apply_by(Author::Operator(&audit), charge, &Command::Review { decision, terms }, now).await
     }
 
-    /// Expires an overdue charge whose cob the bank has lost, as an operator decided, and writes an audit row.
-    /// The caller has asked the bank.
+    /// Expires an overdue charge whose cob the bank has lost. The caller has asked the bank.
     pub async fn expire_lost(
         &self,
         charge: StoredCharge,
@@ -219,8 +192,7 @@ impl Charges {
         }
     }
 
-    /// Persists the expiry of a charge that has expired, if the scheduler has not persisted it yet. Returns
-    /// the charge as it is at `now`.
+    /// Persists the expiry of a charge that has expired, if the scheduler has not done so yet.
     pub async fn with_expiry_persisted(
         &self,
         charge: StoredCharge,
@@ -234,8 +206,8 @@ impl Charges {
         self.apply(charge, &Command::Expire { at }, now).await
     }
 
-    /// Returns the write that adds the progress of a payment's return to its charge. `None`: the charge does
-    /// not list the payment, or lists it with this progress.
+    /// The write that adds the progress of a payment's return to its charge. `None`: the charge does not list
+    /// the payment, or lists it with this progress.
     pub async fn return_progress_write(
         &self,
         incoming: &IncomingPayment,
@@ -247,30 +219,26 @@ impl Charges {
         next.map(|next| Write::replace(&next, charge.version)).transpose()
     }
 
-    /// Reads a charge that must exist.
     pub async fn get_existing(&self, id: ChargeId) -> Result<StoredCharge, StoreError> {
         let missing = || StoreError::Corrupt(format!("the charge {id} no longer exists"));
         self.find(Some(id)).await?.ok_or_else(missing)
     }
 }
 
-/// The pause from the expiry of a charge whose cob the bank does not know, until an operator may expire it, in
-/// seconds: a day. The bank may find the cob again.
+/// Seconds from the expiry of a charge whose cob the bank does not know until an operator may expire it: a day.
+/// The bank may find the cob again.
 const LOST_COB_SECONDS: i64 = 24 * 60 * 60;
 
-/// Returns from when on an operator may expire a charge whose cob the bank has lost.
 pub fn lost_cob_ends_at(expires_at: Timestamp) -> Timestamp {
     expires_at.saturating_plus_seconds(LOST_COB_SECONDS)
 }
 
-/// Who changes a charge.
 #[derive(Clone, Copy)]
 enum Author<'a> {
-    /// The service itself, for example after a notification of the acquirer.
     Service,
-    /// The merchant, with an API key. The audit row is derived from the charge's row.
+    /// The audit row is derived from the charge's row.
     Merchant(&'a Caller),
-    /// An operator, with the audit row that the change also writes.
+    /// The change also writes this audit row.
     Operator(&'a Audit),
 }
 
@@ -290,8 +258,6 @@ impl<'a> Author<'a> {
     }
 }
 
-/// Records the caller in the charge of an outcome, so that an audit row can be derived from the charge's row.
-/// Without a caller the outcome is unchanged.
 fn with_actor(caller: Option<&Caller>, outcome: Outcome) -> Outcome {
     let Some(caller) = caller else { return outcome };
     let by = |next: Box<Charge>| {
@@ -306,13 +272,10 @@ fn with_actor(caller: Option<&Caller>, outcome: Outcome) -> Outcome {
     }
 }
 
-/// The writes of an outcome, and their result.
 pub(crate) struct WritePlan {
     pub(crate) writes: Vec<Write>,
-    /// The charge after the writes.
     pub(crate) next: Charge,
-    /// The index in `writes` of the incoming payment's insert. That insert fails when the payment was
-    /// reported before.
+    /// The index of the incoming payment's insert, which fails when the payment was reported before.
     pub(crate) payment_insert: Option<usize>,
 }
 
@@ -351,7 +314,7 @@ impl WritePlan {
     }
 }
 
-/// Returns the writes of a payment's row and of its posting. The first is that of the row.
+/// The first is that of the payment's row.
 pub(crate) fn recorded_payment_writes(moved: &RecordedPayment) -> Result<Vec<Write>, StoreError> {
     let row = match &moved.incoming_payment {
         IncomingPaymentWrite::Insert(incoming) => Write::insert(incoming)?,

@@ -1,5 +1,5 @@
-//! Validates and hashes the request that creates a charge (contract: `POST /v1/charges`). The hash
-//! distinguishes a replay of an idempotency key from its reuse with a different body.
+//! Validates and hashes the request that creates a charge. The hash distinguishes a replay of an idempotency
+//! key from its reuse with a different body.
 
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
@@ -52,7 +52,6 @@ const DESCRIPTION: Field<Text> = Field {
     example: "\"Order 1001\"",
 };
 
-/// The bounds are those of the contract (Limits).
 const EXPIRES_IN: Field<Integer> = Field {
     name: "expires_in",
     kind: Integer { min: 60, max: AtMost::Capped(86_400), unit: "seconds" },
@@ -61,7 +60,7 @@ const EXPIRES_IN: Field<Integer> = Field {
     example: "3600",
 };
 
-/// Also the customer's name of a payment. The maximum is that of `devedor.nome` in API Pix.
+/// Also of a payment. The maximum is that of `devedor.nome` in API Pix.
 pub(super) const CUSTOMER_NAME: Field<Text> = Field {
     name: "name",
     kind: Text::one_line(1, 200),
@@ -78,7 +77,6 @@ const CUSTOMER_DOCUMENT: Field<Parsed<TaxId>> = Field {
     example: "\"29537995593\"",
 };
 
-/// Also the customer's e-mail address of a payment.
 pub(super) const CUSTOMER_EMAIL: Field<Refined<String>> = Field {
     name: "email",
     kind: EMAIL,
@@ -111,7 +109,6 @@ const EXPECTED_PAYER: Field<Parsed<TaxId>> = Field {
     example: "\"29537995593\"",
 };
 
-/// Also the metadata of a payment.
 pub(super) const METADATA: Field<Dictionary> = Field {
     name: "metadata",
     kind: Dictionary { max_keys: metadata::MAX_KEYS },
@@ -120,14 +117,11 @@ pub(super) const METADATA: Field<Dictionary> = Field {
     example: r#"{"order": "1001"}"#,
 };
 
-/// The headers of `POST /v1/charges` and `POST /v1/pix/charges`.
 pub const CHARGE_HEADERS: Definitions = &[&IDEMPOTENCY_KEY];
 
-/// The body of `POST /v1/charges`.
 pub const CHARGE_BODY: Definitions =
     &[&AMOUNT, &CURRENCY, &PAYMENT_METHOD, &DESCRIPTION, &EXPIRES_IN, &CUSTOMER, &EXPECTED_PAYER, &METADATA];
 
-/// The body of `POST /v1/pix/charges`.
 pub const PIX_CHARGE_BODY: Definitions = &[
     &AMOUNT,
     &CURRENCY,
@@ -139,51 +133,40 @@ pub const PIX_CHARGE_BODY: Definitions = &[
     &METADATA,
 ];
 
-/// The message for a number in `metadata` that JSON clients would read back as a different number.
+/// For a number that JSON clients would read back as a different number.
 const INEXACT_NUMBER: &str = "must be an integer of at most 64 bits or a decimal of at most 15 significant digits; send any other number as a string";
 
-/// The number of bytes of a request's hash: SHA-256 truncated to 128 bits, at which a collision is not a
-/// practical risk.
+/// SHA-256 truncated to 128 bits, at which a collision is not a practical risk.
 const HASH_BYTES: usize = 16;
 
-/// The charge route that received a request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ChargeRoute {
-    /// `POST /v1/charges`: `payment_method` is required.
+    /// `payment_method` is required.
     Charges,
-    /// `POST /v1/pix/charges`: `payment_method` is optional, since the method is always Pix.
+    /// `payment_method` is optional, since it is always Pix.
     PixCharges,
 }
 
-/// A valid request to create a charge, from one of the charge routes or `POST /v1/payments`. The account's
-/// defaults are not applied yet.
+/// The account's defaults are not applied yet.
 #[derive(Clone, Debug)]
 pub struct NewCharge {
-    /// The amount to be paid, in minor units.
     pub amount: Amount,
-    /// The currency; every method of the request supports it.
     pub currency: Currency,
-    /// The methods that the charge can be paid by, at least one.
     pub methods: Vec<PaymentMethod>,
-    /// Seconds until the Pix code expires, within the contract's limits; `None` means the account's default.
+    /// `None`: the account's default.
     pub pix_expires_in_seconds: Option<i64>,
-    /// The customer who is to pay.
     pub customer: Customer,
-    /// The payer lock: if set, only a payment from this tax id is credited (contract:
-    /// `expected_payer_tax_id`).
+    /// Only a payment from this tax id is credited.
     pub expected_payer: Option<TaxId>,
-    /// The merchant's metadata, with the description stored under the key `description`.
     pub metadata: Metadata,
-    /// The fields that only `POST /v1/payments` accepts; `None` for a request to a charge route.
+    /// `None` for a request to a charge route.
     pub payment_details: Option<PaymentDetails>,
-    /// The hash of the normalised request: 128 bits in hex. It does not depend on whitespace, the order of
-    /// keys, or the notation of numbers and strings.
+    /// 128 bits in hex. It does not depend on whitespace, the order of keys, or the notation of strings.
     pub hash: String,
 }
 
 impl NewCharge {
-    /// Validates a request's body. Adds every failing field to `fields`. The request is valid only if `fields`
-    /// has no failure.
+    /// Adds every failing field to `fields`. The request is valid only if `fields` has no failure.
     pub fn from_body(fields: &mut Fields, body: &JsonObject, route: ChargeRoute) -> Option<Self> {
         let (body_fields, payment_method) = match route {
             ChargeRoute::Charges => (CHARGE_BODY, PAYMENT_METHOD),
@@ -235,7 +218,6 @@ fn payer_lock(fields: &mut Fields, root: &Object<'_>, customer: &Customer) -> Op
     expected
 }
 
-/// Checks the metadata of a request, and stores the description among them.
 pub(super) fn metadata(
     fields: &mut Fields,
     sent_map: Option<&JsonObject>,
@@ -258,17 +240,16 @@ pub(super) fn metadata(
     Metadata::from_request(&sent, description)
 }
 
-/// Hashes a request to create a charge. Sets `payment_method` to `pix` first: the Pix route accepts a request
-/// without it, and the same request must have the same hash on both routes.
+/// Sets `payment_method` to `pix` first: the Pix route accepts a request without it, and the same request must
+/// have the same hash on both routes.
 fn hash(body: &JsonObject) -> String {
     let mut normalised = body.clone();
     normalised.insert("payment_method".to_owned(), JsonValue::String("pix".to_owned()));
     canonical_hash(normalised)
 }
 
-/// Computes SHA-256 over a body in canonical form, truncated to 128 bits, in hex. The canonical form sorts
-/// keys, decodes the escapes of strings and writes numbers as they were sent. It leaves out `null` fields of the
-/// body and of `customer`.
+/// Hashes a body in canonical form: keys sorted, escapes of strings decoded, numbers as sent, without the
+/// `null` fields of the body and of `customer`.
 pub(crate) fn canonical_hash(body: JsonObject) -> String {
     let mut present = body;
     present.retain(|_, value| !value.is_null());

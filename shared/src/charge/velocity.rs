@@ -1,15 +1,13 @@
-//! The velocity guard (contract: Errors, fraud guard) limits live charges per customer and per account.
-//! Expired and cancelled charges do not count, so a merchant can safely create a new charge after one that
-//! expired unpaid.
+//! The velocity guard limits live charges per customer and per account. Expired and cancelled charges do not
+//! count, so a merchant can create a new charge after one that expired unpaid.
 //!
-//! For the limit per customer, one row lists a slot for each of the customer's charges of the last ten
-//! minutes. The transaction that inserts a charge also replaces this row, conditional on its version. So
-//! concurrent requests cannot exceed the limit, and a crash cannot leave a slot without its charge.
+//! Per customer, one row lists a slot for each charge of the last ten minutes. The transaction that inserts a
+//! charge also replaces this row, conditional on its version. So concurrent requests cannot exceed the limit,
+//! and a crash cannot leave a slot without its charge.
 //!
-//! For the limit per account, a row counts the account's charges of one minute. A separate request increments
-//! this counter before the charge's transaction. If the transaction incremented it, all charges of the
-//! account would conflict on that row. After a crash between the increment and the insert, the slot stays
-//! taken until the minute ends.
+//! Per account, a row counts the charges of one minute. A separate request increments it before the charge's
+//! transaction, because otherwise all charges of the account would conflict on that row. After a crash in
+//! between, the slot stays taken until the minute ends.
 
 use serde::{Deserialize, Serialize};
 
@@ -22,19 +20,13 @@ use domain::time::Timestamp;
 use crate::charge::{ChargeError, Charges};
 use crate::store::{Bound, Inserted, Item, StoreError, Write, ttl};
 
-/// How long a charge counts toward its customer's limit, in seconds.
 const CUSTOMER_SECONDS: i64 = 10 * 60;
-
-/// The index of the charge's insert in the transaction that also writes the customer's slots.
 const CHARGE_WRITE: usize = 0;
 
-/// The period of an account's limit, in seconds. Periods are clock minutes.
+/// Clock minutes.
 const ACCOUNT_SECONDS: i64 = 60;
-
-/// The attribute that counts an account's charges of one minute.
 const COUNTER: &str = "charges";
 
-/// One charge that counts toward a customer's limit.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 struct Slot {
     charge: ChargeId,
@@ -48,13 +40,12 @@ impl Slot {
     }
 }
 
-/// The row of a customer's slots, one for each live charge of the last ten minutes.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 struct CustomerSlots {
     scope: Scope,
     document: String,
     taken: Vec<Slot>,
-    /// The number of writes of this row, from 1; 0 before the first.
+    /// 0 before the first write.
     version: u64,
 }
 
@@ -67,8 +58,7 @@ impl CustomerSlots {
         Self { scope, document: document.to_owned(), taken: Vec::new(), version: 0 }
     }
 
-    /// Returns the row with a slot for a charge, and without slots older than ten minutes. `None` means that
-    /// the limit is reached.
+    /// Drops slots older than ten minutes. `None`: the limit is reached.
     fn with_charge(&self, charge: ChargeId, limit: u16, now: Timestamp) -> Option<Self> {
         let mut taken: Vec<Slot> = self.taken.iter().copied().filter(|slot| slot.counts(now)).collect();
         if taken.len() >= usize::from(limit) {
@@ -78,7 +68,7 @@ impl CustomerSlots {
         Some(self.next(taken))
     }
 
-    /// Returns the row without a charge's slot. `None` means that the charge has no slot.
+    /// `None`: the charge has no slot.
     fn without_charge(&self, charge: ChargeId) -> Option<Self> {
         let taken: Vec<Slot> = self.taken.iter().copied().filter(|slot| slot.charge != charge).collect();
         (taken.len() < self.taken.len()).then(|| self.next(taken))
@@ -100,11 +90,9 @@ impl Row for CustomerSlots {
     }
 }
 
-/// The row that counts the charges of a scope in one clock minute.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct Minute {
     scope: Scope,
-    /// Minutes since the Unix epoch.
     number: i64,
 }
 
@@ -117,25 +105,16 @@ impl Minute {
         Key { pk: format!("velocity#{}", self.scope), sk: self.number.to_string() }
     }
 
-    /// The TTL attribute: the row expires at the end of its minute.
     fn ttl(self) -> Item {
         ttl(self.number.saturating_add(1).saturating_mul(ACCOUNT_SECONDS))
     }
 }
 
 impl Charges {
-    /// Inserts a live charge unless a limit is reached, or returns the stored charge that has the same id. A
-    /// replay is never refused, even when a limit is reached.
-    ///
-    /// Because of the guard, an insert sends up to two more requests to DynamoDB. A replay takes a slot of
-    /// the minute, and frees it when the insert finds the stored charge. Detecting the replay earlier would
-    /// need one more request for every new charge. So the stored charge is read before the insert only when
-    /// no slot is left.
-    ///
-    /// # Errors
-    ///
-    /// [`ChargeError::CustomerVelocityExceeded`] and [`ChargeError::AccountVelocityExceeded`] when a new
-    /// charge would exceed a limit.
+    /// Inserts a live charge unless a limit is reached, or returns the stored charge with the same id. A replay
+    /// is never refused. It takes a slot of the minute and frees it when the insert finds the stored charge,
+    /// because detecting it earlier would cost one more request for every new charge. The stored charge is read
+    /// before the insert only when no slot is left.
     pub async fn insert_guarded(
         &self,
         charge: &Charge,
@@ -192,8 +171,7 @@ impl Charges {
         }
     }
 
-    /// Returns the stored charge if it exists, because the request is then a replay. Otherwise fails with
-    /// `error`.
+    /// A request whose charge exists is a replay. Otherwise fails with `error`.
     async fn existing_or(
         &self,
         id: ChargeId,
@@ -202,9 +180,8 @@ impl Charges {
         self.find(Some(id)).await?.map(Inserted::Existing).ok_or(error)
     }
 
-    /// Returns the writes that free a charge's slots if the change from `charge` to `next` expires or cancels
-    /// the charge. The caller commits them together with that change. Slots that no longer count need no
-    /// write. A declined charge keeps its slots, because the limits also apply to attempts that fail.
+    /// The writes that free a charge's slots if the change to `next` expires or cancels it, for the same
+    /// transaction. A declined charge keeps its slots, because the limits also apply to attempts that fail.
     pub(super) async fn slot_release_writes(
         &self,
         charge: &Charge,

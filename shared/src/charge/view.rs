@@ -1,4 +1,4 @@
-//! The wire format of a charge (contract: Charge). A response contains only the fields named in this module.
+//! The wire format of a charge. A response contains only the fields named in this module.
 
 use artefacts::qr;
 use schemars::JsonSchema;
@@ -14,13 +14,11 @@ use domain::time::Timestamp;
 
 use crate::config::PublicUrls;
 
-/// How a response contains the QR image.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum QrImage {
-    /// As a URL, and inline as a PNG in base64. Used for a single charge that is created or read.
+    /// As a URL, and inline as a PNG in base64.
     Inline,
-    /// Only as a URL. Used for lists and events, which inline images would make too large: the image would be
-    /// four fifths of an event.
+    /// For lists and events: an inline image would be four fifths of an event.
     ByUrl,
 }
 
@@ -111,8 +109,7 @@ struct SettlementView<'a> {
 }
 
 impl<'a> ChargeView<'a> {
-    /// Serialises a charge. The charge must come from [`domain::charge::StoredCharge::read_at`], so that its
-    /// expiry is applied.
+    /// The charge must come from [`domain::charge::StoredCharge::read_at`], so that its expiry is applied.
     pub fn new(charge: &'a Charge, public_urls: &PublicUrls, image: QrImage) -> Self {
         let settled = charge.settlement.and(charge.applied_payment.as_ref());
         let paid_at = settled.map(|applied| applied.paid_at);
@@ -149,7 +146,7 @@ impl<'a> ChargeView<'a> {
     }
 }
 
-/// Returns the sum of a charge's completed refunds. It is at most the charge's amount, so it fits.
+/// At most the charge's amount, so it fits.
 pub(super) fn refunded(charge: &Charge) -> i64 {
     charge.funds.refunded().map_or(i64::MAX, MinorUnits::get)
 }
@@ -194,7 +191,6 @@ pub struct ChargeListView<'a> {
 }
 
 impl<'a> ChargeListView<'a> {
-    /// Serialises a page, with each QR image only as a URL.
     pub fn new(page: &'a super::ChargePage, public_urls: &PublicUrls) -> Self {
         Self {
             object: "list",

@@ -14,54 +14,41 @@ use super::repository::step_writes;
 use super::{CaseError, MedCases};
 use crate::store::{StoreError, Write};
 
-/// The most changes that one call makes. Each of them ends a case, takes a part of one or opens one, so only
-/// a charge with more open cases needs more.
+/// Each change ends a case, takes a part of one or opens one, so only a charge with more open cases needs more.
 const MAX_STEPS: usize = 100;
 
-/// A devolução by MED that the bank has executed.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct BankMedReturn {
-    /// The id of the devolução.
     pub id: String,
-    /// The amount.
     pub amount: Amount,
 }
 
-/// The change that the devoluções of a charge require next.
 enum NextStep {
-    /// This change of a case.
     Change(Box<Change>),
-    /// All returned money is recorded as lost.
     Complete,
-    /// The service cannot record the rest. The text says why.
+    /// The text says why.
     Impossible(String),
 }
 
 struct Change {
-    /// The case as it is stored. `None`: the step opens the case.
+    /// `None`: the step opens the case.
     stored: Option<MedCase>,
     step: CaseStep,
-    /// Whether a case of the charge ended in the merchant's favour.
     was_won: bool,
 }
 
 impl MedCases {
-    /// Records the devoluções by MED of a charge's Pix as lost. `returned` are all devoluções that the bank
-    /// has executed, not only new ones: the sum of their amounts determines how much is still to be recorded,
-    /// so repeating the call changes nothing.
+    /// Records the devoluções by MED of a charge's Pix as lost. `returned` are all devoluções that the bank has
+    /// executed, not only new ones: their sum determines how much is still to be recorded, so a repeated call
+    /// changes nothing.
     ///
     /// The money is taken from the open cases of the charge, the oldest first. If it covers the rest of a
     /// case's claim, the case is decided for the payer. Otherwise only that part of the claim is lost. For
-    /// money beyond the claims of all open cases, a case is opened and closed at once as lost. These are two
-    /// writes. After a crash between them, the next call closes the case.
+    /// money beyond all claims, a case is opened and closed at once as lost. These are two writes. After a
+    /// crash between them, the next call closes the case.
     ///
-    /// What an operator must know is logged as an error: a devolução after a case that was won, and one that
-    /// the service cannot debit, because the payment was refunded already or never credited.
-    ///
-    /// # Errors
-    ///
-    /// [`CaseError::Store`] when DynamoDB fails. [`CaseError::Refused`] when the charge's funds are
-    /// inconsistent.
+    /// A devolução after a case that was won, and one that can't be debited because the payment was refunded or
+    /// never credited, are logged as errors for an operator.
     pub async fn apply_bank_returns(
         &self,
         charge: ChargeId,
@@ -77,7 +64,7 @@ impl MedCases {
         Ok(())
     }
 
-    /// Makes the next change. Returns false when nothing is left to record.
+    /// False when nothing is left to record.
     async fn apply_next(
         &self,
         id: ChargeId,
@@ -169,7 +156,6 @@ fn next_step(
 }
 
 impl Change {
-    /// Logs what an operator must know about a change of `charge` that was committed.
     fn log_unusual(&self, charge: &Charge) {
         let case = &self.step.case;
         if self.stored.is_none() && self.was_won {

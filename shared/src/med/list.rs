@@ -1,6 +1,5 @@
-//! Lists MED cases newest first, with filters and a cursor (contract: MED cases). The cost of a page is
-//! bounded: it grows neither with the number of cases nor with the number of those that do not match the
-//! filters.
+//! Lists MED cases newest first, with filters and a cursor. The cost of a page grows neither with the number of
+//! cases nor with the number of those that do not match the filters.
 
 use domain::charge::Charge;
 use domain::ids::{ChargeId, MedCaseId, Scope};
@@ -13,9 +12,8 @@ use crate::http::{Fields, Problem, Query};
 use crate::med::MedCases;
 use crate::store::{ListEntry, ListIndex, Order, PageError, StoreError};
 
-/// The number of index entries read for one page that is filtered by both status and type. No index covers
-/// both, so the type is checked after the rows are read. Such a page may hold fewer cases than `limit`
-/// although more follow.
+/// Index entries read for a page that is filtered by both status and type. No index covers both, so the type is
+/// checked after the rows are read, and the page may have fewer cases than `limit` although more follow.
 const FILTERED_WINDOW: usize = 200;
 
 const PAGE_SIZE: Field<Count> = Field {
@@ -55,7 +53,7 @@ const CHARGE: Field<Parsed<ChargeId>> = Field {
     example: "\"ch_fe5392dd-e865-8656-a544-24ef3d590c1b\"",
 };
 
-/// The bounds are exclusive, unlike those of other lists (contract: MED cases).
+/// The bounds are exclusive, unlike those of other lists.
 const CREATED_AFTER: Field<TimeBound> = Field {
     name: "created_after",
     kind: TimeBound::After,
@@ -72,15 +70,12 @@ const CREATED_BEFORE: Field<TimeBound> = Field {
     example: "\"2026-12-01\"",
 };
 
-/// The query string of `GET /v1/med/cases`.
 pub const CASES_QUERY: Definitions =
     &[&STATUS, &TYPE, &CHARGE, &CREATED_AFTER, &CREATED_BEFORE, &PAGE_SIZE, &STARTING_AFTER];
 
-/// The query parameters of the list, validated.
 #[derive(Clone, Debug)]
 pub struct CaseFilter {
     limit: usize,
-    /// The cursor: [`CasePage::next_cursor`] of the previous page.
     pub starting_after: Option<MedCaseId>,
     status: Option<CaseStatus>,
     kind: Option<CaseKind>,
@@ -89,20 +84,13 @@ pub struct CaseFilter {
     created_before: Option<Timestamp>,
 }
 
-/// A page of cases, newest first.
 #[derive(Debug)]
 pub struct CasePage {
-    /// The cases, at most `limit`.
     pub cases: Vec<MedCase>,
-    /// The `starting_after` of the next page; `None` on the last page.
     pub next_cursor: Option<MedCaseId>,
 }
 
 impl CaseFilter {
-    /// Parses a query string.
-    ///
-    /// # Errors
-    ///
     /// Reports every failing parameter at once; an unknown parameter fails too.
     pub fn parse(query: &Query) -> Result<Self, Problem> {
         let mut fields = Fields::new();
@@ -119,7 +107,6 @@ impl CaseFilter {
         fields.finish(Some(filter))
     }
 
-    /// Creates a filter by status alone, with the largest page.
     pub fn by_status(status: Option<CaseStatus>, starting_after: Option<MedCaseId>) -> Self {
         Self {
             limit: usize::try_from(PAGE_SIZE.kind.max).unwrap_or_default(),
@@ -151,12 +138,8 @@ impl CaseFilter {
 }
 
 impl MedCases {
-    /// Reads a page of a scope's cases. `cursor` is the case that `starting_after` names; the caller has read
-    /// it.
-    ///
-    /// # Errors
-    ///
-    /// [`PageError::UnknownCursor`] when `starting_after` names no case of this scope.
+    /// `cursor` is the case that `starting_after` names, which the caller has read.
+    /// [`PageError::UnknownCursor`] when it names no case of this scope.
     pub async fn list(
         &self,
         scope: &Scope,
@@ -206,8 +189,7 @@ impl MedCases {
         Ok(page_of(filter, cases, last_read.filter(|_| more_entries)))
     }
 
-    /// Reads a page of one charge's cases. They are few and share the charge's partition, so all of them are
-    /// read.
+    /// A charge's cases are few and share its partition, so all of them are read.
     async fn list_for_charge(
         &self,
         scope: &Scope,
@@ -224,8 +206,7 @@ impl MedCases {
     }
 }
 
-/// Builds a page of the cases that match, at most `limit`. If more than `limit` match, the next page starts
-/// after the last case of this page. Otherwise its cursor is `next`; `None` means that there is no next page.
+/// If more than `limit` match, the next page starts after the last case of this page. Otherwise at `next`.
 fn page_of(filter: &CaseFilter, cases: Vec<MedCase>, next: Option<MedCaseId>) -> CasePage {
     let mut matching: Vec<MedCase> = cases.into_iter().filter(|case| filter.matches(case)).collect();
     let is_cut = matching.len() > filter.limit;

@@ -1,5 +1,4 @@
-//! MED cases: request validation, wire formats, lists, reads and writes, and evidence. The type and its state
-//! machine are in [`domain::med`].
+//! MED cases. The type and its state machine are in [`domain::med`].
 
 mod bank;
 mod error;

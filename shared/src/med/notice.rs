@@ -12,43 +12,30 @@ use super::repository::step_writes;
 use super::{CaseError, MedCases};
 use crate::store::{CommitOutcome, Inserted, StoreError, Write, reuse_or_read};
 
-/// What became of a notice.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum NoticeOutcome {
-    /// The notice was applied to this case, now or before.
+    /// Now or before.
     Processed(MedCaseId),
-    /// The Pix is not credited to a charge of the account yet. The notice will be processed later.
+    /// The notice will be processed later.
     Waiting,
-    /// An operator dismissed the notice. It is never processed.
+    /// It is never processed.
     Dismissed,
 }
 
-/// Where the Pix of a notice is.
 #[derive(Clone, Debug)]
 pub enum ContestedPix {
-    /// No bank reported it.
     Unknown,
-    /// A notification named it, and its bank has not confirmed it.
     Unconfirmed,
-    /// Its money belongs to another account than the notice.
     OtherAccount(AccountId),
-    /// It matches no charge.
     Unmatched,
-    /// It is held for a manual review of this charge.
     HeldForReview(ChargeId),
-    /// It was meant for this charge, and was not credited to it. Its payer gets it back.
+    /// Its payer gets it back.
     Returned(ChargeId),
-    /// It is credited to this charge.
     Credited(Box<StoredCharge>),
 }
 
 impl MedCases {
-    /// Stores a notice that just arrived and processes it. A notice with the same id as an earlier one has the
-    /// outcome of the earlier one.
-    ///
-    /// # Errors
-    ///
-    /// [`CaseError::Store`] when DynamoDB fails. The sender must repeat the notice.
+    /// A notice with the same id as an earlier one has the outcome of the earlier one.
     pub async fn receive_notice(
         &self,
         notice: MedNotice,
@@ -61,12 +48,8 @@ impl MedCases {
         self.process(&notice, now).await
     }
 
-    /// Processes a stored notice that is due. A notice whose Pix is not credited is postponed. 24 hours after
-    /// its arrival, it is left to an operator and logged as an error.
-    ///
-    /// # Errors
-    ///
-    /// [`CaseError::Store`] when DynamoDB fails. The caller must repeat the call.
+    /// A notice whose Pix is not credited is postponed. 24 hours after its arrival, it is left to an operator
+    /// and logged as an error.
     pub async fn process_notice(
         &self,
         account: &AccountId,
@@ -115,8 +98,7 @@ impl MedCases {
         Ok(self.store.commit(vec![write]).await? == CommitOutcome::Done)
     }
 
-    /// Returns where the Pix of a notice is. Only one that is credited to a live charge of the notice's account
-    /// can be contested.
+    /// Only a Pix that is credited to a live charge of the notice's account can be contested.
     pub async fn contested_pix(&self, notice: &MedNotice) -> Result<ContestedPix, StoreError> {
         let key = ReportedPix::key_of(&notice.end_to_end_id);
         let Some(reported) = self.store.get::<ReportedPix>(&key).await? else {
@@ -151,7 +133,6 @@ impl MedCases {
         })
     }
 
-    /// Opens, changes or ends the case of a notice's infraction. Returns the case.
     pub(super) async fn apply_notice(
         &self,
         notice: &MedNotice,
@@ -188,12 +169,10 @@ impl MedCases {
         Ok(id)
     }
 
-    /// Opens the case of an infraction whose first notice this is.
-    ///
-    /// The bank may have executed devoluções by MED before. [`MedCases::apply_bank_returns`] then opened cases
-    /// for them, which are lost. If such a case does not belong to an infraction yet, it belongs to this one,
-    /// because otherwise the same money would be lost twice. If those cases cover the claim, the first of them
-    /// is the infraction's case. Otherwise the new case claims only the rest.
+    /// Opens the case of an infraction whose first notice this is. If devoluções by MED opened lost cases
+    /// before ([`MedCases::apply_bank_returns`]) and such a case does not belong to an infraction yet, it
+    /// belongs to this one, because otherwise the same money would be lost twice. If those cases cover the
+    /// claim, the first of them is the infraction's case. Otherwise the new case claims only the rest.
     async fn open_for_infraction(
         &self,
         notice: &MedNotice,
@@ -247,7 +226,7 @@ impl MedCases {
     }
 }
 
-/// Checks whether a case that is over ended as the decision says, also if the merchant accepted the claim.
+/// Also if the merchant accepted the claim.
 fn agrees(case: &MedCase, decision: Decision) -> bool {
     let is_won = case.money_outcome == Some(MoneyOutcome::RefundedToMerchant);
     match decision {

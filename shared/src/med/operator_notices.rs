@@ -1,5 +1,5 @@
-//! MED notices whose Pix was not credited: lists them for operators, who process each once its Pix is
-//! credited, or dismiss it.
+//! MED notices whose Pix was not credited. An operator processes each once its Pix is credited, or dismisses
+//! it.
 
 use domain::audit::Operator;
 use domain::charge::StoredCharge;
@@ -13,43 +13,32 @@ use crate::audit;
 use crate::random::RandomError;
 use crate::store::{ListIndex, Order, StoreError, Write};
 
-/// The most notices in one page.
 const PAGE: usize = 100;
 
-/// The most index entries that are read for a page of one account. The index has the notices of all accounts,
-/// and its entries are about 200 bytes.
+/// Index entries, of about 200 bytes, that are read for a page of one account. The index has the notices of all
+/// accounts.
 const MAX_ENTRIES: usize = 10_000;
 
-/// Why an operator can't process or dismiss a notice.
 #[derive(Debug, thiserror::Error)]
 pub enum NoticeError {
-    /// The account has no such notice.
     #[error("the account has no such notice")]
     NotFound,
-    /// The notice was applied to a case.
     #[error("the notice was processed already: it belongs to the case {0}")]
     Processed(MedCaseId),
-    /// An operator has dismissed the notice.
     #[error("the notice was dismissed already; the adapter can report the infraction with a new `notice_id`")]
     Dismissed,
-    /// The Pix is credited to this charge, so the notice must be processed.
     #[error("the Pix is credited to the charge {0}; retry the notice instead")]
     Credited(ChargeId),
-    /// The Pix is not credited to a charge of the account, so the notice can't be processed.
     #[error("{}", not_credited(.0))]
     NotCredited(ContestedPix),
-    /// The case can't be opened or changed.
     #[error(transparent)]
     Case(#[from] CaseError),
-    /// A read or write of DynamoDB failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// No random id could be generated for the audit row.
     #[error(transparent)]
     Random(#[from] RandomError),
 }
 
-/// Says where a Pix is that is not credited, and what an operator can do.
 fn not_credited(pix: &ContestedPix) -> String {
     match pix {
         ContestedPix::Unknown => "no bank reported the Pix".to_owned(),
@@ -75,9 +64,8 @@ fn not_credited(pix: &ContestedPix) -> String {
 }
 
 impl MedCases {
-    /// Returns a page of the notices that wait for an operator, newest first, at most 100. With `account`, only
-    /// that account's. The page begins after `cursor`, the last notice of the previous page. Also returns
-    /// whether more follow. The index is eventually consistent.
+    /// The notices that wait for an operator, newest first, at most 100 after `cursor`. Also returns whether
+    /// more follow. The index is eventually consistent.
     pub async fn unmatched_notices(
         &self,
         account: Option<&AccountId>,
@@ -101,22 +89,12 @@ impl MedCases {
         Ok((self.store.get_in_order(&keys).await?, has_more))
     }
 
-    /// Reads a notice of an account.
-    ///
-    /// # Errors
-    ///
-    /// [`NoticeError::NotFound`] when there is no such notice.
     pub async fn get_notice(&self, account: &AccountId, notice_id: &str) -> Result<MedNotice, NoticeError> {
         let found = self.store.get(&MedNotice::key_of(account, notice_id)).await?;
         found.ok_or(NoticeError::NotFound)
     }
 
-    /// Processes a notice whose Pix is credited meanwhile, and writes an audit row. Returns the case. A notice
-    /// that was processed before is not changed.
-    ///
-    /// # Errors
-    ///
-    /// See [`NoticeError`].
+    /// Processes a notice whose Pix is credited meanwhile. A notice that was processed before is not changed.
     pub async fn retry_notice(
         &self,
         account: &AccountId,
@@ -149,12 +127,7 @@ impl MedCases {
         }
     }
 
-    /// Dismisses a notice, so that it is never processed, and writes an audit row. A notice that was dismissed
-    /// before is not changed.
-    ///
-    /// # Errors
-    ///
-    /// [`NoticeError::Processed`] and [`NoticeError::Credited`] when the notice concerns a charge, so that no
+    /// Dismisses a notice, so that it is never processed. Refused when the notice concerns a charge, so that no
     /// case is lost.
     pub async fn dismiss_notice(
         &self,

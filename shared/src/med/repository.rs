@@ -1,5 +1,5 @@
-//! Reads MED cases and writes their changes. Each change is one transaction that writes the case, its charge,
-//! the posting if money moves and, for an operator's action, the audit row.
+//! Each change is one transaction that writes the case, its charge, the posting if money moves and, for an
+//! operator's action, the audit row.
 
 use domain::audit::{Audit, Operator};
 use domain::charge::{Charge, StoredCharge};
@@ -14,20 +14,17 @@ use crate::random::RandomError;
 use crate::store::{Store, StoreError, Write, reuse_or_read};
 use crate::wallet::counters::{self, DebitCheck};
 
-/// The repository of the MED cases of all scopes.
 #[derive(Clone, Debug)]
 pub struct MedCases {
     pub(super) store: Store,
 }
 
 impl MedCases {
-    /// Creates a repository on a store.
     pub fn new(store: Store) -> Self {
         Self { store }
     }
 
-    /// Reads a case of any scope; the caller checks the scope. The id is `None` if a request has no cursor,
-    /// or if the id in its path is malformed. Then the result is `None`, and nothing is read.
+    /// Reads a case of any scope; the caller checks the scope. Without an id nothing is read.
     pub async fn find(&self, id: Option<MedCaseId>) -> Result<Option<MedCase>, StoreError> {
         match id {
             Some(id) => self.store.get(&MedCase::key_of(id)).await,
@@ -35,13 +32,8 @@ impl MedCases {
         }
     }
 
-    /// Opens a case on a charge that was just read. `name` identifies the notification within the charge: it
-    /// is made from the notification's id, or is random if the notification has none. A notification with the
-    /// same `name` returns the case that the first one opened.
-    ///
-    /// # Errors
-    ///
-    /// [`CaseError::Refused`] when nothing was credited for the charge.
+    /// `name` identifies the notification within the charge, or is random if the notification has no id. The
+    /// same `name` returns the case that it opened first.
     pub async fn open(
         &self,
         charge: StoredCharge,
@@ -66,11 +58,6 @@ impl MedCases {
         }
     }
 
-    /// Records the merchant's appeal against a case that was just read.
-    ///
-    /// # Errors
-    ///
-    /// [`CaseError::NotOpen`] when the case is not open.
     pub async fn appeal(
         &self,
         case: MedCase,
@@ -85,8 +72,7 @@ impl MedCases {
         self.change(case, None, step).await
     }
 
-    /// Records that the platform requests evidence. If an operator acts, also writes an audit row. A case
-    /// that has ended is returned unchanged.
+    /// A case that has ended is returned unchanged.
     pub async fn request_evidence(
         &self,
         case: MedCase,
@@ -97,11 +83,6 @@ impl MedCases {
         self.change(case, audit.as_ref(), |case, charge| Ok(case.evidence_requested(charge, now))).await
     }
 
-    /// Records that the merchant accepts the loss of a case that was just read.
-    ///
-    /// # Errors
-    ///
-    /// [`CaseError::NotOpen`] when the case is not open.
     pub async fn accept(&self, case: MedCase, caller: &Caller, now: Timestamp) -> Result<MedCase, CaseError> {
         let step = |case: &MedCase, charge: &Charge| {
             let accepted = case.accepted(charge, now)?.ok_or(CaseError::NotOpen(case.status))?;
@@ -110,8 +91,7 @@ impl MedCases {
         self.change(case, None, step).await
     }
 
-    /// Records the decision on a case that was just read. If an operator acts, also writes an audit row. A
-    /// case that has ended is returned unchanged.
+    /// A case that has ended is returned unchanged.
     pub async fn decide(
         &self,
         case: MedCase,
@@ -123,17 +103,16 @@ impl MedCases {
         self.change(case, audit.as_ref(), |case, charge| Ok(case.decided(charge, decision, now)?)).await
     }
 
-    /// Records that an operator confirms a case whose amount differs from the charge's. Such a case retains
-    /// no money before it is confirmed. Any other case is returned unchanged.
+    /// A case whose amount differs from the charge's retains no money before this. Any other case is returned
+    /// unchanged.
     pub async fn confirm(&self, case: MedCase, by: &Operator, now: Timestamp) -> Result<MedCase, CaseError> {
         let claimed = format!("{} {} {}", case.scope.mode, case.currency, case.amount.minor());
         let audit = audit_row(Some(by), &case, "med.confirm", Some(claimed), now)?;
         self.change(case, audit.as_ref(), |case, charge| Ok(case.confirmed(charge, now)?)).await
     }
 
-    /// Applies a change to a case and its charge, in one transaction. `step` plans the change; `None` leaves
-    /// the case unchanged. If another caller changed the case or the charge meanwhile, reads both again and
-    /// retries.
+    /// `step` plans the change; `None` leaves the case unchanged. If another caller changed the case or the
+    /// charge meanwhile, both are read again.
     pub(super) async fn change(
         &self,
         case: MedCase,
@@ -173,8 +152,8 @@ impl MedCases {
     }
 }
 
-/// Returns the writes of a change: those in `case`, then those of the charge and the posting. The debit is
-/// not checked, because a case may make the available balance negative.
+/// Those in `case`, then those of the charge and the posting. The debit is not checked, because a case may make
+/// the available balance negative.
 pub(super) fn step_writes(
     case: Vec<Write>,
     step: &CaseStep,
@@ -188,7 +167,7 @@ pub(super) fn step_writes(
     Ok(writes)
 }
 
-/// Returns the write that replaces a case, and the insert of the audit row when an operator acts.
+/// With the insert of the audit row when an operator acts.
 pub(super) fn replacement_writes(
     next: &MedCase,
     case: &MedCase,
@@ -198,7 +177,6 @@ pub(super) fn replacement_writes(
     Ok(std::iter::once(replace).chain(audit.map(Write::audit)).collect())
 }
 
-/// Builds the audit row of an operator's action on a case. `None` without an operator.
 pub(super) fn audit_row(
     by: Option<&Operator>,
     case: &MedCase,

@@ -1,5 +1,3 @@
-//! Validates the notification that opens a case, the notice of an infraction, and the merchant's appeal.
-
 use domain::ids::EndToEndId;
 use domain::med::{AppealReason, CaseKind, CaseNotification, InfractionStatus, NoticeContent, Situation};
 use domain::text;
@@ -39,7 +37,6 @@ const REASON: Field<Refined<String>> = Field {
     example: "\"The goods did not arrive.\"",
 };
 
-/// The alleged fraud methods (contract: `metadata.med`).
 const METHODS: [&str; 5] = ["scam", "unauthorized", "coercion", "invasion", "other"];
 
 const METHOD: Field<Word<&str>> = Field {
@@ -66,7 +63,6 @@ const AMOUNT: Field<MinorAmount> = Field {
     example: "1000",
 };
 
-/// The body of `POST /v1/sandbox/charges/{id}/med-cases`.
 pub const SANDBOX_CASE_BODY: Definitions =
     &[&NOTICE_ID, &TYPE, &REASON, &METHOD, &RESPONSE_DEADLINE, &AMOUNT];
 
@@ -83,10 +79,8 @@ const APPEAL_REASON: Field<Refined<AppealReason>> = Field {
     example: "\"The goods were delivered on 3 November.\"",
 };
 
-/// The body of `POST /v1/med/cases/{id}/appeal`.
 pub const APPEAL_BODY: Definitions = &[&APPEAL_REASON];
 
-/// Reads the body of the sandbox request that opens a case: [`SANDBOX_CASE_BODY`].
 pub fn case_notification(body: &JsonObject) -> Result<CaseNotification, Problem> {
     let mut fields = Fields::new();
     let root = Object::root(body, SANDBOX_CASE_BODY);
@@ -106,18 +100,16 @@ fn reason(fields: &mut Fields, root: &Object<'_>) -> Option<String> {
     fields.read(root, &REASON).filter(|reason| !text::is_blank(reason))
 }
 
-/// Reads the body of a merchant's appeal: [`APPEAL_BODY`].
 pub fn appeal_reason(body: &JsonObject) -> Result<AppealReason, Problem> {
     let mut fields = Fields::new();
     let reason = fields.read(&Object::root(body, APPEAL_BODY), &APPEAL_REASON);
     fields.finish(reason)
 }
 
-/// How far `reported_at` may be ahead of the service's clock, in milliseconds: 5 minutes. A time far ahead would
-/// make all later notices of the infraction count as older.
+/// 5 minutes. A time far ahead would make all later notices of the infraction count as older.
 const MAX_AHEAD_MS: i64 = 300_000;
 
-/// The states of an infraction, and the results of a closed one (DICT).
+/// The states of an infraction (DICT). `None`: closed, with a result.
 const STATUSES: [(&str, Option<InfractionStatus>); 4] = [
     ("OPEN", Some(InfractionStatus::Open)),
     ("ACKNOWLEDGED", Some(InfractionStatus::Acknowledged)),
@@ -182,7 +174,6 @@ const REPORTED_AT: Field<Parsed<Timestamp>> = Field {
     example: "\"2026-11-21T10:00:00.000Z\"",
 };
 
-/// The body of a bank's notice of a MED infraction.
 pub const NOTICE_BODY: Definitions = &[
     &BANK_NOTICE_ID,
     &INFRACTION_ID,
@@ -196,7 +187,6 @@ pub const NOTICE_BODY: Definitions = &[
     &REPORTED_AT,
 ];
 
-/// Reads a notice of a MED infraction: [`NOTICE_BODY`].
 pub fn notice_content(body: &JsonObject, now: Timestamp) -> Result<NoticeContent, Problem> {
     let mut fields = Fields::new();
     let root = Object::root(body, NOTICE_BODY);

@@ -1,5 +1,3 @@
-//! The wire formats of a case (contract: MED case) and of its outcome.
-
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -55,7 +53,6 @@ pub struct CaseView<'a> {
 }
 
 impl<'a> CaseView<'a> {
-    /// Serialises a case.
     pub fn new(case: &'a MedCase) -> Self {
         Self {
             id: case.id,
@@ -102,7 +99,6 @@ pub struct ResolvedView {
 }
 
 impl ResolvedView {
-    /// Serialises the outcome of a case that has ended.
     pub fn new(case: &MedCase) -> Self {
         Self {
             id: case.id,
@@ -132,7 +128,6 @@ pub struct CaseListView<'a> {
 }
 
 impl<'a> CaseListView<'a> {
-    /// Serialises a page.
     pub fn new(page: &'a CasePage) -> Self {
         Self {
             object: "list",

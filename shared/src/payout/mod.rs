@@ -1,4 +1,4 @@
-//! Payouts: reads, writes and wire format. The type and its state machine are in [`domain::payout`].
+//! Payouts. The type and its state machine are in [`domain::payout`].
 
 mod repository;
 #[cfg(test)]

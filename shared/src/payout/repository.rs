@@ -1,5 +1,5 @@
-//! Reads payouts and writes their changes. Each change is one transaction with its posting and an audit row.
-//! Only operators create and end payouts.
+//! Each change of a payout is one transaction with its posting and an audit row. Only operators create and end
+//! payouts.
 
 use domain::audit::Operator;
 use domain::ids::{PayoutId, PostingId, Scope};
@@ -16,52 +16,40 @@ use crate::store::{ListIndex, Order, Plan, Store, StoreError, Write};
 use crate::wallet::counters::{self, DebitCheck};
 use crate::wallet::{CachedCredits, DebitPlan, Wallets};
 
-/// The maximum number of payouts on a page.
 pub const PAGE_SIZE: usize = 100;
 
-/// Why a payout could not be created or ended.
 #[derive(Debug, thiserror::Error)]
 pub enum PayoutError {
-    /// The wallet's available balance does not cover the amount.
     #[error("the wallet's available balance is only {available} (minor units)")]
-    InsufficientBalance {
-        /// The available balance, in minor units.
-        available: i64,
-    },
-    /// No payout has this id.
+    InsufficientBalance { available: i64 },
     #[error("no payout has this id")]
     NotFound,
-    /// The payout has ended with another status.
     #[error("the payout has already ended: it is {}", .0.as_str())]
     Ended(PayoutStatus),
-    /// The id belongs to a different payout.
     #[error("the id belongs to a different payout")]
     IdTaken,
-    /// No row has this id, and the id's timestamp is more than a day old or more than a minute in the future.
+    /// The id's time is more than a day old or more than a minute in the future.
     #[error("the id is unknown and was not made within the last day; omit it to get a new one")]
     IdNotRecent,
-    /// A read or write of DynamoDB failed. Whether the change was written is unknown.
+    /// Whether the change was written is unknown.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// No random id could be generated for the audit row.
     #[error(transparent)]
     Random(#[from] RandomError),
 }
 
-/// The repository of the payouts of all scopes.
 #[derive(Clone, Debug)]
 pub struct Payouts {
     store: Store,
 }
 
 impl Payouts {
-    /// Creates a repository on a store.
     pub fn new(store: Store) -> Self {
         Self { store }
     }
 
-    /// Creates a payout and debits the wallet. Concurrent payouts cannot overdraw the wallet. Idempotent by
-    /// `id`: a call with the id, scope, amount and currency of a stored payout returns that payout.
+    /// Concurrent payouts cannot overdraw the wallet. A call with the id, scope, amount and currency of a
+    /// stored payout returns that payout.
     pub async fn create(
         &self,
         id: PayoutId,
@@ -112,12 +100,7 @@ impl Payouts {
         }
     }
 
-    /// Ends a payout as paid or failed. A payout that already ended with the same status is returned
-    /// unchanged.
-    ///
-    /// # Errors
-    ///
-    /// When no payout has this id, or the payout ended with the other status.
+    /// A payout that already ended with the same status is returned unchanged.
     pub async fn end(
         &self,
         id: PayoutId,
@@ -139,13 +122,11 @@ impl Payouts {
         self.store.update("a payout", &Payout::key_of(id), plan).await
     }
 
-    /// Reads a payout of any scope.
     pub async fn find(&self, id: PayoutId) -> Result<Option<Payout>, StoreError> {
         self.store.get(&Payout::key_of(id)).await
     }
 
-    /// Reads a page of a scope's payouts, newest first, at most 100. `after` is the last payout of the
-    /// previous page.
+    /// Newest first, at most 100 after the payout `after`.
     pub async fn list(&self, scope: &Scope, after: Option<PayoutId>) -> Result<Vec<Payout>, StoreError> {
         let partition = Payout::list_partition(scope);
         let to = after.map_or_else(|| "po_~".to_owned(), |id| id.to_string());
@@ -159,13 +140,12 @@ impl Payouts {
     }
 }
 
-/// Returns the stored payout if the request repeats the one that created it. Otherwise the id is in use.
+/// A payout with other contents means that the id is in use.
 fn replayed(stored: Payout, scope: Scope, amount: Amount, currency: Currency) -> Result<Payout, PayoutError> {
     let is_same = stored.scope == scope && stored.amount == amount && stored.currency == currency;
     if is_same { Ok(stored) } else { Err(PayoutError::IdTaken) }
 }
 
-/// Returns the posting of a payout's latest change, and the name of that change in the audit log.
 fn posting_and_action(payout: &Payout) -> (Posting, &'static str) {
     match payout.status {
         PayoutStatus::Pending => (rules::payout_requested(cause(payout), payout.amount), "payout.create"),

@@ -1,5 +1,3 @@
-//! The wire format of a payout.
-
 use domain::ids::PayoutId;
 use domain::money::{Amount, Currency};
 use domain::payout::{Payout, PayoutStatus};
@@ -31,7 +29,6 @@ pub struct PayoutView<'a> {
 }
 
 impl<'a> PayoutView<'a> {
-    /// Serialises a payout.
     pub fn new(payout: &'a Payout) -> Self {
         Self {
             id: payout.id,

@@ -1,5 +1,4 @@
-//! Refunds: request validation, wire format, reads and writes, and the limits of refunds to third parties.
-//! The type and its state machine are in [`domain::refund`].
+//! Refunds. The type and its state machine are in [`domain::refund`].
 
 mod error;
 mod new_refunds;

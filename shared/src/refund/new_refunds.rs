@@ -18,14 +18,12 @@ use crate::store::{
     StoreError, conditional_update, due_attributes, from_item, key_attributes, key_of_item, unavailable,
 };
 
-/// The row that notes new refunds.
 #[derive(Deserialize)]
 struct NewRefunds {
     refunds: BTreeSet<RefundId>,
 }
 
 impl Refunds {
-    /// Notes new refunds in a period.
     pub async fn note_new(&self, refunds: &BTreeSet<RefundId>, period: Period) -> Result<(), StoreError> {
         let Some(first) = refunds.first() else { return Ok(()) };
         let ids = refunds.iter().map(RefundId::to_string).collect();
@@ -41,8 +39,7 @@ impl Refunds {
         update.send().await.map(|_updated| ()).map_err(unavailable)
     }
 
-    /// Puts the refunds that were noted in a period into the due index, unless they have ended or are in it. The
-    /// due index then starts them again.
+    /// Puts the refunds that were noted in a period into the due index, unless they have ended or are in it.
     pub async fn list_unfinished(&self, period: Period, now: Timestamp) -> Result<(), StoreError> {
         // Repeated batches may have noted a refund twice.
         let mut noted = BTreeSet::new();
@@ -68,8 +65,8 @@ impl Refunds {
         Ok(())
     }
 
-    /// Puts a refund into the due index, if it has not changed since it was read. If it has, its new version is in
-    /// the index on its own, because the refund is late (`Refund::indexes`).
+    /// If the refund has changed since it was read, its new version is in the index on its own, because it is
+    /// late (`Refund::indexes`).
     async fn list(&self, refund: &Refund, now: Timestamp) -> Result<(), StoreError> {
         let key = refund.key();
         let update = self.store.client().update_item().table_name(self.store.table());

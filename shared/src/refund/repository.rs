@@ -1,5 +1,3 @@
-//! Reads refunds and writes their changes.
-
 use api_pix::{Devolucao, Nature};
 use domain::acquirer::RefundCapabilities;
 use domain::audit::{Audit, Operator};
@@ -19,31 +17,26 @@ use crate::store::{CommitOutcome, Store, StoreError, Update, Write, reuse_or_rea
 use crate::wallet::counters::{self, DebitCheck, Tranche};
 use crate::wallet::{CachedCredits, DebitPlan, Wallets};
 
-/// How long a charge counts as busy after a change, in milliseconds. The acquirer worker defers the end of a
-/// refund while the charge is busy, so that clients' requests go first.
+/// How long after a change, in milliseconds, the acquirer worker defers the end of a charge's refund, so that
+/// clients' requests go first.
 const BUSY_FOR_MS: i64 = 250;
 
 /// The actor and the reason in the audit row of a refund that this service did not request.
 const AT_BANK: &str = "bank";
 const REASON_AT_BANK: &str = "the payment was returned at the bank";
-
-/// Why a refund failed whose Pix the bank has lost.
 const LOST_BY_BANK: &str = "The bank does not know the payment any more.";
 
-/// The repository of the refunds of all scopes.
 #[derive(Clone, Debug)]
 pub struct Refunds {
     pub(super) store: Store,
 }
 
 impl Refunds {
-    /// Creates a repository on a store.
     pub fn new(store: Store) -> Self {
         Self { store }
     }
 
-    /// Reads a refund of any scope; the caller checks the scope. Without an id the result is `None`, and
-    /// nothing is read.
+    /// Reads a refund of any scope; the caller checks the scope. Without an id nothing is read.
     pub async fn find(&self, id: Option<RefundId>) -> Result<Option<Refund>, StoreError> {
         match id {
             Some(id) => self.store.get(&Refund::key_of(id)).await,
@@ -51,8 +44,7 @@ impl Refunds {
         }
     }
 
-    /// Reads the refunds of a charge of any scope, newest first. Without an id the result is empty, and
-    /// nothing is read.
+    /// Newest first. Without an id nothing is read.
     pub async fn for_charge(&self, charge: Option<ChargeId>) -> Result<Vec<Refund>, StoreError> {
         let Some(charge) = charge else { return Ok(Vec::new()) };
         let pk = Charge::key_of(charge).pk;
@@ -61,8 +53,8 @@ impl Refunds {
         Ok(refunds)
     }
 
-    /// Returns the refund that moved a charge to `REFUNDED`: the last refund that succeeded. `None` when the
-    /// charge is not refunded, or its payment was returned without being credited.
+    /// The refund that moved a charge to `REFUNDED`: the last one that succeeded. `None` also when the payment
+    /// was returned without being credited.
     pub async fn completing_refund(&self, charge: &Charge) -> Result<Option<Refund>, StoreError> {
         if charge.status != TransactionStatus::Refunded || charge.settlement.is_none() {
             return Ok(None);
@@ -72,13 +64,8 @@ impl Refunds {
         Ok(completed.max_by_key(|refund| refund.updated_at))
     }
 
-    /// Creates a refund of a charge that was just read. `stored` is the existing refund with the request's
-    /// idempotency key, if there is one; the caller has just read it. Concurrent refunds together never
-    /// exceed the charge's remaining amount or the wallet's available balance.
-    ///
-    /// # Errors
-    ///
-    /// See [`RefundError`].
+    /// `stored` is the refund with the request's idempotency key, if there is one, which the caller has just
+    /// read. Concurrent refunds together never exceed the charge's remaining amount or the available balance.
     pub async fn create(
         &self,
         caller: &Caller,
@@ -125,8 +112,6 @@ impl Refunds {
         }
     }
 
-    /// Plans the writes of one attempt: the charge, the refund, the posting and, if a daily limit applies,
-    /// the reservation in that limit.
     async fn plan_writes(
         &self,
         caller: &Caller,
@@ -181,16 +166,13 @@ impl Refunds {
         }
     }
 
-    /// Builds the error of a refund that exceeds the daily limit, with the part of the limit that is left
-    /// today.
     async fn over_limit(&self, refund: &Refund, limit: i64, day: Day) -> Result<RefundError, StoreError> {
         let reserved = third_party::reserved(&self.store, &refund.scope, day).await?;
         let left = limit.saturating_sub(reserved).max(0);
         Ok(RefundError::OverThirdPartyLimit { limit, left })
     }
 
-    /// Moves a pending refund to `IN_PROGRESS`. If another caller has changed the refund meanwhile, returns
-    /// the stored refund. A refund that is not pending is returned unchanged.
+    /// If another caller has changed the refund meanwhile, or it is not pending, the stored refund is returned.
     pub async fn claim(&self, refund: Refund, now: Timestamp) -> Result<Refund, StoreError> {
         if refund.status != RefundStatus::Pending {
             return Ok(refund);
@@ -203,18 +185,13 @@ impl Refunds {
         }
     }
 
-    /// Returns whether a refund's charge changed within the last 250 ms. Then further changes are likely.
+    /// Whether a refund's charge changed within the last 250 ms. Then further changes are likely.
     pub async fn is_busy(&self, id: RefundId, now: Timestamp) -> Result<bool, StoreError> {
         Ok(now.millis_since(self.charge(id).await?.read_at(now).updated_at) < BUSY_FOR_MS)
     }
 
-    /// Records a devolução that this service did not request, as a pending refund. Neither other refunds, a MED
-    /// case nor the balance can prevent it, because the bank has executed it. Also writes an audit row. If the
-    /// devolução is recorded already, returns its refund.
-    ///
-    /// # Errors
-    ///
-    /// [`RefundError::Refused`] when the charge is not settled.
+    /// Records a devolução that this service did not request, as a pending refund. Nothing can prevent it,
+    /// because the bank has executed it. If it is recorded already, returns its refund.
     pub async fn record_made_at_bank(
         &self,
         charge: ChargeId,
@@ -249,8 +226,7 @@ impl Refunds {
         }
     }
 
-    /// Ends a refund. A pending refund first moves to `IN_PROGRESS`. A refund that has ended is returned
-    /// unchanged.
+    /// A pending refund first moves to `IN_PROGRESS`. A refund that has ended is returned unchanged.
     pub async fn end(
         &self,
         refund: Refund,
@@ -260,7 +236,6 @@ impl Refunds {
         self.end_at_bank(refund, end, BankEnd::default(), now).await
     }
 
-    /// Like [`Self::end`], and stores what the bank said about the end.
     pub async fn end_at_bank(
         &self,
         refund: Refund,
@@ -271,8 +246,7 @@ impl Refunds {
         self.end_with(refund, (end, said), None, now).await
     }
 
-    /// Fails a refund whose Pix the bank has lost, as an operator decided, and writes an audit row. The caller has
-    /// asked the bank.
+    /// Fails a refund whose Pix the bank has lost. The caller has asked the bank.
     pub async fn fail_lost(
         &self,
         refund: Refund,
@@ -336,7 +310,6 @@ impl Refunds {
     }
 }
 
-/// Returns the reason of a refund for a devolução that this service did not request.
 fn reason_at_bank(nature: &Nature) -> String {
     match nature {
         Nature::Original | Nature::Withdrawal => "Requested at the bank.".to_owned(),
@@ -348,27 +321,20 @@ fn reason_at_bank(nature: &Nature) -> String {
     }
 }
 
-/// The longest `natureza` of a bank's own that a refund's reason contains, in characters.
 const MAX_NATURE_CHARS: usize = 40;
 
-/// The index of the charge's replacement among the writes that create a refund.
+/// Indexes of the writes that create a refund. The last one exists only if a daily limit applies.
 const CHARGE_WRITE: usize = 0;
-
-/// The index of the refund's insert.
 const REFUND_WRITE: usize = 1;
-
-/// The index of the reservation in the daily limit, if a limit applies to the refund.
 const LIMIT_WRITE: usize = 2;
 
-/// The result of an attempt to create a refund.
 enum Attempt {
     Planned(Vec<Write>, Box<Refund>),
     /// The wallet has changed since it was read, so the update must start another attempt.
     Stale,
 }
 
-/// Returns the stored refund if the request has the same body as the one that created it. Otherwise the
-/// idempotency key was reused.
+/// A request with another body means that the idempotency key was reused.
 fn replayed(stored: Refund, request: &NewRefund) -> Result<Created<Refund>, RefundError> {
     if request.is_replay_of(&stored.request_hash) {
         Ok(Created::Replayed(stored))

@@ -1,5 +1,4 @@
-//! Validates and hashes the request that refunds a payment (contract: `POST /v1/payments/{id}/refund`), and
-//! plans the refund from the request, the charge, the acquirer's capabilities and the account's settings.
+//! Validates and hashes the request that refunds a payment, and plans the refund.
 
 use domain::account::AccountSettings;
 use domain::acquirer::{AcquirerName, RefundCapabilities};
@@ -27,7 +26,6 @@ const AMOUNT: Field<MinorAmount> = Field {
     example: "1000",
 };
 
-/// The bounds are those of the contract (Limits).
 const IDEMPOTENCY_KEY: Field<Text> = Field {
     name: "idempotencyKey",
     kind: Text::of(8, 128),
@@ -36,7 +34,6 @@ const IDEMPOTENCY_KEY: Field<Text> = Field {
     example: "\"refund-1001-attempt-1\"",
 };
 
-/// The maximum is that of the contract (Limits).
 const REASON: Field<Text> = Field {
     name: "reason",
     kind: Text::of(0, 500),
@@ -75,11 +72,9 @@ const DESTINATION_KEY: Field<Parsed<PixKey>> = Field {
     example: "\"29537995593\"",
 };
 
-/// The body of `POST /v1/payments/{id}/refund`.
 pub const REFUND_BODY: Definitions =
     &[&IDEMPOTENCY_KEY, &AMOUNT, &REASON, &STRATEGY, &DESTINATION_KEY, &PASS_FEE_TO_TENANT];
 
-/// A valid request for a refund.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct NewRefund {
     idempotency_key: String,
@@ -92,10 +87,6 @@ pub struct NewRefund {
 }
 
 impl NewRefund {
-    /// Validates a request's body.
-    ///
-    /// # Errors
-    ///
     /// Reports every failing field at once.
     pub fn parse(body: &JsonObject) -> Result<Self, Problem> {
         let mut fields = Fields::new();
@@ -128,27 +119,16 @@ impl NewRefund {
         }))
     }
 
-    /// Derives the refund's id from the charge and the idempotency key.
     pub fn id(&self, charge: ChargeId) -> RefundId {
         RefundId::derive(charge, &self.idempotency_key)
     }
 
-    /// Returns whether this request has the same body as the request with that hash, apart from the
-    /// idempotency key.
+    /// The idempotency key is not compared.
     pub fn is_replay_of(&self, request_hash: &str) -> bool {
         self.hash == request_hash
     }
 
-    /// Plans the refund of a charge: its strategy, its fee and its limit.
-    ///
-    /// # Errors
-    ///
-    /// - [`RefundError::MethodNotSupported`] and [`RefundError::CashoutNotSupported`]: the acquirer cannot
-    ///   make the refund.
-    /// - [`RefundError::OnlyForPix`]: the request has fields for Pix, but the payment was by another method.
-    /// - [`RefundError::PayerOnly`]: the account's settings forbid the destination.
-    /// - [`RefundError::NoDestination`]: a bank can't send a cash-out without a Pix key.
-    /// - [`RefundError::TooOldForDevolution`]: the bank no longer returns the payment.
+    /// Fails when the acquirer, the payment's method or age, or the account's settings do not allow the refund.
     pub fn plan(
         &self,
         charge: &Charge,
@@ -197,7 +177,7 @@ impl NewRefund {
         })
     }
 
-    /// Returns the Pix key that a bank sends a cash-out to: the requested one, or the payer's document.
+    /// The requested key, or the payer's document.
     fn destination_at_bank(&self, charge: &Charge) -> Result<PixKey, RefundError> {
         if let Some(key) = &self.destination {
             return Ok(key.clone());
@@ -207,9 +187,8 @@ impl NewRefund {
         key.ok_or(RefundError::NoDestination)
     }
 
-    /// Returns the strategy for a payment by Pix: the requested one, or a cash-out by default. If the
-    /// acquirer cannot send a Pix (`cashout` is false), the strategy is a devolution, and a request that
-    /// needs a cash-out fails.
+    /// A cash-out by default. If the acquirer cannot send a Pix (`cashout` is false), a devolution, and a
+    /// request that needs a cash-out fails.
     pub(super) fn strategy_of_pix(&self, cashout: bool) -> Result<RefundStrategy, RefundError> {
         if cashout {
             return Ok(self.strategy.unwrap_or(RefundStrategy::Cashout));
@@ -221,9 +200,7 @@ impl NewRefund {
         Ok(RefundStrategy::Devolution)
     }
 
-    /// Returns the strategy for a payment by another method than Pix: always a devolution, because the
-    /// payment itself is reversed. So a MED case cannot take that money again. Fails when the request has a
-    /// field that only a payment by Pix allows.
+    /// Always a devolution, because the payment itself is reversed. So a MED case cannot take that money again.
     fn strategy_of_other_method(&self) -> Result<RefundStrategy, RefundError> {
         let sent = [
             (STRATEGY.name, self.strategy.is_some()),
@@ -236,7 +213,7 @@ impl NewRefund {
     }
 }
 
-/// Fails when a bank no longer returns the charge's Pix. The sandbox has the same rule.
+/// The sandbox has the same rule as the banks.
 fn require_return_window(charge: &Charge, now: Timestamp) -> Result<(), RefundError> {
     let paid_at = charge.applied_payment.as_ref().map(|applied| applied.paid_at);
     match paid_at {

@@ -1,6 +1,5 @@
 //! Limits refunds to third parties. A Pix key counts as a third party's unless it is the document that the
-//! payer's bank reported. The account's settings can limit the sum of the refunds to third parties in a day.
-//! Each such key is recorded, so that an email can report the first refund to it.
+//! payer's bank reported. Each such key is recorded, so that an email can report the first refund to it.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -16,20 +15,17 @@ use domain::time::Timestamp;
 
 use crate::store::{Bound, Inserted, Store, StoreError, Write, ttl};
 
-/// The attribute with the sum of a day's refunds to third parties, in minor units.
 const RESERVED: &str = "reserved";
 
-/// How long a day's row is kept after the end of that day, in days. Later changes do not extend this time.
+/// After the end of the day. Later changes do not extend this time.
 const KEPT_DAYS: u64 = 2;
 
-/// Returns whether a refund of a charge to this key may go to someone other than the payer. Without a payer
-/// document from the bank, every key counts as a third party's.
+/// Without a payer document from the bank, every key counts as a third party's.
 pub(super) fn is_third_party(charge: &Charge, destination: &PixKey) -> bool {
     let payer = charge.applied_payment.as_ref().and_then(|applied| applied.payer_document);
     payer.is_none_or(|payer| payer.as_str() != destination.as_str())
 }
 
-/// The key of the row that sums a day's refunds to third parties, except failed refunds.
 fn key_of(scope: &Scope, day: Day) -> Key {
     Key { pk: format!("third-party-refunds#{scope}"), sk: day.to_string() }
 }
@@ -39,36 +35,31 @@ fn add(refund: &Refund, day: Day, minor: i64, bound: Option<Bound>) -> Write {
     Write::add(key_of(&refund.scope, day), vec![(RESERVED.to_owned(), minor)], ttl, bound)
 }
 
-/// Returns the write that reserves a refund's amount in the daily limit. The write fails if the limit would
-/// be exceeded. `None` means that the refund alone exceeds the limit. Refunds made while the account had no
-/// limit do not count, because they wrote no reservation.
+/// The write fails if the limit would be exceeded. `None`: the refund alone exceeds the limit. Refunds made
+/// while the account had no limit do not count, because they wrote no reservation.
 pub(super) fn reserve(refund: &Refund, day: Day, limit: i64) -> Option<Write> {
     let minor = refund.share.gross.minor();
     let most = limit.checked_sub(minor).filter(|most| *most >= 0)?;
     Some(add(refund, day, minor, Some(Bound::AtMost { counter: RESERVED.to_owned(), most })))
 }
 
-/// Returns the write that frees a failed refund's reservation in the limit of its day. `None` when the refund
-/// has no reservation.
+/// `None` when the refund has no reservation.
 pub(super) fn release(refund: &Refund) -> Option<Write> {
     let day = refund.limited_on?;
     Some(add(refund, day, refund.share.gross.minor().saturating_neg(), None))
 }
 
-/// Reads the sum of a day's reservations, in minor units.
 pub(super) async fn reserved(store: &Store, scope: &Scope, day: Day) -> Result<i64, StoreError> {
     let item = store.get_item(&key_of(scope, day)).await?.unwrap_or_default();
     let reserved = item.get(RESERVED).and_then(|value| value.as_n().ok()?.parse().ok());
     Ok(reserved.unwrap_or_default())
 }
 
-/// The row of a third party's Pix key to which a scope has sent a refund. It never expires, and contains only
-/// a hash of the key.
+/// Never expires, and contains only a hash of the key.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 struct Destination {
     scope: Scope,
     key_hash: String,
-    /// The first refund to the key.
     refund: RefundId,
     #[serde(with = "domain::time::millis")]
     created_at: Timestamp,
@@ -80,9 +71,8 @@ impl Row for Destination {
     }
 }
 
-/// Records the third party's key of a refund. Returns whether the refund is the first to that key in its
-/// scope. Repeated calls for the same refund return the same result. The result is false for a refund to the
-/// payer.
+/// Returns whether the refund is the first to that third party's key in its scope. Repeated calls for the same
+/// refund return the same result.
 pub async fn record_destination(store: &Store, refund: &Refund) -> Result<bool, StoreError> {
     let Some(destination) = refund.destination.as_ref().filter(|_| refund.third_party) else {
         return Ok(false);

@@ -1,5 +1,3 @@
-//! The wire format of a refund.
-
 use domain::ids::{ChargeId, RawChargeId, RefundId};
 use domain::money::{Amount, Currency};
 use domain::payment_method::PaymentMethod;
@@ -56,14 +54,12 @@ pub struct RefundObject<'a> {
 }
 
 impl<'a> RefundObject<'a> {
-    /// Serialises a refund.
     pub fn new(refund: &'a Refund) -> Self {
         Self { object: "refund", charge_id: refund.id.charge(), refund: RefundView::new(refund) }
     }
 }
 
 impl<'a> RefundView<'a> {
-    /// Serialises a refund.
     pub fn new(refund: &'a Refund) -> Self {
         Self {
             id: refund.id,
@@ -91,7 +87,6 @@ pub struct RefundListView<'a> {
 }
 
 impl<'a> RefundListView<'a> {
-    /// Serialises the refunds of a payment.
     pub fn new(refunds: &'a [Refund]) -> Self {
         Self { data: refunds.iter().map(RefundView::new).collect() }
     }

@@ -1,5 +1,5 @@
-//! Changes an account's settings, and the copies of them in the rows of its API keys. A key's row contains a
-//! copy, because authentication reads only that row.
+//! An account's settings, and their copies in the rows of its API keys, because authentication reads only
+//! those.
 
 use domain::account::{Account, AccountSettings};
 use domain::audit::Operator;
@@ -10,12 +10,8 @@ use domain::time::Timestamp;
 use crate::account::{AccountError, Accounts};
 use crate::api_key::ApiKeys;
 
-/// Changes an account's settings and writes an audit row. Then updates the copy in each API key's row. If the
-/// call was interrupted, repeating the same change updates the remaining keys.
-///
-/// # Errors
-///
-/// When the account does not exist, or the database does not answer.
+/// Writes the account's row, then the copy in each API key's row. After an interruption, the same change
+/// updates the remaining keys.
 pub async fn change_account_settings(
     (accounts, api_keys): (&Accounts, &ApiKeys),
     id: &AccountId,
@@ -32,13 +28,8 @@ pub async fn change_account_settings(
 }
 
 /// Raises an account's number of shards. An equal number updates the remaining keys after an interrupted call.
-///
-/// First, readers get the number. When all keys have it, new charges get it. So no reader leaves out a shard that
+/// Readers get the number first, and new charges when all keys have it. So no reader leaves out a shard that
 /// has rows.
-///
-/// # Errors
-///
-/// [`AccountError::FewerShards`] if the number is smaller than the present one.
 pub async fn raise_shards(
     (accounts, api_keys): (&Accounts, &ApiKeys),
     id: &AccountId,

@@ -1,9 +1,9 @@
 //! Records the Pix that a bank received, exactly once each. Notifications only name a Pix; this module gets
 //! what was read from the bank itself.
 //!
-//! The transaction that records the money also writes the row of the reported Pix ([`ReportedPix`]), whose
-//! key is the end-to-end id alone. So a Pix that is reported again, by a notification and by a sweep, or by
-//! two connections, is recorded once.
+//! The transaction that records the money also writes the row of the reported Pix ([`ReportedPix`]), whose key
+//! is the end-to-end id alone. So a Pix that is reported again, by a notification and by a sweep, or by two
+//! connections, is recorded once.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -36,14 +36,11 @@ use crate::services::bank_returns::Returns;
 use crate::services::receipts::{ReceiptError, Receipts};
 use crate::store::{Store, StoreError, Write};
 
-/// How long a bank is asked again for the payer of a payment that is held for review, in milliseconds: six
-/// hours. Its list may confirm a payer later than the Pix.
+/// How long a bank is asked again for the payer of a payment that is held for review: six hours, in
+/// milliseconds. Its list may confirm a payer later than the Pix.
 const CONFIRM_PAYER_MS: i64 = 6 * 60 * 60 * 1_000;
-
-/// The most Pix of a page that are recorded concurrently.
 const CONCURRENT_PIX: usize = 8;
 
-/// Records payments that banks received.
 #[derive(Clone, Debug)]
 pub struct BankPayments {
     store: Store,
@@ -55,38 +52,33 @@ pub struct BankPayments {
     acquirers: AccountAcquirers,
 }
 
-/// Which charge a Pix was meant for.
 #[derive(Debug)]
 enum Match {
-    /// A charge of this bank connection, or of another one of the same account.
+    /// Of this bank connection, or of another one of the same account.
     Charge(Box<StoredCharge>),
-    /// No charge. The money belongs to the account that owns the Pix key.
+    /// The money belongs to the account that owns the Pix key.
     None(Scope),
-    /// No charge, and the bank does not report the key. An operator must say whose the money is.
+    /// The bank does not report the key. An operator must say whose the money is.
     Unowned,
 }
 
-/// Who owns the key of a Pix.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Owner {
     Account(AccountId),
-    /// No account: it is another key of the bank's client.
+    /// It is another key of the bank's client.
     Nobody,
-    /// The bank does not report the key.
     Unknown,
 }
 
-/// What is known of a Pix besides the bank's report of it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Known<'a> {
     /// The charge whose cob names the Pix.
     paid_charge: Option<ChargeId>,
-    /// The account that has the money, as an operator decided.
+    /// As an operator decided.
     owner: Option<(AccountId, &'a Operator)>,
 }
 
 impl BankPayments {
-    /// Creates the service. `acquirers` finds the owner of a Pix key.
     pub fn new(store: Store, acquirers: AccountAcquirers) -> Self {
         Self {
             charges: Charges::new(store.clone()),
@@ -100,15 +92,10 @@ impl BankPayments {
     }
 
     /// Records a Pix that was read from the bank, and its devoluções. A Pix that is recorded already changes
-    /// nothing. `paid_charge`: the charge whose cob names the Pix; it is used when the Pix itself has no txid.
-    ///
-    /// `None`: the Pix concerns no charge, and no account has the Pix key that received it. A merchant's other
-    /// keys at the same bank are not this service's business. If the bank reports neither a key nor a txid of
-    /// this service, the Pix becomes [`ReportedPixStatus::Unowned`].
-    ///
-    /// # Errors
-    ///
-    /// When the database or the bank does not answer. The caller must repeat the call.
+    /// nothing. `paid_charge`, the charge whose cob names the Pix, is used when the Pix has no txid. `None`:
+    /// the Pix concerns no charge, and no account has its key. If the bank reports neither a key nor a txid of
+    /// this service, the Pix becomes [`ReportedPixStatus::Unowned`]. After an error the caller must repeat the
+    /// call.
     pub async fn record(
         &self,
         bank: &PixBank,
@@ -121,10 +108,6 @@ impl BankPayments {
 
     /// Records a Pix as an operator decided. If it concerns no charge, and no other account has its key, the
     /// money belongs to `account`.
-    ///
-    /// # Errors
-    ///
-    /// As for [`Self::record`].
     pub async fn record_for(
         &self,
         bank: &PixBank,
@@ -152,12 +135,8 @@ impl BankPayments {
     }
 
     /// Records the Pix of a page of the bank's list. Those that are recorded, with all their devoluções, cost
-    /// one read together.
-    ///
-    /// # Errors
-    ///
-    /// When the database does not answer. A Pix that can't be recorded for another reason is stored as if a
-    /// notification had named it, so that it is tried again and does not stop the sweep.
+    /// one read together. A Pix that can't be recorded is stored as if a notification had named it, so that it
+    /// is tried again and does not stop the sweep.
     pub async fn record_listed(
         &self,
         bank: &PixBank,
@@ -190,7 +169,7 @@ impl BankPayments {
         work.join_all().await.into_iter().collect()
     }
 
-    /// Stores a Pix as if a notification had named it, unless it is stored already.
+    /// Stores a Pix as if a notification had named it.
     async fn remember(&self, bank: &PixBank, pix: &Pix, now: Timestamp) -> Result<(), WorkError> {
         let at = (bank.connection(), bank.account());
         let row = ReportedPix::notified(pix.end_to_end_id.clone(), at, pix.txid.clone(), now);
@@ -198,12 +177,7 @@ impl BankPayments {
         Ok(())
     }
 
-    /// Reads a Pix from the bank and records it, and its devoluções. `None`: this is not the id of a Pix, the bank
-    /// does not find it, or [`Self::record`] ignores it.
-    ///
-    /// # Errors
-    ///
-    /// As for [`Self::record`].
+    /// `None`: this is not the id of a Pix, the bank does not find it, or [`Self::record`] ignores it.
     pub async fn record_by_id(
         &self,
         bank: &PixBank,
@@ -218,8 +192,7 @@ impl BankPayments {
     }
 
     /// Ends the read-back of a recorded Pix. If its charge is held for review because the bank did not confirm
-    /// the payer, the bank is asked again. It is not the end then: the scheduler sends further messages until
-    /// the bank confirms the payer, or for some hours.
+    /// the payer, the scheduler sends further messages until the bank confirms the payer, or for some hours.
     pub async fn settle_read_back(
         &self,
         bank: &PixBank,
@@ -254,7 +227,6 @@ impl BankPayments {
         Ok(self.replace_reported(&recorded.read_back(), recorded).await?)
     }
 
-    /// Returns the charge that holds a recorded Pix for review.
     async fn held_charge(&self, known: &ReportedPix) -> Result<Option<StoredCharge>, StoreError> {
         let payment = AcquirerPaymentId::from(known.end_to_end_id.clone());
         let stored = self.charges.find(known.charge).await?;
@@ -265,12 +237,12 @@ impl BankPayments {
         }))
     }
 
-    /// Replaces the row of a reported Pix. If another caller changed it meanwhile, nothing is written.
+    /// If another caller changed the row meanwhile, nothing is written.
     pub async fn replace_reported(&self, next: &ReportedPix, read: &ReportedPix) -> Result<(), StoreError> {
         self.store.commit(vec![Write::replace(next, read.version)?]).await.map(|_conflict_or_done| ())
     }
 
-    /// Returns the claim of the Pix key that a Pix was sent to, if its account uses this connection.
+    /// `None` unless the owner of the key uses this connection.
     async fn claim_of(&self, bank: &PixBank, pix: &Pix) -> Result<Option<PixKeyClaim>, StoreError> {
         let Some(key) = pix.key.as_deref().and_then(|key| key.parse().ok()) else { return Ok(None) };
         let claim = self.acquirers.claim_of_key(&key).await?;
@@ -355,15 +327,14 @@ impl BankPayments {
         Ok(self.charges.finalise(charge, finalised, now).await?)
     }
 
-    /// Reads the account of a charge.
     pub async fn account_of(&self, charge: &Charge) -> Result<Account, WorkError> {
         let account = self.store.get::<Account>(&Account::key_of(&charge.scope.account)).await?;
         account.ok_or(WorkError::Missing("the account of a charge does not exist"))
     }
 
-    /// Returns the charge that a Pix was meant for: the one that its txid encodes, if it was created at this
-    /// connection, or at another connection of the same account. Otherwise the Pix belongs to the account of its
-    /// key, or to the one that an operator named. `None`: no account has the key.
+    /// The charge that the txid encodes, if it was created at this connection, or at another one of the same
+    /// account. Otherwise the Pix belongs to the account of its key, or to the one that an operator named.
+    /// `None`: no account has the key.
     async fn match_charge(
         &self,
         bank: &PixBank,
@@ -390,8 +361,8 @@ impl BankPayments {
         })
     }
 
-    /// Returns the owner of the key of a Pix. Several accounts may be clients of one bank, so the account that
-    /// asked need not have a Pix whose key the bank does not report.
+    /// Several accounts may be clients of one bank, so the account that asked need not have a Pix whose key the
+    /// bank does not report.
     async fn owner_of(&self, bank: &PixBank, pix: &Pix) -> Result<Owner, StoreError> {
         Ok(match &pix.key {
             None => Owner::Unknown,
@@ -403,16 +374,15 @@ impl BankPayments {
         })
     }
 
-    /// Whether an account uses a connection, or did so before.
     async fn uses(&self, account: &AccountId, connection: ConnectionId) -> Result<bool, StoreError> {
         let current = self.acquirers.find(account).await?;
         Ok(current.is_some_and(|current| current.connection == connection)
             || self.acquirers.find_retired(account, connection).await?.is_some())
     }
 
-    /// Checks whether a charge of another connection belongs to the account that owns the Pix, and that
-    /// connection is still known. An account may have two connections to one bank, as after a change of its
-    /// client id. Both then list each Pix.
+    /// Whether a charge of another connection belongs to the account that owns the Pix, and that connection is
+    /// still known. An account may have two connections to one bank, as after a change of its client id. Both
+    /// then list each Pix.
     async fn is_of_same_account(
         &self,
         bank: &PixBank,
@@ -429,8 +399,6 @@ impl BankPayments {
         Ok(is_owner && self.uses(&account, connection).await?)
     }
 
-    /// Returns the writes that apply a Pix to its charge, or that return it to its payer, and what the charge
-    /// then does with the money.
     async fn payment_writes(
         &self,
         bank: &PixBank,
@@ -461,7 +429,7 @@ impl BankPayments {
         }
     }
 
-    /// Applies a Pix that was recorded as unmatched to the charge whose paid cob names it.
+    /// The charge's paid cob names the Pix.
     async fn apply_unmatched(
         &self,
         known: ReportedPix,
@@ -484,8 +452,7 @@ impl BankPayments {
         }
     }
 
-    /// Processes the devoluções of a Pix whose final status is new: of refunds and returns of this service, of
-    /// the merchant at the bank itself, and by MED.
+    /// Of refunds and returns of this service, of the merchant at the bank itself, and by MED.
     async fn record_returns(
         &self,
         known: ReportedPix,
@@ -513,8 +480,7 @@ impl BankPayments {
         self.remember_returns(known, &processed).await
     }
 
-    /// Returns the charge to which a Pix was credited. `None`: the Pix matches no charge, is held for review,
-    /// or goes back to its payer.
+    /// `None`: the Pix matches no charge, is held for review, or goes back to its payer.
     async fn credited_charge(&self, known: &ReportedPix) -> Result<Option<ChargeId>, StoreError> {
         let payment = AcquirerPaymentId::from(known.end_to_end_id.clone());
         let stored = self.charges.find(known.charge).await?;
@@ -525,9 +491,9 @@ impl BankPayments {
         Ok(charge.map(|charge| charge.id))
     }
 
-    /// Processes the devoluções of a Pix that was not credited: of its automatic return, and those that this
-    /// service did not request. If the latter returned the whole Pix, it counts as returned. If they returned a
-    /// part, they are not remembered, so that they are processed again if the Pix is credited.
+    /// Of its automatic return, and those that this service did not request. If the latter returned the whole
+    /// Pix, it counts as returned. If they returned a part, they are not remembered, so that they are processed
+    /// again if the Pix is credited.
     async fn record_returns_of_uncredited(
         &self,
         known: ReportedPix,
@@ -563,8 +529,8 @@ impl BankPayments {
         self.remember_returns(known, &seen).await
     }
 
-    /// Ends the wait of a Pix whose money the bank has returned: its return is requested, and then finds that
-    /// the bank has executed it. Returns false if the Pix was credited meanwhile.
+    /// The bank has returned the money: a return is requested, and then finds that the bank has executed it.
+    /// False if the Pix was credited meanwhile.
     async fn return_without_credit(&self, known: &ReportedPix, now: Timestamp) -> Result<bool, WorkError> {
         let scope = Scope { account: known.account, mode: Mode::Live };
         let payment = AcquirerPaymentId::from(known.end_to_end_id.clone());
@@ -590,7 +556,6 @@ impl BankPayments {
         Ok(incoming.is_some_and(|incoming| incoming.returned.is_some()))
     }
 
-    /// Stores the devoluções of a Pix that are processed.
     async fn remember_returns(
         &self,
         known: ReportedPix,
@@ -609,9 +574,9 @@ impl BankPayments {
         Ok(next)
     }
 
-    /// Ends the refund that a final devolução belongs to. A devolução that this service did not request, or
-    /// whose refund has failed here, becomes a refund that was made at the bank: the money is gone, so the
-    /// wallet is debited. Returns false if the devolução can't be recorded yet.
+    /// Ends the refund that a final devolução belongs to. One that this service did not request, or whose
+    /// refund has failed here, becomes a refund that was made at the bank: the money is gone, so the wallet is
+    /// debited. False if it can't be recorded yet.
     async fn record_return(
         &self,
         charge: ChargeId,
@@ -643,7 +608,6 @@ impl BankPayments {
     }
 }
 
-/// Logs what an operator must know about a devolução that this service did not request.
 fn log_foreign_return(charge: ChargeId, item: &Devolucao, has_failed_here: bool) {
     let (id, nature) = (item.id.as_str(), item.nature.as_str());
     if has_failed_here {
@@ -653,7 +617,6 @@ fn log_foreign_return(charge: ChargeId, item: &Devolucao, has_failed_here: bool)
     }
 }
 
-/// What a charge does with a Pix.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Holding {
     Credited,
@@ -661,12 +624,10 @@ enum Holding {
     NotCredited,
 }
 
-/// Returns the charge that the txid of a Pix encodes.
 fn charge_of_txid(pix: &Pix) -> Option<ChargeId> {
     pix.txid.as_deref().and_then(|txid| ChargeId::from_txid(txid).ok())
 }
 
-/// Returns the row that claims a Pix, and its write.
 fn claim(known: Option<&ReportedPix>, next: ReportedPix) -> Result<(ReportedPix, Write), StoreError> {
     if let Some(known) = known {
         let write = Write::replace(&next, known.version)?;
@@ -678,7 +639,6 @@ fn claim(known: Option<&ReportedPix>, next: ReportedPix) -> Result<(ReportedPix,
     }
 }
 
-/// Returns what an operator sees of a Pix that was not credited.
 fn details(pix: &Pix) -> PixDetails {
     PixDetails {
         amount: pix.amount,
@@ -701,7 +661,6 @@ fn payment(pix: &Pix, payer_document: Option<TaxId>) -> Payment {
     }
 }
 
-/// Returns the devoluções with a final status that the row of the Pix lacks.
 fn unseen_returns<'a>(known: &ReportedPix, pix: &'a Pix) -> Vec<&'a Devolucao> {
     let is_seen = |item: &Devolucao| {
         known.returns.iter().any(|seen| seen.id == item.id && seen.status == item.status.as_str())
@@ -716,7 +675,7 @@ fn is_final(item: &Devolucao) -> bool {
     }
 }
 
-/// Whether a devolução belongs to a MED case. Any other one is recorded as a refund, whatever its reason.
+/// Any other devolução is recorded as a refund, whatever its reason.
 pub(super) fn is_med(item: &Devolucao) -> bool {
     match item.nature {
         Nature::MedOperational | Nature::MedFraud => true,
@@ -724,7 +683,7 @@ pub(super) fn is_med(item: &Devolucao) -> bool {
     }
 }
 
-/// Returns a devolução by MED that the bank has executed. Until then, the money is not gone.
+/// Until the bank has executed it, the money is not gone.
 fn med_return(item: &Devolucao) -> Option<BankMedReturn> {
     (is_med(item) && item.status == DevolucaoStatus::Returned)
         .then(|| BankMedReturn { id: item.id.clone(), amount: item.amount })

@@ -16,24 +16,21 @@ use crate::services::receipts::Receipts;
 use crate::store::{Store, StoreError, Write};
 use crate::wallet::counters::{self, DebitCheck};
 
-/// The index of the replacement of the payment's row among the writes of a return's progress.
+/// The index of the payment's row among the writes of a return's progress.
 const PAYMENT_WRITE: usize = 0;
 
-/// The most attempts to return a payment. Then an operator must act.
+/// Then an operator must act.
 const MAX_ATTEMPTS: u32 = 5;
 
-/// What follows after a return was requested or polled.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ReturnStep {
-    /// Nothing: the return has ended, or another attempt has its own message.
+    /// The return has ended, or another attempt has its own message.
     Ended,
-    /// Poll again at this time.
     PollAgainAt(Timestamp),
     /// The bank refuses the attempt as invalid. If it still does so at this time, the return must be stopped.
     RefusedUntil(Timestamp),
 }
 
-/// The repository of the returns of all scopes.
 #[derive(Clone, Debug)]
 pub struct Returns {
     store: Store,
@@ -42,12 +39,10 @@ pub struct Returns {
 }
 
 impl Returns {
-    /// Creates the repository on a store.
     pub fn new(store: Store) -> Self {
         Self { receipts: Receipts::new(store.clone()), charges: Charges::new(store.clone()), store }
     }
 
-    /// Reads an incoming payment.
     pub async fn find(
         &self,
         scope: &Scope,
@@ -56,7 +51,6 @@ impl Returns {
         self.receipts.find(scope, payment).await
     }
 
-    /// Whether a devolução of a recorded Pix is an attempt of its automatic return.
     pub async fn is_attempt(&self, known: &ReportedPix, devolucao: &str) -> Result<bool, StoreError> {
         let scope = Scope { account: known.account, mode: Mode::Live };
         let payment = AcquirerPaymentId::from(known.end_to_end_id.clone());
@@ -64,7 +58,6 @@ impl Returns {
         Ok(found.is_some_and(|incoming| incoming.has_return_attempt(devolucao)))
     }
 
-    /// Completes the return of a recorded Pix, if the bank executed its current attempt.
     pub async fn complete_attempt(
         &self,
         known: &ReportedPix,
@@ -85,10 +78,6 @@ impl Returns {
     }
 
     /// Requests the return of a payment from its bank, or asks for its progress.
-    ///
-    /// # Errors
-    ///
-    /// When the bank or the database does not answer.
     pub async fn advance(
         &self,
         bank: &PixBank,
@@ -111,7 +100,7 @@ impl Returns {
         Ok(ReturnStep::Ended)
     }
 
-    /// Stops the return of a payment that the bank does not execute. An operator must act.
+    /// An operator must act.
     pub async fn stop(&self, incoming: &IncomingPayment, now: Timestamp) -> Result<(), WorkError> {
         tracing::error!(payment = %incoming.payment_id, "the bank can't return a payment; an operator must agree with the bank how it goes back: `admin receipts list` shows it");
         metrics::increment(metrics::RETURNS_FAILED);
@@ -133,8 +122,8 @@ impl Returns {
         self.replace(incoming, next, posting.as_ref(), now).await
     }
 
-    /// Replaces an incoming payment's row, and its copy in the charge's row. If another caller changed the
-    /// payment's row meanwhile, that caller has seen the same progress, and nothing is written.
+    /// Also replaces the copy in the charge's row. If another caller changed the payment's row meanwhile, it
+    /// has seen the same progress, and nothing is written.
     async fn replace(
         &self,
         incoming: &IncomingPayment,

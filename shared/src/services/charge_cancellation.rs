@@ -1,5 +1,5 @@
-//! Cancels a charge at the merchant's request. A live charge is removed at its bank first, so that a
-//! cancelled charge can't be paid. If the process dies after that, the repeated request finds the charge removed.
+//! Cancels a charge. A live charge is removed at its bank first, so that a cancelled charge can't be paid. If
+//! the process dies after that, the repeated request finds the charge removed.
 
 use std::time::Duration;
 
@@ -16,40 +16,27 @@ use crate::auth::Caller;
 use crate::charge::{ChargeError, Charges};
 use crate::services::BankPayments;
 
-/// How long the removal at the bank may take in a request, with all its attempts.
+/// With all attempts.
 const REMOVE_TIME: Duration = Duration::from_secs(10);
 
-/// Why a charge was not cancelled.
 #[derive(Debug, thiserror::Error)]
 pub enum CancelError {
-    /// The charge is settled or has ended.
     #[error(transparent)]
     Charge(#[from] ChargeError),
-    /// The bank did not answer.
     #[error(transparent)]
     Acquirer(#[from] AcquirerError),
-    /// The payment of the charge, which the bank reported instead, could not be recorded.
     #[error(transparent)]
     Payment(#[from] WorkError),
 }
 
-/// The repositories that a cancellation uses.
 #[derive(Clone, Copy, Debug)]
 pub struct ChargeCancellation<'a> {
-    /// The charges.
     pub charges: &'a Charges,
-    /// The acquirers.
     pub acquirers: &'a Acquirers,
-    /// Records payments; `None` in a function that calls no bank.
+    /// `None` in a function that calls no bank.
     pub payments: Option<&'a BankPayments>,
 }
 
-/// Cancels a charge that was just read.
-///
-/// # Errors
-///
-/// [`ChargeError::Rejected`] when the charge is paid or has ended; [`AcquirerError::Unavailable`] when the
-/// bank does not answer; [`AcquirerError::Busy`] while another request creates the charge.
 pub async fn cancel_charge(
     cancellation: ChargeCancellation<'_>,
     stored: StoredCharge,

@@ -1,5 +1,3 @@
-//! Creates a charge.
-//!
 //! For a test key, the sandbox makes the payment code or other data that the payer needs, and one conditional
 //! write stores the charge. If the sandbox simulates an acquirer that needs more time, the charge is stored as
 //! pending, and `acquirer-worker` finalises it.
@@ -25,12 +23,12 @@ use crate::config::PublicUrls;
 use crate::http::Created;
 use crate::store::{Inserted, StoreError};
 
-/// The namespace of an idempotency key. Equal keys in different namespaces name different charges.
+/// Equal keys in different namespaces name different charges.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum IdempotencyNamespace {
-    /// The keys of `/v1/charges` and `/v1/pix/charges`.
+    /// `/v1/charges` and `/v1/pix/charges`.
     Charges,
-    /// The keys of `/v1/payments`.
+    /// `/v1/payments`.
     Payments,
 }
 
@@ -43,19 +41,14 @@ impl IdempotencyNamespace {
     }
 }
 
-/// Why a charge was not created.
 #[derive(Debug, thiserror::Error)]
 pub enum CreateChargeError {
-    /// The idempotency key was used with a different body.
     #[error("the idempotency key was used with another body")]
     IdempotencyKeyReused,
-    /// An operator stopped new live charges.
     #[error("new live charges are stopped")]
     LiveChargesStopped,
-    /// No acquirer is configured, or the acquirer failed.
     #[error(transparent)]
     Acquirer(#[from] AcquirerError),
-    /// A velocity limit is reached, or DynamoDB failed.
     #[error(transparent)]
     Charge(#[from] ChargeError),
 }
@@ -66,36 +59,23 @@ impl From<StoreError> for CreateChargeError {
     }
 }
 
-/// How long a lease lasts, in seconds: longer than the time limit of a function that holds it.
+/// In seconds: longer than the time limit of a function that holds a lease.
 pub const LEASE_SECONDS: i64 = 30;
 
-/// How long the creation at the bank may take in a request, with all its attempts (design: Live charge).
+/// With all attempts.
 const CREATE_TIME: Duration = Duration::from_secs(10);
-
-/// How long a duplicate request waits for the holder of the lease (design: Identity and idempotency).
 const WAIT_FOR_HOLDER: Duration = Duration::from_secs(5);
-
-/// The pause between two looks at the row of a charge that another request creates.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
 
-/// The repositories and settings that the creation of a charge uses.
 #[derive(Clone, Copy, Debug)]
 pub struct ChargeCreation<'a> {
-    /// The charges.
     pub charges: &'a Charges,
-    /// The acquirers.
     pub acquirers: &'a Acquirers,
-    /// The public URLs of charges.
     pub public_urls: &'a PublicUrls,
-    /// The clock.
     pub clock: &'a Clock,
 }
 
-/// Creates a charge, or returns the stored charge when the request is a replay of its idempotency key.
-///
-/// # Errors
-///
-/// See [`CreateChargeError`].
+/// A replay of the idempotency key returns the stored charge.
 pub async fn create_charge(
     creation: ChargeCreation<'_>,
     caller: &Caller,
@@ -158,7 +138,6 @@ pub async fn create_charge(
     }
 }
 
-/// Returns the stored charge if the request has the same body as the one that created it.
 fn replayed(stored: StoredCharge, charge: &Charge, now: Timestamp) -> Result<Charge, CreateChargeError> {
     let stored = stored.read_at(now);
     if stored.request_hash == charge.request_hash {
@@ -204,8 +183,7 @@ impl ChargeCreation<'_> {
         }
     }
 
-    /// Waits until the holder of the lease has created the charge. If no caller holds the lease, takes it and
-    /// creates the charge.
+    /// If no caller holds the lease, takes it and creates the charge.
     async fn finish_pending(
         &self,
         bank: &PixBank,
@@ -232,8 +210,7 @@ impl ChargeCreation<'_> {
         }
     }
 
-    /// Creates a charge at the bank and updates its row. The caller holds the lease. After a failure the
-    /// lease ends, so that a retry need not wait for it.
+    /// The caller holds the lease. After a failure the lease ends, so that a retry need not wait for it.
     async fn finalise_at_bank(
         &self,
         bank: &PixBank,

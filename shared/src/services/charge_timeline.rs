@@ -1,8 +1,7 @@
-//! All that is recorded about one charge, in the order of time: its states, payments, postings, refunds, MED
-//! cases, events and deliveries. Contains no payer's document, except masked.
+//! All that is recorded about one charge, in the order of time. Contains no payer's document, except masked.
 //!
-//! Postings and deliveries have no index by charge. Those of an account since the charge was created are read up
-//! to a bound. After that, only those at the times of the charge's known changes are read.
+//! Postings and deliveries have no index by charge. Those of an account since the charge was created are read
+//! up to a bound. After that, only those at the times of the charge's known changes are read.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -27,65 +26,45 @@ use crate::wallet::Wallets;
 use crate::webhook::delivery::{Deliveries, Delivery};
 use crate::webhook::event::{Event, EventRef};
 
-/// The prefix of the sort keys of a charge's MED cases.
 const CASES: &str = "case#";
 
-/// One entry of a timeline.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TimelineEntry {
-    /// When it happened.
     pub at: Timestamp,
-    /// The kind of entry.
     pub what: TimelineKind,
-    /// The id of the object; `None`: the charge.
+    /// `None`: the charge.
     pub id: Option<String>,
     /// The state that the object had from then on, or has now; for a posting and an event its type.
     pub state: String,
-    /// The amount in minor units.
     pub amount: Option<i64>,
-    /// Further facts, for people.
     pub details: Option<String>,
-    /// The request that created the object.
     pub request_id: Option<String>,
     /// The API key that made the change; `None`: the service, a bank or an operator.
     pub by: Option<ApiKeyId>,
 }
 
-/// The kind of a [`TimelineEntry`].
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TimelineKind {
-    /// A status of the charge.
     Status,
-    /// A payment that the acquirer reported for the charge, with its return.
+    /// With its return.
     Payment,
-    /// A status of a refund.
     Refund,
-    /// A status of a MED case.
     Case,
-    /// A posting in the ledger.
     Posting,
-    /// An event.
     Event,
-    /// A delivery of an event. An event that was sent again has several to the same receiver.
+    /// An event that was sent again has several to the same receiver.
     Delivery,
 }
 
-/// The timeline of a charge.
 #[derive(Clone, Debug)]
 pub struct ChargeTimeline {
-    /// The entries, oldest first.
     pub entries: Vec<TimelineEntry>,
-    /// From then on, postings and deliveries are included only at the times of known changes, because the account
-    /// has too many. `None`: all are included.
+    /// From then on, postings and deliveries are included only at the times of known changes, because the
+    /// account has too many. `None`: all are included.
     pub partial_from: Option<Timestamp>,
 }
 
-/// Reads the timeline of a charge.
-///
-/// # Errors
-///
-/// When DynamoDB fails, or a row can't be read.
 pub async fn charge_timeline(
     store: &Store,
     charge: &StoredCharge,
@@ -139,7 +118,6 @@ impl TimelineEntry {
         Self { at, what, id, state, amount: None, details: None, request_id: None, by: None }
     }
 
-    /// Adds the API key, if it wrote this version of the row.
     fn by(self, actor: Option<&Actor>, version: u64) -> Self {
         let actor = actor.filter(|actor| actor.version == version);
         Self { by: actor.map(|actor| actor.fingerprint.clone().into()), ..self }
@@ -262,7 +240,6 @@ fn delivery(delivery: &Delivery) -> TimelineEntry {
     }
 }
 
-/// Returns the text of an enum's variant in rows.
 fn word(variant: impl Serialize) -> String {
     serde_json::to_value(variant).ok().and_then(|text| text.as_str().map(str::to_owned)).unwrap_or_default()
 }

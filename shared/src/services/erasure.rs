@@ -1,8 +1,6 @@
-//! Erases a customer's personal data from a finished charge, from its refunds and from the events that are still
-//! stored. [`domain::charge::ErasureRefused`] says when it must wait.
-//!
-//! The charge's row is written last, together with the audit row. Until then, the charge is found by the
-//! customer's document. So an erasure that was interrupted is repeated and completed.
+//! Erases a customer's personal data from a finished charge, its refunds and the events that are still stored.
+//! The charge's row is written last: until then, the charge is found by the customer's document, so an
+//! interrupted erasure can be repeated. [`domain::charge::ErasureRefused`] says when it must wait.
 
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
@@ -21,34 +19,24 @@ use crate::refund::Refunds;
 use crate::store::{CommitOutcome, Store, StoreError, Write, conditional_update, key_attributes};
 use crate::webhook::event::{Event, EventRef};
 
-/// What an erasure did.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ErasureOutcome {
-    /// The data was erased; in a dry run: it would be.
+    /// In a dry run: it would be.
     Erased,
-    /// The charge has no personal data that may be erased.
     NothingLeft,
-    /// The data must be kept for now.
     Kept(ErasureRefused),
 }
 
-/// Why an erasure failed. It can be repeated.
+/// It can be repeated.
 #[derive(Debug, thiserror::Error)]
 pub enum ErasureError {
-    /// DynamoDB failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The operating system returned no random bytes for the id of the audit row.
     #[error(transparent)]
     Random(#[from] RandomError),
 }
 
-/// Erases the customer's data from a charge that exists, and writes an audit row. `by` is `None` in a dry run,
-/// which writes nothing.
-///
-/// # Errors
-///
-/// See [`ErasureError`].
+/// `by` is `None` in a dry run, which writes nothing.
 pub async fn erase_customer(
     store: &Store,
     id: ChargeId,
@@ -79,7 +67,6 @@ pub async fn erase_customer(
     }
 }
 
-/// Returns `false` if another caller changed a refund meanwhile.
 async fn erase_refunds(store: &Store, refunds: &[Refund]) -> Result<bool, StoreError> {
     for refund in refunds {
         let Some(erased) = refund.erased() else { continue };

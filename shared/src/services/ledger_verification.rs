@@ -1,5 +1,5 @@
-//! Verifies a scope's ledger: compares the sums of its postings with the counters of its wallets, and with
-//! the funds in the rows of its charges. It only reads.
+//! Compares the sums of a ledger's postings with the counters of its wallets, and with the funds in the rows of
+//! its charges. It only reads.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -15,29 +15,21 @@ use crate::store::StoreError;
 use crate::wallet::Wallets;
 use crate::wallet::verify::{ChargeSums, Difference, Postings, SumsByCharge, Verification};
 
-/// The number of postings that are read together: about 1 MB, the most that one query returns.
+/// About 1 MB, the most that one query returns.
 const POSTINGS_PER_READ: i32 = 2_000;
-
-/// The number of charges that are read together.
 const CHARGES_PER_READ: usize = 1_000;
 
-/// The most charges that are compared again at the end. If more differ, the others are not reported.
+/// If more charges differ, the others are not reported.
 const MAX_SUSPECTS: usize = 1_000;
 
 /// How often a comparison that found differences is repeated, and the pause before each repetition.
 const RECHECKS: usize = 3;
 const BEFORE_RECHECK: Duration = Duration::from_millis(250);
 
-/// Verifies a scope's ledger. `now` determines which postings are the newest. Calls `progress` with the number
-/// of postings read so far.
-///
-/// Postings, counters and charges change during the verification. So a difference is reported only if repeated
-/// comparisons and a second verification of the whole ledger still find differences. The second one also reads
-/// a posting with an older time, such as the repetition of an operator's adjustment, and new shards.
-///
-/// # Errors
-///
-/// When DynamoDB does not answer, or a row can't be decoded.
+/// `now` determines which postings are the newest. Calls `progress` with the number of postings read so far.
+/// Postings, counters and charges change meanwhile. So a difference is reported only if repeated comparisons
+/// and a second verification of the whole ledger still find it. The second one also reads postings with an
+/// older time, such as a repeated adjustment, and new shards.
 pub async fn verify_ledger(
     sources: (&Wallets, &Charges),
     scope: &Scope,
@@ -54,9 +46,8 @@ pub async fn verify_ledger(
     Box::pin(verify_once(sources, scope, now, progress)).await
 }
 
-/// Reads all postings in pages, then the newest ones together with the counters. Most charges only have a
-/// settlement, which changes none of the sums of the charge. Such a charge is compared with its row at once,
-/// and its sums are not kept. The other charges are compared at the end.
+/// Most charges only have a settlement, which changes none of the sums of the charge. Such a charge is compared
+/// with its row at once, and its sums are not kept. The other charges are compared at the end.
 async fn verify_once(
     (wallets, charges): (&Wallets, &Charges),
     scope: &Scope,
@@ -98,7 +89,6 @@ async fn verify_once(
     }
 }
 
-/// Adds the sums of a page. A charge without sums so far is compared with its row, and left out if they agree.
 async fn add_charges(
     charges: &Charges,
     sums: &mut SumsByCharge,
@@ -115,7 +105,6 @@ async fn add_charges(
     Ok(())
 }
 
-/// Returns the sums of all postings of the suspects and of the charges of the newest postings.
 fn with_newest(
     suspects: &SumsByCharge,
     older: &SumsByCharge,
@@ -131,7 +120,6 @@ fn with_newest(
     Ok(all)
 }
 
-/// Compares charges with their rows. Returns the differences of the charges that differ.
 async fn differing_charges(
     charges: &Charges,
     posted: &SumsByCharge,

@@ -1,5 +1,4 @@
-//! Use cases: operations that span several modules, such as charges, wallets and acquirers. Those modules do
-//! not depend on this one.
+//! Use cases: operations that span several modules, which do not depend on this one.
 
 mod account_settings;
 mod bank_payments;

@@ -1,5 +1,4 @@
-//! Payments that match no charge wait for an operator: *unapplied receipts*. An operator applies each to a
-//! charge, or returns it to its payer.
+//! *Unapplied receipts*: payments that match no charge. An operator applies each to a charge, or returns it.
 
 use std::collections::HashMap;
 
@@ -20,47 +19,35 @@ use crate::random::RandomError;
 use crate::store::{ListIndex, Order, Store, StoreError, Write};
 use crate::wallet::counters::{self, DebitCheck};
 
-/// The most receipts in one page of the operators' list.
 const PAGE: usize = 100;
 
-/// Why a receipt could not be applied or returned.
 #[derive(Debug, thiserror::Error)]
 pub enum ReceiptError {
-    /// The scope has no such payment.
     #[error("the account has no such payment in this mode")]
     NotFound,
-    /// The scope has no such charge.
     #[error("the account has no such charge in this mode")]
     NoCharge,
-    /// The charge can't accept the payment.
     #[error(transparent)]
     Refused(#[from] ReceiptRefused),
-    /// The payment does not wait for an operator.
     #[error("the payment is applied, or its return is in progress or completed")]
     NotWaiting,
-    /// No return can be requested from the bank any more.
     #[error(
         "the 90 days in which a Pix can be returned through the API are over, so only the bank itself can return this payment: ask the bank, then record its devolução: admin receipts record"
     )]
     OnlyByBank,
-    /// DynamoDB failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The operating system returned no random bytes for the id of the audit row.
     #[error(transparent)]
     Random(#[from] RandomError),
 }
 
-/// A receipt that was applied.
 #[derive(Debug)]
 pub struct Applied {
-    /// The charge after the change.
     pub charge: Charge,
-    /// The row of the reported Pix after the change. `None`: the payment is not a Pix of a bank.
+    /// `None`: the payment is not a Pix of a bank.
     pub reported: Option<ReportedPix>,
 }
 
-/// The repository of unapplied receipts.
 #[derive(Clone, Debug)]
 pub struct Receipts {
     store: Store,
@@ -68,13 +55,11 @@ pub struct Receipts {
 }
 
 impl Receipts {
-    /// Creates the repository on a store.
     pub fn new(store: Store) -> Self {
         Self { charges: Charges::new(store.clone()), store }
     }
 
-    /// Returns a page of the payments of a scope that wait for an operator, newest first, at most 100. The
-    /// page begins after `cursor`, the last payment of the previous page. Also returns whether more follow.
+    /// Newest first, at most 100 after the payment `cursor`. Also returns whether more follow.
     pub async fn waiting(
         &self,
         scope: &Scope,
@@ -94,7 +79,6 @@ impl Receipts {
         Ok((self.store.get_in_order(&keys).await?, has_more))
     }
 
-    /// Reads an incoming payment of a scope.
     pub async fn find(
         &self,
         scope: &Scope,
@@ -103,12 +87,7 @@ impl Receipts {
         self.charges.find_payment(scope, payment).await
     }
 
-    /// Applies a payment that matched no charge to a charge of the same scope. Without an operator, the bank
-    /// itself named the charge.
-    ///
-    /// # Errors
-    ///
-    /// See [`ReceiptError`].
+    /// The charge is of the same scope. Without an operator, the bank itself named it.
     pub async fn apply(
         &self,
         scope: &Scope,
@@ -153,13 +132,8 @@ impl Receipts {
         }
     }
 
-    /// Requests the return of a payment that matched no charge, or requests a stopped return again. Without an
-    /// operator, the bank has returned the payment already, and the request only finds that out.
-    ///
-    /// # Errors
-    ///
-    /// [`ReceiptError::NotWaiting`] when the payment does not wait for an operator. [`ReceiptError::OnlyByBank`]
-    /// when an operator requests the return after the 90 days of API Pix.
+    /// Requests the return of a payment that matched no charge, or a stopped return again. Without an operator,
+    /// the bank has returned the payment already, and the request only finds that out.
     pub async fn give_back(
         &self,
         scope: &Scope,
@@ -195,7 +169,7 @@ impl Receipts {
         }
     }
 
-    /// Returns the rows of the reported Pix of these payments. Payments of other kinds have none.
+    /// Payments that are not Pix of a bank have none.
     pub async fn reported_of(
         &self,
         payments: impl Iterator<Item = &AcquirerPaymentId>,
@@ -206,8 +180,7 @@ impl Receipts {
         Ok(found.into_iter().map(|pix| (pix.end_to_end_id.clone().into(), pix)).collect())
     }
 
-    /// Returns the Pix of a bank connection of which no account is known to have the money, newest first, at
-    /// most 100.
+    /// Newest first, at most 100.
     pub async fn unowned(&self, connection: ConnectionId) -> Result<Vec<ReportedPix>, StoreError> {
         let partition = ReportedPix::unowned_partition(connection);
         let entries =
@@ -219,8 +192,8 @@ impl Receipts {
         Ok(found)
     }
 
-    /// Has the Pix of a payment read back from its bank, for what the bank did with it meanwhile. A payment
-    /// that is not a Pix of a bank changes nothing.
+    /// The bank may have done something with the Pix meanwhile. A payment that is not a Pix of a bank changes
+    /// nothing.
     pub async fn read_back(&self, payment: &AcquirerPaymentId, now: Timestamp) -> Result<(), StoreError> {
         let Some(known) = self.reported(payment).await? else { return Ok(()) };
         let write = Write::replace(&known.reported_again(now), known.version)?;
@@ -236,11 +209,7 @@ impl Receipts {
     }
 }
 
-/// Fails when a payment is too old to be returned through API Pix.
-///
-/// # Errors
-///
-/// [`ReceiptError::OnlyByBank`] after 90 days.
+/// API Pix returns payments for 90 days.
 pub fn check_returnable(paid_at: Timestamp, now: Timestamp) -> Result<(), ReceiptError> {
     if now.millis_since(paid_at) > RETURN_WINDOW_MS { Err(ReceiptError::OnlyByBank) } else { Ok(()) }
 }

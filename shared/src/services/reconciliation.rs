@@ -1,21 +1,15 @@
-//! Reconciles a day: compares the Pix that a bank connection lists with the payments that are recorded for the
-//! accounts of that connection.
+//! Compares the Pix that a bank connection lists for a day with the payments that are recorded for its
+//! accounts.
 //!
-//! A Pix belongs to the São Paulo day of its `horario`, and a devolução to the day of its
-//! `horario.liquidacao`. The returned Pix of the 91 days before are read too, because a devolução may be much
-//! later than its Pix.
+//! A Pix belongs to the São Paulo day of its `horario`, and a devolução to the day of its `horario.liquidacao`.
+//! The returned Pix of the 91 days before are read too, because a devolução may be much later than its Pix.
 //!
 //! A bank has no list of the Pix that it sent. So the Pix of the refunds by cash-out that ended on the day are
 //! read one by one, after the records. A Pix out that no refund requested is not found.
 //!
-//! Records are found in two ways. Those of the Pix that the bank lists are read by their keys. Those that the
-//! bank does not list are found through the postings since the day began, because postings sort by time and
-//! incoming payments do not. So the costs do not grow with the age of an account, but with the number of days
-//! since the reconciled one. They are one query for 1,000 postings, one `BatchGetItem` for 100 rows (two rows
-//! for each Pix), one query and one read for each Pix of which a refund ended on that day, and one request to
-//! the bank for each refund by cash-out.
-//!
-//! [`compare`] is pure. It gets both lists and needs no bank and no database.
+//! Records of the Pix that the bank lists are read by their keys. Others are found through the postings since
+//! the day began, because postings sort by time and incoming payments do not. So the costs grow with the number
+//! of days since the reconciled one, not with the age of an account.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,125 +34,94 @@ use crate::refund::Refunds;
 use crate::services::bank_payments::{BankPayments, is_med};
 use crate::store::{Order, Store, StoreError, from_item};
 
-/// The age below which a difference is only pending, in milliseconds: one hour. The sweep needs some minutes
-/// to find a Pix whose notification was lost, and a bank may list a Pix late.
+/// One hour. The sweep needs some minutes to find a Pix whose notification was lost, and a bank may list a Pix
+/// late.
 const PENDING_MS: i64 = 60 * 60 * 1_000;
 
-/// How many days before the reconciled day returned Pix are read. Devoluções are possible for 90 days
-/// (API Pix). One more day covers the time of day.
+/// Devoluções are possible for 90 days (API Pix). One more day covers the time of day.
 const RETURNS_DAYS: u64 = 91;
 
-/// How far `horario` may differ from the time by which a bank filters its list, in seconds.
+/// How far `horario` may differ from the time by which a bank filters its list.
 const MARGIN_SECONDS: i64 = 60;
 
-/// How long before now the read period ends, in seconds. The bank's list may lack the newest Pix.
+/// The bank's list may lack the newest Pix.
 const BEHIND_SECONDS: i64 = 5;
 
-/// How far the clock of this service may be behind the bank's, in seconds. A posting is found even if its time
-/// is that much earlier than the `horario` of its Pix.
+/// How far this service's clock may be behind the bank's. A posting is found even if its time is that much
+/// earlier than the `horario` of its Pix.
 const CLOCK_SECONDS: i64 = 60 * 60;
-
-/// The number of postings that one query reads.
 const POSTINGS_PER_READ: usize = 1_000;
 
-/// A Pix as its bank lists it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BankPix {
-    /// The id of the Pix.
     pub end_to_end_id: EndToEndId,
-    /// The amount.
     pub amount: Amount,
-    /// When it was settled (`horario`).
+    /// `horario`.
     pub at: Timestamp,
-    /// All its devoluções.
     pub returns: Vec<Devolucao>,
 }
 
-/// What a bank lists.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct BankRecords {
-    /// The Pix of the day, and the returned Pix of the days before. The key is the end-to-end id.
+    /// Also the returned Pix of the days before.
     pub pix: BTreeMap<EndToEndId, BankPix>,
-    /// The Pix that the bank sent for refunds that ended on the day. The key is the id of the Pix out.
+    /// The Pix that the bank sent for refunds that ended on the day, by the id of the Pix out.
     pub pix_out: BTreeMap<String, PixOut>,
-    /// The end-to-end ids of items that can't be read. An item may have none.
+    /// Items that can't be read. An item may have no id.
     pub unreadable: BTreeSet<Option<String>>,
 }
 
-/// A payment as this service recorded it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecordedPix {
-    /// The id of the Pix.
     pub end_to_end_id: EndToEndId,
-    /// The account that has the money.
     pub account: AccountId,
-    /// The charge that the payment was meant for. `None`: it matches no charge.
+    /// `None`: it matches no charge.
     pub charge: Option<ChargeId>,
-    /// The amount.
     pub amount: Amount,
-    /// When the bank received it, as the bank reported it then.
     pub paid_at: Timestamp,
-    /// Completed devoluções. They are read only for a Pix that was returned on the reconciled day.
+    /// Completed. This and the following fields are read only for a Pix that was returned on the reconciled
+    /// day.
     pub returns: Vec<RecordedReturn>,
-    /// Refunds by cash-out that have ended. They are read only for such a Pix, too.
+    /// Ended.
     pub cash_outs: Vec<RecordedCashOut>,
-    /// The sum that the charge lost to MED cases. It is read only for such a Pix, too.
     pub med_lost: MinorUnits,
-    /// Whether the bank returned the whole Pix without a request of this service. It is read only for such a
-    /// Pix, too.
+    /// Without a request of this service.
     pub is_returned_by_bank: bool,
 }
 
-/// A refund or an automatic return that this service counts as completed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecordedReturn {
-    /// The id of the devolução at the bank.
     pub id: String,
-    /// The amount.
     pub amount: Amount,
-    /// When it was completed.
     pub completed_at: Timestamp,
 }
 
-/// A refund by cash-out that has ended.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecordedCashOut {
-    /// The id of the Pix out at the bank.
     pub id: String,
-    /// The amount.
     pub amount: Amount,
-    /// When the refund ended.
     pub ended_at: Timestamp,
-    /// Whether the refund is completed. Otherwise it failed.
+    /// Otherwise it failed.
     pub is_completed: bool,
 }
 
-/// How the bank and the records differ.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DifferenceKind {
-    /// The bank lists a Pix that is not recorded.
     Missing,
-    /// A payment is recorded that the bank does not list.
     Unknown,
-    /// Both have the Pix, with another amount or other returns.
     Differing,
 }
 
-/// A difference between the bank and the records.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Difference {
-    /// The kind.
     pub kind: DifferenceKind,
-    /// The id of the Pix. `None`: the bank lists an item that can't be read and has no id.
+    /// `None`: the bank lists an item that can't be read and has no id.
     pub end_to_end_id: Option<String>,
-    /// The id of the devolução or Pix out that differs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub return_id: Option<String>,
-    /// The account that has the money.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub account: Option<AccountId>,
-    /// The charge.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub charge: Option<ChargeId>,
     /// When the Pix was received, or the devolução was executed.
@@ -168,52 +131,39 @@ pub struct Difference {
     pub bank_amount: Option<i64>,
     /// The recorded amount, in centavos. `None`: none is recorded.
     pub recorded_amount: Option<i64>,
-    /// The difference in words.
     pub reason: &'static str,
 }
 
-/// The result of a comparison.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Comparison {
-    /// The number of Pix that the bank lists for the day.
     pub pix: u64,
-    /// The sum of their amounts, in centavos.
+    /// In centavos.
     pub amount: i64,
-    /// The number of devoluções that the bank executed on the day.
     pub returns: u64,
-    /// The number of Pix that the bank sent for refunds that ended on the day.
     pub pix_out: u64,
-    /// The differences, in the order of their kinds and times.
+    /// In the order of their kinds and times.
     pub differences: Vec<Difference>,
-    /// Differences that are younger than an hour. They may disappear without any action.
+    /// Younger than an hour. They may disappear without any action.
     pub pending: Vec<Difference>,
 }
 
-/// The result of the reconciliation of a day.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reconciliation {
-    /// The bank connection.
     pub connection: ConnectionId,
-    /// The result of the comparison.
     pub comparison: Comparison,
 }
 
-/// Why a day could not be reconciled.
 #[derive(Debug, thiserror::Error)]
 pub enum ReconciliationError {
-    /// The day is in the future.
     #[error("the day {0} has not begun in São Paulo")]
     NotBegun(Day),
-    /// The account has no acquirer.
     #[error("the account {0} has no acquirer")]
     NoAcquirer(AccountId),
-    /// The bank can't be read.
     #[error("the bank can't be read: {0}")]
     Bank(AcquirerError),
     /// The number of Pix changed while the list was read, so an item may have been skipped.
     #[error("the bank's list kept changing while it was read; repeat the command")]
     KeepsChanging,
-    /// DynamoDB failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -231,12 +181,11 @@ impl From<Pix> for BankPix {
 }
 
 impl BankPix {
-    /// Returns the devoluções that the bank executed on a day.
     fn returned_on(&self, day: Day) -> impl Iterator<Item = &Devolucao> {
         self.returns.iter().filter(move |item| is_returned(item) && Day::of(self.settled_at(item)) == day)
     }
 
-    /// Returns when a devolução was executed. A bank that does not report it may report the request.
+    /// A bank that does not report it may report the request.
     fn settled_at(&self, item: &Devolucao) -> Timestamp {
         item.settled_at.or(item.requested_at).unwrap_or(self.at)
     }
@@ -281,7 +230,7 @@ impl Difference {
     }
 }
 
-/// Compares what the bank lists with what is recorded.
+/// Pure: needs no bank and no database.
 pub fn compare(day: Day, now: Timestamp, bank: &BankRecords, recorded: &[RecordedPix]) -> Comparison {
     let by_id: BTreeMap<&EndToEndId, &RecordedPix> =
         recorded.iter().map(|ours| (&ours.end_to_end_id, ours)).collect();
@@ -325,8 +274,7 @@ pub fn compare(day: Day, now: Timestamp, bank: &BankRecords, recorded: &[Recorde
     Comparison { differences, pending, ..result }
 }
 
-/// Returns the differences of a Pix that both sides have: of its amount, and of the devoluções that the bank
-/// executed on the day.
+/// Of its amount, and of the devoluções that the bank executed on the day.
 fn differences_of(day: Day, pix: &BankPix, ours: &RecordedPix) -> Vec<Difference> {
     let differing = |at, reason| ours.difference(DifferenceKind::Differing, at, reason);
     let mut found = Vec::new();
@@ -370,8 +318,7 @@ fn differences_of(day: Day, pix: &BankPix, ours: &RecordedPix) -> Vec<Difference
     found
 }
 
-/// Returns what is recorded for the day and is not confirmed by the bank's list: the payment, or the refunds
-/// and returns that were completed on the day.
+/// What is recorded for the day and not confirmed by the bank's list.
 fn unconfirmed(day: Day, bank: &BankRecords, ours: &RecordedPix) -> Vec<Difference> {
     let is_unreadable = bank.unreadable.contains(&Some(ours.end_to_end_id.to_string()));
     let listed = bank.pix.get(&ours.end_to_end_id);
@@ -398,7 +345,6 @@ fn unconfirmed(day: Day, bank: &BankRecords, ours: &RecordedPix) -> Vec<Differen
         .collect()
 }
 
-/// Returns the refunds by cash-out that ended on the day in another way than their Pix out at the bank.
 fn cash_out_differences(day: Day, bank: &BankRecords, ours: &RecordedPix) -> Vec<Difference> {
     let of_day = ours.cash_outs.iter().filter(|ended| Day::of(ended.ended_at) == day);
     of_day
@@ -422,12 +368,8 @@ fn is_returned(item: &Devolucao) -> bool {
     item.status == DevolucaoStatus::Returned
 }
 
-/// Reconciles a São Paulo day of the bank connection of an account. The records are those of all accounts of
-/// that connection.
-///
-/// # Errors
-///
-/// See [`ReconciliationError`]. Then nothing was compared.
+/// The records are those of all accounts of the connection of `account`'s bank. After an error nothing was
+/// compared.
 pub async fn reconcile(
     store: &Store,
     banks: &Banks,
@@ -462,11 +404,8 @@ pub async fn reconcile(
     Ok(Reconciliation { connection: bank.connection(), comparison })
 }
 
-/// Records the Pix whose money or devoluções the bank lists and the records lack. Returns their rows.
-///
-/// # Errors
-///
-/// When the bank or the database does not answer. What was recorded before remains.
+/// Records the Pix whose money or devoluções the bank lists and the records lack. After an error, what was
+/// recorded before remains.
 pub async fn record_listed(
     payments: &BankPayments,
     bank: &PixBank,
@@ -482,7 +421,7 @@ pub async fn record_listed(
     Ok(recorded)
 }
 
-/// Reads the Pix of the day, and then all returned Pix of the days before.
+/// First the Pix of the day, then all returned Pix of the days before.
 async fn read_bank(bank: &PixBank, day: Day, now: Timestamp) -> Result<BankRecords, ReconciliationError> {
     let end = day
         .ends_at()
@@ -506,7 +445,6 @@ async fn read_bank(bank: &PixBank, day: Day, now: Timestamp) -> Result<BankRecor
     Ok(records)
 }
 
-/// Reads all pages of a query.
 async fn read_period(
     bank: &PixBank,
     query: PixQuery,
@@ -523,7 +461,6 @@ async fn read_period(
     if pages.kept_changing() { Err(ReconciliationError::KeepsChanging) } else { Ok(()) }
 }
 
-/// Reads the records of one day of a bank connection.
 #[derive(Clone, Copy)]
 struct Records<'a> {
     store: &'a Store,
@@ -531,12 +468,11 @@ struct Records<'a> {
     day: Day,
 }
 
-/// The payments of a scope that postings name.
 #[derive(Default)]
 struct Posted {
-    /// Payments that were received since the day began.
+    /// Since the day began.
     received: BTreeSet<AcquirerPaymentId>,
-    /// Payments of which a refund or the return ended on the day.
+    /// Their refund or return ended on the day.
     returned: BTreeSet<AcquirerPaymentId>,
 }
 
@@ -592,8 +528,6 @@ impl Records<'_> {
         Ok(recorded)
     }
 
-    /// Reads the completed devoluções and the ended cash-outs of a payment, and what its charge lost to MED
-    /// cases.
     async fn with_returns(self, ours: RecordedPix, row: &IncomingPayment) -> Result<RecordedPix, StoreError> {
         let returned = row.returned.as_ref().filter(|back| back.status == ReturnStatus::Returned);
         let is_returned_by_bank = returned.is_some_and(|back| back.by_bank);
@@ -627,7 +561,6 @@ impl Records<'_> {
         Ok(RecordedPix { returns, cash_outs, med_lost, is_returned_by_bank, ..ours })
     }
 
-    /// Reads the postings of a scope since the day began.
     async fn posted(self, scope: &Scope) -> Result<Posted, StoreError> {
         let mut posted = Posted::default();
         let first = PostingId::first_at(self.day.starts_at().saturating_plus_seconds(-CLOCK_SECONDS));

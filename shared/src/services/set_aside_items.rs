@@ -1,5 +1,4 @@
-//! Items of banks' notifications that were set aside: lists them for operators, and removes each after an
-//! operator has examined it.
+//! Items of banks' notifications that were set aside. An operator removes each after examining it.
 
 use domain::acquirer::{ReportedPix, SetAsideItem};
 use domain::audit::Operator;
@@ -11,37 +10,29 @@ use crate::audit;
 use crate::random::RandomError;
 use crate::store::{ListIndex, Order, Store, StoreError, Write, from_item};
 
-/// The most items in one page.
 const PAGE: usize = 100;
 
-/// Why an item was not removed.
 #[derive(Debug, thiserror::Error)]
 pub enum SetAsideError {
-    /// The account has no such item.
     #[error("the account has no such item: it was resolved already, or it expired after 90 days")]
     NotFound,
-    /// DynamoDB failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The operating system returned no random bytes for the id of the audit row.
     #[error(transparent)]
     Random(#[from] RandomError),
 }
 
-/// The repository of items that were set aside.
 #[derive(Clone, Debug)]
 pub struct SetAsideItems {
     store: Store,
 }
 
 impl SetAsideItems {
-    /// Creates the repository on a store.
     pub fn new(store: Store) -> Self {
         Self { store }
     }
 
-    /// Returns the latest items of all accounts, newest first, at most 100. Also returns whether there are
-    /// more. The index is eventually consistent.
+    /// Newest first, at most 100. Also returns whether there are more. The index is eventually consistent.
     pub async fn latest(&self) -> Result<(Vec<SetAsideItem>, bool), StoreError> {
         let (partition, limit) = (SetAsideItem::ALL_ACCOUNTS_PARTITION, PAGE.saturating_add(1));
         let range = ("0", "~");
@@ -53,8 +44,7 @@ impl SetAsideItems {
         Ok((self.store.get_in_order(&keys).await?, has_more))
     }
 
-    /// Returns a page of an account's items by ascending hash, at most 100. The page begins after the hash
-    /// `after`. Also returns whether more follow.
+    /// By ascending hash, at most 100 after the hash `after`. Also returns whether more follow.
     pub async fn of_account(
         &self,
         account: &AccountId,
@@ -72,23 +62,13 @@ impl SetAsideItems {
         Ok((rows, has_more))
     }
 
-    /// Reads an item of an account.
-    ///
-    /// # Errors
-    ///
-    /// [`SetAsideError::NotFound`] when there is no such item.
     pub async fn get(&self, account: &AccountId, sha256: &str) -> Result<SetAsideItem, SetAsideError> {
         let found = self.store.get(&SetAsideItem::key_of(account, sha256)).await?;
         found.ok_or(SetAsideError::NotFound)
     }
 
-    /// Removes an item that an operator has examined. With `read_back`, the Pix that the item names, also
-    /// stores that Pix as if a notification had named it, so that it is read back from its bank. Returns the
-    /// item, and the row of the Pix.
-    ///
-    /// # Errors
-    ///
-    /// [`SetAsideError::NotFound`] when there is no such item.
+    /// Removes an item that an operator has examined. With `read_back`, also stores the Pix that the item names
+    /// as if a notification had named it, so that it is read back from its bank.
     pub async fn resolve(
         &self,
         account: &AccountId,
@@ -122,7 +102,6 @@ impl SetAsideItems {
         }
     }
 
-    /// Returns the next row of a Pix that must be read back, and its write.
     async fn reported(
         &self,
         item: &SetAsideItem,

@@ -1,19 +1,20 @@
-//! The counters that balances are computed from. Each ledger account has a counter of credits and a counter
-//! of debits, and its balance is credits minus debits. Both only grow. A write adds to them and does not read
-//! them first.
+//! The counters that balances are computed from. Each ledger account has a counter of credits and a counter of
+//! debits, and its balance is credits minus debits. Both only grow. A write adds to them and does not read them
+//! first.
 //!
 //! A scope's counters form one partition for each shard, `wallet#<scope>` and `wallet#<scope>#<shard>`. One
-//! query of each reads all of them, and its cost does not grow with the number of payments:
+//! query of each reads all of them, at a cost that does not grow with the number of payments:
 //!
 //! | sort key | counters |
 //! | --- | --- |
-//! | `BRL#debits` | all credits and debits of the postings that debit the available balance, of all shards; only in the partition of the first shard |
+//! | `BRL#debits` | all credits and debits of the postings that debit the available balance; only in the first
+//! shard |
 //! | `BRL#shard#0` … `7` | all credits and debits of the other postings; a posting's id selects its shard |
 //! | `BRL#release#20778` | the tranche held until a day (days since 1970-01-01); the release deletes the row |
 //!
-//! A posting's credits are in its shard. All debits of the available balance are in one row, so that a write can be conditional on their sum. A
-//! checked debit is written only if `debits <= credits − amount`, where `credits` was read before. Credits
-//! only grow, so a stale value makes the condition stricter and the balance cannot fall below zero.
+//! All debits of the available balance are in one row, so that a write can be conditional on their sum. A
+//! checked debit is written only if `debits <= credits − amount`, where `credits` was read before. Credits only
+//! grow, so a stale value makes the condition stricter and the balance cannot fall below zero.
 
 use std::collections::BTreeMap;
 
@@ -26,56 +27,43 @@ use domain::wallet::{LedgerAccount, Posting, add_to_counter};
 
 use crate::store::{Bound, Item, StoreError, Write, due_attributes};
 
-/// The number of rows of credits in a partition. Postings are spread over several rows, because concurrent
-/// transactions on one row conflict.
+/// Postings are spread over several rows, because concurrent transactions on one row conflict.
 const CREDIT_ROWS: u8 = 8;
 
-/// The attribute of a tranche's row: the money it still holds, in minor units.
+/// The money that a tranche still holds, in minor units.
 pub const HELD: &str = "held";
-
 const CREDITS_SORT: &str = "shard#";
 const DEBITS_SORT: &str = "debits";
 const RELEASE_SORT: &str = "release#";
 
-/// Whether a posting's debit of the available balance is checked.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum DebitCheck {
-    /// No check: the posting does not debit the available balance, or may take it below zero.
+    /// The posting does not debit the available balance, or may take it below zero.
     Unchecked,
-    /// The write fails if the debits of the available balance, this one included, would exceed these credits.
-    /// The credits were read before and may be stale.
+    /// The debits of the available balance, this one included, must not exceed these credits, which were read
+    /// before and may be stale.
     Credits(MinorUnits),
 }
 
-/// The kind of a row in the partition.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum CounterRow {
-    /// Credits and debits of accounts.
     Totals,
-    /// The tranche that is held until a day.
     Release(Day),
 }
 
-/// The tranche of a shard's pending money that is held until a day.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Tranche {
-    /// The scope of the wallet.
     pub scope: Scope,
-    /// The shard of the postings whose money is held.
     pub shard: Shard,
-    /// The currency of the wallet.
     pub currency: Currency,
-    /// The day on which the money is released.
     pub day: Day,
 }
 
 impl Tranche {
-    /// Returns the key of the tranche's row.
     pub fn key(&self) -> Key {
         row(&self.scope, self.shard, self.currency, &format!("{RELEASE_SORT}{}", self.day.sortable_number()))
     }
 
-    /// Returns the tranche whose row has this key. `None`: the key is of another row.
     pub fn at(key: &Key) -> Option<Self> {
         match parse(key)? {
             (scope, shard, currency, CounterRow::Release(day)) => Some(Self { scope, shard, currency, day }),
@@ -84,24 +72,20 @@ impl Tranche {
     }
 }
 
-/// Returns the partition key of a shard of a scope's counters.
 pub fn partition(scope: &Scope, shard: Shard) -> String {
     shard.partition(format!("{PARTITION}{scope}"))
 }
 
 const PARTITION: &str = "wallet#";
 
-/// Returns the common prefix of the sort keys of one currency.
 pub fn currency_prefix(currency: Currency) -> String {
     format!("{currency}#")
 }
 
-/// Returns the attribute name of an account's credits.
 pub fn credits(account: LedgerAccount) -> String {
     format!("cr_{}", account.as_str())
 }
 
-/// Returns the attribute name of an account's debits.
 pub fn debits(account: LedgerAccount) -> String {
     format!("dr_{}", account.as_str())
 }
@@ -110,8 +94,7 @@ fn row(scope: &Scope, shard: Shard, currency: Currency, name: &str) -> Key {
     Key { pk: partition(scope, shard), sk: format!("{}{name}", currency_prefix(currency)) }
 }
 
-/// Parses the key of a counter row into its scope, its shard, its currency and its kind. `None` for any other
-/// row.
+/// `None` for any other row.
 pub fn parse(key: &Key) -> Option<(Scope, Shard, Currency, CounterRow)> {
     let (whole, shard) = Shard::split(&key.pk);
     let scope = whole.strip_prefix(PARTITION)?.parse().ok()?;
@@ -125,9 +108,8 @@ pub fn parse(key: &Key) -> Option<(Scope, Shard, Currency, CounterRow)> {
     Some((scope, shard, currency, row))
 }
 
-/// Returns the write that adds a posting to the counters, or no write for a posting without transfers. A
-/// posting that debits the available balance goes to the scope's row of debits. Any other goes to a row of
-/// credits in its shard, which its id selects. The write belongs in the posting's transaction.
+/// A posting that debits the available balance goes to the scope's row of debits. Any other goes to a row of
+/// credits in its shard, which its id selects.
 pub(super) fn counter_writes(posting: &Posting, check: DebitCheck) -> Result<Vec<Write>, StoreError> {
     let mut counters: BTreeMap<String, MinorUnits> = BTreeMap::new();
     for transfer in &posting.transfers {
@@ -150,7 +132,6 @@ pub(super) fn counter_writes(posting: &Posting, check: DebitCheck) -> Result<Vec
     Ok(vec![Write::add(key, counters, Item::new(), bound)])
 }
 
-/// Returns what a posting takes from the available balance.
 fn debit_of(posting: &Posting) -> Result<MinorUnits, StoreError> {
     let mut debit = MinorUnits::ZERO;
     for transfer in posting.transfers.iter().filter(|one| one.from == LedgerAccount::MerchantAvailable) {
@@ -159,7 +140,6 @@ fn debit_of(posting: &Posting) -> Result<MinorUnits, StoreError> {
     Ok(debit)
 }
 
-/// Returns the condition of a posting that takes `debit` from the available balance.
 fn bound_of(check: DebitCheck, debit: MinorUnits) -> Result<Option<Bound>, StoreError> {
     Ok(match check {
         DebitCheck::Credits(read) if debit.is_positive() => Some(Bound::AtMost {
@@ -170,10 +150,9 @@ fn bound_of(check: DebitCheck, debit: MinorUnits) -> Result<Option<Bound>, Store
     })
 }
 
-/// Returns the writes of a posting: its row, its tranche and its counters. They belong in the transaction of
-/// the change that causes the posting. The checked debit of the available balance, if there is one, is the
-/// last write: its index shows whether this condition made the transaction fail
-/// ([`Wallets::plan_debit`](super::Wallets::plan_debit)).
+/// The posting's row, its tranche and its counters, for the transaction of the change that causes the posting.
+/// The checked debit, if there is one, is the last write: its index shows whether this condition made the
+/// transaction fail ([`Wallets::plan_debit`](super::Wallets::plan_debit)).
 pub fn posting_writes(posting: &Posting, check: DebitCheck) -> Result<Vec<Write>, StoreError> {
     let mut rows = vec![Write::insert(posting)?];
     if let Some(day) = posting.release_on {
@@ -183,9 +162,8 @@ pub fn posting_writes(posting: &Posting, check: DebitCheck) -> Result<Vec<Write>
     Ok(rows)
 }
 
-/// Returns the write that adds `by` to a tranche. A negative `by` is conditional on the tranche still holding
-/// that much. A release deletes the tranche's row. Money that arrives after that creates the row again, and
-/// the row is due for release at once.
+/// A negative `by` is conditional on the tranche still holding that much. A release deletes the tranche's row.
+/// Money that arrives after that creates the row again, and the row is due for release at once.
 fn tranche_write(posting: &Posting, day: Day, by: MinorUnits) -> Result<Write, MoneyError> {
     let Posting { scope, shard, currency, .. } = *posting;
     let key = Tranche { scope, shard, currency, day }.key();

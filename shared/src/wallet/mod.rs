@@ -1,5 +1,5 @@
-//! Wallets: balance counters, statements, adjustments, releases of held money, and the verification of the
-//! counters against the postings. The ledger's rules are in [`domain::wallet`].
+//! Wallets: counters, statements, adjustments, releases of held money, and the verification of the counters
+//! against the postings. The ledger's rules are in [`domain::wallet`].
 
 pub mod counters;
 mod repository;

@@ -1,5 +1,5 @@
-//! Reads wallets, and writes two changes of them: an operator's adjustment, and the release of held money.
-//! Charges, refunds, MED cases and payouts write their own postings.
+//! Reads wallets, and writes an operator's adjustment and the release of held money. Charges, refunds, MED
+//! cases and payouts write their own postings.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,72 +19,56 @@ use crate::random::{self, RandomError};
 use crate::store::{Item, Order, Store, StoreError, Update, Write, from_item, key_of_item};
 use crate::wallet::counters::{self, CounterRow, DebitCheck, HELD, Tranche};
 
-/// The writes of a change, unless the available balance is too low for its debit.
 #[derive(Debug)]
 #[must_use]
 pub enum DebitPlan {
     /// The writes of the change, then those of the posting. A debit among them is conditional on the balance.
     Writes(Vec<Write>),
-    /// The available balance is less than the debit.
     Short {
-        /// The debit, in minor units.
         needed: i64,
-        /// The available balance, in minor units; it may be below zero.
+        /// It may be below zero.
         available: i64,
     },
 }
 
-/// The credits of a wallet's available balance, kept between the attempts of one [`Update`]; `None` before
-/// the first read. Credits only grow, so a stale value makes the debit's condition stricter. Later attempts
-/// can therefore reuse it.
+/// Kept between the attempts of one [`Update`]. Credits only grow, so a stale value makes the debit's condition
+/// stricter, and later attempts can reuse it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CachedCredits(Option<MinorUnits>);
 
-/// Why a change of a wallet failed.
 #[derive(Debug, thiserror::Error)]
 pub enum WalletError {
-    /// A read or write of DynamoDB failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// No random id could be made for a posting or an audit row.
     #[error(transparent)]
     Random(#[from] RandomError),
 }
 
-/// An operator's correction of a wallet.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Adjustment {
-    /// The id of the posting; it makes the adjustment idempotent.
     pub id: PostingId,
-    /// The scope of the wallet.
     pub scope: Scope,
-    /// The currency of the wallet.
     pub currency: Currency,
     /// The change of the available balance in minor units: a credit above zero, a debit below.
     pub minor: i64,
-    /// The text that the merchant's statement shows.
+    /// The merchant's statement shows it.
     pub note: Option<String>,
 }
 
-/// The outcome of an adjustment.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum AdjustmentOutcome {
-    /// The posting is written, now or by an earlier call with the same id.
+    /// Now, or by an earlier call with the same id.
     Done(Box<Posting>),
-    /// The available balance is less than the debit.
     Short {
-        /// The available balance, in minor units.
+        /// It may be below zero.
         available: i64,
     },
-    /// The id belongs to a different posting.
     IdTaken,
-    /// No posting has this id, and the id's timestamp is more than a day old or more than a minute in the
-    /// future.
+    /// The id's time is more than a day old or more than a minute in the future.
     IdNotRecent,
 }
 
-/// Returns the outcome when a posting with the requested id exists already. If both postings have the same
-/// transfers, the request is a repetition and succeeds. Otherwise the id is taken.
+/// A posting with the requested id exists. With the same transfers, the request is a repetition.
 fn outcome_for_existing(stored: Posting, requested: &Posting) -> AdjustmentOutcome {
     if stored.transfers == requested.transfers {
         AdjustmentOutcome::Done(Box::new(stored))
@@ -93,32 +77,29 @@ fn outcome_for_existing(stored: Posting, requested: &Posting) -> AdjustmentOutco
     }
 }
 
-/// The most postings of one kind of sort key that one read for a charge returns: about 3 MB.
+/// About 3 MB.
 const POSTINGS_OF_CHARGE: usize = 10_000;
 
 /// A posting has the time at which its change began, some seconds before the time in the changed row.
 const SECONDS_AROUND: i64 = 60;
 
-/// The repository of the wallets of all scopes.
 #[derive(Clone, Debug)]
 pub struct Wallets {
     pub(super) store: Store,
 }
 
 impl Wallets {
-    /// Creates a repository on a store.
     pub fn new(store: Store) -> Self {
         Self { store }
     }
 
-    /// Returns a scope with the number of shards in its account's row.
     pub async fn sharded_scope(&self, scope: &Scope) -> Result<ShardedScope, StoreError> {
         Accounts::new(self.store.clone()).sharded_scope(scope).await
     }
 
-    /// Reads the postings of a charge, oldest first. The postings of its scope since its creation are read up to a
-    /// bound, and after that those of the minutes around its `changes`. The second value is the time from which
-    /// this was so; `None`: all postings were read.
+    /// The postings of a charge's scope since its creation are read up to a bound, and after that those of the
+    /// minutes around its `changes`. The second value is the time from which this was so; `None`: all were
+    /// read.
     pub async fn postings_of_charge(
         &self,
         charge: &Charge,
@@ -155,8 +136,7 @@ impl Wallets {
         Ok((found, read_to))
     }
 
-    /// Reads all wallets of a scope, by currency. This is one query for each shard, and its cost does not grow
-    /// with the number of postings.
+    /// One query for each shard.
     pub async fn for_scope(&self, scope: &ShardedScope) -> Result<BTreeMap<Currency, Wallet>, StoreError> {
         let mut wallets = BTreeMap::new();
         let partitions = scope.partitions(counters::partition);
@@ -171,9 +151,7 @@ impl Wallets {
         Ok(wallets)
     }
 
-    /// Reads a scope's wallet in one currency, in one query for each shard. A wallet without postings is empty.
-    /// A posting does not contain the balance after it, because writes add to the counters without reading
-    /// them.
+    /// One query for each shard. A wallet without postings is empty.
     pub async fn in_currency(&self, scope: &ShardedScope, currency: Currency) -> Result<Wallet, StoreError> {
         let mut wallet = Wallet::empty(currency);
         let partitions = scope.partitions(counters::partition);
@@ -187,10 +165,9 @@ impl Wallets {
         Ok(wallet)
     }
 
-    /// Returns the writes of a change and of its posting, for one attempt of `update`. The posting's debit is
-    /// conditional on the available balance covering it. For a debit, the first attempt reads the wallet in
-    /// this number of `shards`, and keeps its credits in `read`. A later attempt reads the wallet again only if
-    /// that condition failed in the attempt before.
+    /// Plans the writes of a change and of its posting, for one attempt of `update`. The debit is conditional
+    /// on the available balance covering it. The first attempt reads the wallet and keeps its credits in
+    /// `read`. A later one reads it again only if that condition failed before.
     pub async fn plan_debit(
         &self,
         (update, read): (&mut Update<'_>, &mut CachedCredits),
@@ -223,7 +200,6 @@ impl Wallets {
         Ok(DebitPlan::Writes(writes))
     }
 
-    /// Corrects the available balance of a wallet, and writes an audit row in the same transaction.
     /// Idempotent by the adjustment's id.
     pub async fn adjust(
         &self,
@@ -263,8 +239,8 @@ impl Wallets {
         }
     }
 
-    /// Releases a tranche: its pending money becomes available, and its row is deleted. The caller checks that
-    /// its day has come. `false` means that there is no such tranche. Concurrent calls release it once.
+    /// The caller checks that the tranche's day has come. `false`: there is no such tranche. Concurrent calls
+    /// release it once.
     pub async fn release(&self, tranche: Tranche, now: Timestamp) -> Result<bool, WalletError> {
         let Tranche { scope, shard, currency, day } = tranche;
         let key = tranche.key();
@@ -313,7 +289,6 @@ fn add_row(wallet: &mut Wallet, row: &CounterRow, item: &Item) -> Result<(), Sto
     }
 }
 
-/// Reads a counter of a row. An absent counter is 0.
 fn counter(item: &Item, name: &str) -> Result<MinorUnits, StoreError> {
     let Some(value) = item.get(name) else { return Ok(MinorUnits::ZERO) };
     let number = value.as_n().ok().and_then(|text| text.parse().ok());

@@ -1,8 +1,5 @@
-//! The statement of a wallet: every posting that moves the merchant's money, newest first. Merchants see each
-//! of these postings as a movement (`mv_…`).
-//!
-//! Posting ids are ULIDs, which sort by time, and the rows' sort keys end in them. So a page is one query of
-//! each shard on the table's own keys, without an index. The cursor is a posting's id.
+//! The statement of a wallet: every posting that moves the merchant's money, newest first. Posting ids sort by
+//! time, and the rows' sort keys end in them. So a page is one query of each shard, without an index.
 
 use domain::ids::PostingId;
 use domain::money::{Currency, MinorUnits, MoneyError};
@@ -38,23 +35,19 @@ const PAGE_SIZE: Field<Count> = Field {
     ..LIMIT
 };
 
-/// The page size of the CSV statement. 1,000 movements are about a month of a small shop, and their rows are
-/// about 500 KB, which one query reads.
+/// 1,000 movements are about a month of a small shop, and their rows are about 500 KB, which one query reads.
 const CSV_PAGE_SIZE: Field<Count> = Field {
     kind: Count { min: 1, max: 1_000, hint: "" },
     presence: Presence::DefaultsTo("1000"),
     ..PAGE_SIZE
 };
 
-/// The query string of `GET /v1/wallets/transactions`.
 pub const STATEMENT_QUERY: Definitions =
     &[&CURRENCY, &CREATED_AFTER, &CREATED_BEFORE, &PAGE_SIZE, &STARTING_AFTER];
 
-/// The query string of `GET /v1/wallets/transactions` with `Accept: text/csv`.
 pub const CSV_STATEMENT_QUERY: Definitions =
     &[&CURRENCY, &CREATED_AFTER, &CREATED_BEFORE, &CSV_PAGE_SIZE, &STARTING_AFTER];
 
-/// The query parameters of a statement, validated.
 #[derive(Clone, Debug)]
 pub struct StatementFilter {
     currency: Currency,
@@ -64,29 +57,19 @@ pub struct StatementFilter {
     created_before: Option<Timestamp>,
 }
 
-/// A page of a statement, newest first.
 #[derive(Debug)]
 pub struct StatementPage {
-    /// The movements, at most the requested `limit`.
     pub postings: Vec<Posting>,
-    /// The `starting_after` of the next page; `None` on the last page.
     pub next_cursor: Option<PostingId>,
 }
 
-/// The format of a statement.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum StatementFormat {
-    /// JSON, with pages as in other lists.
     Json,
-    /// CSV, with longer pages.
     Csv,
 }
 
 impl StatementFilter {
-    /// Parses a query string.
-    ///
-    /// # Errors
-    ///
     /// Lists all invalid and unknown parameters in one error.
     pub fn parse(query: &Query, format: StatementFormat) -> Result<Self, Problem> {
         let (known, page_size) = match format {
@@ -112,10 +95,9 @@ const BALANCE_CURRENCY: Field<Parsed<Currency>> = Field {
     ..CURRENCY
 };
 
-/// The query string of `GET /v1/wallets/balance`.
 pub const BALANCE_QUERY: Definitions = &[&BALANCE_CURRENCY];
 
-/// Parses the query string of `GET /v1/wallets/balance`: the currency of the only wallet to show.
+/// `None`: all wallets are shown.
 pub fn balance_currency(query: &Query) -> Result<Option<Currency>, Problem> {
     let mut fields = Fields::new();
     query.allow_only(&mut fields, BALANCE_QUERY);
@@ -124,12 +106,8 @@ pub fn balance_currency(query: &Query) -> Result<Option<Currency>, Problem> {
 }
 
 impl Wallets {
-    /// Reads a page of a wallet's statement.
-    ///
-    /// # Errors
-    ///
-    /// [`PageError::UnknownCursor`] when `starting_after` names no movement of this wallet. A cursor newer
-    /// than `created_before` is not checked, because it does not limit the page.
+    /// [`PageError::UnknownCursor`] when `starting_after` names no movement of this wallet. A cursor newer than
+    /// `created_before` is not checked, because it does not limit the page.
     pub async fn statement(
         &self,
         scope: &ShardedScope,
@@ -174,11 +152,7 @@ pub struct BalanceChanges {
 }
 
 impl BalanceChanges {
-    /// Sums the transfers of a posting.
-    ///
-    /// # Errors
-    ///
-    /// When a sum does not fit 64 bits.
+    /// Fails when a sum does not fit 64 bits.
     pub fn from_posting(posting: &Posting) -> Result<Self, MoneyError> {
         Ok(Self {
             available: posting.change(LedgerAccount::MerchantAvailable)?,

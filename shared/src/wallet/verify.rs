@@ -1,14 +1,13 @@
-//! Compares sums of postings with the counters that balances are computed from.
-//!
-//! Postings may be written during the comparison. So it has these steps:
+//! Compares sums of postings with the counters that balances are computed from. Postings may be written during
+//! the comparison:
 //!
 //! 1. The postings that were older than two minutes at the beginning were summed before
-//!    ([`crate::services::verify_ledger`]).
-//! 2. It reads the counters, then the newest postings, then the counters again.
+//! ([`crate::services::verify_ledger`]).
+//! 2. The counters are read, then the newest postings, then the counters again.
 //! 3. If the two reads of the counters differ, a posting was written in between, and step 2 is repeated, at
-//!    most ten times.
-//! 4. If they still differ, the first read is a lower bound of the sums, and the second an upper bound. That
-//!    is so because counters only grow, and a posting and its counters are written in one transaction.
+//! most ten times.
+//! 4. If they still differ, the first read is a lower bound of the sums, and the second an upper bound, because
+//! counters only grow, and a posting and its counters are written in one transaction.
 //!
 //! A query may see only some rows of a transaction. So the caller repeats a comparison that finds differences.
 
@@ -25,48 +24,35 @@ use domain::wallet::{LedgerAccount, Posting, PostingKind, Transfer, Wallet, add_
 use crate::store::{Order, StoreError, from_item};
 use crate::wallet::Wallets;
 
-/// How often the counters and the newest postings are read again, to find two equal reads of the counters.
 const MAX_TAIL_READS: usize = 10;
 
-/// The age, in seconds, of the oldest of the newest postings. A posting's time is when its change began. It is
-/// written up to 60 s later, the longest time limit of a function.
+/// In seconds. A posting's time is when its change began. It is written up to 60 s later, the longest time
+/// limit of a function.
 const TAIL_SECONDS: i64 = 120;
-
-/// How many of the newest postings are read together.
 const TAIL_PAGE: usize = 10_000;
 
-/// The result of a verification.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Verification {
-    /// The number of postings that were summed.
     pub postings: u64,
-    /// The differences between the postings and the counters, then those between the postings and the funds of
-    /// charges.
+    /// Between the postings and the counters, then between the postings and the funds of charges.
     pub differences: Vec<Difference>,
-    /// True if postings kept arriving. Then their sums were compared with two reads of the counters as
-    /// bounds, and the tranches were not compared.
+    /// True if postings kept arriving. Then their sums were compared with two reads of the counters as bounds,
+    /// and the tranches were not compared.
     pub is_moving: bool,
 }
 
-/// The sums of the postings of charges.
 pub(crate) type SumsByCharge = BTreeMap<ChargeId, ChargeSums>;
 
-/// The sums of one charge's postings: the money that refunds and MED cases took, in minor units.
+/// The money that refunds and MED cases took, in minor units.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct ChargeSums {
-    /// The currency of the charge.
     pub(crate) currency: Currency,
-    /// The amount of refunds in progress.
     pub(crate) refunds_in_progress: MinorUnits,
-    /// The amount of completed refunds.
     pub(crate) refunded: MinorUnits,
-    /// The acquirer's fees returned by refunds in progress or completed.
+    /// By refunds in progress or completed.
     pub(crate) acquirer_fee_returned: MinorUnits,
-    /// The platform's fees returned by refunds in progress or completed.
     pub(crate) platform_fee_returned: MinorUnits,
-    /// The amount retained for MED cases.
     pub(crate) med_held: MinorUnits,
-    /// The amount lost to MED cases.
     pub(crate) med_lost: MinorUnits,
 }
 
@@ -87,7 +73,6 @@ impl ChargeSums {
         *self == Self::none(self.currency)
     }
 
-    /// Adds the sums of other postings of the charge.
     pub(crate) fn add_sums(&mut self, other: &Self) -> Result<(), MoneyError> {
         add_to_counter(&mut self.refunds_in_progress, other.refunds_in_progress)?;
         add_to_counter(&mut self.refunded, other.refunded)?;
@@ -141,40 +126,34 @@ impl ChargeSums {
     }
 }
 
-/// A counter, a tranche or an amount in a charge's funds that differs from the sum of its postings, in minor
-/// units.
+/// A stored value that differs from the sum of its postings, in minor units.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Difference {
-    /// The currency of the wallet.
     pub currency: Currency,
-    /// The name of the compared number, such as `merchant_available credits` or `ch_… refunded`.
+    /// Such as `merchant_available credits` or `ch_… refunded`.
     pub figure: String,
-    /// The sum of the postings.
     pub posted: i64,
-    /// The stored value; if postings kept arriving, the bound that the sum violates.
+    /// If postings kept arriving, the bound that the sum violates.
     pub stored: i64,
 }
 
-/// Returns the lowest id of the newest postings at a time. All postings with lower ids are written.
+/// All postings with lower ids are written.
 fn newest_from(at: Timestamp) -> PostingId {
     PostingId::first_at(at.plus_seconds(-TAIL_SECONDS).unwrap_or(Timestamp::MIN))
 }
 
-/// The sums of the postings of a ledger. Those that are older than the newest ones are added once. The newest
-/// ones may be read repeatedly.
+/// Older postings are added once. The newest ones may be read repeatedly.
 pub(crate) struct Postings {
-    /// The number of postings in the sums.
     count: u64,
     wallets: BTreeMap<Currency, Wallet>,
-    /// The newest postings begin at this id.
     newest_from: PostingId,
     newest_of_charges: SumsByCharge,
-    /// The newest postings that were added, so that repeated reads do not add them twice.
+    /// So that repeated reads do not add the newest postings twice.
     added: BTreeSet<PostingId>,
 }
 
 impl Postings {
-    /// Returns the sums of no postings. `now` determines which postings are the newest.
+    /// `now` determines which postings are the newest.
     pub(crate) fn before(now: Timestamp) -> Self {
         Self {
             count: 0,
@@ -189,13 +168,11 @@ impl Postings {
         self.count
     }
 
-    /// The sums of the newest postings of each charge.
     pub(crate) fn newest_of_charges(&self) -> &SumsByCharge {
         &self.newest_of_charges
     }
 
-    /// Adds a posting, and adds it to the sums of its charge, unless it is one of the newest. The comparison reads
-    /// the newest postings of all wallets in the sums.
+    /// Leaves out the newest postings of wallets in the sums, which the comparison reads.
     pub(crate) fn add_older(
         &mut self,
         posting: &Posting,
@@ -232,15 +209,14 @@ fn add_to_charge(posting: &Posting, charges: &mut SumsByCharge) -> Result<(), Mo
     charges.entry(charge).or_insert_with(|| ChargeSums::none(posting.currency)).add(posting)
 }
 
-/// The result of one comparison of sums with counters.
 pub(crate) struct Comparison {
     pub(crate) differences: Vec<Difference>,
     pub(crate) is_moving: bool,
 }
 
 impl Wallets {
-    /// Reads a page of a shard's postings of all currencies. `after` is the sort key at which the previous page
-    /// ended. Returns the postings, and the sort key at which this page ended; `None`: it is the last one.
+    /// A page of a shard's postings of all currencies after the sort key `after`. Also returns the sort key at
+    /// which it ended; `None`: it is the last one.
     pub(crate) async fn postings(
         &self,
         (scope, shard): (&Scope, Shard),
@@ -251,7 +227,6 @@ impl Wallets {
         Ok((items.into_iter().map(from_item).collect::<Result<_, _>>()?, next))
     }
 
-    /// Adds the newest postings, and compares the sums with the counters of all currencies of a scope.
     pub(crate) async fn compare(
         &self,
         scope: &ShardedScope,
@@ -271,7 +246,6 @@ impl Wallets {
         Ok(comparison(&before, posted, &after)?)
     }
 
-    /// Reads the newest postings, and adds those that were not added before.
     async fn add_newest(
         &self,
         scope: &ShardedScope,

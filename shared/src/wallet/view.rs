@@ -1,5 +1,4 @@
-//! The wire formats of wallets (contract: Wallet balance, Wallet list item), and of the statement as JSON and
-//! CSV.
+//! The wire formats of wallets, and of the statement as JSON and CSV.
 
 use std::collections::BTreeMap;
 

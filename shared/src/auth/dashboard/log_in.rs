@@ -1,5 +1,3 @@
-//! The request and the response of a log-in.
-
 use domain::time::Timestamp;
 use schemars::JsonSchema;
 use secrecy::{ExposeSecret, SecretString};
@@ -28,20 +26,15 @@ const PASSWORD: Field<Text> = Field {
     example: "\"correct horse battery staple\"",
 };
 
-/// The body of `POST /v1/auth/login`.
 pub const LOG_IN_BODY: Definitions = &[&EMAIL, &PASSWORD];
 
-/// The body of `POST /v1/auth/login`.
 #[derive(Clone, Debug)]
 pub struct Credentials {
-    /// The e-mail address as it was sent. The search for its user ignores case.
     pub email: String,
-    /// The password as it was sent.
     pub password: SecretString,
 }
 
 impl Credentials {
-    /// Parses a request's body. All failing fields are reported.
     pub fn parse(body: &JsonObject) -> Result<Self, Problem> {
         let mut fields = Fields::new();
         let root = Object::root(body, LOG_IN_BODY);
@@ -50,7 +43,6 @@ impl Credentials {
     }
 }
 
-/// A newly issued token.
 #[derive(Debug)]
 pub struct NewToken {
     pub(super) token: SecretString,
@@ -72,7 +64,6 @@ pub struct NewTokenView<'a> {
 }
 
 impl<'a> NewTokenView<'a> {
-    /// Builds the view of a newly issued token.
     pub fn new(issued: &'a NewToken) -> Self {
         Self { token: issued.token.expose_secret(), token_type: "Bearer", expires_at: issued.expires_at }
     }

@@ -1,6 +1,5 @@
-//! Authenticates dashboard users by their token (contract: Authentication, 3 and 5). The token identifies the
-//! user. The user's rights are read from the user's row on each request, so that a removed user loses access
-//! at once.
+//! Authenticates dashboard users by their token. The user's rights are read from the user's row on each
+//! request, so that a removed user loses access at once.
 
 pub mod log_in;
 mod throttle;
@@ -28,38 +27,28 @@ use crate::metrics;
 use crate::random;
 use crate::store::{CommitOutcome, Store, Write, from_item, text};
 
-/// The sort key of the row of a revoked token.
 const REVOKED_TOKEN: &str = "ended-token";
 
-/// A user who is logged in.
 #[derive(Clone, Debug)]
 pub struct Member {
-    /// The user.
     pub user: UserId,
-    /// The account that the user belongs to.
     pub account: AccountId,
-    /// The user's stored role.
     pub role: Role,
     token: Claims,
 }
 
 impl Member {
-    /// Refuses a user whose role may not manage API keys.
-    ///
-    /// # Errors
-    ///
-    /// 403 `API_KEY_ROLE_REQUIRED`.
+    /// 403 `API_KEY_ROLE_REQUIRED` unless the role may manage API keys.
     pub fn require_key_manager(&self) -> Result<(), Problem> {
         if self.role.manages_keys() { Ok(()) } else { Err(Problem::ApiKeyRoleRequired) }
     }
 
-    /// The user as the operator of an audit row.
     pub fn operator(&self) -> Operator {
         Operator { actor: self.user.to_string(), reason: "asked for at the dashboard".to_owned() }
     }
 }
 
-/// The row of a token that was revoked before its expiry. DynamoDB removes the row after the token's expiry.
+/// A token that was revoked before its expiry. DynamoDB removes the row after that expiry.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 struct RevokedToken {
     jti: String,
@@ -82,19 +71,15 @@ impl Row for RevokedToken {
     }
 }
 
-/// The `reason` of audit rows of log-ins.
 const BY_LOG_IN: &str = "requested at the log-in";
-
-/// The `reason` of audit rows of log-outs.
 const BY_LOG_OUT: &str = "requested at the dashboard";
 
-/// Logs and counts a log-in that is refused.
 fn log_refused(user: &UserId, source: SourceAddress, reason: &str) {
     metrics::increment(metrics::LOG_INS_REFUSED);
     tracing::warn!(%user, source = source.ip().map(field::display), reason, "a log-in was refused");
 }
 
-/// Logs users in and out, and authenticates them. Clones share one DynamoDB client.
+/// Clones share one DynamoDB client.
 #[derive(Clone, Debug)]
 pub struct Dashboard {
     store: Store,
@@ -104,11 +89,7 @@ pub struct Dashboard {
 }
 
 impl Dashboard {
-    /// Reads the secrets of tokens from `DASHBOARD_TOKEN_SECRET`, see [`Tokens::new`].
-    ///
-    /// # Errors
-    ///
-    /// When the variable is not set or not valid.
+    /// Reads the secrets from `DASHBOARD_TOKEN_SECRET`; see [`Tokens::new`].
     pub fn from_vars(store: Store, var: &dyn Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
         let tokens = Tokens::new(&required(var, "DASHBOARD_TOKEN_SECRET")?.into())?;
         Ok(Self {
@@ -119,15 +100,10 @@ impl Dashboard {
         })
     }
 
-    /// Verifies the token of a request with one read, then counts the request with one update. A request
-    /// whose token is refused is not counted. Otherwise the holder of a revoked token could use up the limit
-    /// of the user. No route of the dashboard accepts query parameters.
-    ///
-    /// # Errors
-    ///
-    /// In this order: 401 `unauthorized` if the token is missing, was not issued by this service, has expired
-    /// or was revoked, or if its user was removed or has a new password; 429 `rate_limited` if the user
-    /// exceeds 60 requests a minute; 400 `invalid_request` for any query parameter.
+    /// Verifies the token with one read, then counts the request with one update. A refused token is not
+    /// counted, because the holder of a revoked token could use up the user's limit. Fails in this order: 401
+    /// `unauthorized`, also for a removed user or a new password; 429 `rate_limited` above 60 requests a
+    /// minute; 400 `invalid_request` for any query parameter.
     pub async fn authenticate(&self, context: &RequestContext, now: Timestamp) -> Result<Member, Problem> {
         let token = context.headers.bearer.as_ref();
         let claims = token.and_then(|token| self.tokens.verify(token, now)).ok_or(Problem::NotLoggedIn)?;
@@ -147,15 +123,9 @@ impl Dashboard {
         Ok(Member { user: user.id, account: user.account, role: user.role, token: claims })
     }
 
-    /// Verifies an e-mail address and its password, and issues a token. Logs the result, with the user's id,
-    /// which is a hash of the address. The account's audit records log-ins, and the failure that locks the
-    /// address.
-    ///
-    /// # Errors
-    ///
-    /// 401 `unauthorized` if no user has the address or the password is wrong. Both cases have the same error
-    /// and take the same time, so that a client can't find out which addresses have a user. 429
-    /// `rate_limited` after too many failures.
+    /// Logs the result with the user's id. The account's audit records log-ins, and the failure that locks the
+    /// address. An unknown address and a wrong password have the same error (401) and take the same time, so
+    /// that a client can't find out which addresses have a user. 429 `rate_limited` after too many failures.
     pub async fn log_in(
         &self,
         credentials: Credentials,
@@ -195,7 +165,6 @@ impl Dashboard {
         Ok(NewToken { token, expires_at })
     }
 
-    /// Appends the audit row of a log-in or of the lock-out of a user.
     async fn audit(
         &self,
         user: &User,
@@ -208,8 +177,7 @@ impl Dashboard {
         Ok(())
     }
 
-    /// Revokes the token that the user is logged in with, and appends an audit row. A repeated call has no
-    /// effect.
+    /// Revokes the token that the user is logged in with. A repeated call has no effect.
     pub async fn log_out(
         &self,
         member: &Member,
@@ -223,14 +191,12 @@ impl Dashboard {
             CommitOutcome::Done => {
                 tracing::info!(%user, %account, source = source.ip().map(field::display), "log-out");
             }
-            // The token was revoked before.
             CommitOutcome::Conflict { .. } => {}
         }
         Ok(())
     }
 }
 
-/// Builds the audit row of a user's log-in, lock-out or log-out.
 fn audit_row(
     user: UserId,
     account: AccountId,

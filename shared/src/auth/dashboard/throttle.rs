@@ -1,10 +1,9 @@
-//! Limits failed log-ins, and the requests of users who are logged in. The limit for an e-mail address stops
-//! a client that guesses one user's password. The limit for a source address stops a client that tries one
-//! password with many e-mail addresses.
+//! Limits failed log-ins, and the requests of users who are logged in. The limit for an e-mail address stops a
+//! client that guesses one user's password; the limit for a source address, one that tries one password with
+//! many addresses.
 //!
 //! A log-in is counted as failed before its password is verified, and subtracted again if it succeeds.
-//! Concurrent attempts therefore can't verify more passwords than the limit allows. Log-ins to unknown e-mail
-//! addresses are counted in the same way.
+//! Concurrent attempts therefore can't verify more passwords than the limit allows.
 
 use domain::ids::UserId;
 use domain::row::Key;
@@ -16,52 +15,39 @@ use crate::http::{Problem, RequestContext};
 use crate::request_limit::{Window, count_in_minute};
 use crate::store::{Bound, Store};
 
-/// The length of a window in which failures are counted, in seconds. For all users, a window begins at every
-/// full quarter of an hour.
+/// In seconds. For all users, a window begins at every full quarter of an hour.
 const WINDOW_SECONDS: i64 = 15 * 60;
 
-/// The most failed log-ins to one e-mail address in a window. That allows about 1,000 guesses a day, far too
-/// few for a generated password.
+/// About 1,000 guesses a day, far too few for a generated password.
 const MAX_FAILURES_OF_EMAIL: i64 = 10;
 
-/// The most failed log-ins from one source address in a window. All IPv6 addresses of a /64 network count as
-/// one. This limit is higher, because all users in an office may share one source address.
+/// All IPv6 addresses of a /64 network count as one. All users in an office may share one address.
 const MAX_FAILURES_FROM_ADDRESS: i64 = 100;
-
-/// The attribute that counts failed log-ins.
 const COUNTER: &str = "failures";
 
-/// The most requests of a user in a clock minute. The requests with all of the user's tokens and on all
-/// routes count together.
+/// With all tokens of the user and on all routes.
 const MAX_REQUESTS_A_MINUTE: i64 = 60;
 
-/// A log-in attempt that both counters count as failed.
 #[derive(Debug)]
 pub(super) struct Attempt {
     window: Window,
     keys: [Key; 2],
-    /// Whether the e-mail address is locked until the window ends, unless this attempt succeeds.
+    /// Locks the e-mail address until the window ends, unless this attempt succeeds.
     pub(super) is_last: bool,
 }
 
-/// Counts failed log-ins and requests. Clones share one DynamoDB client.
 #[derive(Clone, Debug)]
 pub(super) struct Throttle {
     store: Store,
 }
 
 impl Throttle {
-    /// Creates a throttle whose counters are in `store`.
     pub(super) fn new(store: Store) -> Self {
         Self { store }
     }
 
-    /// Counts a log-in attempt as failed. [`Throttle::uncount_attempt`] reverts this.
-    ///
-    /// # Errors
-    ///
-    /// 429 `rate_limited` if the failures of the source address or of the e-mail address have reached their
-    /// limit.
+    /// [`Throttle::uncount_attempt`] reverts it. 429 `rate_limited` when the address or the user has no failure
+    /// left.
     pub(super) async fn count_attempt(
         &self,
         user: &UserId,
@@ -89,12 +75,8 @@ impl Throttle {
         Ok(Attempt { window, keys, is_last })
     }
 
-    /// Counts a request of a user, and stores the requests left in this minute for the response headers. A
-    /// refused request is not counted.
-    ///
-    /// # Errors
-    ///
-    /// 429 `rate_limited` if the user has no request left in this minute.
+    /// Stores the requests left in this minute for the response headers. A refused request (429) is not
+    /// counted.
     pub(super) async fn count_request(
         &self,
         user: &User,
@@ -105,7 +87,6 @@ impl Throttle {
         count_in_minute(&self.store, limit, (context, user.account.to_string()), now).await
     }
 
-    /// Subtracts a log-in attempt that succeeded from both counters.
     pub(super) async fn uncount_attempt(&self, attempt: Attempt) -> Result<(), Problem> {
         for key in &attempt.keys {
             self.store.add_within_bound(key, (COUNTER, -1), attempt.window.ttl(), None).await?;

@@ -1,6 +1,5 @@
-//! Issues and verifies dashboard tokens: JWTs signed with HS256. The module uses no JWT crate, because only
-//! one issuer, one algorithm and one header are accepted. A token with another header is refused before its
-//! other parts are decoded.
+//! Issues and verifies dashboard tokens: JWTs signed with HS256. No JWT crate, because only one issuer, one
+//! algorithm and one header are accepted, and any other header is refused before the rest is decoded.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -15,43 +14,35 @@ use domain::time::Timestamp;
 use crate::account::{Role, TokenGeneration, User};
 use crate::config::ConfigError;
 
-/// The issuer of dashboard tokens.
 pub const ISSUER: &str = "payment-service";
 
-/// The lifetime of a token, in seconds: 12 hours.
+/// 12 hours.
 pub const TOKEN_SECONDS: i64 = 12 * 60 * 60;
 
-/// The shortest secret, in bytes: as long as the hash (RFC 7518, section 3.2).
+/// As long as the hash (RFC 7518, section 3.2).
 const MIN_SECRET_BYTES: usize = 32;
 
-/// The longest token that is verified, in bytes. An issued token has about 390 bytes.
+/// An issued token has about 390 bytes.
 const MAX_TOKEN_BYTES: usize = 1_024;
 
-/// The header of every token: `{"alg":"HS256","typ":"JWT"}` in base64url.
+/// `{"alg":"HS256","typ":"JWT"}` in base64url.
 const HEADER: &str = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9";
 
-/// The claims of a token.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Claims {
-    /// The user to whom the token was issued.
     pub sub: UserId,
-    /// The user's account.
     pub account_id: AccountId,
-    /// The user's role when the token was issued. Authorisation uses the stored role instead.
+    /// At the time of issue. Authorisation uses the stored role instead.
     pub role: Role,
-    /// The issuer; always [`ISSUER`].
     pub iss: String,
-    /// The expiry, in seconds since 1970.
     pub exp: i64,
-    /// The token's id, by which it can be revoked.
+    /// The token can be revoked by it.
     pub jti: String,
-    /// The user's token generation when the token was issued. The token is valid only while the user's row
-    /// has the same generation.
+    /// The token is valid only while the user's row has the same generation.
     pub generation: TokenGeneration,
 }
 
 impl Claims {
-    /// Whether the token has the same user, account and token generation as a user's row.
     pub fn is_valid_for(&self, user: &User) -> bool {
         self.sub == user.id && self.account_id == user.account && self.generation == user.token_generation
     }
@@ -62,22 +53,16 @@ impl Claims {
 #[error("a token could not be signed: {0}")]
 pub struct SigningError(String);
 
-/// Issues and verifies tokens.
 #[derive(Clone, Debug)]
 pub struct Tokens {
-    /// Signs tokens.
     secret: SecretString,
     /// Verifies tokens too, so that a rotation of the secret ends no session.
     other_secret: Option<SecretString>,
 }
 
 impl Tokens {
-    /// Creates the issuer of tokens. `secrets` is one secret, or two separated by a comma. The first one signs
-    /// tokens, and tokens that either has signed are valid.
-    ///
-    /// # Errors
-    ///
-    /// When there are more than two secrets, or one has fewer than 32 bytes.
+    /// `secrets`: one of at least 32 bytes, or two separated by a comma. The first signs; tokens that either
+    /// has signed are valid.
     pub fn new(secrets: &SecretString) -> Result<Self, ConfigError> {
         let mut parts = secrets.expose_secret().split(',');
         let (secret, other_secret) = (parts.next().unwrap_or_default(), parts.next());
@@ -92,7 +77,6 @@ impl Tokens {
         Ok(Self { secret: secret.into(), other_secret: other_secret.map(SecretString::from) })
     }
 
-    /// Issues a token with the id `jti` to a user of an account.
     pub fn issue(
         &self,
         (user, account, role, generation): (UserId, AccountId, Role, TokenGeneration),
@@ -114,8 +98,7 @@ impl Tokens {
         Ok((SecretString::from(format!("{signed}.{signature}")), claims))
     }
 
-    /// Returns the claims of a token. `None`: the token is malformed, was not issued and signed by this
-    /// service, or has expired.
+    /// `None`: the token is malformed, was not signed by this service, or has expired.
     pub fn verify(&self, token: &SecretString, now: Timestamp) -> Option<Claims> {
         let text = token.expose_secret();
         if text.len() > MAX_TOKEN_BYTES {

@@ -1,5 +1,4 @@
-//! Payments: the request that creates a charge, and the responses that show one, in the wire format of
-//! `/v1/payments` (contract: Payments).
+//! The wire format of `/v1/payments`.
 
 pub mod request;
 pub mod view;

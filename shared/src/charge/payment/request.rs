@@ -1,5 +1,3 @@
-//! Validates and hashes the request that creates a payment (contract: `POST /v1/payments`).
-
 use domain::charge::{Customer, PaymentDetails};
 use domain::money::{Amount, Currency};
 use domain::payment_method::PaymentMethod;
@@ -14,8 +12,6 @@ use crate::http::field::{
 };
 use crate::http::{Fields, JsonObject, JsonValue, Object, Problem};
 
-/// The metadata keys of the payer's phone number, and of the URL to which the browser returns after a payment
-/// by card.
 const PHONE: &str = "phone";
 const RETURN_URL: &str = "returnUrl";
 
@@ -43,7 +39,6 @@ const METHODS: Field<DistinctWords<PaymentMethod>> = Field {
     example: r#"["PIX"]"#,
 };
 
-/// The bounds are those of the design (Identity and idempotency).
 const IDEMPOTENCY_KEY: Field<Text> = Field {
     name: "idempotencyKey",
     kind: Text::of(1, 255),
@@ -91,7 +86,6 @@ const NAME: Field<Text> =
 
 const EMAIL: Field<Refined<String>> = Field { name: "customerEmail", ..CUSTOMER_EMAIL };
 
-/// The body of `POST /v1/payments`.
 pub const PAYMENT_BODY: Definitions = &[
     &AMOUNT,
     &CURRENCY,
@@ -105,20 +99,13 @@ pub const PAYMENT_BODY: Definitions = &[
     &WEBHOOK_URL,
 ];
 
-/// A valid request for a payment.
 #[derive(Clone, Debug)]
 pub struct NewPayment {
-    /// The idempotency key: unique per intended request, 1 to 255 characters.
     pub idempotency_key: String,
-    /// The charge to create.
     pub charge: NewCharge,
 }
 
 impl NewPayment {
-    /// Validates a request's body.
-    ///
-    /// # Errors
-    ///
     /// Reports every failing field at once.
     pub fn parse(body: &JsonObject, policy: &AddressPolicy) -> Result<Self, Problem> {
         let mut fields = Fields::new();
@@ -165,7 +152,6 @@ impl NewPayment {
     }
 }
 
-/// Checks that every method supports the currency (design: Incoming payments, currencies, payouts).
 fn check_currency(fields: &mut Fields, methods: &[PaymentMethod], currency: Currency) {
     let unfit: Vec<&str> = methods
         .iter()
@@ -190,13 +176,11 @@ fn check_amount(fields: &mut Fields, methods: &[PaymentMethod], amount: Amount) 
     }
 }
 
-/// Returns the value of a metadata key that is present and not `null`.
 fn key<'a>(metadata: Option<&'a JsonObject>, key: &str) -> Option<&'a JsonValue> {
     metadata?.get(key).filter(|value| !value.is_null())
 }
 
-/// Reads the payer's phone number from `metadata.phone`, where it also stays. MB WAY requires it in E.164
-/// form: a plus, then 8 to 15 digits, the first of which is not 0.
+/// Reads the payer's phone number from `metadata.phone`, where it also stays. MB WAY requires E.164.
 fn phone(fields: &mut Fields, metadata: Option<&JsonObject>, is_required: bool) -> Option<String> {
     let Some(value) = key(metadata, PHONE) else {
         if is_required {
@@ -219,9 +203,8 @@ fn phone(fields: &mut Fields, metadata: Option<&JsonObject>, is_required: bool) 
     None
 }
 
-/// Reads and normalises the URL to which the browser returns after a payment by card. The normalised URL is
-/// stored, so the browser is sent to exactly the URL that was checked. Without the method `CREDIT_CARD`,
-/// `returnUrl` is the merchant's own metadata and may have any value.
+/// The normalised URL is stored, so that the browser is sent to exactly the URL that was checked. Without the
+/// method `CREDIT_CARD`, `returnUrl` is the merchant's own metadata and may have any value.
 fn return_url(fields: &mut Fields, metadata: Option<&JsonObject>, by_card: bool) -> Option<String> {
     let value = key(metadata, RETURN_URL).filter(|_| by_card)?;
     // White space and control characters are rejected before parsing, because the URL parser would silently
@@ -255,7 +238,7 @@ fn webhook_url(fields: &mut Fields, root: &Object<'_>, policy: &AddressPolicy) -
     }
 }
 
-/// Hashes a request's content. The idempotency key identifies the request and is not part of its content.
+/// The idempotency key identifies the request and is not part of its content.
 fn hash(body: &JsonObject) -> String {
     let mut content = body.clone();
     content.remove(IDEMPOTENCY_KEY.name);

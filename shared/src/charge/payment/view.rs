@@ -1,5 +1,4 @@
-//! The wire format of a payment (contract: Payment). A response contains only the fields named in this
-//! module.
+//! The wire format of a payment. A response contains only the fields named in this module.
 
 use artefacts::qr;
 use base64::Engine as _;
@@ -52,7 +51,6 @@ fn methods(charge: &Charge) -> Vec<UpperCaseMethod> {
 }
 
 impl<'a> CreatedPaymentView<'a> {
-    /// Serialises a charge that was just created, or that an idempotent replay returns.
     pub fn new(charge: &'a Charge) -> Self {
         Self {
             id: charge.id.into(),
@@ -175,7 +173,7 @@ impl<'a> From<&'a ReturnedPayment> for ReturnedPaymentView<'a> {
 }
 
 impl<'a> PaymentView<'a> {
-    /// The names of a payment's fields on the wire. A list of payments can be sorted by any of them.
+    /// A list of payments can be sorted by any of them.
     pub const FIELDS: [&'static str; 29] = [
         "id",
         "status",
@@ -208,8 +206,8 @@ impl<'a> PaymentView<'a> {
         "returnedPayments",
     ];
 
-    /// Serialises a charge as a payment. The charge must come from [`domain::charge::StoredCharge::read_at`],
-    /// so that its expiry is applied. The fees are 0 until settlement fixes them.
+    /// The charge must come from [`domain::charge::StoredCharge::read_at`], so that its expiry is applied. The
+    /// fees are 0 until settlement fixes them.
     pub fn new(charge: &'a Charge, public_urls: &PublicUrls) -> Self {
         let pix = charge.artefacts.pix.as_ref();
         let png = pix.and_then(|pix| qr::png_base64(&pix.br_code).ok());
@@ -217,8 +215,7 @@ impl<'a> PaymentView<'a> {
         Self { pix_qr_code: data_uri, ..Self::without_qr_image(charge, public_urls) }
     }
 
-    /// As [`PaymentView::new`], but without the QR image, which takes longer to make than all other fields
-    /// together.
+    /// The QR image takes longer to make than all other fields together.
     pub(crate) fn without_qr_image(charge: &'a Charge, public_urls: &PublicUrls) -> Self {
         let artefacts = &charge.artefacts;
         let (pix, boleto) = (artefacts.pix.as_ref(), artefacts.boleto.as_ref());
@@ -272,7 +269,6 @@ pub struct DocumentView {
 }
 
 impl DocumentView {
-    /// Wraps the bytes of a PDF.
     pub fn pdf(bytes: &[u8]) -> Self {
         Self { content_type: "application/pdf", base64: STANDARD.encode(bytes) }
     }

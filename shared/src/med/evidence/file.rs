@@ -1,5 +1,3 @@
-//! The declared name, size and type of an evidence file, and their validation.
-
 use std::fmt::Write as _;
 
 use domain::text;
@@ -12,7 +10,6 @@ use crate::http::field::{AtMost, Definitions, Field, Integer, Presence, Refined,
 use crate::http::{Fields, JsonObject, Object, Problem};
 use crate::med::EvidenceError;
 
-/// The longest name, in characters.
 const MAX_NAME_CHARS: usize = 255;
 
 const NAME: Field<Refined<FileName>> = Field {
@@ -44,31 +41,20 @@ const MIME_TYPE: Field<Word<MimeType>> = Field {
     example: "\"application/pdf\"",
 };
 
-/// The body of `POST /v1/med/cases/{id}/evidence`.
 pub const EVIDENCE_BODY: Definitions = &[&NAME, &SIZE, &MIME_TYPE];
 
-/// The largest file, in bytes: 10 MB (contract: Limits).
+/// 10 MB.
 pub const MAX_BYTES: u32 = 10_485_760;
-
-/// The rule for file names, as error messages state it.
 const NAME_RULE: &str = "must be a visible file name without a path, control characters or characters that change the direction of text";
 
-/// An evidence file as it is declared before the upload.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct EvidenceFile {
-    /// The file name.
     pub name: FileName,
-    /// The exact size in bytes, 1 to [`MAX_BYTES`].
     pub size: u32,
-    /// The MIME type.
     pub mime_type: MimeType,
 }
 
 impl EvidenceFile {
-    /// Reads the body of an upload request: `{file_name, file_size, mime_type}`.
-    ///
-    /// # Errors
-    ///
     /// Reports every failing field at once.
     pub fn parse(body: &JsonObject) -> Result<Self, Problem> {
         let mut fields = Fields::new();
@@ -83,11 +69,7 @@ impl EvidenceFile {
         fields.finish(file)
     }
 
-    /// Builds the description of a file from its name and content. The leading bytes determine the type.
-    ///
-    /// # Errors
-    ///
-    /// [`EvidenceError::InvalidFile`] when the name, the size or the type is not allowed.
+    /// The leading bytes determine the type.
     pub fn from_content(name: &str, bytes: &[u8]) -> Result<Self, EvidenceError> {
         let invalid =
             |param, message: &str| EvidenceError::InvalidFile { param, message: message.to_owned() };
@@ -100,19 +82,17 @@ impl EvidenceFile {
     }
 }
 
-/// Converts a size in bytes. `None` when it is not from 1 to [`MAX_BYTES`].
 fn allowed_size(bytes: impl TryInto<u32>) -> Option<u32> {
     bytes.try_into().ok().filter(|bytes| (1..=MAX_BYTES).contains(bytes))
 }
 
-/// A file name of 1 to 255 characters, in any script. It contains no path separator, no control characters
-/// and no characters that change the direction of text. The keys of stored objects do not contain it.
+/// 1 to 255 characters in any script, without path separators, control characters and characters that change
+/// the direction of text. The keys of stored objects do not contain it.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct FileName(String);
 
 impl FileName {
-    /// Parses a name. `None` when it breaks a rule of [`FileName`], is blank, or is `.` or `..`.
     pub fn parse(text: &str) -> Option<Self> {
         let length = text.chars().count();
         let forbidden =
@@ -124,13 +104,12 @@ impl FileName {
         is_valid.then(|| Self(text.to_owned()))
     }
 
-    /// Returns the name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Returns the `Content-Disposition` header with this name, in an ASCII form and in the exact form (RFC
-    /// 6266). It says `attachment`, so that browsers download the file and do not render it.
+    /// The `Content-Disposition` header with this name, in an ASCII form and in the exact form (RFC 6266). It
+    /// says `attachment`, so that browsers do not render the file.
     pub(super) fn content_disposition(&self) -> String {
         let plain = |character: char| match character {
             // A quote would end the header's value, and some browsers decode `%` as an escape.
@@ -152,7 +131,6 @@ impl FileName {
     }
 }
 
-/// A MIME type that evidence may have (contract: Limits).
 #[derive(
     Clone, Copy, Debug, Deserialize, Eq, IntoStaticStr, JsonSchema, PartialEq, Serialize, VariantArray,
 )]
@@ -181,12 +159,10 @@ pub enum MimeType {
 }
 
 impl MimeType {
-    /// Returns the type's name on the wire.
     pub fn as_str(self) -> &'static str {
         self.into()
     }
 
-    /// Returns whether the leading bytes are those of this type.
     pub(super) fn matches_leading_bytes(self, bytes: &[u8]) -> bool {
         match self {
             Self::Png => bytes.starts_with(b"\x89PNG\r\n\x1a\n"),

@@ -1,5 +1,4 @@
-//! Accesses the files of evidence in S3: signs URLs, reads uploaded files and copies them to permanent
-//! storage. No other module accesses these objects.
+//! The files of evidence in S3. No other module accesses them.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -13,7 +12,7 @@ use domain::time::Timestamp;
 use crate::med::evidence::{Evidence, LEADING_BYTES, UPLOAD_SECONDS, Upload, UploadedFile, VIEW_SECONDS};
 use crate::object_store::ObjectStoreError;
 
-/// The bucket of the evidence files. Clones share one client.
+/// Clones share one client.
 #[derive(Clone, Debug)]
 pub struct EvidenceFiles {
     client: aws_sdk_s3::Client,
@@ -21,15 +20,14 @@ pub struct EvidenceFiles {
 }
 
 impl EvidenceFiles {
-    /// Creates access to a bucket. The client also signs the URLs, so merchants must be able to reach its
-    /// endpoint.
+    /// The client also signs the URLs, so merchants must be able to reach its endpoint.
     pub fn new(client: aws_sdk_s3::Client, bucket: impl Into<String>) -> Self {
         Self { client, bucket: bucket.into() }
     }
 
-    /// Signs the URL to which the merchant sends an upload's file by `PUT`. Type and size are part of the
-    /// signature, so S3 refuses a file of another type or size. The URL expires 900 seconds after the upload
-    /// was requested. It expires earlier if the function's credentials, which sign it, expire earlier.
+    /// Signs the URL for the upload by `PUT`. Type and size are part of the signature, so S3 refuses a file of
+    /// another type or size. It expires 900 seconds after the upload was requested, or earlier if the
+    /// function's credentials do.
     pub async fn upload_url(&self, upload: &Upload) -> Result<String, ObjectStoreError> {
         let put = self
             .client
@@ -42,8 +40,7 @@ impl EvidenceFiles {
         Ok(put.await.map_err(unsigned)?.uri().to_owned())
     }
 
-    /// Signs a URL that downloads a file by `GET`. The URL expires after 5 minutes, or earlier if the
-    /// function's credentials expire earlier.
+    /// Expires after 5 minutes, or earlier if the function's credentials do.
     pub async fn view_url(&self, evidence: &Evidence, now: Timestamp) -> Result<String, ObjectStoreError> {
         let get = self
             .client
@@ -54,11 +51,6 @@ impl EvidenceFiles {
         Ok(get.await.map_err(unsigned)?.uri().to_owned())
     }
 
-    /// Stores an operator's file as the pending object of an upload, without a signed URL.
-    ///
-    /// # Errors
-    ///
-    /// When S3 does not answer.
     pub async fn put_upload(&self, upload: &Upload, bytes: Vec<u8>) -> Result<(), ObjectStoreError> {
         let put = self.client.put_object().bucket(&self.bucket).key(upload.object());
         let put = put.content_type(upload.file.mime_type.as_str()).body(bytes.into());
@@ -66,12 +58,8 @@ impl EvidenceFiles {
         Ok(())
     }
 
-    /// Reads the size and the leading bytes of an uploaded file. One request reads both, so that size and
-    /// bytes belong to the same version of the file. `None` when no file was uploaded.
-    ///
-    /// # Errors
-    ///
-    /// When S3 does not answer.
+    /// One request reads both, so that size and bytes belong to the same version of the file. `None` when no
+    /// file was uploaded.
     pub async fn read_upload(&self, upload: &Upload) -> Result<Option<UploadedFile>, ObjectStoreError> {
         let last = LEADING_BYTES.saturating_sub(1);
         let get = self.client.get_object().bucket(&self.bucket).key(upload.object());
@@ -91,13 +79,8 @@ impl EvidenceFiles {
         }
     }
 
-    /// Copies a checked file to permanent storage. The copy is conditional on the version and the `ETag` that
-    /// were checked, so a file uploaded later to the same URL is never copied.
-    ///
-    /// # Errors
-    ///
-    /// When S3 does not answer. In a bucket without versions, also when another file was uploaded since the
-    /// check.
+    /// The copy is conditional on the version and the `ETag` that were checked, so a file uploaded later to the
+    /// same URL is never copied. In a bucket without versions, it then fails.
     pub async fn copy_confirmed(
         &self,
         upload: &Upload,
@@ -136,8 +119,7 @@ async fn read(answer: GetObjectOutput) -> Result<UploadedFile, ObjectStoreError>
     Ok(UploadedFile { size, e_tag, version, leading: leading.to_vec() })
 }
 
-/// Builds the settings of a signature that is valid for `seconds` after `from`. S3 checks the time by its own
-/// clock, which must agree with the service's clock.
+/// S3 checks the time by its own clock, which must agree with the service's clock.
 fn valid_for(seconds: i64, from: Timestamp) -> Result<PresigningConfig, ObjectStoreError> {
     let since_epoch = Duration::from_millis(u64::try_from(from.millis()).unwrap_or_default());
     let start = UNIX_EPOCH.checked_add(since_epoch).unwrap_or(UNIX_EPOCH);
@@ -146,7 +128,7 @@ fn valid_for(seconds: i64, from: Timestamp) -> Result<PresigningConfig, ObjectSt
     config.map_err(|error| ObjectStoreError::PresigningFailed(DisplayErrorContext(error).to_string()))
 }
 
-/// Wraps a failure to sign. Signing sends no request to S3, so the failure is a defect of the service.
+/// Signing sends no request to S3, so its failure is a defect of the service.
 fn unsigned<E, R>(error: SdkError<E, R>) -> ObjectStoreError
 where
     E: std::error::Error + Send + Sync + 'static,

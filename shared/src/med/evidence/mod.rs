@@ -1,10 +1,9 @@
-//! Evidence of a MED case (contract: MED evidence, Evidence upload). This module defines the rows and their
-//! rules, and has no I/O. `files` accesses S3, and `repository` reads and writes the rows.
+//! Evidence of a MED case: its rows and rules. `files` accesses S3, `repository` reads and writes the rows.
 //!
-//! Merchants exchange files directly with S3, by signed URLs. An [`Upload`] permits a merchant to send one
-//! file to a pending object, until the upload URL expires. The confirmation checks the file, copies it to a
-//! permanent object that no signed URL can write, and inserts the [`Evidence`]. After a crash between copy
-//! and insert, the next confirmation overwrites the copy with the same bytes.
+//! Merchants exchange files directly with S3, by signed URLs. An [`Upload`] permits a merchant to send one file
+//! to a pending object, until the upload URL expires. The confirmation checks the file, copies it to a
+//! permanent object that no signed URL can write, and inserts the [`Evidence`]. After a crash between copy and
+//! insert, the next confirmation overwrites the copy with the same bytes.
 
 mod file;
 mod files;
@@ -28,28 +27,21 @@ use domain::time::Timestamp;
 
 use crate::med::EvidenceError;
 
-/// The lifetime of an upload URL, in seconds (contract: Limits).
 pub const UPLOAD_SECONDS: i64 = 900;
-
-/// The lifetime of a view URL, in seconds (contract: Limits).
 const VIEW_SECONDS: i64 = 300;
 
-/// The number of days after which the bucket's lifecycle rule (template.yaml) deletes an uploaded file. A
-/// confirmed file has a permanent copy.
+/// The bucket's lifecycle rule (template.yaml) deletes an uploaded file after so many days.
 pub const PENDING_DAYS: u32 = 1;
 
-/// The key prefix of uploaded, unconfirmed files. The functions' policies and the bucket's lifecycle rule
-/// contain it.
+/// The functions' policies and the bucket's lifecycle rule contain this prefix.
 pub const PENDING_PREFIX: &str = "evidence-pending/";
-/// The key prefix of confirmed files. The functions' policies contain it.
+/// The functions' policies contain this prefix.
 pub const CONFIRMED_PREFIX: &str = "evidence/";
 
-/// How long an upload's row is kept, in seconds: one week. While the row exists, the confirmation of an
-/// expired upload is answered 409; afterwards 404.
+/// One week. While the row exists, the confirmation of an expired upload is answered 409; afterwards 404.
 const UPLOAD_KEPT_SECONDS: i64 = 7 * 24 * 60 * 60;
 
-/// The number of leading bytes that determine a file's type. A PDF, for example, must begin with `%PDF-` at
-/// its first byte. The bytes after them are not inspected.
+/// The bytes that determine a file's type. A PDF, for example, must begin with `%PDF-` at its first byte.
 const LEADING_BYTES: usize = 16;
 
 /// The party that added a file (contract: MED evidence, `uploaded_by`).
@@ -63,78 +55,55 @@ pub enum UploadedBy {
     Platform,
 }
 
-/// The row of an upload: the permission to send one file.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Upload {
-    /// The id that the evidence will have.
     pub id: EvidenceId,
-    /// The case.
     pub case: MedCaseId,
-    /// The declared file.
     pub file: EvidenceFile,
-    /// The party that sends the file.
     pub uploaded_by: UploadedBy,
-    /// The time of the request for the upload.
     #[serde(with = "domain::time::millis")]
     pub created_at: Timestamp,
 }
 
-/// The row of a confirmed file. It never changes.
+/// It never changes.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Evidence {
-    /// The id, `mev_…`.
     pub id: EvidenceId,
-    /// The case.
     pub case: MedCaseId,
-    /// The file.
     pub file: EvidenceFile,
-    /// The party that sent the file.
     pub uploaded_by: UploadedBy,
-    /// The time of the request for the upload.
     #[serde(with = "domain::time::millis")]
     pub created_at: Timestamp,
-    /// The time of the confirmation.
     #[serde(with = "domain::time::millis")]
     pub uploaded_at: Timestamp,
-    /// A hash that identifies the checked content. The key of the permanent object ends with it.
+    /// A hash of the checked content. The key of the permanent object ends with it.
     content: String,
 }
 
-/// An uploaded file, as read from its pending object.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct UploadedFile {
-    /// The size in bytes.
     size: u64,
-    /// The `ETag`, which identifies the content.
     e_tag: String,
-    /// The object version; `None` in a bucket without versions.
+    /// `None` in a bucket without versions.
     version: Option<String>,
-    /// The leading bytes, at most [`LEADING_BYTES`].
     leading: Vec<u8>,
 }
 
 impl Upload {
-    /// Returns the key of an upload's row, in the partition of the case's charge.
+    /// In the partition of the case's charge.
     pub fn key_of(case: MedCaseId, id: EvidenceId) -> Key {
         Key { sk: format!("upload#{}#{id}", case.key()), ..MedCase::key_of(case) }
     }
 
-    /// Returns whether the upload URL is still valid.
     fn is_open(&self, now: Timestamp) -> bool {
         self.created_at.plus_seconds(UPLOAD_SECONDS).is_ok_and(|end| now <= end)
     }
 
-    /// Returns the key of the pending object.
     fn object(&self) -> String {
         format!("{PENDING_PREFIX}{}/{}", self.case, self.id)
     }
 
-    /// Checks the uploaded file against the declared one, and builds the evidence.
-    ///
-    /// # Errors
-    ///
-    /// [`EvidenceError::SizeMismatch`] when the size differs, [`EvidenceError::InvalidFile`] when the type
-    /// does.
+    /// Checks the uploaded file's size and type against the declared ones.
     pub fn confirmed(&self, arrived: &UploadedFile, now: Timestamp) -> Result<Evidence, EvidenceError> {
         if arrived.size != u64::from(self.file.size) {
             return Err(EvidenceError::SizeMismatch { declared: self.file.size, stored: arrived.size });
@@ -159,25 +128,25 @@ impl Upload {
 impl Evidence {
     const SORT: &str = "evidence#";
 
-    /// Returns the key of the evidence's row, in the partition of the case's charge.
+    /// In the partition of the case's charge.
     pub fn key_of(case: MedCaseId, id: EvidenceId) -> Key {
         Key { sk: format!("{}{id}", Self::prefix(case)), ..MedCase::key_of(case) }
     }
 
-    /// Returns the common prefix of the sort keys of a case's evidence. Keys with this prefix sort by time.
+    /// Keys with this prefix sort by time.
     fn prefix(case: MedCaseId) -> String {
         format!("{}{}#", Self::SORT, case.key())
     }
 
-    /// Returns the key of the permanent object. It includes the content's hash, so that a concurrent
-    /// confirmation of other content writes to another key.
+    /// It includes the content's hash, so that a concurrent confirmation of other content writes to another
+    /// key.
     fn object(&self) -> String {
         format!("{CONFIRMED_PREFIX}{}/{}/{}", self.case, self.id, self.content)
     }
 }
 
 impl UploadedFile {
-    /// Returns a hash of the `ETag` and the version: 128 bits in base 32.
+    /// 128 bits in base 32.
     fn content_hash(&self) -> String {
         let version = self.version.as_deref().unwrap_or_default();
         let hash: [u8; 32] = Sha256::digest(format!("{}\n{version}", self.e_tag)).into();

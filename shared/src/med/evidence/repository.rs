@@ -1,5 +1,3 @@
-//! Requests and confirms uploads of evidence, and lists evidence.
-
 use domain::audit::{Audit, Operator};
 use domain::ids::{EvidenceId, MedCaseId};
 use domain::med::MedCase;
@@ -12,32 +10,26 @@ use crate::med::{EvidenceError, MedCases};
 use crate::random;
 use crate::store::{Inserted, Store, StoreError, Write, from_item, reuse_or_read, text};
 
-/// The repository of the evidence of all cases. Clones share clients.
 #[derive(Clone, Debug)]
 pub struct CaseEvidence {
     store: Store,
     cases: MedCases,
-    /// The files in S3.
     pub files: EvidenceFiles,
 }
 
-/// The row that was found for an evidence id.
 #[derive(Clone, Debug)]
 pub enum EvidenceRow {
-    /// A confirmed file.
     Confirmed(Evidence),
-    /// An upload that was requested and is not confirmed.
+    /// An upload that is not confirmed.
     Pending(Upload),
 }
 
 impl CaseEvidence {
-    /// Creates a repository on a store and a bucket.
     pub fn new(store: Store, files: EvidenceFiles) -> Self {
         Self { cases: MedCases::new(store.clone()), store, files }
     }
 
-    /// Reads the evidence with this id of this case. If its upload is not confirmed, returns the upload
-    /// instead. Without ids the result is `None`, and nothing is read.
+    /// Without ids nothing is read.
     pub async fn find(
         &self,
         ids: Option<(MedCaseId, EvidenceId)>,
@@ -55,11 +47,6 @@ impl CaseEvidence {
         Ok(found)
     }
 
-    /// Inserts the row that permits the upload of a file for a case that was just read.
-    ///
-    /// # Errors
-    ///
-    /// [`EvidenceError::Refused`] when the case has ended or already has the maximum number of files.
     pub async fn request_upload(
         &self,
         case: &MedCase,
@@ -78,13 +65,8 @@ impl CaseEvidence {
         }
     }
 
-    /// Confirms an upload of a case; the caller has just read both. Evidence that is confirmed already is
-    /// returned unchanged, even if the case has ended, the URL has expired or another file was uploaded
-    /// since.
-    ///
-    /// # Errors
-    ///
-    /// See [`EvidenceError`].
+    /// The caller has just read both. Evidence that is confirmed already is returned unchanged, even if the
+    /// case has ended, the URL has expired or another file was uploaded since.
     pub async fn complete(
         &self,
         case: MedCase,
@@ -97,12 +79,7 @@ impl CaseEvidence {
         }
     }
 
-    /// Adds an operator's file to a case that was just read. Like a merchant's file, it is stored as a
-    /// pending object, checked and copied.
-    ///
-    /// # Errors
-    ///
-    /// See [`EvidenceError`].
+    /// Like a merchant's file, it is stored as a pending object, checked and copied.
     pub async fn add(
         &self,
         case: MedCase,
@@ -116,9 +93,8 @@ impl CaseEvidence {
         self.confirm(case, &upload, Some(operator), now).await
     }
 
-    /// Checks an upload's file, copies it to permanent storage and inserts its evidence. After the upload URL
-    /// has expired, the confirmation fails even if the file arrived in time, because the contract requires
-    /// 409.
+    /// After the upload URL has expired, it fails even if the file arrived in time: `POST
+    /// /v1/med/cases/{id}/evidence/{id}/complete` then answers 409.
     async fn confirm(
         &self,
         case: MedCase,
@@ -138,8 +114,7 @@ impl CaseEvidence {
         self.insert(case, evidence, audit.as_ref(), now).await
     }
 
-    /// Inserts the evidence and increments the case's count in one transaction. Concurrent confirmations
-    /// count a file once.
+    /// Increments the case's count in the same transaction. Concurrent confirmations count a file once.
     async fn insert(
         &self,
         case: MedCase,
@@ -166,7 +141,7 @@ impl CaseEvidence {
         }
     }
 
-    /// Reads a case's confirmed evidence, newest first.
+    /// Newest first.
     pub async fn for_case(&self, case: MedCaseId) -> Result<Vec<Evidence>, StoreError> {
         let Key { pk, .. } = MedCase::key_of(case);
         let mut files: Vec<Evidence> = self.store.rows_of_prefix(&pk, &Evidence::prefix(case)).await?;

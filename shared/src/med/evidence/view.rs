@@ -1,5 +1,3 @@
-//! The wire formats of evidence (contract: MED evidence, Evidence upload ticket).
-
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -44,11 +42,6 @@ struct UploadHeaders {
 }
 
 impl UploadView {
-    /// Serialises an upload with its signed URL.
-    ///
-    /// # Errors
-    ///
-    /// When the URL can't be signed.
     pub async fn signed(upload: &Upload, files: &EvidenceFiles) -> Result<Self, ObjectStoreError> {
         Ok(Self {
             id: upload.id,
@@ -91,11 +84,6 @@ pub struct EvidenceView<'a> {
 }
 
 impl<'a> EvidenceView<'a> {
-    /// Serialises evidence with a signed view URL.
-    ///
-    /// # Errors
-    ///
-    /// When the URL can't be signed.
     pub async fn signed(
         evidence: &'a Evidence,
         files: &EvidenceFiles,
@@ -127,11 +115,6 @@ pub struct EvidenceListView<'a> {
 }
 
 impl<'a> EvidenceListView<'a> {
-    /// Serialises evidence, each item with a signed view URL.
-    ///
-    /// # Errors
-    ///
-    /// When a URL can't be signed.
     pub async fn signed(
         evidence: &'a [Evidence],
         files: &EvidenceFiles,
