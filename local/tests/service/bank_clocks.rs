@@ -7,7 +7,8 @@ use local::stack::Options;
 use serde_json::{Value, json};
 
 use crate::bank_books::Fates;
-use crate::live_charges::Live;
+use crate::live_charges::{JOAO, Live};
+use crate::support::Service;
 
 const HOURS: i64 = 3_600;
 
@@ -92,4 +93,18 @@ async fn a_payment_in_time_is_credited_whatever_the_banks_clock_is() {
     for (profile, skew, _) in CLOCKS {
         a_payment_is_found_by_the_sweep_after_its_expiry(profile, skew).await;
     }
+}
+
+/// Nothing else has measured the bank's clock, because no event source runs.
+#[tokio::test]
+async fn a_payment_stores_the_offset_of_the_banks_clock() {
+    let options = Options { event_sources: false, bank_skew_seconds: -90, ..Options::in_memory() };
+    let live = Live::of(Service::start_with(options).await);
+    assert_eq!(live.sweep_row().await.clock_offsets, None);
+    let body = json!({
+        "amount": 1000, "paymentMethods": ["PIX"], "idempotencyKey": "payment-01", "customerName": "Joao",
+        "customerDocument": JOAO,
+    });
+    live.client.post("/v1/payments", &body).await.expect(201);
+    assert!(live.sweep_row().await.clock_offsets.is_some());
 }

@@ -359,6 +359,25 @@ async fn a_notice_of_an_unknown_pix_is_processed_once_the_pix_is_credited() {
 }
 
 #[tokio::test]
+async fn the_scheduler_opens_the_cases_of_notices_whose_pix_was_credited_later() {
+    let fixture = Fixture::start().await;
+    let created = fixture.live.new_charge("order-0001", &json!({"amount": 1_000})).await;
+    let charge: ChargeId = id(&created).parse().unwrap();
+    for (notice, infraction) in [("n-1", "i-1"), ("n-2", "i-2")] {
+        let notice = fixture.notice(notice, charge, "OPEN", &json!({"infraction_id": infraction}));
+        fixture.post(&notice).await.expect(202);
+    }
+    fixture.credit(charge, &format!("E{}", charge.txid())).await;
+    fixture.service.stack.clock.advance(300_000);
+    let scheduler = fixture.service.stack.functions.get("SchedulerFunction").unwrap().clone();
+    scheduler(json!({})).await.unwrap();
+    for notice in ["n-1", "n-2"] {
+        assert_eq!(fixture.find_notice(notice).await.status, NoticeStatus::Processed);
+    }
+    assert_eq!(fixture.cases_of(charge).await.len(), 2);
+}
+
+#[tokio::test]
 async fn a_notice_whose_pix_is_not_credited_within_24_hours_is_left_to_an_operator() {
     let fixture = Fixture::start().await;
     let (_, other) = fixture.paid("order-0001", 1_000).await;

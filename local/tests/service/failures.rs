@@ -246,6 +246,19 @@ async fn unreadable_due_rows_do_not_block_other_due_rows() {
         let due = [("due_pk", partition.as_str()), ("due_sk", &sort)];
         put_unreadable_row(&service, &pk, "charge", &due).await;
     }
+    // One of each other kind that can be due.
+    let (account, scope) = (service.scope().account, service.scope());
+    for (pk, sk) in [
+        (format!("abandonments#{scope}"), "wh_1#0000000001"),
+        (format!("med-notice#{account}"), "n"),
+        ("pix#E9".to_owned(), "pix"),
+        (format!("receipts#{scope}"), "E9"),
+        ("sweep#con_1".to_owned(), "sweep"),
+    ] {
+        let sort = format!("{just_before:015}#{pk}#{sk}");
+        let due = [("due_pk", partition.as_str()), ("due_sk", &sort)];
+        put_unreadable_row(&service, &pk, sk, &due).await;
+    }
     service.advance_seconds(61).await;
     eventually("the scheduler persists the charge's expiry", async || {
         let page = service.get("/v1/charges?status=expired").await.expect(200);

@@ -458,22 +458,39 @@ async fn a_devolucao_that_the_merchant_requested_at_the_bank_and_that_failed_is_
     assert_eq!(live.balance().await, 1000);
 }
 
+/// No account has the key in the bank's list.
 #[tokio::test]
 async fn a_pix_to_another_key_of_the_merchant_is_not_recorded() {
     let live = Live::start().await;
-    let (payments, bank) = live.recorder().await;
-    let now = live.service.stack.clock.now();
-    let own = bank.settings().pix_key.as_str().to_owned();
-    for (number, key, is_recorded) in [(1, "outra@loja.example", false), (2, own.as_str(), true)] {
-        let id = format!("E1234567820261125120000000000000{number}");
-        let pix = json!({"endToEndId": id, "valor": "10.00", "chave": key, "horario": now.to_iso()});
-        let recorded = payments.record(&bank, &Pix::parse(&pix).unwrap(), None, now).await.unwrap();
-        assert_eq!(
-            (recorded.is_some(), live.incoming(&id).await.is_some()),
-            (is_recorded, is_recorded),
-            "{key}"
-        );
-    }
+    let proxy = BankProxy::start(&live.service, |_settings| {}).await;
+    proxy.edit_list(100, |_request, listed| {
+        for pix in listed {
+            pix["chave"] = json!("outra@loja.example");
+        }
+    });
+    // The functions cache the former connection for a minute.
+    live.service.advance_seconds(61).await;
+    let charge = live.create("order-00001", &json!({"amount": 1000})).await;
+    live.fault(FaultKind::LostNotification, 1);
+    let request = PayRequest { reported_txid: ReportedTxid::Missing, ..PayRequest::default() };
+    let pix = live.pay(&charge, request);
+    live.sweep_after(400).await;
+    assert!(live.incoming(&pix).await.is_none());
+}
+
+/// Nothing processes the notifications, so the cancellation records the payment and the devolução.
+#[tokio::test]
+async fn the_cancellation_of_a_payment_that_the_bank_partly_returned_records_both() {
+    let live = Live::of(Service::without_event_sources().await);
+    let charge = live.create("order-00001", &json!({"amount": 1000})).await;
+    let pix = live.pay(&charge, PayRequest::default());
+    live.return_at_bank(&pix, "4.00").await;
+    eventually("the bank has returned a part", async || {
+        (live.pix(&pix)["devolucoes"][0]["status"] == "DEVOLVIDO").then_some(())
+    })
+    .await;
+    assert_eq!(live.cancel(&charge).await.status, 422);
+    assert_eq!(live.balance().await, 600);
 }
 
 #[tokio::test]

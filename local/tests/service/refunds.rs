@@ -799,7 +799,14 @@ async fn a_failed_refund_frees_the_limit_of_the_day_on_which_it_was_created() {
     service.resolve(&first, "FAILED").await.expect(200);
     assert_eq!((service.reserved(day).await, service.reserved(day.plus_days(1)).await), (0, 400));
     assert_eq!(service.refund(&charge, "refund-03", refund_to(OTHER, 101)).await.status, 422);
-    service.refund(&charge, "refund-03", refund_to(OTHER, 100)).await.expect(201);
+    // The worker frees it when the acquirer fails the refund.
+    let failing = json!({"amount": 100, "destinationKey": OTHER, "reason": "sandbox:fail"});
+    let failing = service.refund(&charge, "refund-03", failing).await.expect(201);
+    for _ in 0..2 {
+        run_acquirer_worker(&service.stack, &failing).await;
+        service.stack.clock.advance(20_000);
+    }
+    assert_eq!(service.reserved(day.plus_days(1)).await, 400);
 }
 
 #[tokio::test(flavor = "multi_thread")]
