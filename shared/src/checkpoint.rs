@@ -1,5 +1,32 @@
-//! When a checkpoint may pass a row. A checkpoint is an id of a partition that is sorted by time: all rows up
-//! to it are counted. The deliveries of a scope have a checkpoint, and so do its events.
+//! Sums over the rows of a log, without a write for each row.
+//!
+//! A log is sorted by id and therefore by time: the events of a scope, or its deliveries. The sums of a log are
+//! rows of one partition: one row for each day, and the row of totals, which has the *checkpoint*. The checkpoint
+//! is the id up to which all rows are in the sums. A transaction that adds rows to the sums also advances the
+//! checkpoint, on the condition that it is still where it was read. So each row is added once.
+//!
+//! The checkpoint follows the present after 210 s, because a row may be inserted some time after the time in its
+//! id. Readers add the rows after it. While these are many, each run of the scheduler also stores their sums, in
+//! the row of *recent* sums, which the next run replaces. So a reader reads at most the rows of about a minute,
+//! and the sums are exact within a minute after the last change, whatever the number of changes.
+//!
+//! The row of totals is in the due index while rows may follow the checkpoint:
+//!
+//! - One row in 64 makes a run due at once, unless one is due within a minute.
+//! - A run that leaves rows makes the next one due after 50 s, so that the next minute's schedule starts it.
+
+use std::collections::BTreeMap;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+
+use domain::rollup::Sums;
+use domain::row::Key;
+use domain::time::Timestamp;
+
+use crate::store::{
+    Bound, CommitOutcome, Item, Order, Store, StoreError, Write, conditional_update, due_attributes,
+    key_attributes, text,
+};
 
 /// A row is late if it is inserted this long, in milliseconds, after the time in its id, or later. A
 /// checkpoint may have passed the id of a late row, so such a row is counted in another way. The time is above
@@ -10,3 +37,304 @@ pub const LATE_MS: i64 = 150_000;
 /// A checkpoint may pass an id that is this old, in milliseconds. It is a minute more than [`LATE_MS`]. No
 /// insert takes a minute, so a checkpoint never passes the id of a row that is not late before the insert.
 pub const PASSED_AFTER_MS: i64 = 210_000;
+
+/// The most rows that one transaction passes.
+pub(crate) const STRIDE: usize = 2_000;
+
+/// The most transactions of one run. The next run continues from the new checkpoint.
+const MAX_STRIDES: usize = 100;
+
+/// The most rows of sums in one transaction, besides the row of totals. DynamoDB's limit is 100 rows.
+const MAX_DAYS: usize = 90;
+
+/// If fewer rows than this follow the checkpoint, readers read them all.
+const FEW_ROWS: usize = 500;
+
+/// The recent sums contain no row of the last seconds, in milliseconds, whose neighbours may still be inserted.
+const SETTLED_AFTER_MS: i64 = 2_000;
+
+/// When the next run is due, in seconds, if this one leaves rows.
+const NEXT_RUN_SECONDS: i64 = 50;
+
+/// When a run is due at the latest, in seconds after the insert of a row. Rows are kept for 90 days.
+const LATEST_RUN_SECONDS: i64 = 24 * 60 * 60;
+
+/// The sort key of the row of totals. It sorts after all days, so one query reads days, totals and recent sums.
+pub(crate) const TOTAL: &str = "total";
+
+/// The sort key of the row of recent sums.
+const RECENT: &str = "total#recent";
+
+/// The attribute with the checkpoint, and with the id up to which the recent sums reach.
+const CHECKPOINT: &str = "up_to";
+
+/// The attributes of the recent sums: the checkpoint from which they begin, and the sums by sort key, as JSON.
+const FROM: &str = "from";
+const SUMS: &str = "sums";
+
+/// A row of a log.
+pub(crate) struct LogRow {
+    pub(crate) id: String,
+    /// What the row adds, by the sort key of the row of sums. Empty: the row is counted in another way.
+    pub(crate) added: Vec<(String, Sums)>,
+}
+
+/// A log whose rows are summed.
+pub(crate) trait Log: Sync {
+    /// The first id of all, and the last id of a time.
+    fn first_id(&self) -> String;
+    fn last_id_at(&self, at: Timestamp) -> String;
+
+    /// Reads the oldest rows within a range of sort keys, by id, about [`STRIDE`] of them. Also returns whether
+    /// these are all. `passes`: the checkpoint passes the rows, so the log omits those that it can't pass yet, and
+    /// all later ones.
+    fn read(
+        &self,
+        range: (&str, &str),
+        passes: bool,
+    ) -> impl Future<Output = Result<(Vec<LogRow>, bool), StoreError>> + Send;
+}
+
+/// The sums of a log as they were read.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Loaded {
+    /// The sums of each day, by sort key.
+    pub(crate) days: BTreeMap<String, Sums>,
+    pub(crate) total: Sums,
+    /// The id up to which these sums contain all rows. `None`: they contain none.
+    pub(crate) counted_to: Option<String>,
+}
+
+/// The rows of sums of a log.
+#[derive(Clone, Debug)]
+pub(crate) struct CountedLog {
+    pub(crate) store: Store,
+    pub(crate) partition: String,
+}
+
+/// The sums that a transaction adds, and the checkpoint after it.
+#[derive(Default)]
+struct Stride {
+    sums: BTreeMap<String, Sums>,
+    checkpoint: Option<String>,
+}
+
+impl Stride {
+    /// Adds rows, up to the first one for which a transaction has no room.
+    fn of(rows: Vec<LogRow>) -> Self {
+        let mut stride = Self::default();
+        for LogRow { id, added } in rows {
+            let new = added.iter().filter(|(sort, _)| !stride.sums.contains_key(sort)).count();
+            if stride.sums.len().saturating_add(new) > MAX_DAYS {
+                break;
+            }
+            add_to(&mut stride.sums, added);
+            stride.checkpoint = Some(id);
+        }
+        stride
+    }
+
+    /// Returns the writes: an addition to each row of sums, and the checkpoint. `before`: the checkpoint before.
+    fn into_writes(mut self, partition: &str, before: Option<&String>) -> Vec<Write> {
+        let total = self.sums.remove(TOTAL).unwrap_or_default();
+        let key = |sk: String| Key { pk: partition.to_owned(), sk };
+        let days = self.sums.into_iter().map(|(sk, sums)| (sk, sums.into_changes()));
+        let days = days.filter(|(_, changes)| !changes.is_empty());
+        let mut writes: Vec<Write> =
+            days.map(|(sk, changes)| Write::add(key(sk), changes, Item::new(), None)).collect();
+        let value = before.cloned().map(AttributeValue::S);
+        let unchanged = Bound::Is { attribute: CHECKPOINT.to_owned(), value };
+        let checkpoint = self.checkpoint.map(|id| (CHECKPOINT.to_owned(), AttributeValue::S(id)));
+        let set = checkpoint.into_iter().collect();
+        writes.push(Write::add(key(TOTAL.to_owned()), total.into_changes(), set, Some(unchanged)));
+        writes
+    }
+}
+
+fn add_to(sums: &mut BTreeMap<String, Sums>, added: impl IntoIterator<Item = (String, Sums)>) {
+    for (sort, added) in added {
+        sums.entry(sort).or_default().add_all(&added);
+    }
+}
+
+/// Returns the first sort key after that of an id: '~' sorts after all characters that follow an id.
+pub(crate) fn after(id: &str) -> String {
+    format!("{id}~")
+}
+
+impl CountedLog {
+    /// Reads the sums of the days from the sort key `first_day` on, and the totals, in one query.
+    pub(crate) async fn load(&self, first_day: &str) -> Result<Loaded, StoreError> {
+        let mut loaded = Loaded::default();
+        let range = (first_day, RECENT);
+        let mut recent = None;
+        for item in self.store.range(&self.partition, range, Order::OldestFirst, usize::MAX).await? {
+            match text(&item, "sk").unwrap_or_default() {
+                sort if sort == RECENT => recent = Some(item),
+                sort if sort == TOTAL => {
+                    loaded.counted_to = text(&item, CHECKPOINT);
+                    loaded.total = sums_of(&item)?;
+                }
+                sort => drop(loaded.days.insert(sort, sums_of(&item)?)),
+            }
+        }
+        // Recent sums that begin at another checkpoint are out of date.
+        if let Some(recent) = recent.filter(|recent| text(recent, FROM) == loaded.counted_to) {
+            let json = text(&recent, SUMS).unwrap_or_default();
+            let mut sums: BTreeMap<String, Sums> =
+                serde_json::from_str(&json).map_err(|error| StoreError::Corrupt(error.to_string()))?;
+            loaded.total.add_all(&sums.remove(TOTAL).unwrap_or_default());
+            add_to(&mut loaded.days, sums.into_iter().filter(|(sort, _)| **sort >= *first_day));
+            loaded.counted_to = text(&recent, CHECKPOINT);
+        }
+        Ok(loaded)
+    }
+
+    fn total_key(&self) -> Key {
+        Key { pk: self.partition.clone(), sk: TOTAL.to_owned() }
+    }
+
+    /// Makes a run due for new rows. `at_once`: now, unless one is due within a minute. Otherwise after a day,
+    /// unless one is due earlier.
+    pub(crate) async fn schedule(&self, at_once: bool, now: Timestamp) -> Result<(), StoreError> {
+        let (at, unless_due_by) = if at_once {
+            (now, now.saturating_plus_seconds(NEXT_RUN_SECONDS))
+        } else {
+            let at = now.saturating_plus_seconds(LATEST_RUN_SECONDS);
+            (at, at)
+        };
+        let [_, (_, later)] = due_attributes(&self.total_key(), unless_due_by);
+        self.set_due(Some(at), "attribute_not_exists(due_sk) OR due_sk > :seen", Some(later)).await
+    }
+
+    /// Advances the checkpoint over all rows that it may pass now, and stores the sums of the others. Makes the
+    /// next run due if rows are left or may follow.
+    pub(crate) async fn run(&self, log: &impl Log, now: Timestamp) -> Result<(), StoreError> {
+        let row = self.store.get_item(&self.total_key()).await?.unwrap_or_default();
+        let due = row.get("due_sk").cloned();
+        let Some(checkpoint) = self.advance(log, text(&row, CHECKPOINT), now).await? else { return Ok(()) };
+        let is_left = self.store_recent(log, checkpoint.as_deref(), now).await?;
+        let next = if is_left {
+            Some(now.saturating_plus_seconds(NEXT_RUN_SECONDS))
+        } else {
+            // A dispatcher remembers for some hours that a run is due.
+            let day_before = now.saturating_plus_seconds(LATEST_RUN_SECONDS.saturating_neg());
+            let is_recent = checkpoint.is_some_and(|checkpoint| checkpoint > log.last_id_at(day_before));
+            is_recent.then(|| now.saturating_plus_seconds(LATEST_RUN_SECONDS))
+        };
+        // If a row has made a run due meanwhile, that one remains.
+        match due {
+            Some(due) => self.set_due(next, "due_sk = :seen", Some(due)).await,
+            None if next.is_some() => self.set_due(next, "attribute_not_exists(due_sk)", None).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Advances the checkpoint. Returns the new one; the outer `None`: another run has advanced it meanwhile, and
+    /// will make the next run due.
+    async fn advance(
+        &self,
+        log: &impl Log,
+        mut checkpoint: Option<String>,
+        now: Timestamp,
+    ) -> Result<Option<Option<String>>, StoreError> {
+        let last = now.plus_millis(PASSED_AFTER_MS.saturating_neg()).unwrap_or(Timestamp::MIN);
+        let to = after(&log.last_id_at(last));
+        for _stride in 0..MAX_STRIDES {
+            let from = checkpoint.as_deref().map_or_else(|| log.first_id(), after);
+            if from > to {
+                break;
+            }
+            let (rows, is_last) = log.read((&from, &to), true).await?;
+            let stride = Stride::of(rows);
+            let Some(reached) = stride.checkpoint.clone() else { break };
+            let writes = stride.into_writes(&self.partition, checkpoint.as_ref());
+            if let CommitOutcome::Conflict { .. } = self.store.commit(writes).await? {
+                return Ok(None);
+            }
+            checkpoint = Some(reached);
+            if is_last {
+                break;
+            }
+        }
+        Ok(Some(checkpoint))
+    }
+
+    /// Stores the sums of the rows after the checkpoint, if they are many. Returns whether there are any.
+    async fn store_recent(
+        &self,
+        log: &impl Log,
+        checkpoint: Option<&str>,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        let settled = now.plus_millis(SETTLED_AFTER_MS.saturating_neg()).unwrap_or(Timestamp::MIN);
+        let (settled, to) = (log.last_id_at(settled), after(&log.last_id_at(Timestamp::MAX)));
+        let (mut sums, mut read_to) = (BTreeMap::new(), None);
+        let mut rows_read: usize = 0;
+        let mut from = checkpoint.map_or_else(|| log.first_id(), after);
+        for _stride in 0..MAX_STRIDES {
+            let (rows, is_last) = log.read((&from, &to), false).await?;
+            rows_read = rows_read.saturating_add(rows.len());
+            let Some(last) = rows.last() else { break };
+            from = after(&last.id);
+            let is_settled = last.id <= settled;
+            for row in rows.into_iter().take_while(|row| row.id <= settled) {
+                add_to(&mut sums, row.added);
+                read_to = Some(row.id);
+            }
+            if is_last || !is_settled {
+                break;
+            }
+        }
+        if let Some(read_to) = read_to.filter(|_| rows_read >= FEW_ROWS) {
+            let json =
+                serde_json::to_string(&sums).map_err(|error| StoreError::Corrupt(error.to_string()))?;
+            let texts =
+                [(CHECKPOINT, Some(read_to)), (SUMS, Some(json)), (FROM, checkpoint.map(str::to_owned))];
+            let set = texts
+                .into_iter()
+                .filter_map(|(name, text)| Some((name.to_owned(), AttributeValue::S(text?))));
+            let key = Key { pk: self.partition.clone(), sk: RECENT.to_owned() };
+            let _written = self.store.commit(vec![Write::add(key, Vec::new(), set.collect(), None)]).await?;
+        }
+        Ok(rows_read > 0)
+    }
+
+    /// Sets when the next run is due, on a condition; `None`: none is due. `seen`: the value of `:seen` in the
+    /// condition.
+    async fn set_due(
+        &self,
+        at: Option<Timestamp>,
+        condition: &str,
+        seen: Option<AttributeValue>,
+    ) -> Result<(), StoreError> {
+        let key = self.total_key();
+        let mut update = self.store.client().update_item().table_name(self.store.table());
+        update = update.set_key(Some(key_attributes(&key))).condition_expression(condition);
+        update = match at {
+            Some(at) => due_attributes(&key, at).into_iter().fold(
+                update.update_expression("SET due_pk = :due_pk, due_sk = :due_sk"),
+                |update, (name, value)| update.expression_attribute_values(format!(":{name}"), value),
+            ),
+            None => update.update_expression("REMOVE due_pk, due_sk"),
+        };
+        if let Some(seen) = seen {
+            update = update.expression_attribute_values(":seen", seen);
+        }
+        conditional_update(update).await.map(|_updated_or_refused| ())
+    }
+}
+
+/// Reads the sums of a row: all its numeric attributes.
+fn sums_of(item: &Item) -> Result<Sums, StoreError> {
+    let mut sums = Sums::default();
+    for (attribute, value) in item {
+        if let Ok(number) = value.as_n() {
+            let number = number.parse().map_err(|_too_long| {
+                StoreError::Corrupt(format!("the sum {attribute} is not a 64-bit integer"))
+            })?;
+            sums.add_to(attribute.clone(), number);
+        }
+    }
+    Ok(sums)
+}

@@ -51,7 +51,7 @@ impl EventId {
         Self(Ulid((self.0.0 & !LAST_CHARACTER_BITS) | (u128::from(code) & LAST_CHARACTER_BITS)))
     }
 
-    /// Checks whether the row with this id makes the scheduler fold the rollups of its scope soon. One row in
+    /// Checks whether the row with this id makes the scheduler fold the rollups of its scope at once. One row in
     /// 64 does, chosen by the hash in its id.
     pub fn is_sampled(&self) -> bool {
         // The last five bits are 0 in the id of every row.

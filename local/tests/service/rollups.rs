@@ -5,15 +5,18 @@ use std::collections::BTreeMap;
 
 use domain::calendar::hour_of;
 use domain::charge::{Charge, StoredCharge};
-use domain::ids::ChargeId;
+use domain::ids::{ChargeId, Mode};
 use domain::shard::ShardCount;
 use local::embedded::fault_proxy::Fault;
 use serde_json::{Value, json};
 use shared::checkpoint::{LATE_MS, PASSED_AFTER_MS};
+use shared::config::PublicUrls;
 use shared::rollup::Rollups;
-use shared::store::{Item, text};
+use shared::store::{Item, key_attributes, text, to_item};
+use shared::webhook::event::Event;
 
 use crate::invocations::{dispatch, dispatch_records, stream_records};
+use crate::seeding::write;
 use crate::set_aside::set_aside_objects;
 use crate::support::{Service, created_count, eventually, id};
 
@@ -363,4 +366,49 @@ async fn the_scheduler_folds_the_rollups_within_a_day_and_stops_when_nothing_fol
     // The numbers stay when the event's row has expired.
     let stats = service.get("/v1/payments/stats").await.expect(200);
     assert_eq!(stats["totalTransactions"], 1, "{stats}");
+}
+
+#[tokio::test]
+async fn statistics_and_totals_are_exact_within_a_minute_after_3000_changes_in_three_seconds() {
+    const CHANGES: usize = 3_000;
+    let service = Service::without_event_sources().await;
+    let first = service.charge().await;
+    let key = Charge::key_of(ChargeId::parse_any(id(&first)).unwrap());
+    let template: StoredCharge = service.store().get(&key).await.unwrap().unwrap();
+    let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
+    client.delete_item().table_name("StateTable").set_key(Some(key_attributes(&key))).send().await.unwrap();
+    let urls = PublicUrls::new("https://pay.example.com/checkout").unwrap();
+    let rows = (0..CHANGES).flat_map(|number| {
+        let charge = Charge {
+            id: ChargeId::derive(b"burst", Mode::Test, "burst", &number.to_string()),
+            created_at: template.as_stored().created_at.plus_millis(i64::try_from(number).unwrap()).unwrap(),
+            ..template.as_stored().clone()
+        };
+        let event = Event::of_charge(None, &charge, &urls).unwrap().unwrap();
+        [to_item(&charge).unwrap(), to_item(&event).unwrap()]
+    });
+    write(&client, &rows.collect::<Vec<_>>()).await;
+    service.stack.clock.advance(6_000);
+    let (rollups, scope) = (Rollups::new(service.store()), service.scope());
+    let stats = async || {
+        let proxy = service.stack.fault_proxy.as_ref().unwrap();
+        proxy.reset();
+        let stats = service.get("/v1/payments/stats").await.expect(200);
+        assert_eq!(stats["totalTransactions"], CHANGES, "{stats}");
+        proxy.report().requests()
+    };
+    let requests_before = stats().await;
+    rollups.schedule_fold(&scope, true, service.stack.clock.now()).await.unwrap();
+    let scheduler = service.stack.functions.get("SchedulerFunction").unwrap().clone();
+    for _ in 0..5 {
+        scheduler(json!({})).await.unwrap();
+        let requests = stats().await;
+        assert!(requests <= 3 && requests < requests_before, "{requests} after {requests_before}");
+        let page = service.get("/v1/payments").await.expect(200);
+        assert_eq!(page["total"], CHANGES);
+        // The checkpoint passes the changes in the last of these runs.
+        service.stack.clock.advance(50_000);
+    }
+    let checkpoint = service.rows(&format!("rollup#{scope}"), "total").await.remove(0);
+    assert!(text(&checkpoint, "up_to").is_some(), "{checkpoint:?}");
 }

@@ -1,4 +1,4 @@
-//! Reads rollups, and counts late changes.
+//! Reads rollups, and counts changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,8 @@ use domain::row::{Key, Row};
 use domain::shard::ShardedScope;
 use domain::time::Timestamp;
 
-use super::fold::CHECKPOINT;
+use crate::account::Accounts;
+use crate::checkpoint::{CountedLog, Log, LogRow, STRIDE, TOTAL};
 use crate::store::{CommitOutcome, Item, Order, Store, StoreError, Write, from_item, text};
 use crate::webhook::event::Event;
 
@@ -21,9 +22,11 @@ use crate::webhook::event::Event;
 /// for each a marker and the row of its day, and one row with the sums of all time.
 const CHANGES_PER_TRANSACTION: usize = 40;
 
-/// The most rows of a shard after the checkpoint that a reader reads. They are read by one query, which DynamoDB
-/// ends at 1 MB, about a thousand rows.
-const MAX_ROWS_AFTER: i32 = 2_000;
+/// The most queries of a shard's rows after the checkpoint, each of 1 MB, about a thousand rows. Within a minute
+/// after the last change, the recent sums contain the others.
+const MAX_PAGES_AFTER: usize = 10;
+
+const MAX_ROWS_A_PAGE: i32 = 2_000;
 
 /// A change that is counted by its own marker, because the row of its events was inserted late.
 #[derive(Clone, Debug)]
@@ -70,13 +73,13 @@ pub struct DayRow {
 }
 
 /// The checkpoint of a scope's rollups, as it was read with their sums. Readers add the changes after it.
-#[derive(Clone, Copy, Debug)]
-pub struct Checkpoint(pub(super) Option<EventId>);
+#[derive(Clone, Debug)]
+pub struct Checkpoint(Option<String>);
 
 /// The repository of all scopes' rollups.
 #[derive(Clone, Debug)]
 pub struct Rollups {
-    pub(super) store: Store,
+    store: Store,
 }
 
 impl Rollups {
@@ -153,49 +156,121 @@ impl Rollups {
         first: Day,
         last: Day,
     ) -> Result<(Vec<DayRow>, Checkpoint), StoreError> {
-        // The row of all time, which has the checkpoint, sorts after the rows of all days.
-        let (from, to) = (format!("{DAY_SORT}{first}"), all_time_key(scope).sk);
-        let (mut days, mut checkpoint) = (Vec::new(), Checkpoint(None));
-        for item in self.store.range(&partition(scope), (&from, &to), Order::OldestFirst, usize::MAX).await? {
-            if text(&item, "sk").as_ref() == Some(&to) {
-                checkpoint = checkpoint_of(&item)?;
-            } else {
-                days.push(day_row(&item)?);
-            }
-        }
+        let loaded = self.counted(scope).load(&format!("{DAY_SORT}{first}")).await?;
+        let days = loaded.days.into_iter().map(|(sort, sums)| day_row(&sort, sums));
+        let mut days = days.collect::<Result<Vec<DayRow>, _>>()?;
         days.retain(|row| row.day <= last);
-        Ok((days, checkpoint))
+        Ok((days, Checkpoint(loaded.counted_to)))
     }
 
     /// Reads the sums of all time up to the checkpoint: the number of charges created, and the number in each
     /// status.
     pub async fn all_time(&self, scope: &Scope) -> Result<(Sums, Checkpoint), StoreError> {
-        let item = self.store.get_item(&all_time_key(scope)).await?.unwrap_or_default();
-        Ok((sums(&item)?, checkpoint_of(&item)?))
+        let loaded = self.counted(scope).load(TOTAL).await?;
+        Ok((loaded.total, Checkpoint(loaded.counted_to)))
     }
 
-    /// Reads the changes after the checkpoint, in one query for each shard.
+    /// Reads the changes after the checkpoint: up to [`MAX_PAGES_AFTER`] queries for each shard.
     pub async fn changes_after(
         &self,
         scope: &ShardedScope,
         Checkpoint(checkpoint): Checkpoint,
     ) -> Result<Vec<RollupChange>, StoreError> {
-        let after = checkpoint.map(|id| id.to_string());
         let partitions = scope.partitions(Event::partition);
         let read = self.store.read_each(&partitions, |store, partition| {
-            let after = after.clone();
+            let mut after = checkpoint.clone();
             async move {
-                let (items, _) = store.page(&partition, after.as_deref(), MAX_ROWS_AFTER).await?;
-                Ok(items)
+                let mut changes = Vec::new();
+                for _page in 0..MAX_PAGES_AFTER {
+                    let (items, ended_at) = store.page(&partition, after.as_deref(), MAX_ROWS_A_PAGE).await?;
+                    changes.extend(items.into_iter().filter_map(counted_by));
+                    after = ended_at;
+                    if after.is_none() {
+                        break;
+                    }
+                }
+                Ok(changes)
             }
         });
-        Ok(read.await?.into_iter().flatten().filter_map(counted_by).collect())
+        Ok(read.await?.concat())
+    }
+
+    /// Makes a run due that counts the rows of new events. `is_sampled`: at once; otherwise within a day.
+    pub async fn schedule_fold(
+        &self,
+        scope: &Scope,
+        is_sampled: bool,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        self.counted(scope).schedule(is_sampled, now).await
+    }
+
+    /// Counts the rows of a scope's events, see [`crate::checkpoint`].
+    pub async fn fold(&self, scope: &Scope, now: Timestamp) -> Result<(), StoreError> {
+        // A charge is created with a number of shards that is in the account's row. So each row that the
+        // checkpoint may pass now is in one of these partitions: it was inserted a minute ago or earlier.
+        let partitions =
+            Accounts::new(self.store.clone()).sharded_scope(scope).await?.partitions(Event::partition);
+        let log = EventRows { store: self.store.clone(), scope: *scope, partitions };
+        self.counted(scope).run(&log, now).await
+    }
+
+    fn counted(&self, scope: &Scope) -> CountedLog {
+        CountedLog { store: self.store.clone(), partition: partition(scope) }
+    }
+}
+
+/// Returns the scope whose row of all time has this key; `None`: the key is of another row.
+pub fn folded_scope(key: &Key) -> Option<Scope> {
+    let scope = key.pk.strip_prefix("rollup#")?.parse().ok()?;
+    (all_time_key(&scope) == *key).then_some(scope)
+}
+
+/// The rows of a scope's events.
+struct EventRows {
+    store: Store,
+    scope: Scope,
+    partitions: Vec<String>,
+}
+
+impl Log for EventRows {
+    fn first_id(&self) -> String {
+        EventId::sort_key_after(None)
+    }
+
+    fn last_id_at(&self, at: Timestamp) -> String {
+        EventId::last_at(at).to_string()
+    }
+
+    async fn read(&self, range: (&str, &str), _passes: bool) -> Result<(Vec<LogRow>, bool), StoreError> {
+        let limit = STRIDE.checked_div(self.partitions.len()).unwrap_or(STRIDE);
+        let range = (range.0.to_owned(), range.1.to_owned());
+        let read = self.store.read_each(&self.partitions, |store, partition| {
+            let (from, to) = range.clone();
+            async move { store.range(&partition, (&from, &to), Order::OldestFirst, limit).await }
+        });
+        let of_partitions = read.await?;
+        // A partition with more rows is read up to its last row here. Rows after that must wait.
+        let incomplete = of_partitions.iter().filter(|items| items.len() >= limit);
+        let read_to = incomplete.filter_map(|items| text(items.last()?, "sk")).min();
+        let rows = of_partitions.into_iter().flatten().filter_map(|item| {
+            let id = text(&item, "sk")?;
+            let added = counted_by(item).map_or_else(Vec::new, |change| {
+                let day = day_key(&self.scope, change.day, change.currency).sk;
+                vec![(TOTAL.to_owned(), change.of_all_time()), (day, change.sums)]
+            });
+            Some(LogRow { id, added })
+        });
+        let mut rows: Vec<LogRow> =
+            rows.filter(|row| read_to.as_ref().is_none_or(|read_to| row.id <= *read_to)).collect();
+        rows.sort_by(|left, right| left.id.cmp(&right.id));
+        Ok((rows, read_to.is_none()))
     }
 }
 
 /// Returns what the change of an event row adds to the sums. Logs an error and returns `None` if the row can't
 /// be read, so that it does not stop the count of all others.
-pub(super) fn counted_by(item: Item) -> Option<RollupChange> {
+fn counted_by(item: Item) -> Option<RollupChange> {
     #[derive(Deserialize)]
     struct Counted {
         #[serde(default)]
@@ -208,13 +283,6 @@ pub(super) fn counted_by(item: Item) -> Option<RollupChange> {
             None
         }
     }
-}
-
-/// Reads the checkpoint in the row of all time.
-pub(super) fn checkpoint_of(item: &Item) -> Result<Checkpoint, StoreError> {
-    let Some(id) = text(item, CHECKPOINT) else { return Ok(Checkpoint(None)) };
-    let id = id.parse().map_err(|_| StoreError::Corrupt(format!("{id} is not the id of an event")))?;
-    Ok(Checkpoint(Some(id)))
 }
 
 /// Returns the writes that count changes: first the markers, in the order of the changes, then one addition
@@ -239,24 +307,8 @@ fn count_writes(changes: &[LateChange], now: Timestamp) -> Result<Vec<Write>, St
     Ok(writes)
 }
 
-fn day_row(item: &Item) -> Result<DayRow, StoreError> {
-    let sort = text(item, "sk").unwrap_or_default();
-    let (day, currency) = parse_day(&sort)
+fn day_row(sort: &str, sums: Sums) -> Result<DayRow, StoreError> {
+    let (day, currency) = parse_day(sort)
         .ok_or_else(|| StoreError::Corrupt(format!("{sort} is not the sort key of a rollup's day")))?;
-    Ok(DayRow { day, currency, sums: sums(item)? })
-}
-
-/// Reads the sums of a row: all its numeric attributes.
-fn sums(item: &Item) -> Result<Sums, StoreError> {
-    let mut sums = Sums::default();
-    for (attribute, value) in item {
-        if let Ok(number) = value.as_n() {
-            let number = number.parse();
-            let number = number.map_err(|_too_long| {
-                StoreError::Corrupt(format!("the sum {attribute} is not a 64-bit integer"))
-            })?;
-            sums.add_to(attribute.clone(), number);
-        }
-    }
-    Ok(sums)
+    Ok(DayRow { day, currency, sums })
 }

@@ -435,7 +435,7 @@ impl PaymentList {
         filter: &PaymentFilter,
         counted: &Counted,
     ) -> Result<usize, StoreError> {
-        let later = match counted.checkpoint {
+        let later = match counted.checkpoint.clone() {
             Some(checkpoint) => Rollups::new(self.store.clone()).changes_after(scope, checkpoint).await?,
             None => Vec::new(),
         };
