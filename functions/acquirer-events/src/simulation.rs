@@ -14,7 +14,7 @@ use domain::ids::{AcquirerPaymentId, EndToEndId, Mode};
 use domain::payment_method::PaymentMethod;
 use domain::time::Timestamp;
 use shared::app::App;
-use shared::http::field::{Definitions, Field, Presence, Word};
+use shared::http::field::{Definitions, Word};
 use shared::http::{Fields, Problem, Query, RawBody, RequestContext};
 
 use crate::{RawId, charge_id, terms_of};
@@ -31,21 +31,14 @@ pub(crate) enum Simulated {
     Declined,
 }
 
-const OUTCOME: Field<Word<Simulated>> = Field {
-    name: "outcome",
-    kind: Word { words: || vec![("paid", Simulated::Paid), ("declined", Simulated::Declined)] },
-    presence: Presence::Required,
-    text: "What the simulation does.",
-    example: "\"paid\"",
-};
-
-const METHOD: Field<Word<PaymentMethod>> = Field {
-    name: "method",
-    kind: Word::ALL,
-    presence: Presence::Optional,
-    text: "One of the charge's payment methods. The default is the first that can be paid.",
-    example: "\"PIX\"",
-};
+shared::fields! {
+    OUTCOME: Word<Simulated> = "outcome",
+        Word { words: || vec![("paid", Simulated::Paid), ("declined", Simulated::Declined)] },
+        Required, "paid",
+        "What the simulation does.";
+    METHOD: Word<PaymentMethod> = "method", Word::ALL, Optional, "PIX",
+        "One of the charge's payment methods. The default is the first that can be paid.";
+}
 
 /// The form of `POST /checkout/{raw_id}/simulate`.
 pub const SIMULATION_FORM: Definitions = &[&OUTCOME, &METHOD];

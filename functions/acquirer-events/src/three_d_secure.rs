@@ -18,7 +18,7 @@ use domain::pt_br;
 use domain::time::Timestamp;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use shared::app::App;
-use shared::http::field::{Definitions, Field, Presence, Word};
+use shared::http::field::{Definitions, Word};
 use shared::http::{Fields, Problem, Query, csp_source};
 
 use crate::{RawId, charge_id, terms_of};
@@ -89,15 +89,14 @@ enum Choice {
     Decline,
 }
 
-const STEP: Field<Word<Choice>> = Field {
-    name: "step",
-    kind: Word {
-        words: || vec![("begin", Choice::Begin), ("approve", Choice::Approve), ("decline", Choice::Decline)],
-    },
-    presence: Presence::Optional,
-    text: "The payer's choice. A choice that the charge's status no longer allows changes nothing, and so does any other word.",
-    example: "\"begin\"",
-};
+shared::fields! {
+    STEP: Word<Choice> = "step",
+        Word {
+            words: || vec![("begin", Choice::Begin), ("approve", Choice::Approve), ("decline", Choice::Decline)],
+        },
+        Optional, "begin",
+        "The payer's choice. A choice that the charge's status no longer allows changes nothing, and so does any other word.";
+}
 
 /// The form of `POST /checkout/{raw_id}/card`.
 pub const CARD_FORM: Definitions = &[&STEP];

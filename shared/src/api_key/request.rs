@@ -3,26 +3,17 @@ use domain::ids::Mode;
 use crate::http::field::{Boolean, Definitions, Field, Presence, Text};
 use crate::http::{Fields, JsonObject, Object, Problem};
 
-const LABEL: Field<Text> = Field {
-    name: "label",
-    kind: Text::one_line(0, 64),
-    presence: Presence::DefaultsTo("\"\""),
-    text: "Your name for the key, one line.",
-    example: "\"Online shop\"",
-};
+crate::fields! {
+    LABEL: Text = "label", Text::one_line(0, 64), DefaultsTo(""), "Online shop",
+        "Your name for the key, one line.";
+    TEST: Boolean = "test", Boolean, DefaultsTo(false), true,
+        "Whether the key is for test data, in the sandbox. Otherwise it is for real money.";
+}
 
 const NEW_LABEL: Field<Text> = Field {
     presence: Presence::Optional,
     text: "Your name for the new key, one line. The default is the label of the old key.",
     ..LABEL
-};
-
-const TEST: Field<Boolean> = Field {
-    name: "test",
-    kind: Boolean,
-    presence: Presence::DefaultsTo("false"),
-    text: "Whether the key is for test data, in the sandbox. Otherwise it is for real money.",
-    example: "true",
 };
 
 pub const API_KEY_BODY: Definitions = &[&LABEL, &TEST];

@@ -10,9 +10,7 @@ use domain::tax_id::Document;
 use domain::time::Timestamp;
 
 use crate::charge::Charges;
-use crate::http::field::{
-    CHARGE_ID, CREATED_AFTER, CREATED_BEFORE, Definitions, Field, LIMIT, Parsed, Presence, Word,
-};
+use crate::http::field::{CHARGE_ID, CREATED_AFTER, CREATED_BEFORE, Definitions, LIMIT, Parsed, Word};
 use crate::http::{Fields, Problem, Query};
 use crate::store::{ListEntry, ListIndex, Order, PageError, StoreError};
 
@@ -22,35 +20,23 @@ use crate::store::{ListEntry, ListIndex, Order, PageError, StoreError};
 const FILTERED_WINDOW: usize = 200;
 const REVIEW_PAGE: usize = 100;
 
-const STARTING_AFTER: Field<Parsed<ChargeId>> = Field {
-    name: "starting_after",
-    kind: CHARGE_ID,
-    presence: Presence::Optional,
-    text: "The cursor: the `next_cursor` of the previous page, a charge id.",
-    example: "\"ch_fe5392dd-e865-8656-a544-24ef3d590c1b\"",
-};
-
-const STATUS: Field<Word<PublicStatus>> = Field {
-    name: "status",
-    kind: Word::ALL,
-    presence: Presence::Optional,
-    text: "Only charges with this status.",
-    example: "\"paid\"",
-};
-
-const CUSTOMER_ID: Field<Parsed<Document>> = Field {
-    name: "customer_id",
-    kind: Parsed {
-        chars: (1, Document::MAX_CHARS),
-        pattern: None,
-        format: None,
-        parse: Document::parse,
-        rule: "must be 1 to 32 characters without surrounding spaces",
-    },
-    presence: Presence::Optional,
-    text: "Only charges of this payer: the CPF, CNPJ or other document exactly as the charge's request sent it, as `expected_payer_tax_id` or else as `customer.document`. Together with `status`, a page may be shorter than `limit` while `has_more` is true.",
-    example: "\"29537995593\"",
-};
+crate::fields! {
+    STARTING_AFTER: Parsed<ChargeId> = "starting_after",
+        CHARGE_ID, Optional, "ch_fe5392dd-e865-8656-a544-24ef3d590c1b",
+        "The cursor: the `next_cursor` of the previous page, a charge id.";
+    STATUS: Word<PublicStatus> = "status", Word::ALL, Optional, "paid",
+        "Only charges with this status.";
+    CUSTOMER_ID: Parsed<Document> = "customer_id",
+        Parsed {
+            chars: (1, Document::MAX_CHARS),
+            pattern: None,
+            format: None,
+            parse: Document::parse,
+            rule: "must be 1 to 32 characters without surrounding spaces",
+        },
+        Optional, "29537995593",
+        "Only charges of this payer: the CPF, CNPJ or other document exactly as the charge's request sent it, as `expected_payer_tax_id` or else as `customer.document`. Together with `status`, a page may be shorter than `limit` while `has_more` is true.";
+}
 
 pub const CHARGES_QUERY: Definitions =
     &[&STATUS, &CUSTOMER_ID, &CREATED_AFTER, &CREATED_BEFORE, &LIMIT, &STARTING_AFTER];

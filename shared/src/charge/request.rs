@@ -17,105 +17,43 @@ use crate::http::field::{
 use crate::http::json::JsonPath;
 use crate::http::{Fields, JsonObject, JsonValue, Object};
 
-const AMOUNT: Field<MinorAmount> = Field {
-    name: "amount",
-    kind: MinorAmount,
-    presence: Presence::Required,
-    text: "The amount to be paid, in centavos.",
-    example: "1000",
-};
-
-const CURRENCY: Field<Only<Currency>> = Field {
-    name: "currency",
-    kind: Only { word: "BRL", value: Currency::BRL, rule: "must be BRL, the only currency of Pix" },
-    presence: Presence::DefaultsTo("\"BRL\""),
-    text: "The currency of the amount.",
-    example: "\"BRL\"",
-};
-
-const PAYMENT_METHOD: Field<Only<PaymentMethod>> = Field {
-    name: "payment_method",
-    kind: Only { word: "pix", value: PaymentMethod::Pix, rule: "must be pix" },
-    presence: Presence::Required,
-    text: "The payment method.",
-    example: "\"pix\"",
-};
+crate::fields! {
+    AMOUNT: MinorAmount = "amount", MinorAmount, Required, 1000,
+        "The amount to be paid, in centavos.";
+    CURRENCY: Only<Currency> = "currency",
+        Only { word: "BRL", value: Currency::BRL, rule: "must be BRL, the only currency of Pix" },
+        DefaultsTo("BRL"), "BRL",
+        "The currency of the amount.";
+    PAYMENT_METHOD: Only<PaymentMethod> = "payment_method",
+        Only { word: "pix", value: PaymentMethod::Pix, rule: "must be pix" }, Required, "pix",
+        "The payment method.";
+    DESCRIPTION: Text = "description", Text::lines(0, 500), Optional, "Order 1001",
+        "The purpose of the payment, which the payer reads. Responses show it as `metadata.description`. It may contain line breaks.";
+    EXPIRES_IN: Integer = "expires_in",
+        Integer { min: 60, max: AtMost::Capped(86_400), unit: "seconds" }, Optional, 3600,
+        "Seconds until the charge expires. Values above 86400 are reduced to 86400. The default is the account's setting.";
+    /// Also of a payment. The maximum is that of `devedor.nome` in API Pix.
+    pub(super) CUSTOMER_NAME: Text = "name", Text::one_line(1, 200), Optional, "Maria Silva",
+        "The customer's name, one line. It is required when `expected_payer_tax_id` is sent.";
+    CUSTOMER_DOCUMENT: Parsed<TaxId> = "document", CPF_OR_CNPJ, Optional, "29537995593",
+        "The customer's CPF or CNPJ, without punctuation.";
+    pub(super) CUSTOMER_EMAIL: Refined<String> = "email", EMAIL, Optional, "maria@example.com",
+        "The customer's e-mail address.";
+    CUSTOMER_PHONE: Text = "phone", Text::of(1, 32), Optional, "+5511999999999",
+        "The customer's phone number, in any form.";
+    CUSTOMER: Nested = "customer",
+        Nested { fields: &[&CUSTOMER_NAME, &CUSTOMER_DOCUMENT, &CUSTOMER_EMAIL, &CUSTOMER_PHONE] },
+        Optional, {"name": "Maria Silva", "document": "29537995593"},
+        "The customer who is to pay.";
+    EXPECTED_PAYER: Parsed<TaxId> = "expected_payer_tax_id", CPF_OR_CNPJ, Optional, "29537995593",
+        "The payer lock: only a payment from this CPF or CNPJ is credited. It requires `customer.name`, and must equal `customer.document` when both are sent.";
+    pub(super) METADATA: Dictionary = "metadata",
+        Dictionary { max_keys: metadata::MAX_KEYS }, Optional, {"order": "1001"},
+        "Data of your own, at most 16384 bytes of JSON. Keys that start with `_`, and the keys `med` and `failure`, are removed and do not count.";
+}
 
 const PIX_PAYMENT_METHOD: Field<Only<PaymentMethod>> =
     Field { presence: Presence::DefaultsTo("\"pix\""), ..PAYMENT_METHOD };
-
-const DESCRIPTION: Field<Text> = Field {
-    name: "description",
-    kind: Text::lines(0, 500),
-    presence: Presence::Optional,
-    text: "The purpose of the payment, which the payer reads. Responses show it as `metadata.description`. It may contain line breaks.",
-    example: "\"Order 1001\"",
-};
-
-const EXPIRES_IN: Field<Integer> = Field {
-    name: "expires_in",
-    kind: Integer { min: 60, max: AtMost::Capped(86_400), unit: "seconds" },
-    presence: Presence::Optional,
-    text: "Seconds until the charge expires. Values above 86400 are reduced to 86400. The default is the account's setting.",
-    example: "3600",
-};
-
-/// Also of a payment. The maximum is that of `devedor.nome` in API Pix.
-pub(super) const CUSTOMER_NAME: Field<Text> = Field {
-    name: "name",
-    kind: Text::one_line(1, 200),
-    presence: Presence::Optional,
-    text: "The customer's name, one line. It is required when `expected_payer_tax_id` is sent.",
-    example: "\"Maria Silva\"",
-};
-
-const CUSTOMER_DOCUMENT: Field<Parsed<TaxId>> = Field {
-    name: "document",
-    kind: CPF_OR_CNPJ,
-    presence: Presence::Optional,
-    text: "The customer's CPF or CNPJ, without punctuation.",
-    example: "\"29537995593\"",
-};
-
-pub(super) const CUSTOMER_EMAIL: Field<Refined<String>> = Field {
-    name: "email",
-    kind: EMAIL,
-    presence: Presence::Optional,
-    text: "The customer's e-mail address.",
-    example: "\"maria@example.com\"",
-};
-
-const CUSTOMER_PHONE: Field<Text> = Field {
-    name: "phone",
-    kind: Text::of(1, 32),
-    presence: Presence::Optional,
-    text: "The customer's phone number, in any form.",
-    example: "\"+5511999999999\"",
-};
-
-const CUSTOMER: Field<Nested> = Field {
-    name: "customer",
-    kind: Nested { fields: &[&CUSTOMER_NAME, &CUSTOMER_DOCUMENT, &CUSTOMER_EMAIL, &CUSTOMER_PHONE] },
-    presence: Presence::Optional,
-    text: "The customer who is to pay.",
-    example: r#"{"name": "Maria Silva", "document": "29537995593"}"#,
-};
-
-const EXPECTED_PAYER: Field<Parsed<TaxId>> = Field {
-    name: "expected_payer_tax_id",
-    kind: CPF_OR_CNPJ,
-    presence: Presence::Optional,
-    text: "The payer lock: only a payment from this CPF or CNPJ is credited. It requires `customer.name`, and must equal `customer.document` when both are sent.",
-    example: "\"29537995593\"",
-};
-
-pub(super) const METADATA: Field<Dictionary> = Field {
-    name: "metadata",
-    kind: Dictionary { max_keys: metadata::MAX_KEYS },
-    presence: Presence::Optional,
-    text: "Data of your own, at most 16384 bytes of JSON. Keys that start with `_`, and the keys `med` and `failure`, are removed and do not count.",
-    example: r#"{"order": "1001"}"#,
-};
 
 pub const CHARGE_HEADERS: Definitions = &[&IDEMPOTENCY_KEY];
 

@@ -7,7 +7,7 @@ use domain::med::{CASE_SORT, CaseKind, CaseStatus, MedCase};
 use domain::row::{Key, sortable};
 use domain::time::Timestamp;
 
-use crate::http::field::{CHARGE_ID, Count, Definitions, Field, LIMIT, Parsed, Presence, TimeBound, Word};
+use crate::http::field::{CHARGE_ID, Count, Definitions, Field, LIMIT, Parsed, TimeBound, Word};
 use crate::http::{Fields, Problem, Query};
 use crate::med::MedCases;
 use crate::store::{ListEntry, ListIndex, Order, PageError, StoreError};
@@ -16,58 +16,27 @@ use crate::store::{ListEntry, ListIndex, Order, PageError, StoreError};
 /// checked after the rows are read, and the page may have fewer cases than `limit` although more follow.
 const FILTERED_WINDOW: usize = 200;
 
+crate::fields! {
+    STARTING_AFTER: Parsed<MedCaseId> = "starting_after",
+        Parsed::id(46, "^med_[0-9a-z]{42}$", "must be a case id (med_…)"),
+        Optional, "med_7yajwdvt35gsbahg94yx2nj73v0123456789abcdef",
+        "The cursor: the `next_cursor` of the previous page, a case id.";
+    STATUS: Word<CaseStatus> = "status", Word::ALL, Optional, "open",
+        "Only cases with this status.";
+    TYPE: Word<CaseKind> = "type", Word::ALL, Optional, "med",
+        "Only cases of this type.";
+    CHARGE: Parsed<ChargeId> = "charge_id", CHARGE_ID, Optional, "ch_fe5392dd-e865-8656-a544-24ef3d590c1b",
+        "Only cases of this charge.";
+    /// The bounds are exclusive, unlike those of other lists.
+    CREATED_AFTER: TimeBound = "created_after", TimeBound::After, Optional, "2026-11-01",
+        "Only cases created after this time. A date without a time means the first millisecond of that day in São Paulo.";
+    CREATED_BEFORE: TimeBound = "created_before", TimeBound::Before, Optional, "2026-12-01",
+        "Only cases created before this time. A date without a time means the first millisecond of that day in São Paulo.";
+}
+
 const PAGE_SIZE: Field<Count> = Field {
     text: "The largest number of cases on a page. With both `status` and `type`, a page may be shorter while `has_more` is true.",
     ..LIMIT
-};
-
-const STARTING_AFTER: Field<Parsed<MedCaseId>> = Field {
-    name: "starting_after",
-    kind: Parsed::id(46, "^med_[0-9a-z]{42}$", "must be a case id (med_…)"),
-    presence: Presence::Optional,
-    text: "The cursor: the `next_cursor` of the previous page, a case id.",
-    example: "\"med_7yajwdvt35gsbahg94yx2nj73v0123456789abcdef\"",
-};
-
-const STATUS: Field<Word<CaseStatus>> = Field {
-    name: "status",
-    kind: Word::ALL,
-    presence: Presence::Optional,
-    text: "Only cases with this status.",
-    example: "\"open\"",
-};
-
-const TYPE: Field<Word<CaseKind>> = Field {
-    name: "type",
-    kind: Word::ALL,
-    presence: Presence::Optional,
-    text: "Only cases of this type.",
-    example: "\"med\"",
-};
-
-const CHARGE: Field<Parsed<ChargeId>> = Field {
-    name: "charge_id",
-    kind: CHARGE_ID,
-    presence: Presence::Optional,
-    text: "Only cases of this charge.",
-    example: "\"ch_fe5392dd-e865-8656-a544-24ef3d590c1b\"",
-};
-
-/// The bounds are exclusive, unlike those of other lists.
-const CREATED_AFTER: Field<TimeBound> = Field {
-    name: "created_after",
-    kind: TimeBound::After,
-    presence: Presence::Optional,
-    text: "Only cases created after this time. A date without a time means the first millisecond of that day in São Paulo.",
-    example: "\"2026-11-01\"",
-};
-
-const CREATED_BEFORE: Field<TimeBound> = Field {
-    name: "created_before",
-    kind: TimeBound::Before,
-    presence: Presence::Optional,
-    text: "Only cases created before this time. A date without a time means the first millisecond of that day in São Paulo.",
-    example: "\"2026-12-01\"",
 };
 
 pub const CASES_QUERY: Definitions =

@@ -8,76 +8,50 @@ use crate::http::field::{
 };
 use crate::http::{Fields, JsonObject, Object, Problem};
 
-const NOTICE_ID: Field<Text> = Field {
-    name: "notice_id",
-    kind: Text::one_line(1, 64),
-    presence: Presence::Optional,
-    text: "The id of the notification. A repeated id reports the same case again. The default is a new id.",
-    example: "\"notice-1\"",
-};
-
-const TYPE: Field<Word<CaseKind>> = Field {
-    name: "type",
-    kind: Word::ALL,
-    presence: Presence::DefaultsTo("\"med\""),
-    text: "The type of the case.",
-    example: "\"med\"",
-};
-
-const REASON: Field<Refined<String>> = Field {
-    name: "reason",
-    kind: Refined {
-        text: Text::of(0, 2_000),
-        format: None,
-        parse: |text| (!text.chars().any(text::is_control_but_whitespace)).then(|| text.to_owned()),
-        rule: "must not contain control characters",
-    },
-    presence: Presence::Optional,
-    text: "The reason that the payer alleges. It may contain line breaks. A blank reason counts as absent.",
-    example: "\"The goods did not arrive.\"",
-};
+crate::fields! {
+    NOTICE_ID: Text = "notice_id", Text::one_line(1, 64), Optional, "notice-1",
+        "The id of the notification. A repeated id reports the same case again. The default is a new id.";
+    TYPE: Word<CaseKind> = "type", Word::ALL, DefaultsTo("med"), "med",
+        "The type of the case.";
+    REASON: Refined<String> = "reason",
+        Refined {
+            text: Text::of(0, 2_000),
+            format: None,
+            parse: |text| (!text.chars().any(text::is_control_but_whitespace)).then(|| text.to_owned()),
+            rule: "must not contain control characters",
+        },
+        Optional, "The goods did not arrive.",
+        "The reason that the payer alleges. It may contain line breaks. A blank reason counts as absent.";
+}
 
 const METHODS: [&str; 5] = ["scam", "unauthorized", "coercion", "invasion", "other"];
 
-const METHOD: Field<Word<&str>> = Field {
-    name: "method",
-    kind: Word { words: || METHODS.map(|method| (method, method)).to_vec() },
-    presence: Presence::Optional,
-    text: "The alleged method of the fraud.",
-    example: "\"scam\"",
-};
-
-const RESPONSE_DEADLINE: Field<Parsed<Timestamp>> = Field {
-    name: "response_deadline",
-    kind: instant("must be an ISO 8601 date or date-time, such as 2026-11-21 or 2026-11-21T10:00:00.000Z"),
-    presence: Presence::Optional,
-    text: "The time until which the merchant can respond. A date without a time means the first millisecond of that day in São Paulo.",
-    example: "\"2026-12-01T12:00:00.000Z\"",
-};
-
-const AMOUNT: Field<MinorAmount> = Field {
-    name: "amount",
-    kind: MinorAmount,
-    presence: Presence::Optional,
-    text: "The claimed amount, in centavos. The default is the amount of the payment.",
-    example: "1000",
-};
+crate::fields! {
+    METHOD: Word<&str> = "method",
+        Word { words: || METHODS.map(|method| (method, method)).to_vec() }, Optional, "scam",
+        "The alleged method of the fraud.";
+    RESPONSE_DEADLINE: Parsed<Timestamp> = "response_deadline",
+        instant("must be an ISO 8601 date or date-time, such as 2026-11-21 or 2026-11-21T10:00:00.000Z"),
+        Optional, "2026-12-01T12:00:00.000Z",
+        "The time until which the merchant can respond. A date without a time means the first millisecond of that day in São Paulo.";
+    AMOUNT: MinorAmount = "amount", MinorAmount, Optional, 1000,
+        "The claimed amount, in centavos. The default is the amount of the payment.";
+}
 
 pub const SANDBOX_CASE_BODY: Definitions =
     &[&NOTICE_ID, &TYPE, &REASON, &METHOD, &RESPONSE_DEADLINE, &AMOUNT];
 
-const APPEAL_REASON: Field<Refined<AppealReason>> = Field {
-    name: "reason",
-    kind: Refined {
-        text: Text::of(AppealReason::CHARS.0, AppealReason::CHARS.1),
-        format: None,
-        parse: AppealReason::parse,
-        rule: "must contain a visible character and no control characters",
-    },
-    presence: Presence::Required,
-    text: "Why the merchant contests the case. It may contain line breaks.",
-    example: "\"The goods were delivered on 3 November.\"",
-};
+crate::fields! {
+    APPEAL_REASON: Refined<AppealReason> = "reason",
+        Refined {
+            text: Text::of(AppealReason::CHARS.0, AppealReason::CHARS.1),
+            format: None,
+            parse: AppealReason::parse,
+            rule: "must contain a visible character and no control characters",
+        },
+        Required, "The goods were delivered on 3 November.",
+        "Why the merchant contests the case. It may contain line breaks.";
+}
 
 pub const APPEAL_BODY: Definitions = &[&APPEAL_REASON];
 
@@ -119,59 +93,31 @@ const STATUSES: [(&str, Option<InfractionStatus>); 4] = [
 const RESULTS: [(&str, InfractionStatus); 2] =
     [("AGREED", InfractionStatus::ClosedAgreed), ("DISAGREED", InfractionStatus::ClosedDisagreed)];
 
+crate::fields! {
+    /// The Central Bank's ids are UUIDs.
+    INFRACTION_ID: Text = "infraction_id",
+        Text::one_line(1, 64), Required, "91d65e98-97c0-4b0f-b577-73625da1f9fc",
+        "The id of the infraction.";
+    END_TO_END_ID: Parsed<EndToEndId> = "end_to_end_id",
+        bank_id(), Required, "E1234567820261121100000000000001",
+        "The end-to-end id of the contested Pix.";
+    STATUS: Word<Option<InfractionStatus>> = "status", Word { words: || STATUSES.to_vec() }, Required, "OPEN",
+        "The state of the infraction.";
+    ANALYSIS_RESULT: Word<InfractionStatus> = "analysis_result",
+        Word { words: || RESULTS.to_vec() }, Optional, "AGREED",
+        "The result of a closed infraction. It is required with the status `CLOSED`, and has no effect with any other.";
+    SITUATION: Word<Situation> = "situation", Word::ALL, Optional, "SCAM",
+        "The situation that the payer's bank reports.";
+    REPORTED_AT: Parsed<Timestamp> = "reported_at",
+        instant("must be an ISO 8601 date-time, such as 2026-11-21T10:00:00.000Z"),
+        Required, "2026-11-21T10:00:00.000Z",
+        "The time of the notice, at most five minutes in the future.";
+}
+
 const BANK_NOTICE_ID: Field<Text> = Field {
     presence: Presence::Required,
     text: "The id of the notice. A repeated id reports the same notice again.",
     ..NOTICE_ID
-};
-
-/// The Central Bank's ids are UUIDs.
-const INFRACTION_ID: Field<Text> = Field {
-    name: "infraction_id",
-    kind: Text::one_line(1, 64),
-    presence: Presence::Required,
-    text: "The id of the infraction.",
-    example: "\"91d65e98-97c0-4b0f-b577-73625da1f9fc\"",
-};
-
-const END_TO_END_ID: Field<Parsed<EndToEndId>> = Field {
-    name: "end_to_end_id",
-    kind: bank_id(),
-    presence: Presence::Required,
-    text: "The end-to-end id of the contested Pix.",
-    example: "\"E1234567820261121100000000000001\"",
-};
-
-const STATUS: Field<Word<Option<InfractionStatus>>> = Field {
-    name: "status",
-    kind: Word { words: || STATUSES.to_vec() },
-    presence: Presence::Required,
-    text: "The state of the infraction.",
-    example: "\"OPEN\"",
-};
-
-const ANALYSIS_RESULT: Field<Word<InfractionStatus>> = Field {
-    name: "analysis_result",
-    kind: Word { words: || RESULTS.to_vec() },
-    presence: Presence::Optional,
-    text: "The result of a closed infraction. It is required with the status `CLOSED`, and has no effect with any other.",
-    example: "\"AGREED\"",
-};
-
-const SITUATION: Field<Word<Situation>> = Field {
-    name: "situation",
-    kind: Word::ALL,
-    presence: Presence::Optional,
-    text: "The situation that the payer's bank reports.",
-    example: "\"SCAM\"",
-};
-
-const REPORTED_AT: Field<Parsed<Timestamp>> = Field {
-    name: "reported_at",
-    kind: instant("must be an ISO 8601 date-time, such as 2026-11-21T10:00:00.000Z"),
-    presence: Presence::Required,
-    text: "The time of the notice, at most five minutes in the future.",
-    example: "\"2026-11-21T10:00:00.000Z\"",
 };
 
 pub const NOTICE_BODY: Definitions = &[

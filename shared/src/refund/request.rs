@@ -13,64 +13,33 @@ use domain::wallet::RefundStrategy;
 
 use crate::acquirer::pix::RETURN_WINDOW_MS;
 use crate::charge::request::canonical_hash;
-use crate::http::field::{Boolean, Definitions, Field, MinorAmount, Parsed, Presence, Text, Word};
+use crate::http::field::{Boolean, Definitions, MinorAmount, Parsed, Text, Word};
 use crate::http::{Fields, JsonObject, Object, Problem};
 use crate::refund::RefundError;
 use crate::refund::third_party::is_third_party;
 
-const AMOUNT: Field<MinorAmount> = Field {
-    name: "amount",
-    kind: MinorAmount,
-    presence: Presence::Optional,
-    text: "The amount to refund, in the smallest unit of the payment's currency. The default is all that can still be refunded.",
-    example: "1000",
-};
-
-const IDEMPOTENCY_KEY: Field<Text> = Field {
-    name: "idempotencyKey",
-    kind: Text::of(8, 128),
-    presence: Presence::Required,
-    text: "A key that is unique to this refund of the payment. A request with the same key and the same body returns the existing refund and creates no other.",
-    example: "\"refund-1001-attempt-1\"",
-};
-
-const REASON: Field<Text> = Field {
-    name: "reason",
-    kind: Text::of(0, 500),
-    presence: Presence::Optional,
-    text: "Why the payment is refunded.",
-    example: "\"The customer returned the goods.\"",
-};
-
-const STRATEGY: Field<Word<RefundStrategy>> = Field {
-    name: "strategy",
-    kind: Word::ALL,
-    presence: Presence::Optional,
-    text: "How a Pix is refunded: `devolution` returns the original payment, `cashout` sends a separate Pix. The default is `cashout` if the acquirer supports it, else `devolution`. Only for payments by Pix.",
-    example: "\"cashout\"",
-};
-
-const PASS_FEE_TO_TENANT: Field<Boolean> = Field {
-    name: "passFeeToTenant",
-    kind: Boolean,
-    presence: Presence::DefaultsTo("false"),
-    text: "Whether the merchant pays the Pix-out fee. Only for `cashout`.",
-    example: "true",
-};
-
-const DESTINATION_KEY: Field<Parsed<PixKey>> = Field {
-    name: "destinationKey",
-    kind: Parsed {
-        chars: (3, PixKey::MAX_CHARS),
-        pattern: None,
-        format: None,
-        parse: |text| text.parse().ok(),
-        rule: PixKey::RULE,
-    },
-    presence: Presence::Optional,
-    text: "The Pix key that receives the refund. The default is the payer's CPF or CNPJ. Only for `cashout`.",
-    example: "\"29537995593\"",
-};
+crate::fields! {
+    AMOUNT: MinorAmount = "amount", MinorAmount, Optional, 1000,
+        "The amount to refund, in the smallest unit of the payment's currency. The default is all that can still be refunded.";
+    IDEMPOTENCY_KEY: Text = "idempotencyKey", Text::of(8, 128), Required, "refund-1001-attempt-1",
+        "A key that is unique to this refund of the payment. A request with the same key and the same body returns the existing refund and creates no other.";
+    REASON: Text = "reason", Text::of(0, 500), Optional, "The customer returned the goods.",
+        "Why the payment is refunded.";
+    STRATEGY: Word<RefundStrategy> = "strategy", Word::ALL, Optional, "cashout",
+        "How a Pix is refunded: `devolution` returns the original payment, `cashout` sends a separate Pix. The default is `cashout` if the acquirer supports it, else `devolution`. Only for payments by Pix.";
+    PASS_FEE_TO_TENANT: Boolean = "passFeeToTenant", Boolean, DefaultsTo(false), true,
+        "Whether the merchant pays the Pix-out fee. Only for `cashout`.";
+    DESTINATION_KEY: Parsed<PixKey> = "destinationKey",
+        Parsed {
+            chars: (3, PixKey::MAX_CHARS),
+            pattern: None,
+            format: None,
+            parse: |text| text.parse().ok(),
+            rule: PixKey::RULE,
+        },
+        Optional, "29537995593",
+        "The Pix key that receives the refund. The default is the payer's CPF or CNPJ. Only for `cashout`.";
+}
 
 pub const REFUND_BODY: Definitions =
     &[&IDEMPOTENCY_KEY, &AMOUNT, &REASON, &STRATEGY, &DESTINATION_KEY, &PASS_FEE_TO_TENANT];

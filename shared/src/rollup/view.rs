@@ -13,29 +13,20 @@ use domain::payment_method::{PaymentMethod, UpperCaseMethod};
 use domain::rollup::{Counter, Sums};
 use domain::vocabulary::Vocabulary;
 
-use crate::http::field::{CURRENCY_CODE, Count, Definitions, Field, Parsed, Presence};
+use crate::http::field::{CURRENCY_CODE, Count, Definitions, Parsed};
 use crate::http::{Fields, Problem, Query};
 use crate::rollup::DayRow;
 
 /// The most entries of `dailyVolume` (contract: Limits).
 const MAX_DAILY_POINTS: u64 = 366;
 
-/// The default is that of the contract (`GET /v1/payments/stats`). The maximum is more than a century.
-const DAYS: Field<Count> = Field {
-    name: "days",
-    kind: Count { min: 1, max: 36_500, hint: "" },
-    presence: Presence::DefaultsTo("7"),
-    text: "The number of business days of Brazil's banks. The statistics cover the shortest period that ends today and contains so many business days.",
-    example: "30",
-};
-
-const CURRENCY: Field<Parsed<Currency>> = Field {
-    name: "currency",
-    kind: CURRENCY_CODE,
-    presence: Presence::Optional,
-    text: "The only currency to include: a code of ISO 4217, `BTC`, `USDC` or `USDT`. The default is all currencies.",
-    example: "\"BRL\"",
-};
+crate::fields! {
+    /// The default is that of the contract (`GET /v1/payments/stats`). The maximum is more than a century.
+    DAYS: Count = "days", Count { min: 1, max: 36_500, hint: "" }, DefaultsTo(7), 30,
+        "The number of business days of Brazil's banks. The statistics cover the shortest period that ends today and contains so many business days.";
+    CURRENCY: Parsed<Currency> = "currency", CURRENCY_CODE, Optional, "BRL",
+        "The only currency to include: a code of ISO 4217, `BTC`, `USDC` or `USDT`. The default is all currencies.";
+}
 
 /// The query string of `GET /v1/payments/stats`.
 pub const STATS_QUERY: Definitions = &[&DAYS];

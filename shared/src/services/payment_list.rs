@@ -46,13 +46,28 @@ const EXACT_TOTAL: usize = 250;
 /// The field by which the index is sorted.
 const CREATED_AT: &str = "createdAt";
 
-const PAGE: Field<Count> = Field {
-    name: "page",
-    kind: Count { min: 1, max: u32::MAX, hint: "" },
-    presence: Presence::DefaultsTo("1"),
-    text: "The page number. The page must begin within the first 5000 payments. It can't be combined with `starting_after`.",
-    example: "2",
-};
+crate::fields! {
+    PAGE: Count = "page", Count { min: 1, max: u32::MAX, hint: "" }, DefaultsTo(1), 2,
+        "The page number. The page must begin within the first 5000 payments. It can't be combined with `starting_after`.";
+    STARTING_AFTER: Parsed<ChargeId> = "starting_after",
+        Parsed {
+            chars: (36, 39),
+            pattern: Some("^(ch_|tx_)?[0-9a-f-]{36}$"),
+            format: None,
+            parse: |text| ChargeId::parse_any(text).ok(),
+            rule: "must be a payment id (a UUID)",
+        },
+        Optional, "fe5392dd-e865-8656-a544-24ef3d590c1b",
+        "The cursor: the `next_cursor` of the previous page, a payment id. It can't be combined with `page`, or with another `sortBy` than `createdAt`.";
+    STATUS: Word<TransactionStatus> = "status", Word::ALL, Optional, "PAID",
+        "Only payments with this status.";
+    SORT_BY: Word<&str> = "sortBy",
+        Word { words: || PaymentView::FIELDS.map(|field| (field, field)).to_vec() },
+        DefaultsTo("createdAt"), "amount",
+        "The field by which the list is sorted. Fields other than `createdAt` can sort at most 1000 matching payments.";
+    SORT_ORDER: Word<SortOrder> = "sortOrder", Word::ALL, DefaultsTo("desc"), "asc",
+        "Ascending or descending order.";
+}
 
 /// The default differs from other lists (contract: Limits).
 const PAGE_SIZE: Field<Count> = Field {
@@ -61,47 +76,9 @@ const PAGE_SIZE: Field<Count> = Field {
     ..LIMIT
 };
 
-const STARTING_AFTER: Field<Parsed<ChargeId>> = Field {
-    name: "starting_after",
-    kind: Parsed {
-        chars: (36, 39),
-        pattern: Some("^(ch_|tx_)?[0-9a-f-]{36}$"),
-        format: None,
-        parse: |text| ChargeId::parse_any(text).ok(),
-        rule: "must be a payment id (a UUID)",
-    },
-    presence: Presence::Optional,
-    text: "The cursor: the `next_cursor` of the previous page, a payment id. It can't be combined with `page`, or with another `sortBy` than `createdAt`.",
-    example: "\"fe5392dd-e865-8656-a544-24ef3d590c1b\"",
-};
-
-const STATUS: Field<Word<TransactionStatus>> = Field {
-    name: "status",
-    kind: Word::ALL,
-    presence: Presence::Optional,
-    text: "Only payments with this status.",
-    example: "\"PAID\"",
-};
-
 const START_DATE: Field<TimeBound> = Field { name: "startDate", ..CREATED_AFTER };
 
 const END_DATE: Field<TimeBound> = Field { name: "endDate", ..CREATED_BEFORE };
-
-const SORT_BY: Field<Word<&str>> = Field {
-    name: "sortBy",
-    kind: Word { words: || PaymentView::FIELDS.map(|field| (field, field)).to_vec() },
-    presence: Presence::DefaultsTo("\"createdAt\""),
-    text: "The field by which the list is sorted. Fields other than `createdAt` can sort at most 1000 matching payments.",
-    example: "\"amount\"",
-};
-
-const SORT_ORDER: Field<Word<SortOrder>> = Field {
-    name: "sortOrder",
-    kind: Word::ALL,
-    presence: Presence::DefaultsTo("\"desc\""),
-    text: "Ascending or descending order.",
-    example: "\"asc\"",
-};
 
 /// The query string of `GET /v1/payments`.
 pub const PAYMENTS_QUERY: Definitions =

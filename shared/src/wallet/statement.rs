@@ -14,21 +14,14 @@ use crate::http::{Fields, Problem, Query};
 use crate::store::{Order, PageError, from_item};
 use crate::wallet::Wallets;
 
-const CURRENCY: Field<Parsed<Currency>> = Field {
-    name: "currency",
-    kind: CURRENCY_CODE,
-    presence: Presence::DefaultsTo("\"BRL\""),
-    text: "The currency of the wallet: a code of ISO 4217, `BTC`, `USDC` or `USDT`.",
-    example: "\"BRL\"",
-};
-
-const STARTING_AFTER: Field<Parsed<PostingId>> = Field {
-    name: "starting_after",
-    kind: Parsed::id(29, "^mv_[0-9a-z]{26}$", "must be a movement id (mv_…)"),
-    presence: Presence::Optional,
-    text: "The cursor: the `next_cursor` of the previous page, a movement id.",
-    example: "\"mv_01kb5cpq4t0000000000000000\"",
-};
+crate::fields! {
+    CURRENCY: Parsed<Currency> = "currency", CURRENCY_CODE, DefaultsTo("BRL"), "BRL",
+        "The currency of the wallet: a code of ISO 4217, `BTC`, `USDC` or `USDT`.";
+    STARTING_AFTER: Parsed<PostingId> = "starting_after",
+        Parsed::id(29, "^mv_[0-9a-z]{26}$", "must be a movement id (mv_…)"),
+        Optional, "mv_01kb5cpq4t0000000000000000",
+        "The cursor: the `next_cursor` of the previous page, a movement id.";
+}
 
 const PAGE_SIZE: Field<Count> = Field {
     text: "The largest number of movements on a page. With `Accept: text/csv`, the default and the maximum are 1000.",

@@ -293,37 +293,24 @@ impl Row for Endpoint {
     }
 }
 
-const URL: Field<field::Url> = Field {
-    name: "url",
-    kind: field::Url,
-    presence: Presence::Required,
-    text: "The URL that receives the events. It uses https, a public host name, and port 443 or 1024 to 65535. It has no user name, password or fragment.",
-    example: "\"https://example.com/hooks\"",
-};
+crate::fields! {
+    URL: field::Url = "url", field::Url, Required, "https://example.com/hooks",
+        "The URL that receives the events. It uses https, a public host name, and port 443 or 1024 to 65535. It has no user name, password or fragment.";
+    /// Any name of the catalog is valid. `webhook.test` is not in the catalog.
+    EVENTS: Words<EventType> = "events",
+        Words {
+            words: || EventType::subscribable().map(|event| (event.as_str(), event)).collect(),
+            noun: "event name",
+        },
+        Required, ["charge.paid", "charge.expired"],
+        "The events that the endpoint is subscribed to. Repeated names are dropped.";
+    NEW_STATUS: Word<EndpointStatus> = "status", Word::ALL, Optional, "ACTIVE",
+        "`INACTIVE` ends the subscription and cancels pending deliveries. `ACTIVE` starts it again, also after the service switched the endpoint off.";
+}
 
 const NEW_URL: Field<field::Url> = Field { presence: Presence::Optional, ..URL };
 
-/// Any name of the catalog is valid. `webhook.test` is not in the catalog.
-const EVENTS: Field<Words<EventType>> = Field {
-    name: "events",
-    kind: Words {
-        words: || EventType::subscribable().map(|event| (event.as_str(), event)).collect(),
-        noun: "event name",
-    },
-    presence: Presence::Required,
-    text: "The events that the endpoint is subscribed to. Repeated names are dropped.",
-    example: r#"["charge.paid", "charge.expired"]"#,
-};
-
 const NEW_EVENTS: Field<Words<EventType>> = Field { presence: Presence::Optional, ..EVENTS };
-
-const NEW_STATUS: Field<Word<EndpointStatus>> = Field {
-    name: "status",
-    kind: Word::ALL,
-    presence: Presence::Optional,
-    text: "`INACTIVE` ends the subscription and cancels pending deliveries. `ACTIVE` starts it again, also after the service switched the endpoint off.",
-    example: "\"ACTIVE\"",
-};
 
 /// The body of `POST /v1/webhooks/endpoints`.
 pub const ENDPOINT_BODY: Definitions = &[&URL, &EVENTS];
@@ -331,13 +318,11 @@ pub const ENDPOINT_BODY: Definitions = &[&URL, &EVENTS];
 /// The body of `PATCH /v1/webhooks/endpoints/{id}`. A field that is absent stays as it is.
 pub const ENDPOINT_CHANGE_BODY: Definitions = &[&NEW_URL, &NEW_EVENTS, &NEW_STATUS];
 
-const ENDPOINT_ID: Field<Parsed<EndpointId>> = Field {
-    name: "id",
-    kind: Parsed::id(29, "^wh_[0-9a-z]{26}$", ROTATION_RULE),
-    presence: Presence::Optional,
-    text: "The endpoint's id, equal to the id in the path.",
-    example: "\"wh_01kb5cpq4t0000000000000000\"",
-};
+crate::fields! {
+    ENDPOINT_ID: Parsed<EndpointId> = "id",
+        Parsed::id(29, "^wh_[0-9a-z]{26}$", ROTATION_RULE), Optional, "wh_01kb5cpq4t0000000000000000",
+        "The endpoint's id, equal to the id in the path.";
+}
 
 const ROTATION_RULE: &str = "must equal the id in the path, or be left out";
 

@@ -40,9 +40,7 @@ use domain::webhook::event_type::{EventType, Family};
 use super::WebhookError;
 use super::body_schema::{any_legacy_data_schema, canonical_schema, legacy_name_schema};
 use super::event::{Event, EventRef};
-use crate::http::field::{
-    CREATED_AFTER, CREATED_BEFORE, Count, Definitions, Field, LIMIT, Parsed, Presence, Word,
-};
+use crate::http::field::{CREATED_AFTER, CREATED_BEFORE, Count, Definitions, Field, LIMIT, Parsed, Word};
 use crate::http::{Fields, Problem, Query};
 use crate::store::{
     Item, Order, PageError, Store, StoreError, from_item, key_attributes, key_of_item, text, unavailable,
@@ -64,39 +62,28 @@ const EXTRA_ROWS: usize = 2;
 /// Only a rare type needs another query.
 const ROWS_PER_MATCH: usize = 8;
 
+crate::fields! {
+    STARTING_AFTER: Parsed<EventId> = "starting_after",
+        Parsed::id(30, "^evt_[0-9a-z]{26}$", "must be an event id (evt_…)"),
+        Optional, "evt_01kb5cpq4t0000000000000000",
+        "The cursor: the `next_cursor` of the previous page, an event id.";
+    TYPE: Word<EventType> = "type", Word { words: || EventType::ALL.to_vec() }, Optional, "charge.paid",
+        "Only events of this type.";
+    OBJECT: Parsed<ObjectId> = "object",
+        Parsed {
+            chars: (29, 46),
+            pattern: Some("^(ch_|tx_|med_|po_)?[0-9a-z-]+$"),
+            format: None,
+            parse: ObjectId::parse,
+            rule: "must be the id of a charge (ch_…), payment, MED case (med_…) or payout (po_…)",
+        },
+        Optional, "ch_fe5392dd-e865-8656-a544-24ef3d590c1b",
+        "Only events of this charge, payment, MED case or payout. The events of a charge include those of its refunds and MED cases.";
+}
+
 const PAGE_SIZE: Field<Count> = Field {
     text: "The largest number of events on a page. With `type`, a page may be shorter or empty while `has_more` is true.",
     ..LIMIT
-};
-
-const STARTING_AFTER: Field<Parsed<EventId>> = Field {
-    name: "starting_after",
-    kind: Parsed::id(30, "^evt_[0-9a-z]{26}$", "must be an event id (evt_…)"),
-    presence: Presence::Optional,
-    text: "The cursor: the `next_cursor` of the previous page, an event id.",
-    example: "\"evt_01kb5cpq4t0000000000000000\"",
-};
-
-const TYPE: Field<Word<EventType>> = Field {
-    name: "type",
-    kind: Word { words: || EventType::ALL.to_vec() },
-    presence: Presence::Optional,
-    text: "Only events of this type.",
-    example: "\"charge.paid\"",
-};
-
-const OBJECT: Field<Parsed<ObjectId>> = Field {
-    name: "object",
-    kind: Parsed {
-        chars: (29, 46),
-        pattern: Some("^(ch_|tx_|med_|po_)?[0-9a-z-]+$"),
-        format: None,
-        parse: ObjectId::parse,
-        rule: "must be the id of a charge (ch_…), payment, MED case (med_…) or payout (po_…)",
-    },
-    presence: Presence::Optional,
-    text: "Only events of this charge, payment, MED case or payout. The events of a charge include those of its refunds and MED cases.",
-    example: "\"ch_fe5392dd-e865-8656-a544-24ef3d590c1b\"",
 };
 
 /// The query string of `GET /v1/events`.

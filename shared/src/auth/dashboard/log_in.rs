@@ -3,28 +3,19 @@ use schemars::JsonSchema;
 use secrecy::{ExposeSecret, SecretString};
 use serde::Serialize;
 
-use crate::http::field::{Definitions, Field, Presence, Text};
+use crate::http::field::{Definitions, Text};
 use crate::http::{Fields, JsonObject, Object, Problem};
 
-/// Any text is accepted, because an address that is not valid is answered like any unknown one (401). The
-/// maximum is that of RFC 5321.
-const EMAIL: Field<Text> = Field {
-    name: "email",
-    kind: Text::of(1, 254),
-    presence: Presence::Required,
-    text: "The user's e-mail address, in upper or lower case.",
-    example: "\"ana@example.com\"",
-};
-
-/// The minimum is 1 character, although generated passwords have 24. So a short password is answered like any
-/// wrong password (401), not as an invalid field.
-const PASSWORD: Field<Text> = Field {
-    name: "password",
-    kind: Text::of(1, 1_024),
-    presence: Presence::Required,
-    text: "The user's password.",
-    example: "\"correct horse battery staple\"",
-};
+crate::fields! {
+    /// Any text is accepted, because an address that is not valid is answered like any unknown one (401). The
+    /// maximum is that of RFC 5321.
+    EMAIL: Text = "email", Text::of(1, 254), Required, "ana@example.com",
+        "The user's e-mail address, in upper or lower case.";
+    /// The minimum is 1 character, although generated passwords have 24. So a short password is answered like any
+    /// wrong password (401), not as an invalid field.
+    PASSWORD: Text = "password", Text::of(1, 1_024), Required, "correct horse battery staple",
+        "The user's password.";
+}
 
 pub const LOG_IN_BODY: Definitions = &[&EMAIL, &PASSWORD];
 

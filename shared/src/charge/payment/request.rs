@@ -7,74 +7,37 @@ use domain::vocabulary::Vocabulary;
 
 use crate::charge::request::{CUSTOMER_EMAIL, CUSTOMER_NAME, METADATA, NewCharge, canonical_hash, metadata};
 use crate::http::field::{
-    CURRENCY_CODE, Definitions, Dictionary, DistinctWords, Field, MinorAmount, Parsed, Presence, Refined,
-    Text, Url,
+    CURRENCY_CODE, Definitions, Dictionary, DistinctWords, Field, MinorAmount, Parsed, Refined, Text, Url,
 };
 use crate::http::{Fields, JsonObject, JsonValue, Object, Problem};
 
 const PHONE: &str = "phone";
 const RETURN_URL: &str = "returnUrl";
 
-const AMOUNT: Field<MinorAmount> = Field {
-    name: "amount",
-    kind: MinorAmount,
-    presence: Presence::Required,
-    text: "The amount to be paid, in the smallest unit of the currency. Some methods have a lower maximum.",
-    example: "1000",
-};
-
-const CURRENCY: Field<Parsed<Currency>> = Field {
-    name: "currency",
-    kind: CURRENCY_CODE,
-    presence: Presence::DefaultsTo("\"BRL\""),
-    text: "The currency of the amount: a code of ISO 4217, `BTC`, `USDC` or `USDT`. Every method of the payment must accept it.",
-    example: "\"BRL\"",
-};
-
-const METHODS: Field<DistinctWords<PaymentMethod>> = Field {
-    name: "paymentMethods",
-    kind: DistinctWords { words: PaymentMethod::vocabulary, noun: "method" },
-    presence: Presence::Required,
-    text: "The methods by which the payer may pay, each at most once.",
-    example: r#"["PIX"]"#,
-};
-
-const IDEMPOTENCY_KEY: Field<Text> = Field {
-    name: "idempotencyKey",
-    kind: Text::of(1, 255),
-    presence: Presence::Required,
-    text: "A key that is unique to this request. A request with the same key and the same body returns the existing payment and creates no other.",
-    example: "\"order-1001-attempt-1\"",
-};
-
-const CUSTOMER_DOCUMENT: Field<Refined<Document>> = Field {
-    name: "customerDocument",
-    kind: Refined {
-        text: Text::one_line(1, Document::MAX_CHARS),
-        format: None,
-        parse: Document::parse,
-        rule: "must not have surrounding spaces",
-    },
-    presence: Presence::Optional,
-    text: "The customer's tax id of any country, without surrounding spaces.",
-    example: "\"29537995593\"",
-};
-
-const CUSTOMER_ID: Field<Text> = Field {
-    name: "customerId",
-    kind: Text::one_line(1, 200),
-    presence: Presence::Optional,
-    text: "Your id of the customer, one line.",
-    example: "\"customer-7\"",
-};
-
-const WEBHOOK_URL: Field<Url> = Field {
-    name: "webhookUrl",
-    kind: Url,
-    presence: Presence::Optional,
-    text: "An https URL that receives all legacy events of this payment, in addition to the webhook endpoints.",
-    example: "\"https://example.com/hooks\"",
-};
+crate::fields! {
+    AMOUNT: MinorAmount = "amount", MinorAmount, Required, 1000,
+        "The amount to be paid, in the smallest unit of the currency. Some methods have a lower maximum.";
+    CURRENCY: Parsed<Currency> = "currency", CURRENCY_CODE, DefaultsTo("BRL"), "BRL",
+        "The currency of the amount: a code of ISO 4217, `BTC`, `USDC` or `USDT`. Every method of the payment must accept it.";
+    METHODS: DistinctWords<PaymentMethod> = "paymentMethods",
+        DistinctWords { words: PaymentMethod::vocabulary, noun: "method" }, Required, ["PIX"],
+        "The methods by which the payer may pay, each at most once.";
+    IDEMPOTENCY_KEY: Text = "idempotencyKey", Text::of(1, 255), Required, "order-1001-attempt-1",
+        "A key that is unique to this request. A request with the same key and the same body returns the existing payment and creates no other.";
+    CUSTOMER_DOCUMENT: Refined<Document> = "customerDocument",
+        Refined {
+            text: Text::one_line(1, Document::MAX_CHARS),
+            format: None,
+            parse: Document::parse,
+            rule: "must not have surrounding spaces",
+        },
+        Optional, "29537995593",
+        "The customer's tax id of any country, without surrounding spaces.";
+    CUSTOMER_ID: Text = "customerId", Text::one_line(1, 200), Optional, "customer-7",
+        "Your id of the customer, one line.";
+    WEBHOOK_URL: Url = "webhookUrl", Url, Optional, "https://example.com/hooks",
+        "An https URL that receives all legacy events of this payment, in addition to the webhook endpoints.";
+}
 
 const PAYMENT_METADATA: Field<Dictionary> = Field {
     text: "Data of your own, at most 16384 bytes of JSON. Keys that start with `_`, and the keys `med` and `failure`, are removed and do not count. `MBWAY` requires `phone`, the payer's phone number in E.164 form. With `CREDIT_CARD`, `returnUrl` is the http or https URL to which the payer returns.",

@@ -142,39 +142,36 @@ pub fn definitions(list: Definitions) -> Vec<Definition> {
     list.iter().map(|field| field.definition()).collect()
 }
 
-/// The header `Idempotency-Key` of the charge routes. In the bodies of payments and refunds, `idempotencyKey` has
-/// the same purpose.
-pub const IDEMPOTENCY_KEY: Field<HeaderText> = Field {
-    name: "Idempotency-Key",
-    kind: HeaderText { min: 8, max: 128 },
-    presence: Presence::Required,
-    text: "A key that is unique to this request. A request with the same key and the same body returns the existing charge and creates no other.",
-    example: "\"order-1001-attempt-1\"",
-};
+/// Defines fields as a table. Each entry has the constant's name and kind, then the name on the wire, the kind's
+/// bounds, the presence, an example, and the text for the API reference. The example and the default are JSON.
+#[macro_export]
+macro_rules! fields {
+    ($($(#[$doc:meta])* $vis:vis $FIELD:ident: $Kind:ty = $name:expr, $kind:expr, $presence:ident $(($default:tt))?,
+        $example:tt, $text:expr;)+) => {$(
+        $(#[$doc])*
+        $vis const $FIELD: $crate::http::field::Field<$Kind> = $crate::http::field::Field {
+            name: $name,
+            kind: $kind,
+            presence: $crate::http::field::Presence::$presence $((stringify!($default)))?,
+            text: $text,
+            example: stringify!($example),
+        };
+    )+};
+}
 
-/// `limit` of a list.
-pub const LIMIT: Field<Count> = Field {
-    name: "limit",
-    kind: Count { min: 1, max: 100, hint: "" },
-    presence: Presence::DefaultsTo("25"),
-    text: "The largest number of objects on a page.",
-    example: "25",
-};
-
-/// `created_after` of a list with inclusive bounds.
-pub const CREATED_AFTER: Field<TimeBound> = Field {
-    name: "created_after",
-    kind: TimeBound::NotBefore,
-    presence: Presence::Optional,
-    text: "Only objects created at this time or later. A date without a time means the first millisecond of that day in São Paulo.",
-    example: "\"2026-11-01\"",
-};
-
-/// `created_before` of a list with inclusive bounds.
-pub const CREATED_BEFORE: Field<TimeBound> = Field {
-    name: "created_before",
-    kind: TimeBound::NotAfter,
-    presence: Presence::Optional,
-    text: "Only objects created at this time or earlier. A date without a time means the last millisecond of that day in São Paulo.",
-    example: "\"2026-11-30\"",
-};
+crate::fields! {
+    /// The header `Idempotency-Key` of the charge routes. In the bodies of payments and refunds, `idempotencyKey` has
+    /// the same purpose.
+    pub IDEMPOTENCY_KEY: HeaderText = "Idempotency-Key",
+        HeaderText { min: 8, max: 128 }, Required, "order-1001-attempt-1",
+        "A key that is unique to this request. A request with the same key and the same body returns the existing charge and creates no other.";
+    /// `limit` of a list.
+    pub LIMIT: Count = "limit", Count { min: 1, max: 100, hint: "" }, DefaultsTo(25), 25,
+        "The largest number of objects on a page.";
+    /// `created_after` of a list with inclusive bounds.
+    pub CREATED_AFTER: TimeBound = "created_after", TimeBound::NotBefore, Optional, "2026-11-01",
+        "Only objects created at this time or later. A date without a time means the first millisecond of that day in São Paulo.";
+    /// `created_before` of a list with inclusive bounds.
+    pub CREATED_BEFORE: TimeBound = "created_before", TimeBound::NotAfter, Optional, "2026-11-30",
+        "Only objects created at this time or earlier. A date without a time means the last millisecond of that day in São Paulo.";
+}

@@ -6,40 +6,23 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
 
-use crate::http::field::{AtMost, Definitions, Field, Integer, Presence, Refined, Text, Word};
+use crate::http::field::{AtMost, Definitions, Integer, Refined, Text, Word};
 use crate::http::{Fields, JsonObject, Object, Problem};
 use crate::med::EvidenceError;
 
 const MAX_NAME_CHARS: usize = 255;
 
-const NAME: Field<Refined<FileName>> = Field {
-    name: "file_name",
-    kind: Refined {
-        text: Text::of(1, MAX_NAME_CHARS),
-        format: None,
-        parse: FileName::parse,
-        rule: NAME_RULE,
-    },
-    presence: Presence::Required,
-    text: "The file's name without a path, one line in any script.",
-    example: "\"invoice.pdf\"",
-};
-
-const SIZE: Field<Integer> = Field {
-    name: "file_size",
-    kind: Integer { min: 1, max: AtMost::Refused(MAX_BYTES), unit: "bytes" },
-    presence: Presence::Required,
-    text: "The exact size of the file in bytes.",
-    example: "48213",
-};
-
-const MIME_TYPE: Field<Word<MimeType>> = Field {
-    name: "mime_type",
-    kind: Word::ALL,
-    presence: Presence::Required,
-    text: "The type of the file. Its first bytes must match.",
-    example: "\"application/pdf\"",
-};
+crate::fields! {
+    NAME: Refined<FileName> = "file_name",
+        Refined { text: Text::of(1, MAX_NAME_CHARS), format: None, parse: FileName::parse, rule: NAME_RULE },
+        Required, "invoice.pdf",
+        "The file's name without a path, one line in any script.";
+    SIZE: Integer = "file_size",
+        Integer { min: 1, max: AtMost::Refused(MAX_BYTES), unit: "bytes" }, Required, 48213,
+        "The exact size of the file in bytes.";
+    MIME_TYPE: Word<MimeType> = "mime_type", Word::ALL, Required, "application/pdf",
+        "The type of the file. Its first bytes must match.";
+}
 
 pub const EVIDENCE_BODY: Definitions = &[&NAME, &SIZE, &MIME_TYPE];
 

@@ -11,57 +11,35 @@ use super::counts::{self, Criteria};
 use super::page::{Selection, Window};
 use super::reader::DeliveryPage;
 use super::{Deliveries, Delivery, DeliveryStatus};
-use crate::http::field::{
-    CREATED_AFTER, CREATED_BEFORE, Count, Definitions, Field, LIMIT, Parsed, Presence, Word,
-};
+use crate::http::field::{CREATED_AFTER, CREATED_BEFORE, Count, Definitions, LIMIT, Parsed, Word};
 use crate::http::{Fields, Problem, Query};
 use crate::store::{PageError, StoreError};
 use crate::webhook::delivery::DeliveryStats;
 
-const STATUS: Field<Word<DeliveryStatus>> = Field {
-    name: "status",
-    kind: Word::ALL,
-    presence: Presence::Optional,
-    text: "Only deliveries with this status.",
-    example: "\"FAILED\"",
-};
-
-const EVENT_TYPE: Field<Word<EventType>> = Field {
-    name: "eventType",
-    kind: Word { words: || EventType::ALL.to_vec() },
-    presence: Presence::Optional,
-    text: "Only deliveries of events of this type.",
-    example: "\"charge.paid\"",
-};
-
-const ENDPOINT_ID: Field<Parsed<EndpointId>> = Field {
-    name: "endpointId",
-    kind: Parsed::id(29, "^wh_[0-9a-z]{26}$", "must be an endpoint id (wh_…)"),
-    presence: Presence::Optional,
-    text: "Only deliveries to this webhook endpoint.",
-    example: "\"wh_01kb5cpq4t0000000000000000\"",
-};
-
-/// The maximum is bounded because a request may have to read every row before its page.
-const OFFSET: Field<Count> = Field {
-    name: "offset",
-    kind: Count {
-        min: 0,
-        max: 5_000,
-        hint: "; to read further, send `starting_after` with the id of the last delivery you have",
-    },
-    presence: Presence::DefaultsTo("0"),
-    text: "The number of deliveries before the page. It can't be combined with `starting_after`.",
-    example: "25",
-};
-
-const STARTING_AFTER: Field<Parsed<DeliveryId>> = Field {
-    name: "starting_after",
-    kind: Parsed::id(29, "^wd_[0-9a-z]{26}$", "must be a delivery id (wd_…)"),
-    presence: Presence::Optional,
-    text: "The cursor: the id of the last delivery of the previous page. It can't be combined with `offset`.",
-    example: "\"wd_01kb5cpq4t0000000000000000\"",
-};
+crate::fields! {
+    STATUS: Word<DeliveryStatus> = "status", Word::ALL, Optional, "FAILED",
+        "Only deliveries with this status.";
+    EVENT_TYPE: Word<EventType> = "eventType",
+        Word { words: || EventType::ALL.to_vec() }, Optional, "charge.paid",
+        "Only deliveries of events of this type.";
+    ENDPOINT_ID: Parsed<EndpointId> = "endpointId",
+        Parsed::id(29, "^wh_[0-9a-z]{26}$", "must be an endpoint id (wh_…)"),
+        Optional, "wh_01kb5cpq4t0000000000000000",
+        "Only deliveries to this webhook endpoint.";
+    /// The maximum is bounded because a request may have to read every row before its page.
+    OFFSET: Count = "offset",
+        Count {
+            min: 0,
+            max: 5_000,
+            hint: "; to read further, send `starting_after` with the id of the last delivery you have",
+        },
+        DefaultsTo(0), 25,
+        "The number of deliveries before the page. It can't be combined with `starting_after`.";
+    STARTING_AFTER: Parsed<DeliveryId> = "starting_after",
+        Parsed::id(29, "^wd_[0-9a-z]{26}$", "must be a delivery id (wd_…)"),
+        Optional, "wd_01kb5cpq4t0000000000000000",
+        "The cursor: the id of the last delivery of the previous page. It can't be combined with `offset`.";
+}
 
 /// The query string of `GET /v1/webhooks/deliveries`.
 pub const DELIVERIES_QUERY: Definitions =
