@@ -170,7 +170,7 @@ async fn list(
 ) -> Result<(), Box<dyn Error>> {
     let cursor = stack.cases.find(filter.starting_after).await?;
     let page = stack.cases.list(&scope.scope(), filter, cursor).await?;
-    let wanted = page.cases.iter().filter(|case| case.unconfirmed || !unconfirmed);
+    let wanted = page.items.iter().filter(|case| case.unconfirmed || !unconfirmed);
     print_list(stack, "cases", wanted.map(PrintedCase::new))?;
     if let Some(next) = page.next_cursor {
         writeln!(std::io::stderr(), "more cases follow: --starting-after {next}")?;

@@ -146,9 +146,9 @@ async fn list(
     let page = stack.charges.held_for_review(&scope, cursor.as_ref(), now).await?;
     let payment_of =
         |charge: &Charge| charge.applied_payment.as_ref().map(|applied| applied.payment_id.clone());
-    let payments: Vec<AcquirerPaymentId> = page.charges.iter().filter_map(payment_of).collect();
+    let payments: Vec<AcquirerPaymentId> = page.items.iter().filter_map(payment_of).collect();
     let reported = Receipts::new(stack.store.clone()).reported_of(payments.iter()).await?;
-    let printed = page.charges.iter().map(|charge| {
+    let printed = page.items.iter().map(|charge| {
         let reported = payment_of(charge).and_then(|payment| reported.get(&payment));
         PrintedCharge::new(charge, reported, now)
     });

@@ -169,12 +169,12 @@ async fn a_page_of_held_charges_has_a_cursor_only_if_more_follow() {
         charges.held_for_review(&scope, cursor, service.stack.clock.now()).await.unwrap()
     };
     let all = page(None).await;
-    assert_eq!((all.charges.len(), all.next_cursor), (100, None));
+    assert_eq!((all.items.len(), all.next_cursor), (100, None));
     write(&client, &[to_item(&copy(100)).unwrap()]).await;
     let first = page(None).await;
-    let last = first.charges.last().unwrap().id;
-    assert_eq!((first.charges.len(), first.next_cursor), (100, Some(last)));
+    let last = first.items.last().unwrap().id;
+    assert_eq!((first.items.len(), first.next_cursor), (100, Some(last)));
     let cursor = charges.find(Some(last)).await.unwrap().unwrap();
     let second = page(Some(&cursor)).await;
-    assert_eq!((second.charges.len(), second.next_cursor), (1, None));
+    assert_eq!((second.items.len(), second.next_cursor), (1, None));
 }

@@ -4,7 +4,7 @@
 
 use domain::charge::{Charge, PublicStatus, StoredCharge, TransactionStatus};
 use domain::ids::ChargeId;
-use domain::row::{Key, sortable};
+use domain::row::sortable;
 use domain::shard::ShardedScope;
 use domain::tax_id::Document;
 use domain::time::Timestamp;
@@ -12,7 +12,7 @@ use domain::time::Timestamp;
 use crate::charge::Charges;
 use crate::http::field::{CHARGE_ID, CREATED_AFTER, CREATED_BEFORE, Definitions, LIMIT, Parsed, Word};
 use crate::http::{Fields, Problem, Query};
-use crate::store::{ListEntry, ListIndex, Order, PageError, StoreError};
+use crate::store::{ListIndex, Page, PageError, StoreError};
 
 /// Index entries read for a page that is filtered by both status and customer. No index covers both, so the
 /// status is checked after the rows are read, and the page may have fewer charges than `limit` although more
@@ -52,11 +52,7 @@ pub struct ChargeFilter {
     customer: Option<Document>,
 }
 
-#[derive(Debug)]
-pub struct ChargePage {
-    pub charges: Vec<Charge>,
-    pub next_cursor: Option<ChargeId>,
-}
+pub type ChargePage = Page<Charge, ChargeId>;
 
 impl ChargeFilter {
     /// Reports every invalid parameter at once. An unknown one is invalid too.
@@ -123,23 +119,12 @@ impl Charges {
         }
         let (from, to) = sort_range(filter.created_after, filter.created_before);
         let cursor = cursor.map(|charge| charge.list_sort());
-        let to = cursor.clone().filter(|cursor| *cursor < to).unwrap_or(to);
-        if from > to {
-            return Ok(ChargePage { charges: Vec::new(), next_cursor: None });
-        }
         let window =
             if filter.customer.is_some() && filter.status.is_some() { FILTERED_WINDOW } else { filter.limit };
-        // Reads two extra entries: the cursor's own entry, which the range includes, and one that shows
-        // whether more follow.
-        let limit = window.saturating_add(2);
         let (index, partitions) = filter.partitions(scope);
-        let range = (from.as_str(), to.as_str());
-        let mut entries =
-            self.store.list_of_each(index, &partitions, range, Order::NewestFirst, limit).await?;
-        entries.retain(|entry| Some(&entry.sort) != cursor.as_ref());
-        let more_entries = entries.len() > window;
-        entries.truncate(window);
-        self.page(filter, &entries, more_entries, now).await
+        let read = self.store.rows_after((index, &partitions), (&from, &to), cursor.as_deref(), window);
+        let rows = read_at(read.await?, now);
+        Ok(Page::of_matching(rows, filter.limit, |charge| filter.matches(charge), |charge| charge.id))
     }
 
     /// Newest first, after `cursor`. A page may contain few charges although more follow: charges whose card
@@ -151,46 +136,14 @@ impl Charges {
         now: Timestamp,
     ) -> Result<ChargePage, StoreError> {
         let cursor = cursor.map(|charge| charge.as_stored().list_sort());
-        let to = cursor.clone().unwrap_or_else(|| "~".to_owned());
         let partitions = status_partitions(scope, TransactionStatus::Processing);
-        // Reads two extra entries: the cursor's own entry, and one that shows whether more follow.
-        let limit = REVIEW_PAGE.saturating_add(2);
-        let range = ("0", to.as_str());
-        let mut entries = self
-            .store
-            .list_of_each(ListIndex::ByStatus, &partitions, range, Order::NewestFirst, limit)
-            .await?;
-        entries.retain(|entry| Some(&entry.sort) != cursor.as_ref());
-        let more_entries = entries.len() > REVIEW_PAGE;
-        entries.truncate(REVIEW_PAGE);
-        let keys: Vec<Key> = entries.into_iter().map(|entry| entry.key).collect();
-        let rows: Vec<StoredCharge> = self.store.get_in_order(&keys).await?;
-        let mut charges: Vec<Charge> = rows.into_iter().map(|charge| charge.read_at(now)).collect();
-        let next_cursor = charges.last().map(|charge| charge.id).filter(|_| more_entries);
-        charges.retain(Charge::is_held_for_review);
-        Ok(ChargePage { charges, next_cursor })
+        let list = (ListIndex::ByStatus, partitions.as_slice());
+        let rows = self.store.rows_after(list, ("0", "~"), cursor.as_deref(), REVIEW_PAGE).await?;
+        Ok(Page::of_matching(read_at(rows, now), REVIEW_PAGE, Charge::is_held_for_review, |charge| charge.id))
     }
+}
 
-    async fn page(
-        &self,
-        filter: &ChargeFilter,
-        entries: &[ListEntry],
-        more_entries: bool,
-        now: Timestamp,
-    ) -> Result<ChargePage, PageError> {
-        let keys: Vec<Key> = entries.iter().map(|entry| entry.key.clone()).collect();
-        let rows: Vec<StoredCharge> = self.store.get_in_order(&keys).await?;
-        let in_order: Vec<Charge> = rows.into_iter().map(|charge| charge.read_at(now)).collect();
-        let last_read = in_order.last().map(|charge| charge.id);
-        let mut matching: Vec<Charge> =
-            in_order.into_iter().filter(|charge| filter.matches(charge)).collect();
-        let is_cut = matching.len() > filter.limit;
-        matching.truncate(filter.limit);
-        let next_cursor = match (is_cut, more_entries) {
-            (true, _) => matching.last().map(|charge| charge.id),
-            (false, true) => last_read,
-            (false, false) => None,
-        };
-        Ok(ChargePage { charges: matching, next_cursor })
-    }
+/// Returns charges with the status that they have at `now`.
+fn read_at((rows, has_more): (Vec<StoredCharge>, bool), now: Timestamp) -> (Vec<Charge>, bool) {
+    (rows.into_iter().map(|charge| charge.read_at(now)).collect(), has_more)
 }

@@ -195,7 +195,7 @@ impl<'a> ChargeListView<'a> {
         Self {
             object: "list",
             data: page
-                .charges
+                .items
                 .iter()
                 .map(|charge| ChargeView::new(charge, public_urls, QrImage::ByUrl))
                 .collect(),

@@ -4,13 +4,13 @@
 use domain::charge::Charge;
 use domain::ids::{ChargeId, MedCaseId, Scope};
 use domain::med::{CASE_SORT, CaseKind, CaseStatus, MedCase};
-use domain::row::{Key, sortable};
+use domain::row::sortable;
 use domain::time::Timestamp;
 
 use crate::http::field::{CHARGE_ID, Count, Definitions, Field, LIMIT, Parsed, TimeBound, Word};
 use crate::http::{Fields, Problem, Query};
 use crate::med::MedCases;
-use crate::store::{ListEntry, ListIndex, Order, PageError, StoreError};
+use crate::store::{ListIndex, Page, PageError, StoreError};
 
 /// Index entries read for a page that is filtered by both status and type. No index covers both, so the type is
 /// checked after the rows are read, and the page may have fewer cases than `limit` although more follow.
@@ -53,11 +53,7 @@ pub struct CaseFilter {
     created_before: Option<Timestamp>,
 }
 
-#[derive(Debug)]
-pub struct CasePage {
-    pub cases: Vec<MedCase>,
-    pub next_cursor: Option<MedCaseId>,
-}
+pub type CasePage = Page<MedCase, MedCaseId>;
 
 impl CaseFilter {
     /// Reports every failing parameter at once; an unknown parameter fails too.
@@ -95,6 +91,10 @@ impl CaseFilter {
             && self.created_before.is_none_or(|before| case.created_at < before)
     }
 
+    fn page(&self, rows: (Vec<MedCase>, bool)) -> CasePage {
+        Page::of_matching(rows, self.limit, |case| self.matches(case), |case| case.id)
+    }
+
     fn partition(&self, scope: &Scope) -> (ListIndex, String) {
         match (self.status, self.kind) {
             (Some(status), _) => (ListIndex::ByStatus, MedCase::status_partition(scope, status)),
@@ -129,33 +129,12 @@ impl MedCases {
         let from =
             filter.created_after.map_or_else(|| "0".to_owned(), |after| format!("{}$", sortable(after)));
         let to = filter.created_before.map_or_else(|| format!("{}$", sortable(Timestamp::MAX)), sortable);
-        let to = cursor.clone().filter(|cursor| *cursor < to).unwrap_or(to);
-        if from > to {
-            return Ok(CasePage { cases: Vec::new(), next_cursor: None });
-        }
         let window =
             if filter.status.is_some() && filter.kind.is_some() { FILTERED_WINDOW } else { filter.limit };
         let (index, partition) = filter.partition(scope);
-        // Reads two extra entries: the cursor's own entry, which the range includes, and one that shows
-        // whether more follow.
-        let limit = window.saturating_add(2);
-        let mut entries = self.store.list(index, &partition, (&from, &to), Order::NewestFirst, limit).await?;
-        entries.retain(|entry| Some(&entry.sort) != cursor.as_ref());
-        let more_entries = entries.len() > window;
-        entries.truncate(window);
-        Ok(self.page(filter, &entries, more_entries).await?)
-    }
-
-    async fn page(
-        &self,
-        filter: &CaseFilter,
-        entries: &[ListEntry],
-        more_entries: bool,
-    ) -> Result<CasePage, StoreError> {
-        let keys: Vec<Key> = entries.iter().map(|entry| entry.key.clone()).collect();
-        let cases: Vec<MedCase> = self.store.get_in_order(&keys).await?;
-        let last_read = cases.last().map(|case| case.id);
-        Ok(page_of(filter, cases, last_read.filter(|_| more_entries)))
+        Ok(filter.page(
+            self.store.rows_after((index, &[partition]), (&from, &to), cursor.as_deref(), window).await?,
+        ))
     }
 
     /// A charge's cases are few and share its partition, so all of them are read.
@@ -171,15 +150,6 @@ impl MedCases {
         cases.retain(|case| case.scope == *scope);
         cases.retain(|case| cursor.is_none_or(|cursor| case.list_sort().as_str() < cursor));
         cases.sort_by_key(|case| std::cmp::Reverse(case.list_sort()));
-        Ok(page_of(filter, cases, None))
+        Ok(filter.page((cases, false)))
     }
-}
-
-/// If more than `limit` match, the next page starts after the last case of this page. Otherwise at `next`.
-fn page_of(filter: &CaseFilter, cases: Vec<MedCase>, next: Option<MedCaseId>) -> CasePage {
-    let mut matching: Vec<MedCase> = cases.into_iter().filter(|case| filter.matches(case)).collect();
-    let is_cut = matching.len() > filter.limit;
-    matching.truncate(filter.limit);
-    let next_cursor = if is_cut { matching.last().map(|case| case.id) } else { next };
-    CasePage { cases: matching, next_cursor }
 }

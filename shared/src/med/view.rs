@@ -131,7 +131,7 @@ impl<'a> CaseListView<'a> {
     pub fn new(page: &'a CasePage) -> Self {
         Self {
             object: "list",
-            data: page.cases.iter().map(CaseView::new).collect(),
+            data: page.items.iter().map(CaseView::new).collect(),
             has_more: page.next_cursor.is_some(),
             next_cursor: page.next_cursor,
         }

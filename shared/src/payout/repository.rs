@@ -5,14 +5,14 @@ use domain::audit::Operator;
 use domain::ids::{PayoutId, PostingId, Scope};
 use domain::money::{Amount, Currency};
 use domain::payout::{Payout, PayoutOutcome, PayoutStatus};
-use domain::row::{Key, Row};
+use domain::row::Row;
 use domain::shard::{Shard, ShardedScope};
 use domain::time::Timestamp;
 use domain::wallet::{Cause, Posting, Subject, rules};
 
 use crate::audit;
 use crate::random::RandomError;
-use crate::store::{ListIndex, Order, Plan, Store, StoreError, Write};
+use crate::store::{ListIndex, Plan, Store, StoreError, Write};
 use crate::wallet::counters::{self, DebitCheck};
 use crate::wallet::{CachedCredits, DebitPlan, Wallets};
 
@@ -129,14 +129,12 @@ impl Payouts {
     /// Newest first, at most 100 after the payout `after`.
     pub async fn list(&self, scope: &Scope, after: Option<PayoutId>) -> Result<Vec<Payout>, StoreError> {
         let partition = Payout::list_partition(scope);
-        let to = after.map_or_else(|| "po_~".to_owned(), |id| id.to_string());
-        // Reads one extra entry, because the range includes the cursor's own entry.
-        let limit = PAGE_SIZE.saturating_add(1);
-        let entries =
-            self.store.list(ListIndex::All, &partition, ("po_", &to), Order::NewestFirst, limit).await?;
-        let keys = entries.into_iter().filter(|entry| entry.sort != to).map(|entry| entry.key);
-        let keys: Vec<Key> = keys.take(PAGE_SIZE).collect();
-        self.store.get_in_order(&keys).await
+        let after = after.map(|id| id.to_string());
+        let (payouts, _more) = self
+            .store
+            .rows_after((ListIndex::All, &[partition]), ("po_", "po_~"), after.as_deref(), PAGE_SIZE)
+            .await?;
+        Ok(payouts)
     }
 }
 

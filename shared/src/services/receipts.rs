@@ -16,7 +16,7 @@ use crate::acquirer::pix::RETURN_WINDOW_MS;
 use crate::audit;
 use crate::charge::{Charges, recorded_payment_writes};
 use crate::random::RandomError;
-use crate::store::{ListIndex, Order, Store, StoreError, Write};
+use crate::store::{ListIndex, Store, StoreError, Write};
 use crate::wallet::counters::{self, DebitCheck};
 
 const PAGE: usize = 100;
@@ -67,16 +67,7 @@ impl Receipts {
     ) -> Result<(Vec<IncomingPayment>, bool), StoreError> {
         let partition = IncomingPayment::operators_partition(scope);
         let cursor = cursor.map(IncomingPayment::operators_sort);
-        let to = cursor.clone().unwrap_or_else(|| "~".to_owned());
-        // Reads two extra entries: the cursor's own entry, and one that shows whether more follow.
-        let (range, limit) = (("0", to.as_str()), PAGE.saturating_add(2));
-        let mut entries =
-            self.store.list(ListIndex::All, &partition, range, Order::NewestFirst, limit).await?;
-        entries.retain(|entry| Some(&entry.sort) != cursor.as_ref());
-        let has_more = entries.len() > PAGE;
-        entries.truncate(PAGE);
-        let keys: Vec<Key> = entries.into_iter().map(|entry| entry.key).collect();
-        Ok((self.store.get_in_order(&keys).await?, has_more))
+        self.store.rows_after((ListIndex::All, &[partition]), ("0", "~"), cursor.as_deref(), PAGE).await
     }
 
     pub async fn find(
@@ -183,10 +174,8 @@ impl Receipts {
     /// Newest first, at most 100.
     pub async fn unowned(&self, connection: ConnectionId) -> Result<Vec<ReportedPix>, StoreError> {
         let partition = ReportedPix::unowned_partition(connection);
-        let entries =
-            self.store.list(ListIndex::All, &partition, ("0", "~"), Order::NewestFirst, PAGE).await?;
-        let keys: Vec<Key> = entries.into_iter().map(|entry| entry.key).collect();
-        let mut found: Vec<ReportedPix> = self.store.get_in_order(&keys).await?;
+        let (mut found, _more): (Vec<ReportedPix>, bool) =
+            self.store.rows_after((ListIndex::All, &[partition]), ("0", "~"), None, PAGE).await?;
         // The index may still list a Pix that was just recorded.
         found.retain(|pix| pix.status == ReportedPixStatus::Unowned);
         Ok(found)

@@ -3,7 +3,6 @@
 use domain::acquirer::{ReportedPix, SetAsideItem};
 use domain::audit::Operator;
 use domain::ids::{AccountId, EndToEndId};
-use domain::row::Key;
 use domain::time::Timestamp;
 
 use crate::audit;
@@ -34,14 +33,14 @@ impl SetAsideItems {
 
     /// Newest first, at most 100. Also returns whether there are more. The index is eventually consistent.
     pub async fn latest(&self) -> Result<(Vec<SetAsideItem>, bool), StoreError> {
-        let (partition, limit) = (SetAsideItem::ALL_ACCOUNTS_PARTITION, PAGE.saturating_add(1));
-        let range = ("0", "~");
-        let mut entries =
-            self.store.list(ListIndex::All, partition, range, Order::NewestFirst, limit).await?;
-        let has_more = entries.len() > PAGE;
-        entries.truncate(PAGE);
-        let keys: Vec<Key> = entries.into_iter().map(|entry| entry.key).collect();
-        Ok((self.store.get_in_order(&keys).await?, has_more))
+        self.store
+            .rows_after(
+                (ListIndex::All, &[SetAsideItem::ALL_ACCOUNTS_PARTITION.to_owned()]),
+                ("0", "~"),
+                None,
+                PAGE,
+            )
+            .await
     }
 
     /// By ascending hash, at most 100 after the hash `after`. Also returns whether more follow.

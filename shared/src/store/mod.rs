@@ -35,7 +35,7 @@ pub use client::{Aws, AwsError, endpoint_url, timeouts};
 pub(crate) use counter::{UpdateOutcome, conditional_update, conditional_update_or_stored_row};
 pub use due::{DUE_SHARDS, DuePartition, DueRow, due_attributes, due_limit};
 pub use item::{Item, from_item, key_attributes, key_of_item, text, to_item, ttl};
-pub use query::{ListEntry, ListIndex, Order, PageError};
+pub use query::{ListEntry, ListIndex, Order, Page, PageError};
 pub use update::{Plan, Update, reuse_or_read};
 pub use write::{Bound, CommitOutcome, Inserted, Write};
 

@@ -47,6 +47,33 @@ impl ListIndex {
     }
 }
 
+/// A page of a list, newest first.
+#[derive(Debug)]
+pub struct Page<T, C> {
+    /// The objects, at most the requested `limit`.
+    pub items: Vec<T>,
+    /// The `starting_after` of the next page; `None` on the last page.
+    pub next_cursor: Option<C>,
+}
+
+impl<T, C> Page<T, C> {
+    /// Builds the page of the rows that match, at most `limit`. The next page starts after the last of them if
+    /// more match, else after the last row that was read, if `has_more`.
+    pub fn of_matching(
+        (mut rows, has_more): (Vec<T>, bool),
+        limit: usize,
+        matches: impl Fn(&T) -> bool,
+        id: impl Fn(&T) -> C,
+    ) -> Self {
+        let last_read = rows.last().map(&id).filter(|_| has_more);
+        rows.retain(matches);
+        let is_cut = rows.len() > limit;
+        rows.truncate(limit);
+        let next_cursor = if is_cut { rows.last().map(&id) } else { last_read };
+        Self { items: rows, next_cursor }
+    }
+}
+
 /// The direction in which a range of sort keys is read.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Order {
@@ -115,6 +142,30 @@ impl Store {
         entries.dedup();
         entries.truncate(limit);
         Ok(entries)
+    }
+
+    /// Reads the rows of the first `limit` entries before the sort key `cursor`, newest first; `None` begins with
+    /// the newest. Also returns whether more follow.
+    pub async fn rows_after<R: DeserializeOwned>(
+        &self,
+        (index, partitions): (ListIndex, &[String]),
+        (from, to): (&str, &str),
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<(Vec<R>, bool), StoreError> {
+        let to = cursor.map_or(to, |cursor| cursor.min(to));
+        // DynamoDB refuses a range that ends before it begins.
+        if from > to {
+            return Ok((Vec::new(), false));
+        }
+        // Two extra entries: the cursor's own, which the range includes, and one that shows whether more follow.
+        let most = limit.saturating_add(2);
+        let mut entries = self.list_of_each(index, partitions, (from, to), Order::NewestFirst, most).await?;
+        entries.retain(|entry| Some(entry.sort.as_str()) != cursor);
+        let has_more = entries.len() > limit;
+        entries.truncate(limit);
+        let keys: Vec<Key> = entries.into_iter().map(|entry| entry.key).collect();
+        Ok((self.get_in_order(&keys).await?, has_more))
     }
 
     /// Counts the entries of partitions whose sort keys are within `range`, both ends inclusive. One request

@@ -11,7 +11,7 @@ use crate::http::field::{
     CREATED_AFTER, CREATED_BEFORE, CURRENCY_CODE, Count, Definitions, Field, LIMIT, Parsed, Presence,
 };
 use crate::http::{Fields, Problem, Query};
-use crate::store::{Order, PageError, from_item};
+use crate::store::{Order, Page, PageError, from_item};
 use crate::wallet::Wallets;
 
 crate::fields! {
@@ -50,11 +50,7 @@ pub struct StatementFilter {
     created_before: Option<Timestamp>,
 }
 
-#[derive(Debug)]
-pub struct StatementPage {
-    pub postings: Vec<Posting>,
-    pub next_cursor: Option<PostingId>,
-}
+pub type StatementPage = Page<Posting, PostingId>;
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum StatementFormat {
@@ -112,7 +108,7 @@ impl Wallets {
         let is_bounded_by_cursor = cursor.is_some_and(|cursor| cursor < to);
         let to = cursor.filter(|_| is_bounded_by_cursor).unwrap_or(to);
         if from > to {
-            return Ok(StatementPage { postings: Vec::new(), next_cursor: None });
+            return Ok(Page { items: Vec::new(), next_cursor: None });
         }
         // Two more than the limit: the range includes the cursor itself, and one extra posting shows whether
         // more follow.
@@ -124,12 +120,10 @@ impl Wallets {
         if is_bounded_by_cursor && postings.first().map(|posting| posting.id) != cursor {
             return Err(PageError::UnknownCursor("a movement of this wallet"));
         }
-        let mut postings: Vec<Posting> =
-            postings.into_iter().filter(|posting| Some(posting.id) != cursor).collect();
+        let mut postings = postings;
+        postings.retain(|posting| Some(posting.id) != cursor);
         let has_more = postings.len() > filter.limit;
-        postings.truncate(filter.limit);
-        let next_cursor = postings.last().filter(|_| has_more).map(|posting| posting.id);
-        Ok(StatementPage { postings, next_cursor })
+        Ok(Page::of_matching((postings, has_more), filter.limit, |_| true, |posting| posting.id))
     }
 }
 

@@ -238,7 +238,7 @@ impl<'a> StatementView<'a> {
     pub fn new(page: &'a StatementPage) -> Result<Self, MoneyError> {
         Ok(Self {
             object: "list",
-            data: page.postings.iter().map(MovementView::new).collect::<Result<_, _>>()?,
+            data: page.items.iter().map(MovementView::new).collect::<Result<_, _>>()?,
             has_more: page.next_cursor.is_some(),
             next_cursor: page.next_cursor,
         })
@@ -283,7 +283,7 @@ pub enum CsvError {
 pub fn statement_csv(page: &StatementPage) -> Result<Vec<u8>, CsvError> {
     let mut writer = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(Vec::new());
     writer.write_record(CSV_COLUMNS)?;
-    for posting in &page.postings {
+    for posting in &page.items {
         let movement = MovementView::new(posting)?;
         let BalanceChanges { available, pending, retained } = movement.changes;
         writer.write_record([
