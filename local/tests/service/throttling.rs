@@ -325,7 +325,7 @@ async fn throttled_due_rows_of_an_account_stay_due_and_do_not_delay_those_of_ano
     };
     let before = (due_since(&first).await, due_since(&last).await);
     // This text is in the requests that postpone the rows, and not in those that read the index.
-    let postponing = format!(r#"":seen":{{"S":"{}#{busy}"#, sortable(at));
+    let postponing = format!(r#"":v2":{{"S":"{}#{busy}"#, sortable(at));
     proxy(&service).inject_where(&postponing, Fault::Throttled);
     let scheduler = service.stack.functions.get("SchedulerFunction").unwrap().clone();
     let shard: u8 = shard.trim_start_matches("due#").parse().unwrap();

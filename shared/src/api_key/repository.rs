@@ -3,8 +3,7 @@
 
 use std::fmt;
 
-use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
-use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue};
+use aws_sdk_dynamodb::types::AttributeValue;
 use secrecy::SecretString;
 
 use domain::account::Account;
@@ -16,7 +15,9 @@ use super::request::NewApiKey;
 use super::{ApiKey, ListedKey, generate};
 use crate::audit;
 use crate::random::{self, RandomError};
-use crate::store::{CommitOutcome, Item, Store, StoreError, Write, conditional_update, unavailable};
+use crate::store::{
+    CommitOutcome, Item, RowUpdate, Store, StoreError, UpdateOutcome, Write, number, unavailable,
+};
 
 pub struct IssuedApiKey {
     pub key: ApiKey,
@@ -186,33 +187,24 @@ impl ApiKeys {
     pub async fn copy_settings_to_key(&self, key: &Fingerprint, account: &Account) -> Result<(), StoreError> {
         let settings: AttributeValue =
             serde_dynamo::to_attribute_value(&account.settings).map_err(|error| corrupt(&error))?;
-        let update = self
-            .row(key)
-            .condition_expression(
-                "attribute_exists(pk) AND (attribute_not_exists(settings_version) OR settings_version <= :version)",
-            )
-            .update_expression("SET settings = :settings, settings_version = :version")
-            .expression_attribute_values(":settings", settings)
-            .expression_attribute_values(":version", AttributeValue::N(account.version.to_string()));
-        conditional_update(update).await?;
-        Ok(())
+        let version = AttributeValue::N(account.version.to_string());
+        let update = row(key).set("settings", settings).set("settings_version", version.clone());
+        let update = update.when_exists().when_absent_or("settings_version", "<=", version);
+        update.run_in(&self.table, &self.store).await.map(|_copied_or_newer| ())
     }
 
-    /// Adds 1 to `counter`, removes the counters `stale`, and returns the row. `None`: there is no such key. If
-    /// the update conflicts with a rotation or revocation, it is retried as [`conditional_update`] describes.
+    /// Adds 1 to `counter`, removes the counters `stale`, and returns the row. `None`: there is no such key.
     pub(crate) async fn count_request(
         &self,
         key: &Fingerprint,
         counter: &str,
         stale: &[String],
     ) -> Result<Option<Item>, StoreError> {
-        let update = self
-            .row(key)
-            .condition_expression("attribute_exists(pk)")
-            .update_expression(format!("ADD {counter} :one REMOVE {}", stale.join(", ")))
-            .expression_attribute_values(":one", AttributeValue::N("1".to_owned()))
-            .return_values(ReturnValue::AllNew);
-        conditional_update(update).await
+        let update = row(key).add(counter, number(1)).remove_all(stale).when_exists();
+        Ok(match update.run_in(&self.table, &self.store).await? {
+            UpdateOutcome::Done(row) => Some(row),
+            UpdateOutcome::Refused(_) => None,
+        })
     }
 
     pub(crate) async fn remove_counters(
@@ -220,17 +212,13 @@ impl ApiKeys {
         key: &Fingerprint,
         counters: &[String],
     ) -> Result<(), StoreError> {
-        let update = self
-            .row(key)
-            .condition_expression("attribute_exists(pk)")
-            .update_expression(format!("REMOVE {}", counters.join(", ")));
-        conditional_update(update).await?;
-        Ok(())
+        let update = row(key).remove_all(counters).when_exists();
+        update.run_in(&self.table, &self.store).await.map(|_removed_or_revoked| ())
     }
+}
 
-    fn row(&self, key: &Fingerprint) -> UpdateItemFluentBuilder {
-        self.store.client().update_item().table_name(&self.table).set_key(Some(key_of(key)))
-    }
+fn row(key: &Fingerprint) -> RowUpdate {
+    RowUpdate::of_item(key_of(key))
 }
 
 fn new_key(account: &Account, request: &NewApiKey, now: Timestamp) -> Result<IssuedApiKey, ApiKeyError> {

@@ -14,9 +14,7 @@ use domain::time::Timestamp;
 
 use super::Refunds;
 use crate::notes::{Notes, Period};
-use crate::store::{
-    StoreError, conditional_update, due_attributes, from_item, key_attributes, key_of_item, unavailable,
-};
+use crate::store::{RowUpdate, StoreError, due_attributes, from_item, key_of_item, ttl};
 
 #[derive(Deserialize)]
 struct NewRefunds {
@@ -28,15 +26,10 @@ impl Refunds {
         let Some(first) = refunds.first() else { return Ok(()) };
         let ids = refunds.iter().map(RefundId::to_string).collect();
         // The ids are added to a set, so that a repeated batch with other records removes none.
-        let ttl = period.removable_at().seconds().to_string();
-        let update = self.store.client().update_item().table_name(self.store.table());
-        let update = update
-            .set_key(Some(key_attributes(&Notes::Refunds.key(period, first.to_string()))))
-            .update_expression("ADD refunds :refunds SET #ttl = :ttl")
-            .expression_attribute_names("#ttl", "ttl")
-            .expression_attribute_values(":refunds", AttributeValue::Ss(ids))
-            .expression_attribute_values(":ttl", AttributeValue::N(ttl));
-        update.send().await.map(|_updated| ()).map_err(unavailable)
+        let key = Notes::Refunds.key(period, first.to_string());
+        let update = RowUpdate::of(&key).add("refunds", AttributeValue::Ss(ids));
+        let update = update.set_all(ttl(period.removable_at().seconds()));
+        update.run(&self.store).await.map(|_noted| ())
     }
 
     /// Puts the refunds that were noted in a period into the due index, unless they have ended or are in it.
@@ -69,15 +62,9 @@ impl Refunds {
     /// late (`Refund::indexes`).
     async fn list(&self, refund: &Refund, now: Timestamp) -> Result<(), StoreError> {
         let key = refund.key();
-        let update = self.store.client().update_item().table_name(self.store.table());
-        let update = update
-            .set_key(Some(key_attributes(&key)))
-            .condition_expression("version = :version AND attribute_not_exists(due_sk)")
-            .update_expression("SET due_pk = :due_pk, due_sk = :due_sk")
-            .expression_attribute_values(":version", AttributeValue::N(refund.version.to_string()));
-        let update = due_attributes(&key, now).into_iter().fold(update, |update, (name, value)| {
-            update.expression_attribute_values(format!(":{name}"), value)
-        });
-        conditional_update(update).await.map(|_listed_or_changed| ())
+        let version = AttributeValue::N(refund.version.to_string());
+        let update = RowUpdate::of(&key).set_all(due_attributes(&key, now));
+        let update = update.when("version", "=", version).when_absent("due_sk");
+        update.run(&self.store).await.map(|_listed_or_changed| ())
     }
 }

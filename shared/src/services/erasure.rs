@@ -16,7 +16,7 @@ use crate::audit;
 use crate::charge::Charges;
 use crate::random::RandomError;
 use crate::refund::Refunds;
-use crate::store::{CommitOutcome, Store, StoreError, Write, conditional_update, key_attributes};
+use crate::store::{CommitOutcome, RowUpdate, Store, StoreError, Write};
 use crate::webhook::event::{Event, EventRef};
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -83,16 +83,9 @@ async fn erase_events(store: &Store, charge: &Charge, refunds: &[Refund]) -> Res
     let keys: Vec<Key> = refs.map(|event| Event::key_of(&charge.scope, event.shard, event.id)).collect();
     for event in store.get_in_order::<Event>(&keys).await? {
         let Some(objects) = event.erased_objects() else { continue };
-        let update = store
-            .client()
-            .update_item()
-            .table_name(store.table())
-            .set_key(Some(key_attributes(&event.key())))
-            // The row may expire meanwhile.
-            .condition_expression("attribute_exists(pk)")
-            .update_expression("SET objects = :objects")
-            .expression_attribute_values(":objects", AttributeValue::B(Blob::new(objects)));
-        conditional_update(update).await?;
+        let update = RowUpdate::of(&event.key()).set("objects", AttributeValue::B(Blob::new(objects)));
+        // The row may expire meanwhile.
+        update.when_exists().run(store).await?;
     }
     Ok(())
 }

@@ -119,7 +119,7 @@ impl Store {
                 let id = new_put_id()?;
                 replacement.set_put_id(id.clone());
                 let update = replacement.update(table.as_deref().unwrap_or(&self.table));
-                Request::Update(update.map_err(|error| StoreError::Corrupt(error.to_string()))?, id)
+                Request::Update(update?, id)
             }
             Ok([only]) => Request::transaction(vec![only.into_transact_item(&self.table)?]),
             Err(many) => {

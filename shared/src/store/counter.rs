@@ -3,15 +3,15 @@
 
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
-use aws_sdk_dynamodb::types::{ReturnValue, Update};
+use aws_sdk_dynamodb::types::Update;
 
 use domain::row::Key;
 use domain::time::Timestamp;
 
 use super::contention::{MAX_WRITE_RETRIES, pause_before_retry};
 use super::item::number;
-use super::write::add;
-use super::{Bound, Item, Store, StoreError, key_attributes, write_error};
+use super::write::addition;
+use super::{Bound, Item, RowUpdate, Store, StoreError, write_error};
 
 impl Store {
     /// Adds to a counter of a row and writes the attributes `set`. The row is created if it does not exist.
@@ -39,10 +39,8 @@ impl Store {
         bound: Option<Bound>,
     ) -> Result<Option<i64>, StoreError> {
         let counters = vec![(counter.0.to_owned(), counter.1)];
-        let update = add(&self.table, key, counters, set, bound)
-            .map_err(|error| StoreError::Corrupt(error.to_string()))?;
-        let update = self.single_update(&update).return_values(ReturnValue::UpdatedNew);
-        let Some(updated) = conditional_update(update).await? else { return Ok(None) };
+        let outcome = addition(key, counters, set, bound).run(self).await?;
+        let UpdateOutcome::Done(updated) = outcome else { return Ok(None) };
         let value = updated.get(counter.0).and_then(|value| value.as_n().ok()?.parse().ok());
         value.map(Some).ok_or_else(|| StoreError::Corrupt(format!("{} is not a counter", counter.0)))
     }
@@ -62,13 +60,9 @@ impl Store {
     /// Extends a row's time to live: if the row has a `ttl` before `until`, its `ttl` becomes `until`.
     /// Otherwise nothing changes.
     pub async fn extend_ttl(&self, key: &Key, until: Timestamp) -> Result<(), StoreError> {
-        let update = self.client.update_item().table_name(&*self.table).set_key(Some(key_attributes(key)));
-        let update = update
-            .condition_expression("#ttl < :until")
-            .update_expression("SET #ttl = :until")
-            .expression_attribute_names("#ttl", "ttl")
-            .expression_attribute_values(":until", number(until.seconds()));
-        conditional_update(update).await.map(|_extended_or_unchanged| ())
+        let until = number(until.seconds());
+        let update = RowUpdate::of(key).set("ttl", until.clone()).when("ttl", "<", until);
+        update.run(self).await.map(|_extended_or_unchanged| ())
     }
 }
 

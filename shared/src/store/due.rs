@@ -1,13 +1,12 @@
 //! The due index: rows that the scheduler must process. It has eight shards of one or eight partitions. A
 //! partition is sorted by due time.
 
-use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
-use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue};
+use aws_sdk_dynamodb::types::AttributeValue;
 
 use domain::row::{Key, sortable};
 use domain::time::Timestamp;
 
-use super::{Item, Store, StoreError, key_attributes, key_of_item, text, unavailable};
+use super::{Item, RowUpdate, Store, StoreError, UpdateOutcome, key_of_item, text, unavailable};
 
 /// The number of rows in a page of the due index.
 const DUE_PAGE: i32 = 100;
@@ -118,32 +117,12 @@ impl Store {
     }
 
     /// Changes a row's due time to `to` and returns the updated row. Condition: the due time is still the one
-    /// in `due`. `None`: another caller has changed it, or is changing the row in a transaction.
+    /// in `due`. `None`: another caller has changed it.
     pub async fn postpone(&self, due: &DueRow, to: Timestamp) -> Result<Option<Item>, StoreError> {
-        let [(_, partition), (_, sort)] = due_attributes(&due.key, to);
-        let answer = self
-            .client
-            .update_item()
-            .table_name(&*self.table)
-            .set_key(Some(key_attributes(&due.key)))
-            .condition_expression("due_sk = :seen")
-            .update_expression("SET due_pk = :partition, due_sk = :sort")
-            .expression_attribute_values(":seen", AttributeValue::S(due.sort.clone()))
-            .expression_attribute_values(":partition", partition)
-            .expression_attribute_values(":sort", sort)
-            .return_values(ReturnValue::AllNew)
-            .send()
-            .await;
-        match answer {
-            Ok(answer) => Ok(answer.attributes),
-            Err(error) => match error.as_service_error() {
-                // A conflicting transaction sets the row's due time itself.
-                Some(
-                    UpdateItemError::ConditionalCheckFailedException(_)
-                    | UpdateItemError::TransactionConflictException(_),
-                ) => Ok(None),
-                _ => Err(unavailable(error)),
-            },
+        let update = RowUpdate::of(&due.key).set_all(due_attributes(&due.key, to));
+        match update.when("due_sk", "=", AttributeValue::S(due.sort.clone())).run(self).await? {
+            UpdateOutcome::Done(row) => Ok(Some(row)),
+            UpdateOutcome::Refused(_) => Ok(None),
         }
     }
 }

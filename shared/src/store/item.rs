@@ -93,6 +93,6 @@ pub fn ttl(seconds: i64) -> Item {
     Item::from([("ttl".to_owned(), number(seconds))])
 }
 
-pub(super) fn number(value: i64) -> AttributeValue {
+pub(crate) fn number(value: i64) -> AttributeValue {
     AttributeValue::N(value.to_string())
 }

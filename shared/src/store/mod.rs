@@ -17,6 +17,7 @@ mod counter;
 mod due;
 mod item;
 mod query;
+mod row_update;
 mod update;
 mod write;
 
@@ -34,8 +35,10 @@ pub(crate) use audit::head_of;
 pub use client::{Aws, AwsError, endpoint_url, timeouts};
 pub(crate) use counter::{UpdateOutcome, conditional_update, conditional_update_or_stored_row};
 pub use due::{DUE_SHARDS, DuePartition, DueRow, due_attributes, due_limit};
+pub(crate) use item::number;
 pub use item::{Item, from_item, key_attributes, key_of_item, text, to_item, ttl};
 pub use query::{ListEntry, ListIndex, Order, Page, PageError};
+pub(crate) use row_update::RowUpdate;
 pub use update::{Plan, Update, reuse_or_read};
 pub use write::{Bound, CommitOutcome, Inserted, Write};
 

@@ -1,17 +1,14 @@
 //! The writes of a commit, and the outcomes of inserts and commits.
 
-use std::fmt;
-
-use aws_sdk_dynamodb::error::BuildError;
 use aws_sdk_dynamodb::types::builders::UpdateBuilder;
-use aws_sdk_dynamodb::types::{AttributeValue, ConditionCheck, Delete, Put, TransactWriteItem, Update};
+use aws_sdk_dynamodb::types::{AttributeValue, Put, TransactWriteItem, Update};
 
 use domain::audit::Audit;
 use domain::row::{Key, Replaceable, Row};
 
 use super::attributes::names_of;
 use super::item::{ADDED_ATTRIBUTES, KEY_ATTRIBUTES, number};
-use super::{Item, ListEntry, StoreError, key_attributes, to_item};
+use super::{Item, ListEntry, RowUpdate, StoreError, to_item};
 
 /// The attribute with a random id that each single insert and replacement adds to its row. If the response to
 /// a write is lost, the SDK retries it, and the retry finds an existing or newer row. By this id the caller
@@ -44,13 +41,10 @@ pub struct Write {
 pub(super) enum Change {
     Insert { item: Item },
     Replace(Replacement),
-    Add { key: Key, counters: Vec<(String, i64)>, set: Item, bound: Option<Bound> },
-    Remove { key: Key, counter: String, expected: i64 },
-    Check { key: Key, version: u64 },
-    MoveListEntry { entry: ListEntry, from: String, to: Option<(String, String)> },
-    Update(Box<UpdateBuilder>),
-    RemoveExisting { key: Item },
-    RemoveAny { key: Key },
+    Update(Box<RowUpdate>),
+    Delete(Box<RowUpdate>),
+    Check(Box<RowUpdate>),
+    Built(Box<UpdateBuilder>),
     Audit(Box<Audit>),
 }
 
@@ -133,41 +127,46 @@ impl Write {
     /// addition is not idempotent, so the same commit must contain a write whose condition fails when the
     /// commit is repeated.
     pub fn add(key: Key, counters: Vec<(String, i64)>, set: Item, bound: Option<Bound>) -> Self {
-        Change::Add { key, counters, set, bound }.into()
+        Change::Update(Box::new(addition(&key, counters, set, bound))).into()
     }
 
     /// Removes a row. Condition: the number in the attribute `counter` is `expected`.
     pub fn remove(key: Key, counter: &str, expected: i64) -> Self {
-        Change::Remove { key, counter: counter.to_owned(), expected }.into()
+        Change::Delete(Box::new(RowUpdate::of(&key).when(counter, "=", number(expected)))).into()
     }
 
     /// Removes a row that never changes. Condition: the row exists.
     pub fn remove_existing(key: &Key) -> Self {
-        Change::RemoveExisting { key: key_attributes(key) }.into()
+        Change::Delete(Box::new(RowUpdate::of(key).when_exists())).into()
     }
 
     /// Removes a row if it exists. There is no condition.
     pub fn remove_any(key: Key) -> Self {
-        Change::RemoveAny { key }.into()
+        Change::Delete(Box::new(RowUpdate::of(&key))).into()
     }
 
     /// Moves a row's entry of the list index from the partition `from` to the partition and sort key `to`.
     /// `None`: the row leaves the list index. Condition: the entry is still in `from`, at the sort key of
     /// `entry`.
     pub fn move_list_entry(entry: ListEntry, from: &str, to: Option<(&str, &str)>) -> Self {
-        let to = to.map(|(partition, sort)| (partition.to_owned(), sort.to_owned()));
-        Change::MoveListEntry { entry, from: from.to_owned(), to }.into()
+        let update = RowUpdate::of(&entry.key);
+        let update = match to {
+            Some((to, sort)) => update.set("list_pk", string(to)).set("list_sk", string(sort)),
+            None => update.remove_all(["list_pk", "list_sk"]),
+        };
+        let update = update.when("list_pk", "=", string(from)).when("list_sk", "=", string(&entry.sort));
+        Change::Update(Box::new(update)).into()
     }
 
     /// Executes an update that the row's own module built. The update needs no table name, because the commit
     /// sets it.
     pub fn update(update: UpdateBuilder) -> Self {
-        Change::Update(Box::new(update)).into()
+        Change::Built(Box::new(update)).into()
     }
 
     /// Checks a row without writing it. Condition: its `version` attribute is `version`.
     pub fn check(key: Key, version: u64) -> Self {
-        Change::Check { key, version }.into()
+        Change::Check(Box::new(RowUpdate::of(&key).when("version", "=", version_number(version)))).into()
     }
 
     /// Inserts a row into another table, whose only key is the partition key `pk`. Condition: no row has this
@@ -178,62 +177,21 @@ impl Write {
 
     /// Removes a row of another table, whose only key is the partition key `pk`. Condition: the row exists.
     pub fn remove_from(table: &str, key: Item) -> Self {
-        Self::from(Change::RemoveExisting { key }).in_table(table)
+        Self::from(Change::Delete(Box::new(RowUpdate::of_item(key).when_exists()))).in_table(table)
     }
 
     pub(super) fn into_transact_item(self, table: &str) -> Result<TransactWriteItem, StoreError> {
-        let malformed = |error: &dyn fmt::Display| StoreError::Corrupt(error.to_string());
         let table = self.table.as_deref().unwrap_or(table);
         let item = TransactWriteItem::builder();
         Ok(match self.change {
             Change::Insert { item: row } => item.put(insert(table, row)?),
-            Change::Replace(replacement) => {
-                item.update(replacement.update(table).map_err(|error| malformed(&error))?)
-            }
-            Change::Add { key, counters, set, bound } => {
-                item.update(add(table, &key, counters, set, bound).map_err(|error| malformed(&error))?)
-            }
-            Change::Remove { key, counter, expected } => {
-                let delete = Delete::builder().table_name(table).set_key(Some(key_attributes(&key)));
-                let delete = delete
-                    .condition_expression("#counter = :expected")
-                    .expression_attribute_names("#counter", counter)
-                    .expression_attribute_values(":expected", number(expected));
-                item.delete(delete.build().map_err(|error| malformed(&error))?)
-            }
-            Change::Check { key, version } => {
-                let check = ConditionCheck::builder().table_name(table).set_key(Some(key_attributes(&key)));
-                let check = check
-                    .condition_expression("version = :expected")
-                    .expression_attribute_values(":expected", version_number(version));
-                item.condition_check(check.build().map_err(|error| malformed(&error))?)
-            }
-            Change::MoveListEntry { entry, from, to } => {
-                let update = Update::builder().table_name(table).set_key(Some(key_attributes(&entry.key)));
-                let update = match to {
-                    Some((to, sort)) => update
-                        .update_expression("SET list_pk = :to, list_sk = :sort")
-                        .expression_attribute_values(":to", AttributeValue::S(to))
-                        .expression_attribute_values(":sort", AttributeValue::S(sort)),
-                    None => update.update_expression("REMOVE list_pk, list_sk"),
-                };
-                let update = update
-                    .condition_expression("list_pk = :from AND list_sk = :entry_sort")
-                    .expression_attribute_values(":from", AttributeValue::S(from))
-                    .expression_attribute_values(":entry_sort", AttributeValue::S(entry.sort));
-                item.update(update.build().map_err(|error| malformed(&error))?)
-            }
-            Change::Update(update) => {
-                item.update(update.table_name(table).build().map_err(|error| malformed(&error))?)
-            }
-            Change::RemoveExisting { key } => {
-                let delete = Delete::builder().table_name(table).set_key(Some(key));
-                let delete = delete.condition_expression("attribute_exists(pk)");
-                item.delete(delete.build().map_err(|error| malformed(&error))?)
-            }
-            Change::RemoveAny { key } => {
-                let delete = Delete::builder().table_name(table).set_key(Some(key_attributes(&key)));
-                item.delete(delete.build().map_err(|error| malformed(&error))?)
+            Change::Replace(replacement) => item.update(replacement.update(table)?),
+            Change::Update(update) => item.update(update.into_update(table)?),
+            Change::Delete(delete) => item.delete(delete.into_delete(table)?),
+            Change::Check(check) => item.condition_check(check.into_check(table)?),
+            Change::Built(update) => {
+                let update = update.table_name(table).build();
+                item.update(update.map_err(|error| StoreError::Corrupt(error.to_string()))?)
             }
             Change::Audit(_) => {
                 return Err(StoreError::Corrupt("an audit row has no place in its chain".to_owned()));
@@ -249,6 +207,10 @@ pub(super) fn insert(table: &str, item: Item) -> Result<Put, StoreError> {
     put.build().map_err(|error| StoreError::Corrupt(error.to_string()))
 }
 
+fn string(text: &str) -> AttributeValue {
+    AttributeValue::S(text.to_owned())
+}
+
 fn version_number(version: u64) -> AttributeValue {
     AttributeValue::N(version.to_string())
 }
@@ -260,79 +222,31 @@ impl Replacement {
         self.item.insert(PUT_ID.to_owned(), id);
     }
 
-    /// Builds the update that replaces the row. The expression uses a placeholder for each attribute, because
-    /// an attribute's name may be a reserved word.
-    pub(super) fn update(self, table: &str) -> Result<Update, BuildError> {
-        let Self { item, absent, version } = self;
+    /// Builds the update that replaces the row.
+    pub(super) fn update(self, table: &str) -> Result<Update, StoreError> {
         let (key, attributes): (Item, Item) =
-            item.into_iter().partition(|(name, _)| KEY_ATTRIBUTES.contains(&name.as_str()));
-        let mut update = Update::builder()
-            .table_name(table)
-            .set_key(Some(key))
-            .condition_expression("version = :expected")
-            .expression_attribute_values(":expected", version_number(version));
-        let (mut sets, mut removes) = (Vec::new(), Vec::new());
-        for (index, (name, value)) in attributes.into_iter().enumerate() {
-            sets.push(format!("#s{index} = :s{index}"));
-            update = update
-                .expression_attribute_names(format!("#s{index}"), name)
-                .expression_attribute_values(format!(":s{index}"), value);
-        }
-        for (index, name) in absent.into_iter().enumerate() {
-            removes.push(format!("#r{index}"));
-            update = update.expression_attribute_names(format!("#r{index}"), name);
-        }
-        let sets = sets.join(", ");
-        let expression = if removes.is_empty() {
-            format!("SET {sets}")
-        } else {
-            format!("SET {sets} REMOVE {}", removes.join(", "))
-        };
-        update.update_expression(expression).build()
+            self.item.into_iter().partition(|(name, _)| KEY_ATTRIBUTES.contains(&name.as_str()));
+        let update = RowUpdate::of_item(key).set_all(attributes).remove_all(self.absent);
+        update.when("version", "=", version_number(self.version)).into_update(table)
     }
 }
 
-/// Builds an update that adds to counters. The expression uses a placeholder for each attribute, because an
-/// attribute's name may be a reserved word.
-pub(super) fn add(
-    table: &str,
+/// Builds an update that adds to counters, sets attributes, and has a condition on the row before it.
+pub(super) fn addition(
     key: &Key,
     counters: Vec<(String, i64)>,
     set: Item,
     bound: Option<Bound>,
-) -> Result<Update, BuildError> {
-    let mut update = Update::builder().table_name(table).set_key(Some(key_attributes(key)));
-    let (mut adds, mut sets) = (Vec::new(), Vec::new());
-    for (index, (counter, by)) in counters.into_iter().enumerate() {
-        adds.push(format!("#c{index} :c{index}"));
-        update = update
-            .expression_attribute_names(format!("#c{index}"), counter)
-            .expression_attribute_values(format!(":c{index}"), number(by));
+) -> RowUpdate {
+    let update = RowUpdate::of(key).set_all(set);
+    let update = counters.into_iter().fold(update, |update, (counter, by)| update.add(counter, number(by)));
+    match bound {
+        None => update,
+        Some(Bound::AtMost { counter, most }) => update.when_absent_or(&counter, "<=", number(most)),
+        Some(Bound::AtLeast { counter, least }) => update.when(&counter, ">=", number(least)),
+        Some(Bound::Is { attribute, value: Some(value) }) => update.when(&attribute, "=", value),
+        Some(Bound::Is { attribute, value: None }) => update.when_absent(&attribute),
     }
-    for (index, (name, value)) in set.into_iter().enumerate() {
-        sets.push(format!("#s{index} = :s{index}"));
-        update = update
-            .expression_attribute_names(format!("#s{index}"), name)
-            .expression_attribute_values(format!(":s{index}"), value);
-    }
-    let clauses = [("ADD", adds), ("SET", sets)].into_iter().filter(|(_, terms)| !terms.is_empty());
-    let clauses: Vec<String> =
-        clauses.map(|(clause, terms)| format!("{clause} {}", terms.join(", "))).collect();
-    if let Some(bound) = bound {
-        let (condition, attribute, value) = match bound {
-            Bound::AtMost { counter, most } => {
-                ("attribute_not_exists(#bounded) OR #bounded <= :bound", counter, Some(number(most)))
-            }
-            Bound::AtLeast { counter, least } => ("#bounded >= :bound", counter, Some(number(least))),
-            Bound::Is { attribute, value: Some(value) } => ("#bounded = :bound", attribute, Some(value)),
-            Bound::Is { attribute, value: None } => ("attribute_not_exists(#bounded)", attribute, None),
-        };
-        update = update.condition_expression(condition).expression_attribute_names("#bounded", attribute);
-        if let Some(value) = value {
-            update = update.expression_attribute_values(":bound", value);
-        }
-    }
-    update.update_expression(clauses.join(" ")).build()
 }
 
 /// The outcome of a commit.

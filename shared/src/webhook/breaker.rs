@@ -14,8 +14,6 @@
 
 use std::collections::BTreeMap;
 
-use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
-use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue};
 use sha2::{Digest, Sha256};
 use url::Url;
 
@@ -24,9 +22,7 @@ use domain::ids::Scope;
 use domain::row::Key;
 use domain::time::Timestamp;
 
-use crate::store::{
-    Item, Store, StoreError, UpdateOutcome, conditional_update_or_stored_row, key_attributes,
-};
+use crate::store::{Item, RowUpdate, Store, StoreError, UpdateOutcome, number, ttl};
 
 /// The number of consecutive attempts without an answer that opens a breaker.
 const FAILURES_TO_OPEN: i64 = 5;
@@ -146,14 +142,9 @@ impl Breakers {
         now: Timestamp,
     ) -> Result<Option<Timestamp>, StoreError> {
         let until = now.saturating_plus_seconds(PROBE_SECONDS);
-        let update = self
-            .update(scope)
-            .update_expression("SET #until = :until")
-            .condition_expression("#until = :seen")
-            .expression_attribute_names("#until", format!("{OPEN_UNTIL}{server}"))
-            .expression_attribute_values(":until", number(until.millis()))
-            .expression_attribute_values(":seen", number(seen.until_ms));
-        Ok(match conditional_update_or_stored_row(update).await? {
+        let name = format!("{OPEN_UNTIL}{server}");
+        let update = row(scope).set(name.clone(), number(until.millis()));
+        Ok(match update.when(&name, "=", number(seen.until_ms)).run(&self.store).await? {
             UpdateOutcome::Done(_) => None,
             UpdateOutcome::Refused(_) => Some(until),
         })
@@ -166,70 +157,42 @@ impl Breakers {
         probe: Option<Open>,
         now: Timestamp,
     ) -> Result<(), StoreError> {
-        let counting = self
-            .update(scope)
-            .expression_attribute_names("#failures", format!("{FAILURES}{server}"))
-            .expression_attribute_names("#ttl", "ttl")
-            .expression_attribute_values(":one", number(1))
-            .expression_attribute_values(":ttl", number(now.seconds().saturating_add(KEPT_SECONDS)))
-            .return_values(ReturnValue::AllNew);
+        let counting = row(scope)
+            .add(format!("{FAILURES}{server}"), number(1))
+            .set_all(ttl(now.seconds().saturating_add(KEPT_SECONDS)));
         if let Some(open) = probe {
             let seconds = open.seconds.saturating_mul(2).min(MAX_OPEN_SECONDS);
-            let reopening = opening(counting, server, seconds, now).update_expression(
-                "SET #ttl = :ttl, #until = :until, #seconds = :seconds ADD #failures :one",
-            );
-            return conditional_update_or_stored_row(reopening).await.map(|_reopened| ());
+            return opening(counting, server, seconds, now).run(&self.store).await.map(|_reopened| ());
         }
-        let counting = counting.update_expression("SET #ttl = :ttl ADD #failures :one");
-        let (UpdateOutcome::Done(row) | UpdateOutcome::Refused(row)) =
-            conditional_update_or_stored_row(counting).await?;
-        let breaker = Breaker::of(Some(&row), server);
+        let (UpdateOutcome::Done(counted) | UpdateOutcome::Refused(counted)) =
+            counting.run(&self.store).await?;
+        let breaker = Breaker::of(Some(&counted), server);
         if breaker.failures < FAILURES_TO_OPEN || breaker.open.is_some() {
             return Ok(());
         }
         tracing::warn!(%scope, server, "a server does not answer; its breaker opens");
-        let forgotten = forgotten(&row, server);
-        let mut update = opening(self.update(scope), server, FIRST_OPEN_SECONDS, now)
-            .condition_expression("attribute_not_exists(#until)");
-        let mut names = Vec::new();
-        for (index, name) in forgotten.into_iter().enumerate() {
-            update = update.expression_attribute_names(format!("#r{index}"), name);
-            names.push(format!("#r{index}"));
-        }
-        let remove = if names.is_empty() { String::new() } else { format!(" REMOVE {}", names.join(", ")) };
-        let update = update.update_expression(format!("SET #until = :until, #seconds = :seconds{remove}"));
-        conditional_update_or_stored_row(update).await.map(|_opened_here_or_elsewhere| ())
+        let update = opening(row(scope), server, FIRST_OPEN_SECONDS, now)
+            .when_absent(&format!("{OPEN_UNTIL}{server}"))
+            .remove_all(forgotten(&counted, server));
+        update.run(&self.store).await.map(|_opened_here_or_elsewhere| ())
     }
 
     /// Records an answer, which closes the breaker.
     pub async fn record_answer(&self, (scope, server): (&Scope, &str)) -> Result<(), StoreError> {
-        let update = self
-            .update(scope)
-            .update_expression("REMOVE #failures, #until, #seconds")
-            .expression_attribute_names("#failures", format!("{FAILURES}{server}"))
-            .expression_attribute_names("#until", format!("{OPEN_UNTIL}{server}"))
-            .expression_attribute_names("#seconds", format!("{OPEN_SECONDS}{server}"));
-        conditional_update_or_stored_row(update).await.map(|_closed| ())
-    }
-
-    fn update(&self, scope: &Scope) -> UpdateItemFluentBuilder {
-        let key = key_attributes(&Self::key_of(scope));
-        self.store.client().update_item().table_name(self.store.table()).set_key(Some(key))
+        let names = [FAILURES, OPEN_UNTIL, OPEN_SECONDS].map(|prefix| format!("{prefix}{server}"));
+        row(scope).remove_all(names).run(&self.store).await.map(|_closed| ())
     }
 }
 
-/// Adds the names and values that open a server's breaker.
-fn opening(
-    update: UpdateItemFluentBuilder,
-    server: &str,
-    seconds: i64,
-    now: Timestamp,
-) -> UpdateItemFluentBuilder {
+fn row(scope: &Scope) -> RowUpdate {
+    RowUpdate::of(&Breakers::key_of(scope))
+}
+
+/// Adds to an update that it opens a server's breaker.
+fn opening(update: RowUpdate, server: &str, seconds: i64, now: Timestamp) -> RowUpdate {
     update
-        .expression_attribute_names("#until", format!("{OPEN_UNTIL}{server}"))
-        .expression_attribute_names("#seconds", format!("{OPEN_SECONDS}{server}"))
-        .expression_attribute_values(":until", number(now.saturating_plus_seconds(seconds).millis()))
-        .expression_attribute_values(":seconds", number(seconds))
+        .set(format!("{OPEN_UNTIL}{server}"), number(now.saturating_plus_seconds(seconds).millis()))
+        .set(format!("{OPEN_SECONDS}{server}"), number(seconds))
 }
 
 /// Returns the attributes of the servers that a row no longer has room for, except those of `server`. The
@@ -251,10 +214,6 @@ fn forgotten(row: &Item, server: &str) -> Vec<String> {
     let of_server =
         |(_, name): (i64, &str)| [FAILURES, OPEN_UNTIL, OPEN_SECONDS].map(|prefix| format!("{prefix}{name}"));
     others.into_iter().take(excess).flat_map(of_server).collect()
-}
-
-fn number(value: i64) -> AttributeValue {
-    AttributeValue::N(value.to_string())
 }
 
 #[cfg(test)]

@@ -19,17 +19,14 @@
 
 use std::collections::BTreeMap;
 
-use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
-use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure};
+use aws_sdk_dynamodb::types::AttributeValue;
 
 use domain::ids::Scope;
 use domain::row::Key;
 use domain::time::Timestamp;
 
 use super::queue::{DeliveryMessage, Lane};
-use crate::store::{
-    Item, Store, StoreError, UpdateOutcome, conditional_update_or_stored_row, key_attributes,
-};
+use crate::store::{Item, RowUpdate, Store, StoreError, UpdateOutcome, number, ttl};
 
 /// How long a receiver stays marked after its last slow attempt, in seconds. Attempts in the slow lane renew
 /// the mark.
@@ -178,11 +175,11 @@ impl InFlight {
                 Some(known) if known.minute < minute => {
                     let carried = known.in_minute(minute);
                     count = count.min(most.saturating_sub(carried)).max(0);
-                    self.begin_minute(&key, known, (minute, carried, count), now)
+                    begin_minute(&key, known, (minute, carried, count), now)
                 }
-                _ => self.add(&key, (minute, count), most.saturating_sub(count)),
+                _ => add(&key, (minute, count), most.saturating_sub(count)),
             };
-            let item = match conditional_update_or_stored_row(update).await? {
+            let item = match update.run(&self.store).await? {
                 UpdateOutcome::Done(item) => {
                     let count = u32::try_from(count).unwrap_or_default();
                     return Ok((Slots { scope: *scope, lane, minute, count }, Occupancy::of(&item)));
@@ -211,30 +208,16 @@ impl InFlight {
             return Ok(());
         }
         let key = Self::key_of(&slots.scope, slots.lane);
-        let less = i64::from(count).saturating_neg();
-        let update = self
-            .update(&key)
-            .update_expression("ADD in_flight :less, of_minute :less")
-            .condition_expression("#minute = :minute")
-            .expression_attribute_names("#minute", "minute")
-            .expression_attribute_values(":minute", number(slots.minute))
-            .expression_attribute_values(":less", number(less))
-            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
-        let UpdateOutcome::Refused(item) = conditional_update_or_stored_row(update).await? else {
-            return Ok(());
-        };
+        let less = number(i64::from(count).saturating_neg());
+        let of_row = RowUpdate::of(&key).add("in_flight", less.clone());
+        let update = of_row.clone().add("of_minute", less).when("minute", "=", number(slots.minute));
+        let UpdateOutcome::Refused(item) = update.run(&self.store).await? else { return Ok(()) };
         let next = slots.minute.saturating_add(1);
         if Occupancy::of(&item).minute != next {
             return Ok(());
         }
-        let update = self
-            .update(&key)
-            .update_expression("ADD in_flight :less")
-            .condition_expression("#minute = :next")
-            .expression_attribute_names("#minute", "minute")
-            .expression_attribute_values(":next", number(next))
-            .expression_attribute_values(":less", number(less));
-        conditional_update_or_stored_row(update).await.map(|_released_or_lapsed| ())
+        let update = of_row.when("minute", "=", number(next));
+        update.run(&self.store).await.map(|_released_or_lapsed| ())
     }
 
     /// Marks receivers that are slow to answer.
@@ -258,92 +241,50 @@ impl InFlight {
         now: Timestamp,
     ) -> Result<Item, StoreError> {
         let until = number(now.saturating_plus_seconds(MARKED_SECONDS).millis());
-        let mut update = self
-            .update(&Self::key_of(scope, Lane::Fast))
-            .expression_attribute_names("#ttl", "ttl")
-            .expression_attribute_values(":ttl", number(now.seconds().saturating_add(KEPT_SECONDS)))
-            .expression_attribute_values(":until", until)
-            .return_values(ReturnValue::AllNew);
-        let mut set = vec!["#ttl = :ttl".to_owned()];
-        for (index, receiver) in marked.iter().enumerate() {
-            update = update.expression_attribute_names(format!("#m{index}"), format!("{MARK}{receiver}"));
-            set.push(format!("#m{index} = :until"));
-        }
-        let (update, remove) = without_marks(update, removed);
-        let update = update.update_expression(format!("SET {}{remove}", set.join(", ")));
-        match conditional_update_or_stored_row(update).await? {
+        let update = RowUpdate::of(&Self::key_of(scope, Lane::Fast)).set_all(kept(now));
+        let update = marked.iter().fold(update, |update, one| update.set(mark_of(one), until.clone()));
+        match update.remove_all(removed.iter().map(|one| mark_of(one))).run(&self.store).await? {
             UpdateOutcome::Done(item) | UpdateOutcome::Refused(item) => Ok(item),
         }
     }
-
-    /// Builds the update that takes slots within the row's minute.
-    fn add(&self, key: &Key, (minute, count): (i64, i64), room: i64) -> UpdateItemFluentBuilder {
-        self.update(key)
-            .update_expression("ADD in_flight :count, of_minute :count")
-            .condition_expression("#minute = :minute AND in_flight <= :room")
-            .expression_attribute_names("#minute", "minute")
-            .expression_attribute_values(":minute", number(minute))
-            .expression_attribute_values(":count", number(count))
-            .expression_attribute_values(":room", number(room))
-            .return_values(ReturnValue::AllNew)
-            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
-    }
-
-    /// Builds the update that begins a minute: carries slots over, takes slots, and removes marks that have
-    /// ended.
-    fn begin_minute(
-        &self,
-        key: &Key,
-        known: &Occupancy,
-        (minute, carried, count): (i64, i64, i64),
-        now: Timestamp,
-    ) -> UpdateItemFluentBuilder {
-        let update = self
-            .update(key)
-            .expression_attribute_names("#minute", "minute")
-            .expression_attribute_names("#ttl", "ttl")
-            .expression_attribute_values(":minute", number(minute))
-            .expression_attribute_values(":in_flight", number(carried.saturating_add(count)))
-            .expression_attribute_values(":of_minute", number(count))
-            .expression_attribute_values(":ttl", number(now.seconds().saturating_add(KEPT_SECONDS)))
-            .return_values(ReturnValue::AllNew)
-            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
-        let (update, remove) = without_marks(update, &known.marks.ended(now));
-        let update = update.update_expression(format!(
-            "SET #minute = :minute, in_flight = :in_flight, of_minute = :of_minute, #ttl = :ttl{remove}"
-        ));
-        if known.minute == 0 {
-            // The row does not exist, or has only marks.
-            return update.condition_expression("attribute_not_exists(#minute)");
-        }
-        update
-            .condition_expression("#minute = :known AND of_minute = :carried")
-            .expression_attribute_values(":known", number(known.minute))
-            .expression_attribute_values(":carried", number(known.of_minute))
-    }
-
-    fn update(&self, key: &Key) -> UpdateItemFluentBuilder {
-        self.store.client().update_item().table_name(self.store.table()).set_key(Some(key_attributes(key)))
-    }
 }
 
-/// Adds the names of marks to an update. Returns it, and the clause that removes the marks.
-fn without_marks(mut update: UpdateItemFluentBuilder, removed: &[&str]) -> (UpdateItemFluentBuilder, String) {
-    let mut names = Vec::new();
-    for (index, receiver) in removed.iter().enumerate() {
-        update = update.expression_attribute_names(format!("#r{index}"), format!("{MARK}{receiver}"));
-        names.push(format!("#r{index}"));
+/// Builds the update that takes slots within the row's minute.
+fn add(key: &Key, (minute, count): (i64, i64), room: i64) -> RowUpdate {
+    let update = RowUpdate::of(key).add("in_flight", number(count)).add("of_minute", number(count));
+    update.when("minute", "=", number(minute)).when("in_flight", "<=", number(room))
+}
+
+/// Builds the update that begins a minute: carries slots over, takes slots, and removes marks that have ended.
+fn begin_minute(
+    key: &Key,
+    known: &Occupancy,
+    (minute, carried, count): (i64, i64, i64),
+    now: Timestamp,
+) -> RowUpdate {
+    let update = RowUpdate::of(key)
+        .set("minute", number(minute))
+        .set("in_flight", number(carried.saturating_add(count)))
+        .set("of_minute", number(count))
+        .set_all(kept(now))
+        .remove_all(known.marks.ended(now).into_iter().map(mark_of));
+    if known.minute == 0 {
+        // The row does not exist, or has only marks.
+        return update.when_absent("minute");
     }
-    let clause = if names.is_empty() { String::new() } else { format!(" REMOVE {}", names.join(", ")) };
-    (update, clause)
+    update.when("minute", "=", number(known.minute)).when("of_minute", "=", number(known.of_minute))
+}
+
+fn mark_of(receiver: &str) -> String {
+    format!("{MARK}{receiver}")
+}
+
+fn kept(now: Timestamp) -> Item {
+    ttl(now.seconds().saturating_add(KEPT_SECONDS))
 }
 
 fn minute_of(now: Timestamp) -> i64 {
     now.seconds().div_euclid(60)
-}
-
-fn number(value: i64) -> AttributeValue {
-    AttributeValue::N(value.to_string())
 }
 
 #[cfg(test)]

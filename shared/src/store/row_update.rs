@@ -1,0 +1,160 @@
+//! Builds an update, deletion or check of one row. Each attribute and value has a placeholder in the expressions,
+//! because an attribute's name may be a reserved word.
+
+use std::collections::HashMap;
+
+use aws_sdk_dynamodb::error::BuildError;
+use aws_sdk_dynamodb::types::{
+    AttributeValue, ConditionCheck, Delete, ReturnValue, ReturnValuesOnConditionCheckFailure, Update,
+};
+
+use domain::row::Key;
+
+use super::{Item, Store, StoreError, UpdateOutcome, conditional_update_or_stored_row, key_attributes};
+
+/// A write of one row's attributes, with all its conditions.
+#[derive(Clone, Debug)]
+pub(crate) struct RowUpdate {
+    key: Item,
+    sets: Vec<String>,
+    adds: Vec<String>,
+    removes: Vec<String>,
+    conditions: Vec<String>,
+    names: HashMap<String, String>,
+    values: Item,
+}
+
+impl RowUpdate {
+    pub(crate) fn of(key: &Key) -> Self {
+        Self::of_item(key_attributes(key))
+    }
+
+    /// `key` has the attributes of the primary key.
+    pub(crate) fn of_item(key: Item) -> Self {
+        let (sets, adds, removes, conditions) = Default::default();
+        Self { key, sets, adds, removes, conditions, names: HashMap::new(), values: Item::new() }
+    }
+
+    fn name(&mut self, name: impl Into<String>) -> String {
+        let placeholder = format!("#n{}", self.names.len());
+        self.names.insert(placeholder.clone(), name.into());
+        placeholder
+    }
+
+    fn value(&mut self, value: AttributeValue) -> String {
+        let placeholder = format!(":v{}", self.values.len());
+        self.values.insert(placeholder.clone(), value);
+        placeholder
+    }
+
+    pub(crate) fn set(mut self, name: impl Into<String>, value: AttributeValue) -> Self {
+        let term = format!("{} = {}", self.name(name), self.value(value));
+        self.sets.push(term);
+        self
+    }
+
+    pub(crate) fn set_all(self, attributes: impl IntoIterator<Item = (String, AttributeValue)>) -> Self {
+        attributes.into_iter().fold(self, |update, (name, value)| update.set(name, value))
+    }
+
+    /// Adds to a number or to a set. An absent attribute counts as 0 or as empty.
+    pub(crate) fn add(mut self, name: impl Into<String>, value: AttributeValue) -> Self {
+        let term = format!("{} {}", self.name(name), self.value(value));
+        self.adds.push(term);
+        self
+    }
+
+    pub(crate) fn remove(mut self, name: impl Into<String>) -> Self {
+        let name = self.name(name);
+        self.removes.push(name);
+        self
+    }
+
+    pub(crate) fn remove_all(self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        names.into_iter().fold(self, Self::remove)
+    }
+
+    /// Condition: the attribute exists, and compares so with the value. `operator`: `=`, `<`, `<=` or `>=`.
+    pub(crate) fn when(mut self, name: &str, operator: &str, value: AttributeValue) -> Self {
+        let condition = format!("{} {operator} {}", self.name(name), self.value(value));
+        self.conditions.push(condition);
+        self
+    }
+
+    /// Condition: the attribute is absent, or compares so with the value.
+    pub(crate) fn when_absent_or(mut self, name: &str, operator: &str, value: AttributeValue) -> Self {
+        let (name, value) = (self.name(name), self.value(value));
+        self.conditions.push(format!("(attribute_not_exists({name}) OR {name} {operator} {value})"));
+        self
+    }
+
+    pub(crate) fn when_absent(mut self, name: &str) -> Self {
+        let condition = format!("attribute_not_exists({})", self.name(name));
+        self.conditions.push(condition);
+        self
+    }
+
+    /// Condition: the row exists.
+    pub(crate) fn when_exists(mut self) -> Self {
+        self.conditions.push("attribute_exists(pk)".to_owned());
+        self
+    }
+
+    fn condition(&self) -> Option<String> {
+        (!self.conditions.is_empty()).then(|| self.conditions.join(" AND "))
+    }
+
+    pub(super) fn into_update(self, table: &str) -> Result<Update, StoreError> {
+        let condition = self.condition();
+        let clauses = [("SET", self.sets), ("ADD", self.adds), ("REMOVE", self.removes)];
+        let clauses = clauses.into_iter().filter(|(_, terms)| !terms.is_empty());
+        let clauses: Vec<String> =
+            clauses.map(|(clause, terms)| format!("{clause} {}", terms.join(", "))).collect();
+        let update = Update::builder().table_name(table).set_key(Some(self.key));
+        let update = update
+            .update_expression(clauses.join(" "))
+            .set_condition_expression(condition)
+            .set_expression_attribute_names(Some(self.names).filter(|names| !names.is_empty()))
+            .set_expression_attribute_values(Some(self.values).filter(|values| !values.is_empty()));
+        update.build().map_err(malformed)
+    }
+
+    pub(super) fn into_delete(self, table: &str) -> Result<Delete, StoreError> {
+        let condition = self.condition();
+        let delete = Delete::builder().table_name(table).set_key(Some(self.key));
+        let delete = delete
+            .set_condition_expression(condition)
+            .set_expression_attribute_names(Some(self.names).filter(|names| !names.is_empty()))
+            .set_expression_attribute_values(Some(self.values).filter(|values| !values.is_empty()));
+        delete.build().map_err(malformed)
+    }
+
+    pub(super) fn into_check(self, table: &str) -> Result<ConditionCheck, StoreError> {
+        let condition = self.condition();
+        let check = ConditionCheck::builder().table_name(table).set_key(Some(self.key));
+        let check = check
+            .set_condition_expression(condition)
+            .set_expression_attribute_names(Some(self.names).filter(|names| !names.is_empty()))
+            .set_expression_attribute_values(Some(self.values).filter(|values| !values.is_empty()));
+        check.build().map_err(malformed)
+    }
+
+    /// Runs the update outside of a transaction, on a row of the store's table. An update that conflicts with a
+    /// transaction is retried, as [`conditional_update_or_stored_row`] describes.
+    pub(crate) async fn run(self, store: &Store) -> Result<UpdateOutcome, StoreError> {
+        self.run_in(store.table(), store).await
+    }
+
+    /// Like [`Self::run`], on a row of another table.
+    pub(crate) async fn run_in(self, table: &str, store: &Store) -> Result<UpdateOutcome, StoreError> {
+        let update = store
+            .single_update(&self.into_update(table)?)
+            .return_values(ReturnValue::AllNew)
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
+        conditional_update_or_stored_row(update).await
+    }
+}
+
+fn malformed(error: BuildError) -> StoreError {
+    StoreError::Corrupt(error.to_string())
+}
