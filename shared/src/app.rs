@@ -29,28 +29,21 @@ use crate::webhook::resend::Resends;
 #[derive(Clone, Debug)]
 pub struct App(Arc<Parts>);
 
-/// The parts of an [`App`].
 #[derive(Debug)]
 pub struct Parts {
     /// API keys, and the authentication by them.
     pub api_keys: ApiKeys,
-    /// Charges.
     pub charges: Charges,
     /// The acquirers of charges.
     pub acquirers: Acquirers,
     /// Records payments that banks received; `None` in functions that call no bank.
     pub bank_payments: Option<BankPayments>,
-    /// The list of payments.
     pub payment_list: PaymentList,
-    /// Refunds.
     pub refunds: Refunds,
-    /// MED cases.
     pub cases: MedCases,
-    /// Accounts.
     pub accounts: Accounts,
     /// The sums of charges, for statistics.
     pub rollups: Rollups,
-    /// Wallets.
     pub wallets: Wallets,
     /// Webhook endpoints.
     pub endpoints: Endpoints,
@@ -60,7 +53,6 @@ pub struct Parts {
     pub events: EventLog,
     /// Resends of events.
     pub resends: Resends,
-    /// The clock.
     pub clock: Clock,
     /// The public URLs of charges.
     pub public_urls: PublicUrls,
@@ -84,10 +76,8 @@ impl App {
     /// Reads `TABLE_NAME`, `API_KEYS_TABLE_NAME`, `CHECKOUT_BASE_URL`, `CHARGE_LIST` (`off` disables the
     /// list), `SECRETS_TABLE_NAME` (functions that call banks need it), and the variables of
     /// [`address_policy`] and [`OriginSecrets::from_vars`].
-    ///
-    /// # Errors
-    ///
-    /// When one of the first three is not set, or `CHECKOUT_BASE_URL` or a secret of the CDN is not valid.
+    /// Errors: When one of the first three is not set, or `CHECKOUT_BASE_URL` or a secret of the CDN is not
+    /// valid.
     pub fn from_vars(
         aws: &Aws,
         clock: Clock,

@@ -59,11 +59,8 @@ pub async fn append(store: &Store, audit: &Audit) -> Result<(), StoreError> {
 /// A row can't have been written before its action. So all rows that were written since the oldest of these
 /// actions are read, and those that are found are not appended again. A concurrent call can't append one of
 /// them in between: it would take the next place in the chain, and then this call reads again.
-///
-/// # Errors
-///
-/// [`StoreError::Unavailable`] when the database does not answer, or other callers keep extending the chain.
-/// Some of the rows may have been appended.
+/// Errors: [`StoreError::Unavailable`] when the database does not answer, or other callers keep extending the
+/// chain. Some of the rows may have been appended.
 pub async fn append_derived(
     store: &Store,
     account: &AccountId,
@@ -118,10 +115,6 @@ fn is_written_before(item: &Item, action_at: Timestamp) -> bool {
 
 /// Reads the audit rows of an account's actions since `from`, the last written first. A row may have been
 /// written long after its action, but not before it.
-///
-/// # Errors
-///
-/// [`StoreError::Unavailable`] when the database does not answer.
 pub async fn since(store: &Store, account: &AccountId, from: Timestamp) -> Result<Vec<Audit>, StoreError> {
     let mut reader = NewestFirst::new(store, account);
     let mut rows: Vec<Audit> = Vec::new();
@@ -138,10 +131,7 @@ pub async fn since(store: &Store, account: &AccountId, from: Timestamp) -> Resul
 
 /// Reads a page of an account's audit rows, the last written first. The page begins with the row before
 /// `before`, or with the newest row if `before` is `None`. Also returns whether there are older rows.
-///
-/// # Errors
-///
-/// [`PageError::UnknownCursor`] when the account has no row with the id `before`.
+/// Errors: [`PageError::UnknownCursor`] when the account has no row with the id `before`.
 pub async fn page(
     store: &Store,
     account: &AccountId,
@@ -190,11 +180,8 @@ const ROWS_PER_QUERY: i32 = 1_500;
 
 /// Verifies the chain of an account's audit rows. `expected`: the head of an earlier verification, which the
 /// chain must still contain. Without it, the removal of the newest rows is not found.
-///
-/// # Errors
-///
-/// [`StoreError::Unavailable`] when the database does not answer, or a newer version of the service wrote a
-/// row in a format that this version can't read.
+/// Errors: [`StoreError::Unavailable`] when the database does not answer, or a newer version of the service
+/// wrote a row in a format that this version can't read.
 pub async fn verify(
     store: &Store,
     account: &AccountId,

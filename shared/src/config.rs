@@ -15,26 +15,19 @@ const TXID_CHARS: usize = 26;
 pub struct ConfigError(String);
 
 impl ConfigError {
-    /// Creates an error from its message.
     pub fn new(message: String) -> Self {
         Self(message)
     }
 }
 
 /// Reads a required variable.
-///
-/// # Errors
-///
-/// When the variable is not set or is empty.
+/// Errors: When the variable is not set or is empty.
 pub fn required(var: &dyn Fn(&str) -> Option<String>, name: &str) -> Result<String, ConfigError> {
     var(name).filter(|value| !value.is_empty()).ok_or_else(|| ConfigError(format!("{name} is not set")))
 }
 
 /// Reads a required variable that is an integer of at least 1.
-///
-/// # Errors
-///
-/// When the variable is not set or is not such a number.
+/// Errors: When the variable is not set or is not such a number.
 pub fn required_number(var: &dyn Fn(&str) -> Option<String>, name: &str) -> Result<u32, ConfigError> {
     let text = required(var, name)?;
     let number = text.parse().ok().filter(|number| *number > 0);
@@ -51,10 +44,7 @@ pub struct PublicUrls {
 impl PublicUrls {
     /// Creates the builder from the base URL of the hosted checkout, such as
     /// `https://pay.example.com/checkout`.
-    ///
-    /// # Errors
-    ///
-    /// When the base URL is not an absolute http or https URL, or its host is too long for a BR Code.
+    /// Errors: When the base URL is not an absolute http or https URL, or its host is too long for a BR Code.
     pub fn new(checkout_base_url: &str) -> Result<Self, ConfigError> {
         let refused = |why: &str| ConfigError(format!("CHECKOUT_BASE_URL {checkout_base_url:?} {why}"));
         let url = url::Url::parse(checkout_base_url).map_err(|_| refused("is not a URL"))?;

@@ -26,11 +26,8 @@ use crate::store::StoreError;
 /// The caller of a route that takes no query parameters.
 #[derive(Debug)]
 pub struct Authenticated {
-    /// The function's state.
     pub app: App,
-    /// The caller.
     pub caller: Caller,
-    /// The time of the request.
     pub now: Timestamp,
 }
 
@@ -52,13 +49,10 @@ where
 /// The caller of a route with query parameters, which the handler checks.
 #[derive(Debug)]
 pub struct AuthenticatedQuery {
-    /// The function's state.
     pub app: App,
-    /// The caller.
     pub caller: Caller,
     /// The query parameters, unchecked.
     pub query: Query,
-    /// The time of the request.
     pub now: Timestamp,
 }
 
@@ -127,13 +121,10 @@ impl ScopedResource for Refund {
 /// With `TEST_ONLY`, a live key causes a 403.
 #[derive(Debug)]
 pub struct CallerOwned<T, const TEST_ONLY: bool = false> {
-    /// The function's state.
     pub app: App,
-    /// The caller.
     pub caller: Caller,
     /// The resource; it belongs to the caller's scope.
     pub found: T,
-    /// The time of the request.
     pub now: Timestamp,
 }
 

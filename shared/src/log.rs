@@ -76,7 +76,6 @@ pub fn in_invocation<F: Future>(context: &Context, work: F) -> Instrumented<F> {
     work.instrument(tracing::error_span!("invocation", aws_request_id = context.request_id))
 }
 
-/// Returns the layer that writes log lines as JSON.
 fn json_lines<S, W>(writer: W) -> fmt::Layer<S, JsonFields, JsonLine, W>
 where
     S: Subscriber + for<'span> LookupSpan<'span>,

@@ -60,12 +60,10 @@ impl Period {
 pub enum Notes {
     /// The scopes with new deliveries.
     Deliveries,
-    /// New refunds.
     Refunds,
 }
 
 impl Notes {
-    /// Returns the key of a note.
     pub(crate) fn key(self, period: Period, sk: String) -> Key {
         Key { pk: self.partition(period), sk }
     }
@@ -85,7 +83,6 @@ impl Notes {
         Key { pk: format!("{}#checkpoint", self.prefix()), sk: "checkpoint".to_owned() }
     }
 
-    /// Reads the notes of a period.
     pub(crate) async fn of(self, store: &Store, period: Period) -> Result<Vec<Item>, StoreError> {
         store.partition(&self.partition(period)).await
     }

@@ -39,10 +39,7 @@ impl Window {
 
 /// Counts a request in this clock minute, in a row of the partition `pk`. Stores the requests left for the
 /// response headers, and `scope` for the log. A refused request is not counted.
-///
-/// # Errors
-///
-/// 429 `rate_limited` if `max` requests were counted in this minute.
+/// Errors: 429 `rate_limited` if `max` requests were counted in this minute.
 pub(crate) async fn count_in_minute(
     store: &Store,
     (pk, max): (String, i64),

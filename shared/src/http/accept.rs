@@ -47,7 +47,7 @@ impl Accept {
     }
 
     /// Returns `other` if its weight is greater than that of `usual`, else `usual`. A client that accepts
-    /// neither receives `usual`, because the contract has no status 406.
+    /// neither receives `usual`, because the API has no status 406.
     pub fn preferred(&self, other: MediaType, usual: MediaType) -> MediaType {
         if self.weight(other) > self.weight(usual) { other } else { usual }
     }

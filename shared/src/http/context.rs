@@ -77,8 +77,7 @@ fn is_echoable(id: &str) -> bool {
     (1..=MAX_REQUEST_ID_BYTES).contains(&id.len()) && !id.chars().any(char::is_control)
 }
 
-/// The rate limit of a caller. Every response to an authenticated request shows it in two headers (contract:
-/// Errors, `rate_limited`).
+/// The rate limit of a caller. Every response to an authenticated request shows it in two headers.
 #[derive(Clone, Copy, Debug)]
 pub struct RateLimit {
     /// The requests a minute that the caller may make.
@@ -204,7 +203,7 @@ impl<S: Sync> FromRequestParts<S> for RequestContext {
 }
 
 /// Returns an error response for a request that reaches no function, such as one that a gateway refuses. It
-/// has the contract's error body and `X-Request-Id`, like the error responses of the functions.
+/// has the API's error body and `X-Request-Id`, like the error responses of the functions.
 pub fn problem_response(headers: &HeaderMap, problem: &Problem) -> Response {
     let id = RequestId::of(headers);
     let mut response = problem.respond(&id);

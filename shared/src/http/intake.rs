@@ -222,10 +222,7 @@ impl Fields {
     }
 
     /// Ends the validation. Returns `value` if no field failed, else an error with all failing fields.
-    ///
-    /// # Errors
-    ///
-    /// 400 with the failing fields. 500 if `value` is `None` although no field failed, because then the
+    /// Errors: 400 with the failing fields. 500 if `value` is `None` although no field failed, because then the
     /// calling code has a defect.
     pub fn finish<T>(self, value: Option<T>) -> Result<T, Problem> {
         if self.amount_failed {
@@ -264,10 +261,7 @@ impl Query {
     }
 
     /// Refuses every parameter. For routes without parameters.
-    ///
-    /// # Errors
-    ///
-    /// 400 with each of the request's parameters, if there are any.
+    /// Errors: 400 with each of the request's parameters, if there are any.
     pub fn require_empty(&self) -> Result<(), Problem> {
         let mut fields = Fields::new();
         self.allow_only(&mut fields, &[]);

@@ -210,11 +210,8 @@ impl JsonPath<'_> {
 }
 
 /// Parses a JSON object.
-///
-/// # Errors
-///
-/// 400 if the text is not a JSON object or is nested too deeply. 400 with the path of each duplicate key, for
-/// at most 100 keys.
+/// Errors: 400 if the text is not a JSON object or is nested too deeply. 400 with the path of each duplicate
+/// key, for at most 100 keys.
 pub fn parse_object(text: &[u8]) -> Result<JsonObject, Problem> {
     let text = std::str::from_utf8(text).map_err(|error| not_json(&error))?;
     // The whole text is parsed first, so that a syntax error shows the position in the whole body.
@@ -228,10 +225,7 @@ pub fn parse_object(text: &[u8]) -> Result<JsonObject, Problem> {
 }
 
 /// Parses a JSON value of this program, such as the default of a field. Duplicate keys are not detected.
-///
-/// # Errors
-///
-/// 400 if the text is not JSON or is nested too deeply.
+/// Errors: 400 if the text is not JSON or is nested too deeply.
 pub(super) fn parse_value(text: &str) -> Result<JsonValue, Problem> {
     let raw: &RawValue = serde_json::from_str(text).map_err(|error| not_json(&error))?;
     Reader { duplicates: Vec::new() }.value(raw, &JsonPath::Root, 1)

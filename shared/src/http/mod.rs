@@ -36,7 +36,7 @@ pub fn csp_source(text: &str) -> String {
 }
 
 /// Adds the middleware that all functions share to a router. Every response gets `X-Request-Id`. Every
-/// [`Problem`] is sent as the JSON error body (contract: Errors), also for an unknown route, a wrong method
+/// [`Problem`] is sent as the JSON error body, also for an unknown route, a wrong method
 /// or a panic. Responses to authenticated requests get the rate-limit headers. Requests that `origin` does not
 /// admit get a 403 on every path.
 pub fn with_middleware(routes: Router, origin: OriginSecrets) -> Router {

@@ -31,10 +31,7 @@ pub struct OriginSecrets(Arc<[SecretString]>);
 
 impl OriginSecrets {
     /// Reads `ORIGIN_SECRETS`: secrets separated by commas. Not set or empty: no CDN.
-    ///
-    /// # Errors
-    ///
-    /// When a secret has fewer than 32 bytes.
+    /// Errors: When a secret has fewer than 32 bytes.
     pub fn from_vars(var: &dyn Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
         let text = var(ORIGIN_SECRETS).unwrap_or_default();
         if text.is_empty() {

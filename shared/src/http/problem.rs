@@ -1,4 +1,4 @@
-//! All errors that HTTP requests can have, and their wire format (contract: Errors).
+//! All errors that HTTP requests can have, and their wire format.
 //!
 //! The list is closed: a new variant of [`Problem`] compiles only with a status, a type, a code and a
 //! message. Internal texts, such as a database error, are logged here and never sent.
@@ -177,7 +177,7 @@ impl Problem {
         Self::Invalid(vec![Detail::new(param, rule.as_ref())])
     }
 
-    /// The HTTP status (contract: Errors, status map).
+    /// The HTTP status.
     pub fn status(&self) -> StatusCode {
         match self {
             Self::Invalid(_) | Self::InvalidAmount(_) | Self::Unreadable(_) => StatusCode::BAD_REQUEST,
@@ -211,7 +211,7 @@ impl Problem {
         }
     }
 
-    /// `error.type`: one of the contract's seven types.
+    /// `error.type`: one of seven types.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Invalid(_)
@@ -443,8 +443,7 @@ impl Problem {
             }
             Self::TooManyLogins { limit, retry_after_seconds } => {
                 headers.insert(header::RETRY_AFTER, HeaderValue::from(*retry_after_seconds));
-                // The contract requires these headers on every 429. The middleware sets them only for
-                // authenticated requests.
+                // Every 429 has these headers. The middleware sets them only for authenticated requests.
                 headers.insert(RATE_LIMIT, HeaderValue::from(*limit));
                 headers.insert(RATE_LIMIT_REMAINING, HeaderValue::from(0));
             }

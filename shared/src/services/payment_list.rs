@@ -84,7 +84,6 @@ const END_DATE: Field<TimeBound> = Field { name: "endDate", ..CREATED_BEFORE };
 pub const PAYMENTS_QUERY: Definitions =
     &[&STATUS, &START_DATE, &END_DATE, &PAGE_SIZE, &PAGE, &STARTING_AFTER, &SORT_BY, &SORT_ORDER];
 
-/// The query parameters of the list, validated.
 #[derive(Clone, Debug)]
 pub struct PaymentFilter {
     page: u32,
@@ -124,7 +123,6 @@ impl SortOrder {
     }
 }
 
-/// A page of payments.
 #[derive(Debug)]
 pub struct PaymentPage {
     /// The payments with their current status.
@@ -133,7 +131,6 @@ pub struct PaymentPage {
     pub total: usize,
     /// The page number, from 1; `None` when the request has a cursor.
     pub page: Option<u32>,
-    /// The page size.
     pub limit: u32,
     /// Whether more payments follow.
     pub has_more: bool,
@@ -143,11 +140,6 @@ pub struct PaymentPage {
 }
 
 impl PaymentFilter {
-    /// Parses a query string.
-    ///
-    /// # Errors
-    ///
-    /// Lists all invalid and unknown parameters in one error.
     pub fn parse(query: &Query) -> Result<Self, Problem> {
         let mut fields = Fields::new();
         query.allow_only(&mut fields, PAYMENTS_QUERY);
@@ -263,7 +255,6 @@ pub struct PaymentList {
 }
 
 impl PaymentList {
-    /// Creates the list on a store.
     pub fn new(store: Store) -> Self {
         Self { store }
     }
@@ -273,10 +264,6 @@ impl PaymentList {
     ///
     /// A filter by status selects by the stored status. A selected payment whose expiry is not persisted yet
     /// is left out of the page. In the order of creation, `total` still counts it.
-    ///
-    /// # Errors
-    ///
-    /// See [`PaymentListError`].
     pub async fn page(
         &self,
         scope: &ShardedScope,
@@ -443,7 +430,6 @@ pub struct PaymentListView<'a> {
 }
 
 impl<'a> PaymentListView<'a> {
-    /// Serialises a page.
     pub fn new(page: &'a PaymentPage, public_urls: &PublicUrls) -> Self {
         Self {
             data: page.payments.iter().map(|payment| PaymentView::new(payment, public_urls)).collect(),

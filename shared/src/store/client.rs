@@ -58,12 +58,9 @@ pub struct AwsError(String);
 impl Aws {
     /// Reads the required variables `AWS_REGION`, `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`. Also reads
     /// the optional variable `AWS_SESSION_TOKEN` and the variables of [`endpoint_url`].
-    ///
-    /// # Errors
-    ///
-    /// When a required variable is not set, when `WEBHOOK_ADDRESSES` is set without an endpoint, or when the
-    /// TLS roots can't be read. `WEBHOOK_ADDRESSES` is for a developer's machine. There, a missing endpoint
-    /// would lead to the real account of the credentials in the shell.
+    /// Errors: When a required variable is not set, when `WEBHOOK_ADDRESSES` is set without an endpoint, or
+    /// when the TLS roots can't be read. `WEBHOOK_ADDRESSES` is for a developer's machine. There, a missing
+    /// endpoint would lead to the real account of the credentials in the shell.
     pub fn from_vars(var: &dyn Fn(&str) -> Option<String>) -> Result<Self, AwsError> {
         let required = |name: &str| var(name).ok_or_else(|| AwsError(format!("{name} is not set")));
         let credentials = Credentials::new(

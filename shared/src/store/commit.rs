@@ -48,11 +48,8 @@ impl Store {
     /// Executes all writes of a state change, or none. There can be at most 100 writes, DynamoDB's limit for
     /// a transaction. A single insert or replacement is sent as a conditional put or update, which costs half
     /// the write units of a transaction.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Unavailable`] when the database does not answer, or other callers extend the chain of an
-    /// audit row during the whole retry budget.
+    /// Errors: [`StoreError::Unavailable`] when the database does not answer, or other callers extend the chain
+    /// of an audit row during the whole retry budget.
     pub async fn commit(&self, writes: Vec<Write>) -> Result<CommitOutcome, StoreError> {
         self.commit_within(RETRY_BUDGET, writes).await
     }

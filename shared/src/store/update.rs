@@ -42,10 +42,7 @@ pub enum Plan<T> {
 impl Store {
     /// Updates one row: reads it, calls `plan`, and commits the plan. On a conflict it starts again.
     /// `subject` names the row in the error, such as `an account`.
-    ///
-    /// # Errors
-    ///
-    /// The errors of `plan`; [`StoreError::Unavailable`] when the database does not answer or the retry
+    /// Errors: The errors of `plan`; [`StoreError::Unavailable`] when the database does not answer or the retry
     /// budget is spent.
     pub async fn update<R, T, E>(
         &self,
@@ -77,12 +74,12 @@ impl Store {
     /// ```text
     /// let mut update = store.start_update("a charge");
     /// loop {
-    ///     update.next_attempt().await?;
-    ///     let charge = …; // read the row
-    ///     let (writes, next) = …; // plan the change
-    ///     if update.commit(writes).await? {
-    ///         return Ok(next);
-    ///     }
+    /// update.next_attempt().await?;
+    /// let charge = …; // read the row
+    /// let (writes, next) = …; // plan the change
+    /// if update.commit(writes).await? {
+    /// return Ok(next);
+    /// }
     /// }
     /// ```
     pub fn start_update<'a>(&'a self, subject: &'a str) -> Update<'a> {
@@ -120,11 +117,8 @@ pub struct Update<'a> {
 
 impl Update<'_> {
     /// Pauses until the next attempt may begin. The first attempt begins at once.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Unavailable`] when the retry budget is spent. The caller then answers 503 before its
-    /// client times out.
+    /// Errors: [`StoreError::Unavailable`] when the retry budget is spent. The caller then answers 503 before
+    /// its client times out.
     pub async fn next_attempt(&mut self) -> Result<(), StoreError> {
         if let Some(attempt_started_at) = self.attempt_started_at {
             let left = RETRY_BUDGET.saturating_sub(self.started_at.elapsed());
@@ -164,11 +158,8 @@ impl Update<'_> {
 
     /// Commits the rows of an attempt, all or none. `false`: a condition failed and nothing is written. The
     /// rows or the counter that were read may be stale, so the next attempt must read them again.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Unavailable`] when the database does not answer, or other callers extend the chain of an
-    /// audit row until the retry budget is spent.
+    /// Errors: [`StoreError::Unavailable`] when the database does not answer, or other callers extend the chain
+    /// of an audit row until the retry budget is spent.
     pub async fn commit(&mut self, writes: Vec<Write>) -> Result<bool, StoreError> {
         let left = RETRY_BUDGET.saturating_sub(self.started_at.elapsed());
         match self.store.commit_within(left, writes).await? {

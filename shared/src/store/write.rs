@@ -48,7 +48,6 @@ pub(super) enum Change {
     Audit(Box<Audit>),
 }
 
-/// The replacement of a row.
 #[derive(Clone, Debug)]
 pub(super) struct Replacement {
     /// The attributes of the new row, with its primary key.

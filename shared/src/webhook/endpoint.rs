@@ -1,4 +1,4 @@
-//! Webhook endpoints: a merchant's URL and the events that it is subscribed to (contract: Webhook endpoint).
+//! Webhook endpoints: a merchant's URL and the events that it is subscribed to.
 //! The secret that signs its deliveries is not in the endpoint's row, see [`super::secret`].
 //!
 //! An endpoint can be `INACTIVE` for two reasons, with different consequences for its pending deliveries:
@@ -64,10 +64,8 @@ impl EndpointStatus {
     }
 }
 
-/// When and why the service switched an endpoint off.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Disabled {
-    /// When the endpoint was switched off.
     #[serde(with = "domain::time::millis")]
     pub at: Timestamp,
     /// The reason, which the merchant reads.
@@ -84,20 +82,14 @@ pub struct Abandoned {
     pub generation: u64,
 }
 
-/// An endpoint's row.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Endpoint {
-    /// `wh_…`.
     pub id: EndpointId,
-    /// The account and mode.
     pub scope: Scope,
-    /// The URL that deliveries are posted to.
     pub url: String,
-    /// The events that it is subscribed to.
     pub events: Vec<EventType>,
     /// Counts the endpoint's secrets, from 1. The audit row of a rotation is derived from it.
     pub secret_version: u64,
-    /// Whether it receives new events.
     pub status: EndpointStatus,
     /// When the first failure since the last success, activation or change of the URL was recorded; `None`:
     /// there was no failure since then.
@@ -112,14 +104,12 @@ pub struct Endpoint {
     /// deliveries. Stays after the endpoint is `ACTIVE` again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub abandoned: Option<Abandoned>,
-    /// When it was registered.
     #[serde(with = "domain::time::millis")]
     pub created_at: Timestamp,
     /// When the merchant last changed it, or the service switched it off. A change of `failing_since` alone
     /// does not count.
     #[serde(with = "domain::time::millis")]
     pub updated_at: Timestamp,
-    /// Counts the row's changes, from 1.
     pub version: u64,
     /// The API key that last changed the row, and the version after that change. The audit row is derived
     /// from it.
@@ -128,7 +118,6 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Returns the row of a new endpoint.
     pub(super) fn registered(caller: &Caller, request: NewEndpoint, id: EndpointId, now: Timestamp) -> Self {
         Self {
             id,
@@ -329,8 +318,8 @@ const ROTATION_RULE: &str = "must equal the id in the path, or be left out";
 /// The body of `POST /v1/webhooks/endpoints/{id}/rotate-secret`.
 pub const ROTATE_SECRET_BODY: Definitions = &[&ENDPOINT_ID];
 
-/// Checks the body of a request that replaces an endpoint's secret. In the contract, the body repeats the id
-/// of the path. The body's id may be missing, but a different one is refused.
+/// Checks the body of a request that replaces an endpoint's secret. The body may repeat the id of the path; a
+/// different id is refused.
 pub fn check_rotation(body: &JsonObject, id: EndpointId) -> Result<(), Problem> {
     let mut fields = Fields::new();
     let sent = fields.read(&Object::root(body, ROTATE_SECRET_BODY), &ENDPOINT_ID);
@@ -340,7 +329,6 @@ pub fn check_rotation(body: &JsonObject, id: EndpointId) -> Result<(), Problem> 
     fields.finish(Some(()))
 }
 
-/// A valid request to register an endpoint.
 #[derive(Clone, Debug)]
 pub struct NewEndpoint {
     url: String,
@@ -421,36 +409,26 @@ pub struct Endpoints {
 }
 
 impl Endpoints {
-    /// Uses the endpoints in a store.
     pub fn new(store: Store) -> Self {
         Self { store }
     }
 
     /// Returns the endpoint id of a path.
-    ///
-    /// # Errors
-    ///
-    /// [`WebhookError::NoEndpoint`] when the path has no valid id. The response is the same as for an unknown
-    /// id.
+    /// Errors: [`WebhookError::NoEndpoint`] when the path has no valid id. The response is the same as for an
+    /// unknown id.
     pub fn require_id(id: Option<EndpointId>) -> Result<EndpointId, WebhookError> {
         id.ok_or(WebhookError::NoEndpoint)
     }
 
     /// Returns an endpoint of a scope.
-    ///
-    /// # Errors
-    ///
-    /// [`WebhookError::NoEndpoint`] when the scope has no endpoint with this id.
+    /// Errors: [`WebhookError::NoEndpoint`] when the scope has no endpoint with this id.
     pub async fn find(&self, scope: &Scope, id: EndpointId) -> Result<Endpoint, WebhookError> {
         self.store.get(&Endpoint::key_of(scope, id)).await?.ok_or(WebhookError::NoEndpoint)
     }
 
     /// Changes an endpoint and returns the changed one. Setting it to `INACTIVE` abandons its pending
     /// deliveries.
-    ///
-    /// # Errors
-    ///
-    /// [`WebhookError::NoEndpoint`] when the scope has no endpoint with this id.
+    /// Errors: [`WebhookError::NoEndpoint`] when the scope has no endpoint with this id.
     pub async fn change(
         &self,
         caller: &Caller,
@@ -481,10 +459,7 @@ impl Endpoints {
     /// Records the outcome of an attempt in the endpoint's row, if the outcome changes the row
     /// ([`Endpoint::after_attempt`]). `seen`: the endpoint as it was read when the attempt began. On a
     /// conflict, the endpoint is read again and the outcome is applied to its present row.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Unavailable`] when the database does not answer, or writes of the endpoint keep
+    /// Errors: [`StoreError::Unavailable`] when the database does not answer, or writes of the endpoint keep
     /// conflicting.
     pub async fn record_attempt(
         &self,
@@ -570,7 +545,6 @@ pub struct EndpointView<'a> {
 }
 
 impl<'a> EndpointView<'a> {
-    /// Returns the view of an endpoint without its secret.
     pub fn new(endpoint: &'a Endpoint) -> Self {
         Self {
             id: endpoint.id,
@@ -606,7 +580,6 @@ pub struct EndpointListView<'a> {
 }
 
 impl<'a> EndpointListView<'a> {
-    /// Returns the view of endpoints without their secrets.
     pub fn new(endpoints: &'a [Endpoint]) -> Self {
         Self { data: endpoints.iter().map(EndpointView::new).collect() }
     }
@@ -637,7 +610,6 @@ pub struct SecretView<'a> {
 }
 
 impl<'a> SecretView<'a> {
-    /// Returns the view of an endpoint's secret.
     pub fn new(id: EndpointId, secret: &'a EndpointSecret) -> Self {
         Self {
             id,
@@ -658,7 +630,6 @@ pub struct OverrideSecretView<'a> {
 }
 
 impl<'a> OverrideSecretView<'a> {
-    /// Returns the view of the secret.
     pub fn new(secret: &'a EndpointSecret) -> Self {
         Self { secret: secret.as_secret().expose_secret() }
     }

@@ -32,7 +32,7 @@ use crate::med::{CaseView, ResolvedView};
 use crate::payout::PayoutView;
 use crate::refund::RefundObject;
 
-/// The version of the contract, in the `api_version` of every canonical envelope.
+/// The version of the API, in the `api_version` of every canonical envelope.
 pub const API_VERSION: &str = "2026-11-01";
 
 /// How long a delivery may take, in seconds: 16 days, somewhat more than all attempts take if each response
@@ -55,7 +55,6 @@ const COMPRESSION_LEVEL: u8 = 6;
 pub struct Event {
     /// Derived from the row that changed and its version. So a replayed change leads to the same id.
     pub id: EventId,
-    /// The account and mode.
     pub scope: Scope,
     /// The shard of the charge that changed or whose refund or MED case changed. The first shard for events
     /// of other objects.
@@ -73,7 +72,6 @@ pub struct Event {
     /// The charge that changed or whose refund or MED case changed, for the log line of the publication. Not
     /// stored.
     pub charge: Option<ChargeId>,
-    /// When the change happened.
     pub created_at: Timestamp,
     /// When a resend created the row again. Then the retention of 90 days begins at this time instead of at
     /// the change.
@@ -85,7 +83,6 @@ pub struct Event {
 /// An object that events of a change send.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct SentObject {
-    /// The types of the events: of one family.
     pub types: Vec<EventType>,
     /// The `data.object` of canonical events, or the `data` of legacy events, as JSON.
     pub json: String,
@@ -117,7 +114,6 @@ struct StoredEvent {
     ttl: Option<i64>,
 }
 
-/// Why the objects of a row can't be read.
 #[derive(Debug, thiserror::Error)]
 enum ObjectsError {
     #[error("the objects of an event can't be decompressed: {0}")]
@@ -131,30 +127,21 @@ enum ObjectsError {
 /// The change of a row that events report. Their ids are derived from it.
 #[derive(Clone, Debug)]
 pub struct Origin {
-    /// The account and mode of the row.
     pub scope: Scope,
-    /// The shard of the events.
     pub shard: Shard,
     /// The row's partition key, or its whole key if other rows of the partition have versions too.
     pub row: String,
-    /// The row's version after the change.
     pub version: u64,
-    /// When the row changed.
     pub at: Timestamp,
-    /// The request that created the changed object.
     pub request_id: Option<StoredRequestId>,
-    /// The charge that changed or whose refund or MED case changed.
     pub charge: Option<ChargeId>,
 }
 
 /// The id and event types of an event's row, derived from the change without reading the row.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct EventRef {
-    /// The id of the row.
     pub id: EventId,
-    /// The shard of the row.
     pub shard: Shard,
-    /// The event types under which it is sent.
     pub types: Vec<EventType>,
 }
 
@@ -266,7 +253,7 @@ impl Event {
     }
 
     /// Returns the events of a refund's change; `None`: the status did not change. Each step of a refund is a
-    /// `payment.refunded` (contract: Emission rules).
+    /// `payment.refunded`.
     pub fn of_refund(old: Option<&Refund>, new: &Refund) -> Result<Option<Self>, serde_json::Error> {
         if old.map(|refund| refund.status) == Some(new.status) {
             return Ok(None);
@@ -406,7 +393,6 @@ impl Event {
         (self.created_at.plus_seconds(EVENTS_KEPT_SECONDS).ok()? < until).then_some(until)
     }
 
-    /// Returns the key of an event's row.
     pub fn key_of(scope: &Scope, shard: Shard, id: EventId) -> Key {
         Key { pk: Self::partition(scope, shard), sk: id.to_string() }
     }
@@ -445,7 +431,6 @@ impl SentObject {
         Self { types: self.types.clone(), json: Value::Object(fields).to_string() }
     }
 
-    /// Serialises the object that events of these types send.
     pub fn new(types: Vec<EventType>, object: &impl Serialize) -> Result<Self, serde_json::Error> {
         Ok(Self { types, json: serde_json::to_string(object)? })
     }

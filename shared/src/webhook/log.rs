@@ -95,9 +95,7 @@ pub const EVENTS_QUERY: Definitions =
 enum ObjectId {
     /// A charge, with its refunds and MED cases.
     Charge(ChargeId),
-    /// A MED case.
     Case(MedCaseId),
-    /// A payout.
     Payout(PayoutId),
 }
 
@@ -109,7 +107,6 @@ impl ObjectId {
     }
 }
 
-/// The query of a request for the log.
 #[derive(Clone, Debug)]
 pub struct EventFilter {
     limit: usize,
@@ -159,7 +156,6 @@ struct ListedEvent {
     event_type: EventType,
 }
 
-/// A page of events, newest first.
 #[derive(Debug)]
 pub struct EventPage {
     events: Vec<ListedEvent>,
@@ -173,16 +169,13 @@ pub struct EventLog {
 }
 
 impl EventLog {
-    /// Uses the events in a store.
     pub fn new(store: Store) -> Self {
         Self { store }
     }
 
     /// Returns a page of a scope's events, newest first.
-    ///
-    /// # Errors
-    ///
-    /// [`PageError::UnknownCursor`] when `starting_after` is not an event of the scope, or of the object.
+    /// Errors: [`PageError::UnknownCursor`] when `starting_after` is not an event of the scope, or of the
+    /// object.
     pub async fn list(
         &self,
         scope: &ShardedScope,
@@ -196,10 +189,7 @@ impl EventLog {
     }
 
     /// Returns one event, until it expires: 90 days after its change, or later if it was resent.
-    ///
-    /// # Errors
-    ///
-    /// [`WebhookError::NoEvent`] when the scope has no event with this id, or the event has expired.
+    /// Errors: [`WebhookError::NoEvent`] when the scope has no event with this id, or the event has expired.
     pub async fn find(
         &self,
         scope: &ShardedScope,
@@ -494,7 +484,6 @@ pub struct EventListView {
 }
 
 impl EventListView {
-    /// Returns the view of a page.
     pub fn new(page: &EventPage) -> Result<Self, WebhookError> {
         Ok(Self {
             object: "list",
