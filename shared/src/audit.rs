@@ -12,7 +12,7 @@ use domain::ids::{AccountId, AuditId};
 use domain::time::Timestamp;
 
 use crate::random::{self, RandomError};
-use crate::store::{Item, Order, PageError, Store, StoreError, Write, from_item, head_of, text};
+use crate::store::{Item, Order, PageError, Store, StoreError, Write, from_item, head_of, integer, text};
 
 /// The number of audit rows in a page.
 const PAGE: usize = 100;
@@ -109,8 +109,7 @@ async fn rows_written_since(
 
 /// Whether a row was written so long before an action that it can't be the action's row.
 fn is_written_before(item: &Item, action_at: Timestamp) -> bool {
-    let written_at = item.get("written_at").and_then(|at| at.as_n().ok()?.parse::<i64>().ok());
-    written_at.is_some_and(|ms| ms < action_at.millis().saturating_sub(MAX_CLOCK_SKEW_MS))
+    integer(item, "written_at").is_some_and(|ms| ms < action_at.millis().saturating_sub(MAX_CLOCK_SKEW_MS))
 }
 
 /// Reads the audit rows of an account's actions since `from`, the last written first. A row may have been

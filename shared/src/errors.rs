@@ -22,6 +22,18 @@ use crate::store::{PageError, StoreError};
 use crate::wallet::WalletError;
 use crate::webhook::WebhookError;
 
+/// Errors that are defects of the service.
+macro_rules! internal {
+    ($($Error:ty),+) => {$(
+        impl From<$Error> for Problem {
+            fn from(error: $Error) -> Self {
+                Self::Internal(error.to_string())
+            }
+        }
+    )+};
+}
+internal!(RandomError, PasswordError, SigningError, MoneyError);
+
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
         match error {
@@ -37,24 +49,6 @@ impl From<PageError> for Problem {
             PageError::UnknownCursor(of) => Self::field("starting_after", format!("must be the id of {of}")),
             PageError::Store(error) => error.into(),
         }
-    }
-}
-
-impl From<RandomError> for Problem {
-    fn from(error: RandomError) -> Self {
-        Self::Internal(error.to_string())
-    }
-}
-
-impl From<PasswordError> for Problem {
-    fn from(error: PasswordError) -> Self {
-        Self::Internal(error.to_string())
-    }
-}
-
-impl From<SigningError> for Problem {
-    fn from(error: SigningError) -> Self {
-        Self::Internal(error.to_string())
     }
 }
 
@@ -142,12 +136,6 @@ impl From<PaymentListError> for Problem {
             PaymentListError::TooManyToSort => Self::field("sortBy", error.to_string()),
             PaymentListError::Page(error) => error.into(),
         }
-    }
-}
-
-impl From<MoneyError> for Problem {
-    fn from(error: MoneyError) -> Self {
-        Self::Internal(error.to_string())
     }
 }
 

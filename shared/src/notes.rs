@@ -3,14 +3,13 @@
 //! that still wait into the due index, because their message may be lost. Then it moves a checkpoint, the last
 //! period that it has checked. A period is checked again if the check failed.
 
-use aws_sdk_dynamodb::types::AttributeValue;
 use serde::{Deserialize, Serialize};
 
 use domain::row::Key;
 use domain::time::Timestamp;
 
 use crate::checkpoint::PASSED_AFTER_MS;
-use crate::store::{Item, Store, StoreError, Write};
+use crate::store::{Item, Store, StoreError, Write, integer, number};
 
 /// The length of a period, in milliseconds: 5 minutes. A lost message is replaced within a quarter of an hour:
 /// a period, the age at which a checkpoint passes a delivery, [`MARGIN_MS`], and the pauses of two schedules.
@@ -91,16 +90,14 @@ impl Notes {
     pub async fn unchecked_periods(self, store: &Store, now: Timestamp) -> Result<Vec<Period>, StoreError> {
         let last = Period::last_to_check(now).0;
         let row = store.get_item(&self.checkpoint_key()).await?.unwrap_or_default();
-        let checked = row.get(CHECKED_TO).and_then(|to| to.as_n().ok()?.parse::<i64>().ok());
-        let checked = checked.unwrap_or(last.saturating_sub(MOST_UNCHECKED));
+        let checked = integer(&row, CHECKED_TO).unwrap_or(last.saturating_sub(MOST_UNCHECKED));
         Ok((checked.saturating_add(1)..=last).map(Period).collect())
     }
 
     /// Moves the checkpoint to a period. A run that overlaps may move it back. Then some periods are checked
     /// twice.
     pub async fn set_checked(self, store: &Store, period: Period) -> Result<(), StoreError> {
-        let checked = AttributeValue::N(period.0.to_string());
-        let set = Item::from([(CHECKED_TO.to_owned(), checked)]);
+        let set = Item::from([(CHECKED_TO.to_owned(), number(period.0))]);
         let write = Write::add(self.checkpoint_key(), Vec::new(), set, None);
         store.commit(vec![write]).await.map(|_written| ())
     }

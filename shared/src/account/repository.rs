@@ -12,7 +12,7 @@ use domain::time::Timestamp;
 
 use crate::audit;
 use crate::random::{self, RandomError};
-use crate::store::{CommitOutcome, ListIndex, Order, Plan, Store, StoreError, Write};
+use crate::store::{CommitOutcome, ListIndex, Order, Plan, StoreError, Write};
 
 const PAGE: usize = 500;
 
@@ -32,16 +32,9 @@ pub enum AccountError {
     Audit(#[from] serde_json::Error),
 }
 
-#[derive(Clone, Debug)]
-pub struct Accounts {
-    store: Store,
-}
+crate::store::repository!(Accounts);
 
 impl Accounts {
-    pub fn new(store: Store) -> Self {
-        Self { store }
-    }
-
     pub async fn find(&self, id: &AccountId) -> Result<Option<Account>, StoreError> {
         self.store.get(&Account::key_of(id)).await
     }

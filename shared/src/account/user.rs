@@ -11,7 +11,7 @@ use domain::time::Timestamp;
 use crate::account::password::PasswordHash;
 use crate::audit;
 use crate::random::RandomError;
-use crate::store::{CommitOutcome, ListIndex, Order, Plan, Store, StoreError, Write};
+use crate::store::{CommitOutcome, ListIndex, Order, Plan, StoreError, Write};
 
 const MAX_LISTED: usize = 1_000;
 
@@ -129,16 +129,9 @@ pub enum UserError {
     Random(#[from] RandomError),
 }
 
-#[derive(Clone, Debug)]
-pub struct Users {
-    store: Store,
-}
+crate::store::repository!(Users);
 
 impl Users {
-    pub fn new(store: Store) -> Self {
-        Self { store }
-    }
-
     pub async fn find(&self, id: &UserId) -> Result<Option<User>, StoreError> {
         self.store.get(&User::key_of(id)).await
     }

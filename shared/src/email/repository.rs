@@ -6,7 +6,7 @@ use domain::row::Key;
 use domain::time::Timestamp;
 
 use super::{Claim, Email, EmailRecord, lease_end};
-use crate::store::{Bound, CommitOutcome, Inserted, Store, StoreError, Write, ttl};
+use crate::store::{Bound, CommitOutcome, Inserted, StoreError, Write, ttl};
 
 /// The maximum number of emails that an account's test data may cause in a day (`America/Sao_Paulo`). Without
 /// it, a test suite could use up the sending quota that live emails need.
@@ -15,18 +15,12 @@ const TEST_EMAILS_PER_DAY: i64 = 100;
 /// The attribute that counts a day's test emails.
 const COUNTER: &str = "mails";
 
-/// The repository of the emails of all accounts.
-#[derive(Clone, Debug)]
-pub struct Emails {
-    store: Store,
+crate::store::repository! {
+    /// The repository of the emails of all accounts.
+    Emails
 }
 
 impl Emails {
-    /// Creates a repository on a store.
-    pub fn new(store: Store) -> Self {
-        Self { store }
-    }
-
     /// Claims an email for one attempt. `claim` is the claim's random id.
     pub async fn claim(&self, email: &Email, claim: u64, now: Timestamp) -> Result<Claim, StoreError> {
         let first = EmailRecord::first_claim(email, claim, now);

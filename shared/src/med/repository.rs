@@ -11,19 +11,12 @@ use super::CaseError;
 use crate::audit;
 use crate::auth::Caller;
 use crate::random::RandomError;
-use crate::store::{Store, StoreError, Write, reuse_or_read};
+use crate::store::{StoreError, Write, reuse_or_read};
 use crate::wallet::counters::{self, DebitCheck};
 
-#[derive(Clone, Debug)]
-pub struct MedCases {
-    pub(super) store: Store,
-}
+crate::store::repository!(MedCases);
 
 impl MedCases {
-    pub fn new(store: Store) -> Self {
-        Self { store }
-    }
-
     /// Reads a case of any scope; the caller checks the scope. Without an id nothing is read.
     pub async fn find(&self, id: Option<MedCaseId>) -> Result<Option<MedCase>, StoreError> {
         match id {

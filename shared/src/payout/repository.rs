@@ -12,7 +12,7 @@ use domain::wallet::{Cause, Posting, Subject, rules};
 
 use crate::audit;
 use crate::random::RandomError;
-use crate::store::{ListIndex, Plan, Store, StoreError, Write};
+use crate::store::{ListIndex, Plan, StoreError, Write};
 use crate::wallet::counters::{self, DebitCheck};
 use crate::wallet::{CachedCredits, DebitPlan, Wallets};
 
@@ -38,16 +38,9 @@ pub enum PayoutError {
     Random(#[from] RandomError),
 }
 
-#[derive(Clone, Debug)]
-pub struct Payouts {
-    store: Store,
-}
+crate::store::repository!(Payouts);
 
 impl Payouts {
-    pub fn new(store: Store) -> Self {
-        Self { store }
-    }
-
     /// Concurrent payouts cannot overdraw the wallet. A call with the id, scope, amount and currency of a
     /// stored payout returns that payout.
     pub async fn create(

@@ -13,7 +13,7 @@ use crate::auth::Caller;
 use crate::clock::Clock;
 use crate::http::Created;
 use crate::refund::{NewRefund, RefundError, third_party};
-use crate::store::{CommitOutcome, Store, StoreError, Update, Write, reuse_or_read};
+use crate::store::{CommitOutcome, StoreError, Update, Write, reuse_or_read};
 use crate::wallet::counters::{self, DebitCheck, Tranche};
 use crate::wallet::{CachedCredits, DebitPlan, Wallets};
 
@@ -26,16 +26,9 @@ const AT_BANK: &str = "bank";
 const REASON_AT_BANK: &str = "the payment was returned at the bank";
 const LOST_BY_BANK: &str = "The bank does not know the payment any more.";
 
-#[derive(Clone, Debug)]
-pub struct Refunds {
-    pub(super) store: Store,
-}
+crate::store::repository!(Refunds);
 
 impl Refunds {
-    pub fn new(store: Store) -> Self {
-        Self { store }
-    }
-
     /// Reads a refund of any scope; the caller checks the scope. Without an id nothing is read.
     pub async fn find(&self, id: Option<RefundId>) -> Result<Option<Refund>, StoreError> {
         match id {

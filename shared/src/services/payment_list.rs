@@ -29,7 +29,7 @@ use crate::http::field::{
 };
 use crate::http::{Fields, Problem, Query};
 use crate::rollup::{Checkpoint, DayRow, Rollups};
-use crate::store::{ListIndex, Order, PageError, Store, StoreError};
+use crate::store::{ListIndex, Order, PageError, StoreError};
 
 /// The most payments that a page by number can skip. Their index entries are read too, and this many still
 /// fit in one query.
@@ -248,17 +248,12 @@ impl From<StoreError> for PaymentListError {
     }
 }
 
-/// The list of payments, over all scopes.
-#[derive(Clone, Debug)]
-pub struct PaymentList {
-    store: Store,
+crate::store::repository! {
+    /// The list of payments, over all scopes.
+    PaymentList
 }
 
 impl PaymentList {
-    pub fn new(store: Store) -> Self {
-        Self { store }
-    }
-
     /// Reads a page of a scope's payments, including charges created by `/v1/charges`. `cursor` is the
     /// payment that `starting_after` names; the caller has read it.
     ///

@@ -7,7 +7,7 @@ use domain::time::Timestamp;
 
 use crate::audit;
 use crate::random::RandomError;
-use crate::store::{ListIndex, Order, Store, StoreError, Write, from_item};
+use crate::store::{ListIndex, Order, StoreError, Write, from_item};
 
 const PAGE: usize = 100;
 
@@ -21,16 +21,9 @@ pub enum SetAsideError {
     Random(#[from] RandomError),
 }
 
-#[derive(Clone, Debug)]
-pub struct SetAsideItems {
-    store: Store,
-}
+crate::store::repository!(SetAsideItems);
 
 impl SetAsideItems {
-    pub fn new(store: Store) -> Self {
-        Self { store }
-    }
-
     /// Newest first, at most 100. Also returns whether there are more. The index is eventually consistent.
     pub async fn latest(&self) -> Result<(Vec<SetAsideItem>, bool), StoreError> {
         self.store

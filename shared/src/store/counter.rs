@@ -9,7 +9,7 @@ use domain::row::Key;
 use domain::time::Timestamp;
 
 use super::contention::{MAX_WRITE_RETRIES, pause_before_retry};
-use super::item::number;
+use super::item::{integer, number};
 use super::write::addition;
 use super::{Bound, Item, RowUpdate, Store, StoreError, write_error};
 
@@ -41,8 +41,9 @@ impl Store {
         let counters = vec![(counter.0.to_owned(), counter.1)];
         let outcome = addition(key, counters, set, bound).run(self).await?;
         let UpdateOutcome::Done(updated) = outcome else { return Ok(None) };
-        let value = updated.get(counter.0).and_then(|value| value.as_n().ok()?.parse().ok());
-        value.map(Some).ok_or_else(|| StoreError::Corrupt(format!("{} is not a counter", counter.0)))
+        integer(&updated, counter.0)
+            .map(Some)
+            .ok_or_else(|| StoreError::Corrupt(format!("{} is not a counter", counter.0)))
     }
 
     /// Builds the request for an update outside of a transaction.

@@ -88,6 +88,11 @@ pub fn text(item: &Item, name: &str) -> Option<String> {
     item.get(name)?.as_s().ok().cloned()
 }
 
+/// Returns an integer attribute of an item. `None`: the attribute is absent or is not an integer.
+pub(crate) fn integer(item: &Item, name: &str) -> Option<i64> {
+    item.get(name)?.as_n().ok()?.parse().ok()
+}
+
 /// Returns the `ttl` attribute: the time from which DynamoDB may remove the row, in seconds since 1970.
 pub fn ttl(seconds: i64) -> Item {
     Item::from([("ttl".to_owned(), number(seconds))])

@@ -8,6 +8,24 @@
 //! again.
 #![warn(missing_docs)]
 
+/// Defines a repository: a type with methods on the rows of one kind in a store.
+macro_rules! repository {
+    ($(#[$doc:meta])* $Name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug)]
+        pub struct $Name {
+            pub(crate) store: $crate::store::Store,
+        }
+
+        impl $Name {
+            pub fn new(store: $crate::store::Store) -> Self {
+                Self { store }
+            }
+        }
+    };
+}
+pub(crate) use repository;
+
 mod attributes;
 mod audit;
 mod client;
@@ -35,8 +53,8 @@ pub(crate) use audit::head_of;
 pub use client::{Aws, AwsError, endpoint_url, timeouts};
 pub(crate) use counter::{UpdateOutcome, conditional_update, conditional_update_or_stored_row};
 pub use due::{DUE_SHARDS, DuePartition, DueRow, due_attributes, due_limit};
-pub(crate) use item::number;
 pub use item::{Item, from_item, key_attributes, key_of_item, text, to_item, ttl};
+pub(crate) use item::{integer, number};
 pub use query::{ListEntry, ListIndex, Order, Page, PageError};
 pub(crate) use row_update::RowUpdate;
 pub use update::{Plan, Update, reuse_or_read};

@@ -16,7 +16,7 @@ use domain::wallet::{Cause, LedgerAccount, Posting, Subject, Wallet, rules};
 use crate::account::Accounts;
 use crate::audit;
 use crate::random::{self, RandomError};
-use crate::store::{Item, Order, Store, StoreError, Update, Write, from_item, key_of_item};
+use crate::store::{Item, Order, StoreError, Update, Write, from_item, key_of_item};
 use crate::wallet::counters::{self, CounterRow, DebitCheck, HELD, Tranche};
 
 #[derive(Debug)]
@@ -83,16 +83,9 @@ const POSTINGS_OF_CHARGE: usize = 10_000;
 /// A posting has the time at which its change began, some seconds before the time in the changed row.
 const SECONDS_AROUND: i64 = 60;
 
-#[derive(Clone, Debug)]
-pub struct Wallets {
-    pub(super) store: Store,
-}
+crate::store::repository!(Wallets);
 
 impl Wallets {
-    pub fn new(store: Store) -> Self {
-        Self { store }
-    }
-
     pub async fn sharded_scope(&self, scope: &Scope) -> Result<ShardedScope, StoreError> {
         Accounts::new(self.store.clone()).sharded_scope(scope).await
     }

@@ -22,7 +22,7 @@ use domain::ids::Scope;
 use domain::row::Key;
 use domain::time::Timestamp;
 
-use crate::store::{Item, RowUpdate, Store, StoreError, UpdateOutcome, number, ttl};
+use crate::store::{Item, RowUpdate, StoreError, UpdateOutcome, integer, number, ttl};
 
 /// The number of consecutive attempts without an answer that opens a breaker.
 const FAILURES_TO_OPEN: i64 = 5;
@@ -87,9 +87,7 @@ pub struct Breaker {
 impl Breaker {
     /// Returns the breaker of a server from the scope's row, if there is a row.
     pub fn of(row: Option<&Item>, server: &str) -> Self {
-        let number = |prefix: &str| {
-            row?.get(&format!("{prefix}{server}")).and_then(|value| value.as_n().ok()?.parse().ok())
-        };
+        let number = |prefix: &str| integer(row?, &format!("{prefix}{server}"));
         let seconds = number(OPEN_SECONDS).unwrap_or(FIRST_OPEN_SECONDS);
         Self {
             failures: number(FAILURES).unwrap_or_default(),
@@ -116,18 +114,12 @@ impl Breaker {
     }
 }
 
-/// The breakers of all scopes.
-#[derive(Clone, Debug)]
-pub struct Breakers {
-    store: Store,
+crate::store::repository! {
+    /// The breakers of all scopes.
+    Breakers
 }
 
 impl Breakers {
-    /// Uses the rows in a store.
-    pub fn new(store: Store) -> Self {
-        Self { store }
-    }
-
     /// Returns the key of the row with a scope's breakers.
     pub fn key_of(scope: &Scope) -> Key {
         Key { pk: format!("in-flight#{scope}"), sk: "breakers".to_owned() }

@@ -27,7 +27,7 @@ use super::delivery::{Abandonment, AttemptOutcome};
 use crate::auth::Caller;
 use crate::http::field::{self, Definitions, Field, Parsed, Presence, Word, Words};
 use crate::http::{Fields, JsonObject, Object, Problem};
-use crate::store::{Bound, Item, Plan, Store, StoreError, Write, from_item};
+use crate::store::{Bound, Item, Plan, StoreError, Write, from_item};
 
 /// The most endpoints of a scope. It limits the deliveries that one change creates. The number of endpoints
 /// is in a separate row, which is updated in the transaction that registers or deletes an endpoint.
@@ -401,18 +401,13 @@ fn url(
     }
 }
 
-/// Reads and changes the endpoints of all scopes. [`super::secret::SigningSecrets`] registers and deletes
-/// them, because these changes also write the secret.
-#[derive(Clone, Debug)]
-pub struct Endpoints {
-    store: Store,
+crate::store::repository! {
+    /// Reads and changes the endpoints of all scopes. [`super::secret::SigningSecrets`] registers and deletes
+    /// them, because these changes also write the secret.
+    Endpoints
 }
 
 impl Endpoints {
-    pub fn new(store: Store) -> Self {
-        Self { store }
-    }
-
     /// Returns the endpoint id of a path.
     /// Errors: [`WebhookError::NoEndpoint`] when the path has no valid id. The response is the same as for an
     /// unknown id.

@@ -26,7 +26,7 @@ use domain::row::Key;
 use domain::time::Timestamp;
 
 use super::queue::{DeliveryMessage, Lane};
-use crate::store::{Item, RowUpdate, Store, StoreError, UpdateOutcome, number, ttl};
+use crate::store::{Item, RowUpdate, StoreError, UpdateOutcome, integer, number, ttl};
 
 /// How long a receiver stays marked after its last slow attempt, in seconds. Attempts in the slow lane renew
 /// the mark.
@@ -95,8 +95,7 @@ pub struct Occupancy {
 impl Occupancy {
     /// Returns the content of a row; an empty item for a row that does not exist.
     pub fn of(item: &Item) -> Self {
-        let number =
-            |name: &str| item.get(name).and_then(|value| value.as_n().ok()?.parse().ok()).unwrap_or_default();
+        let number = |name: &str| integer(item, name).unwrap_or_default();
         Self {
             minute: number("minute"),
             in_flight: number("in_flight"),
@@ -137,18 +136,12 @@ impl Slots {
     }
 }
 
-/// The slots and marks of all scopes.
-#[derive(Clone, Debug)]
-pub struct InFlight {
-    store: Store,
+crate::store::repository! {
+    /// The slots and marks of all scopes.
+    InFlight
 }
 
 impl InFlight {
-    /// Uses the rows in a store.
-    pub fn new(store: Store) -> Self {
-        Self { store }
-    }
-
     /// Returns the key of the row of a scope's slots in a lane.
     pub fn key_of(scope: &Scope, lane: Lane) -> Key {
         Key { pk: format!("in-flight#{scope}"), sk: lane.as_str().to_owned() }

@@ -43,7 +43,7 @@ use super::event::{Event, EventRef};
 use crate::http::field::{CREATED_AFTER, CREATED_BEFORE, Count, Definitions, Field, LIMIT, Parsed, Word};
 use crate::http::{Fields, Problem, Query};
 use crate::store::{
-    Item, Order, PageError, Store, StoreError, from_item, key_attributes, key_of_item, text, unavailable,
+    Item, Order, PageError, StoreError, from_item, key_attributes, key_of_item, text, unavailable,
 };
 
 /// The age of the oldest listed event, in seconds: 30 days. Rows are kept for longer, because deliveries
@@ -162,17 +162,12 @@ pub struct EventPage {
     next_cursor: Option<EventId>,
 }
 
-/// Reads the event logs of all scopes.
-#[derive(Clone, Debug)]
-pub struct EventLog {
-    store: Store,
+crate::store::repository! {
+    /// Reads the event logs of all scopes.
+    EventLog
 }
 
 impl EventLog {
-    pub fn new(store: Store) -> Self {
-        Self { store }
-    }
-
     /// Returns a page of a scope's events, newest first.
     /// Errors: [`PageError::UnknownCursor`] when `starting_after` is not an event of the scope, or of the
     /// object.

@@ -24,7 +24,7 @@ use super::delivery::{Deliveries, Delivery, DeliveryContext, Recipient};
 use super::endpoint::{Endpoint, EndpointStatus, EndpointView, Endpoints};
 use super::event::{Event, Origin};
 use crate::config::PublicUrls;
-use crate::store::{Bound, CommitOutcome, Inserted, Store, StoreError, Write, ttl};
+use crate::store::{Bound, CommitOutcome, Inserted, StoreError, Write, ttl};
 
 /// How long the row of a request is kept, in seconds: 7 days, so that operators can investigate. The
 /// dispatcher reads it from the stream long before.
@@ -92,18 +92,12 @@ impl Row for Resend {
     }
 }
 
-/// Handles resend requests and tests of all scopes.
-#[derive(Clone, Debug)]
-pub struct Resends {
-    store: Store,
+crate::store::repository! {
+    /// Handles resend requests and tests of all scopes.
+    Resends
 }
 
 impl Resends {
-    /// Uses the rows in a store.
-    pub fn new(store: Store) -> Self {
-        Self { store }
-    }
-
     /// Requests that the events of a charge's status are sent again. Returns `false` if the status has no
     /// events, or no endpoint and no `webhookUrl` receives them.
     pub async fn resend_charge(
