@@ -1,10 +1,7 @@
-//! Audit rows: who did what, when and why.
+//! Audit rows: who did what, when and why. They form a hash chain for each account ([`chain`]).
 //!
-//! Actions of operators, and actions of users on API keys, write their audit row in the same transaction as
-//! the change. For actions of an API key that concern money or security, the event dispatcher derives the
-//! audit row from the changed row, which stores the [`Actor`].
-//!
-//! The rows of an account form a hash chain ([`chain`]).
+//! Actions of operators, and of users on API keys, write their audit row in the same transaction. For actions
+//! of an API key, the event dispatcher derives it from the changed row, which stores the [`Actor`].
 
 pub mod chain;
 
@@ -27,8 +24,7 @@ pub struct Operator {
 /// The `reason` of audit rows for actions of an API key. API requests carry no reason.
 pub const BY_API_KEY: &str = "requested with this API key";
 
-/// The API key that wrote a version of a row. Later versions of the row still carry this value, so `version`
-/// records which version the key wrote.
+/// The API key that wrote a version of a row. Later versions still carry it, so `version` says which one.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Actor {
     /// Fingerprint of the API key.
@@ -40,16 +36,15 @@ pub struct Actor {
     pub version: u64,
 }
 
-/// An audit row. It never expires. It is not a [`Row`](crate::row::Row), so that it can't be inserted or
-/// replaced like other rows: it can only be appended to its account's chain.
+/// An audit row, which never expires. It is not a [`Row`](crate::row::Row), so that it can only be appended to
+/// its account's chain.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Audit {
     /// `aud_…`. Ids sort by time.
     pub id: AuditId,
     /// The account that the action concerns.
     pub account: AccountId,
-    /// Who acted: an operator's name, a user (`usr_…`), an API key (`key_…`, which contains its fingerprint)
-    /// or the name of a function.
+    /// An operator, a user (`usr_…`), an API key (`key_…`, which contains its fingerprint) or a function.
     pub actor: String,
     /// The address that the request came from. Set for actions of API keys only.
     #[serde(default, skip_serializing_if = "SourceAddress::is_unknown")]

@@ -1,19 +1,13 @@
-//! Encodes 128 bits as exactly 26 characters, and decodes them.
-//!
-//! The alphabet is Crockford's in lower case: digits, then letters without `i`, `l`, `o`, `u`. The alphabet
-//! is in ASCII order and the most significant bits come first, so encoded texts sort like their values. An id
-//! that begins with its time therefore sorts by time. 26 characters could encode 130 bits. For 128 bits, the
-//! first character is at most `7`, and each value has exactly one text.
-//!
-//! Source of the alphabet: <https://www.crockford.com/base32.html>. Unlike Crockford's decoder, this one
-//! refuses upper case and look-alikes (`O` for `0`), so that an id has one spelling.
+//! Encodes 128 bits as exactly 26 characters of Crockford's alphabet in lower case. It is in ASCII order and
+//! the most significant bits come first, so texts sort like their values. Unlike Crockford's decoder
+//! (<https://www.crockford.com/base32.html>), this one refuses upper case and look-alikes, so that an id has
+//! one spelling.
 
 /// Number of characters that encode 128 bits.
 pub const LEN: usize = 26;
 
 const ALPHABET: [u8; 32] = *b"0123456789abcdefghjkmnpqrstvwxyz";
 
-/// Bits per character.
 const CHAR_BITS: u32 = 5;
 
 /// Why a text does not decode to 128 bits.
@@ -25,12 +19,12 @@ pub enum Base32Error {
     /// The text has a byte outside the alphabet.
     #[error("has a character outside the alphabet")]
     Alphabet,
-    /// The text encodes more than 128 bits: its first character is above `7`.
+    /// The first character is above `7`.
     #[error("holds more than 128 bits")]
     Overflow,
 }
 
-/// The 26 characters that encode a value, stored on the stack.
+/// The 26 characters that encode a value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Encoded([u8; LEN]);
 
@@ -66,12 +60,12 @@ pub fn decode(text: &str) -> Result<u128, Base32Error> {
     Ok(value)
 }
 
-/// Checks whether a byte is in the alphabet.
+/// Whether a byte is in the alphabet.
 pub fn is_character(byte: u8) -> bool {
     value_of(byte).is_some()
 }
 
-/// Returns the character for the five lowest bits.
+/// The character for the five lowest bits.
 pub fn character_of(bits: u128) -> u8 {
     let index = usize::try_from(bits & 31).unwrap_or_default();
     ALPHABET.get(index).copied().unwrap_or(b'0')

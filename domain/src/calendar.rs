@@ -1,7 +1,4 @@
 //! Calendar days and business days in São Paulo. Merchants, banks and statistics count by these days.
-//!
-//! A day is text (`2026-11-21`) in URLs, bodies and most sort keys. Rows store a release day as the number of
-//! days since 1970-01-01 ([`number_option`]). The key of a tranche's row contains [`Day::sortable_number`].
 
 use std::fmt;
 use std::str::FromStr;
@@ -88,8 +85,7 @@ impl Day {
         u64::try_from(later.0.signed_duration_since(self.0).num_days()).unwrap_or_default()
     }
 
-    /// Checks whether banks settle on this day. They do not on weekends, on national holidays and on the
-    /// Monday and Tuesday of Carnival.
+    /// Whether banks settle on this day: not on weekends, national holidays, Monday and Tuesday of Carnival.
     pub fn is_business_day(self) -> bool {
         BRSettlement.is_bday(self.0)
     }

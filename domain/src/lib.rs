@@ -1,8 +1,5 @@
-//! The domain layer: charges, refunds, MED cases, wallets, payouts and webhook events, with their value types
-//! and rules.
-//!
-//! The code is synchronous and does no I/O. Callers pass in the time, ids and randomness, so every rule is a
-//! pure function.
+//! The domain layer: types, rules and state machines, without I/O. Callers pass in the time, ids and
+//! randomness.
 #![warn(missing_docs)]
 #![cfg_attr(
     test,

@@ -1,8 +1,5 @@
-//! Money as integers of a currency's smallest unit; never a float.
-//!
-//! - [`Amount`] is the amount of a request: positive and bounded.
-//! - [`MinorUnits`] is a term of a ledger sum: signed, with checked arithmetic.
-//! - [`Money`] is an amount with its currency, for values that are not in a row with a currency field.
+//! Money as integers of a currency's smallest unit; never a float. [`Amount`] is the amount of a request,
+//! [`MinorUnits`] a term of a ledger sum, [`Money`] an amount with its currency.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,8 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::text::{serde_as_text, text_schema};
 
-/// Codes of the currencies in use: ISO 4217 list one as of January 2026, when Bulgaria adopted the euro, then
-/// tokens.
+/// ISO 4217 list one as of January 2026, when Bulgaria adopted the euro, then tokens.
 const IN_USE: &str = "
     AED AFN ALL AMD AOA ARS AUD AWG AZN BAM BBD BDT BHD BIF BMD BND BOB BRL BSD BTN BWP BYN BZD CAD CDF CHF CLP CNY
     COP CRC CUP CVE CZK DJF DKK DOP DZD EGP ERN ETB EUR FJD FKP GBP GEL GHS GIP GMD GNF GTQ GYD HKD HNL HTG HUF IDR
@@ -24,7 +20,6 @@ const IN_USE: &str = "
     UZS VED VES VND VUV WST XAF XCD XCG XOF XPF YER ZAR ZMW ZWG
     BTC USDC USDT";
 
-/// The codes in [`IN_USE`] that are tokens, not national currencies.
 const TOKENS: [&str; 3] = ["BTC", "USDC", "USDT"];
 
 /// A currency code of 3 to 8 upper-case letters: ISO 4217 codes such as `BRL`, and tokens such as `USDT`.
@@ -48,7 +43,7 @@ impl Currency {
     const MIN_LEN: usize = 3;
     const MAX_LEN: usize = 8;
 
-    /// Parses a code of 3 to 8 upper-case ASCII letters. Does not check whether the currency exists; see
+    /// Parses 3 to 8 upper-case ASCII letters. Does not check whether the currency exists; see
     /// [`Self::is_known`].
     pub fn parse(code: &str) -> Result<Self, CurrencyError> {
         let bytes = code.as_bytes();
@@ -65,22 +60,18 @@ impl Currency {
         std::str::from_utf8(&self.0).unwrap_or_default().trim_end_matches('\0')
     }
 
-    /// Checks whether the currency is in use: in ISO 4217 (list one, without funds, metals and test codes),
-    /// or a token that the service supports.
+    /// In ISO 4217 (list one, without funds, metals and test codes), or a token that the service supports.
     pub fn is_known(self) -> bool {
         IN_USE.split_ascii_whitespace().any(|code| code == self.as_str())
     }
 
-    /// Checks whether the currency is in use and not a token.
+    /// Whether the currency is in use and not a token.
     pub fn is_national(self) -> bool {
         self.is_known() && !TOKENS.contains(&self.as_str())
     }
 
-    /// Returns the number of decimals between the currency's main unit and its smallest: 2 for `BRL`, 0 for
-    /// `JPY`, 6 for `USDT`.
-    ///
-    /// The source is ISO 4217 (list one, "minor unit"); for tokens, their issuers. A code that is not listed
-    /// here has 2.
+    /// Decimals of the main unit, by ISO 4217 ("minor unit"); for tokens by their issuers. A code that is not
+    /// listed has 2.
     pub fn exponent(self) -> u32 {
         match self.as_str() {
             "BIF" | "CLP" | "DJF" | "GNF" | "ISK" | "JPY" | "KMF" | "KRW" | "PYG" | "RWF" | "UGX" | "UYI"
@@ -167,8 +158,7 @@ impl Amount {
         MinorUnits(-self.0)
     }
 
-    /// Formats the amount as a decimal number with exactly `exponent` decimals: 1000 with 2 is `10.00`, 7
-    /// with 0 is `7`.
+    /// Formats the amount with exactly `exponent` decimals: 1000 with 2 is `10.00`.
     pub fn decimal(self, exponent: u32) -> String {
         decimal(self.0, exponent)
     }
@@ -217,8 +207,7 @@ pub enum AmountError {
     TooLarge,
 }
 
-/// A signed number of a currency's smallest units. The currency is a separate field of the row. An integer on
-/// the wire.
+/// A signed number of a currency's smallest units. The currency is a separate field of the row.
 #[derive(Clone, Copy, Default, Deserialize, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(transparent)]
 #[schemars(inline, description = "A number of the currency's smallest units. It may be negative.")]

@@ -1,4 +1,4 @@
-//! Payment methods and their limits (contract: Payments).
+//! Payment methods and their limits.
 
 use std::borrow::Cow;
 
@@ -43,32 +43,27 @@ pub enum PaymentMethod {
     Crypto,
 }
 
-/// Static properties of a payment method. The data that a payer needs for a payment is in
-/// [`crate::charge::Artefacts`].
+/// Static properties of a payment method.
 #[derive(Clone, Copy, Debug)]
 pub struct MethodFacts {
     /// The method's name in Portuguese.
     pub name: &'static str,
-    /// The method's code in rollup rows. Two letters keep a day's row small. It must never change, because
-    /// stored rows contain it.
+    /// In rollup rows. Two letters keep a day's row small. It must never change, because rows contain it.
     pub code: &'static str,
     currencies: Currencies,
     /// Largest amount in minor units.
     pub max_amount: i64,
-    /// True for methods whose payments an issuer approves. Their settled status is `APPROVED`, not `PAID`
-    /// (contract: Transaction status).
+    /// Whether an issuer approves payments, so that their settled status is `APPROVED`, not `PAID`.
     pub is_approved: bool,
 }
 
-/// The currencies in which a method can be paid (design: Money).
 #[derive(Clone, Copy, Debug)]
 enum Currencies {
     Listed(&'static [Currency]),
     National,
 }
 
-/// Currencies in which a crypto charge can be priced: the tokens themselves, and currencies for which the
-/// sandbox has an exchange rate.
+/// The tokens themselves, and currencies for which the sandbox has an exchange rate.
 const CRYPTO_CURRENCIES: [Currency; 5] =
     [Currency::USDT, Currency::BTC, Currency::USD, Currency::BRL, Currency::EUR];
 
@@ -123,7 +118,7 @@ impl PaymentMethod {
         }
     }
 
-    /// Checks whether the method can be paid in a currency (design: Money).
+    /// Whether the method can be paid in a currency.
     pub fn supports_currency(self, currency: Currency) -> bool {
         match self.facts().currencies {
             Currencies::Listed(listed) => listed.contains(&currency),

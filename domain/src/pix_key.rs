@@ -13,8 +13,8 @@ use crate::text::serde_as_text;
 #[error("{}", PixKey::RULE)]
 pub struct PixKeyError;
 
-/// A well-formed Pix key: a CPF or CNPJ, a phone number in E.164, an email address in lower case, or a random
-/// key (a lower-case UUID). Whether the key exists, only a bank can check.
+/// A CPF or CNPJ, a phone number in E.164, an email address in lower case, or a lower-case UUID. Whether the
+/// key exists, only a bank can check.
 #[derive(Clone, Eq, PartialEq)]
 pub struct PixKey(Box<str>);
 
@@ -30,16 +30,10 @@ impl PixKey {
         &self.0
     }
 
-    /// Masks the key, so that a person recognises a known key but cannot learn an unknown one.
-    ///
-    /// - CPF, CNPJ or phone: shows the last two digits (`*********93`, `+***********99`).
-    /// - Random key: shows the last four characters.
-    /// - Email address: shows the first letters of name and domain, and the domain's last label
-    ///   (`m***@e***.com`). The first letter is not shown if the name, or the domain without its last label,
-    ///   has fewer than four characters (`***@***.com`).
-    ///
-    /// The usual mask of a CPF shows its middle six digits. It is not used here, because only a thousand CPFs
-    /// have the same middle digits.
+    /// Masks the key, so that a person recognises a known key but cannot learn an unknown one. Shows the last
+    /// two digits of a CPF, CNPJ or phone, the last four characters of a random key, and of an address
+    /// `m***@e***.com`, without the letters of names under four characters. The middle six digits of a CPF are
+    /// not shown, because only a thousand CPFs share them.
     pub fn masked(&self) -> String {
         match self.0.split_once('@') {
             Some((name, domain)) => {
@@ -53,17 +47,13 @@ impl PixKey {
     }
 }
 
-/// Number of characters shown at the end of a masked random key.
 const RANDOM_KEY_SHOWN: usize = 4;
 
-/// Maximum length of a part of a domain name, in characters.
 const MAX_LABEL_LEN: usize = 63;
 
-/// Number of digits shown at the end of a masked document or phone number.
 const DIGITS_SHOWN: usize = 2;
 
-/// Minimum number of characters of a name, or of a domain without its last label, whose first character is
-/// shown.
+/// The first character of a shorter name is not shown.
 const FIRST_SHOWN_FROM_CHARS: usize = 4;
 
 fn first_character(name: &str) -> String {
@@ -71,7 +61,6 @@ fn first_character(name: &str) -> String {
     name.chars().take(shown).collect()
 }
 
-/// Replaces all letters and digits by stars, except the last `shown` characters.
 fn starred(text: &str, shown: usize) -> String {
     let hidden = text.chars().count().saturating_sub(shown);
     let star = |(index, letter): (usize, char)| {
@@ -117,7 +106,7 @@ fn is_random(text: &str) -> bool {
     Uuid::try_parse(text).is_ok_and(|uuid| uuid.hyphenated().to_string() == text)
 }
 
-/// Checks for an e-mail address as the Central Bank's directory of keys accepts it (DICT API): lower-case ASCII.
+/// As the Central Bank's directory of keys accepts it (DICT API): lower-case ASCII.
 fn is_email(text: &str) -> bool {
     let is_letter_or_digit = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let Some((name, domain)) = text.split_once('@') else { return false };

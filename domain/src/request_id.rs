@@ -5,28 +5,23 @@ use uuid::Uuid;
 
 use crate::base32;
 
-/// The id of a request: the client's `X-Request-Id`, or the id that the service generated. A row passes it on
-/// to its events, so that one search of the logs finds the request, its events and their deliveries. It is for
-/// operators: no response and no webhook contains the id of an earlier request.
+/// The client's `X-Request-Id`, or the id that the service generated. A row passes it on to its events, so that
+/// one search of the logs finds the request, its events and their deliveries. It is for operators: no response
+/// and no webhook contains the id of an earlier request.
 ///
-/// A client chooses the text. So special characters are escaped, and the text is cut to [`Self::MAX_BYTES`].
-///
-/// Rows store a UUID, and a generated id, in 27 bytes instead of 36 and 40, so that a typical charge's row stays
-/// within a kilobyte.
+/// A client chooses the text. So special characters are escaped, and it is cut to [`Self::MAX_BYTES`]. Rows
+/// store a UUID, and a generated id, in 27 bytes, so that a typical charge's row stays within a kilobyte.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(from = "String", into = "String")]
 pub struct StoredRequestId(Box<str>);
 
-/// The first character of the stored form of a UUID; base32 follows.
+/// The first character of the stored form; base32 follows, for `=` the text.
 const UUID: char = 'u';
 
-/// The first character of the stored form of a generated id; base32 follows.
 const GENERATED: char = 'r';
 
-/// The first character of the stored form of any other id, which follows.
 const TEXT: char = '=';
 
-/// The beginning of a generated id. A UUID follows.
 const GENERATED_PREFIX: &str = "req_";
 
 impl StoredRequestId {
@@ -51,7 +46,6 @@ impl StoredRequestId {
     }
 }
 
-/// Returns the value of a UUID in its usual spelling: lower case, with hyphens.
 fn usual_uuid(text: &str) -> Option<u128> {
     let uuid = Uuid::try_parse(text).ok()?;
     (uuid.hyphenated().to_string() == text).then(|| uuid.as_u128())

@@ -1,20 +1,17 @@
-//! How a domain object is stored: its primary key, its entries in the secondary indexes and its expiry. This
-//! module does no I/O; the store in `shared` writes the rows.
+//! How a domain object is stored: its key, its entries in the indexes and its expiry. The store in `shared`
+//! does the I/O.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::time::Timestamp;
 
-/// The newest format of rows that this version of the service reads.
-///
-/// A change of the rows that an earlier version can't read is a new format. It takes two releases: the first
-/// reads the new format, and the second writes it. `admin doctor` checks that all functions read the format
-/// that the second release writes.
+/// The newest format of rows that this version reads. A change of rows that an earlier version can't read takes
+/// two releases: the first reads the new format, the second writes it. `admin doctor` checks that all functions
+/// read the format that the second release writes.
 pub const READ_FORMAT: u64 = 2;
 
-/// The newest format of rows that this version of the service writes. Most rows have the format 1; see
-/// [`Row::format`].
+/// The newest format of rows that this version writes. Most rows have the format 1; see [`Row::format`].
 pub const WRITTEN_FORMAT: u64 = 2;
 
 /// The attribute with a row's format. A row without it has the format 1.
@@ -30,15 +27,15 @@ pub struct Key {
 }
 
 impl Key {
-    /// Returns the partition key and the sort key joined by `#`. The result identifies one row even where
-    /// several rows share a partition, so ids derived from a row (events, postings) use it.
+    /// Both parts joined by `#`. Ids derived from a row (events, postings) use it, because several rows share a
+    /// partition.
     pub fn joined(&self) -> String {
         format!("{}#{}", self.pk, self.sk)
     }
 }
 
-/// The row's entries in the sparse secondary indexes. Adding or removing an entry costs one write unit, and
-/// moving it costs two. `docs/data-model.md` lists the partitions.
+/// Entries in the sparse indexes (`docs/data-model.md`). Adding or removing one costs a write unit, moving it
+/// two.
 #[derive(Clone, Debug, Default)]
 pub struct Indexes {
     /// Partition and sort key in `list`, which lists are read from, newest first.
@@ -47,11 +44,9 @@ pub struct Indexes {
     pub status: Option<String>,
     /// Partition in `list_by_customer`. The sort key is that of `list`.
     pub customer: Option<String>,
-    /// Partition and sort key in `log`. Both are written with the row and never change, so updates of the row
-    /// do not cost another unit.
+    /// Partition and sort key in `log`. Both never change, so updates of the row do not cost another unit.
     pub log: Option<(String, String)>,
-    /// Sort key in `due`: the time at which `scheduler` must process the row. `None`: the row needs no
-    /// processing.
+    /// When `scheduler` must process the row: the sort key in `due`. `None`: never.
     pub due: Option<Timestamp>,
 }
 

@@ -1,16 +1,12 @@
 //! Shards: the rows of a large account are spread over several partitions, because DynamoDB accepts at most
 //! 1,000 write units a second for one partition key.
 //!
-//! An account has a number of shards, which only grows. The row of a charge stores the number with which it
-//! was created. The charge's shard is a hash of its id modulo that number. So it never changes, and the events,
-//! postings and index entries of the charge are in the partitions of its shard. Rows that belong to no charge
-//! are in the first shard.
+//! An account's number of shards only grows. A charge stores the number with which it was created, and its
+//! shard is a hash of its id modulo that number. So it never changes, and the events, postings and index
+//! entries of the charge are in its shard. Rows that belong to no charge are in the first shard.
 //!
-//! The partition key of the first shard has no suffix, so the rows of an account with one shard have the same
-//! keys as before there were shards.
-//!
-//! The number of shards never decides the key of a row whose insert proves that something happened once. The
-//! shard of an incoming payment depends on the payment's id alone ([`Shard::of_payment`]).
+//! The number never decides the key of a row whose insert proves that something happened once: the shard of an
+//! incoming payment depends on the payment's id alone ([`Shard::of_payment`]).
 
 use std::fmt;
 
@@ -42,8 +38,7 @@ impl Shard {
         if self.is_first() { whole } else { format!("{whole}#{self}") }
     }
 
-    /// Splits a partition key into the key without shards and the shard. The key without shards must end in a
-    /// scope.
+    /// Splits a partition key, which must end in a scope without its shard.
     pub fn split(partition: &str) -> (&str, Self) {
         let split =
             partition.rsplit_once('#').and_then(|(whole, number)| Some((whole, Self::parse(number)?)));
@@ -129,16 +124,14 @@ impl From<ShardCount> for u8 {
     }
 }
 
-/// The error for a number of shards that is out of range.
+/// The number of shards is out of range.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("the number of shards must be from 1 to {MAX_SHARDS}")]
 pub struct ShardCountError;
 
-/// The number of shards in an account's settings.
-///
-/// The rows of the account's API keys have copies of the settings, which change one after another. So a number
-/// is raised in two steps. First all copies get the number that readers use, then the number for new charges.
-/// So no charge is in a shard that a reader leaves out.
+/// The number of shards in an account's settings. The rows of API keys have copies of the settings, which
+/// change one after another. So readers get a greater number first, then new charges: no charge is in a shard
+/// that a reader leaves out.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct ShardSettings {
     /// How many shards readers read.

@@ -4,15 +4,14 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use serde::{Deserialize, Serialize};
 
-/// The address that a request came from, as API Gateway or the CDN in front of it reported it. Headers such as
-/// `X-Forwarded-For` are ignored, because a client can send any value.
+/// As API Gateway or the CDN in front of it reported it. Headers such as `X-Forwarded-For` are ignored, because
+/// a client can send any value.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct SourceAddress(Option<IpAddr>);
 
 impl SourceAddress {
-    /// Parses an address. The result is unknown if the text is absent or invalid. An IPv4-mapped IPv6 address
-    /// becomes IPv4.
+    /// Unknown if the text is absent or invalid. An IPv4-mapped IPv6 address becomes IPv4.
     pub fn parse(text: Option<&str>) -> Self {
         let address = text.and_then(|text| text.parse::<IpAddr>().ok());
         Self(address.map(|address| address.to_canonical()))
@@ -28,8 +27,8 @@ impl SourceAddress {
         self.0.is_none()
     }
 
-    /// Returns the network that rate limits count as one client: an IPv4 address, or the /64 of an IPv6
-    /// address. Providers assign a whole /64 to one customer. All unknown addresses count as one client.
+    /// The network that rate limits count as one client: an IPv4 address, or the /64 of an IPv6 address, which
+    /// providers assign to one customer. All unknown addresses count as one client.
     pub fn network(self) -> String {
         match self.0 {
             None => "unknown".to_owned(),

@@ -1,10 +1,7 @@
-//! Brazilian tax ids: the CPF of a person and the CNPJ of a company, including the alphanumeric CNPJ in force
-//! since July 2026.
-//!
-//! Parsing accepts only bare digits and upper-case letters, without punctuation. The last two characters are
-//! check digits. Each is computed from the weighted sum of the preceding characters' values (ASCII − 48),
-//! modulo 11: it is 0 for a remainder below 2, else 11 minus the remainder. Eleven equal digits and fourteen
-//! zeros pass this arithmetic, but Receita Federal declares them invalid.
+//! Brazilian tax ids: the CPF of a person and the CNPJ of a company, also the alphanumeric CNPJ of July 2026.
+//! Without punctuation. Each check digit is computed from the weighted sum of the preceding characters' values
+//! (ASCII − 48), modulo 11: 0 for a remainder below 2, else 11 minus the remainder. Repeated digits pass this
+//! arithmetic, but Receita Federal declares them invalid.
 //!
 //! A document is personal data, so there is no `Display`, and `Debug` shows none of it.
 
@@ -16,13 +13,11 @@ use crate::text::text_schema;
 const CPF_LEN: usize = 11;
 const CNPJ_LEN: usize = 14;
 
-/// Weights of a CPF's second check digit. The first check digit uses the same weights without the first of
-/// them. The same applies to [`CNPJ_WEIGHTS`].
+/// The weights of the second check digit. The first digit uses them without the first one.
 const CPF_WEIGHTS: [u32; 10] = [11, 10, 9, 8, 7, 6, 5, 4, 3, 2];
 const CNPJ_WEIGHTS: [u32; 13] = [6, 5, 4, 3, 2, 9, 8, 7, 6, 5, 4, 3, 2];
 
-/// A valid CPF or CNPJ. It is a string on the wire, never a number: it may begin with zeros, and a CNPJ may
-/// contain letters.
+/// A valid CPF or CNPJ. Never a number: it may begin with zeros, and a CNPJ may contain letters.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TaxId {
     /// The tax id of a person.
@@ -89,8 +84,7 @@ impl Cpf {
 }
 
 impl Cnpj {
-    /// Parses 12 digits or upper-case letters and two correct check digits. The characters must not all be
-    /// equal.
+    /// 12 digits or upper-case letters, not all equal, and two correct check digits.
     pub fn parse(text: &str) -> Result<Self, TaxIdError> {
         let characters: [u8; CNPJ_LEN] = text.as_bytes().try_into().map_err(|_| TaxIdError::Length)?;
         let alphanumeric = characters.iter().all(|c| c.is_ascii_digit() || c.is_ascii_uppercase());
@@ -120,7 +114,6 @@ fn verify(characters: &[u8], weights: &[u32]) -> Result<(), TaxIdError> {
     if *given == [first, second] { Ok(()) } else { Err(TaxIdError::CheckDigits) }
 }
 
-/// Computes a check digit, as an ASCII character.
 fn check_digit<'a>(characters: impl Iterator<Item = &'a u8>, weights: &[u32]) -> u8 {
     // The sum has at most 13 terms, each the product of a value below 43 and a weight below 12. So it never
     // saturates.
@@ -179,9 +172,8 @@ text_schema!(TaxId, "A CPF (11 digits) or a CNPJ (14 characters), without punctu
     "pattern": "^([0-9]{11}|[0-9A-Z]{12}[0-9]{2})$",
 });
 
-/// A tax id of any country, as it was sent: a CPF, a CNPJ, or an id whose rules this service does not check
-/// (a NIF, for example). It has 1 to 32 characters, no control characters and no spaces around it. Lists by
-/// customer compare it exactly.
+/// A tax id of any country, as it was sent: a CPF, a CNPJ, or an id whose rules this service does not check.
+/// Lists by customer compare it exactly.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Document(Box<str>);
 
@@ -189,8 +181,7 @@ impl Document {
     /// Maximum length in characters.
     pub const MAX_CHARS: usize = 32;
 
-    /// Accepts a text that could be a tax id. `None`: it is empty, too long, or has surrounding spaces or
-    /// control characters.
+    /// `None`: empty, too long, or with surrounding spaces or control characters.
     pub fn parse(text: &str) -> Option<Self> {
         let bounded = (1..=Self::MAX_CHARS).contains(&text.chars().count());
         let clean = text.trim() == text && !text.chars().any(char::is_control);

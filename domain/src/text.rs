@@ -1,8 +1,5 @@
-//! Serde support for types that are strings on the wire, and checks for characters that make displayed text
-//! misleading.
-//!
-//! Deserialisation borrows the input where the format allows it. Errors never repeat the input, which may be
-//! a document or an API key.
+//! Serde support for types that are strings on the wire, and checks for characters that make text misleading.
+//! Errors never repeat the input, which may be a document or an API key.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -11,9 +8,8 @@ use std::str::FromStr;
 use artefacts::text::is_invisible;
 use serde::{Deserializer, de};
 
-/// Checks whether a character, other than a control character, changes the order in which text is displayed
-/// or breaks the line. For example, such a character can display a file name that ends in `gpj.exe` as one
-/// that ends in `exe.jpg`.
+/// Whether a character, other than a control character, changes the order of displayed text or breaks the line.
+/// Such a character can display a file name that ends in `gpj.exe` as one that ends in `exe.jpg`.
 pub fn misleads(character: char) -> bool {
     matches!(
         character,
@@ -21,30 +17,26 @@ pub fn misleads(character: char) -> bool {
     )
 }
 
-/// Checks whether a character is forbidden in single-line text such as a name, a label or an address.
-/// Forbidden are control characters and those that [`misleads`] reports.
+/// For single-line text: control characters and those that [`misleads`] reports.
 pub fn is_forbidden_in_line(character: char) -> bool {
     character.is_control() || misleads(character)
 }
 
-/// Checks whether a character is forbidden in multi-line text. Forbidden are control characters other than
-/// line breaks, and characters that embed, override or isolate a text direction.
+/// For multi-line text: control characters other than line breaks, and changes of the text's direction.
 pub fn is_forbidden_in_multiline(character: char) -> bool {
     let is_break = matches!(character, '\n' | '\r');
     let changes_direction = matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     changes_direction || (character.is_control() && !is_break)
 }
 
-/// Checks whether a text is displayed as blank, because it is empty or has only white space, control
-/// characters and invisible characters.
+/// Only white space, control characters and invisible characters, or empty.
 pub fn is_blank(text: &str) -> bool {
     text.chars().all(|character| character.is_whitespace() || is_invisible(character))
 }
 
-/// Replaces what may be a CPF, a CNPJ or a phone number by `***`, also with punctuation.
-///
-/// A run of digits, capitals and punctuation may be one of them if it has 11 to 14 digits and nothing else,
-/// or 14 characters of which the last two are digits. So ids of a Pix, which are longer, remain.
+/// Replaces what may be a CPF, a CNPJ or a phone number by `***`: a run of digits, capitals and punctuation
+/// with 11 to 14 digits and nothing else, or with 14 characters that end in two digits. The longer ids of a Pix
+/// remain.
 pub fn mask_documents(text: &str) -> String {
     mask_runs(text, |_| false)
 }
@@ -80,8 +72,7 @@ fn may_contain_document(run: &str) -> bool {
     })
 }
 
-/// Deserialises a `T` from a string through its `FromStr`. The error is that of `T`, which must not repeat
-/// the input.
+/// Deserialises through `FromStr`. The error of `T` must not repeat the input.
 pub fn deserialize<'de, T, D>(deserializer: D) -> Result<T, D::Error>
 where
     T: FromStr,
@@ -128,8 +119,8 @@ macro_rules! serde_as_text {
 }
 pub use serde_as_text;
 
-/// Implements `JsonSchema` for a type that is a string on the wire: a description, and the keywords that
-/// restrict the string. The schema is inlined, so that each field shows its format.
+/// Implements an inlined `JsonSchema` for a type that is a string: its description, and keywords that restrict
+/// it.
 #[macro_export]
 macro_rules! text_schema {
     ($type:ty, $description:expr, { $($keyword:literal: $value:expr),* $(,)? }) => {

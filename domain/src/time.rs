@@ -1,8 +1,6 @@
-//! Timestamps: UTC milliseconds, from 1970 through 9999.
-//!
-//! On the wire a [`Timestamp`] is text, `2026-11-21T01:02:03.004Z`, always with three decimals and `Z`, so
-//! texts sort by time. In database rows it is a number: use `#[serde(with = "crate::time::millis")]`, or
-//! `millis_option` for an `Option`. This module never reads a clock; callers pass in the current time.
+//! Timestamps: UTC milliseconds, from 1970 through 9999. On the wire a [`Timestamp`] is text, always with three
+//! decimals and `Z`, so texts sort by time. Rows store numbers: `#[serde(with = "crate::time::millis")]`, or
+//! `millis_option`.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,11 +11,9 @@ use chrono::{DateTime, SecondsFormat, Utc};
 
 use crate::text::{serde_as_text, text_schema};
 
-/// 9999-12-31T23:59:59.999Z, the last millisecond of a year with four digits.
 const MAX_MILLIS: i64 = 253_402_300_799_999;
 
-/// Offset of São Paulo and Brasília behind UTC, in seconds. It is constant: decree 9.772 of 2019 ended
-/// daylight saving time.
+/// Offset of São Paulo behind UTC. It is constant: decree 9.772 of 2019 ended daylight saving time.
 pub const SAO_PAULO_BEHIND_SECONDS: i64 = 3 * 60 * 60;
 
 /// The same offset in ISO 8601.
@@ -30,8 +26,7 @@ const MILLIS_PER_SECOND: i64 = 1_000;
 const NANOS_PER_MILLI: u32 = 1_000_000;
 const NANOS_PER_SECOND: u32 = 1_000_000_000;
 
-/// Lengths of a date, of a date-time without seconds, and of a date-time with nine decimals; each without an
-/// offset.
+/// Without an offset.
 const DATE_LEN: usize = "YYYY-MM-DD".len();
 const MINUTES_LEN: usize = "YYYY-MM-DDTHH:MM".len();
 const NANOS_LEN: usize = "YYYY-MM-DDTHH:MM:SS.123456789".len();
@@ -72,7 +67,7 @@ impl Timestamp {
         DateTime::from_timestamp_millis(self.0).unwrap_or_default()
     }
 
-    /// Adds seconds, which may be negative. Fails outside the years 1970 to 9999.
+    /// Fails outside the years 1970 to 9999. `seconds` may be negative.
     pub fn plus_seconds(self, seconds: i64) -> Result<Self, TimestampError> {
         seconds
             .checked_mul(MILLIS_PER_SECOND)
@@ -80,20 +75,19 @@ impl Timestamp {
             .and_then(|m| self.plus_millis(m))
     }
 
-    /// Adds seconds, which may be negative. The result stays within the years 1970 to 9999.
+    /// The result stays within the years 1970 to 9999. `seconds` may be negative.
     #[must_use]
     pub fn saturating_plus_seconds(self, seconds: i64) -> Self {
         self.plus_seconds(seconds).unwrap_or(if seconds < 0 { Self::MIN } else { Self::MAX })
     }
 
-    /// Adds milliseconds, which may be negative. Fails outside the years 1970 to 9999.
+    /// Fails outside the years 1970 to 9999. `millis` may be negative.
     pub fn plus_millis(self, millis: i64) -> Result<Self, TimestampError> {
         self.0.checked_add(millis).ok_or(TimestampError::OutOfRange).and_then(Self::from_millis)
     }
 
-    /// Returns this instant, or the first millisecond after `earlier` when this instant is not later. A row's
-    /// change times are computed with it. So they strictly increase, even when a request that began earlier
-    /// commits later.
+    /// This instant, or the first millisecond after `earlier`. So a row's change times strictly increase, even
+    /// when a request that began earlier commits later.
     #[must_use]
     pub fn strictly_after(self, earlier: Self) -> Self {
         earlier.plus_millis(1).map_or(self, |next| self.max(next))
@@ -109,25 +103,22 @@ impl Timestamp {
         self.0.saturating_sub(earlier.0)
     }
 
-    /// Parses ISO 8601 and rounds down to the millisecond. This is right for an exclusive lower bound,
-    /// because no stored instant lies between two milliseconds.
-    ///
-    /// Accepts `2026-11-21T01:02:03Z`, also without seconds, or with a fraction of 1 to 9 digits after a
-    /// point. `Z` may be an offset `±HH:MM` or `±HHMM`; `t` and `z` may be lower-case. A bare date such as
-    /// `2026-11-21` gives the first millisecond of that day in São Paulo.
+    /// Parses ISO 8601 and rounds down to the millisecond, as an exclusive lower bound needs. Accepts
+    /// `2026-11-21T01:02:03Z`, also without seconds, with a fraction of 1 to 9 digits, or with an offset
+    /// `±HH:MM` or `±HHMM`. A bare date gives the first millisecond of that day in São Paulo.
     pub fn parse_floor(text: &str) -> Result<Self, TimestampError> {
         Self::from_millis(parse(text)?.millis)
     }
 
-    /// Parses like [`Self::parse_floor`], but rounds up to the millisecond. This is right for an inclusive
-    /// lower bound and for an exclusive upper bound.
+    /// Like [`Self::parse_floor`], but rounds up, as an inclusive lower bound and an exclusive upper bound
+    /// need.
     pub fn parse_ceil(text: &str) -> Result<Self, TimestampError> {
         let Parsed { millis, remainder_nanos, .. } = parse(text)?;
         Self::from_millis(millis)?.plus_millis(i64::from(remainder_nanos > 0))
     }
 
-    /// Parses like [`Self::parse_floor`], but a bare date gives the last millisecond of its day in São Paulo.
-    /// This is right for an inclusive upper bound.
+    /// Like [`Self::parse_floor`], but a bare date gives the last millisecond of its day, as an inclusive upper
+    /// bound needs.
     pub fn parse_last(text: &str) -> Result<Self, TimestampError> {
         let Parsed { millis, is_date, .. } = parse(text)?;
         let first = Self::from_millis(millis)?;
@@ -152,7 +143,6 @@ impl fmt::Debug for Timestamp {
     }
 }
 
-/// Parses like [`Timestamp::parse_floor`], which accepts every text that `Display` writes.
 impl FromStr for Timestamp {
     type Err = TimestampError;
 
@@ -178,8 +168,7 @@ pub enum TimestampError {
     OutOfRange,
 }
 
-/// A parsed text: the milliseconds rounded down, the nanoseconds that rounding dropped, and whether the text
-/// was a bare date.
+/// Milliseconds are rounded down; `remainder_nanos` is what that dropped.
 struct Parsed {
     millis: i64,
     remainder_nanos: u32,
@@ -198,11 +187,9 @@ fn parse(text: &str) -> Result<Parsed, TimestampError> {
     })
 }
 
-/// Completes a text to RFC 3339, because clients may omit some parts: adds the time to a bare date, the
-/// seconds, and the colon of an offset.
-///
-/// Returns `None` for forms that chrono accepts and this service does not: a space before the time, more than
-/// nine decimals, a minus sign other than ASCII. chrono does all other checks.
+/// Completes a text to RFC 3339: the time of a bare date, the seconds, the colon of an offset. `None` for forms
+/// that chrono accepts and this service does not: a space before the time, more than nine decimals, a minus
+/// sign other than ASCII.
 fn to_rfc3339(text: &str) -> Option<Cow<'_, str>> {
     if text.len() == DATE_LEN {
         return Some([text, "T00:00:00", SAO_PAULO_OFFSET].concat().into());
@@ -237,8 +224,7 @@ pub mod millis {
     }
 }
 
-/// Serialises an `Option<Timestamp>` as a number of milliseconds or null, for database rows. A field that may
-/// be absent also needs `#[serde(default)]`.
+/// As [`millis`], or null. A field that may be absent also needs `#[serde(default)]`.
 pub mod millis_option {
     use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 

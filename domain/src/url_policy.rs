@@ -1,15 +1,11 @@
-//! URL policy for webhooks: which URLs are accepted, and which IP addresses may be connected to.
+//! Which webhook URLs are accepted, and which IP addresses may be connected to. A merchant chooses the URL, and
+//! the service connects to it from inside its own network. So an address with a special meaning there (a
+//! metadata service, a database, the service itself) must never be reachable.
 //!
-//! A merchant chooses the URL, and the service connects to it from inside its own network. So an address with
-//! a special meaning there (a metadata service, a database, the service itself) must never be reachable.
-//!
-//! The rules do no I/O and resolve no host names. Each host name is checked twice. Its spelling is checked
-//! here, on registration and before each delivery. Its resolved addresses are checked with
+//! The spelling of a host name is checked on registration and before each delivery, its resolved addresses with
 //! [`AddressPolicy::allows_resolved`] on every connection, because a name may resolve to other addresses the
-//! next time. [`check_new_url`] adds rules for new URLs. Deliveries continue to URLs that were stored before
-//! those rules existed.
-//!
-//! The address ranges are those of IANA's special-purpose address registries (RFC 6890 and its updates).
+//! next time. The address ranges are those of IANA's special-purpose address registries (RFC 6890 and its
+//! updates).
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -24,8 +20,8 @@ pub const MAX_URL_LENGTH: usize = 2048;
 const MAX_NAME_BYTES: usize = 253;
 const MAX_LABEL_BYTES: usize = 63;
 
-/// Top-level and special-use zones that the public DNS never contains. The sources are RFC 6761, 6762, 7686
-/// and 8375, and ICANN for `internal`; home routers use `lan`.
+/// Zones that the public DNS never contains: RFC 6761, 6762, 7686 and 8375, ICANN for `internal`; home routers
+/// use `lan`.
 const NEVER_PUBLIC: [&str; 8] =
     ["localhost", "local", "lan", "internal", "home.arpa", "test", "invalid", "onion"];
 
@@ -37,13 +33,11 @@ const FIRST_UNPRIVILEGED_PORT: u16 = 1024;
 pub enum AddressPolicy {
     /// In a deployed stack: https to public addresses only.
     PublicOnly,
-    /// On a developer's machine: public addresses by https, and also loopback and the named local hosts, by
-    /// http or https on any port.
+    /// On a developer's machine: also loopback and the named local hosts, by http or https on any port.
     PublicOrLocal(LocalNames),
 }
 
-/// Names of hosts on or near a developer's machine, such as `host.docker.internal`. Their addresses are not
-/// checked.
+/// Hosts on or near a developer's machine, such as `host.docker.internal`. Their addresses are not checked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LocalNames(Arc<[String]>);
 
@@ -89,7 +83,6 @@ impl AddressPolicy {
         }
     }
 
-    /// Checks whether a host is this machine, or one of the named local hosts.
     fn is_local(&self, host: &Host<&str>) -> bool {
         match (self, host) {
             (Self::PublicOnly, _) => false,
@@ -120,16 +113,15 @@ pub enum AddressKind {
     Benchmarking,
     /// `224/4` and `ff00::/8`.
     Multicast,
-    /// IPv6 addresses whose packets may be forwarded to an embedded IPv4 address: 6to4, Teredo and local
-    /// NAT64.
+    /// IPv6 addresses whose packets may be forwarded to an embedded IPv4 address: 6to4, Teredo, local NAT64.
     Transition,
     /// All other ranges that the registries reserve.
     Reserved,
 }
 
 impl AddressKind {
-    /// Classifies an address. For an IPv4-mapped address (`::ffff:0:0/96`) and for NAT64's well-known prefix
-    /// (`64:ff9b::/96`), the embedded IPv4 address is classified.
+    /// Of an IPv4-mapped address (`::ffff:0:0/96`) and of NAT64's prefix (`64:ff9b::/96`), the IPv4 address is
+    /// classified.
     pub fn of(address: IpAddr) -> Self {
         match address {
             IpAddr::V4(v4) => Self::of_v4(v4),
@@ -229,11 +221,8 @@ pub enum UrlRefusal {
     Address(IpAddr),
 }
 
-/// Checks a webhook URL without resolving its host name. Returns the normalised URL, which deliveries must
-/// use.
-///
-/// The URL is checked after normalisation: `https://0x7f.1/` is 127.0.0.1 and is refused as that address.
-/// Source: contract, "Delivery semantics" 5; design, "The service on one machine".
+/// Checks a webhook URL without resolving its host name, after normalisation: `https://0x7f.1/` is refused as
+/// 127.0.0.1. Deliveries must use the returned URL.
 pub fn check_url(text: &str, policy: &AddressPolicy) -> Result<Url, UrlRefusal> {
     if text.len() > MAX_URL_LENGTH {
         return Err(UrlRefusal::TooLong);
@@ -267,9 +256,8 @@ pub fn check_url(text: &str, policy: &AddressPolicy) -> Result<Url, UrlRefusal> 
     if url.as_str().len() > MAX_URL_LENGTH { Err(UrlRefusal::TooLong) } else { Ok(url) }
 }
 
-/// Checks a URL that is not stored yet. Adds two rules to [`check_url`]: the host name must be possible in
-/// the public DNS, and the port must be 443 or at least 1024. Local hosts that the policy accepts are exempt
-/// from both.
+/// Adds two rules for a URL that is not stored yet: a host name that is possible in the public DNS, and port
+/// 443 or at least 1024. Local hosts that the policy accepts are exempt.
 pub fn check_new_url(text: &str, policy: &AddressPolicy) -> Result<Url, UrlRefusal> {
     let url = check_url(text, policy)?;
     let host = url.host().ok_or(UrlRefusal::NotAbsolute)?;
@@ -327,8 +315,6 @@ fn is_internal_name(name: &str) -> bool {
     ["localhost", "local", "internal"].into_iter().any(|zone| is_under(name, zone))
 }
 
-/// Checks whether `name` is the zone or inside it. The parser has already lower-cased the name. A trailing
-/// root dot is ignored.
 fn is_under(name: &str, zone: &str) -> bool {
     without_root(name).strip_suffix(zone).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
 }

@@ -1,13 +1,12 @@
-//! The fixed values of wire fields, such as statuses. Lists of the values are derived from enums, so no list
-//! can miss a new variant.
+//! The fixed values of wire fields. Lists of the values are derived from enums, so no list can miss a variant.
 
 use std::iter::Copied;
 use std::slice;
 
 use strum::VariantArray;
 
-/// An enum whose variants are fixed texts on the wire. `#[derive(strum::IntoStaticStr, strum::VariantArray)]`
-/// implements it.
+/// An enum whose variants are fixed texts on the wire, by `#[derive(strum::IntoStaticStr,
+/// strum::VariantArray)]`.
 pub trait Vocabulary: VariantArray + Copy + Into<&'static str> {
     /// Returns every variant, in declaration order.
     fn all() -> Copied<slice::Iter<'static, Self>> {

@@ -8,12 +8,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::text::serde_as_text;
 
-/// Maximum length of an address in characters. RFC 5321 limits a path to 256 octets, including its angle
-/// brackets.
+/// RFC 5321 limits a path to 256 octets, including its angle brackets.
 const MAX_ADDRESS_CHARS: usize = 254;
 
-/// Characters that delimit addresses in a header or an address list. An address that contains one could add
-/// recipients or headers.
+/// An address that contains one could add recipients or headers.
 const DELIMITERS: [char; 6] = ['<', '>', '"', ',', ';', ':'];
 
 /// The text is not a [`MailAddress`]. The error does not repeat the text.
@@ -21,8 +19,8 @@ const DELIMITERS: [char; 6] = ['<', '>', '"', ',', ';', ':'];
 #[error("must be an e-mail address in ASCII, such as ana@loja.example")]
 pub struct MailAddressError;
 
-/// An email address (RFC 5322) that the service can send to and from. It is ASCII, because SES accepts
-/// nothing else. It has no quotes, and its domain is a name, not an IP address.
+/// An email address (RFC 5322) in ASCII, because SES accepts nothing else. It has no quotes, and its domain is
+/// a name.
 #[derive(Clone, Eq, PartialEq)]
 pub struct MailAddress(Box<str>);
 
@@ -38,7 +36,7 @@ impl MailAddress {
     }
 }
 
-/// Omits the address, because it is personal data and must not appear in logs.
+/// Personal data must not appear in logs.
 impl fmt::Debug for MailAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("MailAddress")
@@ -66,8 +64,8 @@ impl FromStr for MailAddress {
 
 serde_as_text!(MailAddress);
 
-/// An account's contact. It is stored only in the account's row. The rows of API keys have copies of the
-/// settings without the contact, because no request needs it.
+/// An account's contact. The copies of the settings in the rows of API keys lack it, because no request needs
+/// it.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Contact {
     /// The address that emails go to. `None`: no emails are sent.
@@ -84,7 +82,6 @@ impl Contact {
         self.address.as_ref().filter(|_| !self.mail_off)
     }
 
-    /// Returns true for the default, which rows omit.
     pub(crate) fn is_default(&self) -> bool {
         *self == Self::default()
     }

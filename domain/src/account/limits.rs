@@ -14,11 +14,9 @@ pub struct VelocityLimits {
 }
 
 impl VelocityLimits {
-    /// Upper bound of `per_customer`. A customer's recent charges are stored in one row, which must stay
-    /// small.
+    /// A customer's recent charges are stored in one row, which must stay small.
     pub const MAX_PER_CUSTOMER: u16 = 100;
 
-    /// Returns true for the default, which rows omit.
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
     pub(crate) fn is_default(&self) -> bool {
         *self == Self::default()
@@ -59,7 +57,6 @@ impl ThirdPartyLimits {
         }
     }
 
-    /// Returns true for the default, which rows omit.
     pub(crate) fn is_default(&self) -> bool {
         *self == Self::default()
     }

@@ -15,17 +15,15 @@ use crate::row::{Indexes, Key, Row, sortable};
 use crate::shard::ShardSettings;
 use crate::time::Timestamp;
 
-/// The settings of an account. The row of each of its API keys contains a copy, so that one round trip
-/// authenticates a request and reads the settings. A change of settings writes the account's row first, then
-/// the row of each API key.
+/// The settings of an account. The row of each of its API keys has a copy, so that one round trip authenticates
+/// a request and reads the settings. A change writes the account's row first.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct AccountSettings {
     /// Name shown to the payer and written into BR Codes, which truncate it to 25 characters.
     pub merchant_name: String,
     /// City written into BR Codes, which truncate it to 15 characters.
     pub merchant_city: String,
-    /// Default lifetime of a charge in seconds, from 60 to 86,400. It applies when the request does not set
-    /// one.
+    /// Default lifetime of a charge in seconds, from 60 to 86,400.
     pub charge_expires_in_seconds: i64,
     /// Rate limit of each API key, in requests per minute.
     pub rate_limit_per_minute: u64,
@@ -35,8 +33,8 @@ pub struct AccountSettings {
     /// Velocity limits on the creation of live charges.
     #[serde(default, skip_serializing_if = "VelocityLimits::is_default")]
     pub velocity: VelocityLimits,
-    /// True while the account is suspended: its API keys are refused. Payments, refunds and returns in progress,
-    /// webhooks and the dashboard go on.
+    /// Suspended: its API keys are refused. Payments, refunds and returns in progress, webhooks and the
+    /// dashboard go on.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub suspended: bool,
     /// True when the payer's own document is the only Pix key that a refund may go to.
@@ -81,8 +79,7 @@ pub struct Account {
     /// The contact that receives the account's emails.
     #[serde(default, skip_serializing_if = "Contact::is_default")]
     pub contact: Contact,
-    /// A random secret in hex. The ids of the account's charges are derived from it and an idempotency key,
-    /// so that they cannot be guessed.
+    /// A random secret in hex. The charges' ids are derived from it, so that they cannot be guessed.
     pub salt: String,
     /// When the account was created.
     #[serde(with = "domain::time::millis")]

@@ -1,5 +1,4 @@
-//! Fees and hold periods of an account by payment method (design: Money). The terms of a payment are fixed
-//! when it settles.
+//! Fees and hold periods of an account by payment method. The terms of a payment are fixed when it settles.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +10,6 @@ use crate::money::{Amount, MinorUnits, MoneyError};
 use crate::payment_method::PaymentMethod;
 use crate::time::Timestamp;
 
-/// Basis points in 100 percent.
 const WHOLE_BASIS_POINTS: i128 = 10_000;
 
 /// Maximum hold period in days.
@@ -30,11 +28,7 @@ impl Fee {
     /// No fee.
     pub const NONE: Self = Self { fixed: 0, basis_points: 0 };
 
-    /// Creates a fee from a fixed part of 0 to [`Amount::MAX`] and a share of 0 to 10,000 basis points.
-    ///
-    /// # Errors
-    ///
-    /// Returns a sentence that names the part that is out of range.
+    /// Fails with a sentence that names the part that is out of range.
     pub fn new(fixed: i64, basis_points: u16) -> Result<Self, &'static str> {
         if !(0..=Amount::MAX.minor()).contains(&fixed) {
             return Err("the fixed part must be from 0 to 999999999999");
@@ -45,7 +39,7 @@ impl Fee {
         Ok(Self { fixed, basis_points })
     }
 
-    /// Computes the fee for an amount in minor units. It is rounded half-up, and at most the amount.
+    /// Rounded half-up, and at most the amount.
     #[expect(
         clippy::arithmetic_side_effects,
         reason = "no operand has more than 64 bits, so the results fit 128"
@@ -78,11 +72,8 @@ impl FeesOnRefund {
     }
 }
 
-/// The terms for payments of one method.
-///
-/// Rows store the terms as a list without names, because the row of each API key has a copy and must stay
-/// small. The list is: the acquirer's fixed part and basis points, the platform's fixed part and basis
-/// points, the hold in days, and `fees_on_refund`.
+/// The terms of one method. Rows store them as a list without names, because the row of each API key has a copy
+/// and must stay small.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(from = "TermsRow", into = "TermsRow")]
 pub struct MethodTerms {
@@ -90,8 +81,7 @@ pub struct MethodTerms {
     pub acquirer_fee: Fee,
     /// The platform's fee.
     pub platform_fee: Fee,
-    /// Hold period: calendar days in São Paulo from settlement until the net becomes available. 0: the net is
-    /// available at once.
+    /// Calendar days in São Paulo from settlement until the net becomes available. 0: at once.
     pub hold_days: u16,
     /// Whether a refund returns the fees of a payment that settled on these terms.
     pub fees_on_refund: FeesOnRefund,
@@ -126,11 +116,8 @@ impl From<MethodTerms> for TermsRow {
     }
 }
 
-/// The fees of one payment in minor units. Fees computed by [`MethodTerms::fees`] never exceed the amount, so
-/// the net is never negative.
-///
-/// Each fee is between −[`Amount::MAX`] and [`Amount::MAX`]. So the sum of both fees, and the difference of
-/// that sum and an amount, always fit 64 bits.
+/// The fees of one payment, each from −[`Amount::MAX`] to [`Amount::MAX`]. So their sum, and its difference to
+/// an amount, fit 64 bits. Fees computed by [`MethodTerms::fees`] never exceed the amount.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(try_from = "FeesRow")]
 pub struct Fees {
@@ -157,10 +144,6 @@ impl TryFrom<FeesRow> for Fees {
 }
 
 impl Fees {
-    /// Creates fees from the acquirer's and the platform's fee.
-    ///
-    /// # Errors
-    ///
     /// Fails when the absolute value of a fee is above [`Amount::MAX`].
     pub fn new(acquirer: MinorUnits, platform: MinorUnits) -> Result<Self, MoneyError> {
         let bounds = Amount::MAX.negated()..=Amount::MAX.into();
@@ -201,8 +184,8 @@ impl Fees {
 }
 
 impl MethodTerms {
-    /// Computes the fees of a payment. The acquirer deducts its fee before it forwards the money. So when
-    /// both fees together exceed the amount, the platform's fee is reduced.
+    /// The acquirer deducts its fee before it forwards the money. So when both fees exceed the amount, the
+    /// platform's is reduced.
     #[expect(clippy::arithmetic_side_effects, reason = "`Fee::on` is from 0 to the amount")]
     pub fn fees(&self, amount: Amount) -> Fees {
         let acquirer = self.acquirer_fee.on(amount);
@@ -210,8 +193,7 @@ impl MethodTerms {
         Fees { acquirer: MinorUnits::new(acquirer), platform: MinorUnits::new(platform) }
     }
 
-    /// Returns the release day of money that settles at `settled_at`. The money becomes available at the
-    /// start of that day. `None`: it is available at once.
+    /// The money becomes available at the start of that day. `None`: at once.
     pub fn release(&self, settled_at: Timestamp) -> Option<Day> {
         (self.hold_days > 0).then(|| Day::of(settled_at).plus_days(u64::from(self.hold_days)))
     }

@@ -1,5 +1,4 @@
-//! The acquirers, and the acquirer-specific facts that the rules of a charge depend on. A charge stores the
-//! name of the acquirer that created it, so that acquirer's rules always apply to it.
+//! The acquirers. A charge stores the name of the acquirer that created it, whose rules always apply to it.
 
 mod reported_pix;
 mod set_aside_item;
@@ -17,8 +16,7 @@ use crate::payment_method::PaymentMethod;
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize, VariantArray)]
 #[serde(rename_all = "snake_case")]
 pub enum AcquirerName {
-    /// The sandbox that serves all test keys, without network access. It is the default: a row without an
-    /// acquirer name belongs to it.
+    /// Serves all test keys, without network access. A row without an acquirer name belongs to it.
     #[default]
     Sandbox,
     /// A bank that implements the Central Bank's API Pix.
@@ -31,11 +29,10 @@ pub struct AcquirerTraits {
     /// True: a charge is expired as soon as its `expires_at` has passed. False: the acquirer must first
     /// confirm that the charge was not paid.
     pub expires_by_time: bool,
-    /// True: a payment that cannot be applied to a charge is back with its payer at once. False: the service
-    /// must request its return from the acquirer.
+    /// A payment that cannot be applied is back with its payer at once. Else the service must request its
+    /// return.
     pub returns_at_once: bool,
-    /// True: a card payer authenticates on the service's own 3-D Secure page, which simulates the card's
-    /// issuer.
+    /// A card payer authenticates on the service's own 3-D Secure page, which simulates the card's issuer.
     pub simulates_issuer: bool,
 }
 
@@ -61,7 +58,6 @@ impl AcquirerName {
         }
     }
 
-    /// Returns true for the default, which rows omit.
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
     pub(crate) fn is_default(&self) -> bool {
         *self == Self::default()

@@ -1,5 +1,5 @@
-//! A Pix that a bank reported, by a notification or in a list. Its row is the service's only claim of the
-//! end-to-end id: the transaction that records the money also writes this row.
+//! A Pix that a bank reported. Its row is the service's only claim of the end-to-end id: the transaction that
+//! records the money also writes it.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,8 +18,8 @@ pub enum ReportedPixStatus {
     Recorded,
     /// The bank did not confirm the Pix within 24 hours. A later sweep can still find it.
     Unconfirmed,
-    /// The bank reports neither a key nor a txid of this service, so no account is known to have the money. It
-    /// waits for an operator of the connection.
+    /// The bank reports neither a key nor a txid of this service. The Pix waits for an operator of the
+    /// connection.
     Unowned,
 }
 
@@ -61,8 +61,7 @@ pub struct ReportedPix {
     pub end_to_end_id: EndToEndId,
     /// The connection of the bank that reported it.
     pub connection: ConnectionId,
-    /// The account whose notification names it; once it is recorded, the account that has the money. Its
-    /// credentials read the Pix back.
+    /// The account whose notification names it; once it is recorded, the account that has the money.
     pub account: AccountId,
     /// The txid of the notification, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -88,16 +87,14 @@ pub struct ReportedPix {
     pub version: u64,
 }
 
-/// Seconds after a notification at which the scheduler reads the Pix back, if the queue message was lost.
+/// In case the queue message was lost.
 const FIRST_DUE_SECONDS: i64 = 120;
 
-/// How many unknown Pix of an hour are read back at once, before own payments can have to wait for them.
+/// Of an hour, before own payments may have to wait.
 const UNKNOWN_AT_ONCE: u32 = 20;
 
-/// The seconds between the read-backs of further unknown Pix.
 const UNKNOWN_PAUSE_SECONDS: i64 = 5;
 
-/// The sort key of a reported Pix.
 const REPORTED_PIX_SORT: &str = "pix";
 
 impl ReportedPix {
@@ -123,9 +120,9 @@ impl ReportedPix {
         }
     }
 
-    /// Returns this version as one that names no known charge: the `number`th of its hour, from 0. Only some of
-    /// an hour are read back at once. The others are spread over the next hour, so that payments of known
-    /// charges do not wait for them.
+    /// This version as the `number`th (from 0) of its hour that names no known charge. Only some are read back
+    /// at once. The others are spread over the next hour, so that payments of known charges do not wait for
+    /// them.
     #[must_use]
     pub fn unknown(self, number: u32) -> Self {
         let later = i64::from(number.saturating_sub(UNKNOWN_AT_ONCE)).saturating_mul(UNKNOWN_PAUSE_SECONDS);

@@ -1,5 +1,5 @@
-//! An item of a bank's notification that can't be parsed. Its row waits for an operator, so that it does not
-//! refuse the other items of its notification.
+//! An item of a bank's notification that can't be parsed. Its row waits for an operator, so that the other
+//! items are accepted.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ use crate::ids::{AccountId, ConnectionId};
 use crate::row::{Indexes, Key, Row, sortable};
 use crate::time::Timestamp;
 
-/// How long a row is kept, in seconds: 90 days.
+/// 90 days.
 const KEPT_SECONDS: i64 = 90 * 86_400;
 
 /// The row of an item that was set aside.
@@ -17,7 +17,7 @@ pub struct SetAsideItem {
     pub account: AccountId,
     /// The bank connection of the account when the notification arrived.
     pub connection: ConnectionId,
-    /// The SHA-256 hash of the item as the bank sent it, in hex. So a repeated item is one row.
+    /// The SHA-256 of the item as the bank sent it, in hex. So a repeated item is one row.
     pub sha256: String,
     /// The item without personal data. Of a long item, only the beginning.
     pub item: String,

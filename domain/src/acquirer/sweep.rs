@@ -1,5 +1,5 @@
-//! The sweep of a bank connection: the list of all Pix that the bank received is read regularly, so that a
-//! lost notification loses no payment.
+//! The sweep of a bank connection: the list of all Pix is read regularly, so that a lost notification loses no
+//! payment.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,8 +12,8 @@ use crate::time::Timestamp;
 pub struct ConnectionSweep {
     /// The connection.
     pub connection: ConnectionId,
-    /// The accounts that use the connection, in the order in which they were configured. The sweep uses the
-    /// credentials of the first one that has any.
+    /// In the order in which they were configured. The sweep uses the credentials of the first one that has
+    /// any.
     pub accounts: Vec<AccountId>,
     /// When the connection was configured first. Earlier Pix are not this service's business.
     #[serde(with = "domain::time::millis")]
@@ -21,12 +21,12 @@ pub struct ConnectionSweep {
     /// Every Pix that the bank listed with an earlier `horario` is stored.
     #[serde(with = "domain::time::millis")]
     pub watermark: Timestamp,
-    /// Every returned Pix that the bank listed before this time is stored. The sweep for returns asks for the
-    /// last 92 days once a day. Then [`Self::late_from`] begins.
+    /// Every returned Pix that the bank listed before is stored. The sweep for returns asks once a day for the
+    /// last 92 days; then [`Self::late_from`] begins.
     #[serde(with = "domain::time::millis")]
     pub returns_swept_at: Timestamp,
-    /// From which `horario` the list of the last days is read again, for Pix that the bank listed late.
-    /// `None`: it was read to its end today.
+    /// The `horario` from which the last days are read again, for Pix that the bank listed late. `None`: done
+    /// today.
     #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
     pub late_from: Option<Timestamp>,
     /// When the sweep runs next.
@@ -35,15 +35,14 @@ pub struct ConnectionSweep {
     /// Since when the bank could not be read. `None`: the last sweep succeeded.
     #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
     pub failing_since: Option<Timestamp>,
-    /// How far the bank's times are behind and ahead of ours, in seconds, if another function measured more than
-    /// a minute since the last sweep for returns. A sweep reads a period that is so much longer.
+    /// How far the bank's times are behind and ahead of ours, in seconds, if more than a minute since the last
+    /// sweep for returns. A sweep reads a period that is so much longer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_offsets: Option<(i64, i64)>,
     /// Version of the row; 1 at creation, plus 1 for each change.
     pub version: u64,
 }
 
-/// The sort key of a sweep's row.
 const SWEEP_SORT: &str = "sweep";
 
 impl ConnectionSweep {

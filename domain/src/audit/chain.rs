@@ -1,13 +1,10 @@
-//! The hash chain of an account's audit rows, and its verification. This module does no I/O.
+//! The hash chain of an account's audit rows, and its verification. Each row has a sequence number without
+//! gaps, the hash of the row before it (`previous`) and its own hash, so a change, removal, insertion or
+//! exchange of rows breaks the chain. The removal of the newest rows can be found only by a [`Head`] that was
+//! noted earlier elsewhere.
 //!
-//! Each row has a sequence number without gaps, the hash of the row before it (`previous`) and its own hash
-//! (`hash`). A change, removal, insertion or exchange of rows therefore breaks the chain at that place. The
-//! removal of the newest rows leaves a shorter chain that is unbroken. It can be found only by a [`Head`]
-//! that was noted earlier elsewhere.
-//!
-//! The hash of a row is the SHA-256 of all its other attributes as JSON: names sorted, no spaces between
-//! tokens (RFC 8785). `put_id`, which the store may add, is not part of it. `previous` of the first row is the
-//! SHA-256 of the partition key, `audit#<account>`.
+//! The hash of a row is the SHA-256 of all its other attributes, except `put_id`, as JSON with sorted names and
+//! no spaces (RFC 8785). `previous` of the first row is the SHA-256 of the partition key, `audit#<account>`.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -24,13 +21,11 @@ use crate::time::Timestamp;
 /// The attribute with a row's hash.
 pub const HASH: &str = "hash";
 
-/// The attributes that are not part of the hash.
 const NOT_HASHED: [&str; 2] = [HASH, "put_id"];
 
 /// The lowest and the highest sort key of the rows of a chain.
 pub const SORT_KEYS: (&str, &str) = ("seq_", "seq_~");
 
-/// The number of digits of a sequence number in a sort key.
 const DIGITS: usize = 20;
 
 /// The attributes of a stored row, by name.
@@ -150,9 +145,7 @@ pub struct ChainReport {
 #[derive(Debug)]
 pub struct ChainCheck {
     report: ChainReport,
-    /// The head of an earlier verification.
     expected: Option<Head>,
-    /// The sequence number of each id.
     sequences: HashMap<AuditId, u64>,
 }
 
@@ -181,7 +174,6 @@ impl ChainCheck {
         self.report.faults.push(ChainFault::Malformed { sort_key: sort_key.to_owned(), reason });
     }
 
-    /// Checks a row's place in the chain and its hash.
     fn check_link(&mut self, sequence: u64, attributes: &Attributes) {
         let text = |name: &str| attributes.get(name).and_then(Value::as_str).unwrap_or_default();
         let head = Head { sequence, hash: text(HASH).to_owned() };

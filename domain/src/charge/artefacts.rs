@@ -1,6 +1,5 @@
-//! Payment artefacts: the data that a payer needs to pay by each method (contract: Payments). Only data that
-//! cannot be derived is stored, so that the charge's row stays small: a boleto's barcode without its digit
-//! line, and no URLs of the service.
+//! Payment artefacts: the data that a payer needs to pay by each method. Only data that cannot be derived is
+//! stored, so that the charge's row stays small.
 
 use artefacts::boleto::Boleto as Slip;
 use serde::{Deserialize, Serialize};

@@ -1,5 +1,5 @@
-//! The part of a charge's row that summarises its MED cases: how many are open, and the metadata block of the
-//! latest. Each case also has its own row; see [`crate::med`].
+//! The part of a charge's row that summarises its MED cases. Each case also has its own row; see
+//! [`crate::med`].
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ use crate::ids::MedCaseId;
 use crate::money::MoneyError;
 use crate::time::Timestamp;
 
-/// Status of a case in the Central Bank's terms (contract: `metadata.med`).
+/// Status of a case in the Central Bank's terms.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MedStatus {
@@ -44,8 +44,7 @@ pub struct MedBlock {
     /// When the case was closed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub closed_at: Option<Timestamp>,
-    /// When the service processed the case's latest event. Every change of the case sets it, except added
-    /// evidence.
+    /// When the service processed the case's latest event. Added evidence does not set it.
     pub last_event_at: Timestamp,
     /// True when the claimed amount differs from the charge's amount and no operator has confirmed the case.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -57,8 +56,7 @@ pub struct MedBlock {
 pub struct Disputes {
     /// Number of cases that are not over, without those in `unconfirmed`.
     pub open: u32,
-    /// Number of cases that wait for an operator's confirmation, because they claim an amount other than the
-    /// charge's.
+    /// Number of cases that wait for an operator, because they claim an amount other than the charge's.
     pub unconfirmed: u32,
     /// True after a case that was counted in `open` was lost. The charge then stays disputed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -75,14 +73,9 @@ impl Charge {
         self.disputes.as_ref().is_some_and(|disputes| disputes.open > 0 || disputes.unconfirmed > 0)
     }
 
-    /// Computes the status of a settled charge from its cases and funds. The first rule that applies decides:
-    ///
-    /// - While a case counts in [`Disputes::open`], the status does not change.
-    /// - When refunds returned the whole amount, the status is `REFUNDED`.
-    /// - After a lost case ([`Disputes::lost`]), the status does not change, because the contract defines no
-    ///   status after it. A case with the decision `closed_without_refund` counts as lost, because the
-    ///   merchant does not get the money back.
-    /// - Otherwise the status is the settled status of the payment method.
+    /// The status of a settled charge: unchanged while a case counts in [`Disputes::open`], else `REFUNDED`
+    /// when refunds returned the whole amount, else unchanged after a lost case, else the settled status of the
+    /// method. A case with the decision `closed_without_refund` counts as lost.
     pub(crate) fn status_by_funds(&self) -> Result<TransactionStatus, MoneyError> {
         let disputes = self.disputes.as_ref();
         let is_open = disputes.is_some_and(|disputes| disputes.open > 0);

@@ -1,13 +1,12 @@
-//! Erasure of a customer's personal data from a finished charge (LGPD).
-//!
-//! What identifies the payment stays, because records of payments must be kept: amounts, times, ids, and the
-//! payer's document as the bank reported it.
+//! Erasure of a customer's personal data from a finished charge (LGPD). What identifies the payment stays,
+//! because records of payments must be kept: amounts, times, ids, and the payer's document as the bank reported
+//! it.
 
 use super::{Charge, Customer, Metadata, PaymentDetails, transition};
 use crate::time::Timestamp;
 
-/// How long the data of a payment is kept after it, in seconds: 90 days. So long a bank returns a Pix and the
-/// payer's bank can open a MED case, for which the merchant needs the data.
+/// 90 days: so long a bank returns a Pix and the payer's bank can open a MED case, for which the merchant needs
+/// the data.
 const KEPT_AFTER_PAYMENT_SECONDS: i64 = 90 * 24 * 60 * 60;
 
 /// Why the customer's data of a charge can't be erased now.
@@ -28,11 +27,7 @@ pub enum ErasureRefused {
 }
 
 impl Charge {
-    /// Checks whether the customer's data can be erased. `is_refunding`: a refund of the charge is in progress.
-    ///
-    /// # Errors
-    ///
-    /// See [`ErasureRefused`].
+    /// `is_refunding`: a refund of the charge is in progress.
     pub fn check_erasable(&self, is_refunding: bool, now: Timestamp) -> Result<(), ErasureRefused> {
         if self.is_open() || self.is_held_for_review() {
             return Err(ErasureRefused::Open);
@@ -52,8 +47,8 @@ impl Charge {
         }
     }
 
-    /// Returns the next version without the customer's data: name, document, e-mail address, phone number, payer
-    /// lock, metadata with the description, and the merchant's id of its user. `None`: it has none of them.
+    /// The next version without the customer's data, payer lock, metadata and the merchant's id of its user.
+    /// `None`: it has none.
     pub fn erased(&self, now: Timestamp) -> Option<Self> {
         let erased = Self {
             customer: Customer::default(),
@@ -67,7 +62,6 @@ impl Charge {
 }
 
 impl PaymentDetails {
-    /// Returns the fields without the merchant's id of its user.
     pub(crate) fn erased(&self) -> Self {
         Self { customer_id: None, ..self.clone() }
     }

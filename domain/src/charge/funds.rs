@@ -1,8 +1,6 @@
-//! The funds of a settled charge: how much of its amount refunds and MED cases have taken (design: Money).
-//!
-//! Every change of the funds replaces the charge's row with an optimistic lock on its version. So two
-//! concurrent changes cannot take the same money: the second write fails, and the change is recomputed from
-//! the new row.
+//! The funds of a settled charge: how much of its amount refunds and MED cases have taken. Every change
+//! replaces the charge's row conditional on its version. So two concurrent changes cannot take the same money:
+//! the second is recomputed from the new row.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,8 +9,7 @@ use crate::account::terms::{Fees, FeesOnRefund};
 use crate::money::{Amount, MinorUnits, MoneyError};
 use crate::wallet::{CaseClawback, RefundShare, RefundStrategy, Settlement};
 
-/// The amounts that refunds and MED cases have taken from a charge, in minor units. The returned fees are
-/// separate fields.
+/// The amounts that refunds and MED cases have taken from a charge, in minor units.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Funds {
     /// Sum of devolutions in progress.
@@ -30,18 +27,18 @@ pub struct Funds {
     /// Sum of the claims of all open MED cases.
     #[serde(default, skip_serializing_if = "MinorUnits::is_zero")]
     pub med_claimed: MinorUnits,
-    /// Sum retained for open MED cases: `med_claimed`, limited to the amount that can still be contested.
+    /// Retained for open MED cases: `med_claimed`, limited to the amount that can still be contested.
     #[serde(default, skip_serializing_if = "MinorUnits::is_zero")]
     pub med_held: MinorUnits,
     /// Sum lost to MED cases.
     #[serde(default, skip_serializing_if = "MinorUnits::is_zero")]
     pub med_lost: MinorUnits,
-    /// Sum that lost cases claimed but could not take, for example because a devolution in progress was
-    /// already returning it. If that devolution fails, the sum moves to `med_lost`.
+    /// Claimed by lost cases that could not take it, for example because a devolution in progress was returning
+    /// it. If that devolution fails, the sum moves to `med_lost`.
     #[serde(default, skip_serializing_if = "MinorUnits::is_zero")]
     pub med_unmet: MinorUnits,
-    /// Sum of the devoluções that this service did not request. The sums of devolutions contain it too. The
-    /// bank has executed them whatever else was open, so all sums together may exceed the amount by it.
+    /// Devoluções that this service did not request, also in the sums of devolutions. The bank has executed
+    /// them whatever else was open, so all sums together may exceed the amount by it.
     #[serde(default, skip_serializing_if = "MinorUnits::is_zero")]
     pub at_bank: MinorUnits,
     /// Part of the acquirer's fee that refunds in progress and completed refunds returned.
@@ -88,14 +85,12 @@ pub enum RefundRefused {
         /// The refundable amount.
         remaining: MinorUnits,
     },
-    /// The new funds would be inconsistent. The other checks make this impossible, so this error indicates a
-    /// defect.
+    /// The other checks make inconsistent funds impossible, so this error indicates a defect.
     #[error(transparent)]
     Funds(#[from] FundsError),
 }
 
-/// Why a change would make a charge's funds inconsistent. No request can cause it. It indicates a defect, or
-/// a row that was edited by hand.
+/// No request can cause it. It indicates a defect, or a row that was edited by hand.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum FundsError {
     /// A field would become negative, for example when a refund fails twice.
@@ -127,18 +122,9 @@ impl Funds {
         *self == Self::default()
     }
 
-    /// Validates the funds of a charge of this amount:
-    ///
-    /// - no field is negative;
-    /// - refunds do not exceed the amount;
-    /// - devolutions and MED cases together do not exceed the amount. Cash-out refunds do not count here: a
-    ///   cash-out is a separate Pix, so the payer's bank can still contest the original payment.
-    ///
-    /// Devoluções that this service did not request (`at_bank`) are exempt from both limits.
-    ///
-    /// # Errors
-    ///
-    /// Fails with the violated rule; see [`FundsError`].
+    /// Validates the funds of a charge of this amount: no field is negative, refunds do not exceed the amount,
+    /// nor do devolutions and MED cases together. Cash-out refunds do not count there: a cash-out is a separate
+    /// Pix, so the payer's bank can still contest the original payment. `at_bank` is exempt from both limits.
     pub fn checked(self, amount: Amount) -> Result<Self, FundsError> {
         let parts = [
             self.devolution_reserved,
@@ -167,12 +153,10 @@ impl Funds {
         Ok(self)
     }
 
-    /// Returns the sum of all refunds, completed and in progress.
     fn in_refunds(&self) -> Result<MinorUnits, MoneyError> {
         self.in_progress()?.checked_add(self.refunded()?)
     }
 
-    /// Returns the sum of all devolutions, completed and in progress.
     fn devolved(&self) -> Result<MinorUnits, MoneyError> {
         self.devolution_reserved.checked_add(self.refunded_devolution)
     }
@@ -183,16 +167,15 @@ impl Funds {
         Ok(MinorUnits::from(amount).checked_sub(taken)?.max(MinorUnits::ZERO))
     }
 
-    /// Returns the maximum sum that open cases may hold together. Devolutions reduce it, because they return
-    /// the contested payment. Cash-out refunds do not, because each is a separate Pix.
+    /// Devolutions reduce it, because they return the contested payment. Cash-out refunds do not, because each
+    /// is a separate Pix.
     fn contestable(&self, amount: Amount) -> Result<MinorUnits, MoneyError> {
         let taken = self.devolved()?.checked_add(self.med_lost)?;
         Ok(MinorUnits::from(amount).checked_sub(taken)?.max(MinorUnits::ZERO))
     }
 
-    /// Sets the held sum to the claims of open cases, limited to the amount that can still be contested. So
-    /// when a case is won, money that another open case also claims stays held. The order in which cases end
-    /// does not matter.
+    /// The claims of open cases, limited to the amount that can still be contested. So when a case is won,
+    /// money that another open case also claims stays held, and the order in which cases end does not matter.
     fn with_held_recomputed(self, amount: Amount) -> Result<Self, MoneyError> {
         Ok(Self { med_held: self.med_claimed.min(self.contestable(amount)?), ..self })
     }
@@ -212,13 +195,8 @@ impl Funds {
         Ok(self.refunded()? >= amount.into())
     }
 
-    /// Reserves a refund on a settled charge. Returns the new funds and the sums that the refund takes from
-    /// each source.
-    ///
-    /// # Errors
-    ///
-    /// Fails when a case holds money of the charge, when nothing is refundable, or when the requested amount
-    /// exceeds the refundable amount.
+    /// Reserves a refund: the new funds, and the sums that it takes from each source. Fails when a case holds
+    /// money of the charge, or more than the refundable amount is requested.
     pub fn reserve(
         self,
         amount: Amount,
@@ -239,14 +217,9 @@ impl Funds {
         Ok((self.with_refund(&share, MinorUnits::checked_add)?.checked(amount)?, share))
     }
 
-    /// Reserves a devolução that the bank has executed without a request of this service. Unlike
-    /// [`Self::reserve`], it does not depend on MED cases or on other refunds: the cases hold less afterwards,
-    /// and an open refund fails at the bank if nothing is left for it. Returns the new funds, the sums that the
-    /// refund takes, and the sum that the cases release.
-    ///
-    /// # Errors
-    ///
-    /// Fails when a sum does not fit 64 bits.
+    /// Reserves a devolução that the bank has executed without a request. It does not depend on MED cases or
+    /// other refunds: the cases hold less afterwards, and an open refund fails at the bank if nothing is left
+    /// for it. The last value is the sum that the cases release.
     pub fn reserve_unconditionally(
         self,
         amount: Amount,
@@ -262,7 +235,6 @@ impl Funds {
         Ok((next, share, released))
     }
 
-    /// Computes the sums that a refund of `gross` takes from each source.
     fn share_of(
         &self,
         amount: Amount,
@@ -289,11 +261,9 @@ impl Funds {
         })
     }
 
-    /// Computes the part of the fees that a refund of `gross` returns.
-    ///
-    /// The fees that all refunds so far return together are rounded once. So the total does not depend on how
-    /// the amount is split into refunds. The refund that completes the charge's amount returns all remaining
-    /// fees. They can exceed its gross when earlier refunds failed.
+    /// The fees that all refunds so far return together are rounded once, so the total does not depend on how
+    /// the amount is split. The refund that completes the charge's amount returns all remaining fees, which can
+    /// exceed its gross when earlier refunds failed.
     fn fees_for(&self, amount: Amount, settlement: &Settlement, gross: Amount) -> Result<Fees, MoneyError> {
         let paid = settlement.fees;
         let returned = Fees::new(self.acquirer_fee_returned, self.platform_fee_returned)?;
@@ -339,11 +309,7 @@ impl Funds {
         })
     }
 
-    /// Marks a refund in progress as completed.
-    ///
-    /// # Errors
-    ///
-    /// Fails when no refund with that share is in progress.
+    /// Completes a refund in progress. Fails when no refund with that share is in progress.
     pub fn completed(self, amount: Amount, share: &RefundShare) -> Result<Self, FundsError> {
         let gross = share.gross.into();
         let next = match share.strategy {
@@ -361,23 +327,14 @@ impl Funds {
         next.checked(amount)
     }
 
-    /// Removes a devolução that this service did not request from `at_bank`, because the bank did not execute it
-    /// after all.
-    ///
-    /// # Errors
-    ///
-    /// Fails when the difference does not fit 64 bits.
+    /// Removes from `at_bank` a devolução that the bank did not execute after all.
     pub fn without_bank_return(self, share: &RefundShare) -> Result<Self, MoneyError> {
         let at_bank = self.at_bank.checked_sub(share.gross.into())?.max(MinorUnits::ZERO);
         Ok(Self { at_bank, ..self })
     }
 
-    /// Removes a failed refund, as if it had never been requested. MED cases that could not take the refunded
-    /// money then take it, up to their claims. [`CaseClawback`] contains the sums that they take.
-    ///
-    /// # Errors
-    ///
-    /// Fails when no refund with that share is in progress.
+    /// Removes a failed refund, as if it had never been requested. MED cases that could not take the money then
+    /// take it, up to their claims: [`CaseClawback`]. Fails when no refund with that share is in progress.
     pub fn failed(self, amount: Amount, share: &RefundShare) -> Result<(Self, CaseClawback), FundsError> {
         let back = self.with_claims().with_refund(share, MinorUnits::checked_sub)?;
         let lost = back.med_unmet.min(back.contestable(amount)?);
@@ -400,12 +357,8 @@ impl Funds {
         Ok(self.with_claims().med_claimed.checked_sub(claimed.into())?.max(MinorUnits::ZERO))
     }
 
-    /// Opens a case for `claimed`. Returns the increase of the held sum. It is less than the claim if other
-    /// cases already hold part of the money, or if part of it can no longer be contested.
-    ///
-    /// # Errors
-    ///
-    /// Fails when the new funds are inconsistent; see [`FundsError`].
+    /// Opens a case. Returns the increase of the held sum, which is less than the claim if other cases already
+    /// hold part of the money, or part of it can no longer be contested.
     pub fn case_opened(self, amount: Amount, claimed: Amount) -> Result<(Self, MinorUnits), FundsError> {
         let before = self.with_claims();
         let med_claimed = before.med_claimed.checked_add(claimed.into())?;
@@ -413,12 +366,8 @@ impl Funds {
         Ok((next, next.med_held.checked_sub(self.med_held)?))
     }
 
-    /// Ends a case for `claimed` in the merchant's favour. Returns the released sum: the held money that no
-    /// other open case claims.
-    ///
-    /// # Errors
-    ///
-    /// Fails when the new funds are inconsistent; see [`FundsError`].
+    /// Ends a case in the merchant's favour. Returns the released sum: the held money that no other open case
+    /// claims.
     pub fn case_won(self, amount: Amount, claimed: Amount) -> Result<(Self, MinorUnits), FundsError> {
         let next = Self { med_claimed: self.claims_without(claimed)?, ..self }
             .with_held_recomputed(amount)?
@@ -426,13 +375,8 @@ impl Funds {
         Ok((next, self.med_held.checked_sub(next.med_held)?))
     }
 
-    /// Ends a case for `claimed` as lost, or takes this part of a claim while the case remains open. Returns
-    /// the lost sum, which is taken from the money held for all
-    /// cases. The held sum is then recomputed for the remaining cases.
-    ///
-    /// # Errors
-    ///
-    /// Fails when the new funds are inconsistent; see [`FundsError`].
+    /// Ends a case as lost, or takes a part of its claim while it remains open. Returns the lost sum, which is
+    /// taken from the money held for all cases.
     pub fn case_lost(self, amount: Amount, claimed: Amount) -> Result<(Self, MinorUnits), FundsError> {
         let lost = self.med_held.min(claimed.into());
         let next = Self {

@@ -1,6 +1,5 @@
-//! Incoming payments: payments that the acquirer reported. Each has a row whose key is the payment's own id.
-//! The transaction that applies or returns the payment also inserts this row. When a payment is reported
-//! again, its row already exists and nothing changes.
+//! Incoming payments: each has a row whose key is the payment's own id. The transaction that applies or returns
+//! the payment also inserts it. When a payment is reported again, its row exists and nothing changes.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,7 +16,6 @@ use crate::tax_id::TaxId;
 use crate::time::Timestamp;
 use crate::wallet::{Cause, Posting, ReturnStatus, Subject, rules};
 
-/// The `part` of [`ReturnId::derive`] for a return of the payment's whole amount.
 const FULL_RETURN: &str = "whole";
 
 /// Why a payment was returned to its payer and not credited.
@@ -51,8 +49,7 @@ pub struct Return {
     pub id: ReturnId,
     /// Status of the return.
     pub status: ReturnStatus,
-    /// The number of the attempt, from 1. A bank that did not execute an attempt is asked again under a new
-    /// id.
+    /// From 1. A bank that did not execute an attempt is asked again under a new id.
     pub attempt: u32,
     /// The bank's id of the return (`rtrId`), once the bank reported it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -107,8 +104,7 @@ pub struct IncomingPayment {
     pub payment_id: AcquirerPaymentId,
     /// Method of the payment.
     pub method: PaymentMethod,
-    /// Scope of the charge that the payment was meant for. If it matched no charge: the scope of the account
-    /// that owns the receiving Pix key.
+    /// That of the charge. If the payment matched no charge: of the account that owns the receiving Pix key.
     pub scope: Scope,
     /// Raw id of that charge (without `ch_`). `None`: the payment matched no charge.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -121,8 +117,8 @@ pub struct IncomingPayment {
     /// When the receiving bank received the payment, as the acquirer reported it.
     #[serde(with = "domain::time::millis")]
     pub paid_at: Timestamp,
-    /// When this version of the row was made. Version 1: the service processed the acquirer's notification.
-    /// Later versions: it processed a decision about the payment, or the progress of its return.
+    /// When this version was made: a notification, a decision about the payment, or progress of its return was
+    /// processed.
     #[serde(with = "domain::time::millis")]
     pub recorded_at: Timestamp,
     /// The payer's document, if the bank reported it. It is never shown to merchants.
@@ -136,7 +132,6 @@ pub struct IncomingPayment {
 }
 
 impl IncomingPayment {
-    /// Creates the row of a payment that its charge accepts.
     pub(super) fn applied(charge: &Charge, payment: &Payment, now: Timestamp) -> Self {
         Self {
             payment_id: payment.id.clone(),
@@ -153,7 +148,6 @@ impl IncomingPayment {
         }
     }
 
-    /// Creates the row of a payment that cannot be applied and is returned.
     pub(super) fn unapplied(
         charge: &Charge,
         payment: &Payment,
@@ -164,7 +158,6 @@ impl IncomingPayment {
         Self { returned: Some(Return::of(&incoming, reason, charge.acquirer)), ..incoming }
     }
 
-    /// Creates version 2 of the row of a payment that was held for review and is now returned.
     pub(super) fn returned_after_hold(
         charge: &Charge,
         payment: &Payment,
@@ -174,7 +167,6 @@ impl IncomingPayment {
         Self { version: 2, ..Self::unapplied(charge, payment, reason, now) }
     }
 
-    /// Creates the row of a payment that matches no charge.
     pub(super) fn unmatched(
         (scope, connection): (Scope, ConnectionId),
         payment: &Payment,
@@ -195,12 +187,10 @@ impl IncomingPayment {
         }
     }
 
-    /// Returns the next version, after an operator applied the payment to a charge.
     pub(super) fn applied_to(&self, charge: &Charge, now: Timestamp) -> Self {
         Self { charge: Some(charge.id.raw()), ..self.next_version(now) }
     }
 
-    /// Returns the payment as its acquirer reported it.
     pub(super) fn payment(&self) -> Payment {
         Payment {
             id: self.payment_id.clone(),
@@ -222,8 +212,7 @@ impl IncomingPayment {
         self.charge.as_deref().and_then(|raw| ChargeId::parse_any(raw).ok())
     }
 
-    /// Returns the payment that an operator decided to return, and the posting. `None`: the payment is not
-    /// [`Self::is_unmatched`].
+    /// The payment after an operator decided to return it, and the posting. `None`: not [`Self::is_unmatched`].
     pub fn return_unmatched(&self, now: Timestamp) -> Option<(Self, Posting)> {
         if !self.is_unmatched() {
             return None;
@@ -235,14 +224,13 @@ impl IncomingPayment {
         Some((next, posting))
     }
 
-    /// Returns the payment after its acquirer executed the return, and the posting. `None`: no return is in
-    /// progress.
+    /// The payment after its acquirer executed the return, and the posting. `None`: no return is in progress.
     pub fn return_completed(&self, rtr_id: Option<String>, now: Timestamp) -> Option<(Self, Posting)> {
         Some(self.completed(Return { rtr_id, ..self.open_return()?.clone() }, now))
     }
 
-    /// Returns the payment after the bank returned all of it without a request, and the posting. `None`: no
-    /// return is in progress.
+    /// The payment after the bank returned all of it without a request, and the posting. `None`: no return is
+    /// in progress.
     pub fn returned_by_bank(&self, now: Timestamp) -> Option<(Self, Posting)> {
         Some(self.completed(Return { by_bank: true, ..self.open_return()?.clone() }, now))
     }
@@ -255,8 +243,8 @@ impl IncomingPayment {
         (next, posting)
     }
 
-    /// Returns the payment with the next attempt of its return, because the bank did not execute the last
-    /// one. `None`: no return is in progress.
+    /// The next attempt of the return, because the bank did not execute the last one. `None`: no return is in
+    /// progress.
     pub fn return_retried(&self, now: Timestamp) -> Option<Self> {
         let last = self.open_return()?;
         let attempt = last.attempt.saturating_add(1);
@@ -271,7 +259,6 @@ impl IncomingPayment {
         (1..=attempts).any(|attempt| self.return_id(attempt).as_str() == id)
     }
 
-    /// Returns the id at the bank of an attempt to return the payment.
     fn return_id(&self, attempt: u32) -> ReturnId {
         match attempt {
             0 | 1 => ReturnId::derive(&self.payment_id, FULL_RETURN),
@@ -279,15 +266,13 @@ impl IncomingPayment {
         }
     }
 
-    /// Returns the payment after the service stopped trying to return it. An operator must act. `None`: no
-    /// return is in progress.
+    /// The service stopped trying, and an operator must act. `None`: no return is in progress.
     pub fn return_stopped(&self, now: Timestamp) -> Option<Self> {
         let returned = Return { status: ReturnStatus::Stopped, ..self.open_return()?.clone() };
         Some(Self { returned: Some(returned), ..self.next_version(now) })
     }
 
-    /// Returns the payment after an operator requested a stopped return again, under a new id. `None`: the
-    /// return is not stopped.
+    /// An operator requested a stopped return again, under a new id. `None`: the return is not stopped.
     pub fn return_resumed(&self, now: Timestamp) -> Option<Self> {
         let stopped = self.returned.as_ref().filter(|back| back.status == ReturnStatus::Stopped)?;
         let attempt = stopped.attempt.saturating_add(1);
@@ -307,7 +292,6 @@ impl IncomingPayment {
         Self { recorded_at, version: self.version.saturating_add(1), ..self.clone() }
     }
 
-    /// Returns the cause of the posting that this version of the row writes.
     pub(super) fn cause(&self, now: Timestamp) -> Cause {
         Cause {
             id: PostingId::derive(now, &self.key().joined(), self.version),
@@ -323,8 +307,7 @@ impl IncomingPayment {
         }
     }
 
-    /// Returns the primary key of the row of a scope's incoming payment. Its shard depends on the payment's id
-    /// alone.
+    /// The key of a scope's incoming payment. Its shard depends on the payment's id alone.
     pub fn key_of(scope: &Scope, payment: &AcquirerPaymentId) -> Key {
         let shard = Shard::of_payment(payment);
         Key { pk: shard.partition(format!("{PARTITION}{scope}")), sk: payment.to_string() }
@@ -335,8 +318,7 @@ impl IncomingPayment {
         key.pk.starts_with(PARTITION)
     }
 
-    /// Checks whether the payment is not applied and waits for an operator: it matches no charge, or its return
-    /// was stopped.
+    /// Whether the payment waits for an operator: it matches no charge, or its return was stopped.
     pub fn waits_for_operator(&self) -> bool {
         let is_stopped = self.returned.as_ref().is_some_and(|back| back.status == ReturnStatus::Stopped);
         self.is_unmatched() || is_stopped
@@ -353,12 +335,10 @@ impl IncomingPayment {
     }
 }
 
-/// The prefix of the partition keys of incoming payments. *Receipt* is the older word for an incoming
-/// payment.
+/// *Receipt* is the older word for an incoming payment.
 const PARTITION: &str = "receipts#";
 
-/// Seconds after the request of a return at which `scheduler` first processes it, in case its queue message
-/// was lost.
+/// In case the queue message was lost.
 const FIRST_DUE_SECONDS: i64 = 120;
 
 impl Scoped for IncomingPayment {

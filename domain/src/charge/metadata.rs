@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// Keys that only the service sets. They are removed from the input.
+/// They are removed from the input.
 const RESERVED: [&str; 2] = ["med", "failure"];
 
 /// Maximum number of keys in a request, without those that [`Metadata::keeps`] rejects.
@@ -12,8 +12,8 @@ pub const MAX_KEYS: usize = 50;
 /// Maximum size of a request's metadata as JSON, in bytes, without keys that [`Metadata::keeps`] rejects.
 pub const MAX_BYTES: usize = 16 * 1024;
 
-/// The metadata, stored as JSON text. So values are returned as they were sent, at any depth of nesting;
-/// DynamoDB limits the depth of its own maps. Numbers have at most 64 bits.
+/// Stored as JSON text: values are returned as they were sent, at any depth, which DynamoDB limits for its own
+/// maps.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct Metadata(String);
@@ -25,8 +25,7 @@ impl Default for Metadata {
 }
 
 impl Metadata {
-    /// Builds the metadata from a request. Removes reserved keys and keys that start with `_`, and stores the
-    /// charge's description under `description`.
+    /// Removes reserved keys and keys that start with `_`. Stores the charge's description under `description`.
     pub fn from_request(sent: &Map<String, Value>, description: Option<&str>) -> Self {
         let stored = sent.iter().filter(|(key, _)| Self::keeps(key));
         let mut map: Map<String, Value> = stored.map(|(key, value)| (key.clone(), value.clone())).collect();

@@ -1,8 +1,5 @@
-//! Charges: the type and its row. [`transition`] has the state machine; [`Funds`] records what refunds and
-//! MED cases have taken from a charge.
-//!
-//! A charge and a payment are the same object. The charges surface and the payments surface show it in
-//! different wire formats.
+//! Charges: the type and its row. [`transition`] has the state machine; [`Funds`] records what refunds and MED
+//! cases have taken. A charge and a payment are the same object, in two wire formats.
 
 mod artefacts;
 mod dispute;
@@ -56,16 +53,14 @@ pub struct Customer {
     pub phone: Option<String>,
 }
 
-/// The payment that a charge accepted. Its money was credited, is held for review, or was returned to the
-/// payer.
+/// The payment that a charge accepted: credited, held for review, or returned to the payer.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct AppliedPayment {
     /// Id of the payment. For a Pix it is the end-to-end id.
     pub payment_id: AcquirerPaymentId,
     /// Method of the payment.
     pub method: PaymentMethod,
-    /// When the bank received the payment (`horario` in API Pix), not when the acquirer's notification
-    /// arrived.
+    /// When the bank received it (`horario` in API Pix), not when the acquirer's notification arrived.
     #[serde(with = "domain::time::millis")]
     pub paid_at: Timestamp,
     /// The payer's document, if the bank reported it. Merchants cannot see it.
@@ -125,13 +120,11 @@ pub struct PreviousState {
     pub earlier: Vec<StatusChange>,
 }
 
-/// Maximum length of [`PreviousState::earlier`]. Without disputes, no path through the contract's state table
-/// is longer. Disputes can repeat without limit, and the row must stay small. The list of events filtered by
-/// `object` is computed from the stored changes, so it omits the events of dropped changes. The unfiltered
-/// list has all events.
+/// Without disputes, no path through the states is longer. Disputes can repeat without limit, and the row must
+/// stay small. The list of events filtered by `object` omits the events of dropped changes.
 const MAX_EARLIER: usize = 16;
 
-/// Maximum length of [`Charge::returned`], so that the row stays small. Each payment also has its own row.
+/// The row must stay small. Each payment also has its own row.
 const MAX_RETURNED: usize = 10;
 
 /// Decision that ends a manual review.
@@ -181,20 +174,19 @@ pub struct Charge {
     /// The bank connection at which the charge was created. `None`: the acquirer is not a bank.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connection: Option<ConnectionId>,
-    /// Until when a caller creates the charge at its bank, so that no other caller does. `None`: no caller
-    /// does now.
+    /// Until when a caller creates the charge at its bank, so that no other caller does. `None`: none does now.
     #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
     pub lease_until: Option<Timestamp>,
     /// Data that the payer needs to pay, by method.
     pub artefacts: Artefacts,
-    /// Requested lifetime of the Pix code in seconds, stored only until the acquirer has created the code.
-    /// `None` before that: the account's default applies.
+    /// Requested lifetime of the Pix code in seconds, until the acquirer has created it. `None`: the account's
+    /// default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pix_expires_in_seconds: Option<i64>,
     /// Fields that only the payments surface accepts. `None`: the charges surface created the charge.
     #[serde(default, rename = "transaction", skip_serializing_if = "Option::is_none")]
     pub payment_details: Option<PaymentDetails>,
-    /// Hash of the normalised request. It distinguishes a repeated request from another request with the same
+    /// Hash of the normalised request, which distinguishes a replay from another request with the same
     /// idempotency key.
     pub request_hash: String,
     /// The request that created the charge.
@@ -241,15 +233,13 @@ impl Serialize for Charge {
     }
 }
 
-/// Seconds after creation at which `scheduler` first processes a charge that its acquirer has not finalised.
-/// By then, the charge's queue message is assumed lost.
+/// Seconds after creation at which `scheduler` processes a pending charge, whose queue message is then assumed
+/// lost.
 const FIRST_DUE_SECONDS: i64 = 120;
 
-/// Seconds after which the scheduler reports a payment that is held for review: a day.
+/// The scheduler reports a payment that is held for review after a day.
 const REVIEW_SECONDS: i64 = 24 * 60 * 60;
 
-/// Sort key of a charge's row. The charge's refunds and MED cases are in the same partition, with other sort
-/// keys.
 const CHARGE_SORT: &str = "charge";
 
 impl Charge {
@@ -265,9 +255,8 @@ impl Charge {
         key.sk == CHARGE_SORT && key.pk.starts_with("charge#")
     }
 
-    /// Returns the payer's document as the merchant named it: the payer lock, else the customer's document.
-    /// The customer's document is not normalised, because it may be from another country. The list filter
-    /// `customer_id` (a document, not [`PaymentDetails::customer_id`]) and the velocity guard use the result.
+    /// The payer's document as the merchant named it: the payer lock, else the customer's document. The list
+    /// filter `customer_id` (not [`PaymentDetails::customer_id`]) and the velocity guard use it.
     pub fn payer(&self) -> Option<&str> {
         let expected = self.expected_payer.as_ref().map(TaxId::as_str);
         expected.or_else(|| self.customer.document.as_ref().map(Document::as_str))
@@ -279,8 +268,7 @@ impl Charge {
         self.expected_payer.or_else(of_customer)
     }
 
-    /// Returns the URL to which a card payer returns: `metadata.returnUrl`, which was validated on creation.
-    /// `None` for charges that cannot be paid by card.
+    /// `metadata.returnUrl`, to which a card payer returns. `None` for charges that cannot be paid by card.
     pub fn return_url(&self) -> Option<String> {
         if !self.methods.contains(&PaymentMethod::CreditCard) {
             return None;
@@ -288,8 +276,7 @@ impl Charge {
         self.metadata.text("returnUrl")
     }
 
-    /// Returns the change that led to the current status. The ids of its events are derived from it. They
-    /// stay the same when a later version changes other fields.
+    /// The change that led to the current status. The ids of its events are derived from it.
     pub fn latest_status_change(&self) -> StatusChange {
         let created = StatusChange { from: TransactionStatus::Pending, version: 1, at: self.created_at };
         match &self.past {
@@ -299,8 +286,7 @@ impl Charge {
         }
     }
 
-    /// Returns every status change, oldest first, each with the status that it led to. The first is the
-    /// creation.
+    /// Every status change, the creation first, each with the status that it led to.
     pub fn status_changes(&self) -> Vec<(StatusChange, TransactionStatus)> {
         let created = StatusChange { from: TransactionStatus::Pending, version: 1, at: self.created_at };
         let past = self.past.iter().flat_map(|past| past.earlier.iter().copied().chain(past.entry));
@@ -325,7 +311,6 @@ impl Charge {
         PreviousState { status: self.status, entry, earlier: earlier.split_off(dropped) }
     }
 
-    /// Adds a payment that goes back to its payer. The oldest one is dropped if there are too many.
     fn with_returned(mut self, incoming: &IncomingPayment) -> Self {
         self.returned.extend(ReturnedPayment::of(incoming));
         let excess = self.returned.len().saturating_sub(MAX_RETURNED);
@@ -333,8 +318,8 @@ impl Charge {
         self
     }
 
-    /// Returns the next version, after the return of a payment made progress. `None`: the charge does not have
-    /// the payment, or the change does not concern it.
+    /// The next version, after the return of a payment made progress. `None`: nothing that concerns the charge
+    /// changed.
     pub fn with_return_progress(&self, incoming: &IncomingPayment, now: Timestamp) -> Option<Self> {
         let changed = ReturnedPayment::of(incoming)?;
         let mut next = transition::next_version(self.clone(), now);
@@ -362,8 +347,7 @@ impl Charge {
         ends.max().unwrap_or(self.created_at)
     }
 
-    /// Returns the day on which the net amount is released. `None`: the charge is not settled, or the net was
-    /// available at once.
+    /// The release day of the net amount. `None`: not settled, or available at once.
     pub fn release_on(&self) -> Option<Day> {
         self.settlement.and_then(|settlement| settlement.release_on)
     }
@@ -378,8 +362,8 @@ impl Charge {
         self.status == TransactionStatus::Processing && self.applied_payment.is_some()
     }
 
-    /// Checks whether the charge can be paid, now or after its acquirer finalises it. A charge whose card
-    /// holder is authenticating is open too, because it has accepted no payment yet.
+    /// Whether the charge can be paid, now or after its acquirer finalises it, also while a card holder
+    /// authenticates.
     pub fn is_open(&self) -> bool {
         match self.status {
             TransactionStatus::Pending | TransactionStatus::WaitingPayment => true,
@@ -424,9 +408,8 @@ impl Charge {
         Self { lease_until: until, ..transition::next_version(self.clone(), now) }
     }
 
-    /// Returns the charge as it is at `now`. A charge past its expiry is returned as expired, even if the
-    /// scheduler has not persisted the expiry yet. If the acquirer must first confirm that the charge was not
-    /// paid, the charge is returned as stored.
+    /// A charge past its expiry is returned as expired, even if the scheduler has not persisted the expiry yet,
+    /// unless the acquirer must first confirm that it was not paid.
     fn read_at(self, now: Timestamp) -> Self {
         let at = self.expires_at();
         let overdue = self.can_expire() && now > at;

@@ -1,4 +1,4 @@
-//! The two status vocabularies of a charge, and the mapping between them (contract: Transaction status).
+//! The two status vocabularies of a charge, and the mapping between them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -44,7 +44,7 @@ impl TransactionStatus {
         self.into()
     }
 
-    /// Returns the status of a settled payment by a method (contract: Transaction status).
+    /// Returns the status of a settled payment by a method.
     pub fn settled_by(method: PaymentMethod) -> Self {
         if method.facts().is_approved { Self::Approved } else { Self::Paid }
     }

@@ -6,8 +6,8 @@ use super::Charge;
 use crate::ids::{Scope, Scoped};
 use crate::time::Timestamp;
 
-/// A charge as read from its row. It may have expired since the row was written. Only this type deserialises
-/// a charge's row, so code must call [`Self::read_at`] before it shows or changes a charge.
+/// A charge as read from its row, which may have expired since. Only this type deserialises the row, so code
+/// must call [`Self::read_at`] before it shows or changes a charge.
 // Boxed to keep futures small, because they hold charges across await points.
 #[derive(Clone, Debug)]
 pub struct StoredCharge(Box<Charge>);
@@ -23,8 +23,8 @@ impl StoredCharge {
         self.0.read_at(now)
     }
 
-    /// Returns the charge exactly as stored. Only for code that persists the expiry, processes the table's
-    /// stream, or uses fields that an expiry does not change.
+    /// The charge exactly as stored: to persist the expiry, to process the stream, or for fields that an expiry
+    /// does not change.
     pub fn as_stored(&self) -> &Charge {
         &self.0
     }

@@ -1,12 +1,9 @@
-//! The state machine of a charge (contract: Charge status; design: Money).
+//! The state machine of a charge (`docs/architecture.md`, The charge's states).
 //!
-//! [`apply`] is a pure function of the charge, a command and the time. It returns the next version of the
-//! charge and the other rows to write in the same transaction. If money moves, one of them is a ledger
-//! posting.
-//!
-//! A repeated notification changes nothing: the row of an incoming payment is inserted in the same
-//! transaction, so a payment that is reported again is detected by its existing row. A late notification
-//! loses no money: a payment that cannot be applied is recorded together with its return.
+//! [`apply`] returns the next version of the charge and the other rows to write in the same transaction. If
+//! money moves, one of them is a ledger posting. A payment that is reported again changes nothing, because its
+//! row is inserted in that transaction. A late notification loses no money: a payment that cannot be applied is
+//! recorded together with its return.
 
 use super::incoming_payment::{IncomingPayment, UnappliedReason};
 use super::{AppliedPayment, Artefacts, Charge, Decision, Failure, TransactionStatus};
@@ -33,7 +30,7 @@ pub struct Payment {
     /// When the bank received the payment, by the bank's clock.
     pub paid_at: Timestamp,
     /// Whether the acquirer showed that it accepted the payment while the charge was open there. Then `paid_at`
-    /// does not decide whether the payment is late: the acquirer's clock may be wrong.
+    /// does not decide whether it is late: the acquirer's clock may be wrong.
     pub is_in_time: bool,
 }
 
@@ -65,8 +62,7 @@ pub enum Command {
     },
     /// The charge expired unpaid. `metadata.failure` then has the code `expired`.
     Expire {
-        /// When the charge expired, which is earlier than the write of that change. It becomes the `at` of
-        /// `metadata.failure`.
+        /// When it expired, which is before the write. It becomes the `at` of `metadata.failure`.
         at: Timestamp,
     },
     /// The bank confirmed that the expected payer made the payment that is held for review.
@@ -108,8 +104,8 @@ pub enum Outcome {
     Unchanged,
     /// The charge changed, and no money moved.
     Changed(Box<Charge>),
-    /// The charge changed and money moved: the payment was credited, is held for review, or is returned. A
-    /// returned payment can leave the charge's status as it was.
+    /// The charge changed and money moved: credited, held for review, or returned, which can leave the status
+    /// as it was.
     Paid {
         /// Next version of the charge.
         charge: Box<Charge>,
@@ -128,8 +124,7 @@ pub enum Outcome {
 /// Why a command is rejected.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Rejection {
-    /// A review can end only while a payment is held for it. A repeated review with the same decision is not
-    /// rejected.
+    /// Only a held payment can be reviewed. A repeated review with the same decision is not rejected.
     #[error("only a payment held for review can be reviewed")]
     NotHeldForReview,
     /// Only an open charge, or one held for review, can be cancelled.
@@ -196,8 +191,7 @@ pub enum Finalised {
     },
 }
 
-/// Builds a new charge that the acquirer finalised before its first write. Its first status is
-/// `WAITING_PAYMENT` or `REFUSED`.
+/// A new charge that the acquirer finalised before its first write: `WAITING_PAYMENT` or `REFUSED`.
 pub fn created_as(charge: Charge, finalised: Finalised) -> Charge {
     let charge = Charge { pix_expires_in_seconds: None, ..charge };
     match finalised {
@@ -267,12 +261,8 @@ fn pay(charge: &Charge, payment: &Payment, terms: &MethodTerms, now: Timestamp) 
     }
 }
 
-/// Applies a payment that matched no charge to a charge, as an operator decided. Returns the next version of
-/// the charge and the payment. `None`: the charge accepted this payment before.
-///
-/// # Errors
-///
-/// Fails when the charge cannot accept the payment; see [`ReceiptRefused`].
+/// Applies a payment that matched no charge, as an operator decided. `None`: the charge accepted this payment
+/// before.
 pub fn apply_receipt(
     charge: &Charge,
     incoming: &IncomingPayment,
@@ -314,8 +304,7 @@ pub fn unmatched(
     RecordedPayment { incoming_payment: IncomingPaymentWrite::Insert(incoming), posting }
 }
 
-/// Records a payment that cannot be applied, with its return and its posting. `next`: the charge after this
-/// change, to which the return is added.
+/// `next`: the charge after this change, to which the return is added.
 fn return_unapplied(
     charge: &Charge,
     payment: &Payment,
@@ -330,7 +319,6 @@ fn return_unapplied(
     (next, RecordedPayment { incoming_payment: IncomingPaymentWrite::Insert(incoming), posting })
 }
 
-/// Returns the cause of the posting that this version of a charge writes.
 fn cause(charge: &Charge, payment: &AcquirerPaymentId, now: Timestamp) -> Cause {
     Cause {
         id: PostingId::derive(now, &charge.key().pk, charge.version),
@@ -368,8 +356,7 @@ fn cancel(charge: &Charge, now: Timestamp) -> Result<Outcome, Rejection> {
     }
 }
 
-/// Builds the outcome of a payment that was held for review and now goes back to its payer. `next` is the
-/// charge after this change.
+/// A held payment goes back to its payer. `next` is the charge after this change.
 fn return_held(
     charge: &Charge,
     held: &AppliedPayment,
@@ -419,8 +406,8 @@ fn expire(charge: &Charge, at: Timestamp) -> Outcome {
     if charge.can_expire() { changed(expired(charge.clone(), at)) } else { Outcome::Unchanged }
 }
 
-/// Returns the charge after its expiry at `at`. Every field is derived from the charge and `at`. So reads
-/// before and after the scheduler persists the expiry return the same charge.
+/// Every field is derived from the charge and `at`, so reads before and after the scheduler persists the expiry
+/// return the same charge.
 pub(super) fn expired(charge: Charge, at: Timestamp) -> Charge {
     let failure = failure(&charge, "The charge was not paid before it expired.", "expired", at);
     Charge { status: TransactionStatus::Expired, failure: Some(failure), ..next_version(charge, at) }
@@ -436,7 +423,7 @@ fn confirm_payer(charge: &Charge, terms: &MethodTerms, now: Timestamp) -> Outcom
     credited(next, &payment, terms, now)
 }
 
-/// Credits the payment that a charge holds for review. `next` is the charge after this change.
+/// `next` is the charge after this change.
 fn credited(next: Charge, payment: &AcquirerPaymentId, terms: &MethodTerms, now: Timestamp) -> Outcome {
     let amount = next.amount;
     let (settled, settlement) = settled(next, terms, now);
@@ -482,8 +469,7 @@ fn with_applied_payment(charge: &Charge, payment: &Payment, now: Timestamp) -> C
     Charge { applied_payment: Some(applied), ..next_version(charge.clone(), now) }
 }
 
-/// Returns the charge with the next version number, the change time and the previous state. The change time
-/// is `at`, or the first millisecond after the previous version's change time.
+/// The next version, at `at` or the first millisecond after the previous version's change time.
 pub fn next_version(charge: Charge, at: Timestamp) -> Charge {
     let past = Some(charge.as_past());
     let updated_at = at.strictly_after(charge.updated_at);

@@ -8,7 +8,7 @@ use super::define::{digest, first_80_bits, id_traits};
 use crate::base32;
 use crate::text::{serde_as_text, text_schema};
 
-/// The mode of an API key and of all data created with it. An API key cannot access data of the other mode.
+/// An API key cannot access data of the other mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Mode {
     /// Sandbox data; no money moves.
@@ -48,14 +48,14 @@ impl FromStr for Mode {
 serde_as_text!(Mode);
 text_schema!(Mode, "`test`: sandbox, no money moves. `live`: production.", { "enum": ["test", "live"] });
 
-/// The id of a merchant's account: `acc_` and 16 characters of the [`base32`] alphabet. That alphabet
-/// includes the lower-case hex digits, so 16 of them are a valid id too.
+/// The id of a merchant's account: `acc_` and 16 characters of the [`base32`] alphabet, which includes the hex
+/// digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AccountId([u8; Self::LEN]);
 
 impl AccountId {
-    /// Stands for all accounts in audit rows of actions that concern the whole stack. No account has this id,
-    /// because the ids of accounts are random.
+    /// All accounts, in audit rows of actions that concern the whole stack. Ids are random, so no account has
+    /// this one.
     pub const STACK: Self = Self([b'0'; Self::LEN]);
 
     const PREFIX: &str = "acc_";
@@ -130,8 +130,8 @@ impl FromStr for Scope {
     }
 }
 
-/// The id of a dashboard user: `usr_` and 26 characters, a hash of the email address. So one address belongs
-/// to one user, and the user's row can be read by id or by address without an index.
+/// The id of a dashboard user: `usr_` and a hash of the email address. So one address belongs to one user, and
+/// the row can be read by id or by address without an index.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UserId(u128);
 

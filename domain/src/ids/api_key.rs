@@ -11,7 +11,6 @@ use super::IdError;
 use crate::hex;
 use crate::text::{serde_as_text, text_schema};
 
-/// Length of a SHA-256 in hex digits.
 const FINGERPRINT_CHARS: usize = 64;
 
 /// The SHA-256 of an API key in lower-case hex. It identifies the key's row, and logs show it in place of the
@@ -32,8 +31,7 @@ impl Fingerprint {
     }
 }
 
-/// The id of an API key: `key_` and its fingerprint. So the key's row can be read by id without an index, and
-/// the id matches the fingerprint in request logs.
+/// `key_` and the fingerprint. So the row can be read by id without an index, and the id matches request logs.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ApiKeyId(Fingerprint);
 

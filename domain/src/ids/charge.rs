@@ -11,8 +11,7 @@ use super::{IdError, Mode};
 use crate::base32;
 use crate::text::text_schema;
 
-/// The id of a charge: a UUID. The charges surface writes it as `ch_<uuid>`, the payments surface as the bare
-/// UUID.
+/// The id of a charge: a UUID. `/v1/charges` writes it as `ch_<uuid>`, `/v1/payments` as the bare UUID.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ChargeId(Uuid);
 
@@ -23,8 +22,8 @@ impl ChargeId {
     const EXPECTED_ANY: IdError = IdError { expected: "a lower-case UUID, bare or after ch_ or tx_" };
     const EXPECTED_TXID: IdError = IdError { expected: "26 lower-case letters and digits" };
 
-    /// Derives the id from an idempotency key: a `UUIDv8` (RFC 9562) made of a SHA-256. The account's secret
-    /// salt prevents others from guessing ids. `surface` separates idempotency namespaces.
+    /// A `UUIDv8` (RFC 9562) made of a SHA-256. The account's secret salt prevents others from guessing ids;
+    /// `surface` separates idempotency namespaces.
     pub fn derive(salt: &[u8], mode: Mode, surface: &str, idempotency_key: &str) -> Self {
         let hash = digest(
             "charge",
@@ -34,8 +33,7 @@ impl ChargeId {
         Self(uuid::Builder::from_custom_bytes(*bytes).into_uuid())
     }
 
-    /// Parses any form that a client may send: `ch_<uuid>`, `tx_<uuid>` or the bare UUID. The UUID must be
-    /// lower-case and hyphenated.
+    /// Parses `ch_<uuid>`, `tx_<uuid>` or the bare UUID, lower-case and hyphenated.
     pub fn parse_any(text: &str) -> Result<Self, IdError> {
         let bare = text.strip_prefix(Self::PREFIX).or_else(|| text.strip_prefix(Self::TRANSACTION_PREFIX));
         Self::parse_bare(bare.unwrap_or(text)).ok_or(Self::EXPECTED_ANY)
@@ -51,9 +49,8 @@ impl ChargeId {
         self.0.hyphenated().to_string()
     }
 
-    /// Returns the Pix `txid`: the id's 128 bits as 26 characters of [`base32`]. API Pix requires
-    /// `[a-zA-Z0-9]{26,35}` and forbids a receiver to use a txid twice. The charge's id can be computed from
-    /// the txid, so no lookup row is needed.
+    /// The Pix `txid`: 26 characters of [`base32`]. API Pix requires `[a-zA-Z0-9]{26,35}` and forbids to use a
+    /// txid twice. The charge's id can be computed from it, so no lookup row is needed.
     pub fn txid(&self) -> String {
         base32::encode(self.0.as_u128()).as_str().to_owned()
     }
@@ -91,7 +88,7 @@ text_schema!(ChargeId, "A charge's id: `ch_` and a UUID.", {
     "pattern": "^ch_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$",
 });
 
-/// A charge's id as [`ChargeId::raw`] spells it, for responses and events that show it in this form.
+/// A charge's id as [`ChargeId::raw`] spells it, for responses and events.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct RawChargeId(ChargeId);
 
@@ -112,8 +109,8 @@ text_schema!(RawChargeId, "A payment's id: the UUID of its charge's id, without 
     "pattern": "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$",
 });
 
-/// Defines the id of an object that belongs to a charge: a prefix, the charge's txid, and 80 bits of hash as
-/// 16 characters. The key of the object's row can be computed from the id.
+/// The id of an object that belongs to a charge: a prefix, the charge's txid, and 80 bits of hash as 16
+/// characters. The key of the object's row can be computed from it.
 macro_rules! part_of_charge_id {
     ($(#[$doc:meta])* $type:ident, $prefix:literal, $kind:literal) => {
         $(#[$doc])*
@@ -127,9 +124,8 @@ macro_rules! part_of_charge_id {
         impl $type {
             const EXPECTED: IdError = IdError { expected: concat!($prefix, " and 42 lower-case letters and digits") };
 
-            /// Derives the id from a name that is unique within the charge. A refund's name is its
-            /// idempotency key. A MED case's name contains the id of the notification that opened it, or is
-            /// random if the notification has no id.
+            /// `name` is unique within the charge: a refund's idempotency key; for a MED case the id of the
+            /// notification that opened it, or random.
             pub fn derive(charge: ChargeId, name: &str) -> Self {
                 let hash = digest($kind, &[charge.0.as_bytes(), name.as_bytes()]);
                 Self { charge, key: first_80_bits(&hash) }
@@ -177,7 +173,6 @@ macro_rules! part_of_charge_id {
     };
 }
 
-/// Number of [`base32`] characters that encode 80 bits.
 const PART_KEY_LEN: usize = 16;
 
 part_of_charge_id! {

@@ -7,10 +7,9 @@ use super::IdError;
 use super::define::{digest, first_80_bits, id_traits};
 use crate::base32;
 
-/// The id of a bank connection: `con_` and 16 characters of the [`base32`] alphabet. It is a hash of the
-/// connection's name, the bank's base URL and the client id when the connection was first set. It stays when
-/// they change. Accounts that begin with the same name and credentials share a connection, with its limits and
-/// its sweep.
+/// The id of a bank connection: `con_` and a hash of name, base URL and client id when the connection was first
+/// set. It stays when they change. Accounts that begin with the same ones share a connection, with its limits
+/// and its sweep.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId([u8; Self::LEN]);
 

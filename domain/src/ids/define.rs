@@ -16,8 +16,7 @@ macro_rules! id_traits {
 }
 pub(super) use id_traits;
 
-/// Returns the SHA-256 of `kind` and `fields`. Each value is preceded by its length in 8 bytes, so that
-/// different lists of fields never give the same input.
+/// Each value is preceded by its length, so that different lists of fields never give the same input.
 pub(super) fn digest(kind: &str, fields: &[&[u8]]) -> [u8; 32] {
     let mut hasher = Sha256::new();
     for field in std::iter::once(kind.as_bytes()).chain(fields.iter().copied()) {

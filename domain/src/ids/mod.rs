@@ -1,10 +1,8 @@
-//! The types of ids. Each has one valid spelling and, except for ids of payments and returns, a prefix. Only
-//! a charge's id has three spellings ([`ChargeId::parse_any`]).
+//! The types of ids. In serde every id is a string, spelled as in `Display`. Only a charge's id has more than
+//! one spelling ([`ChargeId::parse_any`]).
 //!
 //! Most ids are a hash of their cause, such as an idempotency key. So a retry computes the same id and writes
 //! nothing twice. Other ids contain random bits, which the caller passes in.
-//!
-//! In serde every id is a string, spelled as in `Display`.
 
 mod account;
 mod api_key;

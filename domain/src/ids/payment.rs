@@ -1,5 +1,5 @@
-//! Ids of payments and returns, in the form that banks and acquirers use. They assign most of these ids; the
-//! service makes the ids of sandbox payments and of returns.
+//! Ids of payments and returns, in the form that banks use. Banks assign most of them; the service makes those
+//! of sandbox payments and of returns.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,8 +9,8 @@ use super::{ChargeId, IdError};
 use crate::text::text_schema;
 use crate::time::Timestamp;
 
-/// Defines an id in the form that banks use. It is stored unchanged. Only the alphabet and a maximum length
-/// are checked, because some banks assign ids of irregular length.
+/// An id in the form that banks use, stored unchanged. Only alphabet and maximum length are checked, because
+/// some banks assign ids of irregular length.
 macro_rules! bank_id {
     ($(#[$doc:meta])* $type:ident) => {
         $(#[$doc])*
@@ -48,8 +48,7 @@ macro_rules! bank_id {
     };
 }
 
-/// Maximum length of a bank's id: twice the 32 characters that the Central Bank prescribes. This accepts
-/// irregular ids and keeps rows small.
+/// Twice the 32 characters that the Central Bank prescribes.
 const BANK_ID_MAX_LEN: usize = 64;
 
 bank_id! {
@@ -69,7 +68,6 @@ bank_id! {
     ReturnId
 }
 
-/// The participant number (ISPB) in the ids of all sandbox payments.
 const SANDBOX_ISPB: &str = "00000000";
 
 impl EndToEndId {
@@ -108,23 +106,22 @@ impl AcquirerPaymentId {
         Self(format!("S{SANDBOX_ISPB}{minute}{}", tail(random)).into())
     }
 
-    /// Returns the id of a charge's payment that is simulated on the checkout page. The payment is neither a
-    /// Pix nor by card. A charge has at most one.
+    /// The id of a charge's payment, neither Pix nor card, that is simulated on the checkout page. A charge has
+    /// at most one.
     pub fn simulated(charge: ChargeId, created_at: Timestamp) -> Self {
         Self::sandbox(created_at, last_64_bits(charge))
     }
 }
 
-/// Returns the bits of a charge's id that distinguish its simulated payment from others. Two bits of them are
-/// fixed; the others are a hash.
+/// These bits distinguish charges: two of them are fixed, the others are a hash.
 fn last_64_bits(charge: ChargeId) -> [u8; 8] {
     let [_, _, _, _, _, _, _, _, last @ ..] = charge.bytes();
     last
 }
 
 impl ReturnId {
-    /// Derives the id of a return. `part` distinguishes the partial returns of one payment; it is, for
-    /// example, a refund's id. ISPB and minute are copied from the payment's id, if it contains them.
+    /// `part` distinguishes the partial returns of a payment, such as a refund's id. ISPB and minute are the
+    /// payment's, if its id contains them.
     pub fn derive(payment: &AcquirerPaymentId, part: &str) -> Self {
         let hash = digest("return", &[payment.0.as_bytes(), part.as_bytes()]);
         let (random, _) = hash.split_first_chunk::<8>().unwrap_or((&[0; 8], &[]));
@@ -133,8 +130,7 @@ impl ReturnId {
     }
 }
 
-/// Encodes 64 bits as exactly 11 letters and digits. 62^11 is above 2^64, so different bits give different
-/// texts.
+/// 62^11 is above 2^64, so different bits give different texts.
 fn tail(random: [u8; 8]) -> String {
     const ALPHABET: [u8; 62] = *b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     const LEN: usize = 11;

@@ -1,7 +1,5 @@
-//! ULIDs, and the ids that consist of a prefix and a ULID.
-//!
-//! A ULID is 48 bits of milliseconds and 80 bits of hash or randomness, written as 26 characters of
-//! [`base32`] (Crockford's alphabet in lower case). Such ids sort by time.
+//! Ids of a prefix and a ULID: 48 bits of milliseconds and 80 bits of hash or randomness, as 26 characters of
+//! [`base32`]. Such ids sort by time.
 
 use std::fmt;
 
@@ -9,29 +7,23 @@ use super::define::{digest, first_80_bits};
 use crate::base32;
 use crate::time::Timestamp;
 
-/// Number of bits after the time: the hash or randomness.
 const TAIL_BITS: u32 = 80;
 
-/// Maximum age of an id that a caller supplies for a new object. Callers supply ids so that a retry finds the
-/// object.
+/// Maximum age of an id that a caller supplies for a new object, so that a retry finds the object.
 const MAX_AGE_MS: i64 = 24 * 60 * 60 * 1_000;
 
-/// Maximum difference between the clocks of two machines.
 const MAX_CLOCK_SKEW_MS: i64 = 60_000;
 
-/// A ULID without a prefix.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Ulid(pub(super) u128);
 
 impl Ulid {
-    /// Creates a ULID from a time and the first 80 bits of `tail`.
     pub(super) fn new(at: Timestamp, tail: &[u8]) -> Self {
         // The conversion cannot fail: a `Timestamp` is not negative, and its maximum is below 2^48.
         let millis = u128::try_from(at.millis()).unwrap_or_default();
         Self((millis << TAIL_BITS) | first_80_bits(tail))
     }
 
-    /// Creates a ULID from another ULID's time and the first 80 bits of `tail`.
     pub(super) fn with_time_of(other: Self, tail: &[u8]) -> Self {
         Self(((other.0 >> TAIL_BITS) << TAIL_BITS) | first_80_bits(tail))
     }
@@ -53,7 +45,6 @@ impl Ulid {
         Self::new(at, &[255; 10])
     }
 
-    /// Parses the 26 characters.
     pub(super) fn parse(text: &str) -> Option<Self> {
         base32::decode(text).ok().map(Self)
     }
@@ -65,7 +56,6 @@ impl fmt::Display for Ulid {
     }
 }
 
-/// Defines an id that is a prefix and a [`Ulid`].
 macro_rules! ulid_id {
     ($(#[$doc:meta])* $type:ident, $prefix:literal) => {
         $(#[$doc])*
@@ -73,15 +63,13 @@ macro_rules! ulid_id {
         pub struct $type($crate::ids::ulid::Ulid);
 
         impl $type {
-            /// Returns the time in the id. `None` only for a forged id, whose 48 bits may exceed the range of
-            /// [`Timestamp`](crate::time::Timestamp).
+            /// `None` only for a forged id, whose 48 bits may exceed the range of times.
             pub fn timestamp(&self) -> Option<$crate::time::Timestamp> {
                 self.0.timestamp()
             }
 
-            /// Checks whether the id's time is at most one day before `now`, or at most one minute after it
-            /// (clock skew). An object is listed at the time in its id, so ids with a forged time must be
-            /// rejected.
+            /// Whether the id's time is at most one day before `now`, or one minute after it (clock skew).
+            /// Objects are listed by the time in their ids, so forged times must be rejected.
             pub fn is_of_late(&self, now: $crate::time::Timestamp) -> bool {
                 self.0.is_of_late(now)
             }
@@ -158,20 +146,17 @@ ulid_id! {
 }
 
 impl PostingId {
-    /// Derives the id of the posting that belongs to a row's change to `version`. `at` is the time of the
-    /// change.
+    /// The posting of a row's change to `version` at `at`.
     pub fn derive(at: Timestamp, row: &str, version: u64) -> Self {
         Self(Ulid::new(at, &digest("posting", &[row.as_bytes(), &version.to_be_bytes()])))
     }
 
-    /// Creates the id of a posting without a changed row, such as an operator's adjustment or the release of
-    /// pending money. It consists of the time and 80 random bits.
+    /// For a posting without a changed row, such as an adjustment or the release of pending money.
     pub fn new(at: Timestamp, random: [u8; 10]) -> Self {
         Self(Ulid::new(at, &random))
     }
 
-    /// Returns the last 8 bits of the hash or randomness. They select one of the rows that share the counters
-    /// of a ledger, so that postings are distributed evenly.
+    /// The last 8 bits. They select one of the rows that share the counters of a ledger.
     pub fn shard_byte(&self) -> u8 {
         self.0.0.to_be_bytes().last().copied().unwrap_or_default()
     }
@@ -197,15 +182,15 @@ impl AuditId {
         Self(Ulid::new(at, &random))
     }
 
-    /// Derives the id of the audit row for a row's change to `version`. `at` is the time of the change.
+    /// The audit row of a row's change to `version` at `at`.
     pub fn derive(at: Timestamp, row: &str, version: u64) -> Self {
         Self(Ulid::new(at, &digest("audit", &[row.as_bytes(), &version.to_be_bytes()])))
     }
 }
 
 impl EmailId {
-    /// Derives the id of an email of this kind about a row's change to `version`. `at` is the time of the
-    /// change. The same change always gives the same id, so the email is sent once.
+    /// An email of this kind about a row's change to `version` at `at`. The same change gives the same id, so
+    /// the email is sent once.
     pub fn derive(at: Timestamp, row: &str, version: u64, kind: &str) -> Self {
         let hash = digest("notice", &[row.as_bytes(), &version.to_be_bytes(), kind.as_bytes()]);
         Self(Ulid::new(at, &hash))

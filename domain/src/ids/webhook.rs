@@ -5,14 +5,13 @@ use super::ulid::{Ulid, ulid_id};
 use crate::time::Timestamp;
 
 ulid_id! {
-    /// The id of an event: `evt_` and 26 characters. It is stable per business event and identical across
-    /// retries, so receivers deduplicate on it.
+    /// The id of an event: `evt_` and 26 characters. It stays the same across retries, so receivers deduplicate
+    /// on it.
     EventId, "evt_"
 }
 
 ulid_id! {
-    /// The id of one delivery of an event to an endpoint: `wd_` and 26 characters. All attempts of the
-    /// delivery share it.
+    /// The id of one delivery of an event to an endpoint: `wd_` and 26 characters. All its attempts share it.
     DeliveryId, "wd_"
 }
 
@@ -26,20 +25,19 @@ ulid_id! {
     ResendId, "rs_"
 }
 
-/// Mask of the 5 bits that an event id's last character encodes.
 const LAST_CHARACTER_BITS: u128 = 31;
 
 impl EventId {
-    /// Derives the id of the event that a row's change to `version` emits. `at` is the time of the change, and
-    /// `name` distinguishes ids that are derived from one change.
+    /// The event of a row's change to `version` at `at`. `name` distinguishes ids that are derived from one
+    /// change.
     pub fn derive(at: Timestamp, row: &str, version: u64, name: &str) -> Self {
         let hash = digest("event", &[row.as_bytes(), &version.to_be_bytes(), name.as_bytes()]);
         Self(Ulid::new(at, &hash))
     }
 
-    /// Returns the id of the row that stores this event. All events of one change share a row: their ids differ
-    /// from the row's id only in the last character. So the row's id can be computed from an event's id, and
-    /// both sort together.
+    /// The id of the row that stores this event. The events of one change share a row, and their ids differ
+    /// from the row's only in the last character. So the row can be found by an event's id, and both sort
+    /// together.
     #[must_use]
     pub fn row_id(self) -> Self {
         Self(Ulid(self.0.0 & !LAST_CHARACTER_BITS))
@@ -51,8 +49,8 @@ impl EventId {
         Self(Ulid((self.0.0 & !LAST_CHARACTER_BITS) | (u128::from(code) & LAST_CHARACTER_BITS)))
     }
 
-    /// Checks whether the row with this id makes the scheduler fold the rollups of its scope at once. One row in
-    /// 64 does, chosen by the hash in its id.
+    /// Whether the row with this id makes the scheduler fold the rollups of its scope at once: one in 64, by the
+    /// hash in its id.
     pub fn is_sampled(&self) -> bool {
         // The last five bits are 0 in the id of every row.
         (self.0.0 >> 5).trailing_zeros() >= 6
@@ -60,8 +58,8 @@ impl EventId {
 }
 
 impl DeliveryId {
-    /// Derives the id of an event's first delivery to an endpoint, or to the charge's `webhookUrl`
-    /// (`endpoint` is `None`). It begins with the event's time.
+    /// An event's first delivery to an endpoint, or to the charge's `webhookUrl` (`None`). It begins with the
+    /// event's time.
     pub fn derive(event: &EventId, endpoint: Option<EndpointId>) -> Self {
         Self(Ulid::with_time_of(event.0, &Self::hash(event, endpoint, &[0; 4])))
     }
@@ -71,8 +69,8 @@ impl DeliveryId {
         Self(Ulid::with_time_of(resend.0, &Self::hash(event, endpoint, &resend.0.0.to_be_bytes())))
     }
 
-    /// Checks whether this delivery makes the scheduler advance the checkpoint of its scope's delivery
-    /// counts. One delivery in 64 does, chosen by the hash in its id.
+    /// Whether this delivery makes the scheduler advance the checkpoint of delivery counts: one in 64, by its
+    /// hash.
     pub fn is_sampled(&self) -> bool {
         self.0.0.trailing_zeros() >= 6
     }

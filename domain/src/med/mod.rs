@@ -1,13 +1,9 @@
-//! MED cases: a payer's claim to get the money of a Pix back, or a dispute about a card payment (contract:
-//! MED case; design: Money). This module has the type and its state machine.
+//! MED cases: a payer's claim to get the money of a Pix back, or a dispute about a card payment.
 //!
-//! The open cases of a charge retain the sum of their claims, limited to the amount that can still be
-//! contested ([`crate::charge::Funds`]). A case that claims an amount other than the charge's moves no money
-//! until an operator confirms it or the case is lost. A charge with an open or unconfirmed case cannot be
-//! refunded.
-//!
-//! The payer's bank can take a part of the claim before the case ends. The part is lost, and the case's end
-//! decides the rest.
+//! The open cases of a charge retain the sum of their claims, limited to the amount that can still be contested
+//! ([`crate::charge::Funds`]). A case that claims an amount other than the charge's moves no money until an
+//! operator confirms it or it is lost. A charge with an open or unconfirmed case cannot be refunded. The
+//! payer's bank can take a part of the claim before the case ends; the case's end decides the rest.
 
 #[cfg(test)]
 mod tests;
@@ -30,7 +26,7 @@ use crate::text;
 use crate::time::Timestamp;
 use crate::wallet::{Cause, Posting, Subject, rules};
 
-/// The type of a case (contract: MED case, `type`).
+/// The type of a case.
 #[derive(
     Clone, Copy, Debug, Deserialize, Eq, IntoStaticStr, JsonSchema, PartialEq, Serialize, VariantArray,
 )]
@@ -54,7 +50,6 @@ impl CaseKind {
         self.into()
     }
 
-    /// Returns the status of a charge that a case of this type disputes.
     fn disputed(self) -> TransactionStatus {
         match self {
             Self::Chargeback => TransactionStatus::Chargeback,
@@ -63,7 +58,7 @@ impl CaseKind {
     }
 }
 
-/// Status of a case (contract: MED case status).
+/// Status of a case.
 #[derive(
     Clone, Copy, Debug, Deserialize, Eq, IntoStaticStr, JsonSchema, PartialEq, Serialize, VariantArray,
 )]
@@ -98,7 +93,7 @@ impl CaseStatus {
     }
 }
 
-/// Who has the contested money after the case's end (contract: Meaning of `money_outcome`).
+/// Who has the contested money after the case's end.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "MoneyOutcome", description = "Who has the contested money after the end of a case.")]
@@ -155,7 +150,6 @@ impl Decision {
     }
 }
 
-/// The values that a decision sets on a case.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct CaseEnd {
     status: CaseStatus,
@@ -167,7 +161,6 @@ impl CaseEnd {
     const ACCEPTED: Self =
         Self { status: CaseStatus::Accepted, outcome: MoneyOutcome::Lost, withdrawn: false };
 
-    /// Checks whether the merchant loses the money.
     fn is_loss(self) -> bool {
         match self.outcome {
             MoneyOutcome::RefundedToMerchant => false,
@@ -194,18 +187,15 @@ pub struct MedCase {
     pub amount: Amount,
     /// The charge's currency.
     pub currency: Currency,
-    /// Sum of the case's latest money movement, in minor units. While the case is open: the sum that it
-    /// retained, without the parts that were lost meanwhile. After its end: the sum that was returned to the merchant or lost. If several cases claim the
-    /// same money, the first to open retains it and the last to end returns it. So the sum can be less than
-    /// the claim (`amount`). The statement shows this sum.
+    /// Sum of the latest money movement: what the open case retains, without lost parts; after its end, what
+    /// was returned or lost. Of several cases that claim the same money, the first to open retains it and the
+    /// last to end returns it. So it can be less than the claim.
     #[serde(default, skip_serializing_if = "MinorUnits::is_zero")]
     pub moved: MinorUnits,
-    /// Part of the claim that the payer's bank has taken before the case's end, in minor units. The rest of
-    /// the claim is decided by the case's end.
+    /// Part of the claim that the payer's bank has taken before the case's end.
     #[serde(default, skip_serializing_if = "MinorUnits::is_zero")]
     pub lost: MinorUnits,
-    /// True while the case waits for an operator's confirmation because its claim differs from the charge's
-    /// amount.
+    /// Waits for an operator's confirmation, because the claim differs from the charge's amount.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unconfirmed: bool,
     /// Reason that the payer alleges.
@@ -214,15 +204,15 @@ pub struct MedCase {
     /// Deadline for the merchant's response. `None`: not communicated.
     #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
     pub response_deadline: Option<Timestamp>,
-    /// `reported_at` of the latest notice of the payer's bank that changed the case. An older notice changes
-    /// nothing. `None`: no such notice opened the case.
+    /// `reported_at` of the latest notice that changed the case. An older notice changes nothing. `None`: no
+    /// notice opened it.
     #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
     pub reported_at: Option<Timestamp>,
     /// True when a devolução by MED opened the case, because no open case claimed the returned money.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub opened_by_return: bool,
-    /// The infraction to which a case with `opened_by_return` belongs. `None`: no notice named it yet. The id
-    /// of any other case is derived from its infraction.
+    /// The infraction of a case with `opened_by_return`, once a notice names it. The ids of other cases contain
+    /// theirs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub infraction: Option<String>,
     /// When the platform last requested evidence.
@@ -274,15 +264,13 @@ pub struct CaseUpdate {
     pub at: Timestamp,
 }
 
-/// Maximum number of updates in a case's row. It bounds the row's size, because evidence may be requested any
-/// number of times.
+/// Evidence may be requested any number of times, and the row must stay small.
 const MAX_PUBLISHED_UPDATES: usize = 16;
 
 /// The acquirer's notification that a payment is contested.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct CaseNotification {
-    /// Id of the notification. Notifications about one charge with the same id open one case. `None`: each
-    /// notification opens a case.
+    /// Notifications about one charge with the same id open one case. `None`: each opens a case.
     pub id: Option<String>,
     /// Type of the case.
     pub kind: CaseKind,
@@ -303,12 +291,11 @@ pub struct CaseNotification {
 pub struct AppealReason(String);
 
 impl AppealReason {
-    /// Minimum and maximum number of characters (contract: Limits).
+    /// Minimum and maximum number of characters.
     pub const CHARS: (usize, usize) = (5, 2_000);
 
-    /// Accepts a text with [`Self::CHARS`] characters that is not blank and has no control characters other
-    /// than line breaks and tabs. A case can be appealed only once, so a blank text must not use up the
-    /// appeal.
+    /// A case can be appealed only once, so a blank text must not use up the appeal. `None`: not
+    /// [`Self::CHARS`] long, blank, or with control characters other than line breaks and tabs.
     pub fn parse(text: &str) -> Option<Self> {
         let (min, max) = Self::CHARS;
         let fits = (min..=max).contains(&text.chars().count());
@@ -359,8 +346,7 @@ pub struct CaseStep {
 }
 
 impl CaseStep {
-    /// Records the API key that requested the change. `actor` builds the value from the version that the
-    /// change writes.
+    /// Records the API key that requested the change, for the version that it writes.
     #[must_use]
     pub fn by(self, actor: impl FnOnce(u64) -> Actor) -> Self {
         let actor = Some(actor(self.case.version));
@@ -382,12 +368,7 @@ impl MedCase {
         key.sk.starts_with(CASE_SORT) && key.pk.starts_with("charge#")
     }
 
-    /// Opens a case on a charge.
-    ///
-    /// # Errors
-    ///
-    /// Fails when no payment was credited for the charge, or when the charge's funds would become
-    /// inconsistent.
+    /// Fails when no payment was credited for the charge.
     pub fn open(
         id: MedCaseId,
         charge: &Charge,
@@ -397,12 +378,7 @@ impl MedCase {
         Self::open_after_losses(id, charge, notification, MinorUnits::ZERO, now)
     }
 
-    /// Opens a case on a charge after the payer's bank has taken a part of the claim already. `lost` is that
-    /// part, which other cases record. It must be less than the claim.
-    ///
-    /// # Errors
-    ///
-    /// As for [`Self::open`]. Also fails when `lost` is not less than the claim.
+    /// As [`Self::open`], after the payer's bank has taken `lost` of the claim, which other cases record.
     pub fn open_after_losses(
         id: MedCaseId,
         charge: &Charge,
@@ -470,7 +446,6 @@ impl MedCase {
         Ok(case.start_dispute(charge, disputes, now)?)
     }
 
-    /// Applies the case's claim: retains the part that can still be contested, and marks the charge disputed.
     fn start_dispute(
         self,
         charge: &Charge,
@@ -500,12 +475,8 @@ impl MedCase {
         Ok(CaseStep { charge: Charge { status, funds, disputes: Some(disputes), ..next }, case, posting })
     }
 
-    /// Records an operator's confirmation of a case that claims an amount other than the charge's. `None`:
-    /// the case needs no confirmation, or is over.
-    ///
-    /// # Errors
-    ///
-    /// Fails when the charge's funds would become inconsistent.
+    /// An operator's confirmation of a case that claims another amount. `None`: not needed, or the case is
+    /// over.
     pub fn confirmed(&self, charge: &Charge, now: Timestamp) -> Result<Option<CaseStep>, FundsError> {
         if !self.unconfirmed || self.status.is_over() {
             return Ok(None);
@@ -534,21 +505,12 @@ impl MedCase {
         })
     }
 
-    /// Records that the merchant accepts the claim, so the case is lost. `None`: the case is not open.
-    ///
-    /// # Errors
-    ///
-    /// Fails when the charge's funds would become inconsistent.
+    /// The merchant accepts the claim, so the case is lost. `None`: the case is not open.
     pub fn accepted(&self, charge: &Charge, now: Timestamp) -> Result<Option<CaseStep>, FundsError> {
         (self.status == CaseStatus::Open).then(|| self.ended(charge, CaseEnd::ACCEPTED, now)).transpose()
     }
 
-    /// Applies a decision. `None`: the case is already over, so a repeated or late notification changes
-    /// nothing.
-    ///
-    /// # Errors
-    ///
-    /// Fails when the charge's funds would become inconsistent.
+    /// `None`: the case is already over, so a repeated or late notification changes nothing.
     pub fn decided(
         &self,
         charge: &Charge,
@@ -569,23 +531,14 @@ impl MedCase {
         }
     }
 
-    /// Returns the claim without the part that the payer's bank has taken already.
-    ///
-    /// # Errors
-    ///
-    /// Fails when nothing of the claim is left, which [`Self::partially_lost`] prevents.
+    /// The claim without the part that the payer's bank has taken already.
     pub fn remaining(&self) -> Result<Amount, FundsError> {
         let remaining = MinorUnits::from(self.amount).checked_sub(self.lost)?;
         Amount::parse(remaining).map_err(|_not_positive| FundsError::LostAboveClaim)
     }
 
-    /// Records that the payer's bank has taken a part of the claim before the case's end. The rest of the
-    /// claim stays as it was: retained, or not retained if the case is unconfirmed. `None`: the case is over,
-    /// or `part` is not less than the rest of the claim. In the latter case the caller decides the case.
-    ///
-    /// # Errors
-    ///
-    /// Fails when the charge's funds would become inconsistent.
+    /// The payer's bank has taken a part of the claim. The rest stays as it was. `None`: the case is over, or
+    /// `part` is not less than the rest, so the caller decides the case.
     pub fn partially_lost(
         &self,
         charge: &Charge,
@@ -616,9 +569,8 @@ impl MedCase {
         Ok(Some(CaseStep { charge: Charge { funds, ..step.charge }, posting, ..step }))
     }
 
-    /// Records a further notice of the payer's bank about the open case: its reason, fraud method and
-    /// response deadline, if the notice has them. The claimed amount does not change. `None`: the case is
-    /// over, or has a notice that is as new.
+    /// A further notice about the open case: reason, fraud method and deadline, not the amount. `None`: the
+    /// case is over, or has a notice that is as new.
     pub fn reported_again(
         &self,
         charge: &Charge,
@@ -660,7 +612,7 @@ impl MedCase {
         })
     }
 
-    /// Completes a change that moves no money. Updates the charge's `metadata.med` if it describes this case.
+    /// Updates the charge's `metadata.med` if it describes this case.
     fn without_money(self, charge: &Charge, now: Timestamp) -> CaseStep {
         let touch_block = |disputes: Disputes| {
             if disputes.case != self.id {
@@ -732,10 +684,6 @@ impl MedCase {
         Disputes { latest, ..disputes }
     }
 
-    /// Checks whether evidence can be added.
-    ///
-    /// # Errors
-    ///
     /// Fails when the case is over or has the maximum number of files.
     pub fn check_evidence_allowed(&self) -> Result<(), EvidenceRefused> {
         if self.status.is_over() {
@@ -744,18 +692,13 @@ impl MedCase {
         if self.evidence_count >= MAX_EVIDENCE { Err(EvidenceRefused::Full) } else { Ok(()) }
     }
 
-    /// Counts one more evidence file.
-    ///
-    /// # Errors
-    ///
-    /// Fails when the case is over or has the maximum number of files.
+    /// Counts one more file. Fails when the case is over or has the maximum number.
     pub fn with_evidence(&self, now: Timestamp) -> Result<Self, EvidenceRefused> {
         self.check_evidence_allowed()?;
         Ok(Self { evidence_count: self.evidence_count.saturating_add(1), ..self.next_version(now) })
     }
 
-    /// Returns the time of a change of the case and its charge: `now`, or the first millisecond after the
-    /// last change of either.
+    /// `now`, or the first millisecond after the last change of the case or its charge.
     fn change_time(&self, charge: &Charge, now: Timestamp) -> Timestamp {
         now.strictly_after(self.updated_at).strictly_after(charge.updated_at)
     }
@@ -765,7 +708,6 @@ impl MedCase {
         Self { updated_at, version: self.version.saturating_add(1), ..self.clone() }
     }
 
-    /// Returns the next version of the case and adds it to `published_updates`.
     fn next_published_version(&self, now: Timestamp) -> Self {
         let next = self.next_version(now);
         let update = CaseUpdate { version: next.version, at: now };
@@ -779,7 +721,6 @@ impl MedCase {
         self.shards.shard_of(self.id.charge())
     }
 
-    /// Returns the cause of the posting that this version writes.
     fn cause(&self, charge: &Charge, now: Timestamp) -> Cause {
         Cause {
             id: PostingId::derive(now, &self.key().joined(), self.version),
@@ -806,8 +747,8 @@ impl MedCase {
         format!("cases#{scope}#{}", status.as_str())
     }
 
-    /// Returns the partition of a scope's cases of one type. It is in the `list_by_customer` index. Cases do
-    /// not need that index otherwise, because they are not listed by customer.
+    /// The partition of a scope's cases of one type in the `list_by_customer` index, which cases do not need
+    /// otherwise.
     pub fn kind_partition(scope: &Scope, kind: CaseKind) -> String {
         format!("cases#{scope}#{}", kind.as_str())
     }

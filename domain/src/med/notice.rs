@@ -1,6 +1,6 @@
-//! Notices of MED infractions. API Pix has no route for them, so an adapter at the bank posts them in a
-//! format of this service. Each notice has a row, so that a repeated notice changes nothing, and a notice
-//! about a Pix that is not recorded yet is processed later.
+//! Notices of MED infractions. API Pix has no route for them, so an adapter at the bank posts them. Each has a
+//! row, so that a repeated notice changes nothing, and one about a Pix that is not recorded yet is processed
+//! later.
 
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
@@ -11,16 +11,15 @@ use crate::money::Amount;
 use crate::row::{Indexes, Key, Row, sortable};
 use crate::time::Timestamp;
 
-/// Seconds between two attempts to find the charge of a notice: the sweep of the bank runs every 5 minutes.
+/// The sweep of the bank runs every 5 minutes.
 const RETRY_SECONDS: i64 = 360;
 
-/// Seconds after which a notice whose charge was not found is left to an operator: 24 hours.
+/// 24 hours. Then the notice is left to an operator.
 const GIVE_UP_SECONDS: i64 = 86_400;
 
-/// Seconds after its insert at which the scheduler processes a notice whose request died.
+/// In case the request died.
 const FIRST_DUE_SECONDS: i64 = 120;
 
-/// Prefix of the partition keys of notices.
 const PARTITION: &str = "med-notice#";
 
 /// The state of an infraction at the Central Bank, with its result.
@@ -72,8 +71,8 @@ pub enum Situation {
 }
 
 impl Situation {
-    /// Returns the fraud method of the contract. `invasion` is the takeover of an account. `unauthorized` is a
-    /// payment that the payer did not make, without a takeover.
+    /// `invasion` is the takeover of an account; `unauthorized` a payment that the payer did not make, without
+    /// a takeover.
     pub fn method(self) -> &'static str {
         match self {
             Self::Scam => "scam",
@@ -93,8 +92,7 @@ pub enum NoticeStatus {
     Waiting,
     /// Processed.
     Processed,
-    /// The Pix was not credited within 24 hours. An operator must act. The adapter can repeat the notice. Or
-    /// an operator dismissed the notice ([`MedNotice::dismissed_at`]).
+    /// Not credited within 24 hours, so an operator must act; or dismissed ([`MedNotice::dismissed_at`]).
     Unmatched,
 }
 
@@ -136,8 +134,7 @@ pub struct MedNotice {
     /// The case, once the notice is processed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub case: Option<MedCaseId>,
-    /// When an operator dismissed the notice, which ends it: it is never processed. The status is then
-    /// [`NoticeStatus::Unmatched`].
+    /// An operator dismissed the notice: it is never processed. The status is [`NoticeStatus::Unmatched`].
     #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
     pub dismissed_at: Option<Timestamp>,
     /// When the scheduler processes the notice next. `None`: it need not be processed.
@@ -227,8 +224,8 @@ impl MedNotice {
         Self { status: NoticeStatus::Processed, case: Some(case), next_at: None, ..self.next_version() }
     }
 
-    /// Returns the next version after the Pix was not found, or not credited to a charge of the account. 24
-    /// hours after its arrival, the notice is [`NoticeStatus::Unmatched`].
+    /// The Pix was not found or not credited. 24 hours after its arrival, the notice is
+    /// [`NoticeStatus::Unmatched`].
     #[must_use]
     pub fn not_matched(&self, now: Timestamp) -> Self {
         if now.millis_since(self.received_at) >= GIVE_UP_SECONDS.saturating_mul(1_000) {

@@ -1,5 +1,4 @@
-//! Payouts: transfers of a merchant's money to the merchant's bank. Operators create them, because the
-//! contract has events for payouts but no route (design: Money).
+//! Payouts: transfers of a merchant's money to the merchant's bank. Only operators create them; no route does.
 
 #[cfg(test)]
 mod testing;
@@ -93,11 +92,7 @@ impl Payout {
         format!("payouts#{scope}")
     }
 
-    /// Applies a final outcome at `now`. `Ok(None)`: the payout already ended with that outcome.
-    ///
-    /// # Errors
-    ///
-    /// Fails with the current status when the payout already ended with the other outcome.
+    /// `Ok(None)`: the payout already ended with that outcome. Fails with its status after the other outcome.
     pub fn ended(&self, end: &PayoutOutcome, now: Timestamp) -> Result<Option<Self>, PayoutStatus> {
         match (self.status, end) {
             (PayoutStatus::Pending, _) => {}

@@ -1,10 +1,7 @@
-//! Refunds: money of a settled charge that is returned to its payer (contract: Refund; design: Money). This
-//! module has the type and its state machine.
-//!
-//! `acquirer-worker` claims a refund by changing it from `PENDING` to `IN_PROGRESS`. Only the worker that
-//! wrote this change requests the refund from the acquirer. A worker that finds the refund `IN_PROGRESS`
-//! queries its status there. So no refund is sent twice, and a refund stays `IN_PROGRESS` until its outcome
-//! is known.
+//! Refunds: money of a settled charge that is returned to its payer. `acquirer-worker` claims a refund by
+//! changing it from `PENDING` to `IN_PROGRESS`. Only the worker that wrote this change requests it from the
+//! acquirer; any other queries its status. So no refund is sent twice, and it stays `IN_PROGRESS` until its
+//! outcome is known.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -28,15 +25,15 @@ use crate::shard::{Shard, ShardCount};
 use crate::time::Timestamp;
 use crate::wallet::{CaseClawback, Cause, Posting, RefundShare, RefundStrategy, Subject, rules};
 
-/// The age in milliseconds from which a version of a refund is in the due index. Most refunds end before. The
-/// scheduler puts one that does not change any more into the index, at an age of at least 270 s. By then no
-/// earlier version can be written, because a function runs for a minute at most.
+/// The age in milliseconds from which a version is in the due index. Most refunds end before. The scheduler
+/// adds one that does not change any more at an age of at least 270 s, when no earlier version can be written:
+/// a function runs for a minute at most.
 const LATE_MS: i64 = 120_000;
 
-/// Seconds after a change of a late refund at which `scheduler` processes it, in case its queue message was lost.
+/// In case the queue message was lost.
 const NEXT_DUE_SECONDS: i64 = 120;
 
-/// Status of a refund (contract: Refund status).
+/// Status of a refund.
 #[derive(
     Clone, Copy, Debug, Deserialize, Eq, IntoStaticStr, JsonSchema, PartialEq, Serialize, VariantArray,
 )]
@@ -63,9 +60,8 @@ pub enum RefundOutcome {
     Failed,
 }
 
-/// A copy of fields of the charge, taken after a change of its refund. The refund's row contains it, because
-/// the table's stream delivers the rows of one transaction as separate records. Each record must contain all
-/// data of its events.
+/// Fields of the charge after a change of its refund. The stream delivers the rows of one transaction as
+/// separate records, and each must contain all data of its events.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct RefundedCharge {
     /// Amount of the charge in minor units.
@@ -130,22 +126,21 @@ pub struct Refund {
     pub connection: Option<ConnectionId>,
     /// The payment that is refunded.
     pub payment: AcquirerPaymentId,
-    /// The id of a devolução that the merchant or the bank made without a request of this service. `None`:
-    /// the service requests the refund.
+    /// The id of a devolução that the merchant or the bank made without a request. `None`: the service requests
+    /// it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requested_at_bank: Option<String>,
     /// The bank's id of the devolução (`rtrId`) or of the Pix out, once the bank reported it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtr_id: Option<String>,
-    /// Why the refund failed, in the acquirer's words. Documents in it are masked. `None`: the refund did not
-    /// fail, or the acquirer gave no reason.
+    /// Why the refund failed, in the acquirer's words, with masked documents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_reason: Option<String>,
     /// The merchant's reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Pix key that a cash-out is sent to. `None`: it is sent to the payer's document or, if the bank did not
-    /// report one, to the account that paid.
+    /// Pix key of a cash-out. `None`: the payer's document or, if the bank reported none, the account that
+    /// paid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub destination: Option<PixKey>,
     /// True when the request named no key, so `destination` is the payer's document. Merchants do not see it.
@@ -154,11 +149,10 @@ pub struct Refund {
     /// True when `destination` is not the payer's document as the bank reported it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub third_party: bool,
-    /// The day for which the refund counts towards the daily limit of refunds to third parties. `None`: no
-    /// limit applied.
+    /// The day whose limit of refunds to third parties includes it. `None`: no limit applied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limited_on: Option<Day>,
-    /// Hash of the normalised request. It distinguishes a repeated request from another request with the same
+    /// Hash of the normalised request, which distinguishes a replay from another request with the same
     /// idempotency key.
     pub request_hash: String,
     /// The request that created the refund, or the charge if no request created the refund.
@@ -235,12 +229,8 @@ impl Refund {
         }
     }
 
-    /// Creates a refund of a settled charge and reserves its money.
-    ///
-    /// # Errors
-    ///
-    /// Fails when the charge is not settled, is already refunded in full, has a MED case that is not over or
-    /// was lost, or has less than the requested amount left.
+    /// Reserves the money of a refund. Fails when the charge is not settled, is refunded in full, has an open
+    /// or lost MED case, or has less than the requested amount left.
     pub fn request(
         id: RefundId,
         charge: &Charge,
@@ -272,13 +262,8 @@ impl Refund {
         Self::reserved(id, charge, plan, (funds, share, MinorUnits::ZERO), now)
     }
 
-    /// Creates the refund of a devolução that this service did not request. The bank has executed it, so
-    /// neither an open refund, an open MED case nor the merchant's balance can prevent it. Money that MED cases
-    /// hold is released as far as the devolução returned it.
-    ///
-    /// # Errors
-    ///
-    /// Fails when the charge is not settled.
+    /// The refund of a devolução that this service did not request. The bank has executed it, so neither an
+    /// open refund, an open MED case nor the balance can prevent it. Fails when the charge is not settled.
     pub fn requested_at_bank(
         charge: &Charge,
         (devolucao, rtr_id, reason): (&str, Option<String>, String),
@@ -366,12 +351,8 @@ impl Refund {
         Ok(RefundStep { refund, charge: next, posting })
     }
 
-    /// Claims a pending refund for the worker that is about to call the acquirer. `None`: the refund was
-    /// claimed before.
-    ///
-    /// # Errors
-    ///
-    /// Fails when the sum of the charge's completed refunds does not fit 64 bits.
+    /// Claims a pending refund for the worker that is about to call the acquirer. `None`: it was claimed
+    /// before.
     pub fn started(&self, charge: &Charge, now: Timestamp) -> Result<Option<Self>, MoneyError> {
         let now = now.strictly_after(self.updated_at);
         match self.status {
@@ -385,12 +366,8 @@ impl Refund {
         }
     }
 
-    /// Applies the acquirer's final outcome. `None`: the refund is not in progress, so a repeated or late
-    /// notification changes nothing.
-    ///
-    /// # Errors
-    ///
-    /// Fails when the charge's funds do not contain the refund as one in progress.
+    /// Applies the final outcome. `None`: the refund is not in progress, so a repeated or late notification
+    /// changes nothing. Fails when the charge's funds do not contain the refund.
     pub fn ended(
         &self,
         charge: &Charge,
@@ -445,8 +422,7 @@ impl Refund {
         Self { failure_reason: reason.filter(|_| self.status == RefundStatus::Failed), ..self }
     }
 
-    /// Iterates over the refund's versions with their status and time, oldest first. Each version is a new
-    /// status.
+    /// The versions of the refund, oldest first. Each is a new status.
     pub fn steps(&self) -> impl Iterator<Item = (u64, RefundStatus, Timestamp)> {
         let created = Some((RefundStatus::Pending, self.created_at));
         let started = self.started_at.map(|at| (RefundStatus::InProgress, at));
@@ -455,8 +431,8 @@ impl Refund {
         (1..).zip(steps).map(|(version, (status, at))| (version, status, at))
     }
 
-    /// Returns the next version of a refund that has ended, without the merchant's reason and the charge's
-    /// metadata. `None`: it has none of them.
+    /// The next version of an ended refund without the merchant's reason and the charge's metadata. `None`: it
+    /// has none.
     pub fn erased(&self) -> Option<Self> {
         let mut erased = Self { reason: None, ..self.clone() };
         erased.charge.metadata = Metadata::default();
@@ -474,7 +450,6 @@ impl Refund {
         self.shards.shard_of(self.id.charge())
     }
 
-    /// Returns the cause of the posting that this version writes.
     fn cause(&self, now: Timestamp) -> Cause {
         Cause {
             id: PostingId::derive(now, &self.key().joined(), self.version),

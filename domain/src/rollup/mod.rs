@@ -1,9 +1,6 @@
-//! Daily rollups: sums over a scope's charges, with one row per day and currency and one row for all time.
-//! Statistics and the totals of lists read these rows, so their cost does not grow with the number of charges
-//! (design: daily rollups).
-//!
-//! This module computes what one change of a charge adds to the sums. A charge counts in the row of the day of
-//! its creation, so that row can also change on later days.
+//! Daily rollups: sums over a scope's charges, with one row per day and currency and one for all time.
+//! Statistics and totals of lists read them, so their cost does not grow with the number of charges. A charge
+//! counts on the day of its creation, whose row can also change later.
 
 #[cfg(test)]
 mod tests;
@@ -25,19 +22,16 @@ use crate::time::Timestamp;
 pub enum Counter {
     /// Number of charges created.
     Created,
-    /// Number of charges with an attempt to pay. A charge counts when it first moves from `PENDING` or
-    /// `WAITING_PAYMENT` to `PROCESSING`, `PAID`, `APPROVED`, `REFUSED` or `REFUNDED`. It does not count when
-    /// its acquirer refuses to create it.
+    /// Number of charges with an attempt to pay: the first move from `PENDING` or `WAITING_PAYMENT` to
+    /// `PROCESSING`, `PAID`, `APPROVED`, `REFUSED` or `REFUNDED`. A refusal at the creation does not count.
     Attempted,
-    /// Number of charges settled. A charge counts once, at its settlement, even if it is refunded or disputed
-    /// later.
+    /// Number of charges settled, each once, even if it is refunded or disputed later.
     Paid,
     /// Sum of the amounts of settled charges, in minor units, before fees and refunds.
     Volume,
     /// Sum of the seconds from creation to payment of settled charges.
     SecondsToPay,
-    /// Number of changes to this public status: failed, expired, cancelled, refunded or disputed. A charge
-    /// that is disputed, paid again and disputed once more counts twice.
+    /// Number of changes to this public status. A charge that is disputed twice counts twice.
     Became(PublicStatus),
     /// Number of charges settled by a method.
     PaidBy(PaymentMethod),
@@ -52,8 +46,7 @@ pub enum Counter {
 }
 
 impl Counter {
-    /// Returns the counter's attribute name. Names are short, so that a day's row stays under 1 KB, the size
-    /// that one write unit covers.
+    /// Short names keep a day's row under 1 KB, the size that one write unit covers.
     pub fn attribute(self) -> String {
         match self {
             Self::Created => "made".to_owned(),
@@ -137,8 +130,7 @@ impl Sums {
         *sum = sum.saturating_add(by);
     }
 
-    /// Returns those of these sums that the row for all time has too: the number of charges created, and the
-    /// number in each status.
+    /// The sums that the row for all time has too: charges created, and charges in each status.
     #[must_use]
     pub fn of_all_time(&self) -> Self {
         let created = Counter::Created.attribute();
@@ -154,8 +146,8 @@ impl Sums {
     }
 }
 
-/// The additions to the rollup rows that one change of a charge causes. The stored names are short, because
-/// the row of the change's events has them.
+/// What one change of a charge adds to the rollup rows. Short names, because the row of the change's events has
+/// them.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct RollupChange {
     /// The day on which the charge was created.
@@ -176,8 +168,7 @@ impl RollupChange {
     }
 }
 
-/// Computes what a change of a charge adds, from its row before and after. `old` is `None` for a new charge.
-/// Returns `None` when the change adds nothing.
+/// What a change of a charge adds. `old` is `None` for a new charge. `None`: nothing.
 pub fn rollup_change(old: Option<&Charge>, new: &Charge) -> Option<RollupChange> {
     let mut sums = Sums::default();
     if old.is_none() {
@@ -226,9 +217,8 @@ fn add_payment(sums: &mut Sums, charge: &Charge, paid_at: Timestamp) {
     sums.add(Counter::PaidInHour(hour_of(paid_at)), 1);
 }
 
-/// Checks whether a status change is the first attempt to pay. A charge has at most one such change, because
-/// no status leads back to `PENDING` or `WAITING_PAYMENT`. A refusal by the acquirer during creation is not
-/// an attempt to pay.
+/// A charge has at most one such change, because no status leads back to `PENDING` or `WAITING_PAYMENT`. A
+/// refusal during creation is not an attempt.
 fn is_attempt(before: TransactionStatus, after: TransactionStatus) -> bool {
     let was_untouched = match before {
         TransactionStatus::Pending => after != TransactionStatus::Refused,

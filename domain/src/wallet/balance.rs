@@ -99,11 +99,7 @@ impl Wallet {
         self.held.get(&day).copied().unwrap_or_default()
     }
 
-    /// Applies a posting to the counters, as the posting's transaction does in the table.
-    ///
-    /// # Errors
-    ///
-    /// Fails when a counter would not fit 64 bits.
+    /// Applies a posting as its transaction does in the table. Fails when a counter would not fit 64 bits.
     pub fn post(&mut self, posting: &Posting) -> Result<(), MoneyError> {
         for transfer in &posting.transfers {
             self.add_credits(transfer.to, transfer.minor)?;
@@ -115,38 +111,22 @@ impl Wallet {
         Ok(())
     }
 
-    /// Adds to an account's credits.
-    ///
-    /// # Errors
-    ///
     /// Fails when the counter would not fit 64 bits.
     pub fn add_credits(&mut self, account: LedgerAccount, by: MinorUnits) -> Result<(), MoneyError> {
         add_to_counter(&mut self.totals.entry(account).or_default().credits, by)
     }
 
-    /// Adds to an account's debits.
-    ///
-    /// # Errors
-    ///
     /// Fails when the counter would not fit 64 bits.
     pub fn add_debits(&mut self, account: LedgerAccount, by: MinorUnits) -> Result<(), MoneyError> {
         add_to_counter(&mut self.totals.entry(account).or_default().debits, by)
     }
 
-    /// Changes the pending sum that is released on a day. `by` is negative for a release.
-    ///
-    /// # Errors
-    ///
-    /// Fails when the counter would not fit 64 bits.
+    /// `by` is negative for a release. Fails when the counter would not fit 64 bits.
     pub fn add_held(&mut self, day: Day, by: MinorUnits) -> Result<(), MoneyError> {
         add_to_counter(self.held.entry(day).or_default(), by)
     }
 }
 
-/// Adds to a counter.
-///
-/// # Errors
-///
 /// Fails when the counter would not fit 64 bits.
 pub fn add_to_counter(counter: &mut MinorUnits, by: MinorUnits) -> Result<(), MoneyError> {
     *counter = counter.checked_add(by)?;

@@ -1,11 +1,8 @@
-//! Wallets: a merchant's balances, backed by a double-entry ledger (design: Money).
+//! Wallets: a merchant's balances, backed by a double-entry ledger (`docs/architecture.md`, The ledger).
 //!
-//! Every change that moves money writes a [`Posting`] in its transaction, together with the counters that
-//! balances are read from. [`rules`] defines which accounts each change debits and credits. Balances can be
-//! rebuilt from the postings.
-//!
-//! A crash loses nothing, because a change and its posting are one write. A repeated notification posts
-//! nothing, because the rows that its transaction would insert already exist.
+//! Every change that moves money writes a [`Posting`] in its transaction, with the counters that balances are
+//! read from. So a crash loses nothing, and a repeated notification posts nothing, because the rows that its
+//! transaction would insert already exist. [`rules`] defines which accounts each change debits and credits.
 
 mod balance;
 mod movement;
@@ -22,11 +19,11 @@ use strum::{IntoStaticStr, VariantArray};
 
 use crate::money::Currency;
 
-/// The currency of a wallet's top-level fields (contract: Wallet balance).
+/// The currency of a wallet's top-level fields.
 pub const PRIMARY_CURRENCY: Currency = Currency::BRL;
 
-/// The accounts of a scope's ledger in one currency (design: Money). A balance is credits minus debits. A
-/// negative balance of [`LedgerAccount::AcquirerClearing`] is the sum that acquirers hold for the service.
+/// The accounts of a scope's ledger in one currency. A balance is credits minus debits. A negative balance of
+/// [`LedgerAccount::AcquirerClearing`] is the sum that acquirers hold for the service.
 #[derive(
     Clone, Copy, Debug, Deserialize, Eq, IntoStaticStr, Ord, PartialEq, PartialOrd, Serialize, VariantArray,
 )]

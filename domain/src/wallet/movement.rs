@@ -1,5 +1,4 @@
-//! Inputs of the posting rules for charges: settlements, refund shares, clawbacks by MED cases, and the
-//! status of returns.
+//! Inputs of the posting rules for charges.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -38,14 +37,13 @@ impl Settlement {
         }
     }
 
-    /// Returns the net: the amount minus fees, in minor units. Fees computed by [`MethodTerms::fees`] never
-    /// make it negative.
+    /// The amount minus fees. Fees computed by [`MethodTerms::fees`] never make it negative.
     pub fn net(&self, amount: Amount) -> MinorUnits {
         self.fees.net_of(amount)
     }
 }
 
-/// How a Pix refund is sent (contract: refund, `strategy`).
+/// How a Pix refund is sent.
 #[derive(
     Clone, Copy, Debug, Deserialize, Eq, IntoStaticStr, JsonSchema, PartialEq, Serialize, VariantArray,
 )]
@@ -66,8 +64,8 @@ impl RefundStrategy {
     }
 }
 
-/// The sums that a refund takes from each source of money. They are stored with the refund, because a failure
-/// must reverse exactly these sums.
+/// The sums that a refund takes from each source. They are stored, because a failure must reverse exactly
+/// these.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct RefundShare {
     /// Amount that the payer receives.
@@ -82,8 +80,7 @@ pub struct RefundShare {
     pub from_available: MinorUnits,
     /// Cost of the Pix out.
     pub pix_out_fee: MinorUnits,
-    /// True when the merchant bears that cost in addition (`passFeeToTenant`); otherwise the platform bears
-    /// it.
+    /// Whether the merchant bears that cost (`passFeeToTenant`); otherwise the platform does.
     pub merchant_bears_pix_out: bool,
 }
 

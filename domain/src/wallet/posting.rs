@@ -1,7 +1,4 @@
-//! Postings: movements of money between the accounts of a ledger. A ledger belongs to one scope and one
-//! currency.
-//!
-//! A posting is a list of transfers, each from one account to another. So it balances by construction, and no
+//! Postings: lists of transfers between the accounts of a ledger. So each balances by construction, and no
 //! posting can create or destroy money.
 
 use schemars::JsonSchema;
@@ -167,14 +164,13 @@ pub struct Posting {
     pub at: Timestamp,
     /// The transfers.
     pub transfers: Vec<Transfer>,
-    /// Amount before fees, as the statement shows it. Negative when money leaves the merchant, or moves from
-    /// the available to the retained balance.
+    /// Before fees, as in the statement. Negative when money leaves the merchant, or moves to the retained
+    /// balance.
     pub amount: MinorUnits,
     /// Fees deducted from `amount`; negative for fees that are returned.
     #[serde(default, skip_serializing_if = "MinorUnits::is_zero")]
     pub fee: MinorUnits,
-    /// The release day of the pending money that is moved, which identifies its tranche. `None`: no pending
-    /// money is moved.
+    /// The release day of the pending money that is moved. `None`: no pending money is moved.
     #[serde(default, with = "domain::calendar::number_option", skip_serializing_if = "Option::is_none")]
     pub release_on: Option<Day>,
     /// The objects that the posting concerns.
@@ -182,14 +178,13 @@ pub struct Posting {
     pub subject: Subject,
 }
 
-/// Prefix of the sort key of postings that change the merchant's wallet. The statement reads only these.
+/// The statement reads only the postings with this prefix, which change the merchant's wallet.
 const WALLET_SORT: &str = "wallet#";
 
-/// Prefix of the sort key of all other postings.
 const OTHER_SORT: &str = "other#";
 
 impl Posting {
-    /// Creates a posting of these transfers. Drops transfers whose sum is zero.
+    /// Drops transfers whose sum is zero.
     pub(super) fn new(cause: Cause, kind: PostingKind, transfers: &[Transfer]) -> Self {
         Self {
             id: cause.id,
@@ -206,8 +201,8 @@ impl Posting {
         }
     }
 
-    /// Returns the partition of a shard of a scope's postings in all currencies. The verification of a ledger
-    /// reads the whole partition, so it finds all currencies in use.
+    /// The postings of a shard in all currencies. The verification of a ledger reads all of it, so it finds all
+    /// currencies.
     pub fn partition(scope: &Scope, shard: Shard) -> String {
         shard.partition(format!("ledger#{scope}"))
     }
@@ -222,9 +217,8 @@ impl Posting {
         format!("{OTHER_SORT}{currency}#{id}")
     }
 
-    /// Returns the change of the merchant's wallet: the sum of the changes of the available, pending and
-    /// retained balances. It is 0 for money that stays in the wallet, as in a release or when a case opens.
-    /// So the nets add up to the money that the merchant has.
+    /// The change of available, pending and retained balance together. The nets add up to the money that the
+    /// merchant has.
     pub fn net(&self) -> Result<MinorUnits, MoneyError> {
         let mut wallet = LedgerAccount::all().filter(|account| account.is_wallet());
         wallet.try_fold(MinorUnits::ZERO, |sum, account| sum.checked_add(self.change(account)?))

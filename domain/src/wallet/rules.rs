@@ -1,5 +1,4 @@
-//! The posting rules: which accounts each change debits and credits. Each function returns the complete
-//! posting of one change.
+//! The posting rules: which accounts each change debits and credits.
 
 use super::LedgerAccount::{
     self, AcquirerClearing, AcquirerFees, HeldForReview, MedLosses, MerchantAvailable, MerchantPending,
@@ -15,8 +14,8 @@ fn transfer(from: LedgerAccount, to: LedgerAccount, minor: impl Into<MinorUnits>
     Transfer { from, to, minor: minor.into() }
 }
 
-/// Credits a payment: the net to the merchant, the fees to acquirer and platform. `from` is the account that
-/// has the money: [`AcquirerClearing`] or [`HeldForReview`].
+/// The net to the merchant, the fees to acquirer and platform. `from` has the money: [`AcquirerClearing`] or
+/// [`HeldForReview`].
 fn credited(cause: Cause, from: LedgerAccount, amount: Amount, settlement: &Settlement) -> Posting {
     let fees = settlement.fees;
     let to = if settlement.release_on.is_some() { MerchantPending } else { MerchantAvailable };
@@ -49,8 +48,8 @@ pub fn held_for_review(cause: Cause, amount: Amount) -> Posting {
     Posting { amount: amount.into(), ..Posting::new(cause, PostingKind::ReviewHold, &[held]) }
 }
 
-/// Returns the account that a return is credited to: [`ReturnsInFlight`] if the return must be requested,
-/// [`AcquirerClearing`] if the payer already has the money.
+/// [`ReturnsInFlight`] if the return must be requested, [`AcquirerClearing`] if the payer already has the
+/// money.
 fn returned_to(status: ReturnStatus) -> LedgerAccount {
     match status {
         ReturnStatus::Requested | ReturnStatus::Stopped => ReturnsInFlight,
@@ -102,9 +101,9 @@ pub fn released(cause: Cause, day: Day, minor: MinorUnits) -> Posting {
     Posting { amount: minor, release_on: Some(day), ..Posting::new(cause, PostingKind::Release, &[release]) }
 }
 
-/// Posts the request of a refund. The merchant's money and the returned fees together pay the gross. A
-/// surplus of fees stays in [`RefundsInFlight`]. The caller must check that the available balance covers its
-/// debit. `released` is money that MED cases held and that the refund returns instead.
+/// The merchant's money and the returned fees together pay the gross. A surplus of fees stays in
+/// [`RefundsInFlight`]. The caller must check that the available balance covers its debit. `released` is money
+/// that MED cases held and that the refund returns instead.
 pub fn refund_requested(
     cause: Cause,
     share: &RefundShare,
@@ -128,8 +127,7 @@ pub fn refund_requested(
     })
 }
 
-/// Posts a completed refund. A surplus of returned fees is credited to the merchant only now, so that a
-/// failed refund need not debit it again.
+/// A surplus of returned fees is credited only now, so that a failed refund need not debit it again.
 pub fn refund_completed(cause: Cause, share: &RefundShare) -> Result<Posting, MoneyError> {
     let paid = transfer(RefundsInFlight, AcquirerClearing, share.gross);
     let credit = share.fee_surplus();
@@ -144,8 +142,8 @@ pub fn refund_completed(cause: Cause, share: &RefundShare) -> Result<Posting, Mo
     })
 }
 
-/// Posts a failed refund, which reverses all its sums. Pending money becomes pending again before its release
-/// day (`release_on`), else available. Then the sums that MED cases take (`clawback`) are debited.
+/// Reverses all sums. Pending money becomes pending again before its release day (`release_on`), else
+/// available. Then the sums that MED cases take (`clawback`) are debited.
 pub fn refund_failed(
     cause: Cause,
     share: &RefundShare,
@@ -171,8 +169,7 @@ pub fn refund_failed(
     })
 }
 
-/// Posts the opening of a MED case, which retains money. Only MED cases may make the available balance
-/// negative.
+/// Retains money. Only MED cases may make the available balance negative.
 pub fn case_opened(cause: Cause, held: MinorUnits) -> Result<Posting, MoneyError> {
     let retained = transfer(MerchantAvailable, MerchantRetained, held);
     Ok(Posting { amount: held.checked_neg()?, ..Posting::new(cause, PostingKind::CaseOpened, &[retained]) })
@@ -184,8 +181,7 @@ pub fn case_won(cause: Cause, released: MinorUnits) -> Posting {
     Posting { amount: released, ..Posting::new(cause, PostingKind::CaseWon, &[returned]) }
 }
 
-/// Posts a lost MED case. `held_now` is the part of the claim that was not retained before. The posting
-/// retains it first.
+/// `held_now` is the part of the claim that was not retained before. The posting retains it first.
 pub fn case_lost(cause: Cause, held_now: MinorUnits, lost: MinorUnits) -> Result<Posting, MoneyError> {
     let transfers = [
         transfer(MerchantAvailable, MerchantRetained, held_now),
@@ -212,8 +208,7 @@ pub fn payout_failed(cause: Cause, amount: Amount) -> Posting {
     Posting { amount: amount.into(), ..Posting::new(cause, PostingKind::PayoutFailed, &[returned]) }
 }
 
-/// Posts an operator's correction against the platform's expense account. A positive sum credits the
-/// merchant, a negative one debits the merchant.
+/// Posts an operator's correction against the platform's expense account; a negative sum debits the merchant.
 pub fn adjusted(cause: Cause, minor: MinorUnits) -> Result<Posting, MoneyError> {
     let moved = if minor.is_negative() {
         transfer(MerchantAvailable, PlatformExpense, minor.checked_neg()?)

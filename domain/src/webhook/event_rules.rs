@@ -1,5 +1,4 @@
-//! The events that a status change publishes, as pure functions of the status before and after (contract:
-//! Emission rules; design: Settled where the contract is silent).
+//! The events that a status change publishes (`docs/architecture.md`, The charge's states).
 
 use super::event_type::EventType;
 use crate::charge::TransactionStatus;
@@ -7,8 +6,8 @@ use crate::med::MedCase;
 use crate::payout::PayoutStatus;
 use crate::refund::RefundStatus;
 
-/// Checks whether a charge with this status counts as already paid. If so, a change to `PAID` is not a new
-/// payment, and a change to `REFUNDED` results from refunds, which publish their own events.
+/// Then a change to `PAID` is not a new payment, and a change to `REFUNDED` results from refunds, which publish
+/// their own events.
 fn was_settled(status: TransactionStatus) -> bool {
     match status {
         TransactionStatus::Paid
@@ -25,9 +24,9 @@ fn was_settled(status: TransactionStatus) -> bool {
     }
 }
 
-/// Returns the canonical events of a charge's status change. For a new charge, `from` is `PENDING`.
-/// `by_refund`: whether a refund made the change. A disputed charge can become `REFUNDED` because its last MED
-/// case ends. Then nothing is published (contract: MED events).
+/// The canonical events of a charge's status change. For a new charge, `from` is `PENDING`. `by_refund`: a
+/// refund made the change. A disputed charge that becomes `REFUNDED` because its last MED case ends publishes
+/// nothing.
 pub fn canonical_charge_events(
     from: TransactionStatus,
     to: TransactionStatus,
@@ -71,14 +70,10 @@ pub fn refund_events(to: RefundStatus) -> Vec<EventType> {
     }
 }
 
-/// Returns the legacy events of a charge's status change. For a new charge, `from` is `PENDING`. So a new
-/// charge that is finalised at once publishes `payment.status_changed` too, unlike a new payout.
-///
-/// - `payment.created` is published when a charge leaves `PENDING` for `WAITING_PAYMENT` or is paid at once,
-///   never on a return to `WAITING_PAYMENT`.
-/// - A settled charge that becomes `REFUNDED` publishes only `payment.status_changed`, because each refund
-///   publishes its own changes as `payment.refunded`. Money that was never credited is returned without a
-///   refund, so the charge publishes `payment.refunded`.
+/// The legacy events of a charge's status change. For a new charge, `from` is `PENDING`, so one that is
+/// finalised at once publishes `payment.status_changed` too, unlike a new payout. A settled charge that becomes
+/// `REFUNDED` publishes only `payment.status_changed`, because each refund publishes its own
+/// `payment.refunded`. Money that was never credited is returned without a refund, so the charge publishes it.
 pub fn legacy_charge_events(from: TransactionStatus, to: TransactionStatus) -> Vec<EventType> {
     if from == to {
         return Vec::new();
@@ -107,9 +102,9 @@ pub fn legacy_charge_events(from: TransactionStatus, to: TransactionStatus) -> V
     events
 }
 
-/// Returns the events of a change of a MED case (contract: MED events). `old` is `None` for a new case.
-/// `outcome_notices` is false when the platform has turned off notifications of outcomes. The result then
-/// omits `med.resolved`, and also `med_case.updated` for a change to a final status.
+/// The events of a change of a MED case. `old` is `None` for a new case. Without `outcome_notices`, the
+/// platform has turned off notifications of outcomes: no `med.resolved`, nor `med_case.updated` for a final
+/// status.
 pub fn case_events(old: Option<&MedCase>, new: &MedCase, outcome_notices: bool) -> Vec<EventType> {
     let Some(old) = old else { return vec![EventType::MedCaseCreated] };
     let mut events = Vec::new();
@@ -124,9 +119,8 @@ pub fn case_events(old: Option<&MedCase>, new: &MedCase, outcome_notices: bool) 
     events
 }
 
-/// Returns the canonical and the legacy events of a payout's status change. `from` is `None` for a new
-/// payout. The creation of a payout is not a change of its status, so it does not publish
-/// `withdrawal.status_changed`.
+/// The canonical and the legacy events of a payout's status change. `from` is `None` for a new payout, whose
+/// creation is not a change of its status.
 pub fn payout_events(from: Option<PayoutStatus>, to: PayoutStatus) -> (Vec<EventType>, Vec<EventType>) {
     if from == Some(to) {
         return (Vec::new(), Vec::new());

@@ -1,10 +1,9 @@
-//! All event types with their name, family and description. Subscriptions, the event catalog and list filters
-//! all use this table.
+//! All event types. Subscriptions, the event catalog and list filters use this table.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-/// The family of an event, which determines its envelope and the form of its signature (contract: Events).
+/// The family of an event, which determines its envelope and the form of its signature.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Family {
     /// Envelope with an id and a public object. MED events use it too.
@@ -82,15 +81,13 @@ event_types! {
 }
 
 impl EventType {
-    /// Iterates over the event types that an endpoint can subscribe to. `webhook.test` is excluded, because
-    /// it is delivered to the tested endpoint regardless of subscriptions.
+    /// `webhook.test` is excluded: it is delivered to the tested endpoint regardless of subscriptions.
     pub fn subscribable() -> impl Iterator<Item = Self> {
         Self::ALL.iter().map(|(_, event)| *event).filter(|event| *event != Self::WebhookTest)
     }
 
-    /// Returns the code that distinguishes the ids of the events of one change: 1 to 31. Codes must never
-    /// change, because ids contain them. Lists are in descending order of ids, so the event with the greatest
-    /// code is listed first.
+    /// Distinguishes the ids of the events of one change: 1 to 31. It must never change, because ids contain
+    /// it. The event with the greatest code is listed first.
     pub fn code(self) -> u8 {
         match self {
             Self::RefundCreated => 25,

@@ -1,41 +1,29 @@
-//! The retry schedule of failed deliveries: computes the delay after an attempt.
-//!
-//! [`next_delay`] is a pure function: the caller passes in the time and the random jitter. The caller also
-//! counts the attempts. It delays the next one with an SQS delay or an entry in the due index.
+//! The retry schedule of failed deliveries. The caller counts the attempts, and delays the next one with an SQS
+//! delay or an entry in the due index.
 
 use std::time::{Duration, UNIX_EPOCH};
 
-/// Number of attempts after which a delivery goes to the queue of exhausted deliveries. Contract: `maxAttempts` defaults
-/// to 15.
+/// Then the delivery goes to the queue of exhausted deliveries.
 pub const MAX_ATTEMPTS: u32 = 15;
 
-/// Delay after the first attempt, in milliseconds. Each later attempt doubles it (design, "retry schedule").
+/// Each later attempt doubles it.
 const FIRST_DELAY_MS: u64 = 30_000;
 
-/// Maximum delay before jitter: 12 hours, reached after attempt 12. 15 attempts span about 53 hours.
+/// 12 hours before jitter, reached after attempt 12. 15 attempts span about 53 hours.
 const MAX_DELAY_MS: u64 = 12 * 60 * 60 * 1_000;
 
-/// Maximum of `jitter`: `u32::MAX`.
 const MAX_JITTER: u64 = 0xffff_ffff;
 
-/// Maximum `Retry-After` that is respected: 24 hours. A longer one could postpone the delivery indefinitely.
+/// A longer `Retry-After` could postpone the delivery indefinitely.
 const MAX_RETRY_AFTER: Duration = Duration::from_hours(24);
 
-/// Minimum delay after the first attempt, in milliseconds, for a `Retry-After` of 0 or a date in the past. It
-/// doubles after each later attempt, so that a busy receiver does not use up all attempts within seconds.
+/// For a `Retry-After` of 0 or a date in the past. Doubles after each attempt, so that a busy receiver does not
+/// use up all attempts within seconds.
 const FIRST_MIN_DELAY_MS: u64 = 1_000;
 
-/// Computes the delay after the failure of attempt number `attempt` (the first is 1).
-///
-/// - `status`: status code of the response. `None`: there was no response.
-/// - `retry_after`: the response's `Retry-After` header, in seconds or as an HTTP date. On a 429 or 503 it
-///   replaces the schedule, without jitter. Its maximum is 24 hours. Its minimum is 1 second after the first
-///   attempt, and doubles after each later one. On other statuses, or when the header cannot be parsed, the
-///   schedule applies.
-/// - `now_ms`: current time in unix milliseconds, to convert a date into a delay.
-/// - `jitter`: a uniform random number. The range of `u32` maps to −20 % to +20 %.
-///
-/// Source: contract, "Delivery semantics" 2 and 3; design, "retry schedule".
+/// The delay after the failure of attempt number `attempt`, from 1. On a 429 or 503, `retry_after` (seconds or
+/// an HTTP date) replaces the schedule, without jitter, within 24 hours and a minimum that doubles from 1
+/// second. `jitter` is a uniform random number; its range maps to −20 % to +20 %.
 pub fn next_delay(
     attempt: u32,
     status: Option<u16>,
@@ -50,7 +38,6 @@ pub fn next_delay(
     .map_or_else(|| backoff(attempt, jitter), |wait| wait.clamp(min_delay(attempt), MAX_RETRY_AFTER))
 }
 
-/// Returns `first_ms`, doubled for each attempt after the first, limited to [`MAX_DELAY_MS`].
 fn doubled(first_ms: u64, attempt: u32) -> u64 {
     let doublings = attempt.saturating_sub(1);
     first_ms.saturating_mul(2_u64.saturating_pow(doublings)).min(MAX_DELAY_MS)
@@ -67,8 +54,7 @@ fn backoff(attempt: u32, jitter: u32) -> Duration {
     Duration::from_millis(full_ms.saturating_sub(fifth_ms).saturating_add(spread_ms))
 }
 
-/// Parses a `Retry-After`: seconds in digits, or an HTTP date. Anything else, such as a negative number, is
-/// `None`.
+/// Seconds in digits, or an HTTP date. Anything else, such as a negative number, is `None`.
 pub fn parse_retry_after(text: &str, now_ms: i64) -> Option<Duration> {
     let text = text.trim();
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {

@@ -1,12 +1,6 @@
-//! The two forms of the header `X-Service-Signature`, the header `webhook-signature` of Standard Webhooks, and
-//! the secret that deliveries are signed with.
-//!
-//! The functions are pure: they map a secret, a time and the exact posted bytes to the header's text. The
-//! event's family determines the form of `X-Service-Signature`. Only canonical events have `webhook-signature`.
-//!
-//! All are HMAC-SHA256. The key is the secret's 64 characters as UTF-8 bytes, not the 32 bytes that they
-//! encode. So a receiver can use the secret exactly as it was displayed (design: Settled where the contract is
-//! silent).
+//! The two forms of the header `X-Service-Signature`, and `webhook-signature` of Standard Webhooks, which only
+//! canonical events have. All are HMAC-SHA256. The key is the secret's 64 characters as UTF-8 bytes, not the 32
+//! bytes that they encode, so that a receiver can use the secret exactly as it was displayed.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -20,9 +14,8 @@ use crate::hex;
 /// The beginning of a secret in the form of Standard Webhooks.
 pub const STANDARD_WEBHOOKS_PREFIX: &str = "whsec_";
 
-/// The signing secret of an endpoint: 64 lower-case hex characters, shown to the merchant once.
-///
-/// `Debug` does not show it. Contract: `POST /v1/webhooks/endpoints` and `…/rotate-secret`.
+/// The signing secret of an endpoint: 64 lower-case hex characters, shown to the merchant once. `Debug` does
+/// not show it.
 #[derive(Clone, Debug)]
 pub struct EndpointSecret(SecretString);
 
@@ -37,15 +30,13 @@ impl EndpointSecret {
         &self.0
     }
 
-    /// Returns the secret in the form that libraries of Standard Webhooks read: `whsec_` and the base64 of the
-    /// key, which is the secret's characters.
+    /// The form that libraries of Standard Webhooks read: `whsec_` and the base64 of the secret's characters.
     pub fn for_standard_webhooks(&self) -> SecretString {
         let key = STANDARD.encode(self.0.expose_secret());
         SecretString::from(format!("{STANDARD_WEBHOOKS_PREFIX}{key}"))
     }
 
-    /// Reads a secret in the form of [`EndpointSecret::for_standard_webhooks`]. `None`: the text has another
-    /// form.
+    /// Reads [`EndpointSecret::for_standard_webhooks`]. `None`: the text has another form.
     pub fn from_standard_webhooks(text: &SecretString) -> Option<Self> {
         let key = text.expose_secret().strip_prefix(STANDARD_WEBHOOKS_PREFIX)?;
         let key = String::from_utf8(STANDARD.decode(key).ok()?).ok()?;
@@ -53,8 +44,7 @@ impl EndpointSecret {
     }
 }
 
-/// Serialises the secret in clear, because signing needs it. Responses must omit it, except those that show
-/// it to the merchant once.
+/// In clear, because signing needs it. Responses must omit it, except those that show it once.
 impl Serialize for EndpointSecret {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.0.expose_secret())
@@ -73,9 +63,7 @@ impl From<EndpointSecret> for SecretString {
     }
 }
 
-/// Returns the header value of the canonical family: `t=<unix seconds>,v1=<hex>`, signed over `<t>.<body>`.
-///
-/// `body` is the raw body exactly as posted.
+/// The header of the canonical family: `t=<unix seconds>,v1=<hex>`, signed over `<t>.<body>` as posted.
 pub fn canonical(secret: &SecretString, t_unix_seconds: i64, body: &[u8]) -> String {
     let t = t_unix_seconds.to_string();
     let signature = hmac_sha256(secret.expose_secret().as_bytes(), &[t.as_bytes(), b".", body]);
@@ -87,10 +75,8 @@ pub fn legacy(secret: &SecretString, body: &[u8]) -> String {
     format!("sha256={}", hex::encode(&hmac_sha256(secret.expose_secret().as_bytes(), &[body])))
 }
 
-/// Returns the value of the header `webhook-signature` (specification: Standard Webhooks 1.0):
-/// `v1,<base64>`, signed over `<id>.<timestamp>.<body>`.
-///
-/// `id` is the value of the header `webhook-id`, and `timestamp` that of `webhook-timestamp`.
+/// `v1,<base64>`, signed over `<id>.<timestamp>.<body>` (Standard Webhooks 1.0). The values are those of the
+/// headers.
 pub fn standard_webhooks(secret: &SecretString, id: &str, timestamp: i64, body: &[u8]) -> String {
     standard_webhooks_by_key(secret.expose_secret().as_bytes(), id, timestamp, body)
 }

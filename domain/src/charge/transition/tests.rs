@@ -438,7 +438,7 @@ fn may_follow(before: TransactionStatus, after: TransactionStatus) -> bool {
 
 proptest! {
     /// In any order of notifications, each payment is either credited, held or returned, and the status
-    /// changes only as the contract's table allows. Like the table, the map of incoming payments rejects the
+    /// changes only as the table of states allows. Like the table, the map of incoming payments rejects the
     /// insert of an existing row.
     #[test]
     fn no_sequence_of_notifications_loses_money_or_makes_a_forbidden_transition(

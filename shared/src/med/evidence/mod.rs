@@ -44,7 +44,6 @@ const UPLOAD_KEPT_SECONDS: i64 = 7 * 24 * 60 * 60;
 /// The bytes that determine a file's type. A PDF, for example, must begin with `%PDF-` at its first byte.
 const LEADING_BYTES: usize = 16;
 
-/// The party that added a file (contract: MED evidence, `uploaded_by`).
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "EvidenceSource", description = "Who added an evidence file.")]
