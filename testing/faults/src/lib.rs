@@ -12,12 +12,12 @@ pub mod world;
 
 use std::process::ExitCode;
 
+use soak::exit_code;
+pub use soak::{Error, Result, say};
 use tokio::task::LocalSet;
 use tracing_subscriber::Layer as _;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
-use trials::exit_code;
-pub use trials::{Error, Result, say};
 
 /// Runs a trial, which returns how many of its runs failed. The log of the service goes to the standard error if
 /// `RUST_LOG` asks for it.

@@ -68,13 +68,6 @@ impl Dice {
     }
 }
 
-/// Returns the first 16 hex digits of the hash of a text.
-pub fn digest(text: &str) -> String {
-    let hash = Sha256::digest(text);
-    let number = hash.iter().take(8).fold(0, |number: u64, byte| number.wrapping_shl(8) | u64::from(*byte));
-    format!("{number:016x}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,17 +1,17 @@
 //! An HTTP client, and requests that are repeated until their outcome is known.
 
-use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
-use hyper::http::request::Builder;
 use hyper::{Method, Request};
-use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use serde_json::{Value, json};
+
+use crate::{Counts, Error, Result, count};
 
 /// How long a client waits for an answer: longer than the service takes for a bank that does not answer.
 const TIMEOUT: Duration = Duration::from_secs(45);
@@ -19,9 +19,12 @@ const TIMEOUT: Duration = Duration::from_secs(45);
 /// How long a client repeats a request.
 const PATIENCE: Duration = Duration::from_secs(150);
 
-/// The pauses between repetitions, in milliseconds.
-const FIRST_PAUSE_MS: u64 = 100;
-const LAST_PAUSE_MS: u64 = 2_000;
+/// The pauses between repetitions.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// The most pages of a list.
+const MAX_PAGES: usize = 10_000;
 
 /// A response.
 #[derive(Clone, Debug)]
@@ -32,20 +35,44 @@ pub struct Answer {
     pub body: Value,
 }
 
-/// No response arrived. The request may have had its effect.
-#[derive(Clone, Debug)]
-pub struct Lost(pub String);
-
-/// A client of the service.
-pub struct Api {
-    http: Client<HttpConnector, Full<Bytes>>,
-    base_url: String,
-    key: Mutex<String>,
-    /// How many requests ended in each way that leads to a repetition, such as `503` or `no answer`.
-    repetitions: Mutex<BTreeMap<String, u64>>,
+/// Returns a text field, or an empty text.
+pub fn text<'a>(value: &'a Value, field: &str) -> &'a str {
+    value[field].as_str().unwrap_or_default()
 }
 
-/// A request, which can be repeated.
+/// Returns the elements of an array, or none.
+pub fn items(value: &Value) -> &[Value] {
+    value.as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+/// A client.
+pub struct Client(legacy::Client<HttpConnector, Full<Bytes>>);
+
+impl Default for Client {
+    fn default() -> Self {
+        Self(legacy::Client::builder(TokioExecutor::new()).build_http())
+    }
+}
+
+impl Client {
+    /// Sends a request. `None`: no response arrived, and the request may have had its effect.
+    pub async fn send(
+        &self,
+        method: Method,
+        url: &str,
+        headers: &[(&str, &str)],
+        body: impl Into<Bytes>,
+    ) -> Option<Answer> {
+        let request = Request::builder().method(method).uri(url);
+        let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+        let response = self.0.request(request.body(Full::new(body.into())).ok()?).await.ok()?;
+        let status = response.status().as_u16();
+        let body = response.into_body().collect().await.ok()?.to_bytes();
+        Some(Answer { status, body: serde_json::from_slice(&body).unwrap_or_default() })
+    }
+}
+
+/// A request to the service, which can be repeated.
 #[derive(Clone, Debug)]
 pub struct Call {
     method: Method,
@@ -77,103 +104,101 @@ impl Call {
     }
 }
 
+/// A client of the service with an API key.
+pub struct Api {
+    /// The client.
+    pub client: Client,
+    base_url: String,
+    key: String,
+    record: Mutex<Record>,
+}
+
+/// What a client of the service received.
+#[derive(Debug, Default)]
+pub struct Record {
+    /// Responses by status, and requests without one.
+    pub responses: Counts,
+    /// The durations of the requests with a response.
+    pub durations: Vec<Duration>,
+}
+
 impl Api {
     /// Creates a client of the service at a base URL.
-    pub fn new(base_url: String) -> Self {
-        let http = Client::builder(TokioExecutor::new()).build_http();
-        Self { http, base_url, key: Mutex::default(), repetitions: Mutex::default() }
+    pub fn new(base_url: String, key: impl Into<String>) -> Self {
+        Self { client: Client::default(), base_url, key: key.into(), record: Mutex::default() }
     }
 
-    /// Sets the API key of all further requests.
-    pub fn set_key(&self, key: &str) {
-        key.clone_into(&mut self.key.lock().unwrap_or_else(PoisonError::into_inner));
+    /// Returns what was received.
+    pub fn record(&self) -> MutexGuard<'_, Record> {
+        self.record.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends a request once.
-    ///
-    /// # Errors
-    ///
-    /// When no response arrived.
-    pub async fn send(&self, call: &Call) -> Result<Answer, Lost> {
-        let key = self.key.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let mut request = Request::builder()
-            .method(&call.method)
-            .uri(format!("{}{}", self.base_url, call.path))
-            .header("content-type", "application/json")
-            .header("apikey", key);
-        if let Some(key) = &call.idempotency_key {
-            request = request.header("idempotency-key", key);
-        }
+    /// Sends a request once. `None`: no response arrived in time.
+    pub async fn send(&self, call: &Call) -> Option<Answer> {
+        let mut headers = vec![("content-type", "application/json"), ("apikey", self.key.as_str())];
+        headers.extend(call.idempotency_key.as_deref().map(|key| ("idempotency-key", key)));
         let body = call.body.as_ref().map(Value::to_string).unwrap_or_default();
-        self.exchange(request, body).await
-    }
-
-    /// Sends a request with these headers to any URL, without the API key.
-    ///
-    /// # Errors
-    ///
-    /// When no response arrived.
-    pub async fn send_to(
-        &self,
-        method: Method,
-        url: &str,
-        headers: &[(&str, &str)],
-        body: impl Into<Bytes>,
-    ) -> Result<Answer, Lost> {
-        let request = Request::builder().method(method).uri(url);
-        let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
-        self.exchange(request, body).await
-    }
-
-    async fn exchange(&self, request: Builder, body: impl Into<Bytes>) -> Result<Answer, Lost> {
-        let request = request.body(Full::new(body.into())).map_err(|error| Lost(error.to_string()))?;
-        let exchange = async {
-            let response = self.http.request(request).await.map_err(|error| Lost(error.to_string()))?;
-            let status = response.status().as_u16();
-            let body = response.into_body().collect().await.map_err(|error| Lost(error.to_string()))?;
-            let body = serde_json::from_slice(&body.to_bytes()).unwrap_or_default();
-            Ok(Answer { status, body })
-        };
-        tokio::time::timeout(TIMEOUT, exchange)
-            .await
-            .unwrap_or_else(|_| Err(Lost("no answer in time".to_owned())))
+        let url = format!("{}{}", self.base_url, call.path);
+        let sent = Instant::now();
+        let exchange = self.client.send(call.method.clone(), &url, &headers, body);
+        let answer = tokio::time::timeout(TIMEOUT, exchange).await.ok().flatten();
+        // The routes of the machine may fail, such as that of the clock while the disk is full.
+        if call.path.starts_with("/v1") {
+            let mut record = self.record();
+            let status =
+                answer.as_ref().map_or_else(|| "none".to_owned(), |answer| answer.status.to_string());
+            count(&mut record.responses, status);
+            record.durations.extend(answer.iter().map(|_| sent.elapsed()));
+        }
+        answer
     }
 
     /// Sends a request until its outcome is known: any answer but 429 and 5xx. `None`: it is not known in time.
     pub async fn settle(&self, call: &Call) -> Option<Answer> {
         let started = Instant::now();
-        let mut pause_ms = FIRST_PAUSE_MS;
+        let mut pause = FIRST_PAUSE;
         while started.elapsed() < PATIENCE {
-            let why = match self.send(call).await {
-                Ok(answer) if answer.status != 429 && answer.status < 500 => return Some(answer),
-                Ok(answer) => answer.status.to_string(),
-                Err(Lost(_)) => "no answer".to_owned(),
-            };
-            self.note_repetition(why);
-            tokio::time::sleep(Duration::from_millis(pause_ms)).await;
-            pause_ms = pause_ms.saturating_mul(2).min(LAST_PAUSE_MS);
+            match self.send(call).await {
+                Some(answer) if answer.status != 429 && answer.status < 500 => return Some(answer),
+                Some(_) | None => {}
+            }
+            tokio::time::sleep(pause).await;
+            pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
         }
         None
     }
 
-    /// Advances the service's clock. Returns its time; `None`: it is not known in time.
-    pub async fn advance_clock(&self, seconds: i64) -> Option<String> {
+    /// Sends a request until its outcome is known, and returns the body.
+    pub async fn expect(&self, call: &Call, status: u16) -> Result<Value> {
+        match self.settle(call).await {
+            Some(answer) if answer.status == status => Ok(answer.body),
+            other => Err(Error::new(format!("{call:?} was answered {other:?}"))),
+        }
+    }
+
+    /// Reads an object.
+    pub async fn read(&self, path: impl Into<String>) -> Result<Value> {
+        self.expect(&Call::get(path), 200).await
+    }
+
+    /// Reads all pages of a list. `path` has a query.
+    pub async fn list(&self, path: &str) -> Result<Vec<Value>> {
+        let mut all = Vec::new();
+        let mut cursor = String::new();
+        for _page in 0..MAX_PAGES {
+            let page = self.read(format!("{path}{cursor}")).await?;
+            all.extend_from_slice(items(&page["data"]));
+            match (page["has_more"].as_bool(), page["next_cursor"].as_str()) {
+                (Some(true), Some(next)) => cursor = format!("&starting_after={next}"),
+                _ => return Ok(all),
+            }
+        }
+        Err(Error::new(format!("{path} has too many pages")))
+    }
+
+    /// Advances the service's clock. Returns its time.
+    pub async fn advance_clock(&self, seconds: i64) -> Result<String> {
         let advance = Call::post("/_local/clock/advance", json!({"seconds": seconds}));
-        let body = self.settle(&advance).await?.body;
-        Some(body.get("now").and_then(Value::as_str).unwrap_or_default().to_owned())
-    }
-
-    /// Returns how many requests had to be repeated, by reason, and adds a violation for those that were answered
-    /// 500. 503 and no answer are what a merchant must expect; a 500 is a defect.
-    pub fn check_repetitions(&self, violations: &mut Vec<String>) -> BTreeMap<String, u64> {
-        let repetitions = self.repetitions.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        violations.extend(repetitions.get("500").map(|count| format!("{count} requests were answered 500")));
-        repetitions
-    }
-
-    fn note_repetition(&self, why: String) {
-        let mut repetitions = self.repetitions.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = repetitions.entry(why).or_default();
-        *count = count.saturating_add(1);
+        Ok(text(&self.expect(&advance, 200).await?, "now").to_owned())
     }
 }

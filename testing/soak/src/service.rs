@@ -1,4 +1,4 @@
-//! The service as a process in a directory of its own, which can be killed and started again.
+//! The programs: the service, which can be killed and started again, and the operator's command.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -6,10 +6,9 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use soak::{Error, Result};
 use tokio::process::{Child, Command};
 use tokio::sync::{Mutex, watch};
-
-use crate::{Error, Result};
 
 /// How long a start may take.
 const START_TIME: Duration = Duration::from_secs(90);
@@ -17,109 +16,101 @@ const START_TIME: Duration = Duration::from_secs(90);
 const READY_FILE: &str = "ready.json";
 const LOG_FILE: &str = "service.log";
 
-/// The service.
-pub struct Service {
+/// Says that another page follows, and is followed by its cursor.
+const CURSOR: &str = "--starting-after ";
+
+/// The most pages of a list of the operator's command.
+const MAX_PAGES: usize = 1_000;
+
+/// The service as a process in a directory of its own.
+pub(crate) struct Service {
     program: PathBuf,
+    admin: PathBuf,
     /// The directory of its state and its log.
     pub directory: PathBuf,
     port: u16,
-    /// The program's further arguments.
-    arguments: Vec<String>,
     child: Mutex<Option<Child>>,
-    is_up: watch::Sender<bool>,
+    /// The content of the ready file, or null while the service does not run.
+    ready: watch::Sender<Value>,
+}
+
+/// The result of an operator's command.
+pub(crate) struct Output {
+    pub code: i32,
+    /// The lines of standard output that are JSON.
+    pub json: Vec<Value>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+/// Returns the path of a program of the workspace, which is beside this one.
+fn program(name: &str) -> Result<PathBuf> {
+    let own = std::env::current_exe().map_err(Error::of("finding this program"))?;
+    let path = own.with_file_name(format!("{name}{}", std::env::consts::EXE_SUFFIX));
+    if path.exists() {
+        return Ok(path);
+    }
+    Err(Error::new(format!("there is no {}; run `cargo build`", path.display())))
 }
 
 impl Service {
     /// Prepares the service on a free port. [`Self::start`] starts it.
-    ///
-    /// # Errors
-    ///
-    /// When the directory can't be created.
-    pub fn new(program: PathBuf, directory: PathBuf, arguments: Vec<String>) -> Result<Self> {
+    pub(crate) fn new(directory: PathBuf) -> Result<Self> {
         std::fs::create_dir_all(&directory).map_err(Error::of("creating the directory"))?;
         // Every start uses the same port, so that URLs stay the same. The system gives the next program that
         // asks for any port another one.
-        let listener =
-            std::net::TcpListener::bind("127.0.0.1:0").map_err(Error::of("finding a free port"))?;
-        let port = listener.local_addr().map_err(Error::of("finding a free port"))?.port();
-        Ok(Self {
-            program,
-            directory,
-            port,
-            arguments,
-            child: Mutex::default(),
-            is_up: watch::channel(false).0,
-        })
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+        let port = listener.map_err(Error::of("finding a free port"))?.port();
+        let ready = watch::channel(Value::Null).0;
+        let (program, admin) = (program("local")?, program("admin")?);
+        Ok(Self { program, admin, directory, port, child: Mutex::default(), ready })
     }
 
-    /// Returns the base URL.
-    pub fn base_url(&self) -> String {
+    pub(crate) fn base_url(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    /// Returns the path of the ready file.
-    pub fn ready_file(&self) -> PathBuf {
-        self.directory.join(READY_FILE)
+    /// Returns the content of the ready file.
+    pub(crate) fn ready(&self) -> Value {
+        self.ready.borrow().clone()
     }
 
-    /// Returns the path of the log of all starts.
-    pub fn log_file(&self) -> PathBuf {
-        self.directory.join(LOG_FILE)
-    }
-
-    /// Starts the process and waits until it is ready. Returns the content of its ready file. If the future is
-    /// dropped before, the process goes on until [`Self::kill`].
-    ///
-    /// # Errors
-    ///
-    /// When the process ends or does not become ready.
-    pub async fn start(&self) -> Result<Value> {
-        let ready_file = self.ready_file();
+    /// Starts the process and waits until it is ready. If the future is dropped before, the process goes on until
+    /// [`Self::kill`].
+    pub(crate) async fn start(&self, arguments: &[String]) -> Result<()> {
+        let ready_file = self.directory.join(READY_FILE);
         let _ = std::fs::remove_file(&ready_file);
-        let log = File::options().create(true).append(true).open(self.log_file());
-        let log = log.map_err(Error::of("opening the log"))?;
+        let log = self.directory.join(LOG_FILE);
+        let output = File::options().create(true).append(true).open(&log);
         let child = Command::new(&self.program)
             .args(["--port", &self.port.to_string(), "--ready-file", READY_FILE])
-            .args(&self.arguments)
+            .args(arguments)
             .current_dir(&self.directory)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(log)
+            .stderr(output.map_err(Error::of("opening the log"))?)
             .kill_on_drop(true)
             .spawn()
             .map_err(Error::of(&format!("starting {}", self.program.display())))?;
         *self.child.lock().await = Some(child);
         let started = Instant::now();
-        let ready = loop {
+        while started.elapsed() < START_TIME {
             if let Some(ready) = read_json(&ready_file) {
-                break ready;
+                self.ready.send_replace(ready);
+                return Ok(());
             }
             let status = self.child.lock().await.as_mut().and_then(|child| child.try_wait().ok().flatten());
             if let Some(status) = status {
-                return Err(Error::new(format!(
-                    "the service ended ({status}); see {}",
-                    self.log_file().display()
-                )));
-            }
-            if started.elapsed() > START_TIME {
-                return Err(Error::new(format!(
-                    "the service did not start; see {}",
-                    self.log_file().display()
-                )));
+                return Err(Error::new(format!("the service ended ({status}); see {}", log.display())));
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
-        };
-        self.is_up.send_replace(true);
-        Ok(ready)
+        }
+        Err(Error::new(format!("the service did not start; see {}", log.display())))
     }
 
     /// Kills the process with `SIGKILL`.
-    ///
-    /// # Errors
-    ///
-    /// When the system refuses it.
-    pub async fn kill(&self) -> Result<()> {
-        self.is_up.send_replace(false);
+    pub(crate) async fn kill(&self) -> Result<()> {
+        self.ready.send_replace(Value::Null);
         match self.child.lock().await.take() {
             Some(mut child) => child.kill().await.map_err(Error::of("killing the service")),
             None => Ok(()),
@@ -127,14 +118,58 @@ impl Service {
     }
 
     /// Returns the id of the process. `None`: it does not run.
-    pub async fn process_id(&self) -> Option<u32> {
+    pub(crate) async fn process_id(&self) -> Option<u32> {
         self.child.lock().await.as_ref().and_then(Child::id)
     }
 
     /// Waits until the process is ready.
-    pub async fn wait_until_up(&self) {
+    pub(crate) async fn wait_until_up(&self) {
         // The sender lives as long as this object.
-        let _ = self.is_up.subscribe().wait_for(|is_up| *is_up).await;
+        let _ = self.ready.subscribe().wait_for(|ready| !ready.is_null()).await;
+    }
+
+    /// Runs an operator's command.
+    pub(crate) async fn admin(&self, arguments: &[&str]) -> Result<Output> {
+        let output = Command::new(&self.admin)
+            .arg("--ready-file")
+            .arg(self.directory.join(READY_FILE))
+            .args(arguments)
+            .env("USER", "soak")
+            .stdin(Stdio::null())
+            .output()
+            .await
+            .map_err(Error::of(&format!("starting {}", self.admin.display())))?;
+        let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+        Ok(Output {
+            code: output.status.code().unwrap_or(-1),
+            json: stdout.lines().filter_map(|line| serde_json::from_str(line).ok()).collect(),
+            stdout,
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        })
+    }
+
+    /// Runs an operator's command that must succeed.
+    pub(crate) async fn admin_must(&self, arguments: &[&str]) -> Result<Output> {
+        let output = self.admin(arguments).await?;
+        if output.code == 0 {
+            return Ok(output);
+        }
+        Err(Error::new(format!("admin {} failed: {}", arguments.join(" "), output.stderr.trim())))
+    }
+
+    /// Runs an operator's command that lists objects, for all pages.
+    pub(crate) async fn admin_list(&self, arguments: &[&str]) -> Result<Vec<Value>> {
+        let mut all = Vec::new();
+        let mut cursor: Option<String> = None;
+        for _page in 0..MAX_PAGES {
+            let rest: Vec<&str> = cursor.iter().flat_map(|cursor| ["--starting-after", cursor]).collect();
+            let output = self.admin_must(&[arguments, &rest].concat()).await?;
+            all.extend(output.json);
+            let next = output.stderr.split_once(CURSOR).and_then(|(_, rest)| rest.split_whitespace().next());
+            let Some(next) = next else { return Ok(all) };
+            cursor = Some(next.to_owned());
+        }
+        Err(Error::new(format!("admin {} has too many pages", arguments.join(" "))))
     }
 }
 

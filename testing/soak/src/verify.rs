@@ -1,532 +1,796 @@
-//! Compares the bank's books with what merchant and operator see. It has its own logic and shares none with
-//! the reconciliation of the service.
+//! The one verifier: compares what was answered to merchants, payers and operators, and the bank's books, with what
+//! the service shows at the end. It has its own logic and shares none with the reconciliation of the service.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use crate::world::{Charge, Pix, Refund, Transfer, World};
+use serde_json::Value;
+use soak::http::{Api, items, text};
+use soak::{Counts, Result, count};
 
-/// Where the money of a Pix is.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub enum Outcome {
-    /// It was credited to a charge.
-    Credited,
-    /// It is back with its payer.
-    Returned,
-    /// It is held for review.
-    Held,
-    /// It is listed as unapplied.
-    Unapplied,
+/// The statuses of a charge that was paid.
+pub(crate) const PAID: [&str; 3] = ["paid", "refunded", "disputed"];
+
+/// The fee of each Pix, and that of a cash-out, in centavos. Refunds do not return them.
+pub(crate) const PIX_FEE: i64 = 50;
+pub(crate) const PIX_OUT_FEE: i64 = 15;
+
+/// What was answered about a charge.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Answered {
+    pub scope: usize,
+    /// All ids that the requests with its idempotency key returned.
+    pub ids: BTreeSet<String>,
+    pub has_own_url: bool,
+    /// What credited a test charge, as in [`credited`].
+    pub paid: Option<String>,
+    /// `Some(false)`: every cancellation was refused.
+    pub cancelled: Option<bool>,
+    /// The bodies of the requests for refunds that were answered with 201, with the answered amount, by refund.
+    pub refunds: BTreeMap<String, Value>,
+    /// The MED case.
+    pub case: Option<String>,
+    /// Its Pix with a foreign txid or none.
+    pub unmatched: Vec<String>,
+    /// The operator approved its review, or applied a payment to it.
+    pub is_accepted: bool,
 }
 
-impl fmt::Display for Outcome {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            Self::Credited => "credited",
-            Self::Returned => "returned",
-            Self::Held => "held for review",
-            Self::Unapplied => "listed as unapplied",
-        })
+/// The paths of the merchants' webhook server.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Paths {
+    /// Receives all events.
+    pub all: &'static str,
+    /// Receives `charge.paid`, and fails for some requests.
+    pub failing: Option<&'static str>,
+    /// Receives the legacy events of payments with a URL of their own.
+    pub own: &'static str,
+}
+
+/// How many events were received, by path, type of event and id of its object.
+pub(crate) type Events = BTreeMap<(&'static str, String), BTreeMap<String, usize>>;
+
+/// Everything of an account in one mode that is compared at the end. Objects are as the API, the bank's books and
+/// the operator's command show them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct World {
+    /// The bank's books; null in test mode.
+    pub books: Value,
+    /// By the number of the charge.
+    pub answered: BTreeMap<usize, Answered>,
+    pub charges: Vec<Value>,
+    /// Each with its charge as `charge`.
+    pub refunds: Vec<Value>,
+    pub cases: Vec<Value>,
+    pub movements: Vec<Value>,
+    pub balance: Value,
+    pub statistics: Value,
+    /// By list, `total` and the number of objects on all pages.
+    pub totals: BTreeMap<&'static str, (i64, usize)>,
+    /// Payments that match no charge, or that could not be returned.
+    pub unapplied: Vec<Value>,
+    /// Payments that are held for review.
+    pub held: Vec<Value>,
+    pub paths: Paths,
+    pub events: Events,
+    /// The payouts that were settled.
+    pub payouts: Vec<String>,
+    /// How often the bank ignored the filter by payer.
+    pub ignored_filters: u64,
+}
+
+/// The statistics of the whole run.
+const STATISTICS: &str = "/v1/payments/stats?days=365";
+
+/// The lists that show how many objects they have.
+const TOTALS: [(&str, &str); 2] = [("payments", "/v1/payments"), ("deliveries", "/v1/webhooks/deliveries")];
+
+fn integer(value: &Value, field: &str) -> i64 {
+    value[field].as_i64().unwrap_or_default()
+}
+
+/// Returns an amount of API Pix, such as `12.34`, in centavos. −1, which no amount is: it has another form.
+fn centavos(value: &Value) -> i64 {
+    let parts = value.as_str().and_then(|text| text.split_once('.')).filter(|(_, cents)| cents.len() == 2);
+    parts.and_then(|(reais, cents)| format!("{reais}{cents}").parse().ok()).unwrap_or(-1)
+}
+
+fn is_pix(charge: &Value) -> bool {
+    charge["payment_method"] == "pix"
+}
+
+/// Returns the Pix that was credited to a charge; of another method, the charge's id.
+fn credited(charge: &Value) -> Option<&str> {
+    let paid = charge["paid_at"].as_str().filter(|_| !is_pix(charge));
+    charge["settlement"]["end_to_end_id"].as_str().or(paid.map(|_| text(charge, "id")))
+}
+
+/// Returns the fee of a charge's payment.
+fn fee(charge: &Value) -> i64 {
+    if is_pix(charge) && credited(charge).is_some() { PIX_FEE } else { 0 }
+}
+
+/// Whether a devolução or a Pix that was sent is neither executed nor refused.
+fn is_open(transfer: &Value) -> bool {
+    transfer["status"] == "EM_PROCESSAMENTO"
+}
+
+/// Returns the sorted amounts of the transfers that have left the account.
+fn executed<'a>(transfers: impl IntoIterator<Item = &'a Value>) -> Vec<i64> {
+    let is_executed = |transfer: &&Value| ["DEVOLVIDO", "REALIZADO"].contains(&text(transfer, "status"));
+    let mut amounts: Vec<i64> =
+        transfers.into_iter().filter(is_executed).map(|transfer| centavos(&transfer["valor"])).collect();
+    amounts.sort_unstable();
+    amounts
+}
+
+fn is_med(transfer: &&Value) -> bool {
+    text(transfer, "natureza").starts_with("MED_")
+}
+
+fn payer(pix: &Value) -> Option<&str> {
+    pix["pagador"]["cpf"].as_str().or(pix["pagador"]["cnpj"].as_str())
+}
+
+fn sum(amounts: impl IntoIterator<Item = i64>) -> i64 {
+    amounts.into_iter().fold(0, i64::saturating_add)
+}
+
+/// Returns how many transfers in the bank's books are neither executed nor refused.
+pub(crate) fn open_transfers(books: &Value) -> usize {
+    let returns = items(&books["pix"]).iter().flat_map(|pix| items(&pix["devolucoes"]));
+    returns.chain(items(&books["pixOut"])).filter(|transfer| is_open(transfer)).count()
+}
+
+impl World {
+    /// Reads what the API shows of an account in one mode.
+    pub(crate) async fn read(api: &Api) -> Result<Self> {
+        let charges = api.list("/v1/charges?limit=100").await?;
+        let mut refunds = Vec::new();
+        for id in charges.iter().filter(|charge| credited(charge).is_some()).map(|charge| text(charge, "id"))
+        {
+            let listed = api.read(format!("/v1/payments/{id}/refunds")).await?;
+            for refund in items(&listed["data"]) {
+                let mut refund = refund.clone();
+                refund["charge"] = id.into();
+                refunds.push(refund);
+            }
+        }
+        let cases = api.list("/v1/med/cases?limit=100").await?;
+        let balance = api.read("/v1/wallets/balance").await?;
+        let statistics = api.read(STATISTICS).await?;
+        let mut totals = BTreeMap::new();
+        for (list, path) in TOTALS {
+            let first = api.read(format!("{path}?limit=1")).await?;
+            totals.insert(
+                list,
+                (integer(&first, "total"), api.list(&format!("{path}?limit=100")).await?.len()),
+            );
+        }
+        let mut movements = Vec::new();
+        for currency in items(&balance["balances"]).iter().map(|one| text(one, "currency")) {
+            let path = format!("/v1/wallets/transactions?limit=100&currency={currency}");
+            movements.extend(api.list(&path).await?);
+        }
+        Ok(Self { charges, refunds, cases, movements, balance, statistics, totals, ..Self::default() })
+    }
+
+    fn is_live(&self) -> bool {
+        !self.books.is_null()
+    }
+
+    fn requested(&self, refund: &Value) -> Option<&Value> {
+        self.answered.values().find_map(|answered| answered.refunds.get(text(refund, "id")))
+    }
+
+    fn completed(&self) -> impl Iterator<Item = &Value> {
+        self.refunds.iter().filter(|refund| refund["status"] == "REFUNDED")
+    }
+
+    /// Returns the fee of a refund that the merchant bears.
+    fn refund_fee(&self, refund: &Value) -> i64 {
+        if self.requested(refund).is_some_and(|request| request["passFeeToTenant"] == true) {
+            PIX_OUT_FEE
+        } else {
+            0
+        }
+    }
+
+    fn pix(&self) -> BTreeMap<&str, &Value> {
+        items(&self.books["pix"]).iter().map(|pix| (text(pix, "endToEndId"), pix)).collect()
+    }
+
+    /// Returns the balances, with what MED cases retain, by currency.
+    fn balances(&self) -> BTreeMap<&str, i64> {
+        let balance = &self.balance;
+        let balances = items(&balance["balances"]).iter().map(|one| {
+            let is_primary = one["currency"] == balance["currency"];
+            let retained = if is_primary { integer(balance, "retained") } else { 0 };
+            (text(one, "currency"), integer(one, "total").saturating_add(retained))
+        });
+        balances.collect()
     }
 }
 
-/// Counts for the final table, by a name.
-pub type Counts = BTreeMap<String, u64>;
-
-/// The result of the comparison.
+/// The result of the comparison: what must not be, and the objects by kind and outcome.
 #[derive(Debug, Default)]
-pub struct Findings {
-    /// What must not be.
+pub(crate) struct Findings {
     pub violations: Vec<String>,
-    /// The outcome of each Pix, by end-to-end id.
-    pub outcomes: BTreeMap<String, Outcome>,
-    /// Charges by status.
-    pub charges: Counts,
-    /// Pix by outcome.
-    pub pix: Counts,
-    /// Devoluções by nature and status.
-    pub returns: Counts,
-    /// Pix that were sent, by status.
-    pub sent: Counts,
-    /// Refunds by strategy and status.
-    pub refunds: Counts,
+    pub counts: Counts,
 }
 
-fn count(counts: &mut Counts, name: impl fmt::Display) {
-    let count = counts.entry(name.to_string()).or_default();
-    *count = count.saturating_add(1);
-}
+impl Findings {
+    fn violation(&mut self, text: String) {
+        self.violations.push(text);
+    }
 
-fn sum(amounts: impl Iterator<Item = i64>) -> i64 {
-    amounts.fold(0, i64::saturating_add)
+    fn count(&mut self, name: fmt::Arguments<'_>) {
+        count(&mut self.counts, name);
+    }
 }
 
 /// Compares everything.
-pub fn verify(world: &World) -> Findings {
+pub(crate) fn verify(world: &World) -> Findings {
     let mut findings = Findings::default();
     charges(world, &mut findings);
-    let recorded = Recorded::of(world);
-    for pix in &world.books.pix {
-        classify(&recorded, pix, &mut findings);
-    }
-    listed_payments(world, &mut findings);
     settlements(world, &mut findings);
     refunds(world, &mut findings);
-    sent(world, &mut findings);
-    money(world, &mut findings);
-    payer_lock(world, &mut findings);
+    balances(world, &mut findings);
+    statistics(world, &mut findings);
     events(world, &mut findings);
+    if world.is_live() {
+        cobs(world, &mut findings);
+        payments(world, &mut findings);
+        sent(world, &mut findings);
+        money(world, &mut findings);
+        payer_lock(world, &mut findings);
+    } else {
+        sandbox(world, &mut findings);
+    }
     findings
 }
 
-/// One charge for each idempotency key, and one cob for each charge.
+/// One charge for each idempotency key, and none is pending.
 fn charges(world: &World, findings: &mut Findings) {
-    let violations = &mut findings.violations;
-    let mut listed: BTreeMap<&str, &Charge> = BTreeMap::new();
+    let mut listed: BTreeSet<&str> = BTreeSet::new();
     for charge in &world.charges {
-        count(&mut findings.charges, &charge.status);
-        if listed.insert(&charge.id, charge).is_some() {
-            violations.push(format!("charge {} is listed twice", charge.id));
+        let (id, status) = (text(charge, "id"), text(charge, "status"));
+        findings.count(format_args!("charges {status}"));
+        if !listed.insert(id) {
+            findings.violation(format!("charge {id} is listed twice"));
         }
-        if charge.status == "pending" {
-            violations.push(format!("charge {} is still pending", charge.id));
+        if status == "pending" {
+            findings.violation(format!("charge {id} is still pending"));
         }
     }
-    let mut owners: BTreeMap<&str, &str> = BTreeMap::new();
-    for (key, ids) in &world.created {
+    for (number, Answered { ids, .. }) in &world.answered {
         if ids.len() != 1 {
-            violations.push(format!("the idempotency key {key} created {} charges", ids.len()));
+            findings.violation(format!("the key of charge {number} created {} charges: {ids:?}", ids.len()));
         }
-        for id in ids {
-            if let Some(other) = owners.insert(id, key) {
-                violations.push(format!("the keys {key} and {other} created the same charge {id}"));
-            }
-            if !listed.contains_key(id.as_str()) {
-                violations.push(format!("charge {id} of {key} is not listed"));
-            }
+        for id in ids.iter().filter(|id| !listed.remove(id.as_str())) {
+            findings.violation(format!("charge {id} of charge {number} is not listed, or has two keys"));
         }
     }
-    for id in listed.keys().filter(|id| !owners.contains_key(**id)) {
-        violations.push(format!("charge {id} is listed, and no request created it"));
+    for id in listed {
+        findings.violation(format!("charge {id} is listed, and no request created it"));
     }
-    let mut cobs: BTreeMap<&str, u64> = BTreeMap::new();
-    let by_txid: BTreeMap<&str, &Charge> =
-        world.charges.iter().filter_map(|charge| Some((charge.txid.as_deref()?, charge))).collect();
-    for cob in &world.books.cobs {
-        let copies = cobs.entry(&cob.txid).or_default();
-        *copies = copies.saturating_add(1);
-        match by_txid.get(cob.txid.as_str()) {
-            Some(charge) if charge.amount == cob.amount => {}
+}
+
+/// In test mode, each charge is as the answers imply.
+fn sandbox(world: &World, findings: &mut Findings) {
+    let listed: BTreeMap<&str, &Value> =
+        world.charges.iter().map(|charge| (text(charge, "id"), charge)).collect();
+    for Answered { ids, paid, cancelled, .. } in world.answered.values() {
+        let Some(charge) = ids.first().and_then(|id| listed.get(id.as_str())) else { continue };
+        let expected: &[&str] = match (paid, cancelled) {
+            (Some(_), _) => &PAID,
+            (None, Some(true)) => &["cancelled"],
+            // The answer to a cancellation may be lost, and its repetition refused.
+            (None, Some(false)) => &["cancelled", "expired"],
+            (None, None) => &["expired"],
+        };
+        let (id, status, credited) = (text(charge, "id"), text(charge, "status"), credited(charge));
+        if credited != paid.as_deref() || !expected.contains(&status) {
+            findings.violation(format!(
+                "{id} is {status}, credited {credited:?}; answered: paid {paid:?}, cancelled {cancelled:?}"
+            ));
+        }
+    }
+}
+
+/// Each charge has one cob of its amount, and none can still be paid.
+fn cobs(world: &World, findings: &mut Findings) {
+    // A charge that failed before the service read its cob does not show the txid.
+    let failed = world.charges.iter().filter(|one| one["status"] == "failed" && one["pix"].is_null());
+    let mut failed: Vec<i64> = failed.map(|charge| integer(charge, "amount")).collect();
+    let by_txid: BTreeMap<&str, &Value> =
+        world.charges.iter().map(|charge| (text(&charge["pix"], "txid"), charge)).collect();
+    let mut seen = BTreeSet::new();
+    for cob in items(&world.books["cobs"]) {
+        let (txid, status) = (text(cob, "txid"), text(cob, "status"));
+        let amount = centavos(&cob["valor"]["original"]);
+        if !seen.insert(txid) {
+            findings.violation(format!("the bank has several cobs {txid}"));
+        }
+        match by_txid.get(txid) {
+            Some(charge) if integer(charge, "amount") == amount => {}
             Some(charge) => {
-                violations.push(format!("the cob {} has another amount than {}", cob.txid, charge.id));
+                findings.violation(format!("the cob {txid} has another amount than {}", text(charge, "id")));
             }
             // `admin accounts check-acquirer` tries the Pix key by a cob of one centavo, and removes it.
-            None if (cob.amount, cob.status.as_str()) == (1, "REMOVIDA_PELO_USUARIO_RECEBEDOR") => {}
-            None => violations.push(format!("the cob {} belongs to no charge", cob.txid)),
+            None if (amount, status) == (1, "REMOVIDA_PELO_USUARIO_RECEBEDOR") => {}
+            None if failed.extract_if(.., |one| *one == amount).next().is_some() => {}
+            None => findings.violation(format!("the cob {txid} belongs to no charge")),
         }
-        if cob.status == "ATIVA" {
-            violations.push(format!("the cob {} can still be paid", cob.txid));
+        if status == "ATIVA" {
+            findings.violation(format!("the cob {txid} can still be paid"));
         }
-    }
-    for (txid, copies) in cobs.iter().filter(|(_, copies)| **copies > 1) {
-        violations.push(format!("the bank has {copies} cobs {txid}"));
     }
 }
 
-/// What the service shows of each Pix: outcomes with amounts, by end-to-end id.
-struct Recorded<'a>(BTreeMap<&'a str, Vec<(Outcome, i64)>>);
-
-impl<'a> Recorded<'a> {
-    fn of(world: &'a World) -> Self {
-        let credited = world
-            .charges
-            .iter()
-            .filter_map(|charge| Some((charge.credited.as_deref()?, Outcome::Credited, charge.amount)));
-        let held = world.held.iter().map(|held| (held.id.as_str(), Outcome::Held, held.amount));
-        let listed =
-            world.unapplied.iter().map(|listed| (listed.id.as_str(), Outcome::Unapplied, listed.amount));
-        let mut found: BTreeMap<&str, Vec<(Outcome, i64)>> = BTreeMap::new();
-        for (id, outcome, amount) in credited.chain(held).chain(listed) {
-            found.entry(id).or_default().push((outcome, amount));
+/// Each Pix that the bank received is exactly once credited, returned, held or unapplied, and no other Pix is.
+fn payments(world: &World, findings: &mut Findings) {
+    let mut recorded: BTreeMap<&str, Vec<(&str, i64)>> = BTreeMap::new();
+    let credited = world.charges.iter().filter_map(|charge| Some((credited(charge)?, "credited", charge)));
+    let held = world.held.iter().map(|held| (text(held, "payment"), "held for review", held));
+    let unapplied = world.unapplied.iter().map(|one| (text(one, "end_to_end_id"), "unapplied", one));
+    for (id, outcome, object) in credited.chain(held).chain(unapplied) {
+        recorded.entry(id).or_default().push((outcome, integer(object, "amount")));
+    }
+    for (id, pix) in world.pix() {
+        let mut found = recorded.remove(id).unwrap_or_default();
+        let amount = centavos(&pix["valor"]);
+        let returns = items(&pix["devolucoes"]);
+        let returned = sum(executed(returns));
+        if returned > 0 && found.iter().all(|(outcome, _)| *outcome != "credited") {
+            found.push(("returned", returned));
         }
-        Self(found)
-    }
-}
-
-/// Each Pix has exactly one outcome.
-fn classify(recorded: &Recorded<'_>, pix: &Pix, findings: &mut Findings) {
-    let id = pix.id.as_str();
-    let mut found = recorded.0.get(id).cloned().unwrap_or_default();
-    let is_credited = found.iter().any(|(outcome, _)| *outcome == Outcome::Credited);
-    let returned = sum(pix.returns.iter().filter(|item| item.is_executed()).map(|item| item.amount));
-    if !is_credited && returned > 0 {
-        found.push((Outcome::Returned, returned));
-    }
-    for item in &pix.returns {
-        count(&mut findings.returns, format!("{} {}", item.nature, item.status));
-        if item.is_open() {
-            findings.violations.push(format!("the devolução {} of Pix {id} is not final", item.id));
-        }
-    }
-    match found.as_slice() {
-        [(outcome, amount)] => {
-            if *amount != pix.amount {
-                let text = format!("Pix {id} of {} is {outcome} with {amount}", pix.amount);
-                findings.violations.push(text);
+        for item in returns {
+            findings.count(format_args!("devoluções {} {}", text(item, "natureza"), text(item, "status")));
+            if is_open(item) {
+                findings.violation(format!("the devolução {} of Pix {id} is not final", text(item, "id")));
             }
-            count(&mut findings.pix, outcome);
-            findings.outcomes.insert(pix.id.clone(), *outcome);
         }
-        [] => findings.violations.push(format!("Pix {id} of {} is nowhere", pix.amount)),
-        several => {
-            let names: Vec<String> = several.iter().map(|(outcome, _)| outcome.to_string()).collect();
-            let natures: BTreeSet<&str> = pix.returns.iter().map(|item| item.nature.as_str()).collect();
-            let text =
-                format!("Pix {id} of {} is {}; devoluções: {natures:?}", pix.amount, names.join(" and "));
-            findings.violations.push(text);
+        match found.as_slice() {
+            [(outcome, found)] if *found == amount => findings.count(format_args!("Pix {outcome}")),
+            [] => findings.violation(format!("Pix {id} of {amount} is nowhere")),
+            _ => findings.violation(format!("Pix {id} of {amount} is {found:?}; devoluções: {returns:?}")),
         }
     }
-}
-
-/// Nothing is credited, held or listed that the bank did not receive.
-fn listed_payments(world: &World, findings: &mut Findings) {
-    let known: BTreeSet<&str> = world.books.pix.iter().map(|pix| pix.id.as_str()).collect();
-    let credited = world.charges.iter().filter_map(|charge| charge.credited.as_ref());
-    let listed = world.held.iter().chain(&world.unapplied).map(|waiting| &waiting.id);
-    for id in credited.chain(listed).filter(|id| !known.contains(id.as_str())) {
-        findings.violations.push(format!("Pix {id} is recorded, and the bank did not receive it"));
+    for id in recorded.into_keys() {
+        findings.violation(format!("Pix {id} is recorded, and the bank did not receive it"));
     }
 }
 
 /// Each credited charge has one settlement in the statement, and no other charge has one.
 fn settlements(world: &World, findings: &mut Findings) {
     let mut by_charge: BTreeMap<&str, Vec<(i64, i64, i64)>> = BTreeMap::new();
-    for movement in world.movements.iter().filter(|movement| movement.kind == "settlement") {
-        let charge = movement.charge.as_deref().unwrap_or_default();
-        by_charge.entry(charge).or_default().push((movement.amount, movement.fee, movement.net));
+    for movement in world.movements.iter().filter(|movement| movement["type"] == "settlement") {
+        let [amount, fee, net] = ["amount", "fee", "net"].map(|field| integer(movement, field));
+        by_charge.entry(text(movement, "charge_id")).or_default().push((amount, fee, net));
     }
-    for charge in world.charges.iter().filter(|charge| charge.credited.is_some()) {
-        let expected = (charge.amount, world.payment_fee, charge.amount.saturating_sub(world.payment_fee));
-        let found = by_charge.remove(charge.id.as_str()).unwrap_or_default();
+    for charge in world.charges.iter().filter(|charge| credited(charge).is_some()) {
+        let (id, amount, fee) = (text(charge, "id"), integer(charge, "amount"), fee(charge));
+        let expected = (amount, fee, amount.saturating_sub(fee));
+        let found = by_charge.remove(id).unwrap_or_default();
         if found != [expected] {
-            let text = format!("charge {} has the settlements {found:?}, not {expected:?}", charge.id);
-            findings.violations.push(text);
+            findings.violation(format!("charge {id} has the settlements {found:?}, not {expected:?}"));
         }
     }
     for (charge, found) in by_charge {
-        findings.violations.push(format!("charge {charge} is not paid and has the settlements {found:?}"));
+        findings.violation(format!("charge {charge} is not paid and has the settlements {found:?}"));
     }
-    let ids: BTreeSet<&str> = world.movements.iter().map(|movement| movement.id.as_str()).collect();
+    let ids: BTreeSet<&str> = world.movements.iter().map(|movement| text(movement, "id")).collect();
     if ids.len() != world.movements.len() {
-        findings.violations.push("the statement lists a movement twice".to_owned());
+        findings.violation("the statement lists a movement twice".to_owned());
     }
 }
 
-fn executed_amounts<'a>(transfers: impl Iterator<Item = &'a Transfer>) -> Vec<i64> {
-    let mut amounts: Vec<i64> = transfers.filter(|item| item.is_executed()).map(|item| item.amount).collect();
-    amounts.sort_unstable();
-    amounts
-}
-
-/// The devoluções of a charge's Pix are its refunds by devolução and its losses by MED, and the statement has
-/// what is left of the charge.
+/// Each refund that was answered is there once and final. The devoluções of a charge's Pix are its refunds by devolução
+/// and its losses by MED, and the statement has what is left of the charge.
 fn refunds(world: &World, findings: &mut Findings) {
-    let mut by_charge: BTreeMap<&str, Vec<&Refund>> = BTreeMap::new();
+    let mut listed = BTreeSet::new();
     for refund in &world.refunds {
-        let strategy = if refund.is_devolution { "devolution" } else { "cashout" };
-        count(&mut findings.refunds, format!("{strategy} {}", refund.status));
-        if refund.is_open() {
-            findings.violations.push(format!("refund {} of {} is not final", refund.id, refund.charge));
+        let (strategy, status) = (text(refund, "strategy"), text(refund, "status"));
+        findings.count(format_args!("refunds {strategy} {status}"));
+        if ["PENDING", "IN_PROGRESS"].contains(&status) {
+            findings.violation(format!("refund {} is not final", text(refund, "id")));
         }
-        by_charge.entry(&refund.charge).or_default().push(refund);
+        // At the bank, the answer may be unknown, and a refund may fail.
+        let request = world.requested(refund);
+        let is_as_answered = match request {
+            Some(request) => request["amount"] == refund["amount"],
+            None => world.is_live(),
+        };
+        if !is_as_answered || !(world.is_live() || status == "REFUNDED") || !listed.insert(text(refund, "id"))
+        {
+            findings.violation(format!("the refund {refund} was answered as {request:?}"));
+        }
+    }
+    let answered = world.answered.values().flat_map(|answered| answered.refunds.keys());
+    for id in answered.filter(|id| !listed.contains(id.as_str())) {
+        findings.violation(format!("the refund {id} was answered and is not listed"));
     }
     let mut nets: BTreeMap<&str, i64> = BTreeMap::new();
-    for movement in &world.movements {
-        let net = nets.entry(movement.charge.as_deref().unwrap_or_default()).or_default();
-        *net = net.saturating_add(movement.net);
+    for movement in world.movements.iter().filter(|one| !text(one, "type").starts_with("payout")) {
+        let net = nets.entry(text(movement, "charge_id")).or_default();
+        *net = net.saturating_add(integer(movement, "net"));
     }
-    let pix: BTreeMap<&str, &Pix> = world.books.pix.iter().map(|pix| (pix.id.as_str(), pix)).collect();
+    let pix = world.pix();
     for charge in &world.charges {
-        let returns = charge.credited.as_deref().and_then(|id| pix.get(id)).map(|pix| pix.returns.as_slice());
-        let returns = returns.unwrap_or_default();
-        let at_bank = executed_amounts(returns.iter().filter(|item| !item.is_med()));
-        let refunds = by_charge.get(charge.id.as_str()).map(Vec::as_slice).unwrap_or_default();
-        let completed = refunds.iter().filter(|refund| refund.is_devolution && refund.status == "REFUNDED");
-        let mut completed: Vec<i64> = completed.map(|refund| refund.amount).collect();
-        completed.sort_unstable();
-        if at_bank != completed {
-            let text = format!(
-                "charge {}: the bank returned {at_bank:?}, refunds completed {completed:?}",
-                charge.id
-            );
-            findings.violations.push(text);
+        let id = text(charge, "id");
+        let completed: Vec<&Value> = world.completed().filter(|refund| refund["charge"] == id).collect();
+        let returns = credited(charge).and_then(|id| pix.get(id)).map(|pix| items(&pix["devolucoes"]));
+        let lost = if let Some(returns) = returns {
+            let at_bank = executed(returns.iter().filter(|item| !is_med(item)));
+            let devolutions = completed.iter().filter(|refund| refund["strategy"] == "devolution");
+            let mut devolutions: Vec<i64> = devolutions.map(|refund| integer(refund, "amount")).collect();
+            devolutions.sort_unstable();
+            if at_bank != devolutions {
+                findings.violation(format!(
+                    "charge {id}: the bank returned {at_bank:?}, refunds completed {devolutions:?}"
+                ));
+            }
+            sum(executed(returns.iter().filter(is_med)))
+        } else {
+            let lost = world.cases.iter().filter(|case| case["money_outcome"] == "lost");
+            sum(lost.filter(|case| case["charge_id"] == id).map(|case| integer(case, "amount")))
+        };
+        let refunded = sum(completed.iter().map(|refund| integer(refund, "amount")));
+        if refunded != integer(charge, "amount_refunded") {
+            findings.violation(format!("charge {id} shows {} refunded", charge["amount_refunded"]));
         }
-        // The rest are losses by MED, which the statement shows in several kinds of movements.
-        let executed = sum(executed_amounts(returns.iter()).into_iter());
-        let cash_outs = refunds.iter().filter(|refund| !refund.is_devolution && refund.status == "REFUNDED");
-        let sent = sum(cash_outs.map(|refund| refund.amount.saturating_add(fee_of(world, refund))));
-        let credited = if charge.credited.is_some() { charge.amount } else { 0 };
-        let fee = if charge.credited.is_some() { world.payment_fee } else { 0 };
-        let expected = credited.saturating_sub(fee).saturating_sub(executed).saturating_sub(sent);
-        let net = nets.remove(charge.id.as_str()).unwrap_or_default();
+        let fees = sum(completed.iter().map(|refund| world.refund_fee(refund)));
+        let credited = if credited(charge).is_some() { integer(charge, "amount") } else { 0 };
+        let expected = [fee(charge), refunded, fees, lost].into_iter().fold(credited, i64::saturating_sub);
+        let net = nets.remove(id).unwrap_or_default();
         if net != expected {
-            let text = format!(
-                "charge {}: {credited} credited, {executed} returned by the bank, {sent} sent; the statement has {net}, not {expected}",
-                charge.id
-            );
-            findings.violations.push(text);
+            findings.violation(format!(
+                "charge {id}: {credited} credited, {refunded} refunded for {fees}, {lost} lost by MED; the statement \
+                 has {net}, not {expected}"
+            ));
         }
     }
     for (charge, net) in nets.into_iter().filter(|(_, net)| *net != 0) {
-        findings.violations.push(format!("the statement has {net} of the unknown charge {charge:?}"));
+        findings.violation(format!("the statement has {net} of the unknown charge {charge:?}"));
     }
-}
-
-/// The fee of a refund that the merchant bears.
-fn fee_of(world: &World, refund: &Refund) -> i64 {
-    let passes_fee = world.requested.get(&refund.id).is_some_and(|request| request.passes_fee);
-    if passes_fee { world.pix_out_fee } else { 0 }
 }
 
 /// Each Pix that was sent is a completed cash-out, to the key that the request named.
 fn sent(world: &World, findings: &mut Findings) {
-    let mut at_bank: BTreeMap<(String, i64), i64> = BTreeMap::new();
-    for transfer in &world.books.sent {
-        count(&mut findings.sent, &transfer.status);
-        if transfer.is_open() {
-            findings.violations.push(format!("the Pix out {} is not final", transfer.id));
+    let mut at_bank: BTreeMap<(&str, i64), i64> = BTreeMap::new();
+    for transfer in items(&world.books["pixOut"]) {
+        findings.count(format_args!("Pix out {}", text(transfer, "status")));
+        if is_open(transfer) {
+            findings.violation(format!("the Pix out {} is not final", text(transfer, "id")));
         }
-        if transfer.is_executed() {
-            let copies = at_bank.entry((transfer.key.clone(), transfer.amount)).or_default();
+        for amount in executed([transfer]) {
+            let copies = at_bank.entry((text(transfer, "chave"), amount)).or_default();
             *copies = copies.saturating_add(1);
         }
     }
-    let payers: BTreeMap<&str, Option<&String>> =
-        world.books.pix.iter().map(|pix| (pix.id.as_str(), pix.payer.as_ref())).collect();
-    let charges: BTreeMap<&str, &Charge> =
-        world.charges.iter().map(|charge| (charge.id.as_str(), charge)).collect();
+    let pix = world.pix();
     // A payment by another payer than the expected one is credited only if the bank confirmed the expected one.
-    let payer_of = |charge: &str| {
-        let charge = charges.get(charge)?;
-        let reported = || payers.get(charge.credited.as_deref()?).copied().flatten().cloned();
-        charge.expected_payer.clone().or_else(reported)
+    let payer_of = |refund: &Value| {
+        let charge = world.charges.iter().find(|charge| charge["id"] == refund["charge"])?;
+        let expected = charge["expected_payer_tax_id"].as_str();
+        expected.or_else(|| payer(pix.get(credited(charge)?)?))
     };
-    for refund in world.refunds.iter().filter(|refund| !refund.is_devolution && refund.status == "REFUNDED") {
-        let named = world.requested.get(&refund.id).and_then(|request| request.destination.clone());
-        let Some(key) = named.or_else(|| payer_of(&refund.charge)) else {
-            findings.violations.push(format!("cash-out {} was completed without a key", refund.id));
+    for refund in world.completed().filter(|refund| refund["strategy"] == "cashout") {
+        let named = world.requested(refund).and_then(|request| request["destinationKey"].as_str());
+        let Some(key) = named.or_else(|| payer_of(refund)) else {
+            findings.violation(format!("the cash-out {refund} was completed without a key"));
             continue;
         };
-        let copies = at_bank.entry((key, refund.amount)).or_default();
+        let copies = at_bank.entry((key, integer(refund, "amount"))).or_default();
         *copies = copies.saturating_sub(1);
     }
     for ((key, amount), copies) in at_bank.into_iter().filter(|(_, copies)| *copies != 0) {
-        let text = format!(
+        findings.violation(format!(
             "to the key {key}: the bank sent {copies} more Pix of {amount} than there are completed cash-outs"
-        );
-        findings.violations.push(text);
+        ));
+    }
+}
+
+/// Each balance is the sum of the statement in its currency.
+fn balances(world: &World, findings: &mut Findings) {
+    let mut sums: BTreeMap<&str, i64> = BTreeMap::new();
+    for movement in &world.movements {
+        let sum = sums.entry(text(movement, "currency")).or_default();
+        *sum = sum.saturating_add(integer(movement, "net"));
+    }
+    let mut balances = world.balances();
+    balances.retain(|currency, balance| *balance != 0 || sums.contains_key(currency));
+    if sums != balances {
+        findings.violation(format!("the statement adds up to {sums:?}, the balances are {balances:?}"));
+    }
+}
+
+/// The statistics and the totals of lists are what counting the objects results in.
+fn statistics(world: &World, findings: &mut Findings) {
+    let mut volumes: BTreeMap<&str, (i64, i64)> = BTreeMap::new();
+    for charge in world.charges.iter().filter(|charge| credited(charge).is_some()) {
+        let (volume, count) = volumes.entry(text(charge, "currency")).or_default();
+        *volume = volume.saturating_add(integer(charge, "amount"));
+        *count = count.saturating_add(1);
+    }
+    let shown = items(&world.statistics["volumeByCurrency"]).iter();
+    let shown: BTreeMap<&str, (i64, i64)> =
+        shown.map(|one| (text(one, "currency"), (integer(one, "volume"), integer(one, "count")))).collect();
+    if shown != volumes {
+        findings.violation(format!("the statistics show the volumes {shown:?}, not {volumes:?}"));
+    }
+    let total = integer(&world.statistics, "totalTransactions");
+    if usize::try_from(total).ok() != Some(world.charges.len()) {
+        findings.violation(format!("the statistics show {total} charges, not {}", world.charges.len()));
+    }
+    for (list, (total, listed)) in &world.totals {
+        if usize::try_from(*total).ok() != Some(*listed) {
+            findings.violation(format!("`total` of the {list} is {total}, and {listed} are listed"));
+        }
     }
 }
 
 /// The balance is what the bank received for charges, less what left the account and the fees.
 fn money(world: &World, findings: &mut Findings) {
-    let statement = sum(world.movements.iter().map(|movement| movement.net));
-    if statement != world.balance {
-        let text = format!("the statement adds up to {statement}, the balance is {}", world.balance);
-        findings.violations.push(text);
-    }
-    let is_credited = |pix: &&Pix| findings.outcomes.get(&pix.id) == Some(&Outcome::Credited);
-    let credited: Vec<&Pix> = world.books.pix.iter().filter(is_credited).collect();
-    let received = sum(credited.iter().map(|pix| pix.amount.saturating_sub(world.payment_fee)));
-    let returned = sum(executed_amounts(credited.iter().flat_map(|pix| &pix.returns)).into_iter());
-    let sent = sum(executed_amounts(world.books.sent.iter()).into_iter());
-    let completed = world.refunds.iter().filter(|refund| refund.status == "REFUNDED");
-    let fees = sum(completed.map(|refund| fee_of(world, refund)));
-    let expected = received.saturating_sub(returned).saturating_sub(sent).saturating_sub(fees);
-    if expected != world.balance {
-        let text = format!(
-            "the balance is {}, and the bank's books lead to {expected}: {received} received less fees, {returned} returned, {sent} sent, {fees} fees of cash-outs",
-            world.balance
-        );
-        findings.violations.push(text);
+    let pix = world.pix();
+    let paid = || world.charges.iter().filter_map(|charge| pix.get(credited(charge)?));
+    let received = sum(paid().map(|pix| centavos(&pix["valor"])));
+    let returned = sum(executed(paid().flat_map(|pix| items(&pix["devolucoes"]))));
+    let sent = sum(executed(items(&world.books["pixOut"])));
+    let refund_fees = sum(world.completed().map(|refund| world.refund_fee(refund)));
+    let fees = sum(world.charges.iter().map(fee)).saturating_add(refund_fees);
+    let expected = [returned, sent, fees].into_iter().fold(received, i64::saturating_sub);
+    let balance = sum(world.balances().into_values());
+    if expected != balance {
+        findings.violation(format!(
+            "the balance is {balance}, and the bank's books lead to {expected}: {received} received, {returned} \
+             returned, {sent} sent, {fees} fees"
+        ));
     }
 }
 
 /// A payment by another payer than the expected one is credited only by an operator, or if the bank ignored
 /// the filter by payer.
 fn payer_lock(world: &World, findings: &mut Findings) {
-    let pix: BTreeMap<&str, &Pix> = world.books.pix.iter().map(|pix| (pix.id.as_str(), pix)).collect();
-    let wrong = world.charges.iter().filter(|charge| {
-        let payer = charge.credited.as_deref().and_then(|id| pix.get(id)).and_then(|pix| pix.payer.as_ref());
-        charge.expected_payer.is_some()
-            && charge.credited.is_some()
-            && charge.expected_payer.as_ref() != payer
-            && !world.accepted.contains(&charge.id)
-    });
-    let wrong: Vec<&str> = wrong.map(|charge| charge.id.as_str()).collect();
+    let pix = world.pix();
+    let accepted = world.answered.values().filter(|answered| answered.is_accepted);
+    let accepted: BTreeSet<&str> = accepted.flat_map(|answered| &answered.ids).map(String::as_str).collect();
+    let is_wrong = |charge: &&Value| {
+        let locked = charge["expected_payer_tax_id"].as_str().zip(credited(charge));
+        locked.is_some_and(|(expected, credited)| {
+            pix.get(credited).and_then(|pix| payer(pix)) != Some(expected)
+        })
+    };
+    let wrong: Vec<&str> = world.charges.iter().filter(is_wrong).map(|charge| text(charge, "id")).collect();
+    let wrong: Vec<&str> = wrong.into_iter().filter(|id| !accepted.contains(id)).collect();
     if u64::try_from(wrong.len()).unwrap_or(u64::MAX) > world.ignored_filters {
-        findings
-            .violations
-            .push(format!("charges that another payer paid were credited: {}", wrong.join(", ")));
+        findings.violation(format!("charges that another payer paid were credited: {}", wrong.join(", ")));
     }
 }
 
-/// The merchant received an event for each credited charge, and for no other charge.
+/// Each change had its event at each endpoint that was subscribed, under one id, and no unpaid charge was reported paid.
 fn events(world: &World, findings: &mut Findings) {
-    for charge in &world.charges {
-        match (charge.credited.is_some(), world.events.contains_key(&charge.id)) {
-            (true, false) => {
-                findings.violations.push(format!("no charge.paid was received for {}", charge.id));
+    let Paths { all, failing, own } = world.paths;
+    let ids = |matches: &dyn Fn(&Value) -> bool| -> BTreeSet<String> {
+        world.charges.iter().filter(|one| matches(one)).map(|one| text(one, "id").to_owned()).collect()
+    };
+    // A payment's id is that of its charge without the prefix. The legacy events of a payment with a URL of its own are
+    // sent to that URL only.
+    let own_urls = world.answered.values().filter(|answered| answered.has_own_url);
+    let own_urls: BTreeSet<&String> = own_urls.flat_map(|answered| &answered.ids).collect();
+    let legacy = |is_own: bool, ids: BTreeSet<String>| -> BTreeSet<String> {
+        let ids = ids.iter().filter(|id| own_urls.contains(id) == is_own);
+        ids.map(|id| id.trim_start_matches("ch_").to_owned()).collect()
+    };
+    let paid = || ids(&|charge| credited(charge).is_some());
+    let refunded = || ids(&|charge| integer(charge, "amount_refunded") > 0);
+    let cases = world.answered.values().filter_map(|answered| answered.case.clone()).collect();
+    let mut expected = vec![
+        // A charge that failed may have had no artefacts, so it was not created for the payer.
+        (all, "charge.created", ids(&|charge| charge["status"] != "failed")),
+        (all, "charge.failed", ids(&|charge| ["failed", "cancelled"].contains(&text(charge, "status")))),
+        (all, "charge.paid", paid()),
+        (all, "charge.expired", ids(&|charge| charge["status"] == "expired")),
+        (all, "med_case.created", cases),
+        (all, "payout.paid", world.payouts.iter().cloned().collect()),
+        (all, "payment.refunded", legacy(false, refunded())),
+        (own, "payment.completed", legacy(true, paid())),
+        (own, "payment.refunded", legacy(true, refunded())),
+    ];
+    expected.extend(failing.map(|failing| (failing, "charge.paid", paid())));
+    let none = BTreeMap::new();
+    for (path, event, ids) in expected {
+        let received = world.events.get(&(path, event.to_owned())).unwrap_or(&none);
+        let missing: Vec<&String> = ids.iter().filter(|id| !received.contains_key(*id)).collect();
+        if let Some(first) = missing.first() {
+            let missing = missing.len();
+            findings.violation(format!("{missing} {event} were not received at {path}, such as of {first}"));
+        }
+        for (id, number) in received {
+            // A payment can be refunded twice.
+            if *number > 1 && event != "payment.refunded" {
+                findings.violation(format!("{event} of {id} was received at {path} under {number} ids"));
             }
-            (false, true) => {
-                findings
-                    .violations
-                    .push(format!("charge.paid was received for {}, which is not paid", charge.id));
+            if event == "charge.paid" && !ids.contains(id) {
+                findings.violation(format!("{event} was received at {path} for {id}, which is not paid"));
             }
-            (true, true) | (false, false) => {}
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
-    use crate::world::{Books, Cob, Movement, RequestedRefund, Waiting};
 
-    fn transfer(amount: i64, status: &str, nature: &str, key: &str) -> Transfer {
-        let text = str::to_owned;
-        let id = format!("{nature}{amount}");
-        Transfer { id, amount, status: text(status), nature: text(nature), key: text(key), settled_at: None }
-    }
-
-    fn pix(id: &str, amount: i64, returns: Vec<Transfer>) -> Pix {
-        let payer = Some("payer".to_owned());
-        Pix { id: id.to_owned(), cob: None, amount, payer, at: String::new(), returns }
-    }
-
-    fn waiting(id: &str, amount: i64) -> Waiting {
-        Waiting { id: id.to_owned(), amount, state: String::new(), charge: None }
-    }
-
-    fn movement(kind: &str, amount: i64, fee: i64, net: i64) -> Movement {
-        let (id, charge) = (format!("{kind}{amount}"), Some("ch_1".to_owned()));
-        Movement { id, kind: kind.to_owned(), amount, fee, net, charge }
-    }
-
-    fn refund(id: &str, amount: i64, is_devolution: bool) -> Refund {
-        Refund {
-            id: id.to_owned(),
-            charge: "ch_1".to_owned(),
-            amount,
-            status: "REFUNDED".to_owned(),
-            is_devolution,
-        }
-    }
-
-    /// A charge that was credited, refunded both ways and lost a part by MED. Three other Pix are returned,
+    /// A live charge that was credited, refunded both ways and lost a part by MED. Three other Pix are returned,
     /// held and unapplied.
     fn good() -> World {
-        let charge = Charge {
-            id: "ch_1".to_owned(),
-            status: "paid".to_owned(),
-            amount: 1000,
-            txid: Some("t1".to_owned()),
-            credited: Some("E1".to_owned()),
-            expected_payer: Some("payer".to_owned()),
+        let returned = |valor: &str, natureza: &str, status: &str| json!({"id": "d", "valor": valor, "natureza": natureza, "status": status});
+        let movement = |kind: &str, amount: i64, fee: i64, net: i64| {
+            json!({"id": format!("{kind}{amount}"), "type": kind, "currency": "BRL", "amount": amount, "fee": fee,
+                "net": net, "charge_id": "ch_1"})
         };
-        let returns = vec![
-            transfer(100, "DEVOLVIDO", "ORIGINAL", ""),
-            transfer(50, "DEVOLVIDO", "MED_FRAUDE", ""),
-            transfer(30, "NAO_REALIZADO", "ORIGINAL", ""),
-        ];
+        let requested =
+            |amount: i64, passes_fee: bool| json!({"amount": amount, "passFeeToTenant": passes_fee});
+        let answered = Answered {
+            ids: BTreeSet::from(["ch_1".to_owned()]),
+            refunds: [("re_1", requested(100, false)), ("re_2", requested(200, true))]
+                .map(|(id, refund)| (id.to_owned(), refund))
+                .into(),
+            ..Answered::default()
+        };
+        let events = ["charge.created", "charge.paid", "payment.refunded"].map(|event| {
+            let id = if event == "payment.refunded" { "1" } else { "ch_1" };
+            (("/all", event.to_owned()), BTreeMap::from([(id.to_owned(), 1)]))
+        });
         World {
-            books: Books {
-                cobs: vec![Cob { txid: "t1".to_owned(), amount: 1000, status: "CONCLUIDA".to_owned() }],
-                pix: vec![
-                    pix("E1", 1000, returns),
-                    pix("E2", 7, vec![transfer(7, "DEVOLVIDO", "ORIGINAL", "")]),
-                    pix("E3", 8, Vec::new()),
-                    pix("E4", 9, Vec::new()),
+            books: json!({
+                "cobs": [{"txid": "t1", "valor": {"original": "10.00"}, "status": "CONCLUIDA"}],
+                "pix": [
+                    {"endToEndId": "E1", "valor": "10.00", "pagador": {"cpf": "payer"}, "devolucoes": [
+                        returned("1.00", "ORIGINAL", "DEVOLVIDO"),
+                        returned("0.50", "MED_FRAUDE", "DEVOLVIDO"),
+                        returned("0.30", "ORIGINAL", "NAO_REALIZADO"),
+                    ]},
+                    {"endToEndId": "E2", "valor": "0.07", "devolucoes": [returned("0.07", "ORIGINAL", "DEVOLVIDO")]},
+                    {"endToEndId": "E3", "valor": "0.08"},
+                    {"endToEndId": "E4", "valor": "0.09"},
                 ],
-                sent: vec![transfer(200, "REALIZADO", "", "payer")],
-            },
-            charges: vec![charge],
-            created: BTreeMap::from([("key".to_owned(), BTreeSet::from(["ch_1".to_owned()]))]),
-            refunds: vec![refund("re_1", 100, true), refund("re_2", 200, false)],
-            requested: BTreeMap::from([(
-                "re_2".to_owned(),
-                RequestedRefund { destination: None, passes_fee: true },
-            )]),
+                "pixOut": [{"id": "p", "valor": "2.00", "chave": "payer", "status": "REALIZADO"}],
+            }),
+            answered: BTreeMap::from([(0, answered)]),
+            charges: vec![json!({
+                "id": "ch_1", "status": "paid", "payment_method": "pix", "currency": "BRL", "amount": 1000, "amount_refunded": 300,
+                "pix": {"txid": "t1"}, "settlement": {"end_to_end_id": "E1"}, "expected_payer_tax_id": "payer",
+            })],
+            refunds: [("re_1", 100, "devolution"), ("re_2", 200, "cashout")]
+                .map(|(id, amount, strategy)| {
+                    json!({"id": id, "charge": "ch_1", "amount": amount, "strategy": strategy, "status": "REFUNDED"})
+                })
+                .to_vec(),
             movements: vec![
-                movement("settlement", 1000, 10, 990),
+                movement("settlement", 1000, 50, 950),
                 movement("refund", 100, 0, -100),
-                movement("refund", 200, 3, -203),
+                movement("refund", 200, 15, -215),
                 movement("case_lost", 50, 0, -50),
             ],
-            balance: 637,
-            unapplied: vec![waiting("E4", 9)],
-            held: vec![waiting("E3", 8)],
-            events: BTreeMap::from([("ch_1".to_owned(), 2)]),
-            payment_fee: 10,
-            pix_out_fee: 3,
-            ignored_filters: 0,
-            accepted: BTreeSet::new(),
+            balance: json!({"currency": "BRL", "retained": 0, "balances": [{"currency": "BRL", "total": 585}]}),
+            statistics: json!({
+                "totalTransactions": 1, "volumeByCurrency": [{"currency": "BRL", "volume": 1000, "count": 1}],
+            }),
+            totals: BTreeMap::from([("deliveries", (3, 3))]),
+            unapplied: vec![json!({"end_to_end_id": "E4", "amount": 9})],
+            held: vec![json!({"payment": "E3", "amount": 8})],
+            paths: Paths { all: "/all", ..Paths::default() },
+            events: events.into(),
+            ..World::default()
         }
+    }
+
+    /// The same charge in test mode, without what only a bank has.
+    fn sandbox() -> World {
+        let mut world = World { books: Value::Null, unapplied: Vec::new(), held: Vec::new(), ..good() };
+        world.cases = vec![json!({"charge_id": "ch_1", "money_outcome": "lost", "amount": 50})];
+        world.answered.get_mut(&0).unwrap().paid = Some("E1".to_owned());
+        world
     }
 
     #[test]
     fn a_consistent_world_has_no_violations() {
         let findings = verify(&good());
-        assert_eq!(findings.violations, Vec::<String>::new());
-        assert_eq!(
-            findings.outcomes.into_values().collect::<Vec<_>>(),
-            [Outcome::Credited, Outcome::Returned, Outcome::Held, Outcome::Unapplied]
-        );
+        assert_eq!(findings.violations, [""; 0]);
+        for outcome in ["credited", "returned", "held for review", "unapplied"] {
+            assert_eq!(findings.counts[&format!("Pix {outcome}")], 1);
+        }
+        assert_eq!(verify(&sandbox()).violations, [""; 0]);
     }
 
     #[test]
     fn each_kind_of_damage_is_a_violation() {
         type Damage = (&'static str, fn(&mut World));
-        let damages: [Damage; 22] = [
+        let live: [Damage; 31] = [
             ("E4 of 9 is nowhere", |world| world.unapplied.clear()),
             ("E3 of 8 is nowhere", |world| world.held.clear()),
-            ("E3 of 8 is held for review and listed as unapplied", |world| {
-                world.unapplied.push(waiting("E3", 8));
+            (r#"E3 of 8 is [("held for review", 8), ("unapplied", 8)]"#, |world| {
+                world.unapplied.push(json!({"end_to_end_id": "E3", "amount": 8}));
             }),
-            ("E4 of 9 is listed as unapplied with 10", |world| world.unapplied[0].amount = 10),
-            ("E9 is recorded", |world| world.unapplied.push(waiting("E9", 8))),
-            ("E2 of 7 is returned with 6", |world| world.books.pix[1].returns[0].amount = 6),
-            ("is not final", |world| world.books.pix[1].returns[0].status = "EM_PROCESSAMENTO".to_owned()),
+            (r#"E4 of 9 is [("unapplied", 10)]"#, |world| world.unapplied[0]["amount"] = json!(10)),
+            ("E9 is recorded", |world| world.unapplied.push(json!({"end_to_end_id": "E9", "amount": 8}))),
+            (r#"E2 of 7 is [("returned", 6)]"#, |world| {
+                world.books["pix"][1]["devolucoes"][0]["valor"] = json!("0.06");
+            }),
+            ("is not final", |world| {
+                world.books["pix"][1]["devolucoes"][0]["status"] = json!("EM_PROCESSAMENTO");
+            }),
             ("the bank returned [100], refunds completed []", |world| {
-                world.refunds[0].status = "FAILED".to_owned();
+                world.refunds[0]["status"] = json!("FAILED");
             }),
-            ("the bank returned [100], refunds completed [100, 100]", |world| {
-                world.refunds.push(refund("re_3", 100, true));
+            ("the refund re_1 was answered and is not listed", |world| drop(world.refunds.remove(0))),
+            ("was answered as", |world| world.refunds[0]["amount"] = json!(99)),
+            ("refund re_1 is not final", |world| world.refunds[0]["status"] = json!("PENDING")),
+            ("shows 299 refunded", |world| world.charges[0]["amount_refunded"] = json!(299)),
+            ("the statement has 595, not 585", |world| world.movements[3]["net"] = json!(-40)),
+            ("1 more Pix of 200", |world| {
+                let sent = world.books["pixOut"][0].clone();
+                world.books["pixOut"].as_array_mut().unwrap().push(sent);
             }),
-            ("refund re_1 of ch_1 is not final", |world| world.refunds[0].status = "PENDING".to_owned()),
-            ("the statement has 647, not 637", |world| world.movements[3].net = -40),
-            ("1 more Pix of 200", |world| world.books.sent.push(transfer(200, "REALIZADO", "", "payer"))),
-            ("-1 more Pix of 200", |world| world.books.sent.clear()),
-            ("the statement adds up to 637", |world| world.balance = 638),
-            ("the bank's books lead to 637", |world| {
-                world.balance = 636;
-                world.movements[0].net = 989;
+            ("-1 more Pix of 200", |world| world.books["pixOut"] = Value::Null),
+            (r#"the statement adds up to {"BRL": 585}"#, |world| {
+                world.balance["balances"][0]["total"] = json!(586);
             }),
-            ("has the settlements []", |world| world.movements[0].charge = None),
+            ("the bank's books lead to 585", |world| {
+                world.balance["balances"][0]["total"] = json!(584);
+                world.movements[0]["net"] = json!(949);
+            }),
+            ("has the settlements []", |world| world.movements[0]["charge_id"] = Value::Null),
+            ("show the volumes", |world| {
+                world.statistics["volumeByCurrency"][0]["volume"] = json!(999);
+            }),
+            ("show 2 charges, not 1", |world| world.statistics["totalTransactions"] = json!(2)),
+            ("`total` of the deliveries is 2", |world| {
+                world.totals.insert("deliveries", (2, 3));
+            }),
+            ("lists a movement twice", |world| world.movements.push(world.movements[1].clone())),
             ("created 2 charges", |world| {
-                world.created.entry("key".to_owned()).or_default().insert("ch_2".to_owned());
+                world.answered.get_mut(&0).unwrap().ids.insert("ch_2".to_owned());
             }),
-            ("no request created it", |world| world.created.clear()),
-            ("belongs to no charge", |world| world.charges[0].txid = None),
-            ("has 2 cobs t1", |world| {
-                let cob = world.books.cobs[0].clone();
-                world.books.cobs.push(cob);
+            ("no request created it", |world| world.answered.clear()),
+            ("belongs to no charge", |world| world.charges[0]["pix"] = Value::Null),
+            ("the cob t9 belongs to no charge", |world| {
+                let mut failed = world.charges[0].clone();
+                (failed["status"], failed["pix"]) = (json!("failed"), Value::Null);
+                world.charges.push(failed);
+                for txid in ["t8", "t9"] {
+                    let mut cob = world.books["cobs"][0].clone();
+                    cob["txid"] = json!(txid);
+                    world.books["cobs"].as_array_mut().unwrap().push(cob);
+                }
             }),
-            ("another payer paid", |world| world.charges[0].expected_payer = Some("other".to_owned())),
-            ("no charge.paid was received", |world| world.events.clear()),
+            ("several cobs t1", |world| {
+                let cob = world.books["cobs"][0].clone();
+                world.books["cobs"].as_array_mut().unwrap().push(cob);
+            }),
+            ("t1 can still be paid", |world| world.books["cobs"][0]["status"] = json!("ATIVA")),
+            ("another payer paid", |world| world.charges[0]["expected_payer_tax_id"] = json!("other")),
+            ("1 charge.paid were not received", |world| world.events.clear()),
+            ("under 2 ids", |world| {
+                let paid = world.events.get_mut(&("/all", "charge.paid".to_owned())).unwrap();
+                paid.insert("ch_1".to_owned(), 2);
+            }),
         ];
-        for (expected, damage) in damages {
-            let mut world = good();
+        let test: [Damage; 4] = [
+            ("credited Some(\"E1\"); answered: paid None", |world| {
+                world.answered.get_mut(&0).unwrap().paid = None;
+            }),
+            ("is still pending", |world| world.charges[0]["status"] = json!("pending")),
+            ("was answered as", |world| world.refunds[0]["status"] = json!("FAILED")),
+            ("the statement has 585, not 635", |world| world.cases.clear()),
+        ];
+        let cases = live.map(|damage| (good(), damage)).into_iter();
+        for (mut world, (expected, damage)) in cases.chain(test.map(|damage| (sandbox(), damage))) {
             damage(&mut world);
             let violations = verify(&world).violations;
             assert!(violations.iter().any(|text| text.contains(expected)), "{expected}: {violations:?}");

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use bank::FaultKind;
-use trials::dice::Dice;
+use soak::dice::Dice;
 
 /// One of the ledgers: an account in one mode.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]

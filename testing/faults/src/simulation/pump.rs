@@ -8,7 +8,7 @@ use local::event_sources::{batch_item_failures, lambda_record, sequence_number, 
 use local::filter::Pattern;
 use local::template::{Template, queue_arn, queue_url};
 use serde_json::{Value, json};
-use trials::dice::Dice;
+use soak::dice::Dice;
 
 use crate::world::World;
 use crate::{Error, Result};

@@ -24,7 +24,7 @@ use shared::api_key::ApiKeys;
 use shared::payout::{PayoutError, Payouts};
 use shared::services::raise_shards;
 use shared::store::Store;
-use trials::dice::Dice;
+use soak::dice::Dice;
 
 use super::model::{Account, Charge};
 use super::plan::{self, Action, EndpointChange, Ledger, Rows, Step};

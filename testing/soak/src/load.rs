@@ -1,0 +1,723 @@
+//! A run: starts the service, puts it under load while it is disturbed, waits until everything has ended, and gathers
+//! what the verifier compares.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::fs::File;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use serde_json::{Value, json};
+use soak::dice::Dice;
+use soak::http::{Api, Call, text};
+use soak::{Counts, Error, Result, count, say};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::listener::{HANGS, Listener, REFUSES};
+use crate::observe::{Sample, Stores, growth, percentile};
+use crate::plan::{FIRST, LIVE, Load, Method, OTHER, Plan, SCOPES};
+use crate::service::Service;
+use crate::verify::{Answered, Events, PIX_FEE, PIX_OUT_FEE, Paths, World, open_transfers, verify};
+use crate::{Options, TICK};
+
+/// The number of the charge before the load, with which the operator verifies the bank's filter by payer.
+const FIRST_CHARGE: usize = usize::MAX;
+
+/// The limit of live charges by document.
+const PER_CUSTOMER: &str = "100";
+
+/// A start is killed at most this often before it may end, and at most this long after its beginning.
+const MOST_EARLY_KILLS: i64 = 3;
+const EARLY_MS: i64 = 1_500;
+
+/// A kill follows the beginning of a step within this time, so that requests are in progress.
+const KILL_MS: i64 = 40;
+
+/// The most messages with which the clock advances. Each step makes messages in flight visible and failed
+/// deliveries due again, so a service that is behind would fall back further with each step.
+const MOST_MESSAGES: u64 = 200;
+
+/// How many samples a run has, and the shortest time between two.
+const SAMPLES: u32 = 120;
+const SHORTEST_SAMPLE: Duration = Duration::from_secs(5);
+
+/// How the clock advances after the load until everything has ended, in seconds, and how often at most: 30 days. At
+/// least twice, so that the sweep of a bank finds what no notification reported.
+const SETTLE_S: i64 = 21_600;
+const MOST_SETTLE_STEPS: usize = 120;
+const LEAST_SETTLE_STEPS: usize = 2;
+
+/// How long a state must stay the same before the clock advances again.
+const STILL: Duration = Duration::from_secs(2);
+
+/// How the clock advances at the end, in seconds: stream records are deleted after 24 hours, and the reconciliation
+/// does not count a difference of the last hour.
+const DAY_AND_MORE_S: i64 = 25 * 3_600;
+
+/// How long throttled webhooks may take after the load, before the clock advances.
+const DRAIN: Duration = Duration::from_mins(4);
+
+/// How often an operator tries to settle a payout.
+const MOST_ATTEMPTS: usize = 20;
+
+/// The most decisions of each kind that the operator makes near the end.
+const MOST_DECISIONS: usize = 40;
+
+/// Of about how many charges the creation is repeated at the end, to see that it creates no second one.
+const REPEATED: usize = 500;
+
+/// How long a full disk stays full, and how long the service may take until it creates charges again.
+const FULL: Duration = Duration::from_secs(3);
+const RECOVERY: Duration = Duration::from_mins(3);
+
+/// The most that is written to fill a disk, in bytes. A larger disk is probably not meant for it.
+const MOST_FILLED: usize = 1 << 30;
+
+/// The most due rows that a line names, and the most violations that are listed.
+const MOST_NAMED: usize = 5;
+const MOST_LISTED: usize = 100;
+
+/// The events that each merchant's endpoint receives.
+const EVENTS: &str = "charge.created charge.paid charge.failed charge.expired payment.refunded med_case.created \
+                      payout.created payout.paid";
+
+/// An account in one mode.
+pub(crate) struct Scope {
+    name: &'static str,
+    pub api: Api,
+    pub account: String,
+    pub paths: Paths,
+}
+
+/// What happened so far.
+#[derive(Default)]
+pub(crate) struct Notes {
+    /// By the number of the charge.
+    pub answered: BTreeMap<usize, Answered>,
+    /// When the payments of test charges were answered.
+    pub paid: BTreeMap<usize, Instant>,
+    /// The payouts that were settled.
+    pub payouts: Vec<String>,
+    /// The users that an operator's command added.
+    users: BTreeSet<String>,
+    counts: Counts,
+    violations: Vec<String>,
+}
+
+/// A run.
+pub(crate) struct Soak {
+    pub options: Options,
+    pub plans: Load,
+    /// How long only the second account creates charges.
+    pub alone: Duration,
+    pub service: Service,
+    /// Those of the service.
+    arguments: Vec<String>,
+    pub listener: Listener,
+    pub scopes: [Scope; SCOPES],
+    /// How often the clock was to advance.
+    pub ticks: watch::Sender<u64>,
+    /// How many steps have begun.
+    pub steps: watch::Sender<u64>,
+    /// The time of the service's clock at the start.
+    started: String,
+    is_over: AtomicBool,
+    notes: Mutex<Notes>,
+}
+
+impl Soak {
+    /// Starts the service, sets limits and fees, and registers the webhooks. If the service is to be killed, it is
+    /// first killed during its first start.
+    pub(crate) async fn start(options: Options, directory: PathBuf) -> Result<Arc<Self>> {
+        let service = Service::new(directory)?;
+        let dice = Dice::new(options.seed, FIRST_CHARGE);
+        let arguments = ["--bank-skew".to_owned(), dice.between("skew", -90, 90).to_string()];
+        let throttle = options.throttle.iter().flat_map(|units| ["--throttle".to_owned(), units.to_string()]);
+        let arguments: Vec<String> = arguments.into_iter().chain(throttle).collect();
+        let early = if options.kills > 0 { dice.between("early kills", 1, MOST_EARLY_KILLS) } else { 0 };
+        for kill in 0..early {
+            let after = dice.between(&format!("early kill {kill}"), 1, EARLY_MS).unsigned_abs();
+            let _ = tokio::time::timeout(Duration::from_millis(after), service.start(&arguments)).await;
+            service.kill().await?;
+        }
+        service.start(&arguments).await?;
+        let ready = service.ready();
+        let listener = Listener::start().await?;
+        let scope = |name, keys: &Value, key: &str, paths| {
+            let api = Api::new(service.base_url(), text(keys, key));
+            Scope { name, api, account: text(keys, "account_id").to_owned(), paths }
+        };
+        let [live, first, other] = [
+            ("/live", None, "/live-own"),
+            ("/first", Some(REFUSES), "/first-own"),
+            ("/other", Some(HANGS), "/other-own"),
+        ]
+        .map(|(all, failing, own)| Paths { all, failing, own });
+        let scopes = [
+            scope("live", &ready, "live_api_key", live),
+            scope("first", &ready, "test_api_key", first),
+            scope("other", &ready["other_account"], "test_api_key", other),
+        ];
+        let events: Vec<&str> = EVENTS.split_whitespace().collect();
+        for Scope { api, paths, .. } in &scopes {
+            listener.subscribe(api, paths.all, &events).await?;
+            if let Some(failing) = paths.failing {
+                listener.subscribe(api, failing, &["charge.paid"]).await?;
+            }
+            let rotate = Call::post("/v1/webhooks/override-secret/rotate", json!({}));
+            listener.set_secret(paths.own, text(&api.expect(&rotate, 200).await?, "secret"));
+        }
+        let steps =
+            i64::try_from(options.duration().as_secs().checked_div(TICK.as_secs()).unwrap_or_default());
+        let days = i64::from(options.days).saturating_mul(86_400);
+        let faults = scopes[LIVE].api.read("/_local/bank/faults").await?;
+        let plans = Load {
+            seed: options.seed,
+            methods: options.methods.clone(),
+            faults: faults.as_object().into_iter().flatten().map(|(kind, _)| kind.clone()).collect(),
+            is_uneven: options.throttle.is_some(),
+            step_s: days.checked_div(steps.unwrap_or_default().max(1)).unwrap_or_default(),
+        };
+        let alone = if plans.is_uneven { options.duration() / 3 } else { Duration::ZERO };
+        let (ticks, steps) = (watch::Sender::new(0), watch::Sender::new(0));
+        let started = scopes[FIRST].api.advance_clock(0).await?;
+        let (is_over, notes) = (AtomicBool::new(false), Mutex::default());
+        let soak = Self {
+            options,
+            plans,
+            alone,
+            service,
+            arguments,
+            listener,
+            scopes,
+            ticks,
+            steps,
+            started,
+            is_over,
+            notes,
+        };
+        soak.prepare().await?;
+        Ok(Arc::new(soak))
+    }
+
+    pub(crate) fn notes(&self) -> MutexGuard<'_, Notes> {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::SeqCst)
+    }
+
+    fn has_live(&self) -> bool {
+        self.options.methods.contains(&Method::Live)
+    }
+
+    pub(crate) fn violation(&self, text: String) {
+        let mut notes = self.notes();
+        if notes.violations.len() < MOST_LISTED {
+            notes.violations.push(text);
+        } else {
+            count(&mut notes.counts, "further violations");
+        }
+    }
+
+    pub(crate) fn count(&self, name: impl fmt::Display) {
+        count(&mut self.notes().counts, name);
+    }
+
+    /// Advances the clock. Returns its time.
+    async fn advance(&self, seconds: i64) -> Result<String> {
+        self.scopes[FIRST].api.advance_clock(seconds).await
+    }
+
+    fn stores(&self) -> Stores {
+        Stores::new(self.service.ready())
+    }
+
+    /// Sets limits and fees, and lets the operator verify the bank's filter by payer, which the service uses only
+    /// then.
+    async fn prepare(&self) -> Result<()> {
+        let fee = PIX_FEE / 2;
+        let (fee, pix_out) = (format!("{fee}+0"), PIX_OUT_FEE.to_string());
+        for Scope { account, .. } in &self.scopes[FIRST..] {
+            let settings: [&[&str]; 4] = [
+                &["set-velocity", account, "--per-customer", PER_CUSTOMER, "--per-account", "1000000"],
+                &["set-fees", account, "--method", "pix", "--acquirer", &fee, "--platform", &fee],
+                &["set-fees-on-refund", account, "--method", "pix", "--fees", "keep"],
+                &["set-pix-out-fee", account, "--centavos", &pix_out],
+            ];
+            for setting in settings {
+                self.service.admin_must(&[&["accounts"], setting, &["--reason", "soak"]].concat()).await?;
+            }
+        }
+        if !self.has_live() {
+            return Ok(());
+        }
+        let Scope { api, account, .. } = &self.scopes[LIVE];
+        let payer = Dice::new(self.options.seed, FIRST_CHARGE).cpf("payer");
+        let body = json!({"amount": 1_234, "customer": {"name": "Primeira", "document": payer}});
+        let created = api.expect(&Call::post("/v1/pix/charges", body).with_key("soak-first"), 201).await?;
+        let id = text(&created, "id");
+        let answered = Answered { scope: LIVE, ids: BTreeSet::from([id.to_owned()]), ..Answered::default() };
+        self.notes().answered.insert(FIRST_CHARGE, answered);
+        let paid = api.expect(&Call::post("/_local/bank/pay", json!({"charge_id": id})), 200).await?;
+        let pix = text(&paid, "end_to_end_id");
+        let check = ["accounts", "check-acquirer", account, "--known-payment", pix, "--known-payer", &payer];
+        self.service.admin_must(&check).await?;
+        Ok(())
+    }
+
+    /// Puts the service under load for its time, and disturbs it. Returns the samples.
+    pub(crate) async fn load_and_disturb(self: &Arc<Self>) -> Result<Vec<Sample>> {
+        let began = Instant::now();
+        let mut others = JoinSet::new();
+        others.spawn(Arc::clone(self).advance_by_days());
+        others.spawn(Arc::clone(self).operate());
+        others.spawn(Arc::clone(self).disturb(began));
+        let load = tokio::spawn(Arc::clone(self).load());
+        let samples = self.sample(began).await;
+        load.await.map_err(Error::of("the load failed"))??;
+        self.is_over.store(true, Ordering::SeqCst);
+        while let Some(ended) = others.join_next().await {
+            ended.map_err(Error::of("a part of the soak failed"))??;
+        }
+        Ok(samples)
+    }
+
+    /// Advances the clock in steps until the load ends, by the days together. While many messages wait, the clock
+    /// waits too, as the service needs the machine's time for them. It catches up later.
+    async fn advance_by_days(self: Arc<Self>) -> Result<()> {
+        let mut ticks = tokio::time::interval(TICK);
+        ticks.tick().await;
+        let (mut seconds, mut number): (i64, usize) = (0, 0);
+        while !self.is_over() {
+            ticks.tick().await;
+            let dice = Dice::new(self.options.seed, number);
+            number = number.saturating_add(1);
+            seconds = seconds.saturating_add(dice.between("step", 0, self.plans.step_s.saturating_mul(2)));
+            if self.stores().messages().await.is_ok_and(|messages| messages <= MOST_MESSAGES) {
+                self.advance(seconds).await?;
+                seconds = 0;
+            } else {
+                self.count("steps at which the clock waited for messages");
+            }
+            self.ticks.send_modify(|ticks| *ticks = ticks.wrapping_add(1));
+        }
+        Ok(())
+    }
+
+    /// Runs an operator's command after each step of the clock. A command fails if the service is killed meanwhile.
+    async fn operate(self: Arc<Self>) -> Result<()> {
+        let account = self.scopes[FIRST].account.as_str();
+        let mut ticks = self.ticks.subscribe();
+        for number in 0_u64.. {
+            let _ = tokio::time::timeout(TICK * 2, ticks.changed()).await;
+            if self.is_over() {
+                break;
+            }
+            self.service.wait_until_up().await;
+            let email = format!("user-{number}@example.com");
+            let per_account = number.saturating_add(1_000_000).to_string();
+            let add = ["users", "add", account, "--email", &email, "--role", "member", "--reason", "soak"];
+            let limits = ["--per-customer", PER_CUSTOMER, "--per-account", &per_account, "--reason", "soak"];
+            let command = match number % 4 {
+                0 => add.to_vec(),
+                1 => [&["accounts", "set-velocity", account][..], &limits].concat(),
+                2 => vec!["ledger", "verify"],
+                _ => {
+                    self.pay_out().await?;
+                    continue;
+                }
+            };
+            let output = self.service.admin(&command).await?;
+            self.count(if output.code == 0 { "commands" } else { "commands that failed" });
+            // 1: `ledger verify` found a difference.
+            if number % 4 == 2 && output.code == 1 && !output.stdout.is_empty() {
+                self.violation(format!("ledger verify under load: {}", output.stdout));
+            }
+            if number % 4 == 0 && output.code == 0 {
+                self.notes().users.insert(email);
+            }
+        }
+        Ok(())
+    }
+
+    /// Creates a payout and settles it. Without available money, none is created. As an operator would, repeats a
+    /// command that fails because the service is busy or killed.
+    async fn pay_out(&self) -> Result<()> {
+        let account = self.scopes[FIRST].account.as_str();
+        let scope = ["--account", account, "--mode", "test", "--amount", "100", "--reason", "soak"];
+        let created = self.service.admin(&[&["payouts", "create"][..], &scope].concat()).await?;
+        let Some(payout) = created.json.first().map(|payout| text(payout, "id").to_owned()) else {
+            self.count("payouts that were refused");
+            return Ok(());
+        };
+        for _attempt in 0..MOST_ATTEMPTS {
+            self.service.wait_until_up().await;
+            if self.service.admin(&["payouts", "settle", &payout, "--reason", "soak"]).await?.code == 0 {
+                self.notes().payouts.push(payout);
+                return Ok(());
+            }
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        self.violation(format!("the payout {payout} could not be settled"));
+        Ok(())
+    }
+
+    /// Kills the service and fills its disk, at random times within the load.
+    async fn disturb(self: Arc<Self>, began: Instant) -> Result<()> {
+        let Options { kills, fill, seed, .. } = self.options;
+        // In 1,000 parts of the duration; the first of them are kills.
+        let time = |place: usize| Dice::new(seed, place).between("disturbance", 30, 900);
+        let mut times: Vec<(i64, usize)> =
+            (0..kills.saturating_add(fill)).map(|place| (time(place), place)).collect();
+        times.sort_unstable();
+        for (per_mille, place) in times {
+            let per_mille = u32::try_from(per_mille).unwrap_or_default();
+            let after = (self.options.duration() / 1_000).saturating_mul(per_mille);
+            tokio::time::sleep(after.saturating_sub(began.elapsed())).await;
+            if place >= kills {
+                self.fill().await?;
+                continue;
+            }
+            let mut steps = self.steps.subscribe();
+            let _ = tokio::time::timeout(TICK, steps.changed()).await;
+            let delay = Dice::new(seed, place).between("delay of a kill", 0, KILL_MS).unsigned_abs();
+            tokio::time::sleep(Duration::from_millis(delay)).await;
+            self.count_pending_faults().await?;
+            self.service.kill().await?;
+            self.service.start(&self.arguments).await?;
+            self.count("kills under load");
+        }
+        Ok(())
+    }
+
+    /// Fills the disk. Afterwards, charges must be created again.
+    async fn fill(&self) -> Result<()> {
+        let file = self.service.directory.join("filler");
+        let filled = tokio::task::spawn_blocking({
+            let file = file.clone();
+            move || write_until_full(&file)
+        });
+        let filled = filled.await.map_err(Error::of("filling the disk"))?;
+        tokio::time::sleep(FULL).await;
+        std::fs::remove_file(&file).and(filled).map_err(Error::of("filling the disk"))?;
+        self.count("times the disk was full");
+        let before = self.notes().answered.len();
+        let began = Instant::now();
+        while self.notes().answered.len() <= before {
+            if began.elapsed() > RECOVERY {
+                return Err(Error::new("after the disk had been full, no request succeeded"));
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        Ok(())
+    }
+
+    /// Counts the faults out that have not occurred, because a kill or the end removes them.
+    async fn count_pending_faults(&self) -> Result<()> {
+        let pending = self.scopes[LIVE].api.read("/_local/bank/faults").await?;
+        for (kind, pending) in pending.as_object().into_iter().flatten() {
+            if let Some(count) = self.notes().counts.get_mut(&format!("fault {kind}")) {
+                *count = count.saturating_sub(pending.as_u64().unwrap_or_default());
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes samples until the load has lasted its time. While the service is killed, there is none.
+    async fn sample(&self, began: Instant) -> Vec<Sample> {
+        let duration = self.options.duration();
+        let pause = (duration / SAMPLES).max(SHORTEST_SAMPLE);
+        let mut ticks = tokio::time::interval(pause);
+        ticks.tick().await;
+        let mut samples = Vec::new();
+        let mut is_alone = !self.alone.is_zero();
+        while began.elapsed().saturating_add(pause) <= duration.saturating_add(SHORTEST_SAMPLE) {
+            ticks.tick().await;
+            samples.extend(self.take_sample().await.ok());
+            if is_alone && began.elapsed() >= self.alone {
+                self.say_durations("requests and webhooks without the load of the first account:");
+                is_alone = false;
+            }
+        }
+        samples
+    }
+
+    async fn take_sample(&self) -> Result<Sample> {
+        let now = self.advance(0).await?;
+        let state = self.service.directory.join(".local");
+        let process = self.service.process_id().await.unwrap_or_default();
+        let charges = self.notes().answered.len();
+        Sample::take(&self.stores(), process, &state, charges, &now).await
+    }
+
+    /// Returns the times from the answers to an account's payments in test mode to their webhooks; `None`: it is missing.
+    fn webhooks(&self, scope: usize) -> Vec<Option<Duration>> {
+        let received = self.listener.received(self.scopes[scope].paths.all, "charge.paid");
+        let notes = self.notes();
+        let of_scope = notes.paid.iter().filter_map(|(charge, paid)| {
+            let answered = notes.answered.get(charge).filter(|answered| answered.scope == scope)?;
+            let received = received.get(answered.ids.first()?);
+            Some(received.map(|received| received.first.saturating_duration_since(*paid)))
+        });
+        of_scope.collect()
+    }
+
+    /// Prints the durations of each account's requests and webhooks since the last time.
+    fn say_durations(&self, title: &str) {
+        say(title);
+        for (number, Scope { name, api, .. }) in self.scopes.iter().enumerate() {
+            let webhooks: Vec<Duration> = self.webhooks(number).into_iter().flatten().collect();
+            let mut record = api.record();
+            let [median, slow, longest] = [50, 99, 100].map(|percent| percentile(&record.durations, percent));
+            let [webhook, late] = [50, 99].map(|percent| percentile(&webhooks, percent));
+            let (number, responses) = (webhooks.len(), &record.responses);
+            say(format_args!(
+                "  {name:<6} requests: median {median:.0?}, 99 % {slow:.0?}, longest {longest:.0?}; {number} webhooks: \
+                 median {webhook:.0?}, 99 % {late:.0?}; responses {responses:?}"
+            ));
+            record.durations.clear();
+        }
+        self.notes().paid.clear();
+    }
+
+    /// Ends the faults and the throttling. Throttled webhooks must arrive before.
+    pub(crate) async fn calm(&self) -> Result<()> {
+        self.count_pending_faults().await?;
+        self.scopes[LIVE].api.expect(&Call::delete("/_local/bank/faults"), 204).await?;
+        if self.options.throttle.is_some() {
+            let began = Instant::now();
+            let missing =
+                || [FIRST, OTHER].into_iter().flat_map(|scope| self.webhooks(scope)).any(|one| one.is_none());
+            while missing() && began.elapsed() < DRAIN {
+                tokio::time::sleep(Duration::from_millis(200)).await;
+            }
+            if missing() {
+                self.violation("throttled webhooks did not arrive within four minutes".to_owned());
+            }
+            say(format_args!("webhooks arrived until {:.1} s after the load", began.elapsed().as_secs_f64()));
+            self.say_durations("requests and webhooks beside the load of the first account:");
+            self.service.kill().await?;
+            self.service.start(&[]).await?;
+        } else {
+            self.say_durations("requests and webhooks:");
+        }
+        Ok(())
+    }
+
+    /// Advances the clock until nothing is in progress. Then the operator decides about payments that wait, and the
+    /// clock advances again, and by more than the retention of stream records, after which nothing expired is left.
+    pub(crate) async fn settle(&self) -> Result<()> {
+        self.settle_once().await?;
+        if self.has_live() {
+            self.decide().await?;
+            self.settle_once().await?;
+        }
+        let advanced = SystemTime::now();
+        self.advance(DAY_AND_MORE_S).await?;
+        self.wait_until_still().await?;
+        let now = self.advance(0).await?;
+        for violation in self.stores().not_expired(&now, advanced).await? {
+            self.violation(violation);
+        }
+        Ok(())
+    }
+
+    async fn settle_once(&self) -> Result<()> {
+        let mut open = Vec::new();
+        for step in 0..MOST_SETTLE_STEPS {
+            let now = self.advance(SETTLE_S).await?;
+            open = self.wait_until_still().await?;
+            let rest = if open.is_empty() { "settled".to_owned() } else { open.join(", ") };
+            say(format_args!("{}: {rest}", now.get(..16).unwrap_or(&now)));
+            if open.is_empty() && step >= LEAST_SETTLE_STEPS {
+                return Ok(());
+            }
+        }
+        self.violation(format!("30 days after the load, there are still {}", open.join(", ")));
+        Ok(())
+    }
+
+    /// Waits until nothing is in progress, or until that stays the same. Returns what is in progress.
+    async fn wait_until_still(&self) -> Result<Vec<String>> {
+        let (mut last, mut since) = (self.in_progress().await?, Instant::now());
+        while !last.is_empty() && since.elapsed() < STILL {
+            tokio::time::sleep(Duration::from_millis(250)).await;
+            let open = self.in_progress().await?;
+            if open != last {
+                (last, since) = (open, Instant::now());
+            }
+        }
+        Ok(last)
+    }
+
+    async fn in_progress(&self) -> Result<Vec<String>> {
+        let mut due = self.stores().due().await?;
+        if self.has_live() && !due.is_empty() {
+            // A charge whose payment waits for a review stays due, because the service warns of it.
+            let [_, held] = self.waiting().await?;
+            let held: Vec<String> =
+                held.iter().map(|payment| text(payment, "charge").replacen("ch_", "charge#", 1)).collect();
+            due.retain(|row| !held.iter().any(|held| !held.is_empty() && row.starts_with(held)));
+        }
+        let (rows, messages) = (due.len(), self.stores().messages().await?);
+        let (mut deliveries, mut pending): (u64, usize) = (0, 0);
+        for Scope { api, .. } in &self.scopes {
+            let stats = api.read("/v1/webhooks/stats").await?;
+            let waiting = ["PENDING", "PROCESSING"].map(|status| stats[status].as_u64().unwrap_or_default());
+            deliveries = waiting.into_iter().fold(deliveries, u64::saturating_add);
+            pending = pending.saturating_add(api.list("/v1/charges?limit=100&status=pending").await?.len());
+        }
+        let transfers = open_transfers(&self.scopes[LIVE].api.read("/_local/bank").await?);
+        due.truncate(MOST_NAMED);
+        let rows = (rows > 0).then(|| format!("{rows} due rows such as {}", due.join(", ")));
+        let counts = [
+            (messages, "messages"),
+            (deliveries, "open deliveries"),
+            (u64::try_from(pending).unwrap_or(u64::MAX), "charges pending"),
+            (u64::try_from(transfers).unwrap_or(u64::MAX), "transfers at the bank in progress"),
+        ];
+        let counts = counts.into_iter().filter(|(count, _)| *count > 0);
+        Ok(rows.into_iter().chain(counts.map(|(count, what)| format!("{count} {what}"))).collect())
+    }
+
+    /// Returns the live payments that match no charge, and those that are held for review.
+    async fn waiting(&self) -> Result<[Vec<Value>; 2]> {
+        let account = self.scopes[LIVE].account.as_str();
+        let unapplied = self.service.admin_list(&["receipts", "list", "--account", account]).await?;
+        let held = ["review", "list", "--account", account, "--mode", "live"];
+        Ok([unapplied, self.service.admin_list(&held).await?])
+    }
+
+    /// Lets the operator decide about some of the payments that wait, as their plans say.
+    async fn decide(&self) -> Result<()> {
+        let [unapplied, held] = self.waiting().await?;
+        let account = self.scopes[LIVE].account.as_str();
+        let answered = self.notes().answered.clone();
+        let mut decisions: BTreeMap<&str, usize> = BTreeMap::new();
+        for payment in unapplied.iter().chain(&held) {
+            let (pix, held) = (text(payment, "end_to_end_id").to_owned(), text(payment, "payment"));
+            let found = answered.iter().find(|(_, one)| {
+                let is_of_charge = one.ids.contains(text(payment, "charge")) && !held.is_empty();
+                is_of_charge || one.unmatched.contains(&pix)
+            });
+            let Some((number, charge)) = found.and_then(|(number, one)| Some((number, one.ids.first()?)))
+            else {
+                continue;
+            };
+            let Some(accepts) = Plan::new(&self.plans, *number).decision else { continue };
+            let (what, command) = match (held.is_empty(), accepts) {
+                (true, true) => ("receipts apply", vec![pix.as_str(), charge, "--account", account]),
+                (true, false) => ("receipts return", vec![pix.as_str(), "--account", account]),
+                (false, true) => ("review approve", vec![charge.as_str()]),
+                (false, false) => ("review return", vec![charge.as_str()]),
+            };
+            let made = decisions.entry(what).or_default();
+            *made = made.saturating_add(1);
+            if *made > MOST_DECISIONS {
+                continue;
+            }
+            let verb: Vec<&str> = what.split(' ').collect();
+            let output = self.service.admin(&[verb, command, vec!["--reason", "soak"]].concat()).await?;
+            self.count(format_args!("{what}{}", if output.code == 0 { "" } else { " refused" }));
+            if let Some(one) = self.notes().answered.get_mut(number).filter(|_| output.code == 0) {
+                one.is_accepted |= accepts;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gathers what the verifier compares, and compares it. Returns the counts and the violations.
+    pub(crate) async fn compare(&self, samples: &[Sample]) -> Result<(Counts, Vec<String>)> {
+        let numbers: Vec<usize> = self.notes().answered.keys().copied().collect();
+        let step = (numbers.len() / REPEATED).max(1);
+        for number in numbers.into_iter().filter(|number| *number != FIRST_CHARGE).step_by(step) {
+            self.create(&Plan::new(&self.plans, number)).await;
+        }
+        let [unapplied, held] = self.waiting().await?;
+        for (number, Scope { name, api, paths, .. }) in self.scopes.iter().enumerate() {
+            let mut world = World::read(api).await?;
+            let mut events = Events::new();
+            for path in [Some(paths.all), Some(paths.own), paths.failing].into_iter().flatten() {
+                for (event, objects) in self.listener.all(path) {
+                    let ids = objects.into_iter().map(|(object, received)| (object, received.ids.len()));
+                    events.insert((path, event), ids.collect());
+                }
+            }
+            {
+                let notes = self.notes();
+                let answered = notes.answered.iter().filter(|(_, answered)| answered.scope == number);
+                world.answered = answered.map(|(number, answered)| (*number, answered.clone())).collect();
+                world.payouts = if number == FIRST { notes.payouts.clone() } else { Vec::new() };
+                world.ignored_filters = notes.counts.get("fault filter_ignored").copied().unwrap_or_default();
+            }
+            (world.paths, world.events) = (*paths, events);
+            if number == LIVE {
+                world.books = api.read("/_local/bank").await?;
+                (world.unapplied, world.held) = (unapplied.clone(), held.clone());
+                self.reconcile().await?;
+            }
+            let findings = verify(&world);
+            for (what, count) in findings.counts {
+                self.notes().counts.insert(format!("{name}: {what}"), count);
+            }
+            findings.violations.into_iter().for_each(|text| self.violation(format!("{name}: {text}")));
+            if let Some(count) = api.record().responses.get("500") {
+                self.violation(format!("{name}: {count} requests were answered 500"));
+            }
+        }
+        self.command_must_agree(&["ledger", "verify"]).await?;
+        let users = self.service.admin_list(&["users", "list", &self.scopes[FIRST].account]).await?;
+        let users: BTreeSet<String> = users.iter().map(|user| text(user, "email").to_owned()).collect();
+        let missing: Vec<String> = self.notes().users.difference(&users).cloned().collect();
+        missing.iter().for_each(|email| self.violation(format!("{email} was added, and is missing")));
+        self.listener.wrong().into_iter().for_each(|text| self.violation(text));
+        growth(samples, self.take_sample().await?).into_iter().for_each(|text| self.violation(text));
+        self.service.kill().await?;
+        let notes = std::mem::take(&mut *self.notes());
+        Ok((notes.counts, notes.violations))
+    }
+
+    /// Reconciles each day from that before the start to that of the service's clock.
+    async fn reconcile(&self) -> Result<()> {
+        let day = |time: &str| time.get(..10).unwrap_or(time).parse::<chrono::NaiveDate>();
+        let last = day(&self.advance(0).await?).map_err(Error::of("reading the time of the service"))?;
+        let first = day(&self.started).map_err(Error::of("reading the time of the service"))?;
+        // São Paulo's day may be the one before.
+        let first = first.pred_opt().unwrap_or(first);
+        let account = self.scopes[LIVE].account.as_str();
+        for day in first.iter_days().take_while(|day| *day <= last) {
+            self.command_must_agree(&["reconcile", "--account", account, "--date", &day.to_string()]).await?;
+        }
+        Ok(())
+    }
+
+    /// Runs an operator's command that compares. A difference is a violation, also one that is pending.
+    async fn command_must_agree(&self, command: &[&str]) -> Result<()> {
+        let output = self.service.admin(command).await?;
+        let pending = output.json.last().and_then(|summary| summary["pending"].as_u64()).unwrap_or_default();
+        if output.code != 0 || pending > 0 {
+            let command = command.join(" ");
+            self.violation(format!("admin {command}: {} {}", output.stdout.trim(), output.stderr.trim()));
+        }
+        Ok(())
+    }
+}
+
+/// Writes a file until the disk is full.
+fn write_until_full(path: &Path) -> std::io::Result<()> {
+    let mut file = File::create(path)?;
+    let piece = vec![0; 64 << 10];
+    for _ in (0..MOST_FILLED).step_by(piece.len()) {
+        match file.write_all(&piece) {
+            Err(error) if error.kind() == std::io::ErrorKind::StorageFull => return Ok(()),
+            written => written?,
+        }
+    }
+    Err(std::io::Error::other("the disk has more than 1 GiB; use a small one, such as a tmpfs"))
+}
