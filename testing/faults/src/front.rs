@@ -64,13 +64,9 @@ type Decide = Box<dyn Fn(&Call) -> Option<Fault> + Send>;
 /// A webhook that the merchant's server accepted.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Webhook {
-    /// The path of the URL.
     pub path: String,
-    /// The header `X-Service-Delivery-Id`.
     pub delivery: String,
-    /// The header `X-Service-Event-Type`.
     pub event_type: String,
-    /// The body.
     pub body: String,
 }
 
@@ -82,7 +78,6 @@ struct NoResponse;
 const UPSTREAMS: [Upstream; 4] = [Upstream::DynamoDb, Upstream::Sqs, Upstream::S3, Upstream::Bank];
 
 impl Front {
-    /// Starts the servers.
     pub async fn start() -> Result<Self> {
         let shared =
             Arc::new(Shared { client: http_client(), functions: OnceLock::new(), state: Mutex::default() });
@@ -102,7 +97,6 @@ impl Front {
         Ok(Self { shared, servers })
     }
 
-    /// Returns the URLs for the functions.
     pub fn fronts(&self) -> Fronts {
         let urls: HashMap<Upstream, String> =
             UPSTREAMS.into_iter().zip(self.servers.iter().map(Server::url)).collect();
@@ -113,12 +107,10 @@ impl Front {
         })
     }
 
-    /// Returns the URL of the front of DynamoDB.
     pub fn dynamodb_url(&self) -> String {
         self.servers.first().map(Server::url).unwrap_or_default()
     }
 
-    /// Returns the URL of the merchant's webhook server.
     pub fn receiver_url(&self) -> String {
         self.servers.last().map(Server::url).unwrap_or_default()
     }
@@ -143,27 +135,22 @@ impl Front {
         self.shared.lock().records = false;
     }
 
-    /// Makes the merchant's server refuse the next webhooks.
     pub fn refuse_webhooks(&self, count: usize) {
         self.shared.lock().refused_webhooks = count;
     }
 
-    /// Returns the recorded calls.
     pub fn calls(&self) -> Vec<Call> {
         self.shared.lock().calls.clone()
     }
 
-    /// Returns how many calls have failed.
     pub fn faults(&self) -> usize {
         self.shared.lock().faults
     }
 
-    /// Returns the time of the last call of any function.
     pub fn last_call(&self) -> Option<Instant> {
         self.shared.lock().last_call
     }
 
-    /// Returns the webhooks that the merchant's server accepted.
     pub fn webhooks(&self) -> Vec<Webhook> {
         self.shared.lock().webhooks.clone()
     }

@@ -8,17 +8,15 @@ use domain::audit::Operator;
 use domain::ids::{Mode, Scope};
 use domain::time::Timestamp;
 use domain::webhook::event_type::EventType;
-use http_body_util::{BodyExt as _, Full};
-use hyper::{Method, Request};
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
+use hyper::Method;
 use local::stack::{Options, Stack};
-use local::wire::http_client;
 use serde_json::{Value, json};
 use shared::charge::Charges;
 use shared::services::verify_ledger;
 use shared::store::{Store, key_of_item};
 use shared::wallet::Wallets;
+use soak::http::Client;
+pub use soak::http::{Answer, items, text};
 
 use crate::front::Front;
 use crate::{Error, Result};
@@ -57,47 +55,12 @@ const LOG_IN: &str = "user.log-in";
 /// The path of the endpoint of both modes of the first account.
 pub const HOOK: &str = "/hook";
 
-/// A running service.
 pub struct World {
-    /// The service.
     pub stack: Stack,
     /// The servers between the functions and other services.
     pub front: Front,
     store: Store,
-    http: Client<HttpConnector, Full<Bytes>>,
-}
-
-/// The response to a client.
-#[derive(Debug)]
-pub struct Answer {
-    /// The status.
-    pub status: u16,
-    /// The JSON body, or null.
-    pub body: Value,
-}
-
-impl Answer {
-    /// Returns the body.
-    ///
-    /// # Errors
-    ///
-    /// When the status is another one.
-    pub fn expect(self, status: u16) -> Result<Value> {
-        if self.status == status {
-            return Ok(self.body);
-        }
-        Err(Error::new(format!("{status} was expected: {} {}", self.status, self.body)))
-    }
-}
-
-/// Returns a text field, or an empty text.
-pub fn text<'a>(value: &'a Value, field: &str) -> &'a str {
-    value.get(field).and_then(Value::as_str).unwrap_or_default()
-}
-
-/// Returns the elements of an array, or none.
-pub fn items(value: &Value) -> &[Value] {
-    value.as_array().map(Vec::as_slice).unwrap_or_default()
+    http: Client,
 }
 
 /// Returns the operator of this program's changes.
@@ -115,7 +78,7 @@ impl World {
         let stack = Stack::start(options).await.map_err(Error::of("starting the service"))?;
         front.set_functions(&stack.functions);
         let store = Store::new(local::sdk::dynamodb(&stack.endpoints.dynamodb_url), "StateTable");
-        let world = Self { stack, front, store, http: http_client() };
+        let world = Self { stack, front, store, http: Client::default() };
         let events: Vec<&str> = EventType::subscribable().map(EventType::as_str).collect();
         let url = format!("{}{HOOK}", world.front.receiver_url());
         let endpoint = json!({ "url": url, "events": events });
@@ -133,7 +96,6 @@ impl World {
         Ok(())
     }
 
-    /// Returns the scope of the first account.
     pub fn scope(&self, mode: Mode) -> Scope {
         Scope { account: self.stack.seed.first.id, mode }
     }
@@ -148,7 +110,6 @@ impl World {
         self.store.clone()
     }
 
-    /// Returns the API key of the first account.
     pub fn key(&self, mode: Mode) -> &str {
         let first = &self.stack.seed.first;
         match mode {
@@ -157,7 +118,6 @@ impl World {
         }
     }
 
-    /// Returns the time of the service's clock.
     pub fn now(&self) -> Timestamp {
         self.stack.clock.now()
     }
@@ -167,7 +127,6 @@ impl World {
         self.settle(method, path, &[("apikey", self.key(mode))], body).await
     }
 
-    /// Sends a POST request with an API key.
     pub async fn post(&self, mode: Mode, path: &str, body: &Value) -> Result<Answer> {
         self.request(mode, Method::POST, path, body).await
     }
@@ -190,12 +149,11 @@ impl World {
         let headers: Vec<(&str, &str)> = headers.iter().copied().chain([content_type]).collect();
         let url = format!("{}{path}", self.stack.base_url);
         self.repeat(&format!("{method} {path}"), async || {
-            self.send(method.clone(), &url, &headers, sent.clone()).await
+            self.http.send(method.clone(), &url, &headers, sent.clone()).await
         })
         .await
     }
 
-    /// Repeats a request.
     async fn repeat(&self, what: &str, send: impl AsyncFn() -> Option<Answer>) -> Result<Answer> {
         let started = Instant::now();
         let mut pause = FIRST_PAUSE;
@@ -218,17 +176,6 @@ impl World {
         }
     }
 
-    async fn send(&self, method: Method, url: &str, headers: &[(&str, &str)], body: Bytes) -> Option<Answer> {
-        let mut request = Request::builder().method(method).uri(url);
-        for (name, value) in headers {
-            request = request.header(*name, *value);
-        }
-        let response = self.http.request(request.body(Full::new(body)).ok()?).await.ok()?;
-        let status = response.status().as_u16();
-        let body = response.into_body().collect().await.ok()?.to_bytes();
-        Some(Answer { status, body: serde_json::from_slice(&body).unwrap_or_default() })
-    }
-
     /// Repeats an operator's command until it succeeds, as an operator does.
     pub(crate) async fn operate<T, E: std::fmt::Display>(
         &self,
@@ -244,23 +191,23 @@ impl World {
         }
     }
 
-    /// Uploads a file to a presigned URL.
     pub async fn upload(&self, ticket: &Value, file: &'static [u8]) -> Result<()> {
         let content_type = ticket.pointer("/upload_headers/Content-Type").and_then(Value::as_str);
         let headers = [("content-type", content_type.unwrap_or_default())];
         let answer = self
             .repeat("the upload", async || {
-                self.send(Method::PUT, text(ticket, "upload_url"), &headers, Bytes::from_static(file)).await
+                self.http
+                    .send(Method::PUT, text(ticket, "upload_url"), &headers, Bytes::from_static(file))
+                    .await
             })
             .await?;
         answer.expect(200).map(drop)
     }
 
-    /// Advances the clock.
     pub async fn advance(&self, seconds: i64) -> Result<()> {
         let url = format!("{}/_local/clock/advance", self.stack.base_url);
         let body = Bytes::from(json!({ "seconds": seconds }).to_string());
-        match self.send(Method::POST, &url, &[("content-type", "application/json")], body).await {
+        match self.http.send(Method::POST, &url, &[("content-type", "application/json")], body).await {
             Some(Answer { status: 200, .. }) => Ok(()),
             other => Err(Error::new(format!("the clock did not advance: {other:?}"))),
         }

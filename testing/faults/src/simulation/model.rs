@@ -2,18 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The status of a charge.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Status {
-    /// It can be paid.
     Pending,
-    /// It is paid.
     Paid,
     /// It was declined.
     Failed,
-    /// The merchant cancelled it.
     Cancelled,
-    /// It was not paid in time.
     Expired,
     /// A payment is held for review.
     Processing,
@@ -44,41 +39,29 @@ impl Status {
 pub enum Payer {
     /// Anybody may pay the charge, or the expected payer did.
     Right,
-    /// Not the expected payer.
     Wrong,
     /// Only the expected payer may pay the charge, and it is not known who did.
     Unknown,
 }
 
-/// A refund.
 #[derive(Clone, Debug)]
 pub struct Refund {
-    /// Its id at the service.
     pub id: String,
-    /// In centavos.
     pub amount: i64,
-    /// Whether it is a cash-out.
     pub is_cash_out: bool,
     /// Whether the acquirer did not execute it.
     pub has_failed: bool,
 }
 
-/// A charge.
 #[derive(Clone, Debug)]
 pub struct Charge {
-    /// Its id at the service.
     pub id: String,
-    /// In centavos.
     pub amount: i64,
-    /// Its status.
     pub status: Status,
-    /// When it expires, in milliseconds.
     pub expires_at_ms: i64,
-    /// The refunds.
     pub refunds: Vec<Refund>,
     /// The id of the open case, and what it retains.
     pub case: Option<(String, i64)>,
-    /// How many payments were received.
     pub payments: usize,
 }
 
@@ -97,21 +80,17 @@ impl Charge {
 /// An account in one mode.
 #[derive(Clone, Debug, Default)]
 pub struct Account {
-    /// The charges by order.
     pub charges: BTreeMap<usize, Charge>,
     /// What can be spent, in centavos.
     pub available: i64,
     /// What cases retain, in centavos.
     pub retained: i64,
-    /// How often each event was published.
     pub events: BTreeMap<&'static str, u64>,
     /// The numbers of the payments that were received.
     pub payments: BTreeSet<usize>,
     /// How many payments that were held were reviewed.
     pub reviews: usize,
-    /// How many cases were opened.
     pub cases: usize,
-    /// How many charges were ever paid.
     pub paid_once: u64,
     /// What all payers paid, in centavos.
     pub received: i64,
@@ -147,7 +126,6 @@ impl Account {
         }
     }
 
-    /// A charge was created.
     pub fn create(&mut self, order: usize, id: &str, amount: i64, expires_at_ms: i64) {
         let charge = Charge {
             id: id.to_owned(),
@@ -195,7 +173,6 @@ impl Account {
         }
     }
 
-    /// The payment of a charge is credited.
     fn credit(&mut self, order: usize) {
         let Some(charge) = self.charges.get_mut(&order) else { return };
         charge.status = Status::Paid;
@@ -231,17 +208,14 @@ impl Account {
         }
     }
 
-    /// The charge was declined.
     pub fn fail(&mut self, order: usize) {
         self.end(order, Status::Failed, FAILED);
     }
 
-    /// The charge was cancelled.
     pub fn cancel(&mut self, order: usize) {
         self.end(order, Status::Cancelled, FAILED);
     }
 
-    /// The charge expired.
     pub fn expire(&mut self, order: usize) {
         self.end(order, Status::Expired, EXPIRED);
     }
@@ -296,7 +270,6 @@ impl Account {
         self.publish(CASE_OPENED);
     }
 
-    /// The open case was decided.
     pub fn decide(&mut self, order: usize, for_merchant: bool) {
         let Some(charge) = self.charges.get_mut(&order) else { return };
         let Some((_, held)) = charge.case.take() else { return };

@@ -8,16 +8,13 @@ use soak::dice::Dice;
 /// One of the ledgers: an account in one mode.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Ledger {
-    /// The first account in test mode.
     First,
-    /// The second account in test mode.
     Second,
     /// The first account in live mode, with charges at the bank.
     Live,
 }
 
 impl Ledger {
-    /// All ledgers.
     pub const ALL: [Self; 3] = [Self::First, Self::Second, Self::Live];
 }
 
@@ -31,7 +28,6 @@ impl fmt::Display for Ledger {
     }
 }
 
-/// A change of an endpoint.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum EndpointChange {
     /// The ledger's first endpoint gets another URL.
@@ -57,7 +53,6 @@ const ENDPOINT_CHANGES: [EndpointChange; 5] = [
 /// The rows that a deployment leaves.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Rows {
-    /// Those of this version.
     Present,
     /// Those of a newer version: with an attribute that this version does not know, and the newest format.
     Newer,
@@ -66,9 +61,7 @@ pub enum Rows {
 /// Who pays a charge. It matters only for an order with a payer lock.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Payer {
-    /// The expected payer.
     Expected,
-    /// Another person.
     Other,
     /// The payer's bank reports no document.
     Unreported,
@@ -98,38 +91,27 @@ const BANK_FAULTS: [FaultKind; 11] = [
     FaultKind::DevolucaoStuck,
 ];
 
-/// The action of a step.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Action {
     /// A merchant creates a charge. If `order` was used before, the request is a repetition.
     Create {
         /// The number of the order, from which the idempotency key is made.
         order: usize,
-        /// In centavos.
         amount: i64,
-        /// Seconds until the charge expires.
         expires_in: i64,
         /// Whether the merchant sends the request twice at the same time.
         twice: bool,
     },
     /// A payer pays the charge of an order. In test mode, the same number is a repeated notification.
     Pay {
-        /// The order.
         order: usize,
-        /// Whether the amount is another one.
         is_wrong: bool,
-        /// Who pays.
         payer: Payer,
         /// The number of the payment, from which its end-to-end id is made.
         payment: usize,
     },
     /// A payment of an order that is held for review is credited or returned.
-    Review {
-        /// The order.
-        order: usize,
-        /// Whether it is credited.
-        is_approved: bool,
-    },
+    Review { order: usize, is_approved: bool },
     /// The acquirer declines the charge of an order.
     Fail(usize),
     /// The time of the charge of an order passes at once.
@@ -138,11 +120,9 @@ pub enum Action {
     Cancel(usize),
     /// The merchant refunds a part of the charge of an order.
     Refund {
-        /// The order.
         order: usize,
         /// The part, in percent of what is left.
         percent: i64,
-        /// Whether it is a cash-out instead of a devolução.
         is_cash_out: bool,
         /// Whether the acquirer refuses the refund.
         fails: bool,
@@ -150,17 +130,11 @@ pub enum Action {
     /// The payer's bank opens a MED case about the payment of an order.
     OpenCase(usize),
     /// A case is decided, for the merchant or for the payer.
-    Decide {
-        /// The order.
-        order: usize,
-        /// For whom.
-        for_merchant: bool,
-    },
+    Decide { order: usize, for_merchant: bool },
     /// An operator pays out a part of the balance.
     PayOut {
         /// In percent of the balance.
         percent: i64,
-        /// Whether the bank executes it.
         is_paid: bool,
     },
     /// The merchant changes an endpoint.
@@ -177,14 +151,11 @@ pub enum Action {
     Pass(i64),
 }
 
-/// A step: an action in one of the ledgers.
 #[derive(Clone, Copy, Debug)]
 pub struct Step {
     /// The place in the whole plan. The disturbances after the step follow from it.
     pub number: usize,
-    /// Where it acts.
     pub ledger: Ledger,
-    /// What is done.
     pub action: Action,
 }
 
