@@ -123,17 +123,6 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_request_whose_time_is_after_its_deadline_fails_at_once() {
-        let limiter = Limiter::new(1, Instant::now());
-        let soon = Instant::now() + Duration::from_millis(100);
-        limiter.acquire(Priority::Background, soon).await.unwrap();
-        for priority in [Priority::Create, Priority::Settle, Priority::Background] {
-            let outcome = limiter.acquire(priority, soon).await;
-            assert!(matches!(outcome, Err(ApiError::TooManyRequests { .. })), "{outcome:?}");
-        }
-    }
-
-    #[tokio::test]
     async fn background_requests_yield_to_urgent_ones_that_came_later() {
         let limiter = Limiter::new(50, Instant::now());
         let deadline = Instant::now() + Duration::from_secs(30);

@@ -19,15 +19,13 @@ mod seeding;
 #[path = "../tests/service/unit_costs.rs"]
 mod unit_costs;
 
-use std::collections::HashSet;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::extract::State as Shared;
-use axum::http::StatusCode;
 use domain::ids::{EndpointId, Mode, ResendId, Scope};
 use domain::shard::{Shard, ShardCount};
 use domain::webhook::event_type::EventType;
@@ -39,7 +37,7 @@ use shared::store::{Item, to_item};
 use shared::webhook::delivery::Delivery;
 use shared::webhook::event::{Event, Origin};
 
-use self::merchant::{Merchant, webhook_server};
+use self::merchant::Merchant;
 use self::unit_costs::{Budget, highest};
 
 /// The number of due deliveries that the scheduler moves.
@@ -50,9 +48,6 @@ const DELIVERED_CHARGES: usize = 500;
 
 /// The number of charges whose write units are measured.
 const CHARGES_OF_A_MINUTE: usize = 1_000;
-
-/// The number of charges whose events are sent to two healthy endpoints and a dead one.
-const EVENTS_BESIDE_A_DEAD_ENDPOINT: usize = 2_000;
 
 fn print_budget(budget: &Budget, value: f64) {
     let Budget { figure, at_most } = budget;
@@ -222,51 +217,6 @@ async fn webhooks() {
     std::fs::remove_dir_all(&directory).unwrap();
 }
 
-/// Measures deliveries to two healthy endpoints and a dead one. Each healthy endpoint must receive every
-/// event once.
-async fn webhooks_beside_a_dead_endpoint() {
-    let (stack, directory) = start_in_files(Options::in_memory()).await;
-    let client = Merchant::of(&stack);
-    let healthy =
-        [webhook_server(StatusCode::NO_CONTENT).await, webhook_server(StatusCode::NO_CONTENT).await];
-    let dead = webhook_server(StatusCode::SERVICE_UNAVAILABLE).await;
-    for (url, _) in healthy.iter().chain([&dead]) {
-        client.register_endpoint(url, &["charge.created"]).await;
-    }
-    let began = Instant::now();
-    let mut merchants = tokio::task::JoinSet::new();
-    for merchant in 0..8 {
-        let client = client.clone();
-        merchants.spawn(async move {
-            for order in (merchant..EVENTS_BESIDE_A_DEAD_ENDPOINT).step_by(8) {
-                client.create(order).await;
-            }
-        });
-    }
-    merchants.join_all().await;
-    let count = |ids: &Arc<Mutex<Vec<String>>>| ids.lock().unwrap().len();
-    while healthy.iter().any(|(_, ids)| count(ids) < EVENTS_BESIDE_A_DEAD_ENDPOINT) {
-        assert!(began.elapsed() < Duration::from_mins(5), "events are missing");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    let took = began.elapsed();
-    for (_, ids) in &healthy {
-        let ids = ids.lock().unwrap();
-        let distinct: HashSet<&String> = ids.iter().collect();
-        assert_eq!(
-            (ids.len(), distinct.len()),
-            (EVENTS_BESIDE_A_DEAD_ENDPOINT, EVENTS_BESIDE_A_DEAD_ENDPOINT)
-        );
-    }
-    let attempts = healthy.iter().map(|(_, ids)| count(ids)).sum::<usize>() + count(&dead.1);
-    println!(
-        "{EVENTS_BESIDE_A_DEAD_ENDPOINT} events to two healthy endpoints, once each, and a dead one in {took:.2?}: {:.0} attempts/s",
-        attempts as f64 / took.as_secs_f64(),
-    );
-    stack.stop().await;
-    std::fs::remove_dir_all(&directory).unwrap();
-}
-
 /// The parts of the benchmark. `cargo bench -p local -- units` runs only the part `units`.
 const PARTS: [&str; 3] = ["units", "due", "webhooks"];
 
@@ -283,6 +233,5 @@ async fn main() {
     }
     if is_selected("webhooks") {
         webhooks().await;
-        webhooks_beside_a_dead_endpoint().await;
     }
 }

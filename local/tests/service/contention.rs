@@ -1,10 +1,8 @@
 //! Tests of many concurrent requests that change the same row. Each response must be correct and in time.
 
-use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use shared::webhook::secret::SigningSecret;
 use tokio::task::JoinSet;
 
 use crate::support::{Answer, Client, Service, id};
@@ -80,22 +78,6 @@ async fn concurrent_refunds_of_one_charge_are_each_accepted_or_correctly_refused
 #[ignore = "measures durations, so nothing else may run on the machine"]
 async fn all_of_150_concurrent_refunds_of_one_charge_are_answered_within_ten_seconds() {
     refund_concurrently(&Service::start().await, 150).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn concurrent_rotations_of_the_override_secret_all_succeed_and_one_of_them_is_stored() {
-    let service = Service::start().await;
-    let path = "/v1/webhooks/override-secret/rotate";
-    let answers = send_concurrently(&service, 40, |_number| (path.to_owned(), json!({}))).await;
-    let secrets: BTreeSet<String> = answers
-        .into_iter()
-        .map(|(answer, _)| answer.expect(200)["secret"].as_str().unwrap().to_owned())
-        .collect();
-    assert_eq!(secrets.len(), 40);
-    let key = SigningSecret::key_of(&service.scope(), None);
-    let stored: SigningSecret = service.secrets().get(&key).await.unwrap().unwrap();
-    assert_eq!(stored.version, 40);
-    assert!(secrets.contains(serde_json::to_value(&stored.secret).unwrap().as_str().unwrap()));
 }
 
 #[tokio::test]

@@ -164,7 +164,7 @@ async fn a_delivery_whose_worker_died_is_retried_after_its_lease_expires() {
     assert_eq!((&done["attempts"], listener.hooks().len()), (&json!(2), 1));
 }
 
-/// The number of charges in the next test, small enough for a debug build. `cargo bench -p local` uses 2,000.
+/// The number of charges in the next test, small enough for a debug build.
 const CHARGES: usize = 150;
 
 #[tokio::test]

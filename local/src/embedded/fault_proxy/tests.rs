@@ -1,5 +1,3 @@
-use std::collections::BTreeMap;
-
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::error::ProvideErrorMetadata;
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
@@ -46,38 +44,6 @@ fn transactional_put(client: &aws_sdk_dynamodb::Client, pk: &str) -> PutBuilder 
 
 fn transaction(put: PutBuilder) -> Vec<TransactWriteItem> {
     vec![TransactWriteItem::builder().put(put.build().unwrap()).build()]
-}
-
-#[tokio::test]
-async fn the_report_counts_requests_and_units() {
-    let (_embedded, proxy, client) = start().await;
-    put(&client, "a").send().await.unwrap();
-    put(&client, "b").send().await.unwrap();
-    let get = client.get_item().table_name("StateTable").key("pk", text("a")).key("sk", text("x"));
-    get.send().await.unwrap();
-    let report = proxy.report();
-    assert_eq!(report.operations, BTreeMap::from([("GetItem".to_owned(), 1), ("PutItem".to_owned(), 2)]));
-    assert_eq!((report.requests(), report.sequential_requests), (3, 3));
-    // A put costs one unit in the table and one in the index; an eventually consistent read costs half a
-    // unit.
-    assert!((report.write_units - 4.0).abs() < f64::EPSILON, "{report:?}");
-    assert!((report.read_units - 0.5).abs() < f64::EPSILON, "{report:?}");
-    proxy.reset();
-    assert_eq!(proxy.report(), Report::default());
-}
-
-#[tokio::test]
-async fn a_write_whose_condition_fails_consumes_units() {
-    let (_embedded, proxy, client) = start().await;
-    let is_new = "attribute_not_exists(pk)";
-    put(&client, "a").send().await.unwrap();
-    proxy.reset();
-    put(&client, "a").condition_expression(is_new).send().await.unwrap_err();
-    assert!((proxy.report().write_units - 1.0).abs() < f64::EPSILON);
-    proxy.reset();
-    let items = transaction(transactional_put(&client, "a").condition_expression(is_new));
-    client.transact_write_items().set_transact_items(Some(items)).send().await.unwrap_err();
-    assert!((proxy.report().write_units - 2.0).abs() < f64::EPSILON);
 }
 
 #[tokio::test]
@@ -281,20 +247,6 @@ async fn reads_above_the_ceiling_of_a_partition_are_throttled() {
     assert_eq!(throttled.code(), Some("ThrottlingException"));
     let get = client.get_item().table_name("StateTable").key("pk", text("a")).key("sk", text("x"));
     get.send().await.unwrap();
-}
-
-#[test]
-fn an_update_is_read_for_the_index_keys_that_it_sets_and_removes() {
-    let body = json!({
-        "TableName": "T", "Key": {},
-        "UpdateExpression": "SET #a = :a, b = if_not_exists(b, :a), c = :c REMOVE d, #e ADD f :a",
-        "ExpressionAttributeNames": {"#a": "first", "#e": "fifth"},
-        "ExpressionAttributeValues": {":a": {"S": "x"}, ":c": {"N": "1"}},
-    });
-    let assigned = partitions::assignments(&body).into_iter();
-    let assigned: Vec<(String, bool)> = assigned.map(|(name, value)| (name, value.is_some())).collect();
-    let named = |name: &str, is_set| (name.to_owned(), is_set);
-    assert_eq!(assigned, [named("first", true), named("c", true), named("d", false), named("fifth", false)]);
 }
 
 #[test]
