@@ -52,7 +52,6 @@ enum Command {
     },
 }
 
-/// The printed form of an audit row.
 #[derive(Serialize)]
 struct AuditView<'a> {
     id: AuditId,
@@ -84,7 +83,6 @@ impl<'a> AuditView<'a> {
     }
 }
 
-/// The printed form of a verification.
 #[derive(Serialize)]
 struct ReportView<'a> {
     account: AccountId,
@@ -104,7 +102,6 @@ impl<'a> ReportView<'a> {
     }
 }
 
-/// A line that an earlier verification printed.
 #[derive(Deserialize)]
 struct EarlierReport {
     account: AccountId,
@@ -134,12 +131,10 @@ async fn print_page(
     Ok(CommandOutcome::Succeeded)
 }
 
-/// Returns the account of a chain: an existing account, or that of actions on the whole stack.
 async fn chain_of(stack: &Stack, account: &AccountId) -> Result<AccountId, Box<dyn Error>> {
     if *account == AccountId::STACK { Ok(*account) } else { Ok(stack.existing_account(account).await?.id) }
 }
 
-/// Verifies the chain of one account, or of all accounts and all accounts of the file `expect`.
 async fn verify(
     stack: &Stack,
     account: Option<AccountId>,

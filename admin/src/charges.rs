@@ -76,7 +76,6 @@ pub(crate) struct FindArguments {
     document: Option<Document>,
 }
 
-/// The most charges that a search by document prints.
 const MOST_FOUND: usize = 100;
 
 /// The most partitions that are read at once.
@@ -102,7 +101,6 @@ pub(crate) fn document(text: &str) -> Result<Document, String> {
     Document::parse(text).ok_or_else(|| "must be 1 to 32 characters without surrounding spaces".to_owned())
 }
 
-/// The printed form of a charge. Documents are masked.
 #[derive(Serialize)]
 struct PrintedCharge<'a> {
     charge: ChargeId,
@@ -149,12 +147,10 @@ impl<'a> PrintedCharge<'a> {
     }
 }
 
-/// Masks a document. One that is neither a CPF nor a CNPJ is masked in full.
 fn masked(document: &Document) -> String {
     document.tax_id().map_or_else(|| "***".to_owned(), |tax_id| tax_id.masked())
 }
 
-/// The printed form of a payment that belongs to no charge.
 #[derive(Serialize)]
 struct PrintedPayment<'a> {
     payment: &'a AcquirerPaymentId,
@@ -248,7 +244,6 @@ async fn find(
     print_list(stack, "charges", found.iter().map(PrintedCharge::new))
 }
 
-/// Reads the payments with this id in these scopes.
 async fn payments(
     stack: &Stack,
     id: &AcquirerPaymentId,
@@ -258,7 +253,6 @@ async fn payments(
     Ok(stack.store.get_in_order(&keys).await?)
 }
 
-/// Returns the newest charges for which a merchant sent this document.
 async fn by_document(
     stack: &Stack,
     document: &Document,
@@ -288,7 +282,6 @@ pub(crate) fn partitions(document: &Document, scopes: &[Scope]) -> Vec<String> {
     scopes.iter().flat_map(of_scope).collect()
 }
 
-/// Returns the charge of an entry.
 pub(crate) fn charge_of(entry: &ListEntry) -> Option<ChargeId> {
     ChargeId::parse_any(entry.key.pk.strip_prefix("charge#")?).ok()
 }

@@ -55,7 +55,7 @@ const METERS: [(&str, &str, &str); 10] = [
     ("log_bytes", "logs", "bytes ingested"),
 ];
 
-/// The published on-demand prices of a region. A meter without a price is not part of the sum.
+/// A meter without a price is not part of the sum.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Prices {
@@ -69,13 +69,11 @@ struct Price {
     /// US dollars for `per` units of the meter.
     usd: f64,
     per: NonZeroU32,
-    /// The page or price list on which AWS publishes the price.
     page: String,
     /// The day of the page, such as 2026-10-04.
     date: String,
 }
 
-/// What a charge uses, by profile of load.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Usage {
@@ -90,18 +88,14 @@ struct Profile {
     load: String,
     /// A charge that is created and paid, without a delivery.
     charge: Counts,
-    /// A webhook that is delivered at the first attempt.
     delivery: Counts,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Counts {
-    /// Quantities that a test compares with the service.
     measured: BTreeMap<String, f64>,
-    /// Quantities that no test measures.
     estimated: BTreeMap<String, f64>,
-    /// By name. A name can stand for several functions with a similar duration.
     functions: BTreeMap<String, Function>,
 }
 
@@ -109,7 +103,6 @@ struct Counts {
 #[serde(deny_unknown_fields)]
 struct Function {
     invocations: f64,
-    /// The billed duration of an invocation, in ms; an estimate.
     estimated_ms: u32,
 }
 
@@ -119,7 +112,6 @@ struct MeterCost {
     meter: &'static str,
     text: &'static str,
     count_per_charge: f64,
-    /// Whether no test compares the count with the service.
     is_estimate: bool,
     #[serde(flatten)]
     price: Price,
@@ -192,7 +184,6 @@ fn read<T: DeserializeOwned>(kind: &str, path: Option<&Path>, embedded: &str) ->
     serde_json::from_str(&text).map_err(|error| format!("the {kind} is not valid: {error}"))
 }
 
-/// Cuts off the noise of floating-point sums: to millionths.
 fn rounded(number: f64) -> f64 {
     (number * 1e6).round() / 1e6
 }
@@ -201,7 +192,6 @@ fn sum(meters: &[MeterCost]) -> f64 {
     rounded(meters.iter().map(|meter| meter.usd_per_million).sum())
 }
 
-/// Returns what a charge with this number of webhooks uses, and whether that is an estimate.
 fn quantities(profile: &Profile, webhooks: u32, memory_mb: u32) -> BTreeMap<String, (f64, bool)> {
     let mut quantities = BTreeMap::<String, (f64, bool)>::new();
     for (counts, times) in [(&profile.charge, 1), (&profile.delivery, webhooks)] {
@@ -221,7 +211,6 @@ fn quantities(profile: &Profile, webhooks: u32, memory_mb: u32) -> BTreeMap<Stri
     quantities
 }
 
-/// Returns the lines of the table. `~` marks an estimate.
 fn table(report: &Report) -> String {
     let line = |name: &str, count: &str, price: &str, million: f64| {
         let month = million * f64::from(report.charges_per_month) / 1e6;

@@ -40,10 +40,8 @@ pub(crate) enum Command {
     },
 }
 
-/// The number of charges of one step.
 const STEP: usize = 100;
 
-/// The printed form of a charge.
 #[derive(Serialize)]
 struct PrintedErasure {
     charge: ChargeId,

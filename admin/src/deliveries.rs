@@ -44,7 +44,6 @@ pub(crate) enum Command {
     },
 }
 
-/// The printed form of a delivery.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct RedriveView {
@@ -95,11 +94,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
     Ok(if refused == 0 { CommandOutcome::Succeeded } else { CommandOutcome::FoundFaults })
 }
 
-/// Resends a delivery. Returns the id of the new delivery, or the reason of a refusal.
-///
-/// # Errors
-///
-/// Any other failure, such as of DynamoDB, ends the command.
+/// Returns the id of the new delivery, or the reason of a refusal.
 async fn resend(stack: &Stack, delivery: &Delivery) -> Result<Result<DeliveryId, String>, Box<dyn Error>> {
     let now = stack.clock.now();
     let resend = ResendId::new(now, random::bytes()?);

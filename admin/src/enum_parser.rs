@@ -3,12 +3,10 @@
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use domain::vocabulary::Vocabulary;
 
-/// Returns a parser for the values of `T`. The help text lists all of them.
 pub(crate) fn enum_parser<T: Vocabulary + Send + Sync + 'static>() -> impl TypedValueParser<Value = T> {
     parser(|_| None)
 }
 
-/// Returns a parser for the values of `T`. The help text lists all of them with a description.
 pub(crate) fn enum_parser_with_help<T: Vocabulary + Send + Sync + 'static>(
     description: impl Fn(T) -> &'static str,
 ) -> impl TypedValueParser<Value = T> {

@@ -26,7 +26,6 @@ pub(crate) enum Command {
     },
 }
 
-/// The printed form of a quarantined object.
 #[derive(Serialize)]
 struct ReplayView<'a> {
     object: &'a str,

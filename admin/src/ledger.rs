@@ -58,7 +58,6 @@ pub(crate) enum Command {
     },
 }
 
-/// Parses the code of a currency that exists.
 pub(crate) fn currency(text: &str) -> Result<Currency, String> {
     let known = Currency::parse(text).ok().filter(|currency| currency.is_known());
     known.ok_or_else(|| "must be the code of a currency, such as BRL".to_owned())

@@ -192,7 +192,6 @@ impl OperatorArguments {
     }
 }
 
-/// The outcome of a command that ran to its end.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum CommandOutcome {
     /// The command succeeded: exit code 0.
@@ -221,7 +220,6 @@ async fn main() -> ExitCode {
     }
 }
 
-/// Prints an error of the command line, or the help that was requested. Returns the exit code.
 fn print_usage_error(error: &clap::Error) -> ExitCode {
     let _ = error.print();
     if error.kind() == ErrorKind::MissingRequiredArgument && error.to_string().contains("--actor") {
@@ -300,11 +298,7 @@ async fn run_on(stack: &Stack, command: StackCommand) -> Result<CommandOutcome, 
     }
 }
 
-/// Makes a change for each of several objects. A failure is printed and does not prevent the others.
-///
-/// # Errors
-///
-/// When a change failed.
+/// A failure is printed and does not prevent the others.
 async fn for_each<T: std::fmt::Display>(
     objects: &[T],
     change: impl AsyncFn(&T) -> Result<(), Box<dyn Error>>,
@@ -343,8 +337,6 @@ fn progress_bar(length: usize, unit: &str) -> Result<ProgressBar, Box<dyn Error>
     Ok(bar)
 }
 
-/// Prints a line of the command's result.
-///
 /// A closed pipe is not an error: its reader, such as `head`, needs no more lines.
 fn print(line: &str) -> std::io::Result<()> {
     match writeln!(std::io::stdout(), "{line}") {
@@ -362,7 +354,6 @@ fn print_once(object: &impl Serialize) -> Result<(), Box<dyn Error>> {
     Ok(writeln!(std::io::stdout(), "{}", serde_json::to_string(object)?)?)
 }
 
-/// Prints an object as a line of JSON.
 fn print_json(object: &impl Serialize) -> Result<(), Box<dyn Error>> {
     Ok(print(&serde_json::to_string(object)?)?)
 }

@@ -92,7 +92,6 @@ pub(crate) enum EvidenceCommand {
     },
 }
 
-/// Describes a decision for the help text.
 fn describe(decision: Decision) -> &'static str {
     match decision {
         Decision::Merchant => "The merchant has the money: the claim was rejected",
@@ -104,7 +103,6 @@ fn describe(decision: Decision) -> &'static str {
     }
 }
 
-/// The printed form of a case.
 #[derive(Serialize)]
 struct PrintedCase<'a> {
     #[serde(flatten)]
@@ -197,8 +195,7 @@ async fn evidence(stack: &Stack, command: EvidenceCommand) -> Result<(), Box<dyn
     print_list(stack, "files", views)
 }
 
-/// Reads a file's name and content. Reads at most one byte more than the limit, so that the check of the
-/// length rejects a longer file.
+/// Reads at most one byte more than the limit, so that the check of the length rejects a longer file.
 fn read(path: &Path) -> Result<(String, Vec<u8>), Box<dyn Error>> {
     let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(|| failed(&"has no name"))?;
@@ -214,7 +211,6 @@ pub(crate) async fn find(stack: &Stack, id: MedCaseId) -> Result<MedCase, Box<dy
     stack.cases.find(Some(id)).await?.ok_or_else(|| format!("there is no case {id}").into())
 }
 
-/// Returns a case that is open or appealed.
 async fn find_ongoing(stack: &Stack, id: MedCaseId) -> Result<MedCase, Box<dyn Error>> {
     let case = find(stack, id).await?;
     if case.status.is_over() {

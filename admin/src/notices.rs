@@ -70,7 +70,7 @@ pub(crate) enum Command {
 /// The longest `notice_id`, in characters.
 const MAX_NOTICE_ID_CHARS: usize = 64;
 
-/// Parses the id of a notice. The adapter chose it, so its characters are not checked.
+/// The adapter chose it, so its characters are not checked.
 fn notice_id(text: &str) -> Result<String, String> {
     if (1..=MAX_NOTICE_ID_CHARS).contains(&text.chars().count()) {
         Ok(text.to_owned())
@@ -79,17 +79,13 @@ fn notice_id(text: &str) -> Result<String, String> {
     }
 }
 
-/// The state of a notice, as printed.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum State {
     /// The service still retries it.
     Waiting,
-    /// It waits for an operator.
     Unmatched,
-    /// It was applied to a case.
     Processed,
-    /// An operator dismissed it.
     Dismissed,
 }
 
@@ -104,7 +100,6 @@ impl State {
     }
 }
 
-/// The printed form of a notice.
 #[derive(Serialize)]
 struct PrintedNotice<'a> {
     notice_id: &'a str,
@@ -146,7 +141,6 @@ impl<'a> PrintedNotice<'a> {
     }
 }
 
-/// The printed form of a notice, and where its Pix is.
 #[derive(Serialize)]
 struct PrintedNoticeAndPix<'a> {
     #[serde(flatten)]
@@ -154,7 +148,6 @@ struct PrintedNoticeAndPix<'a> {
     pix: PrintedPix,
 }
 
-/// Where the Pix of a notice is, as printed.
 #[derive(Serialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 enum PrintedPix {

@@ -65,7 +65,6 @@ fn item_id(text: &str) -> Result<String, &'static str> {
     }
 }
 
-/// The printed form of an item.
 #[derive(Serialize)]
 struct PrintedItem<'a> {
     id: &'a str,
@@ -82,7 +81,6 @@ impl<'a> PrintedItem<'a> {
     }
 }
 
-/// The printed form of an item that was removed, and of the Pix that is read back.
 #[derive(Serialize)]
 struct PrintedResolution<'a> {
     #[serde(flatten)]

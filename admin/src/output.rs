@@ -9,23 +9,18 @@ use crate::print;
 use crate::table::table;
 use crate::target::Stack;
 
-/// How lists are printed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum ListFormat {
-    /// Aligned columns, for people.
     Table,
-    /// One JSON object a line, for programs.
     JsonLines,
 }
 
 impl ListFormat {
-    /// Returns the format for standard output. `json`: JSON was requested.
     pub(crate) fn of_stdout(json: bool) -> Self {
         if json || !std::io::stdout().is_terminal() { Self::JsonLines } else { Self::Table }
     }
 }
 
-/// Prints the rows of a list. If there are none, says so on standard error. `what`: the plural of a row.
 pub(crate) fn print_list<T: Serialize>(
     stack: &Stack,
     what: &str,

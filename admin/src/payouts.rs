@@ -102,7 +102,6 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
     print_json(&printed(&payout))
 }
 
-/// The printed form of a payout.
 #[derive(Serialize)]
 struct PrintedPayout<'a> {
     #[serde(flatten)]
@@ -129,8 +128,7 @@ async fn list(
     Ok(())
 }
 
-/// Returns the error message for a change that may or may not have been made. Repeating the change with the
-/// same id is safe.
+/// Returns the error message for a change that may or may not have been made.
 pub(crate) fn unknown_outcome(error: &impl std::fmt::Display, id: &impl std::fmt::Display) -> String {
     format!(
         "{error}\nThe outcome is unknown. Run the same command again with --id {id}: the change is made at most once."

@@ -81,25 +81,18 @@ pub(crate) enum Command {
     },
 }
 
-/// The state of a payment, as printed.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum State {
-    /// It matches no charge.
     Unmatched,
-    /// It was credited to a charge, or is held for review.
     Applied,
-    /// The service requests its return from the bank.
     ReturnRequested,
     /// The bank did not execute its return, and the service no longer requests it.
     ReturnStopped,
-    /// It is back with its payer.
     Returned,
-    /// The bank reports neither a key nor a txid of a charge, so no account has it.
     NoAccount,
 }
 
-/// The printed form of a payment. The payer's document is masked.
 #[derive(Serialize)]
 struct PrintedPayment<'a> {
     end_to_end_id: &'a str,
@@ -114,7 +107,6 @@ struct PrintedPayment<'a> {
     reported: Option<PrintedReport<'a>>,
 }
 
-/// What the bank reported of a Pix, as printed. The payer is masked.
 #[derive(Serialize)]
 pub(crate) struct PrintedReport<'a> {
     txid: Option<&'a str>,
@@ -138,7 +130,6 @@ impl<'a> PrintedReport<'a> {
     }
 }
 
-/// The printed form of a Pix of which no account is known to have the money.
 #[derive(Serialize)]
 struct PrintedUnowned<'a> {
     end_to_end_id: &'a EndToEndId,
@@ -150,7 +141,6 @@ struct PrintedUnowned<'a> {
     reported: Option<PrintedReport<'a>>,
 }
 
-/// The printed form of a Pix that was recorded.
 #[derive(Serialize)]
 pub(crate) struct PrintedRecorded<'a> {
     end_to_end_id: &'a EndToEndId,
@@ -190,7 +180,6 @@ impl<'a> PrintedPayment<'a> {
     }
 }
 
-/// The printed form of a charge to which a payment was applied.
 #[derive(Serialize)]
 struct PrintedCharge<'a> {
     end_to_end_id: &'a EndToEndId,
@@ -271,7 +260,6 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
     }
 }
 
-/// A payment and the charge to which it is applied.
 struct Pair(EndToEndId, ChargeId);
 
 impl Pair {
@@ -320,7 +308,7 @@ async fn print_unowned(
     )
 }
 
-/// Returns the live scope of an existing account. Test payments are never unmatched.
+/// Test payments are never unmatched.
 async fn live(stack: &Stack, account: AccountId) -> Result<Scope, Box<dyn Error>> {
     Ok(Scope { account: stack.existing_account(&account).await?.id, mode: Mode::Live })
 }

@@ -32,17 +32,14 @@ pub(crate) struct Arguments {
     apply: bool,
 }
 
-/// The state of a printed difference.
 #[derive(Clone, Copy, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum State {
-    /// It is a difference.
     Difference,
     /// It is younger than an hour, so it may disappear without any action.
     Pending,
 }
 
-/// The printed form of a difference.
 #[derive(Serialize)]
 struct PrintedDifference<'a> {
     state: State,
@@ -50,7 +47,6 @@ struct PrintedDifference<'a> {
     difference: &'a Difference,
 }
 
-/// The last line of the result.
 #[derive(Serialize)]
 struct Summary {
     date: Day,

@@ -28,7 +28,6 @@ pub(crate) enum Command {
     },
 }
 
-/// The printed form of a refund.
 #[derive(Serialize)]
 struct PrintedRefund {
     refund: RefundId,

@@ -14,8 +14,7 @@ use shared::audit;
 use crate::target::Stack;
 use crate::{CommandOutcome, OperatorArguments, print_json};
 
-/// The actions after which a key is invalid permanently. The subject of such an audit row is the fingerprint
-/// of the key.
+/// The actions after which a key is invalid permanently.
 const ENDING_ACTIONS: [&str; 2] = ["api-key.revoke", "api-key.rotate"];
 
 /// An audit row has the time at which its change began. The change is written up to 60 s later, the longest
@@ -91,7 +90,6 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
     Ok(CommandOutcome::Succeeded)
 }
 
-/// Revokes the key of an audit row, and prints the row.
 async fn repeat(
     stack: &Stack,
     row: &Audit,

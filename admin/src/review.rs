@@ -55,7 +55,6 @@ pub(crate) enum Command {
     },
 }
 
-/// The printed form of a charge. Documents are masked.
 #[derive(Serialize)]
 pub(crate) struct PrintedCharge<'a> {
     charge: ChargeId,

@@ -32,7 +32,6 @@ use shared::wallet::Wallets;
 
 use crate::output::ListFormat;
 
-/// The ready file that `cargo run` writes into its state directory.
 const READY_FILE: &str = ".local/ready.json";
 
 /// The name of the table of API keys on this machine. It equals the table's logical id in the template; the
@@ -42,17 +41,15 @@ const LOCAL_API_KEYS_TABLE: &str = "ApiKeysTable";
 /// The error of a command that needs the table of secrets, if it was not specified.
 const NO_SECRETS_TABLE: &str = "name the stack's table of secrets with --secrets-table or SECRETS_TABLE_NAME";
 
-/// The names of the event dispatcher's queues on this machine, and the path of the checkout.
 const LOCAL_DELIVERY_QUEUE: &str = "DeliveryQueue";
 const LOCAL_TEST_DELIVERY_QUEUE: &str = "TestDeliveryQueue";
 const LOCAL_ACQUIRER_QUEUE: &str = "AcquirerQueue";
 const LOCAL_MAIL_QUEUE: &str = "MailQueue";
 const LOCAL_CHECKOUT: &str = "checkout";
 
-/// The name of the bucket of failed stream records on this machine. The ready file does not contain it.
+/// The ready file does not contain it.
 const LOCAL_FAILED_RECORDS_BUCKET: &str = "failed-records-bucket";
 
-/// The AWS account id in the URLs of the queues on this machine.
 const LOCAL_QUEUE_ACCOUNT: &str = "123456789012";
 
 /// The region and credentials for the embedded AWS services; only the embedded S3 checks them.
@@ -83,7 +80,6 @@ pub(crate) struct Target {
     ready_file: Option<PathBuf>,
 }
 
-/// The fields of a ready file that the commands use.
 #[derive(Clone, Debug, Deserialize)]
 struct Ready {
     base_url: String,
@@ -95,12 +91,9 @@ struct Ready {
     bucket: String,
 }
 
-/// An open stack.
 #[derive(Clone, Debug)]
 pub(crate) struct Stack {
-    /// A description of the stack for the command's output.
     pub(crate) name: String,
-    /// How the command prints lists.
     pub(crate) list_format: ListFormat,
     pub(crate) store: Store,
     pub(crate) accounts: Accounts,
@@ -114,7 +107,7 @@ pub(crate) struct Stack {
     evidence: Option<CaseEvidence>,
     /// `None` when no table of secrets was specified.
     acquirers: Option<AccountAcquirers>,
-    /// The stack's time. A service on this machine may have advanced its clock.
+    /// A service on this machine may have advanced its clock.
     pub(crate) clock: Clock,
     aws: Aws,
     /// The service on this machine; `None` for a deployed stack.
@@ -122,8 +115,7 @@ pub(crate) struct Stack {
 }
 
 impl Target {
-    /// Returns the names of a deployed stack's state table and table of API keys, from arguments or
-    /// variables. `None` selects the service on this machine. `--ready-file` takes precedence over variables.
+    /// `None` selects the service on this machine. `--ready-file` takes precedence over variables.
     fn tables(&self) -> Result<Option<(String, String)>, String> {
         if self.ready_file.is_some() {
             return Ok(None);
@@ -139,12 +131,6 @@ impl Target {
         }
     }
 
-    /// Opens the stack.
-    ///
-    /// # Errors
-    ///
-    /// When the service on this machine does not run, when only one of the two tables is named, or when the
-    /// environment has no credentials.
     pub(crate) async fn open(&self) -> Result<Stack, Box<dyn Error>> {
         if let Some((table, keys)) = self.tables()? {
             return self.open_tables(&format!("the stack with the table {table}"), table, keys, None);
@@ -163,17 +149,10 @@ impl Target {
         Ok(stack(aws, name, resources, clock, Some(ready)))
     }
 
-    /// Whether an argument names the stack to work on.
     pub(crate) fn names_a_stack(&self) -> bool {
         self.ready_file.is_some() || self.table.is_some()
     }
 
-    /// Opens a deployed stack by the names of its tables. The other resources are as named by arguments or
-    /// variables.
-    ///
-    /// # Errors
-    ///
-    /// When the environment has no credentials.
     pub(crate) fn open_tables(
         &self,
         name: &str,
@@ -193,7 +172,6 @@ impl Target {
     }
 }
 
-/// The names of a stack's tables and bucket.
 struct Resources {
     table: String,
     api_keys_table: String,
@@ -226,8 +204,7 @@ fn stack(aws: Aws, name: String, resources: Resources, clock: Clock, local: Opti
 }
 
 impl Stack {
-    /// Returns the stack's event dispatcher, which uses the operator's credentials. For a deployed stack the
-    /// command needs the same environment variables as the dispatcher's function.
+    /// For a deployed stack the command needs the same environment variables as the dispatcher's function.
     pub(crate) fn dispatcher(&self) -> Result<Dispatcher, Box<dyn Error>> {
         let var = |name: &str| match (name, &self.local) {
             ("TABLE_NAME", _) => Some(self.store.table().to_owned()),
@@ -247,7 +224,6 @@ impl Stack {
         self.charges.find(Some(id)).await?.ok_or_else(|| format!("there is no charge {id}").into())
     }
 
-    /// Returns the scopes of an account or of all accounts, in a mode or in both.
     pub(crate) async fn scopes(
         &self,
         account: Option<AccountId>,
@@ -280,7 +256,7 @@ impl Stack {
         self.acquirers.as_ref().ok_or_else(|| NO_SECRETS_TABLE.into())
     }
 
-    /// Returns the base URL of the service on this machine. `None`: the stack is a deployed one.
+    /// `None`: the stack is a deployed one.
     pub(crate) fn local_base_url(&self) -> Option<&str> {
         self.local.as_ref().map(|ready| ready.base_url.as_str())
     }
@@ -317,7 +293,6 @@ fn local_var(name: &str, ready: &Ready) -> Option<String> {
     }
 }
 
-/// Returns the URL of a queue of the service on this machine.
 fn queue_url(ready: &Ready, queue: &str) -> String {
     format!("{}/{LOCAL_QUEUE_ACCOUNT}/{queue}", ready.sqs_url)
 }

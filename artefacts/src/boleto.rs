@@ -15,11 +15,9 @@ use chrono::{Datelike as _, NaiveDate};
 
 use crate::digits::{Digits, DigitsError};
 
-/// A bank code that is not assigned: the Central Bank's clearing codes begin at 001. So no bank can route a
-/// sandbox boleto.
+/// A bank code that is not assigned: the Central Bank's clearing codes begin at 001.
 const SANDBOX_BANK: Digits<3> = Digits::ZERO;
 
-/// The currency code of the real.
 const CURRENCY: u8 = 9;
 
 /// Day 0 of the due factor, 1997-10-07, in days since 0000-12-31.
@@ -36,7 +34,6 @@ pub enum BoletoError {
     /// The text does not have 44 or 47 digits, or it is a line with misplaced dots or spaces.
     #[error("must be the 44 digits of a boleto's barcode number or the 47 digits of its line")]
     Digits,
-    /// A check digit is wrong.
     #[error("a check digit is wrong")]
     CheckDigit,
     /// The currency code is not 9, the real.
@@ -57,7 +54,6 @@ impl From<DigitsError> for BoletoError {
     }
 }
 
-/// A bank slip: an amount in reais and a due date.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Boleto {
     bank: Digits<3>,
@@ -69,8 +65,7 @@ pub struct Boleto {
 }
 
 impl Boleto {
-    /// Creates a boleto. The amount must be 1 to 9,999,999,999 centavos, and the due date 2000-07-03 to
-    /// 2049-10-13.
+    /// The amount must be 1 to 9,999,999,999 centavos, and the due date 2000-07-03 to 2049-10-13.
     pub fn new(
         bank: Digits<3>,
         amount_centavos: u64,
@@ -82,7 +77,7 @@ impl Boleto {
     }
 
     /// Returns a boleto for tests. Its bank is 000, which does not exist, so no bank can accept a payment for
-    /// it. The free field is derived from the id.
+    /// it.
     pub fn sandbox(id: [u8; 16], amount_centavos: u64, due: NaiveDate) -> Result<Self, BoletoError> {
         Self::new(SANDBOX_BANK, amount_centavos, due, Digits::from_id(id))
     }
@@ -99,7 +94,6 @@ impl Boleto {
     }
 
     /// Parses a digitable line of 47 digits, with or without the dots and spaces of [`Self::formatted_line`].
-    /// For `near` see [`Self::from_barcode`].
     pub fn from_line(text: &str, near: NaiveDate) -> Result<Self, BoletoError> {
         let formatted = text.len() == FORMATTED_LEN;
         let bare = if formatted { text.replace(['.', ' '], "") } else { text.to_owned() };
@@ -130,7 +124,6 @@ impl Boleto {
         Self::new(bank, amount_centavos, due_date(factor, near)?, free_field)
     }
 
-    /// Returns the bank's clearing code.
     pub fn bank(&self) -> &Digits<3> {
         &self.bank
     }
@@ -145,7 +138,6 @@ impl Boleto {
         self.due
     }
 
-    /// Returns the digits by which the bank identifies the boleto.
     pub fn free_field(&self) -> &Digits<25> {
         &self.free_field
     }

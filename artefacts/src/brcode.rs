@@ -24,7 +24,6 @@ const AMOUNT_MAX_CENTAVOS: u64 = 999_999_999_999;
 const NAME_FALLBACK: &str = "RECEBEDOR";
 const CITY_FALLBACK: &str = "BRASIL";
 
-/// The id and length of the CRC's field. The CRC covers them.
 const CRC_HEAD: &str = "6304";
 const CRC_LEN: usize = 4;
 
@@ -47,7 +46,6 @@ pub enum BrCodeError {
     /// A field occurs twice.
     #[error("a field occurs twice")]
     Duplicate,
-    /// A mandatory field, named by its id, is absent or has a value that is invalid in a Pix.
     #[error("field {0} is absent or has a value that is invalid in a Pix")]
     Required(&'static str),
     /// Field 54 is not 0.01 to 9,999,999,999.99 reais.
@@ -55,7 +53,6 @@ pub enum BrCodeError {
     Amount,
 }
 
-/// A BR Code for a single payment. The payer's bank fetches the charge from the location.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DynamicBrCode<'a> {
     /// The URL from which the payer's bank fetches the charge, without its scheme, 1 to 77 characters.
@@ -103,16 +100,13 @@ impl DynamicBrCode<'_> {
     }
 }
 
-/// One field of a parsed code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Field<'a> {
-    /// The id: two digits.
     pub id: &'a str,
     /// The value: 1 to 99 characters.
     pub value: &'a str,
 }
 
-/// A parsed BR Code: its CRC is right and the mandatory fields of a Pix are present.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BrCode<'a> {
     fields: Vec<Field<'a>>,
@@ -120,7 +114,6 @@ pub struct BrCode<'a> {
 }
 
 impl<'a> BrCode<'a> {
-    /// Parses a static, dynamic or composite code.
     pub fn parse(payload: &'a str) -> Result<Self, BrCodeError> {
         verify_crc(payload)?;
         let fields = parse_fields(payload)?;
@@ -155,7 +148,7 @@ impl<'a> BrCode<'a> {
         &self.fields
     }
 
-    /// Returns the value of a field. `None`: the code does not have the field.
+    /// `None`: the code does not have the field.
     pub fn get(&self, id: &str) -> Option<&'a str> {
         find(&self.fields, id)
     }
@@ -282,8 +275,7 @@ fn is_location(location: &str) -> bool {
         && !location.contains("://")
 }
 
-/// Converts a name to printable ASCII of 1 to `max_len` characters. Returns `fallback` when no character is
-/// left.
+/// Converts a name to printable ASCII of 1 to `max_len` characters.
 fn ascii(name: &str, max_len: usize, fallback: &str) -> String {
     let mut text = String::with_capacity(max_len);
     for character in name.trim().chars().take(MAX_CHARS_READ) {

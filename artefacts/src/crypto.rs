@@ -5,31 +5,22 @@
 use bech32::{hrp, segwit};
 use sha2::{Digest, Sha256};
 
-/// The text that is hashed together with the network and the id into the 20 bytes of an address. A real
-/// address is a hash of a public key. This one is a hash of a text, so no private key is known for it.
+/// The text that is hashed together with the network and the id into the 20 bytes of an address.
 const SANDBOX_LABEL: &[u8] = b"sandbox address, nobody has its key\0";
 
 const HASH_LEN: usize = 20;
 const CHECKSUM_LEN: usize = 4;
 
-/// The first byte of a TRON address. It makes the text begin with `T`.
 const TRON_PREFIX: u8 = 0x41;
 const TRON_LEN: usize = 1 + HASH_LEN + CHECKSUM_LEN;
 
-/// The network of an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Network {
-    /// TRON, on which USDT is issued. Its test networks use the same addresses.
     Tron,
-    /// Bitcoin's test networks.
     BitcoinTestnet,
 }
 
-/// Returns an address for tests, derived from an id and the network. Wallets accept the address, and its
-/// private key is unknown.
-///
-/// A TRON address is valid on the test networks and on the main network. Tokens sent to it on the main
-/// network are lost, so callers must label it as a test address.
+/// Tokens sent to it on the main network are lost, so callers must label it as a test address.
 pub fn sandbox_address(id: [u8; 16], network: Network) -> String {
     let hash = sandbox_hash(id, network);
     match network {
@@ -46,8 +37,7 @@ pub fn sandbox_address(id: [u8; 16], network: Network) -> String {
     }
 }
 
-/// Checks whether the text is an address of the network, by form and checksum. The address may still belong
-/// to no wallet.
+/// The address may still belong to no wallet.
 pub fn is_well_formed(address: &str, network: Network) -> bool {
     match network {
         Network::Tron => {

@@ -9,16 +9,13 @@ use std::str::FromStr;
 pub struct Digits<const N: usize>([u8; N]);
 
 impl<const N: usize> Digits<N> {
-    /// All zeros.
     pub const ZERO: Self = Self([b'0'; N]);
 
-    /// Parses exactly `N` ASCII digits.
     pub fn parse(text: &str) -> Result<Self, DigitsError> {
         let digits: [u8; N] = text.as_bytes().try_into().map_err(|_| DigitsError)?;
         if digits.iter().all(u8::is_ascii_digit) { Ok(Self(digits)) } else { Err(DigitsError) }
     }
 
-    /// Converts a number, with leading zeros. Returns an error if it has more than `N` digits.
     pub fn from_number(number: u128) -> Result<Self, DigitsError> {
         match Self::split(number) {
             (digits, 0) => Ok(digits),
@@ -31,12 +28,10 @@ impl<const N: usize> Digits<N> {
         Self::split(u128::from_be_bytes(id)).0
     }
 
-    /// Returns the digits as text.
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(&self.0).unwrap_or_default()
     }
 
-    /// Returns the value of each digit, from the left.
     pub fn values(&self) -> impl DoubleEndedIterator<Item = u8> + ExactSizeIterator {
         self.0.iter().map(|digit| digit.saturating_sub(b'0'))
     }
@@ -47,14 +42,12 @@ impl<const N: usize> Digits<N> {
         self.as_str().parse().map_err(|_| DigitsError)
     }
 
-    /// Returns `M` digits from index `start` on, or an error if there are fewer.
     pub fn part<const M: usize>(&self, start: usize) -> Result<Digits<M>, DigitsError> {
         let end = start.checked_add(M).ok_or(DigitsError)?;
         self.as_str().get(start..end).ok_or(DigitsError).and_then(Digits::parse)
     }
 
-    /// Collects digits from their values. Callers must pass exactly `N`: missing values become zeros at the
-    /// end, and excess ones are dropped.
+    /// Callers must pass exactly `N`: missing values become zeros at the end, and excess ones are dropped.
     pub(crate) fn collect(values: impl IntoIterator<Item = u8>) -> Self {
         let mut digits = Self::ZERO;
         for (digit, value) in digits.0.iter_mut().zip(values) {

@@ -11,9 +11,7 @@
 
 use crate::digits::Digits;
 
-/// The width of a narrow bar or space, in modules.
 pub const NARROW: u8 = 1;
-/// The width of a wide bar or space, in modules.
 pub const WIDE: u8 = 3;
 /// The width of 44 digits, in modules, without the quiet zones of ten modules that readers need on both
 /// sides.
@@ -22,7 +20,6 @@ pub const MODULES: u16 = 405;
 const START: [u8; 4] = [NARROW, NARROW, NARROW, NARROW];
 const STOP: [u8; 3] = [WIDE, NARROW, NARROW];
 
-/// The elements of each digit.
 const PATTERNS: [[u8; 5]; 10] = [
     [NARROW, NARROW, WIDE, WIDE, NARROW],
     [WIDE, NARROW, NARROW, NARROW, WIDE],
@@ -36,8 +33,7 @@ const PATTERNS: [[u8; 5]; 10] = [
     [NARROW, WIDE, NARROW, WIDE, NARROW],
 ];
 
-/// Returns the widths of 227 alternating bars and spaces, in modules, each [`NARROW`] or [`WIDE`]. The first
-/// and the last are bars.
+/// Returns the widths of 227 alternating bars and spaces, in modules, each [`NARROW`] or [`WIDE`].
 pub fn widths(barcode: &Digits<44>) -> Vec<u8> {
     let values: Vec<u8> = barcode.values().collect();
     let (pairs, _) = values.as_chunks::<2>();

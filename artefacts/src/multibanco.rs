@@ -8,18 +8,15 @@
 
 use crate::digits::Digits;
 
-/// The sandbox's entity. The list of entities is not published, but no entity in use is known to begin with a
-/// zero. So a payment to the entity 00000 should not reach a real company.
+/// The list of entities is not published, but no entity in use is known to begin with a zero. So a payment to
+/// the entity 00000 should not reach a real company.
 pub const SANDBOX_ENTITY: Digits<5> = Digits::ZERO;
 
-/// The weights of the entity's five digits, the reference's first seven, and the eight digits of the amount
-/// in cents.
 const WEIGHTS: [u32; 20] = [51, 73, 17, 89, 38, 62, 45, 53, 15, 50, 5, 49, 34, 81, 76, 27, 90, 9, 30, 3];
 
 /// The reason why an amount can't have a reference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AmountError {
-    /// Zero cents.
     #[error("the amount of a Multibanco reference must be at least 1 cent")]
     Zero,
     /// Above 99,999,999 cents: the amount has eight digits.
@@ -27,8 +24,7 @@ pub enum AmountError {
     TooLarge,
 }
 
-/// Returns the reference for an amount of 1 to 99,999,999 cents of a euro. It consists of `number`, which the
-/// entity chooses, and two check digits.
+/// Returns the reference for an amount of 1 to 99,999,999 cents of a euro.
 pub fn reference(
     entity: &Digits<5>,
     number: &Digits<7>,
@@ -49,7 +45,6 @@ pub fn reference(
     Ok(Digits::collect(number.values().chain(check.values())))
 }
 
-/// Checks whether a reference's check digits are right for its entity and amount.
 pub fn is_valid(entity: &Digits<5>, given: &Digits<9>, amount_cents: u64) -> bool {
     let number = given.part::<7>(0).unwrap_or(Digits::ZERO);
     reference(entity, &number, amount_cents).as_ref() == Ok(given)

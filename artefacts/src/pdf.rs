@@ -29,63 +29,50 @@ const TITLE: Style = Style::new(Font::Bold, 18);
 // Positions are in millimetres from the top left corner of the page.
 const LEFT: f32 = 15.0;
 const RIGHT: f32 = 195.0;
-/// Left edge of the column of amounts.
 const AMOUNTS: f32 = 150.0;
 
 /// Top of the compensation slip: 108 mm above the foot of the page.
 const CUT: f32 = 189.0;
 
-/// The width and height of the barcode that readers at bank counters expect.
 const BARS_SIZE_MM: (f32, f32) = (103.0, 13.0);
 
-/// The fields of a boleto's page.
 #[derive(Debug, Clone, Copy)]
 pub struct BoletoDocument<'a> {
-    /// The source of the barcode, the digitable line and the due date.
     pub boleto: &'a Boleto,
     /// The boleto's amount, formatted: `R$ 1.234,56`. It must equal [`Boleto::amount_centavos`].
     pub amount: &'a str,
-    /// The name of the party that receives the payment.
     pub beneficiary: &'a str,
     /// The payer's name; `None` prints "Não informado".
     pub payer: Option<&'a str>,
-    /// The document number, by which the beneficiary identifies the boleto.
     pub document_number: &'a str,
-    /// Instructions to the teller, one line each; the first seven are printed.
     pub instructions: &'a [&'a str],
 }
 
-/// The fields of a receipt. The payer's tax id is missing on purpose: a receipt must not show it.
+/// The payer's tax id is missing on purpose: a receipt must not show it.
 #[derive(Debug, Clone, Copy)]
 pub struct ReceiptDocument<'a> {
-    /// The receiver's name.
     pub merchant: &'a str,
     /// The amount paid, formatted: `R$ 1.234,56`.
     pub amount: &'a str,
-    /// The payment method's name: `Pix`.
     pub method: &'a str,
     /// The time of payment, formatted, with its time zone: `21/11/2026 15:04:05 (horário de São Paulo)`.
     pub paid_at: &'a str,
     /// The Pix end-to-end id; `None` for other methods.
     pub end_to_end_id: Option<&'a str>,
-    /// The payment's id.
     pub transaction_id: &'a str,
     /// The name of the merchant's customer, who need not be the payer; `None` omits the row.
     pub customer: Option<&'a str>,
-    /// What was returned to the payer, the latest first; the first [`RETURNS_MAX`] are printed.
     pub returns: &'a [ReceiptReturn],
     /// The sum of all returns, formatted; `None` if nothing was returned.
     pub returned_total: Option<&'a str>,
-    /// Whether the payment was simulated; the page then states that no money moved.
     pub is_test: bool,
 }
 
-/// A return of the payment, or of a part of it, on a receipt.
 #[derive(Debug, Clone)]
 pub struct ReceiptReturn {
     /// The amount, formatted: `R$ 1.234,56`.
     pub amount: String,
-    /// The time, formatted as that of the payment. `None`: it is not known, as for a loss in a MED dispute.
+    /// `None`: it is not known, as for a loss in a MED dispute.
     pub at: Option<String>,
     /// The bank's id of the return; `None` omits it.
     pub id: Option<String>,
@@ -106,7 +93,6 @@ pub fn boleto_pdf(document: &BoletoDocument<'_>) -> Vec<u8> {
     page.finish("Boleto de teste")
 }
 
-/// Draws the payer's part, above the cut line.
 fn payers_part(page: &mut Page, document: &BoletoDocument<'_>) {
     let boleto = document.boleto;
     page.text((LEFT, 42.0), TITLE, 130, 1, "Boleto");
@@ -125,7 +111,6 @@ fn payers_part(page: &mut Page, document: &BoletoDocument<'_>) {
     page.text((LEFT, y + 10.0), LINE, 180, 1, &boleto.formatted_line());
 }
 
-/// Draws the compensation slip, below the cut line: the fields and the barcode.
 fn compensation_slip(page: &mut Page, document: &BoletoDocument<'_>) {
     let boleto = document.boleto;
     let top = CUT + 11.0;
@@ -169,13 +154,11 @@ fn compensation_slip(page: &mut Page, document: &BoletoDocument<'_>) {
     page.text_right((RIGHT, foot + row + 9.0), STRONG, 60, "Teste: não pode ser pago");
 }
 
-/// The number of instructions that fit on the slip, one line each.
 const INSTRUCTIONS_MAX: usize = 7;
 
-/// The number of returns that fit on a receipt.
 pub const RETURNS_MAX: usize = 8;
 
-/// Returns the PDF of a payment's receipt. The file is smaller than 20 kB.
+/// The file is smaller than 20 kB.
 pub fn receipt_pdf(document: &ReceiptDocument<'_>) -> Vec<u8> {
     let mut page = Page::new();
     if document.is_test {
@@ -217,14 +200,12 @@ pub fn receipt_pdf(document: &ReceiptDocument<'_>) -> Vec<u8> {
     })
 }
 
-/// Draws a warning across the page.
 fn notice(page: &mut Page, y: f32, heading: &str, text: &str) {
     page.fill((LEFT, y), (RIGHT - LEFT, 15.0), 0.9);
     page.text((LEFT + 4.0, y + 6.0), NOTICE, 170, 1, heading);
     page.text((LEFT + 4.0, y + 11.5), SMALL, 170, 1, text);
 }
 
-/// Draws rows of label and value. Returns the y of the next row.
 fn list(page: &mut Page, y: f32, rows: &[(&str, String)]) -> f32 {
     rows.iter().fold(y, |y, (label, value)| {
         page.text((LEFT, y), SMALL.gray(0.4), 48, 1, label);
@@ -233,13 +214,11 @@ fn list(page: &mut Page, y: f32, rows: &[(&str, String)]) -> f32 {
     })
 }
 
-/// Draws a field of the slip, with its label above the value.
 fn cell(page: &mut Page, at: (f32, f32), width_mm: u16, label: &str, value: &str) {
     page.text((at.0 + 1.0, at.1 + 3.0), LABEL, width_mm, 1, label);
     page.text((at.0 + 1.0, at.1 + 7.2), VALUE, width_mm, 1, value);
 }
 
-/// Draws a field of the slip's right column, the column of amounts.
 fn amount_cell(page: &mut Page, y: f32, width_mm: u16, label: &str, value: &str) {
     page.text((AMOUNTS + 1.0, y + 3.0), LABEL, width_mm, 1, label);
     page.text_right((RIGHT - 1.0, y + 7.2), STRONG, width_mm, value);

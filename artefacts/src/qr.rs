@@ -16,8 +16,7 @@ use qrcode::canvas::{Canvas, MaskPattern};
 use qrcode::types::QrError as CrateError;
 use qrcode::{Color, EcLevel, Version, ec};
 
-/// The error correction level. Level M recovers up to 15 % of the codewords: enough for a scratched screen,
-/// at a moderate size.
+/// Level M recovers up to 15 % of the codewords: enough for a scratched screen, at a moderate size.
 const LEVEL: EcLevel = EcLevel::M;
 
 const MASK: MaskPattern = MaskPattern::Checkerboard;
@@ -28,10 +27,10 @@ const MAX_LEN: usize = 512;
 /// The largest version (size) in use. It has a capacity of 560 bytes at level M.
 const LARGEST: i16 = 18;
 
-/// The width of the quiet zone in modules. ISO/IEC 18004 requires four.
+/// ISO/IEC 18004 requires four.
 const MARGIN: usize = 4;
 
-/// The width and height of a module in pixels. With six, four modules fill exactly three bytes.
+/// With six, four modules fill exactly three bytes.
 const SCALE: usize = 6;
 
 /// The reason why a code can't be encoded.
@@ -40,7 +39,6 @@ pub enum QrError {
     /// The code is empty or longer than 512 bytes.
     #[error("the code must have 1 to 512 bytes")]
     Length,
-    /// The `qrcode` or the `png` crate rejected data that is within its limits.
     #[error("the code could not be encoded")]
     Encoder,
 }
@@ -85,7 +83,7 @@ pub fn png_base64(code: &str) -> Result<String, QrError> {
     png(code).map(|file| STANDARD.encode(file))
 }
 
-/// Packs a row of modules with its margins as a row of pixels. A pixel has one bit, which is 0 for black.
+/// A pixel has one bit, which is 0 for black.
 fn row_of_pixels(row: &[Color]) -> Vec<u8> {
     // The width of a code is a multiple of four, plus one. So three more modules complete the last group.
     let margin = |modules| iter::repeat_n(Color::Light, modules);
@@ -101,8 +99,6 @@ fn row_of_pixels(row: &[Color]) -> Vec<u8> {
     pixels
 }
 
-/// Returns the width and the modules of the smallest QR code that has the capacity for the data. The modules
-/// are listed row by row.
 fn symbol(data: &[u8]) -> Result<(usize, Vec<Color>), QrError> {
     if data.is_empty() || data.len() > MAX_LEN {
         return Err(QrError::Length);
@@ -119,7 +115,7 @@ fn symbol(data: &[u8]) -> Result<(usize, Vec<Color>), QrError> {
     Ok((usize::from(version.width().unsigned_abs()), canvas.into_colors()))
 }
 
-/// Encodes the data bits for a version. An error means that its capacity is too small.
+/// Encodes the data bits for a version.
 fn encode(data: &[u8], version: Version) -> Result<Bits, CrateError> {
     let mut bits = Bits::new(version);
     bits.push_byte_data(data)?;

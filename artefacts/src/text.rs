@@ -13,8 +13,7 @@ pub fn is_invisible(character: char) -> bool {
         )
 }
 
-/// Spells a character in printable ASCII. A letter with diacritics becomes its base letter. Combining marks and
-/// invisible characters become an empty text. `None`: the character has no such spelling.
+/// Combining marks and invisible characters become an empty text. `None`: the character has no such spelling.
 pub(crate) fn ascii(character: char) -> Option<String> {
     // Unicode's compatibility decomposition splits letters and their diacritics, ligatures and wide forms.
     let parts = DecomposingNormalizerBorrowed::new_nfkd().normalize_iter(std::iter::once(character));

@@ -18,19 +18,12 @@ use shared::clock::Clock;
 use crate::error::{Error, Result};
 use crate::seed::{Seed, write_atomically};
 
-/// The file that records that the acquirer was configured. An operator may remove the acquirer later, and the
-/// next start must not configure it again.
+/// An operator may remove the acquirer later, and the next start must not configure it again.
 pub(crate) const MARKER: &str = "acquirer-seeded";
 
 /// Requests a second to the bank: as many as the load tests on a laptop send.
 const REQUESTS_PER_SECOND: u32 = 1_000;
 
-/// Configures the acquirer of the first account, which is reached at `bank_url`, and registers the service's URL for notifications at the
-/// bank. If the base URL of the service changed since the last start, registers the new one.
-///
-/// # Errors
-///
-/// When the tables or the bank do not answer.
 pub(crate) async fn configure(
     directory: Option<&Path>,
     (seed, bank, bank_url): (&Seed, &Bank, &str),
@@ -71,7 +64,6 @@ pub(crate) async fn configure(
     }
 }
 
-/// Returns the settings for the bank and its profile.
 fn settings(seed: &Seed, bank: &Bank, bank_url: &str) -> Result<AcquirerSettings> {
     let failed = |error: &(dyn std::error::Error + 'static)| Error::because("configuring the bank", error);
     let policy = AddressPolicy::PublicOrLocal(LocalNames::default());

@@ -29,7 +29,6 @@ use crate::template::Template;
 /// the work that became due takes much longer.
 const GRACE: Duration = Duration::from_millis(50);
 
-/// What creates and deletes the content.
 #[derive(Debug)]
 pub(crate) struct Contents {
     pub(crate) template: Template,
@@ -40,21 +39,17 @@ pub(crate) struct Contents {
     pub(crate) seed: Seed,
     pub(crate) clock: Clock,
     pub(crate) bank: Arc<Bank>,
-    /// The URL at which the functions reach the bank.
     pub(crate) bank_url: String,
-    /// The URL at which this machine reaches the API.
     pub(crate) own_url: String,
     pub(crate) functions: Functions,
     pub(crate) changes: Changes,
     pub(crate) run_schedules_now: Arc<Notify>,
     /// `None`: the service runs without event sources.
     pub(crate) event_sources: Mutex<Option<Arc<EventSources>>>,
-    /// Each request to a function holds this for reading. A reset holds it for writing.
     pub(crate) gate: Arc<RwLock<()>>,
 }
 
 impl Contents {
-    /// Creates the missing resources and rows.
     pub(crate) async fn create(&self) -> Result<()> {
         provision::provision(&self.template, &self.endpoints).await?;
         let store = self.store();
@@ -62,8 +57,7 @@ impl Contents {
         self.seed.insert_rows(&store, &api_keys, self.clock.now()).await
     }
 
-    /// Configures the bank as the acquirer of the first account. The API must be served, because some banks test
-    /// the URL for notifications when it is registered.
+    /// The API must be served, because some banks test the URL for notifications when it is registered.
     pub(crate) async fn configure_bank(&self) -> Result<()> {
         let secrets = Store::new(sdk::dynamodb(&self.endpoints.dynamodb_url), SECRETS_TABLE);
         let acquirers = AccountAcquirers::new(self.store(), secrets);
@@ -71,7 +65,6 @@ impl Contents {
         acquirer_seed::configure(directory, seeded, acquirers, &self.own_url, &self.clock).await
     }
 
-    /// Starts the event sources.
     pub(crate) fn start_event_sources(&self) -> Result<()> {
         let sources = EventSources::start(Dependencies {
             template: &self.template,
@@ -86,17 +79,10 @@ impl Contents {
         Ok(())
     }
 
-    /// Returns the event sources, if the service runs them.
     pub(crate) fn event_sources(&self) -> Option<Arc<EventSources>> {
         self.event_sources.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Makes the state that of a first start with the same seed. Requests and events in progress fail. Requests that
-    /// arrive meanwhile wait.
-    ///
-    /// # Errors
-    ///
-    /// When something can't be deleted or created. Then the state is incomplete.
     pub(crate) async fn reset(&self) -> Result<()> {
         let event_sources = self.event_sources();
         self.stop_event_sources(GRACE).await;
@@ -111,7 +97,7 @@ impl Contents {
         self.configure_bank().await
     }
 
-    /// Stops the event sources. Kills the functions whose invocations do not end within `grace`.
+    /// Kills the functions whose invocations do not end within `grace`.
     pub(crate) async fn stop_event_sources(&self, grace: Duration) {
         let Some(event_sources) = self.event_sources() else { return };
         let mut stopped = std::pin::pin!(event_sources.stop());
@@ -141,10 +127,8 @@ impl Contents {
     }
 }
 
-/// The file in the state directory with the offset of the clock.
 pub(crate) const CLOCK_FILE: &str = "clock.json";
 
-/// Removes a file or directory, if it exists.
 pub(crate) fn remove(path: &Path, remove: impl FnOnce(&Path) -> std::io::Result<()>) -> Result<()> {
     match remove(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => {

@@ -1,16 +1,13 @@
 //! The error type of most functions of this crate: a text for the developer at the terminal. Code does not
 //! branch on its content.
 
-/// A failure on this machine, described for the developer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Error(String);
 
-/// A result whose error is a text for the developer.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// Creates an error with this text.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }

@@ -8,7 +8,6 @@ use serde_json::Value;
 
 use crate::error::{Error, Result};
 
-/// A pattern: the names of fields, each with a nested pattern or the permitted values.
 #[derive(Debug, Clone)]
 pub struct Pattern(Vec<(String, Rule)>);
 
@@ -25,11 +24,6 @@ enum Test {
 }
 
 impl Pattern {
-    /// Parses a pattern in JSON.
-    ///
-    /// # Errors
-    ///
-    /// When the text is not a JSON object, or uses an unsupported operator.
     pub fn parse(text: &str) -> Result<Self> {
         let value = serde_json::from_str(text).map_err(|e| Error::because("parsing a filter pattern", &e))?;
         Self::from_json(&value)
@@ -43,7 +37,6 @@ impl Pattern {
         rules.collect::<Result<_>>().map(Self)
     }
 
-    /// Checks whether a record matches: it has every field of the pattern, with a permitted value.
     pub fn matches(&self, record: &Value) -> bool {
         self.0.iter().all(|(name, rule)| match (record.get(name), rule) {
             (Some(value), Rule::Nested(pattern)) => pattern.matches(value),

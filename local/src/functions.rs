@@ -20,22 +20,14 @@ use crate::error::{Error, Result};
 use crate::lambda::{Environment, Functions, Invoke, event_function, http_function};
 use crate::template::{Template, TemplateValues};
 
-/// The environment variable with the directory for emails, one file each. If it is not set, emails are only
-/// logged.
+/// If it is not set, emails are only logged.
 pub(crate) const MAIL_DIRECTORY: &str = "MAIL_DIRECTORY";
 
-/// Environment variables in addition to the template's. Lambda sets some of them, and the others exist only
-/// on this machine.
+/// Lambda sets some of them, and the others exist only on this machine.
 pub type ExtraVariables = BTreeMap<String, String>;
 
-/// Creates every function of the template, each with its own environment.
-///
-/// `names_callers`: the session token of a function's requests is its logical id, so that the fault proxy can record
-/// its calls. Services outside this process refuse such a token.
-///
-/// # Errors
-///
-/// When this module does not know a function of the template, or a function's environment is incomplete.
+/// `names_callers`: the session token of a function's requests is its logical id, so that the fault proxy can
+/// record its calls.
 pub fn create_functions(
     template: &Template,
     values: &TemplateValues,
@@ -59,7 +51,6 @@ pub fn create_functions(
     Ok(functions)
 }
 
-/// Creates a function from its environment variables.
 fn create_function(
     logical_id: &str,
     environment: &BTreeMap<String, String>,

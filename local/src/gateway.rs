@@ -3,7 +3,7 @@
 //! HTTP response.
 //!
 //! The gateway itself rejects the requests that API Gateway rejects, such as one whose body is too large. The
-//! error has the contract's format.
+//! error has the API's format.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -42,10 +42,9 @@ const MAX_DRAINED_BYTES: usize = 64 * 1024 * 1024;
 
 const X_REQUEST_ID: &str = "x-request-id";
 
-/// The prefix of the routes that exist only on this machine. So does the route `GET /`.
+/// The prefix of the routes that exist only on this machine.
 const LOCAL_PREFIX: &str = "/_local/";
 
-/// A running gateway.
 #[derive(Debug)]
 pub struct Gateway {
     server: Server,
@@ -60,13 +59,11 @@ struct Api {
 
 /// What only the service on one machine has.
 pub struct LocalRoutes {
-    /// Serves the routes under `/_local/` and `GET /`.
     pub router: Router,
     /// Each request to a function holds this for reading, so that its writer stops all requests.
     pub gate: Arc<RwLock<()>>,
 }
 
-/// A route with its function.
 struct Target {
     route: Route,
     /// The route as API Gateway writes it, such as `GET /v1/things/{id}`.
@@ -75,11 +72,7 @@ struct Target {
 }
 
 impl Gateway {
-    /// Serves the template's routes and the local ones. Without `local`, the functions receive those requests too.
-    ///
-    /// # Errors
-    ///
-    /// When a function that has routes is missing.
+    /// Without `local`, the functions receive those requests too.
     pub fn start(
         listener: TcpListener,
         template: &Template,
@@ -116,17 +109,14 @@ impl Gateway {
         Ok(Self { server })
     }
 
-    /// Returns the base URL.
     pub fn url(&self) -> String {
         self.server.url()
     }
 
-    /// Returns the port.
     pub fn port(&self) -> u16 {
         self.server.address().port()
     }
 
-    /// Stops accepting requests. Returns when the running ones have ended.
     pub async fn stop(self) {
         self.server.stop().await;
     }
@@ -145,8 +135,6 @@ fn rank(route: &Route) -> (Vec<u8>, bool) {
     }
 }
 
-/// Whether a route is that of a request. `{name}` matches one segment of the path, and `{name+}` one or more
-/// segments at its end.
 fn is_match(route: &Route, method: &Method, path: &str) -> bool {
     let Route::Path { method: expected, path: pattern } = route else { return true };
     if expected != "ANY" && expected != method.as_str() {
@@ -268,15 +256,14 @@ async fn read_body(mut body: Incoming) -> Option<Bytes> {
     (received <= MAX_BODY_BYTES).then(|| content.freeze())
 }
 
-/// Collects the body of a response into bytes. All bodies here are in memory already.
+/// Collects the body of a response into bytes.
 async fn collect_body(response: Response<Body>) -> Response<Full<Bytes>> {
     let (head, body) = response.into_parts();
     let body = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
     Response::from_parts(head, Full::new(body))
 }
 
-/// Creates the event of API Gateway's payload format 2.0, without the parameters of path and query. The functions
-/// read those from path and query.
+/// Creates the event of API Gateway's payload format 2.0, without the parameters of path and query.
 fn event(head: &Parts, body: &Bytes, peer: SocketAddr, route_key: &str) -> Value {
     let path = head.uri.path();
     let text =
@@ -324,8 +311,7 @@ fn event(head: &Parts, body: &Bytes, peer: SocketAddr, route_key: &str) -> Value
     event
 }
 
-/// Checks whether API Gateway passes a body of this content type as text. API Gateway encodes other bodies in
-/// base64.
+/// API Gateway encodes other bodies in base64.
 fn is_text(content_type: &str) -> bool {
     let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     essence.starts_with("text/")
@@ -334,9 +320,8 @@ fn is_text(content_type: &str) -> bool {
         || essence.ends_with("+xml")
 }
 
-/// Returns the headers with names in lower case. Several values of one name are joined by commas. Cookies are
-/// omitted, because they have their own field in the event. A value that is not UTF-8 is decoded as Latin-1,
-/// because the event is JSON.
+/// Cookies are omitted, because they have their own field in the event. A value that is not UTF-8 is decoded
+/// as Latin-1, because the event is JSON.
 fn join_headers(headers: &HeaderMap) -> Map<String, Value> {
     let mut map = Map::new();
     for name in headers.keys().filter(|name| **name != COOKIE) {

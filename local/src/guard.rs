@@ -99,7 +99,7 @@ fn values<'a>(headers: &'a HeaderMap, name: &axum::http::HeaderName) -> impl Ite
     headers.get_all(name).iter().map(axum::http::HeaderValue::as_bytes)
 }
 
-/// Returns the URL of a host with an optional port. `None`: the text is malformed or contains anything else.
+/// `None`: the text is malformed or contains anything else.
 fn parse_authority(scheme: &str, text: &[u8]) -> Option<Url> {
     let text = std::str::from_utf8(text).ok()?;
     let url = Url::parse(&format!("{scheme}://{text}/")).ok()?;
@@ -112,7 +112,6 @@ fn host_of(url: &Url) -> Option<Host<String>> {
     url.host().map(|host| without_root_dot(host.to_owned()))
 }
 
-/// Removes the dot of the DNS root at the end of a host name.
 fn without_root_dot(host: Host<String>) -> Host<String> {
     match host {
         Host::Domain(name) => Host::Domain(name.strip_suffix('.').unwrap_or(&name).to_owned()),

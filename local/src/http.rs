@@ -20,7 +20,6 @@ use crate::shutdown::{self, Shutdown, Trigger};
 /// The time that running requests have to finish after shutdown is requested.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// A running server.
 #[derive(Debug)]
 pub struct Server {
     address: SocketAddr,
@@ -29,8 +28,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Serves each connection on `listener` with the service that `make` returns for the peer's address. When
-    /// the service returns an error, the connection is closed without a response.
+    /// When the service returns an error, the connection is closed without a response.
     pub fn start<M, S, B>(listener: TcpListener, make: M) -> io::Result<Self>
     where
         M: Fn(SocketAddr) -> S + Send + 'static,
@@ -46,7 +44,6 @@ impl Server {
         Ok(Self { address, trigger, task })
     }
 
-    /// Returns the address that the server listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -56,8 +53,7 @@ impl Server {
         url_of(self.address)
     }
 
-    /// Stops accepting connections and waits up to five seconds for running requests. Returns when all
-    /// connections are closed.
+    /// Stops accepting connections and waits up to five seconds for running requests.
     pub async fn stop(mut self) {
         self.trigger.fire();
         if let Some(task) = self.task.take() {
@@ -89,8 +85,6 @@ where
     })
 }
 
-/// Returns the URL by which this machine reaches a server. A server that listens on all addresses is reached by
-/// loopback.
 pub fn url_of(mut address: SocketAddr) -> String {
     if address.ip().is_unspecified() {
         address.set_ip(Ipv4Addr::LOCALHOST.into());
@@ -98,7 +92,6 @@ pub fn url_of(mut address: SocketAddr) -> String {
     format!("http://{address}")
 }
 
-/// Listens on a free port of the loopback interface.
 pub async fn bind_loopback() -> io::Result<TcpListener> {
     TcpListener::bind(("127.0.0.1", 0)).await
 }

@@ -24,17 +24,13 @@ use tower::ServiceExt;
 
 use crate::error::Result as StartResult;
 
-/// A boxed future that can move between threads.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// Invokes a function with an event. The error is the text that Lambda would log and report as a function
-/// error.
 pub type Invoke = Arc<dyn Fn(Value) -> BoxFuture<'static, Result<Value, String>> + Send + Sync>;
 
 /// The timeout that a function reads from its context. This module does not enforce it.
 const TIMEOUT: Duration = Duration::from_mins(1);
 
-/// The functions by their logical ids in the template.
 #[derive(Clone, Default)]
 pub struct Functions {
     invokes: HashMap<String, Invoke>,
@@ -53,7 +49,6 @@ impl Functions {
         Self::default()
     }
 
-    /// Adds a function under its logical id, or replaces the one that has this id.
     #[must_use]
     pub fn with(mut self, logical_id: &str, invoke: Invoke) -> Self {
         self.environments.remove(logical_id);
@@ -61,7 +56,6 @@ impl Functions {
         self
     }
 
-    /// Adds a function that runs in an environment.
     #[must_use]
     pub fn with_environment(mut self, logical_id: &str, environment: Environment) -> Self {
         let environment = Arc::new(environment);
@@ -71,17 +65,14 @@ impl Functions {
         self
     }
 
-    /// Returns the function with a logical id.
     pub fn get(&self, logical_id: &str) -> Option<&Invoke> {
         self.invokes.get(logical_id)
     }
 
-    /// Returns the environment of the function with a logical id.
     pub fn environment(&self, logical_id: &str) -> Option<&Environment> {
         self.environments.get(logical_id).map(Arc::as_ref)
     }
 
-    /// Kills the functions that are running.
     pub fn kill_running(&self) {
         for environment in self.environments.values() {
             if environment.running_invocations() > 0 {
@@ -95,23 +86,21 @@ impl Functions {
         self.environments.values().for_each(|environment| environment.kill());
     }
 
-    /// Returns the number of running invocations in all environments.
     pub fn running_invocations(&self) -> usize {
         self.environments.values().map(|environment| environment.running_invocations()).sum()
     }
 }
 
-/// Creates a function from its configuration.
 type Create = Box<dyn Fn() -> StartResult<Invoke> + Send + Sync>;
 
-/// Lambda's execution environments of one function. Unlike in Lambda, all its invocations share one memory.
+/// Unlike in Lambda, all its invocations share one memory.
 pub struct Environment {
     create: Create,
     state: Mutex<State>,
 }
 
 struct State {
-    /// `None`: it was killed. The next invocation creates it.
+    /// `None`: it was killed.
     function: Option<Invoke>,
     running: Vec<AbortHandle>,
 }
@@ -123,31 +112,23 @@ impl fmt::Debug for Environment {
 }
 
 impl Environment {
-    /// Creates the function.
-    ///
-    /// # Errors
-    ///
-    /// When `create` fails.
     pub fn start(create: impl Fn() -> StartResult<Invoke> + Send + Sync + 'static) -> StartResult<Self> {
         let state = Mutex::new(State { function: Some(create()?), running: Vec::new() });
         Ok(Self { create: Box::new(create), state })
     }
 
-    /// Ends all running invocations at once. The next invocation creates the function anew, without what it had in
-    /// memory. So it ends as when its process is killed. The callers receive an error.
+    /// Ends all running invocations at once. The next invocation creates the function anew, without what it
+    /// had in memory. So it ends as when its process is killed.
     pub fn kill(&self) {
         let mut state = self.lock();
         state.running.drain(..).for_each(|invocation| invocation.abort());
         state.function = None;
     }
 
-    /// Returns the number of running invocations.
     pub fn running_invocations(&self) -> usize {
         self.lock().running.iter().filter(|invocation| !invocation.is_finished()).count()
     }
 
-    /// Runs an invocation as a separate task. The task continues when the caller stops waiting, and a panic in
-    /// it becomes an error.
     fn invoke(&self, event: Value) -> BoxFuture<'static, Result<Value, String>> {
         let task = {
             let mut state = self.lock();
@@ -209,7 +190,6 @@ pub fn http_function(router: Router) -> Invoke {
     })
 }
 
-/// Creates a function that handles events of type `E`.
 pub fn event_function<E, R, F, Fut, Failure>(handler: F) -> Invoke
 where
     E: DeserializeOwned + Send + 'static,

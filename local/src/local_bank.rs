@@ -16,18 +16,15 @@ use shared::random;
 use crate::error::{Error, Result};
 use crate::seed::{Seed, write_atomically};
 
-/// The ports of which one is chosen for a new state directory. Operating systems give none of them to
-/// programs that request any free port, so the port is most likely free at the next start too.
+// Operating systems give none of these ports to programs that request any free port, so the port of a state
+// directory is most likely free at the next start too.
 const FIRST_PORT: u16 = 20_000;
 const PORTS: u16 = 12_000;
 
-/// How many ports are tried for a new state directory.
 const PORT_ATTEMPTS: usize = 20;
 
-/// The CNPJ of the first account at the bank: the official example of an alphanumeric CNPJ.
 const CNPJ: &str = "12ABC34501DE35";
 
-/// The content of `bank.json`.
 #[derive(Deserialize, Serialize)]
 struct Stored {
     port: u16,
@@ -43,7 +40,6 @@ pub(crate) struct BankSettings {
     pub(crate) skew_seconds: i64,
 }
 
-/// Starts the bank. Its books are in the state directory, or in memory if there is none.
 pub(crate) async fn start(
     directory: Option<&Path>,
     seed: &Seed,

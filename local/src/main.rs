@@ -33,12 +33,9 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, fmt};
 use url::Url;
 
-/// Replaces the allocator of the system, which takes a fifth of the CPU time under load. With this one, a charge
-/// with its webhook takes about a sixth less CPU time.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
-/// The state directory, relative to the directory in which the service is started.
 const STATE_DIRECTORY: &str = ".local";
 
 /// How far the bank's clock may be ahead of the service's or behind it: a day.
@@ -396,7 +393,7 @@ async fn verify_webhook(arguments: Verify, print: &Print) -> Result<()> {
     verified
 }
 
-/// Describes the offset of the service's clock. `None`: it has none.
+/// `None`: it has none.
 fn ahead_of_machine(offset_seconds: i64) -> Option<String> {
     (offset_seconds != 0).then(|| format!("{} this machine's", verify::Age(offset_seconds.saturating_neg())))
 }
@@ -469,7 +466,7 @@ async fn serve_deployed(arguments: DeployedGateway) -> Result<()> {
     Ok(())
 }
 
-/// Removes the ready file of an earlier run. A program that waits for the new file must not read the old one.
+/// A program that waits for the new file must not read the old one.
 fn remove_ready_file(path: &Path) {
     let _ = std::fs::remove_file(path);
 }
@@ -478,8 +475,7 @@ fn ready_text(ready: &Value) -> Result<Vec<u8>> {
     serde_json::to_vec_pretty(ready).map_err(|e| Error::because("encoding the ready file", &e))
 }
 
-/// Runs the service until it is stopped. Prints the text that `message` returns for the running service and
-/// the location of its state.
+/// Runs the service until it is stopped.
 async fn run_stack(
     options: Options,
     in_memory: bool,
@@ -544,7 +540,7 @@ fn commands_note(ready_lock: &Result<Option<File>>, ready_file: Option<&Path>) -
     format!("\n{why} {way_out}\n")
 }
 
-/// Creates the state directory and returns a lock on one of its files. `None`: another process has the lock.
+/// `None`: another process has the lock.
 fn lock(directory: &Path, name: &str) -> Result<Option<File>> {
     let failed = |e: &(dyn std::error::Error + 'static)| {
         Error::because(&format!("locking {}", directory.display()), e)
@@ -623,7 +619,6 @@ fn deployed_message(stack: &DeployedStack) -> String {
     )
 }
 
-/// Waits for Ctrl-C or SIGTERM.
 async fn stopped() {
     let terminal = tokio::signal::ctrl_c();
     #[cfg(unix)]
@@ -640,8 +635,8 @@ async fn stopped() {
     let _ = terminal.await;
 }
 
-/// Waits for Ctrl-C, SIGTERM or SIGHUP. A closed terminal sends SIGHUP, and `listen` must then delete its
-/// endpoint. The service itself does not handle SIGHUP, so that `nohup` can keep it running.
+/// A closed terminal sends SIGHUP, and `listen` must then delete its endpoint. The service itself does not
+/// handle SIGHUP, so that `nohup` can keep it running.
 async fn stopped_or_closed() {
     #[cfg(unix)]
     {

@@ -17,7 +17,6 @@ use crate::sdk;
 use crate::template::{Bucket, Queue, Table, Template, queue_arn, queue_url};
 use crate::wire::JsonClient;
 
-/// Creates all missing resources.
 pub async fn provision(template: &Template, endpoints: &Endpoints) -> Result<()> {
     let tables = async {
         let dynamodb = JsonClient::new(&endpoints.dynamodb_url);
@@ -46,7 +45,6 @@ pub async fn provision(template: &Template, endpoints: &Endpoints) -> Result<()>
     tokio::try_join!(tables, queues, buckets).map(|((), (), ())| ())
 }
 
-/// Deletes all tables, and everything in the queues and buckets.
 pub async fn delete(template: &Template, endpoints: &Endpoints) -> Result<()> {
     let tables = async {
         let dynamodb = JsonClient::new(&endpoints.dynamodb_url);
@@ -115,7 +113,6 @@ async fn create_table(dynamodb: &JsonClient, table: &Table) -> Result<()> {
     Ok(())
 }
 
-/// Checks that an existing table has the indexes that the template declares.
 async fn check_indexes(dynamodb: &JsonClient, table: &Table) -> Result<()> {
     let name = json!({"TableName": table.logical_id});
     let described = dynamodb.call("DynamoDB_20120810.DescribeTable", &name).await;
@@ -130,7 +127,6 @@ async fn check_indexes(dynamodb: &JsonClient, table: &Table) -> Result<()> {
     )))
 }
 
-/// Returns the names of the indexes of a table.
 fn indexes(table: Option<&Value>) -> BTreeSet<&str> {
     let indexes = table.and_then(|table| table.get("GlobalSecondaryIndexes")).and_then(Value::as_array);
     indexes.into_iter().flatten().filter_map(|index| index.get("IndexName")?.as_str()).collect()

@@ -8,7 +8,6 @@ use aws_sdk_s3::config::{
 
 use crate::embedded::{ACCESS_KEY, REGION, SECRET_KEY};
 
-/// Returns the credentials that all embedded services accept.
 pub fn credentials() -> Credentials {
     Credentials::new(ACCESS_KEY, SECRET_KEY, None, None, "local")
 }
@@ -17,7 +16,6 @@ fn http_client() -> SharedHttpClient {
     aws_smithy_http_client::Builder::new().build_http()
 }
 
-/// Returns a DynamoDB client for the server at `url`.
 pub fn dynamodb(url: &str) -> aws_sdk_dynamodb::Client {
     let config = aws_sdk_dynamodb::Config::builder()
         .behavior_version(BehaviorVersion::latest())
@@ -29,7 +27,6 @@ pub fn dynamodb(url: &str) -> aws_sdk_dynamodb::Client {
     aws_sdk_dynamodb::Client::from_conf(config)
 }
 
-/// Returns an SQS client for the server at `url`.
 pub fn sqs(url: &str) -> aws_sdk_sqs::Client {
     let config = aws_sdk_sqs::Config::builder()
         .behavior_version(BehaviorVersion::latest())

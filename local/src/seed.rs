@@ -29,63 +29,48 @@ use crate::error::{Error, Result};
 /// laptop.
 const RATE_LIMIT_PER_MINUTE: u64 = 60_000;
 
-/// One seeded account.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct SeededAccount {
-    /// The account's id, `acc_…`.
     pub id: AccountId,
-    /// The merchant's name, which payers see.
     pub merchant_name: String,
-    /// The API key for test mode.
     pub test_api_key: String,
-    /// The API key for live mode.
     pub live_api_key: String,
-    /// The email address that the owner logs in with.
     pub owner_email: String,
-    /// The owner's password.
     pub password: String,
     /// Stored, because hashing takes long.
     password_hash: PasswordHash,
-    /// The account's salt, which is an input of derived ids.
     salt: String,
 }
 
-/// The first account's access to the bank.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct BankClient {
     /// The `OAuth2` client id.
     pub client_id: String,
     /// The `OAuth2` client secret.
     pub client_secret: String,
-    /// The account's Pix key, a random UUID.
     pub pix_key: String,
 }
 
-/// The version of the row format. Each incompatible change of a row's format increments this number. A state
-/// directory with another version is rejected, because its rows would be misread.
+/// The version of the row format. A state directory with another version is rejected, because its rows would
+/// be misread.
 const STATE_FORMAT: u32 = 9;
 
 /// The seeded accounts, users and secrets.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Seed {
-    /// The [`STATE_FORMAT`] of the service that created the state.
     state_format: u32,
-    /// The account whose keys the service prints at its start.
     pub first: SeededAccount,
     /// A second account, to verify that accounts can't access each other's data.
     pub other: SeededAccount,
-    /// The email address of a member of the first account. A member can't manage API keys.
+    /// A member can't manage API keys.
     pub member_email: String,
-    /// The first account's access to the bank.
     pub bank: BankClient,
     /// The secret that signs dashboard tokens.
     token_secret: String,
-    /// The token generation of all seeded users.
     tokens: TokenGeneration,
 }
 
 impl Seed {
-    /// Loads the seed from a state directory, or creates and saves a new seed if the directory has none.
     /// Without a directory, creates a seed and does not save it.
     pub fn load_or_create(directory: Option<&Path>) -> Result<Self> {
         let Some(directory) = directory else {
@@ -137,7 +122,6 @@ impl Seed {
         })
     }
 
-    /// Inserts the missing rows of the seed.
     pub async fn insert_rows(&self, store: &Store, api_keys: &ApiKeys, now: Timestamp) -> Result<()> {
         let failed = |error: &(dyn std::error::Error + 'static)| Error::because("seeding", error);
         for account in [&self.first, &self.other] {
@@ -179,12 +163,10 @@ impl Seed {
         self.token_secret.clone().into()
     }
 
-    /// Issues a dashboard token for the owner of an account.
     pub fn owner_token(&self, account: &SeededAccount, now: Timestamp) -> Result<String> {
         self.token(account, &account.owner_email, Role::Owner, now)
     }
 
-    /// Issues a dashboard token for the first account's member.
     pub fn member_token(&self, now: Timestamp) -> Result<String> {
         self.token(&self.first, &self.member_email, Role::Member, now)
     }
@@ -237,10 +219,8 @@ impl SeededAccount {
     }
 }
 
-/// A password and its hash.
 type Password = (String, PasswordHash);
 
-/// Returns the passwords of two new accounts.
 fn passwords() -> Result<[Password; 2]> {
     let new = || {
         let password = random_text()?;
@@ -258,8 +238,7 @@ fn random_text() -> Result<String> {
     random_bytes::<16>().map(|bytes| hex::encode(&bytes))
 }
 
-/// Writes a file atomically: readers see the old or the new content, never a part. Only its owner can read
-/// the file.
+/// Writes a file atomically: readers see the old or the new content, never a part.
 pub fn write_atomically(path: &Path, text: &[u8]) -> Result<()> {
     let failed = |e: &std::io::Error| Error::because(&format!("writing {}", path.display()), e);
     let temporary = path.with_extension("new");

@@ -16,13 +16,10 @@ const POLL_PERIOD: Duration = Duration::from_millis(200);
 /// DynamoDB, SQS and S3. Dropping this stops those of this process.
 #[derive(Debug)]
 pub(crate) enum Services {
-    /// The services of this process.
     Embedded(Embedded),
     /// Services that were started elsewhere. They do not use the clock of this process, and announce nothing.
     Elsewhere {
-        /// Their URLs.
         endpoints: Endpoints,
-        /// Announces a possible change at intervals.
         ticks: Ticks,
     },
 }
@@ -41,7 +38,6 @@ impl Services {
         }
     }
 
-    /// Returns the URLs of the services.
     pub(crate) fn endpoints(&self) -> Endpoints {
         match self {
             Self::Embedded(embedded) => embedded.endpoints(),
@@ -49,12 +45,10 @@ impl Services {
         }
     }
 
-    /// Whether the services are those of this process.
     pub(crate) fn are_embedded(&self) -> bool {
         matches!(self, Self::Embedded(_))
     }
 
-    /// Starts a fault proxy of DynamoDB.
     pub(crate) async fn start_fault_proxy(&self) -> Result<FaultProxy> {
         match self {
             Self::Embedded(embedded) => embedded.start_fault_proxy().await,
@@ -62,7 +56,6 @@ impl Services {
         }
     }
 
-    /// Returns the changes of the tables.
     pub(crate) fn changes(&self) -> Changes {
         match self {
             Self::Embedded(embedded) => embedded.changes(),
@@ -70,7 +63,6 @@ impl Services {
         }
     }
 
-    /// Stops the services of this process.
     pub(crate) async fn stop(self) {
         match self {
             Self::Embedded(embedded) => embedded.stop().await,

@@ -39,43 +39,34 @@ pub(crate) const API_KEYS_TABLE: &str = "ApiKeysTable";
 pub(crate) const SECRETS_TABLE: &str = "SecretsTable";
 pub(crate) const BUCKET: &str = "DocumentsBucket";
 
-/// How long running events have to finish when the service stops. A daily verification may take minutes.
+/// A daily verification may take minutes.
 const STOP_GRACE: Duration = Duration::from_secs(5);
 
-/// The sender address of emails. On this machine, emails are written to files or logged, but never sent.
+/// On this machine, emails are written to files or logged, but never sent.
 const MAIL_FROM: &str = "avisos@pagamentos.example";
 
-/// The options of the service.
 #[derive(Debug)]
 pub struct Options {
-    /// The location of the state.
     pub state: State,
-    /// The address and port of the API. Port 0: any free port.
+    /// Port 0: any free port.
     pub address: SocketAddr,
-    /// The base URL of the API in links. `None`: that of the address.
+    /// `None`: that of the address.
     pub base_url: Option<String>,
     /// The base URL of the API, if another program serves it, such as `sam local`. Then this service only runs
     /// the embedded AWS services and the event sources, and `address` is not used.
     pub api_elsewhere: Option<String>,
-    /// The address of the embedded AWS services.
     pub listen: Listen,
     /// DynamoDB, SQS and S3 that were started elsewhere. All of the service uses them instead of embedded ones, and
     /// creates its resources there.
     pub services_elsewhere: Option<Endpoints>,
-    /// Puts a [`FaultProxy`] between the functions and DynamoDB.
     pub fault_proxy: bool,
-    /// Throttles the functions' requests to a partition key of DynamoDB above this ceiling. The fault proxy
-    /// does it.
     pub throttle: Option<Ceiling>,
-    /// The URLs at which the functions reach other services.
     pub fronts: Fronts,
-    /// Runs the event sources (streams, queues, schedules). Without them, only HTTP requests invoke
-    /// functions.
+    /// Without them, only HTTP requests invoke functions.
     pub event_sources: bool,
-    /// The directory for emails to accounts' contacts, one file each. `None`: emails are only logged.
+    /// `None`: emails are only logged.
     pub mail_directory: Option<PathBuf>,
-    /// Host names, separated by commas, for example `host.docker.internal`. A webhook URL with one of these
-    /// hosts may use plain http and any port, as a loopback URL may.
+    /// A webhook URL with one of these hosts may use plain http and any port, as a loopback URL may.
     pub webhook_local_names: String,
     /// Hosts that requests to `/_local/*` may name, besides loopback.
     pub allowed_hosts: Vec<AllowedHost>,
@@ -84,12 +75,10 @@ pub struct Options {
     pub bank_profile: Option<Profile>,
     /// How far the bank's clock is ahead of the service's, in seconds. Negative if it is behind.
     pub bank_skew_seconds: i64,
-    /// Values of the template's parameters. They override the values that the service sets itself.
     pub parameters: BTreeMap<String, String>,
 }
 
 impl Options {
-    /// Returns the options for a service on a free port with its state in memory.
     pub fn in_memory() -> Self {
         Self {
             state: State::InMemory,
@@ -112,26 +101,21 @@ impl Options {
     }
 }
 
-/// The running service. Dropping this stops it.
+/// Dropping this stops it.
 #[derive(Debug)]
 pub struct Stack {
-    /// The base URL of the API.
     pub base_url: String,
     /// The base URL of the bank's API. It stays the same for a state directory.
     pub bank_url: String,
-    /// The URL of the bank's token endpoint.
     pub bank_token_url: String,
     /// The URLs of DynamoDB, SQS and S3.
     pub endpoints: Endpoints,
     /// The seeded accounts, users and secrets.
     pub seed: Seed,
-    /// The clock of all functions.
     pub clock: Clock,
-    /// The bank, at which the first account has a Pix key.
     pub bank: Arc<Bank>,
-    /// The functions by logical id.
     pub functions: Functions,
-    /// The proxy in front of DynamoDB. `None` unless [`Options::fault_proxy`] or [`Options::throttle`] is set.
+    /// `None` unless [`Options::fault_proxy`] or [`Options::throttle`] is set.
     pub fault_proxy: Option<FaultProxy>,
     /// `None`: another program serves the API.
     gateway: Option<Gateway>,
@@ -176,11 +160,6 @@ pub(crate) fn ready(
 }
 
 impl Stack {
-    /// Starts the service. The service accepts requests when this function returns.
-    ///
-    /// # Errors
-    ///
-    /// When the port is in use, the state can't be read, or the template uses an unsupported feature.
     pub async fn start(options: Options) -> Result<Self> {
         // Binds the port first, because a service that already runs is the most likely error.
         let (listener, own_url) = if let Some(base_url) = options.api_elsewhere {
@@ -281,17 +260,15 @@ impl Stack {
         })
     }
 
-    /// Returns the port of the API. `None`: another program serves it.
+    /// `None`: another program serves it.
     pub fn port(&self) -> Option<u16> {
         self.gateway.as_ref().map(Gateway::port)
     }
 
-    /// Returns the changes of the tables.
     pub fn changes(&self) -> Changes {
         self.services.changes()
     }
 
-    /// Returns the content of the ready file, with new dashboard tokens.
     pub fn ready(&self) -> Result<Value> {
         let (seed, now) = (&self.seed, self.clock.now());
         let owner = seed.owner_token(&seed.first, now)?;
@@ -300,8 +277,7 @@ impl Stack {
         Ok(ready(seed, [&self.base_url, &self.bank_url], [&owner, &member, &other], &self.endpoints, names))
     }
 
-    /// Returns the environment variables of each function, in the format of `sam local --env-vars`. `host` is the
-    /// name or address by which the functions reach this machine. The variables contain the token secret.
+    /// The variables contain the token secret.
     pub fn environment_file(&self, host: &str, webhook_local_names: &str) -> Result<Value> {
         let template = Template::deployed()?;
         let endpoints = self.endpoints.at_host(host)?;
@@ -317,7 +293,6 @@ impl Stack {
         Ok(Value::Object(functions))
     }
 
-    /// Stops the service: first the gateway, then the event sources, then the bank and the embedded services.
     /// Running requests and events have a few seconds to finish.
     pub async fn stop(self) {
         if let Some(gateway) = self.gateway {
@@ -331,7 +306,6 @@ impl Stack {
     }
 }
 
-/// Listens on an address. Returns the listener and the base URL at which this machine reaches it.
 pub(crate) async fn listen_on(address: SocketAddr) -> Result<(TcpListener, String)> {
     let listener = TcpListener::bind(address).await.map_err(|e| port_taken(address.port(), &e))?;
     let mut reached = listener.local_addr().map_err(|e| Error::because("listening", &e))?;
@@ -383,8 +357,7 @@ fn lambda_environment(endpoints: &Endpoints) -> BTreeMap<String, String> {
     .collect()
 }
 
-/// Restores the clock's offset from the state directory. Without the offset, rows of an earlier run could
-/// have times in the future.
+/// Without the offset, rows of an earlier run could have times in the future.
 fn restored_clock(directory: Option<&Path>) -> Result<Clock> {
     let text = directory.and_then(|directory| std::fs::read(directory.join(CLOCK_FILE)).ok());
     let Some(text) = text else { return Ok(Clock::default()) };

@@ -14,7 +14,6 @@ use serde_json::Value;
 
 use crate::embedded::{ACCESS_KEY, REGION};
 
-/// A client for one server. It reuses its connections.
 #[derive(Debug, Clone)]
 pub struct JsonClient {
     url: String,
@@ -24,12 +23,10 @@ pub struct JsonClient {
 /// The reason why a request failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum JsonClientError {
-    /// The server returned an error.
     #[error("{code}: {message}")]
     Refused {
         /// The error code without its namespace, such as `ResourceInUseException`.
         code: String,
-        /// The error message.
         message: String,
     },
     /// No response arrived, or it was not JSON.
@@ -38,21 +35,17 @@ pub enum JsonClientError {
 }
 
 impl JsonClientError {
-    /// Checks whether the server returned this error code.
     pub fn is(&self, expected: &str) -> bool {
         matches!(self, Self::Refused { code, .. } if code == expected)
     }
 }
 
-/// Creates an HTTP client that reuses its connections.
 pub fn http_client() -> Client<HttpConnector, Full<Bytes>> {
     let mut connector = HttpConnector::new();
     connector.set_nodelay(true);
     Client::builder(TokioExecutor::new()).build(connector)
 }
 
-/// Returns an `Authorization` header with a placeholder as the signature. Emulators of several services and
-/// regions read the region and the service from it.
 pub(crate) fn authorization(service: &str) -> String {
     format!(
         "AWS4-HMAC-SHA256 Credential={ACCESS_KEY}/20260101/{REGION}/{service}/aws4_request, \
@@ -61,7 +54,6 @@ pub(crate) fn authorization(service: &str) -> String {
 }
 
 impl JsonClient {
-    /// Creates a client for the server at `url`.
     pub fn new(url: &str) -> Self {
         Self { url: url.to_owned(), client: http_client() }
     }

@@ -28,34 +28,25 @@ use shared::webhook::endpoint::{
 use shared::webhook::log::{EventListView, EventView};
 use shared::webhook::resend::ResentView;
 
-/// The path of the schemas in the description of the API.
 const SCHEMAS_PATH: &str = "/components/schemas";
 
-/// The schema of every error response.
 pub const ERROR: &str = "Error";
 
-/// The content of a response.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Content {
-    /// JSON with the schema of this name.
     Json(&'static str),
-    /// Another media type.
     Media(&'static str),
 }
 
-/// A successful response of a route.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Success {
-    /// The HTTP status.
     pub status: u16,
-    /// The contents, of which the client's `Accept` selects one. Empty: the response has no body.
+    /// Empty: the response has no body.
     pub contents: &'static [Content],
 }
 
-/// Defines [`SUCCESSES`]: each route with its responses, and each response with its contents.
 macro_rules! successes {
     ($($route:literal => [$($status:literal $([$($kind:ident $content:literal),+])?),+];)+) => {
-        /// The successful responses of each route, by method and path.
         pub const SUCCESSES: &[(&str, &[Success])] = &[
             $(($route, &[$(Success { status: $status, contents: &[$($(Content::$kind($content)),+)?] }),+]),)+
         ];
@@ -145,13 +136,10 @@ pub fn successes_of(route: &str) -> &'static [Success] {
     SUCCESSES.iter().find(|(known, _)| *known == route).map_or(&[], |(_, successes)| successes)
 }
 
-/// Returns each event type with the name of its body's schema.
 pub fn webhook_bodies() -> Vec<(EventType, String)> {
     EventType::ALL.iter().map(|(_, event_type)| (*event_type, body_schema_name(*event_type))).collect()
 }
 
-/// Returns the schemas of all response and webhook bodies and of their parts, by name. References between them
-/// begin with `#/components/schemas/`.
 pub fn schemas() -> BTreeMap<String, Value> {
     let settings = SchemaSettings::draft2020_12().for_serialize().with(|settings| {
         settings.definitions_path = SCHEMAS_PATH.into();

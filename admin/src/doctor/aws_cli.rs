@@ -8,13 +8,11 @@ use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer, Error as _};
 use tokio::sync::Semaphore;
 
-/// The program, found in `PATH`.
 const PROGRAM: &str = "aws";
 
 /// The number of commands that run at once. Each takes about a second, most of it for its start.
 const AT_ONCE: usize = 8;
 
-/// Why a read has no answer. This says nothing about the stack.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("`aws {command}` failed: {reason}")]
 pub(super) struct CliError {
@@ -22,7 +20,6 @@ pub(super) struct CliError {
     reason: String,
 }
 
-/// The AWS CLI with the operator's credentials and region.
 #[derive(Clone, Debug)]
 pub(super) struct AwsCli {
     permits: Arc<Semaphore>,
@@ -33,7 +30,7 @@ impl AwsCli {
         Self { permits: Arc::new(Semaphore::new(AT_ONCE)) }
     }
 
-    /// Runs a read. `None`: the object that it names does not exist.
+    /// `None`: the object that it names does not exist.
     pub(super) async fn read<T: DeserializeOwned>(&self, words: &[&str]) -> Result<Option<T>, CliError> {
         let error = |reason: String| CliError { command: words.join(" "), reason };
         let mut command = Command::new(PROGRAM);
@@ -61,18 +58,17 @@ impl AwsCli {
     }
 }
 
-/// Returns the code in a message such as `An error occurred (NotFoundException) when calling …`.
 fn error_code(message: &str) -> Option<&str> {
     let (_, rest) = message.split_once("An error occurred (")?;
     rest.split_once(')').map(|(code, _)| code)
 }
 
-/// Whether an error means that an object does not exist. Each service has a code of its own.
+/// Whether an error means that an object does not exist.
 fn is_not_found(code: &str) -> bool {
     ["NotFound", "NoSuch", "NonExistent", "DoesNotExist"].iter().any(|part| code.contains(part))
 }
 
-/// A time in an answer. Version 2 of the CLI prints ISO 8601, version 1 also seconds since 1970.
+/// Version 2 of the CLI prints ISO 8601, version 1 also seconds since 1970.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Time(pub(super) Timestamp);
 

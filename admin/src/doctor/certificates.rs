@@ -24,7 +24,6 @@ struct Certificate {
     not_after: Option<Time>,
 }
 
-/// Checks each certificate that a parameter names.
 pub(super) async fn check(deployed: &Deployed, now: Timestamp) -> Vec<Checked> {
     let mut checked = Vec::new();
     for (parameter, arn) in deployed.parameters_ending("CertificateArn") {

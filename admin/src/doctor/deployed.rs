@@ -7,14 +7,13 @@ use serde::Deserialize;
 
 use super::aws_cli::AwsCli;
 
-/// The types of the resources that are checked.
 pub(super) const ALARM: &str = "AWS::CloudWatch::Alarm";
 pub(super) const RULE: &str = "AWS::Events::Rule";
 pub(super) const FUNCTION: &str = "AWS::Lambda::Function";
 pub(super) const VERSION: &str = "AWS::Lambda::Version";
 pub(super) const EVENT_SOURCE: &str = "AWS::Lambda::EventSourceMapping";
 
-/// The parameters with the most runs that each queue of deliveries starts. The template can't add them up.
+/// The template can't add them up.
 const DELIVERY_CONCURRENCIES: [&str; 4] = [
     "DeliveryConcurrency",
     "TestDeliveryConcurrency",
@@ -22,11 +21,9 @@ const DELIVERY_CONCURRENCIES: [&str; 4] = [
     "SlowTestDeliveryConcurrency",
 ];
 
-/// The states of a stack whose last deployment succeeded.
 const GOOD_STATES: [&str; 4] =
     ["CREATE_COMPLETE", "UPDATE_COMPLETE", "IMPORT_COMPLETE", "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS"];
 
-/// A deployed stack and the CLI that reads its settings.
 #[derive(Debug)]
 pub(super) struct Deployed {
     pub(super) cli: AwsCli,
@@ -84,7 +81,6 @@ struct Resource {
 }
 
 impl Deployed {
-    /// Reads the stack and the list of its resources.
     pub(super) async fn read(cli: AwsCli, name: String) -> Result<Self, Box<dyn Error>> {
         let words = |operation: &'static str| ["cloudformation", operation, "--stack-name", name.as_str()];
         let (of_stack, of_resources) = (words("describe-stacks"), words("list-stack-resources"));
@@ -123,7 +119,6 @@ impl Deployed {
         self.outputs.get(name).cloned()
     }
 
-    /// Returns the logical id and the physical id of each resource of a type.
     pub(super) fn of_type(&self, kind: &str) -> impl Iterator<Item = (&str, &str)> {
         let of_type = self.resources.iter().filter(move |resource| resource.kind == kind);
         of_type.filter_map(|resource| {
@@ -131,7 +126,6 @@ impl Deployed {
         })
     }
 
-    /// Returns the findings about the stack's last deployment and its parameters.
     pub(super) fn findings(&self) -> Vec<String> {
         let mut found = Vec::new();
         if !GOOD_STATES.contains(&self.status.as_str()) {

@@ -11,7 +11,6 @@ use super::Checked;
 use super::aws_cli::{AwsCli, CliError};
 use super::deployed::{Deployed, EVENT_SOURCE, FUNCTION, VERSION};
 
-/// The alias that routes and event sources invoke.
 const ALIAS: &str = "live";
 
 /// The environment variable with the newest format of rows that a version reads.
@@ -50,7 +49,6 @@ struct Environment {
     variables: BTreeMap<String, String>,
 }
 
-/// A function's alias, and the versions that it points to.
 #[derive(Debug)]
 struct Function {
     logical_id: String,
@@ -61,7 +59,6 @@ struct Function {
     configurations: BTreeMap<String, Option<Configuration>>,
 }
 
-/// Checks the versions of all functions of the stack that serve.
 pub(super) async fn check(deployed: &Deployed) -> Vec<Checked> {
     let mut reads = JoinSet::new();
     for (logical_id, name) in deployed.of_type(FUNCTION) {
@@ -173,7 +170,6 @@ struct AccountLimit {
     concurrent_executions: u64,
 }
 
-/// Checks that no event source was disabled by hand, and that Lambda can run as many invocations as they start.
 pub(super) async fn check_concurrency(deployed: &Deployed) -> Checked {
     let mut found = Vec::new();
     let mut needed = RUNS_FOR_REQUESTS;

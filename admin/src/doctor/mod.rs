@@ -46,13 +46,11 @@ struct SkippedChecks {
     skip_audit: bool,
 }
 
-/// The result of a check.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum CheckResult {
     Ok,
     Finding,
-    /// A read failed, so the check says nothing.
     NotChecked,
     /// The check does not apply to this kind of stack, or an option excludes it.
     LeftOut,
@@ -60,7 +58,6 @@ enum CheckResult {
     Note,
 }
 
-/// A line of the output.
 #[derive(Debug, Serialize)]
 struct Line<'a> {
     check: &'a str,
@@ -72,7 +69,6 @@ struct Line<'a> {
 /// The findings of one object, or why it could not be checked.
 type Checked = Result<Vec<String>, CliError>;
 
-/// Prints the outcomes of checks, and remembers the worst.
 #[derive(Debug, Default)]
 struct Report {
     has_findings: bool,
@@ -91,7 +87,6 @@ impl Report {
         print_json(&Line { check, result, detail })
     }
 
-    /// Prints the outcomes of a check of several objects: each finding and each failed read, or one line.
     fn add<E: fmt::Display>(
         &mut self,
         check: &str,
@@ -162,7 +157,6 @@ pub(crate) async fn run(target: &Target, arguments: Arguments) -> Result<Command
     Ok(report.outcome())
 }
 
-/// Opens the tables of a deployed stack.
 fn open(target: &Target, deployed: &Deployed) -> Result<Stack, Box<dyn Error>> {
     let output = |name: &str| deployed.output(name).ok_or_else(|| format!("the stack has no output {name}"));
     let secrets = Some(output("SecretsTableName")?);

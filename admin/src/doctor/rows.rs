@@ -16,7 +16,6 @@ use crate::target::Stack;
 /// The scheduler reads due rows every minute, and postpones a row that fails by five minutes.
 const OVERDUE_SECONDS: i64 = 10 * 60;
 
-/// The names of the checks.
 const STOPS: &str = "stops";
 const LEDGERS: &str = "ledgers";
 const AUDIT: &str = "audit";
@@ -41,7 +40,6 @@ pub(super) async fn check(
     report.add(DUE_ROWS, vec![overdue(stack).await])
 }
 
-/// Reports a stop of new live charges, and the accounts that are suspended.
 async fn stops(report: &mut Report, stack: &Stack) -> Result<(), Box<dyn Error>> {
     match stack.acquirers() {
         Err(error) => report.left_out(STOPS, &error.to_string())?,
@@ -64,7 +62,6 @@ fn finding_about(stop: &LiveChargesStop) -> String {
     format!("new live charges are stopped since {at} by {actor} ({reason}): run `live-charges resume`")
 }
 
-/// Reports that no row can be read.
 pub(super) fn not_checked(report: &mut Report, reason: &str) -> Result<(), Box<dyn Error>> {
     [STOPS, LEDGERS, AUDIT, DUE_ROWS].iter().try_for_each(|check| report.add(check, vec![Err(reason)]))
 }
@@ -72,7 +69,6 @@ pub(super) fn not_checked(report: &mut Report, reason: &str) -> Result<(), Box<d
 /// The findings of one object, or why its rows could not be read.
 type Checked = Result<Vec<String>, StoreError>;
 
-/// Checks the rows of each account.
 async fn of_each_account(
     stack: &Stack,
     check: impl AsyncFn(&Stack, AccountId) -> Vec<Checked>,

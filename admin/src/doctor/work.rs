@@ -5,7 +5,6 @@ use serde::Deserialize;
 use super::Checked;
 use super::deployed::{Deployed, RULE};
 
-/// The schedule that the parameter `LedgerVerification` switches off.
 const VERIFY_LEDGERS: &str = "LedgerVerifierFunctionDaily";
 
 #[derive(Debug, Deserialize)]
@@ -14,7 +13,7 @@ struct Rule {
     state: String,
 }
 
-/// Checks the schedules. `SchedulerStoppedAlarm` begins only if several of them do not run.
+/// `SchedulerStoppedAlarm` begins only if several of them do not run.
 pub(super) async fn check_schedules(deployed: &Deployed) -> Vec<Checked> {
     let is_off = deployed.parameter("LedgerVerification") == Some("off");
     let mut checked = Vec::new();
@@ -47,7 +46,7 @@ struct Object {
     key: String,
 }
 
-/// Checks the bucket of failed stream records. `RecordsSetAsideAlarm` ends while they still wait.
+/// `RecordsSetAsideAlarm` ends while they still wait.
 pub(super) async fn check_failed_records(deployed: &Deployed) -> Checked {
     let Some(bucket) = deployed.output("FailedRecordsBucketName") else {
         return Ok(vec!["the stack has no output FailedRecordsBucketName".to_owned()]);

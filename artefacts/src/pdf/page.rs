@@ -11,7 +11,6 @@ use super::text::{Font, encode, width, wrap};
 pub(super) const PAGE_WIDTH_MM: f32 = 210.0;
 const PAGE_HEIGHT_MM: f32 = 297.0;
 
-/// Line spacing, as a multiple of the font size.
 const LEADING: f32 = 1.25;
 
 const CATALOG: Ref = Ref::new(1);
@@ -22,7 +21,6 @@ const REGULAR: Ref = Ref::new(5);
 const BOLD: Ref = Ref::new(6);
 const INFO: Ref = Ref::new(7);
 
-/// The font, size and grey level of a text.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Style {
     pub(super) font: Font,
@@ -44,7 +42,6 @@ impl Style {
         f32::from(self.size_pt) * LEADING / points(1.0)
     }
 
-    /// Converts a width to thousandths of the font size, rounded down.
     fn thousandths(self, width_mm: u16) -> u32 {
         // 720_000 / 254 is 1000 * 72 / 25.4: an inch has 72 points and 25.4 mm.
         let numerator = u32::from(width_mm).saturating_mul(720_000);
@@ -52,7 +49,6 @@ impl Style {
     }
 }
 
-/// A page under construction.
 pub(super) struct Page {
     content: Content,
 }
@@ -62,9 +58,7 @@ impl Page {
         Self { content: Content::new() }
     }
 
-    /// Draws a text in at most `max_lines` lines of at most `width_mm`. If the text is longer, the last line
-    /// ends in an ellipsis. `at` is the left end of the first baseline. Returns the y of the baseline below
-    /// the last line drawn.
+    /// Draws a text in at most `max_lines` lines of at most `width_mm`.
     pub(super) fn text(
         &mut self,
         at: (f32, f32),
@@ -81,8 +75,7 @@ impl Page {
         y
     }
 
-    /// Draws one right-aligned line of at most `width_mm`. If the text is longer, the line ends in an
-    /// ellipsis. `at` is the right end of the baseline.
+    /// Draws one right-aligned line of at most `width_mm`.
     pub(super) fn text_right(&mut self, at: (f32, f32), style: Style, width_mm: u16, text: &str) {
         let (x, y) = at;
         for line in wrap(style.font, &encode(text), style.thousandths(width_mm), 1) {
@@ -92,7 +85,6 @@ impl Page {
         }
     }
 
-    /// Draws a straight line.
     pub(super) fn rule(&mut self, from: (f32, f32), to: (f32, f32), width_pt: f32, dashed: bool) {
         self.content.save_state();
         self.content.set_line_width(width_pt);
@@ -105,16 +97,13 @@ impl Page {
         self.content.restore_state();
     }
 
-    /// Draws a filled rectangle; `at` is its top left corner.
     pub(super) fn fill(&mut self, at: (f32, f32), size: (f32, f32), gray: f32) {
         self.content.set_fill_gray(gray);
         self.content.rect(points(at.0), from_top(at.1 + size.1), points(size.0), points(size.1));
         self.content.fill_nonzero();
     }
 
-    /// Draws a barcode of alternating bars and spaces; the first is a bar. `widths` are in modules, the unit
-    /// of width of a barcode, and `modules` is their sum. `at` is the top left corner. The barcode is scaled
-    /// to `size`, in millimetres.
+    /// `widths` are in modules, the unit of width of a barcode, and `modules` is their sum.
     pub(super) fn bars(&mut self, at: (f32, f32), size: (f32, f32), widths: &[u8], modules: u16) {
         let module = points(size.0) / f32::from(modules.max(1));
         self.content.save_state();
@@ -135,8 +124,7 @@ impl Page {
         self.content.restore_state();
     }
 
-    /// Returns the PDF file. Viewers show `title` instead of the file's name in the title bar of their
-    /// window.
+    /// Viewers show `title` instead of the file's name in the title bar of their window.
     pub(super) fn finish(self, title: &str) -> Vec<u8> {
         let mut pdf = Pdf::new();
         let mut catalog = pdf.catalog(CATALOG);
@@ -180,12 +168,10 @@ const fn font_resource(font: Font) -> Name<'static> {
     }
 }
 
-/// Converts millimetres to points.
 const fn points(mm: f32) -> f32 {
     mm * 72.0 / 25.4
 }
 
-/// Converts a distance from the top of the page to PDF's y in points, which is measured from the bottom.
 const fn from_top(y_mm: f32) -> f32 {
     points(PAGE_HEIGHT_MM - y_mm)
 }

@@ -4,24 +4,18 @@
 
 use crate::text::ascii;
 
-/// The fonts in use. Every PDF reader has them, so the files embed none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Font {
-    /// Helvetica.
     Regular,
-    /// Helvetica Bold.
     Bold,
 }
 
-/// The most characters of a text that are read. No field on a page has space for more.
+/// The most characters of a text that are read.
 const MAX_CHARS_READ: usize = 1_000;
 
-/// An ellipsis in `WinAnsi`.
 const ELLIPSIS: u8 = 0x85;
 
-/// Encodes a text in `WinAnsi`, as one line. White space at the ends is removed, and other runs of white
-/// space become one space. A character that `WinAnsi` lacks is spelt in ASCII: a letter by its base letter, an
-/// invisible character by nothing. A character without such a spelling becomes `?`.
+/// A character without such a spelling becomes `?`.
 pub(super) fn encode(text: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     for character in text.trim().chars().take(MAX_CHARS_READ) {
@@ -40,9 +34,8 @@ pub(super) fn encode(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// Returns the `WinAnsi` byte of a character. `WinAnsi` equals ISO 8859-1, except for the bytes 0x80 to 0x9F,
-/// which are control characters in ISO 8859-1. It shows a soft hyphen, which is invisible elsewhere, so that has
-/// no byte here.
+/// `WinAnsi` equals ISO 8859-1, except for the bytes 0x80 to 0x9F, which are control characters in ISO
+/// 8859-1. It shows a soft hyphen, which is invisible elsewhere, so that has no byte here.
 fn winansi(character: char) -> Option<u8> {
     Some(match character {
         ' '..='~' | '\u{a1}'..='\u{ac}' | '\u{ae}'..='\u{ff}' => return u8::try_from(character).ok(),
@@ -77,14 +70,11 @@ fn winansi(character: char) -> Option<u8> {
     })
 }
 
-/// Returns a text's width in thousandths of the font size.
 pub(super) fn width(font: Font, text: &[u8]) -> u32 {
     text.iter().fold(0, |sum, byte| sum.saturating_add(advance(font, *byte).into()))
 }
 
-/// Wraps a text into lines of at most `max_width` thousandths of the font size. Lines break at spaces, or
-/// within a word that is wider than a line. If more than `lines` are needed, the last one ends in an
-/// ellipsis.
+/// Wraps a text into lines of at most `max_width` thousandths of the font size.
 pub(super) fn wrap(font: Font, text: &[u8], max_width: u32, lines: usize) -> Vec<Vec<u8>> {
     let mut wrapped = Vec::new();
     let mut rest = text.trim_ascii();
@@ -122,7 +112,6 @@ fn line_end(text: &[u8], fits: usize) -> usize {
     line.iter().rposition(|byte| *byte == b' ').unwrap_or(fits)
 }
 
-/// Truncates a text to a width and appends an ellipsis.
 fn truncate(font: Font, text: &[u8], max_width: u32) -> Vec<u8> {
     let text_width = max_width.saturating_sub(advance(font, ELLIPSIS).into());
     let line = text.get(..fitting(font, text, text_width)).unwrap_or_default();
@@ -131,7 +120,6 @@ fn truncate(font: Font, text: &[u8], max_width: u32) -> Vec<u8> {
     line
 }
 
-/// Returns a character's width in thousandths of the font size.
 fn advance(font: Font, byte: u8) -> u16 {
     let widths = match font {
         Font::Regular => &REGULAR,
@@ -141,7 +129,6 @@ fn advance(font: Font, byte: u8) -> u16 {
     widths.get(usize::from(byte).saturating_sub(FIRST)).copied().unwrap_or_default()
 }
 
-/// The byte of the first entry in the width tables: a space.
 const FIRST: usize = 32;
 
 #[rustfmt::skip]

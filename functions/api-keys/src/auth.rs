@@ -1,4 +1,4 @@
-//! Handlers of `/v1/auth`: log-in and log-out of dashboard users (contract: Authentication).
+//! Handlers of `/v1/auth`: log-in and log-out of dashboard users.
 
 use axum::Json;
 use axum::extract::State;

@@ -1,4 +1,4 @@
-//! The function `api-keys`. It serves `/v1/api-keys` (contract: API keys) and `/v1/auth`, which issues and
+//! The function `api-keys`. It serves `/v1/api-keys` and `/v1/auth`, which issues and
 //! revokes the dashboard tokens that `/v1/api-keys` requires.
 
 mod auth;
@@ -17,25 +17,17 @@ use shared::config::{ConfigError, required};
 use shared::http::{OriginSecrets, Problem, RequestContext, with_middleware};
 use shared::store::{Aws, Store};
 
-/// The state of the function. Clones share the AWS clients and the clock.
+/// Clones share the AWS clients and the clock.
 #[derive(Clone, Debug)]
 pub struct ApiKeysApp {
-    /// API keys.
     pub api_keys: ApiKeys,
-    /// Logs dashboard users in and out, and authenticates them.
     pub dashboard: Dashboard,
-    /// The clock.
     pub clock: Clock,
     /// The secrets of the CDN in front of the API.
     pub origin: OriginSecrets,
 }
 
 impl ApiKeysApp {
-    /// Reads `TABLE_NAME`, `API_KEYS_TABLE_NAME`, `DASHBOARD_TOKEN_SECRET` and `ORIGIN_SECRETS`.
-    ///
-    /// # Errors
-    ///
-    /// When one of the first three is not set, or one is not valid.
     pub fn from_vars(
         aws: &Aws,
         clock: Clock,
@@ -83,7 +75,6 @@ impl FromRequestParts<ApiKeysApp> for KeyManager {
     }
 }
 
-/// Builds the router of the function.
 pub fn router(app: ApiKeysApp) -> Router {
     let origin = app.origin.clone();
     let routes = Router::new()

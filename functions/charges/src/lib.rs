@@ -1,4 +1,4 @@
-//! Serves `/v1/charges` and `/v1/pix/charges` (contract: Charges).
+//! Serves `/v1/charges` and `/v1/pix/charges`.
 
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -13,7 +13,7 @@ use shared::http::field::IDEMPOTENCY_KEY;
 use shared::http::{Fields, JsonBody, Problem, RequestContext, with_middleware};
 use shared::services::{IdempotencyNamespace, create_charge};
 
-/// Builds the function's routes. With `CHARGE_LIST=off`, `GET /v1/charges` answers 404.
+/// With `CHARGE_LIST=off`, `GET /v1/charges` answers 404.
 pub fn router(app: App) -> Router {
     let origin = app.origin.clone();
     let charges = if app.charge_list_enabled { post(create).get(list) } else { post(create) };

@@ -30,7 +30,6 @@ static INDEX: LazyLock<File> =
 static DESCRIPTION: LazyLock<File> =
     LazyLock::new(|| File::new("application/json", include_str!("../../../docs/openapi.json")));
 
-/// Allows the page's own style, and nothing else.
 static PAGE_SECURITY_POLICY: LazyLock<String> = LazyLock::new(|| {
     let style = between(PAGE.content, "<style>", "</style>");
     format!(
@@ -42,7 +41,6 @@ static PAGE_SECURITY_POLICY: LazyLock<String> = LazyLock::new(|| {
 struct File {
     content_type: &'static str,
     content: &'static str,
-    /// With its quotes.
     etag: String,
 }
 
@@ -61,19 +59,16 @@ impl File {
     }
 }
 
-/// `GET /docs`.
 pub(crate) async fn page(request: HeaderMap) -> Response {
     let policies =
         [(CONTENT_SECURITY_POLICY, PAGE_SECURITY_POLICY.as_str()), (REFERRER_POLICY, "no-referrer")];
     (policies, PAGE.respond(&request)).into_response()
 }
 
-/// `GET /docs.md`.
 pub(crate) async fn markdown(request: HeaderMap) -> Response {
     MARKDOWN.respond(&request)
 }
 
-/// `GET /llms.txt`.
 pub(crate) async fn index(request: HeaderMap) -> Response {
     INDEX.respond(&request)
 }
@@ -84,8 +79,7 @@ pub(crate) async fn description(context: RequestContext, request: HeaderMap) -> 
     Ok(DESCRIPTION.respond(&request))
 }
 
-/// Whether `If-None-Match` is `*` or lists the tag. The comparison is weak, because a cache may have marked the
-/// tag as weak (RFC 9110, section 13.1.2). No tag of this module contains a comma.
+/// The comparison is weak, because a cache may have marked the tag as weak (RFC 9110, section 13.1.2).
 fn is_known(request: &HeaderMap, etag: &str) -> bool {
     let values = request.get_all(IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
     let mut listed = values.flat_map(|value| value.split(',')).map(str::trim);

@@ -1,5 +1,4 @@
-//! Serves `/checkout`: the hosted checkout page, its QR image and the boleto's PDF (contract: Charge,
-//! `checkout_url` and `pix.qr_code_url`). The routes are public: anyone who knows a charge's URL can see its
+//! Serves `/checkout`: the hosted checkout page, its QR image and the boleto's PDF. The routes are public: anyone who knows a charge's URL can see its
 //! page. [`page`] renders the page.
 //!
 //! [`docs`] serves the documentation for merchants and the description of the API, which are public too.
@@ -33,26 +32,18 @@ use shared::store::{Aws, Store, StoreError};
 /// drop images that are no longer needed.
 const QR_CACHE_CONTROL: &str = "public, max-age=3600, immutable";
 
-/// The charge's raw id in the path. A path segment that is not UTF-8 matches no charge.
+/// A path segment that is not UTF-8 matches no charge.
 type RawId = Result<Path<String>, PathRejection>;
 
-/// The function's state.
 #[derive(Clone, Debug)]
 pub struct Checkout {
-    /// The repository of charges, over all scopes.
     pub charges: Charges,
-    /// The time source.
     pub clock: Clock,
     /// The secrets of the CDN in front of the API.
     pub origin: OriginSecrets,
 }
 
 impl Checkout {
-    /// Creates the state. Reads the variables `TABLE_NAME` and `ORIGIN_SECRETS`.
-    ///
-    /// # Errors
-    ///
-    /// When the first is missing, or a secret of the second is too short.
     pub fn from_vars(
         aws: &Aws,
         clock: Clock,
@@ -62,8 +53,7 @@ impl Checkout {
         Ok(Self { charges: Charges::new(store), clock, origin: OriginSecrets::from_vars(var)? })
     }
 
-    /// Reads the charge with the raw id in the path: a lower-case UUID with hyphens and without a prefix. Any
-    /// other spelling matches no charge.
+    /// Reads the charge with the raw id in the path: a lower-case UUID with hyphens and without a prefix.
     async fn find(
         &self,
         request: &RequestContext,
@@ -77,7 +67,6 @@ impl Checkout {
     }
 }
 
-/// Builds the function's routes.
 pub fn router(checkout: Checkout) -> Router {
     let origin = checkout.origin.clone();
     let routes = Router::new()

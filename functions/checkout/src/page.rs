@@ -29,7 +29,7 @@ const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
 /// The reload interval while the payer may be paying, in seconds. It is short, so that the page soon shows
-/// that the payment arrived. Each reload reads one row.
+/// that the payment arrived.
 const REFRESH_WHILE_PENDING: Option<u32> = Some(10);
 
 /// The reload interval during a review, in seconds. It is longer, because a review may last hours.
@@ -50,16 +50,13 @@ pub fn content_security_policy() -> &'static str {
     &CONTENT_SECURITY_POLICY
 }
 
-/// The state of a charge as its payer sees it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum PageState {
     /// The acquirer is still making the code.
     Preparing,
-    /// The charge can be paid.
     Payable,
     /// The time to pay is over, but the bank has not confirmed yet whether a payment arrived in time.
     Closing,
-    /// The charge is paid and held for review.
     Processing,
     Paid,
     Refused,
@@ -102,7 +99,6 @@ impl PageState {
         }
     }
 
-    /// Returns the text that explains the state to the payer.
     fn message(self, charge: &Charge) -> String {
         let deadline = || pt_br::format_minute(charge.expires_at());
         match self {
@@ -175,7 +171,6 @@ impl PageState {
     }
 }
 
-/// The colour and icon of a page. The title conveys the same in words.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Appearance {
     Plain,
@@ -249,8 +244,7 @@ pub fn render(charge: &Charge, now: Timestamp) -> String {
     frame.around(&content)
 }
 
-/// Renders each payment method of the charge that has not expired. If the charge has several methods, each is
-/// shown with its name and expiry.
+/// Renders each payment method of the charge that has not expired.
 fn payment_methods(charge: &Charge, now: Timestamp) -> Markup {
     let has_several = charge.methods.len() > 1;
     html! {
@@ -296,8 +290,8 @@ fn method_content(charge: &Charge, method: PaymentMethod) -> Markup {
     }
 }
 
-/// Renders the form that simulates the payment of a test charge. `acquirer-events` handles it. Each button is a
-/// form of its own, because a payment is by one of the methods.
+/// `acquirer-events` handles it. Each button is a form of its own, because a payment is by one of the
+/// methods.
 fn simulation(charge: &Charge, now: Timestamp) -> Markup {
     // The URL is relative to the page's URL, like that of the QR image.
     let action = format!("{}/simulate", charge.id.raw());
@@ -359,7 +353,6 @@ fn by_pix(charge: &Charge, pix: &Pix) -> Markup {
     }
 }
 
-/// Renders the page for a URL that matches no charge.
 pub fn not_found() -> String {
     let frame = Frame {
         tab_title: "Cobrança não encontrada",
@@ -373,7 +366,7 @@ pub fn not_found() -> String {
     })
 }
 
-/// Renders the page for a charge that can't be read. The page reloads itself.
+/// Renders the page for a charge that can't be read.
 pub fn unavailable() -> String {
     let frame = Frame {
         tab_title: "Página indisponível no momento",
@@ -390,7 +383,6 @@ pub fn unavailable() -> String {
     })
 }
 
-/// The parts that all pages share.
 struct Frame<'a> {
     tab_title: &'a str,
     appearance: Appearance,
@@ -436,8 +428,7 @@ impl Frame<'_> {
     }
 }
 
-/// Reads the receiver's name from the BR Code; the payer's bank shows the same name. `None` when the code
-/// can't be parsed or has no name.
+/// `None` when the code can't be parsed or has no name.
 fn receiver(br_code: &str) -> Option<&str> {
     let name = BrCode::parse(br_code).ok()?.merchant_name().trim();
     (!name.is_empty()).then_some(name)

@@ -1,4 +1,4 @@
-//! Serves `/v1/med/cases` and its alias `/v1/infractions` (contract: MED cases).
+//! Serves `/v1/med/cases` and its alias `/v1/infractions`.
 
 use axum::extract::{FromRef, State};
 use axum::http::StatusCode;
@@ -19,24 +19,15 @@ use shared::med::request::appeal_reason;
 use shared::med::{CaseFilter, CaseListView, CaseView};
 use shared::store::{Aws, Store};
 
-/// The canonical path and its alias; both serve the same routes.
 const PATHS: [&str; 2] = ["/v1/med/cases", "/v1/infractions"];
 
-/// The function's state.
 #[derive(Clone, Debug)]
 pub struct Med {
-    /// The state that all HTTP functions share.
     pub app: App,
-    /// The repository of evidence.
     pub evidence: CaseEvidence,
 }
 
 impl Med {
-    /// Reads the variables of [`App::from_vars`], and `DOCUMENTS_BUCKET`.
-    ///
-    /// # Errors
-    ///
-    /// When a required variable is missing or invalid.
     pub fn from_vars(
         aws: &Aws,
         clock: Clock,
@@ -60,7 +51,6 @@ impl FromRef<Med> for CaseEvidence {
     }
 }
 
-/// Builds the function's routes.
 pub fn router(med: Med) -> Router {
     let origin = med.app.origin.clone();
     let mut routes = Router::new();

@@ -1,4 +1,4 @@
-//! Serves `/v1/payments`, which shows charges as payments (contract: Payments).
+//! Serves `/v1/payments`, which shows charges as payments.
 
 mod list;
 mod refunds;
@@ -26,7 +26,6 @@ use shared::http::{JsonBody, Problem, RequestContext, with_middleware};
 use shared::services::{IdempotencyNamespace, cancel_charge, create_charge};
 use shared::store::StoreError;
 
-/// Builds the function's routes.
 pub fn router(app: App) -> Router {
     let origin = app.origin.clone();
     let routes = Router::new()
@@ -44,8 +43,7 @@ pub fn router(app: App) -> Router {
     with_middleware(routes, origin)
 }
 
-/// A charge, shown as a payment. The type exists only so that the text of a 404 says payment instead of
-/// charge.
+/// The type exists only so that the text of a 404 says payment instead of charge.
 struct Payment(StoredCharge);
 
 impl Scoped for Payment {

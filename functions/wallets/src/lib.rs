@@ -1,4 +1,4 @@
-//! Serves `/v1/wallets`: balances (contract: Wallets) and the statement, as JSON or CSV.
+//! Serves `/v1/wallets`: balances and the statement, as JSON or CSV.
 
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::http::{HeaderName, HeaderValue};
@@ -14,7 +14,6 @@ use shared::wallet::view::{BalanceView, FlatBalanceView, StatementView, WalletVi
 /// The response header with the cursor of the next page, because CSV has no field for it.
 const NEXT_CURSOR: HeaderName = HeaderName::from_static("x-next-cursor");
 
-/// Builds the function's routes.
 pub fn router(app: App) -> Router {
     let origin = app.origin.clone();
     let routes = Router::new()

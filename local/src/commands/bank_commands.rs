@@ -9,36 +9,24 @@ use super::Running;
 use super::listen::Print;
 use crate::error::Result;
 
-/// The payer that `pay` names.
 #[derive(Clone, Debug, Default)]
 pub enum Payer {
-    /// The payer that the charge expects, else its customer, else a fixed person.
     #[default]
     OfTheCharge,
-    /// The bank reports no payer.
     Unreported,
-    /// The owner of this CPF or CNPJ.
     TaxId(String),
 }
 
-/// How `pay` differs from a payment of the charge's amount.
 #[derive(Clone, Debug, Default)]
 pub struct Payment {
     /// The amount in centavos. `None`: that of the charge.
     pub amount: Option<Amount>,
-    /// The payer.
     pub payer: Payer,
-    /// The payer's name. `None`: the customer's name, or a fixed one.
+    /// `None`: the customer's name, or a fixed one.
     pub payer_name: Option<String>,
-    /// Pays a charge that is already paid.
     pub again: bool,
 }
 
-/// Pays a live charge at the bank.
-///
-/// # Errors
-///
-/// When no live charge has the id, or the bank refuses the payment.
 pub async fn pay(running: &Running, charge: &str, payment: &Payment, print: &Print) -> Result<()> {
     let mut body = Map::new();
     let mut set = |name: &str, value: Value| body.insert(name.to_owned(), value);
@@ -64,11 +52,6 @@ pub async fn pay(running: &Running, charge: &str, payment: &Payment, print: &Pri
     Ok(())
 }
 
-/// Makes a fault occur at the bank `count` times, in addition to earlier injections.
-///
-/// # Errors
-///
-/// When the request fails.
 pub async fn fault(running: &Running, kind: FaultKind, count: u32, print: &Print) -> Result<()> {
     let body = json!({"kind": kind.name(), "count": count});
     let fault = running.post("/_local/bank/faults", &body).await?;

@@ -35,25 +35,17 @@ const FORWARD_LIMIT: Duration = Duration::from_secs(30);
 /// The maximum length of the response to a forwarded event, in bytes.
 const MAX_ANSWER_BYTES: usize = 65_536;
 
-/// The options of `listen`.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The events to receive. Empty: [`default_events`].
+    /// Empty: [`default_events`].
     pub events: Vec<String>,
-    /// The URL to forward each event to.
     pub forward_to: Option<String>,
-    /// Whether to print each event as JSON, in addition to its line.
     pub print_json: bool,
 }
 
-/// Prints one or more lines.
 pub type Print = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// Receives events until `end` resolves, then deletes the endpoint.
-///
-/// # Errors
-///
-/// When the endpoint can't be registered or deleted.
 pub async fn listen(
     running: &Running,
     options: Options,
@@ -90,7 +82,6 @@ pub async fn listen(
     served.map_err(|e| Error::because("listening", &e))
 }
 
-/// Returns all canonical events.
 pub fn default_events() -> Vec<String> {
     let canonical = EventType::subscribable().filter(|event| event.family() == Family::Canonical);
     canonical.map(|event| event.as_str().to_owned()).collect()
@@ -162,8 +153,6 @@ async fn receive(State(listener): State<Listener>, headers: HeaderMap, body: Byt
     response
 }
 
-/// Forwards an event with its exact body and the headers that a receiver verifies: the content type,
-/// `x-service-*` and `webhook-*`.
 async fn forward(
     http: &Client<HttpConnector, Full<Bytes>>,
     url: &str,

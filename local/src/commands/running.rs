@@ -14,36 +14,24 @@ use serde_json::{Value, json};
 use crate::error::{Error, Result};
 use crate::wire::http_client;
 
-/// The ready file that `cargo run` writes into its state directory.
 const READY_FILE: &str = ".local/ready.json";
 
-/// A client of the running service. It authenticates with the test key of the first account.
 #[derive(Clone, Debug)]
 pub struct Running {
-    /// The content of the service's ready file.
     pub ready: ReadyFile,
     http: Client<HttpConnector, Full<Bytes>>,
 }
 
-/// The fields of a ready file that the commands use.
 #[derive(Clone, Debug, Deserialize)]
 pub struct ReadyFile {
-    /// The base URL of the API.
     pub base_url: String,
-    /// The test key of the first account.
     pub test_api_key: String,
-    /// The URL of the embedded DynamoDB.
     pub dynamodb_url: String,
-    /// The name of the state table.
     pub table: String,
 }
 
 impl Running {
-    /// Finds the service of a ready file. `None`: the service that was started in the current directory.
-    ///
-    /// # Errors
-    ///
-    /// When there is no ready file, or the service does not answer.
+    /// `None`: the service that was started in the current directory.
     pub async fn find(ready_file: Option<PathBuf>) -> Result<Self> {
         let path = ready_file.unwrap_or_else(|| PathBuf::from(READY_FILE));
         let ready = read(&path)?;
@@ -52,7 +40,7 @@ impl Running {
         Ok(running)
     }
 
-    /// Creates a client for the service of a ready file. Does not check whether it runs.
+    /// Does not check whether it runs.
     pub fn new(ready: ReadyFile) -> Self {
         Self { ready, http: http_client() }
     }
@@ -66,23 +54,14 @@ impl Running {
         Ok((now, response.get("offset_seconds").and_then(Value::as_i64).unwrap_or_default()))
     }
 
-    /// Sends a GET request.
     pub async fn get(&self, path: &str) -> Result<Value> {
         self.call(Method::GET, path, &Value::Null).await
     }
 
-    /// Sends a POST request.
     pub async fn post(&self, path: &str, body: &Value) -> Result<Value> {
         self.call(Method::POST, path, body).await
     }
 
-    /// Sends a request with the test key and a new idempotency key. If `body` is null, the request has no
-    /// body.
-    ///
-    /// # Errors
-    ///
-    /// When the request fails or its status is not a success. For such a status, the error contains the
-    /// response's message.
     pub async fn call(&self, method: Method, path: &str, body: &Value) -> Result<Value> {
         let doing = format!("{method} {path}");
         let failed = |e: &(dyn std::error::Error + 'static)| Error::because(&doing, e);

@@ -18,14 +18,9 @@ use crate::error::{Error, Result};
 use crate::sdk;
 use crate::stack::API_KEYS_TABLE;
 
-/// The payer's name and document of triggered charges.
 const PAYER: (&str, &str) = ("Maria da Silva", "29537995593");
 
-/// Causes an event of a new charge or payout. `amount` is in centavos.
-///
-/// # Errors
-///
-/// When a step fails.
+/// `amount` is in centavos.
 pub async fn trigger(running: &Running, event: EventType, amount: Amount, print: &Print) -> Result<()> {
     let steps = Steps { running, amount, print };
     match event {
@@ -61,7 +56,6 @@ struct Steps<'a> {
 }
 
 impl Steps<'_> {
-    /// Prints the object that a step returned, with a description of the step.
     fn print_step(&self, object: &Value, description: &str) {
         let text = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
         (self.print)(&format!("{}  {}  ({description})", text("id"), text("status")));
@@ -143,7 +137,6 @@ impl Steps<'_> {
         Ok(())
     }
 
-    /// Reads the account of the test key from the key's row, and returns the scope.
     async fn scope(&self) -> Result<Scope> {
         let ready = &self.running.ready;
         let key = Fingerprint::of(&SecretString::from(ready.test_api_key.clone()));

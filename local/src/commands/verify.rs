@@ -27,7 +27,7 @@ use crate::error::{Error, Result};
 /// recommends the same.
 const TOLERANCE_SECONDS: u64 = 300;
 
-/// The maximum length of a body, in bytes. The bodies of the service are shorter than a row of its table.
+/// The maximum length of a body, in bytes.
 const MAX_BODY_BYTES: u64 = 1_048_576;
 
 /// The length of a secret, in characters.
@@ -40,17 +40,12 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 pub struct Received {
     /// The secret, also in the form for Standard Webhooks.
     pub secret: SecretString,
-    /// The value of `X-Service-Signature` or `webhook-signature`.
     pub signature: String,
-    /// The values of `webhook-id` and `webhook-timestamp`, which `webhook-signature` needs.
     pub standard_webhooks: Option<(String, String)>,
-    /// Whether the legacy form is accepted, which has no time.
     pub accept_legacy: bool,
-    /// The body.
     pub body: Vec<u8>,
 }
 
-/// A part of a webhook that is wrong.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Fault {
     /// The secret has not the form of the service's secrets.
@@ -68,27 +63,16 @@ pub enum Fault {
         "The signature is malformed: {0}. Give the header's value alone: `t=<unix seconds>,v1=<64 hex digits>`, `sha256=<64 hex digits>` for a legacy event, or `v1,<base64>` with --id and --timestamp."
     )]
     Malformed(&'static str),
-    /// The form of the signature is that of the other family of events.
     #[error("The signature has the {given} form, but this body is {body}, which is signed as `{expected}`.")]
-    OtherFamily {
-        /// The form of the signature.
-        given: &'static str,
-        /// The family of the body.
-        body: &'static str,
-        /// The form that the body is signed in.
-        expected: &'static str,
-    },
-    /// The signature is that of another body with the same content.
+    OtherFamily { given: &'static str, body: &'static str, expected: &'static str },
     #[error(
         "The secret is right, but the body was serialised again: it has {0}. Verify the bytes as they arrived, before any JSON parser."
     )]
     Reserialised(Differences),
-    /// The signature is right for the id in the body.
     #[error(
         "The secret is right, but --id is `{0}`: the signature is that of the id in the body. Give the header webhook-id, which is the event's id, not X-Service-Delivery-Id."
     )]
     OtherId(String),
-    /// The signature is neither that of the body nor that of the body as the service would post it.
     #[error("{0}")]
     NoMatch(NoMatch),
     /// The signature is right, but too old or too new.
@@ -103,20 +87,16 @@ pub enum Fault {
     Legacy,
 }
 
-/// How a body differs from what the service posts.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Differences(BTreeSet<Difference>);
 
-/// A difference that can be undone.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Difference {
     /// The body begins with a byte order mark.
     ByteOrderMark,
     /// There is whitespace before or between its tokens.
     WhitespaceBetween,
-    /// Whitespace follows its last token.
     WhitespaceAtEnd,
-    /// Its strings have other escapes.
     Escapes,
 }
 
@@ -142,7 +122,6 @@ impl fmt::Display for Differences {
 /// What is known about a signature that does not match.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum NoMatch {
-    /// The body can be the one that was posted.
     AsPosted,
     /// The body is not the one that was posted, and the restored one does not match either.
     Changed(Differences),
@@ -195,11 +174,6 @@ impl fmt::Display for Age {
     }
 }
 
-/// Checks a webhook. Prints that it is right, with its age.
-///
-/// # Errors
-///
-/// When a part is wrong. The text names each of them.
 pub fn verify(received: &Received, now_seconds: i64, print: &Print) -> Result<()> {
     let checked = check(received, now_seconds)
         .map_err(|faults| Error::new(faults.iter().map(Fault::to_string).collect::<Vec<_>>().join("\n")))?;
@@ -210,11 +184,6 @@ pub fn verify(received: &Received, now_seconds: i64, print: &Print) -> Result<()
     Ok(())
 }
 
-/// Reads a body from a file; `-`: from the standard input.
-///
-/// # Errors
-///
-/// When it can't be read, or is longer than 1 MiB.
 pub fn read_body(path: &Path) -> Result<Vec<u8>> {
     let doing = format!("reading {}", path.display());
     let mut body = Vec::new();
@@ -232,11 +201,7 @@ pub fn read_body(path: &Path) -> Result<Vec<u8>> {
     )))
 }
 
-/// Checks a webhook. Returns the age of its signature; `None`: it has no time.
-///
-/// # Errors
-///
-/// All parts that are known to be wrong.
+/// Returns the age of its signature; `None`: it has no time.
 pub fn check(received: &Received, now_seconds: i64) -> std::result::Result<Option<Age>, Vec<Fault>> {
     let header = Header::parse(received).map_err(|fault| vec![fault])?;
     let (secret, is_encoded) = key(&received.secret).ok_or_else(|| vec![Fault::SecretForm])?;
@@ -280,14 +245,10 @@ fn key(secret: &SecretString) -> Option<(SecretString, bool)> {
     (text.len() == SECRET_LENGTH && text.bytes().all(is_hex)).then_some((key, is_encoded))
 }
 
-/// A signature as it was received.
 #[derive(Debug)]
 enum Header {
-    /// `X-Service-Signature` of a canonical event.
     Canonical { t: i64, signatures: Vec<String> },
-    /// `X-Service-Signature` of a legacy event.
     Legacy { signature: String },
-    /// `webhook-signature`.
     Standard { id: String, timestamp: i64, signatures: Vec<String> },
 }
 
@@ -347,7 +308,6 @@ impl Header {
         Ok(Self::Standard { id: id.trim().to_owned(), timestamp, signatures })
     }
 
-    /// Whether one of the signatures is that of the body.
     fn signs(&self, secret: &SecretString, body: &[u8]) -> bool {
         match self {
             Self::Canonical { t, signatures } => signatures.contains(&signature::canonical(secret, *t, body)),
@@ -381,13 +341,11 @@ fn unix_seconds(text: &str) -> Option<i64> {
     text.parse().ok().filter(|_| is_number)
 }
 
-/// Returns a digest in lower case.
 fn hex_digest(text: &str) -> std::result::Result<String, Fault> {
     let digest = hex::decode(text).filter(|digest| digest.len() == 32);
     digest.map(|digest| hex::encode(&digest)).ok_or(Fault::Malformed("a digest is not 64 hex digits"))
 }
 
-/// Returns what is known about a signature that matches neither the body nor the restored one.
 fn no_match(header: &Header, posted: Posted) -> Fault {
     let is_legacy = posted.body.starts_with(br#"{"event":"#);
     let is_canonical = posted.body.starts_with(br#"{"id":"evt_"#);
@@ -410,7 +368,6 @@ fn no_match(header: &Header, posted: Posted) -> Fault {
     }
 }
 
-/// A body as the service would post its content.
 #[derive(Debug)]
 struct Posted {
     body: Vec<u8>,
@@ -418,7 +375,7 @@ struct Posted {
 }
 
 impl Posted {
-    /// Restores the body. `None`: it is not JSON.
+    /// `None`: it is not JSON.
     fn restore(received: &[u8]) -> Option<Self> {
         let text = received.strip_prefix(BYTE_ORDER_MARK).unwrap_or(received);
         let text = std::str::from_utf8(text).ok()?;

@@ -15,10 +15,8 @@ use crate::lambda::{Functions, Invoke};
 use crate::template::Template;
 use crate::wire::{authorization, http_client};
 
-/// Lambda sets this response header when the function failed. The body then describes the failure.
 const FUNCTION_ERROR: &str = "x-amz-function-error";
 
-/// Returns the template's functions that the stack has. Each sends its event to the deployed function.
 pub fn deployed_functions(template: &Template, resources: &Resources, url: &str) -> Functions {
     let client = http_client();
     let mut functions = Functions::new();

@@ -29,28 +29,22 @@ use crate::template::Template;
 use crate::wire::http_client;
 use crate::{acquirer_seed, sdk};
 
-/// The options of the gateway.
 #[derive(Debug)]
 pub struct Options {
     /// The port of the API on the loopback interface. 0: any free port.
     pub port: u16,
-    /// The URL of the emulator, for all its services.
     pub invoke_url: String,
-    /// The file with the stack's resources.
     pub resources: PathBuf,
 }
 
-/// The gateway of a deployed stack, and the bank of its first account. Dropping this stops them.
+/// Dropping this stops them.
 #[derive(Debug)]
 pub struct DeployedStack {
-    /// The base URL of the API.
     pub base_url: String,
-    /// The seeded accounts and users.
     pub seed: Seed,
     invoke_url: String,
     resources: Resources,
-    /// Dashboard tokens of the first owner, the member and the other owner. The stack issued them, because only it
-    /// has the secret that signs them.
+    /// The stack issued them, because only it has the secret that signs them.
     tokens: [String; 3],
     bank_url: String,
     bank: Bank,
@@ -58,12 +52,6 @@ pub struct DeployedStack {
 }
 
 impl DeployedStack {
-    /// Starts the gateway and the bank, creates two accounts in the stack's tables, and logs their users in.
-    ///
-    /// # Errors
-    ///
-    /// When the port is in use, the stack lacks a resource, the emulator does not answer, or the stack has the
-    /// users of an earlier start. Their passwords are lost, so the stack must be deployed again.
     pub async fn start(options: Options) -> Result<Self> {
         let Options { port, invoke_url, resources } = options;
         let (listener, base_url) = listen_on(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).await?;
@@ -93,7 +81,6 @@ impl DeployedStack {
         Ok(Self { base_url, invoke_url, resources, seed, tokens, bank_url: bank.url(), bank, gateway })
     }
 
-    /// Returns the content of the ready file.
     pub fn ready(&self) -> Result<Value> {
         let url = || self.invoke_url.clone();
         let endpoints = Endpoints { dynamodb_url: url(), sqs_url: url(), s3_url: url() };
@@ -103,14 +90,12 @@ impl DeployedStack {
         Ok(ready(&self.seed, urls, tokens, &endpoints, names))
     }
 
-    /// Stops the gateway, then the bank. The stack continues.
     pub async fn stop(self) {
         self.gateway.stop().await;
         self.bank.stop().await;
     }
 }
 
-/// Logs a user in. Returns the token.
 async fn log_in(base_url: &str, email: &str, password: &str) -> Result<String> {
     let doing = "logging in at the deployed stack";
     let failed = |e: &(dyn std::error::Error + 'static)| Error::because(doing, e);

@@ -7,8 +7,6 @@ use serde::Deserialize;
 
 use crate::error::{Error, Result};
 
-/// The physical ids of a stack's resources by their logical ids. The physical id of a function, a table or a
-/// bucket is its name.
 #[derive(Debug)]
 pub struct Resources(pub(super) BTreeMap<String, String>);
 
@@ -20,7 +18,6 @@ struct Resource {
 }
 
 impl Resources {
-    /// Reads a file that `sam list resources --stack-name … --output json` wrote.
     pub fn read(path: &Path) -> Result<Self> {
         let doing = format!("reading {}", path.display());
         let text = std::fs::read(path).map_err(|e| Error::because(&doing, &e))?;
@@ -29,13 +26,11 @@ impl Resources {
         Ok(Self(pairs.collect()))
     }
 
-    /// Returns the name of a resource. `None`: the stack does not have it, for example because of a condition
-    /// of the template.
+    /// `None`: the stack does not have it, for example because of a condition of the template.
     pub fn find(&self, logical_id: &str) -> Option<&str> {
         self.0.get(logical_id).map(String::as_str)
     }
 
-    /// Returns the name of a resource that every stack has.
     pub fn get(&self, logical_id: &str) -> Result<&str> {
         self.find(logical_id).ok_or_else(|| Error::new(format!("the stack has no resource {logical_id}")))
     }

@@ -22,26 +22,22 @@ use self::signals::Changes;
 use self::sqs::Sqs;
 use crate::error::{Error, Result};
 
-/// The access key id of the embedded services. Only S3 checks it.
+/// Only S3 checks it.
 pub const ACCESS_KEY: &str = "local";
 /// The secret access key of [`ACCESS_KEY`].
 pub const SECRET_KEY: &str = "local-secret";
-/// The AWS region of the embedded services.
 pub const REGION: &str = "sa-east-1";
-/// The AWS account id of the embedded services.
 pub const ACCOUNT: &str = "123456789012";
 
-/// The location of the embedded services' state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
     /// The state is lost when the process ends.
     InMemory,
-    /// The state is in files in this directory, which is created if it is missing.
     Directory(PathBuf),
 }
 
 impl State {
-    /// Returns the state directory. `None`: the state is in memory.
+    /// `None`: the state is in memory.
     pub fn directory(&self) -> Option<&PathBuf> {
         match self {
             Self::InMemory => None,
@@ -53,16 +49,13 @@ impl State {
 /// Base URLs of the three services, without a trailing slash.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoints {
-    /// DynamoDB and its streams.
     pub dynamodb_url: String,
-    /// SQS.
     pub sqs_url: String,
     /// S3, with buckets in the path.
     pub s3_url: String,
 }
 
 impl Endpoints {
-    /// Returns the URLs with another host name or address, by which a container reaches this machine.
     pub fn at_host(&self, host: &str) -> Result<Self> {
         let moved = |url: &str| match url.rsplit_once(':') {
             Some((_, port)) => Ok(format!("http://{host}:{port}")),
@@ -76,13 +69,10 @@ impl Endpoints {
     }
 }
 
-/// The address that the servers listen on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Listen {
-    /// Free ports of the loopback interface.
     #[default]
     AnyPort,
-    /// This address and port, and the next two ports.
     Fixed(SocketAddr),
 }
 
@@ -101,7 +91,7 @@ impl Listen {
     }
 }
 
-/// The three servers. Dropping this stops them.
+/// Dropping this stops them.
 #[derive(Debug)]
 pub struct Embedded {
     dynamodb: DynamoDb,
@@ -110,8 +100,6 @@ pub struct Embedded {
 }
 
 impl Embedded {
-    /// Starts the servers. `clock` decides when rows and presigned URLs expire, when stream records are deleted,
-    /// and when messages of SQS become visible.
     pub async fn start(state: &State, listen: Listen, clock: &Clock) -> Result<Self> {
         if let Some(directory) = state.directory() {
             let text = format!("creating the directory {}", directory.display());
@@ -123,7 +111,6 @@ impl Embedded {
         Ok(Self { dynamodb, sqs, s3 })
     }
 
-    /// Returns the base URLs of the servers.
     pub fn endpoints(&self) -> Endpoints {
         Endpoints {
             dynamodb_url: self.dynamodb.url().to_owned(),
@@ -132,17 +119,14 @@ impl Embedded {
         }
     }
 
-    /// Starts a fault proxy of DynamoDB.
     pub async fn start_fault_proxy(&self) -> Result<FaultProxy> {
         FaultProxy::start(&self.dynamodb).await
     }
 
-    /// Returns the changes of the tables.
     pub fn changes(&self) -> Changes {
         self.dynamodb.changes()
     }
 
-    /// Stops the servers. Returns when their files are closed.
     pub async fn stop(self) {
         self.sqs.stop().await;
         self.s3.stop().await;

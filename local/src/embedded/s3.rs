@@ -94,7 +94,6 @@ fn expiry(date: &str, expires: &str) -> Option<Timestamp> {
 }
 
 impl S3 {
-    /// Starts the server on this listener. `clock` decides when presigned URLs expire.
     pub fn start(state: &State, listener: TcpListener, clock: &Clock) -> Result<Self> {
         let (root, temporary) = match state {
             State::Directory(directory) => (directory.join("s3"), None),
@@ -119,12 +118,10 @@ impl S3 {
         Ok(Self { server, _temporary: temporary })
     }
 
-    /// Returns the base URL.
     pub fn url(&self) -> String {
         self.server.url()
     }
 
-    /// Stops the server.
     pub async fn stop(self) {
         self.server.stop().await;
     }

@@ -6,7 +6,6 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// Announces changes.
 #[derive(Debug)]
 pub(super) struct Announcer(watch::Sender<u64>);
 
@@ -16,7 +15,6 @@ impl Announcer {
         self.0.send_if_modified(|latest| std::mem::replace(latest, version) != version);
     }
 
-    /// Returns a receiver of the changes from now on.
     pub(super) fn changes(&self) -> Changes {
         Changes(self.0.subscribe())
     }
@@ -28,17 +26,17 @@ impl Default for Announcer {
     }
 }
 
-/// The changes of the database, by any client. A change is announced soon after it is stored.
+/// A change is announced soon after it is stored.
 #[derive(Clone, Debug)]
 pub struct Changes(watch::Receiver<u64>);
 
 impl Changes {
-    /// Returns the version of the database. Each announced change gives it another one.
+    /// Returns the version of the database.
     pub fn version(&self) -> u64 {
         *self.0.borrow()
     }
 
-    /// Waits until the database has another version than `seen`. Never returns if the server stops first.
+    /// Waits until the database has another version than `seen`.
     pub async fn since(&mut self, seen: u64) {
         if self.0.wait_for(|version| *version != seen).await.is_err() {
             std::future::pending::<()>().await;
@@ -46,7 +44,7 @@ impl Changes {
     }
 }
 
-/// Announces a change at intervals, for services in other programs, which announce none. Dropping this ends it.
+/// Dropping this ends it.
 #[derive(Debug)]
 pub(crate) struct Ticks {
     changes: Changes,
@@ -54,7 +52,6 @@ pub(crate) struct Ticks {
 }
 
 impl Ticks {
-    /// Starts to announce.
     pub(crate) fn start(period: Duration) -> Self {
         let announcer = Announcer::default();
         let changes = announcer.changes();
@@ -68,7 +65,6 @@ impl Ticks {
         Self { changes, task }
     }
 
-    /// Returns the announced changes.
     pub(crate) fn changes(&self) -> Changes {
         self.changes.clone()
     }

@@ -11,15 +11,13 @@ use serde::{Deserialize, Serialize};
 use crate::contents;
 use crate::error::{Error, Result};
 
-/// The last record of a stream that was processed or filtered out.
 #[derive(Clone, Debug, Eq, PartialEq, Deserialize, Serialize)]
 pub(super) struct Checkpoint {
     pub(super) shard: String,
     pub(super) sequence_number: String,
 }
 
-/// The file with the checkpoint of one stream. `None`: there is no state directory, and the checkpoint is not
-/// saved.
+/// `None`: there is no state directory, and the checkpoint is not saved.
 pub(super) struct CheckpointFile(Option<PathBuf>);
 
 impl CheckpointFile {
@@ -27,19 +25,18 @@ impl CheckpointFile {
         Self(directory.map(|directory| directory.join(format!("stream-{table}.json"))))
     }
 
-    /// Returns the saved checkpoint. `None`: there is none, or it can't be read.
+    /// `None`: there is none, or it can't be read.
     pub(super) fn load(&self) -> Option<Checkpoint> {
         let text = std::fs::read(self.0.as_deref()?).ok()?;
         serde_json::from_slice(&text).ok()
     }
 
-    /// Removes the saved checkpoint, if there is one.
     pub(super) fn remove(&self) -> Result<()> {
         self.0.as_deref().map_or(Ok(()), |file| contents::remove(file, |path| std::fs::remove_file(path)))
     }
 
-    /// Saves the checkpoint. A failure is only logged, because it has no harmful effect: after a restart, the
-    /// records since the previous checkpoint are delivered again.
+    /// A failure is only logged, because it has no harmful effect: after a restart, the records since the
+    /// previous checkpoint are delivered again.
     pub(super) fn save(&self, checkpoint: &Checkpoint) {
         if let Some(Err(error)) = self.0.as_deref().map(|file| write(file, checkpoint)) {
             tracing::warn!(%error, "the stream's checkpoint was not saved");

@@ -5,7 +5,6 @@ use shared::store::{DuePartition, Store, StoreError, due_limit};
 
 use crate::embedded::signals::Changes;
 
-/// The rows of a shard that will become due, as of the last run of the scheduler that changed nothing.
 pub(super) struct DueRows {
     store: Store,
     shard: u8,
@@ -16,7 +15,7 @@ pub(super) struct DueRows {
 /// The earliest row in the shard, in one version of the database.
 struct Known {
     version: u64,
-    /// The sort key of the row. `None`: the shard is empty.
+    /// `None`: the shard is empty.
     earliest: Option<String>,
 }
 

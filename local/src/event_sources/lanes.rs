@@ -16,7 +16,6 @@ pub(super) struct Lanes {
     all: Vec<Lane>,
     /// The sequence numbers after the checkpoint, in the order of the stream.
     read: VecDeque<String>,
-    /// Those of them that are processed or filtered out.
     done: HashSet<String>,
 }
 
@@ -26,9 +25,7 @@ struct Lane {
     is_busy: bool,
 }
 
-/// The records of one invocation.
 pub(super) struct LaneBatch {
-    /// The number of the lane.
     pub(super) lane: usize,
     pub(super) records: Vec<Value>,
 }
@@ -44,7 +41,6 @@ impl Lanes {
         self.read.len()
     }
 
-    /// Adds a record that was read. `is_selected`: the function receives it.
     pub(super) fn push(&mut self, record: Value, is_selected: bool) {
         let number = sequence_number(&record).unwrap_or_default().to_owned();
         self.read.push_back(number.clone());
@@ -75,7 +71,6 @@ impl Lanes {
         batches
     }
 
-    /// Records that all records of a lane's batch are processed.
     pub(super) fn ended(&mut self, lane: usize, numbers: Vec<String>) {
         self.done.extend(numbers);
         if let Some(lane) = self.all.get_mut(lane) {
@@ -83,7 +78,6 @@ impl Lanes {
         }
     }
 
-    /// Returns the last sequence number up to which all records are processed, if it has changed.
     pub(super) fn checkpoint(&mut self) -> Option<String> {
         let mut reached = None;
         while self.read.front().is_some_and(|number| self.done.remove(number)) {

@@ -46,39 +46,27 @@ use crate::template::Template;
 /// Pause before the next poll when a queue or a stream returned an error.
 const ERROR_PAUSE: Duration = Duration::from_millis(500);
 
-/// The running event sources. Dropping this aborts their tasks.
+/// Dropping this aborts their tasks.
 #[derive(Debug)]
 pub struct EventSources {
     trigger: Trigger,
     tasks: Mutex<Vec<JoinHandle<()>>>,
 }
 
-/// The sources that the event sources read from, and the functions that they invoke.
 #[derive(Clone, Copy)]
 pub struct Dependencies<'a> {
-    /// Declares each function's event sources.
     pub template: &'a Template,
-    /// The functions by logical id.
     pub functions: &'a Functions,
-    /// The URLs of the streams and the queues.
     pub endpoints: &'a Endpoints,
-    /// The changes of the tables.
     pub changes: &'a Changes,
-    /// The directory of the stream checkpoints. `None`: none are saved, and each start reads the streams from
-    /// the oldest record.
+    /// `None`: none are saved, and each start reads the streams from the oldest record.
     pub directory: Option<&'a PathBuf>,
-    /// The time source of scheduled events.
     pub clock: &'a Clock,
     /// Notifying this runs the schedules at once.
     pub run_schedules_now: &'a Arc<Notify>,
 }
 
 impl EventSources {
-    /// Starts every event source of the template.
-    ///
-    /// # Errors
-    ///
-    /// When the template declares a function that `dependencies` lacks.
     pub fn start(dependencies: Dependencies<'_>) -> Result<Self> {
         let (trigger, shutdown) = shutdown::channel();
         // The sources share clients, because creating one takes milliseconds in a development build.
@@ -114,7 +102,6 @@ impl EventSources {
         Ok(Self { trigger, tasks: Mutex::new(tasks) })
     }
 
-    /// Stops all event sources. Returns when the running invocations have finished.
     pub async fn stop(&self) {
         self.trigger.fire();
         for task in self.tasks.lock().await.drain(..) {
@@ -139,7 +126,6 @@ pub(crate) fn remove_checkpoints(directory: &PathBuf, template: &Template) -> Re
         .try_for_each(|table| CheckpointFile::new(Some(directory), &table.logical_id).remove())
 }
 
-/// Returns the identifiers in the `batchItemFailures` of a function's response.
 pub fn batch_item_failures(response: &Value) -> Vec<String> {
     let failures = response.get("batchItemFailures").and_then(Value::as_array).into_iter().flatten();
     failures.filter_map(|failure| failure.get("itemIdentifier")?.as_str().map(str::to_owned)).collect()

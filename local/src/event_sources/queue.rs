@@ -30,8 +30,7 @@ const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
 /// The duration of a long poll in seconds: the longest that SQS accepts.
 const POLL_SECONDS: i32 = 20;
 
-/// The delay before a failed message is received again, in seconds. On AWS, it is the visibility timeout of the
-/// queue, or what the function has set.
+/// The delay before a failed message is received again, in seconds.
 const RETRY_SECONDS: i32 = 2;
 
 pub(super) struct QueuePoller {
@@ -60,9 +59,8 @@ impl QueuePoller {
         })
     }
 
-    /// Polls until shutdown is requested, then waits at most [`SHUTDOWN_GRACE`] for the running invocations. A
-    /// receipt in progress is aborted. SQS delivers its messages again after their visibility timeout, and those of
-    /// an aborted invocation.
+    /// Polls until shutdown is requested, then waits at most [`SHUTDOWN_GRACE`] for the running invocations.
+    /// SQS delivers its messages again after their visibility timeout, and those of an aborted invocation.
     pub(super) async fn run(self: Arc<Self>, mut shutdown: Shutdown) {
         let mut invocations = JoinSet::new();
         tokio::select! {
@@ -116,8 +114,6 @@ impl QueuePoller {
         Ok(response.messages.unwrap_or_default())
     }
 
-    /// Invokes the function with a batch. Deletes the messages that succeeded and schedules the others for a
-    /// retry.
     async fn process(&self, messages: Vec<Message>) {
         let records: Vec<Value> = messages.iter().map(|message| lambda_record(message, &self.arn)).collect();
         let failed: Option<Vec<String>> = match (self.invoke)(json!({ "Records": records })).await {
@@ -170,7 +166,6 @@ impl QueuePoller {
     }
 }
 
-/// Converts a message to the form in which Lambda passes it to a function. `arn` is that of its queue.
 pub fn lambda_record(message: &Message, arn: &str) -> Value {
     let attributes: serde_json::Map<String, Value> = message
         .attributes()

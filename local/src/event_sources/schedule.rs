@@ -19,7 +19,6 @@ use crate::template::{MINUTES_OF_A_DAY, Schedule};
 /// second.
 const MINUTE: Duration = Duration::from_millis(500);
 
-/// A function with one of its schedules.
 pub(super) struct ScheduledFunction {
     pub(super) schedule: Schedule,
     pub(super) invoke: Invoke,
@@ -51,9 +50,8 @@ pub(super) async fn run(
     while tasks.join_next().await.is_some() {}
 }
 
-/// Invokes a function once per period, and at once when `run_now` is notified. As with EventBridge, the first
-/// period begins now. A daily schedule follows the service's clock instead, so that it does not run at each
-/// notification.
+/// Invokes a function once per period, and at once when `run_now` is notified. A daily schedule follows the
+/// service's clock instead, so that it does not run at each notification.
 async fn run_one(function: ScheduledFunction, clock: Clock, run_now: Arc<Notify>, mut shutdown: Shutdown) {
     let ScheduledFunction { schedule, invoke, mut due_rows } = function;
     let period = MINUTE.saturating_mul(schedule.minutes);

@@ -6,7 +6,6 @@ use crate::embedded::REGION;
 use crate::error::{Error, Result};
 use crate::wire::{JsonClient, JsonClientError};
 
-/// The number of records per page when [`stream_records`] reads a whole stream.
 const PAGE_SIZE: usize = 1000;
 
 /// The only shard of a table's stream. The embedded DynamoDB never splits a shard.
@@ -53,8 +52,7 @@ impl Shard {
         iterator.map(str::to_owned).ok_or_else(|| JsonClientError::Failed("no shard iterator".to_owned()))
     }
 
-    /// Reads at most `limit` records, in the form in which Lambda passes them to a function. Also returns the
-    /// next iterator.
+    /// Reads at most `limit` records, in the form in which Lambda passes them to a function.
     pub(super) async fn records(
         &self,
         wire: &JsonClient,
@@ -71,7 +69,6 @@ impl Shard {
         Ok((records.into_iter().map(|record| self.lambda_record(record)).collect(), next))
     }
 
-    /// Adds the fields that Lambda adds to a record.
     fn lambda_record(&self, mut record: Value) -> Value {
         if let Some(fields) = record.as_object_mut() {
             fields.insert("eventSource".to_owned(), "aws:dynamodb".into());
@@ -83,7 +80,6 @@ impl Shard {
     }
 }
 
-/// Returns the sequence number of a stream record.
 pub fn sequence_number(record: &Value) -> Option<&str> {
     record.pointer("/dynamodb/SequenceNumber")?.as_str()
 }

@@ -68,7 +68,7 @@ impl StreamPoller {
         })
     }
 
-    /// Polls until shutdown is requested. After an error, polling resumes from the last saved checkpoint.
+    /// Polls until shutdown is requested.
     pub(super) async fn run(self: Arc<Self>, mut shutdown: Shutdown) {
         while !shutdown.is_requested() {
             if let Err(error) = self.poll(&mut shutdown).await {
@@ -168,8 +168,7 @@ impl StreamPoller {
         self.filters.is_empty() || self.filters.iter().any(|filter| filter.matches(record))
     }
 
-    /// Invokes the function until each record has succeeded. Returns the lane and the sequence numbers of the
-    /// records. `None`: shutdown is requested first.
+    /// Invokes the function until each record has succeeded. `None`: shutdown is requested first.
     async fn process(
         self: Arc<Self>,
         batch: LaneBatch,

@@ -12,10 +12,8 @@ use serde_json::{Value, json};
 use super::fields::{Fields, text};
 use super::{LocalState, Refusal};
 
-/// The largest number of occurrences that one request adds to a fault.
 const MAX_FAULTS: u64 = 1_000_000;
 
-/// The payer where the request or the charge names no other. The CPF is valid.
 const PAYER_TAX_ID: &str = "12345678909";
 const PAYER_NAME: &str = "Fulano de Tal";
 
@@ -31,18 +29,15 @@ pub(super) fn routes() -> Router<LocalState> {
         .route("/_local/bank/med-devolucao", post(return_by_med))
 }
 
-/// `GET /_local/bank` returns all cobs, Pix and Pix out.
 async fn books(Shared(state): Shared<LocalState>) -> Json<Value> {
     Json(state.contents.bank.snapshot())
 }
 
-/// The payer that a request names.
 enum RequestedPayer {
     Unreported,
     TaxId(String),
 }
 
-/// `POST /_local/bank/pay` pays the cob of a live charge, as a payer at another bank.
 async fn pay(Shared(state): Shared<LocalState>, body: String) -> Answer {
     let mut fields = Fields::parse(&body)?;
     let charge = fields.required("charge_id", "the id of a charge", |value| text(value, 1..=100));
@@ -99,7 +94,6 @@ async fn pay(Shared(state): Shared<LocalState>, body: String) -> Answer {
     })))
 }
 
-/// Returns the payer that the charge expects, else its customer, else a fixed person.
 async fn default_payer(state: &LocalState, id: ChargeId, name: Option<String>) -> Result<Payer, Refusal> {
     let charge = state.charges.find(Some(id)).await.map_err(|error| {
         Refusal(StatusCode::INTERNAL_SERVER_ERROR, format!("reading the charge: {error}"))
@@ -117,7 +111,6 @@ async fn default_payer(state: &LocalState, id: ChargeId, name: Option<String>) -
     })
 }
 
-/// `POST /_local/bank/faults` makes the bank fail.
 async fn inject_fault(Shared(state): Shared<LocalState>, body: String) -> Answer {
     let mut fields = Fields::parse(&body)?;
     let kind = fields.required("kind", "a kind of fault", |value| text(value, 0..=100));
@@ -154,7 +147,6 @@ async fn clear_faults(Shared(state): Shared<LocalState>) -> StatusCode {
     StatusCode::NO_CONTENT
 }
 
-/// `POST /_local/bank/med-devolucao` returns a Pix to its payer by MED.
 async fn return_by_med(Shared(state): Shared<LocalState>, body: String) -> Answer {
     let mut fields = Fields::parse(&body)?;
     let end_to_end_id = fields.required("end_to_end_id", "the id of a Pix", |value| text(value, 1..=100));
@@ -187,7 +179,7 @@ fn cents(value: &Value) -> Option<Cents> {
     value.as_u64().and_then(Cents::new).filter(|amount| amount.get() > 0)
 }
 
-/// Checks the form of a CPF or CNPJ, as the bank does. Check digits may be wrong.
+/// Check digits may be wrong.
 fn is_tax_id(text: &str) -> bool {
     let is_cpf = text.len() == 11 && text.bytes().all(|b| b.is_ascii_digit());
     is_cpf || (text.len() == 14 && text.bytes().all(|b| b.is_ascii_digit() || b.is_ascii_uppercase()))

@@ -18,7 +18,7 @@ impl Fields {
         Ok(Self { unread, failures: Vec::new() })
     }
 
-    /// Reads an optional field. `rule` completes the sentence "`name` must be …" of the failure.
+    /// `rule` completes the sentence "`name` must be …" of the failure.
     pub(super) fn optional<T>(
         &mut self,
         name: &str,
@@ -46,7 +46,6 @@ impl Fields {
         self.optional(name, rule, read)
     }
 
-    /// Adds a failure.
     pub(super) fn fail(&mut self, failure: String) {
         self.failures.push(failure);
     }

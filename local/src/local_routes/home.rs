@@ -12,7 +12,6 @@ use shared::http::csp_source;
 
 use super::{LocalState, Refusal};
 
-/// The path of the list whose charges the page shows.
 const LATEST_CHARGES: &str = "/v1/charges?limit=5";
 
 const STYLE: &str = "
@@ -85,7 +84,6 @@ pub(super) async fn page(Shared(state): Shared<LocalState>) -> Result<impl IntoR
     ))
 }
 
-/// Returns the URL of a charge's checkout page, and the text of the link.
 fn link(charge: &Value) -> Option<(&str, String)> {
     let text = |name: &str| charge.get(name).and_then(Value::as_str);
     let amount = Amount::parse(charge.get("amount")?.as_i64()?).ok()?;

@@ -29,20 +29,16 @@ const MAX_ADVANCE_SECONDS: i64 = 10 * 366 * 24 * 60 * 60;
 /// The time that the clock can't reach: 2100-01-01T00:00:00Z, in milliseconds since 1970.
 const CLOCK_ENDS_MS: i64 = 4_102_444_800_000;
 
-/// The state of the routes under `/_local/`.
 #[derive(Clone)]
 pub(crate) struct LocalState {
     pub(crate) contents: Arc<Contents>,
     /// Held by an advance of the clock and by a reset.
     pub(crate) changing: Arc<Mutex<()>>,
     pub(crate) charges: Charges,
-    /// The API of this service, with the test key of the first account.
     pub(crate) api: Running,
-    /// The base URL at which clients reach the API.
     pub(crate) base_url: String,
 }
 
-/// Returns the routes behind their guard.
 pub(crate) fn local_routes(state: LocalState, allowed_hosts: Vec<AllowedHost>) -> Router {
     let guard = axum::middleware::from_fn_with_state(Arc::from(allowed_hosts), guard::guard);
     Router::new()
@@ -106,12 +102,10 @@ async fn reset(Shared(state): Shared<LocalState>) -> Result<Json<Value>, Refusal
     Ok(time_of(&state.contents.clock))
 }
 
-/// Returns the service's time, and how far it is ahead of the machine's.
 fn time_of(clock: &Clock) -> Json<Value> {
     Json(json!({"now": clock.now().to_iso(), "offset_seconds": clock.offset_ms() / 1_000}))
 }
 
-/// An error response: its status and its text.
 struct Refusal(StatusCode, String);
 
 impl IntoResponse for Refusal {

@@ -10,7 +10,6 @@ use super::{Template, TemplateValues, bucket_name, queue_url};
 use crate::embedded::{ACCOUNT, REGION};
 use crate::error::{Error, Result};
 
-/// Converts YAML to JSON. A short tag becomes the long form: `!Ref X` becomes `{"Ref": "X"}`.
 pub(super) fn to_json(yaml: &Yaml, at: &str) -> Result<Value> {
     Ok(match yaml {
         Yaml::Null => Value::Null,
@@ -46,8 +45,7 @@ pub(super) fn to_json(yaml: &Yaml, at: &str) -> Result<Value> {
     })
 }
 
-/// Returns the name and the argument of an intrinsic function. `None`: the value is not an intrinsic
-/// function.
+/// `None`: the value is not an intrinsic function.
 fn intrinsic(value: &Value) -> Option<(&str, &Value)> {
     let map = value.as_object()?;
     let (name, argument) = map.iter().next()?;
@@ -55,7 +53,6 @@ fn intrinsic(value: &Value) -> Option<(&str, &Value)> {
     is_intrinsic.then_some((name.as_str(), argument))
 }
 
-/// Fails if `value` contains an intrinsic function.
 pub(super) fn check_literal(value: &Value, at: &str) -> Result<()> {
     if let Some((name, _)) = intrinsic(value) {
         return Err(unsupported(name, at));
@@ -116,7 +113,7 @@ pub(super) fn number(value: Option<&Value>, at: &str) -> Result<Option<u64>> {
     }
 }
 
-/// Returns the text of a string, a number or a boolean. `None`: the value is something else.
+/// `None`: the value is something else.
 pub(super) fn scalar(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
@@ -126,13 +123,10 @@ pub(super) fn scalar(value: &Value) -> Option<String> {
     }
 }
 
-/// Creates the error for an unsupported part of the template. `what` is an intrinsic function, an attribute
-/// of a resource or a setting.
 pub(super) fn unsupported(what: &str, at: &str) -> Error {
     Error::new(format!("{at}: {what} is not supported on this machine"))
 }
 
-/// Resolves values of `template` to texts on this machine.
 pub(super) struct Resolver<'a> {
     pub(super) template: &'a Template,
     pub(super) values: &'a TemplateValues,
@@ -140,8 +134,7 @@ pub(super) struct Resolver<'a> {
 }
 
 impl Resolver<'_> {
-    /// Resolves the value of an environment variable. Replaces a dynamic reference to a secret by the
-    /// secret's value.
+    /// Replaces a dynamic reference to a secret by the secret's value.
     pub(super) fn environment_value(&self, value: &Value) -> Result<String> {
         let text = self.resolve(value)?;
         let reference =
@@ -167,7 +160,6 @@ impl Resolver<'_> {
         }
     }
 
-    /// Resolves a `Ref` to a pseudo parameter, a parameter or a resource.
     fn reference(&self, target: &str) -> Result<String> {
         match target {
             "AWS::Region" => return Ok(REGION.to_owned()),
@@ -203,7 +195,6 @@ impl Resolver<'_> {
         Err(self.error(&format!("{target} is not a parameter, table, queue, bucket or secret")))
     }
 
-    /// Replaces each `${name}` of a pattern by what `Ref` returns for the name.
     fn substitute(&self, pattern: &str) -> Result<String> {
         let mut text = String::new();
         let mut rest = pattern;

@@ -24,87 +24,64 @@ use crate::embedded::{ACCOUNT, REGION};
 use crate::error::{Error, Result};
 use crate::filter::Pattern;
 
-/// The text of the deployed template.
 pub const TEMPLATE: &str = include_str!("../../../template.yaml");
 
 /// The supported parts of a template. Each list is sorted by logical id.
 #[derive(Debug, Clone)]
 pub struct Template {
-    /// Parameters by name.
     pub parameters: BTreeMap<String, Parameter>,
-    /// DynamoDB tables.
     pub tables: Vec<Table>,
-    /// SQS queues.
     pub queues: Vec<Queue>,
     /// S3 buckets.
     pub buckets: Vec<Bucket>,
     /// Logical ids of the secrets in Secrets Manager.
     pub secrets: Vec<String>,
-    /// Lambda functions.
     pub functions: Vec<Function>,
 }
 
-/// A parameter of the stack.
 #[derive(Debug, Clone)]
 pub struct Parameter {
     /// The value when the stack does not set one.
     pub default: Option<String>,
-    /// The permitted values. Empty: any value.
+    /// Empty: any value.
     pub allowed: Vec<String>,
 }
 
-/// A table. Its name on this machine is its logical id.
 #[derive(Debug, Clone)]
 pub struct Table {
-    /// The logical id.
     pub logical_id: String,
-    /// The body of the `CreateTable` request.
     pub create: Value,
-    /// The attribute with the expiry time of a row.
     pub ttl_attribute: Option<String>,
 }
 
-/// A queue. Its name on this machine is its logical id.
 #[derive(Debug, Clone)]
 pub struct Queue {
-    /// The logical id.
     pub logical_id: String,
     /// The attributes of the `CreateQueue` request, without the redrive policy.
     pub attributes: BTreeMap<String, String>,
-    /// The redrive policy.
     pub redrive: Option<Redrive>,
 }
 
-/// A queue's redrive policy.
 #[derive(Debug, Clone)]
 pub struct Redrive {
-    /// The logical id of the dead-letter queue.
     pub dead_letter_queue: String,
     /// How often a message is received before SQS moves it to the dead-letter queue.
     pub max_receive_count: u64,
 }
 
-/// A bucket. Its name on this machine is [`bucket_name`] of its logical id.
 #[derive(Debug, Clone)]
 pub struct Bucket {
-    /// The logical id.
     pub logical_id: String,
 }
 
-/// A function with its routes and event sources.
 #[derive(Debug, Clone)]
 pub struct Function {
-    /// The logical id.
     pub logical_id: String,
     /// The timeout of an invocation in seconds.
     pub timeout_s: u64,
-    /// Routes of the HTTP API.
     pub routes: Vec<Route>,
-    /// Event sources: table streams.
     pub streams: Vec<StreamSource>,
-    /// Event sources: queues.
     pub queues: Vec<QueueSource>,
-    /// Event sources: schedules.
     pub schedules: Vec<Schedule>,
     environment: Map<String, Value>,
 }
@@ -112,46 +89,36 @@ pub struct Function {
 /// The period of a schedule at a time of the day.
 pub(crate) const MINUTES_OF_A_DAY: u32 = 1_440;
 
-/// An event source: a schedule, and what it passes to the function.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Schedule {
     /// The period in minutes. That of a time of the day is a day.
     pub minutes: u32,
-    /// The event of each invocation. `None`: EventBridge's own event.
+    /// `None`: EventBridge's own event.
     pub input: Option<Value>,
 }
 
-/// A route of the HTTP API.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Route {
-    /// Requests with this method and path.
     Path {
-        /// The method in capitals. `ANY`: every method.
         method: String,
         /// The path with its variables in braces, such as `/v1/things/{id}` or `/v1/things/{proxy+}`.
         path: String,
     },
-    /// Requests that match no other route.
     Default,
 }
 
-/// An event source: the stream of a table, and how its records are passed to the function.
 #[derive(Debug, Clone)]
 pub struct StreamSource {
-    /// The logical id of the table.
     pub table: String,
     /// The maximum number of records in an event.
     pub batch_size: usize,
-    /// The number of batches that are processed at a time.
     pub parallelization_factor: usize,
-    /// The function receives the records that match one of these patterns. Empty: all records.
+    /// Empty: all records.
     pub filters: Vec<Pattern>,
 }
 
-/// An event source: a queue, and how its messages are passed to the function.
 #[derive(Debug, Clone)]
 pub struct QueueSource {
-    /// The logical id of the queue.
     pub queue: String,
     /// The maximum number of messages in an event.
     pub batch_size: u32,
@@ -159,42 +126,35 @@ pub struct QueueSource {
     pub max_concurrency: Option<usize>,
 }
 
-/// The values that the template's references resolve to on this machine.
 #[derive(Debug, Clone, Default)]
 pub struct TemplateValues {
-    /// Values of parameters by name. Other parameters have their defaults.
+    /// Other parameters have their defaults.
     pub parameters: BTreeMap<String, String>,
-    /// Secrets by logical id.
     pub secrets: BTreeMap<String, String>,
     /// The base URL of the queues, without a trailing slash.
     pub sqs_url: String,
 }
 
 impl Bucket {
-    /// Returns the name on this machine.
     pub fn name(&self) -> String {
         bucket_name(&self.logical_id)
     }
 }
 
 impl Queue {
-    /// Returns the URL of the queue, given the base URL of SQS.
     pub fn url(&self, sqs_url: &str) -> String {
         queue_url(sqs_url, &self.logical_id)
     }
 }
 
-/// Returns the URL of a queue, given the base URL of SQS.
 pub fn queue_url(sqs_url: &str, logical_id: &str) -> String {
     format!("{sqs_url}/{ACCOUNT}/{logical_id}")
 }
 
-/// Returns the ARN of a queue.
 pub fn queue_arn(logical_id: &str) -> String {
     format!("arn:aws:sqs:{REGION}:{ACCOUNT}:{logical_id}")
 }
 
-/// Returns the name of a bucket: `DocumentsBucket` becomes `documents-bucket`.
 pub fn bucket_name(logical_id: &str) -> String {
     let mut name = String::new();
     for letter in logical_id.chars() {
@@ -207,7 +167,6 @@ pub fn bucket_name(logical_id: &str) -> String {
 }
 
 impl Template {
-    /// Parses [`TEMPLATE`].
     pub fn deployed() -> Result<Self> {
         // Parsing takes 35 ms in a development build, and tests start many services.
         static DEPLOYED: OnceLock<Template> = OnceLock::new();
@@ -218,17 +177,10 @@ impl Template {
         Ok(DEPLOYED.get_or_init(|| template).clone())
     }
 
-    /// Parses [`TEMPLATE`]. Event sources have the numbers in these values of parameters.
     pub fn deployed_with(values: &BTreeMap<String, String>) -> Result<Self> {
         if values.is_empty() { Self::deployed() } else { Self::parse_with(TEMPLATE, values) }
     }
 
-    /// Parses a template.
-    ///
-    /// # Errors
-    ///
-    /// When the text is not YAML, or a resource is incomplete, uses an unsupported feature or refers to a
-    /// resource that the template lacks.
     pub fn parse(text: &str) -> Result<Self> {
         Self::parse_with(text, &BTreeMap::new())
     }
@@ -267,16 +219,10 @@ impl Template {
         Ok(template)
     }
 
-    /// Returns the function with a logical id.
     pub fn function(&self, logical_id: &str) -> Option<&Function> {
         self.functions.iter().find(|function| function.logical_id == logical_id)
     }
 
-    /// Returns the environment of a function, with all references resolved.
-    ///
-    /// # Errors
-    ///
-    /// When a reference has no value on this machine.
     pub fn environment(&self, function: &str, values: &TemplateValues) -> Result<BTreeMap<String, String>> {
         let unknown = || Error::new(format!("the template has no function {function}"));
         let found = self.function(function).ok_or_else(unknown)?;
@@ -303,7 +249,6 @@ impl Template {
         Ok(())
     }
 
-    /// Checks that each event source and dead-letter queue is a resource of the template.
     fn check_references(&self) -> Result<()> {
         let tables: BTreeSet<&str> = self.tables.iter().map(|table| table.logical_id.as_str()).collect();
         let queues: BTreeSet<&str> = self.queues.iter().map(|queue| queue.logical_id.as_str()).collect();

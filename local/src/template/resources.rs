@@ -30,9 +30,8 @@ pub(super) fn parameters(root: &Value) -> Result<BTreeMap<String, Parameter>> {
     Ok(parameters)
 }
 
-/// Reads a table. Copies the properties that have the same name in `CreateTable`. Adds `StreamEnabled` to the
-/// stream's specification, because `CreateTable` requires it and the template lacks it. Ignores backups,
-/// encryption and deletion protection.
+/// Adds `StreamEnabled` to the stream's specification, because `CreateTable` requires it and the template
+/// lacks it.
 pub(super) fn table(logical_id: &str, properties: &Value) -> Result<Table> {
     let mut create = json!({ "TableName": logical_id });
     for name in [
@@ -143,7 +142,6 @@ fn route(properties: &Value, at: &str) -> Result<Route> {
     })
 }
 
-/// Reads a schedule. Ignores whether it is enabled.
 fn schedule(properties: &Value, at: &str) -> Result<Schedule> {
     let expression = string(properties.get("Schedule"), at)?;
     let rate = expression.strip_prefix("rate(").and_then(|rate| rate.strip_suffix(')'));
@@ -195,7 +193,6 @@ fn queue_source(
     })
 }
 
-/// Reads a number, or the value of the parameter that it refers to.
 fn number_or_parameter(
     value: Option<&Value>,
     parameter: &impl Fn(&str) -> Option<String>,

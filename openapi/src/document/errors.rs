@@ -1,13 +1,9 @@
-//! The errors of the API by status and code (contract: Errors).
+//! The errors of the API by status and code.
 
-/// An error code with its status and type.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct ErrorCode {
-    /// The HTTP status.
     pub status: u16,
-    /// `error.type`.
     pub kind: &'static str,
-    /// `error.code`.
     pub code: &'static str,
 }
 
@@ -47,7 +43,6 @@ pub(super) const UNAVAILABLE: ErrorCode = error(503, "api_error", "service_unava
 /// arises only at hosts that are not the API's public host.
 pub const CDN_REQUIRED: ErrorCode = error(403, "permission_error", "cdn_required");
 
-/// Describes what a status means for a client (contract: Errors, status map).
 pub(super) fn meaning(status: u16) -> &'static str {
     match status {
         400 => "The request is not valid: fix the field, parameter or header that the error names.",

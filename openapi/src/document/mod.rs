@@ -59,11 +59,8 @@ pub fn document() -> Value {
     })
 }
 
-/// Examples of responses and webhooks, by the name of their schema. An operation whose response has the schema of
-/// other operations too has an example of its own, by its route. The tests of the service record those.
 const EXAMPLES: &str = include_str!("../examples.json");
 
-/// Returns the schemas of responses and webhooks, each with its example.
 fn schemas() -> BTreeMap<String, Value> {
     let mut schemas = responses::schemas();
     for (name, example) in examples() {
@@ -111,7 +108,6 @@ fn paths() -> Value {
     json!(paths)
 }
 
-/// `example`: of the operation's response, if it has one of its own.
 fn describe(operation: &Operation, example: Option<&Value>) -> Map<String, Value> {
     let mut parameters: Vec<Value> =
         operation.variables().iter().map(|name| path_parameter(operation, name)).collect();
@@ -278,7 +274,6 @@ fn description_of(status: u16) -> &'static str {
     }
 }
 
-/// Groups errors by status.
 fn by_status(errors: &[ErrorCode]) -> BTreeMap<u16, Vec<ErrorCode>> {
     let mut grouped: BTreeMap<u16, Vec<ErrorCode>> = BTreeMap::new();
     for error in errors {
@@ -287,8 +282,7 @@ fn by_status(errors: &[ErrorCode]) -> BTreeMap<u16, Vec<ErrorCode>> {
     grouped
 }
 
-/// Names the component of an error response, such as `409-idempotency_key_reused`. Responses to a known caller
-/// also have the headers of the rate limit.
+/// Names the component of an error response, such as `409-idempotency_key_reused`.
 fn response_name(status: u16, codes: &[ErrorCode], access: Access) -> String {
     let mut name = status.to_string();
     for error in codes {
@@ -298,8 +292,7 @@ fn response_name(status: u16, codes: &[ErrorCode], access: Access) -> String {
     if shows_rate_limit(status, access) { format!("{name}-known-caller") } else { name }
 }
 
-/// Whether every error response with this status has the headers of the rate limit: the caller is known. A 500
-/// or 503 may come from the authentication itself.
+/// A 500 or 503 may come from the authentication itself.
 fn shows_rate_limit(status: u16, access: Access) -> bool {
     status == 429 || (access.has_caller() && !matches!(status, 401 | 500 | 503))
 }
@@ -337,7 +330,6 @@ fn error_response(status: u16, codes: &[ErrorCode], access: Access) -> Value {
 
 const RATE_LIMIT_HEADERS: [&str; 2] = ["X-RateLimit-Limit-Minute", "X-RateLimit-Remaining-Minute"];
 
-/// Returns the headers that responses have in common.
 fn common_headers(shows_rate_limit: bool) -> Map<String, Value> {
     let mut headers = object([("X-Request-Id", header_reference("X-Request-Id"))]);
     if shows_rate_limit {

@@ -4,7 +4,6 @@ use shared::http::field::Definitions;
 
 use super::errors::{self, ErrorCode};
 
-/// A group of operations in the reference.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Tag {
     Charges,
@@ -80,43 +79,31 @@ impl Tag {
     }
 }
 
-/// How an operation authenticates its caller.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Access {
-    /// The header `apikey`.
     ApiKey,
-    /// The header `apikey` with a test key.
     TestKey,
-    /// `Authorization: Bearer` with a dashboard token.
     Dashboard,
     /// Like `Dashboard`; the user must be an OWNER or ADMIN.
     DashboardManager,
-    /// None.
     Public,
-    /// A token in the path, and the client certificate of a bank.
     Bank,
 }
 
 impl Access {
-    /// Whether a successful request has a known caller, whose rate limit the response shows.
     pub(super) fn has_caller(self) -> bool {
         !matches!(self, Self::Public | Self::Bank)
     }
 }
 
-/// The body that an operation reads.
 #[derive(Clone, Copy)]
 pub(super) enum Body {
     None,
-    /// Fields of a JSON object.
     Json(Definitions),
-    /// Fields of an HTML form.
     Form(Definitions),
-    /// A notification of Pix, whose format is the bank's.
     PixNotification,
 }
 
-/// One operation. The method and path are those of the functions' routers.
 #[derive(Clone, Copy)]
 pub(super) struct Operation {
     pub(super) route: &'static str,
@@ -127,20 +114,15 @@ pub(super) struct Operation {
     pub(super) access: Access,
     pub(super) query: Definitions,
     pub(super) body: Body,
-    /// An example of the body, as JSON.
     pub(super) example: Option<&'static str>,
-    /// Headers of the request, beside `X-Request-Id`.
     pub(super) request_headers: &'static [&'static str],
-    /// Headers of the successful responses, beside those of every response.
     pub(super) response_headers: &'static [&'static str],
     errors: &'static [ErrorCode],
     /// Whether the response is a file of the function, so that no dependency can fail.
     is_static: bool,
-    /// Whether the operation answers a browser with HTML, also for errors.
     pub(super) is_page: bool,
 }
 
-/// An operation for merchants, authenticated by an API key.
 pub(super) const fn api(
     route: &'static str,
     id: &'static str,
@@ -195,7 +177,6 @@ impl Operation {
         Self { response_headers, ..self }
     }
 
-    /// Adds the errors that this operation has beside those that follow from its access, path and body.
     pub(super) const fn errors(self, errors: &'static [ErrorCode]) -> Self {
         Self { errors, ..self }
     }
@@ -205,7 +186,6 @@ impl Operation {
         Self { is_page: true, ..self }
     }
 
-    /// The response is a file of the function, so no dependency can fail.
     pub(super) const fn is_static(self) -> Self {
         Self { is_static: true, ..self }
     }
@@ -218,13 +198,11 @@ impl Operation {
         self.route.split_once(' ').map_or("", |(_, path)| path)
     }
 
-    /// The names of the variables in the path.
     pub(super) fn variables(&self) -> Vec<&'static str> {
         let parts = self.path().split('/');
         parts.filter_map(|part| part.strip_prefix('{')?.strip_suffix('}')).collect()
     }
 
-    /// All errors of the operation.
     pub(super) fn all_errors(&self) -> Vec<ErrorCode> {
         let mut all = self.errors.to_vec();
         match self.access {

@@ -28,7 +28,6 @@ use super::errors::{
 };
 use super::operation::{Access, Operation, Tag, api};
 
-/// The path of MED cases, and its alias, which serves the same routes.
 pub(super) const MED_ALIAS: (&str, &str) = ("/v1/med/cases", "/v1/infractions");
 
 const REPLAYED: &[&str] = &["Idempotent-Replayed"];

@@ -3,7 +3,6 @@
 use serde_json::{Map, Value, json};
 use shared::http::field::{Definition, Definitions, Values, definitions};
 
-/// Returns the schema of a JSON body with these fields.
 pub(super) fn of_body(fields: Definitions) -> Value {
     of_object(&definitions(fields))
 }
@@ -52,7 +51,6 @@ fn of_field(field: &Definition) -> Value {
     schema
 }
 
-/// Returns the schema of a query parameter or header. Its text stands beside the schema.
 pub(super) fn of_parameter(field: &Definition) -> Value {
     let mut schema = of_values(&field.values);
     if let Some(default) = &field.default {

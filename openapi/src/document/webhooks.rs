@@ -5,7 +5,6 @@ use serde_json::{Map, Value, json};
 
 use crate::responses;
 
-/// The headers of every delivery (contract: Headers on every delivery): name, text, pattern.
 const HEADERS: [(&str, &str, &str); 3] = [
     ("X-Service-Delivery-Id", "The id of the delivery. It is the same on every retry.", "^wd_[0-9a-z]{26}$"),
     ("X-Service-Event-Type", "The name of the event.", "^[a-z_.]+$"),
@@ -24,14 +23,12 @@ const LEGACY_SIGNATURE: (&str, &str, &str) = (
     "^sha256=[0-9a-f]{64}$",
 );
 
-/// The id of a legacy event, which its body lacks.
 const EVENT_ID: (&str, &str, &str) = (
     "X-Service-Event-Id",
     "The id of the event. It is the same on every retry and resend. The signature does not cover it.",
     "^evt_[0-9a-z]{26}$",
 );
 
-/// The headers of Standard Webhooks. Only canonical events have them.
 const STANDARD_WEBHOOKS: [(&str, &str, &str); 3] = [
     ("webhook-id", "The id of the event. It is the same on every retry and resend.", "^evt_[0-9a-z]{26}$"),
     ("webhook-timestamp", "The Unix time of the attempt.", "^[0-9]+$"),

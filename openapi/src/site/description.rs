@@ -5,43 +5,31 @@ use serde_json::{Map, Value};
 /// The methods of operations, in the order in which the reference lists them.
 const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
 
-/// The media type of request bodies.
 const JSON: &str = "application/json";
 
-/// An `OpenAPI` document.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Description<'a> {
     document: &'a Value,
 }
 
-/// An operation: a method of a path, or an event that the service posts.
 #[derive(Clone, Debug)]
 pub(super) struct Operation<'a> {
-    /// In upper case.
     pub(super) method: String,
-    /// The path; the name of an event.
     pub(super) path: &'a str,
-    /// The member of the document.
     pub(super) value: &'a Value,
     parameters: Vec<&'a Value>,
 }
 
-/// A body, or a response.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Content<'a> {
-    /// Such as `application/json`.
     pub(super) media_type: &'a str,
-    /// The schema, perhaps a reference.
     pub(super) schema: &'a Value,
     media: &'a Value,
 }
 
-/// How a request is authenticated.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Credential<'a> {
-    /// A key in this header.
     Header(&'a str),
-    /// A token in the header `Authorization`.
     Bearer,
 }
 
@@ -50,22 +38,18 @@ impl<'a> Description<'a> {
         Self { document }
     }
 
-    /// Returns the title of the API.
     pub(super) fn title(self) -> &'a str {
         self.document.pointer("/info/title").and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// Returns the summary of the API: one sentence.
     pub(super) fn summary(self) -> &'a str {
         self.document.pointer("/info/summary").and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// Returns the description of the whole API.
     pub(super) fn text(self) -> &'a str {
         self.document.pointer("/info/description").and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// Follows a reference to a component of the document.
     pub(super) fn resolve(self, value: &'a Value) -> &'a Value {
         let target = value.get("$ref").and_then(Value::as_str).and_then(|target| target.strip_prefix('#'));
         target.and_then(|pointer| self.document.pointer(pointer)).unwrap_or(value)
@@ -83,19 +67,16 @@ impl<'a> Description<'a> {
         tags.filter(|(.., operations): &(_, _, Vec<_>)| !operations.is_empty()).collect()
     }
 
-    /// Returns the operations of all paths.
     pub(super) fn operations(self) -> Vec<Operation<'a>> {
         members(self.document.get("paths")).flat_map(|(path, item)| self.operations_of(path, item)).collect()
     }
 
-    /// Returns the events that the service posts.
     pub(super) fn events(self) -> Vec<Operation<'a>> {
         members(self.document.get("webhooks"))
             .flat_map(|(name, item)| self.operations_of(name, item))
             .collect()
     }
 
-    /// Returns the schemas by name.
     pub(super) fn schemas(self) -> impl Iterator<Item = (&'a str, &'a Value)> {
         members(self.document.pointer("/components/schemas"))
     }
@@ -110,7 +91,7 @@ impl<'a> Description<'a> {
         })
     }
 
-    /// Returns how an operation is authenticated. Empty: it is public.
+    /// Empty: it is public.
     pub(super) fn credentials(self, operation: &Operation<'a>) -> Vec<Credential<'a>> {
         let own = operation.value.get("security").or_else(|| self.document.get("security"));
         let requirements = own.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
@@ -126,12 +107,10 @@ impl<'a> Description<'a> {
             .collect()
     }
 
-    /// Returns the body of an operation's request.
     pub(super) fn body(self, operation: &Operation<'a>) -> Option<Content<'a>> {
         contents(self.resolve(operation.value.get("requestBody")?)).next()
     }
 
-    /// Returns the responses of an operation: status, response, and its bodies.
     pub(super) fn responses(self, operation: &Operation<'a>) -> Vec<(&'a str, &'a Value, Vec<Content<'a>>)> {
         let responses = members(operation.value.get("responses"));
         responses
@@ -142,8 +121,7 @@ impl<'a> Description<'a> {
             .collect()
     }
 
-    /// Returns the examples of a body: name and value. Without examples of its own, a body has those of its
-    /// schema.
+    /// Without examples of its own, a body has those of its schema.
     pub(super) fn examples(self, content: Content<'a>) -> Vec<(&'a str, &'a Value)> {
         let named = members(content.media.get("examples")).filter_map(|(name, example)| {
             let example = self.resolve(example);
@@ -162,7 +140,6 @@ impl<'a> Description<'a> {
 }
 
 impl<'a> Operation<'a> {
-    /// Returns `operationId`.
     pub(super) fn id(&self) -> &'a str {
         text(self.value, "operationId")
     }
@@ -176,14 +153,12 @@ impl<'a> Operation<'a> {
         self.value.pointer("/tags/0").and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// Returns the parameters in a location, such as `query`.
     pub(super) fn parameters(&self, location: &str) -> impl Iterator<Item = &'a Value> {
         self.parameters.iter().copied().filter(move |parameter| text(parameter, "in") == location)
     }
 }
 
 impl Content<'_> {
-    /// Whether the body is JSON.
     pub(super) fn is_json(&self) -> bool {
         self.media_type == JSON
     }
@@ -194,12 +169,10 @@ pub(super) fn text<'a>(value: &'a Value, member: &str) -> &'a str {
     value.get(member).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Returns the members of an object; none of another value.
 pub(super) fn members(value: Option<&Value>) -> impl Iterator<Item = (&str, &Value)> {
     value.and_then(Value::as_object).into_iter().flatten().map(|(name, value)| (name.as_str(), value))
 }
 
-/// Returns the bodies of a request or response, JSON first.
 fn contents(holder: &Value) -> impl Iterator<Item = Content<'_>> {
     let all = || {
         members(holder.get("content")).map(|(media_type, media)| Content {

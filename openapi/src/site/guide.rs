@@ -97,16 +97,13 @@ pub(super) const SAMPLES: [(&str, &str); 48] = samples![
 
 const SAMPLE_LINK: &str = "](../samples/";
 
-/// The link to the generated page of the reference, as the sources write it.
 const REFERENCE_PAGE: &str = "](../site/docs.md#";
 
 impl Chapter {
-    /// Returns the heading of the chapter.
     pub(super) fn title(self) -> &'static str {
         self.source.lines().next().and_then(|line| line.strip_prefix("# ")).unwrap_or(self.name)
     }
 
-    /// Returns the first sentence of the chapter.
     pub(super) fn first_sentence(self) -> String {
         let paragraph = self.source.split("\n\n").nth(1).unwrap_or_default().replace('\n', " ");
         let sentence = paragraph.split_once(". ").map_or(paragraph.as_str(), |(first, _)| first);
@@ -145,8 +142,6 @@ impl Chapter {
         blocks
     }
 
-    /// Returns the sample that a line such as `- [Node](../samples/node/charge.mjs)` names. `position` is that
-    /// of the list in the chapter.
     fn sample(self, line: &str, is_first: bool, position: usize) -> Option<Block> {
         let (label, path) = line.strip_prefix("- [")?.strip_suffix(')')?.split_once(SAMPLE_LINK)?;
         let (_, program) = SAMPLES.iter().find(|(sample, _)| *sample == path)?;
@@ -166,12 +161,10 @@ impl Chapter {
         })
     }
 
-    /// Returns the id of a section of this chapter. The ids of all chapters differ.
     fn id_of(self, heading: &str) -> String {
         format!("{}-{}", self.name, slug(heading))
     }
 
-    /// Replaces links to other chapters and to sections by links to ids of the page.
     fn with_links(self, line: &str) -> String {
         let mut line = line.replace("](#", &format!("](#{}-", self.name));
         for Chapter { name, .. } in CHAPTERS {
@@ -182,12 +175,10 @@ impl Chapter {
     }
 }
 
-/// Returns the blocks of all chapters.
 pub(super) fn blocks() -> Vec<Block> {
     CHAPTERS.into_iter().flat_map(Chapter::blocks).collect()
 }
 
-/// Returns level and text of a heading. The chapters are below the title of the page.
 fn heading(line: &str) -> Option<(u8, &str)> {
     let marks = [(4, "### "), (3, "## "), (2, "# ")];
     marks.into_iter().find_map(|(level, mark)| Some((level, line.strip_prefix(mark)?)))

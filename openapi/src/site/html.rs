@@ -10,10 +10,9 @@ use super::reference::{REFERENCE, operation_id, tag_id};
 
 const STYLE: &str = include_str!("page.css");
 
-/// The columns from which a table may be wider than a phone. It then scrolls within the page.
+/// The columns from which a table may be wider than a phone.
 const MANY_COLUMNS: usize = 4;
 
-/// Returns the page.
 pub(super) fn page(description: Description<'_>, blocks: &[Block]) -> String {
     let page = html! {
         (DOCTYPE)
@@ -115,7 +114,6 @@ fn block_markup(block: &Block) -> Markup {
     }
 }
 
-/// Renders Markdown. HTML in it is shown as text.
 fn markdown(text: &str) -> Markup {
     let mut columns = 0;
     let events = Parser::new_ext(text, Options::ENABLE_TABLES).flat_map(|event| match event {
@@ -134,7 +132,6 @@ fn markdown(text: &str) -> Markup {
     PreEscaped(rendered)
 }
 
-/// A wide table scrolls, so the keyboard can focus it.
 fn table_start(columns: usize) -> &'static str {
     if columns >= MANY_COLUMNS {
         r#"<div class="table wide" tabindex="0">"#

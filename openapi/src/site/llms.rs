@@ -6,7 +6,6 @@ use super::description::Description;
 use super::guide::CHAPTERS;
 use super::reference::tag_id;
 
-/// Returns the index.
 pub(super) fn index(description: Description<'_>) -> String {
     let mut index = format!(
         "# {}\n\n> {}\n\n\

@@ -18,16 +18,12 @@ use serde_json::Value;
 
 use description::Description;
 
-/// A generated file.
 #[derive(Clone, Debug)]
 pub struct File {
-    /// The path in the repository.
     pub path: &'static str,
-    /// The content.
     pub content: String,
 }
 
-/// Returns the description of the API as a file, and the files that are generated from it and the guide.
 pub fn files(document: &Value) -> [File; 5] {
     let description = Description::new(document);
     let blocks = [guide::blocks(), reference::blocks(description)].concat();

@@ -7,29 +7,25 @@ use serde_json::Value;
 use super::block::{Block, slug};
 use super::description::{Content, Credential, Description, Operation, members, text};
 
-/// How deeply the fields of inline objects are listed. Deeper objects are shown by their type alone.
+/// Deeper objects are shown by their type alone.
 const MAX_DEPTH: usize = 4;
 
-/// A header that every route accepts. The guide describes it once.
+/// The guide describes it once.
 const REQUEST_ID: &str = "X-Request-Id";
 
 /// The type of a schema that does not restrict the type.
 const ANY: &str = "any value";
 
-/// The id of the reference's heading.
 pub(super) const REFERENCE: &str = "reference";
 
-/// Returns the id of a tag's section.
 pub(super) fn tag_id(tag: &str) -> String {
     format!("tag-{}", slug(tag))
 }
 
-/// Returns the id of an operation's section.
 pub(super) fn operation_id(operation: &Operation<'_>) -> String {
     format!("operation-{}", operation.id())
 }
 
-/// Returns the blocks of the reference.
 pub(super) fn blocks(description: Description<'_>) -> Vec<Block> {
     let mut blocks = vec![heading(2, REFERENCE.to_owned(), "Reference")];
     for (tag, about, operations) in description.tags() {
@@ -147,7 +143,6 @@ fn response_blocks(description: Description<'_>, operation: &Operation<'_>) -> V
     blocks
 }
 
-/// Returns the codes to which a response restricts the schema of errors.
 fn error_codes(schema: &Value) -> Vec<String> {
     let parts = schema.get("allOf").and_then(Value::as_array).into_iter().flatten();
     let codes = parts.filter_map(|part| part.pointer("/properties/error/properties/code"));
@@ -175,7 +170,6 @@ fn examples(description: Description<'_>, summary: &str, content: Content<'_>) -
     description.examples(content).into_iter().map(fold).collect()
 }
 
-/// Returns the fields of a schema as a table; if it has none, its type.
 fn schema_block(description: Description<'_>, schema: &Value) -> Block {
     let mut rows = Vec::new();
     collect(description, description.resolve(schema), "", 0, &mut rows);
@@ -186,8 +180,6 @@ fn schema_block(description: Description<'_>, schema: &Value) -> Block {
     Block::Fields { head: ["field", "type", "description"], rows }
 }
 
-/// Adds the fields of a schema, with those of inline objects and arrays below it. The required fields of each
-/// object come first.
 fn collect(
     description: Description<'_>,
     schema: &Value,
@@ -231,7 +223,6 @@ fn kind(schema: &Value, is_required: bool) -> String {
     if is_required { format!("{kind}; required") } else { kind }
 }
 
-/// Describes a type in Markdown, with a link to a named schema.
 fn type_of(schema: &Value) -> String {
     if let Some(name) = text(schema, "$ref").strip_prefix("#/components/schemas/") {
         return format!("[{name}](#schema-{name})");
@@ -273,7 +264,6 @@ fn type_names(schema: &Value) -> Vec<&str> {
     }
 }
 
-/// Describes the limits of a schema.
 fn rules(schema: &Value) -> Vec<String> {
     let format = schema.get("format").and_then(Value::as_str).map(str::to_owned);
     let ranges = [

@@ -8,7 +8,6 @@ use serde_json::Value;
 
 use super::description::{Credential, Description, Operation, text};
 
-/// The variables that the requests use besides the ids in paths.
 const VARIABLES: [(&str, &str); 4] = [
     ("baseUrl", "http://127.0.0.1:3000"),
     ("apiKey", "ak_test_replace"),
@@ -16,7 +15,6 @@ const VARIABLES: [(&str, &str); 4] = [
     ("idempotencyKey", "order-0001"),
 ];
 
-/// Returns the requests.
 pub(super) fn requests(description: Description<'_>) -> String {
     let mut ids = BTreeMap::new();
     let mut requests = String::new();
@@ -39,7 +37,6 @@ pub(super) fn requests(description: Description<'_>) -> String {
     file + &requests
 }
 
-/// Returns one request. Adds the variables of its path to `ids`.
 fn request(
     description: Description<'_>,
     operation: &Operation<'_>,
@@ -79,8 +76,7 @@ fn request(
     request
 }
 
-/// Returns the path with a variable of the file for each id. `{id}` gets the name of the segment before it:
-/// `/v1/charges/{id}` has `chargeId`.
+/// `{id}` gets the name of the segment before it: `/v1/charges/{id}` has `chargeId`.
 fn path(operation: &Operation<'_>, ids: &mut BTreeMap<String, String>) -> String {
     let mut previous = "";
     let mut path = String::new();
@@ -117,7 +113,6 @@ fn singular(plural: &str) -> String {
     }
 }
 
-/// Returns a name such as `evidence_id` as `evidenceId`.
 fn camel(name: &str) -> String {
     let mut words = name.split(['_', '-']);
     let first = words.next().unwrap_or_default().to_owned();

@@ -38,7 +38,6 @@ const TRIM_LIMIT: i64 = 5_000;
 
 pub(crate) type Result<T> = std::result::Result<T, DynoxideError>;
 
-/// Gives stream records the time of the service's clock.
 struct ServiceClock(Clock);
 
 impl dynoxide::storage_backend::Clock for ServiceClock {
@@ -51,12 +50,10 @@ impl dynoxide::storage_backend::Clock for ServiceClock {
     }
 }
 
-/// The database, with the tokens of recent transactions.
 pub(crate) struct Engine {
     storage: Storage,
     tokens: Tokens,
     sweeper: Sweeper,
-    /// Needed for tables with vector indexes, of which there are none.
     vector_indexes: VectorIndexLifecycle,
 }
 
@@ -95,7 +92,6 @@ impl Engine {
         })
     }
 
-    /// Executes an operation, such as `PutItem`. Returns the response.
     pub(crate) fn execute(&mut self, operation: &str, body: &[u8]) -> Result<Vec<u8>> {
         let storage = &self.storage;
         match operation {
@@ -125,8 +121,6 @@ impl Engine {
         }
     }
 
-    /// Deletes a table, also what dynoxide retains: the records of its stream, which a new table with this name
-    /// would have. Forgets what this type noted about the tables.
     fn delete_table(&mut self, body: &[u8]) -> Result<Vec<u8>> {
         let request: delete_table::DeleteTableRequest = parse(body)?;
         let name = request.table_name.clone();
@@ -158,19 +152,16 @@ impl Engine {
         respond(&response)
     }
 
-    /// Returns the number of rows that were ever inserted, changed or deleted. If it is the same as before,
-    /// nothing changed.
+    /// If it is the same as before, nothing changed.
     pub(super) fn changes(&self) -> u64 {
         self.storage.conn().total_changes()
     }
 
-    /// Examines the next rows and deletes those that have expired. Returns true if there are more rows.
     pub(super) fn sweep_expired(&mut self, now: Timestamp) -> Result<bool> {
         self.sweeper.sweep(&self.storage, now)
     }
 
-    /// Deletes some of the stream records that were created before a time of the service's clock. Returns their
-    /// number.
+    /// Deletes some of the stream records that were created before a time of the service's clock.
     pub(super) fn trim_streams(&mut self, before: Timestamp) -> Result<usize> {
         let delete = "DELETE FROM _stream_records
                       WHERE id IN (SELECT id FROM _stream_records ORDER BY id LIMIT ?1) AND created_at < ?2";

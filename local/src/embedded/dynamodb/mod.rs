@@ -42,18 +42,15 @@ use crate::shutdown::{self, Shutdown, Trigger};
 const SWEEP_PERIOD: Duration = Duration::from_mins(1);
 /// How long stream records are retained by the service's clock, in seconds, as on AWS.
 const STREAM_RETENTION_S: i64 = 24 * 60 * 60;
-/// For how many deletions a record remains whose retention has ended. If the clock is advanced by days, event
-/// sources that are behind have these minutes to read it.
+/// If the clock is advanced by days, event sources that are behind have these minutes to read it.
 const DELETIONS_TO_READ: usize = 5;
 /// The most slices that one deletion examines: 50,000 rows of each table, and 500,000 stream records. It bounds
 /// the CPU time at rest.
 const SLICES: u32 = 100;
 /// DynamoDB's maximum size of a request, in bytes.
 const MAX_REQUEST_BYTES: usize = 16 * 1024 * 1024;
-/// The prefixes of the header `x-amz-target`.
 const TARGETS: [&str; 2] = ["DynamoDB_20120810.", "DynamoDBStreams_20120810."];
 
-/// A running embedded DynamoDB.
 #[derive(Debug)]
 pub struct DynamoDb {
     url: String,
@@ -63,7 +60,6 @@ pub struct DynamoDb {
 }
 
 impl DynamoDb {
-    /// Starts the server on this listener. `clock` decides when rows expire and stream records are deleted.
     pub fn start(state: &State, listener: TcpListener, clock: &Clock) -> Result<Self> {
         let engine = Engine::open(state, clock).map_err(|e| Error::because("opening the database", &e))?;
         let io = |e: std::io::Error| Error::because("starting DynamoDB", &e);
@@ -79,22 +75,18 @@ impl DynamoDb {
         Ok(Self { url, front, trigger, thread: Some(thread) })
     }
 
-    /// Returns the database.
     pub(super) fn front(&self) -> Arc<Front> {
         Arc::clone(&self.front)
     }
 
-    /// Returns the base URL.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Returns the changes of the database.
     pub fn changes(&self) -> Changes {
         self.front.announcer.changes()
     }
 
-    /// Stops the server. Returns when its file is closed.
     pub async fn stop(mut self) {
         self.trigger.fire();
         if let Some(thread) = self.thread.take() {
@@ -129,16 +121,13 @@ fn run(listener: std::net::TcpListener, front: Arc<Front>, mut shutdown: Shutdow
     });
 }
 
-/// A request of the API.
 pub(super) struct ApiRequest {
     pub(super) head: Parts,
-    /// The operation, such as `PutItem`.
     pub(super) operation: String,
     pub(super) body: Bytes,
 }
 
 impl ApiRequest {
-    /// Reads a request. The error is the response to one that is none.
     pub(super) async fn read(request: Request<Incoming>) -> std::result::Result<Self, Response<Full<Bytes>>> {
         let (head, body) = request.into_parts();
         let target = head.headers.get("x-amz-target").and_then(|target| target.to_str().ok());
@@ -159,7 +148,6 @@ impl ApiRequest {
     }
 }
 
-/// The database behind its servers.
 pub(super) struct Front {
     engine: Mutex<Engine>,
     announcer: Announcer,
@@ -184,7 +172,6 @@ impl Front {
         }
     }
 
-    /// Calls the engine, and announces its changes.
     pub(super) fn with_engine<T>(
         &self,
         call: impl FnOnce(&mut Engine) -> EngineResult<T>,
@@ -195,7 +182,6 @@ impl Front {
         result
     }
 
-    /// Deletes expired rows and old stream records.
     async fn sweep(&self) {
         let mut ends_of_retention = VecDeque::new();
         loop {
@@ -213,8 +199,8 @@ impl Front {
         }
     }
 
-    /// Deletes `what` slice by slice. `delete` returns true if there may be more. Requests that have arrived are
-    /// executed before the next slice.
+    /// `delete` returns true if there may be more. Requests that have arrived are executed before the next
+    /// slice.
     async fn in_slices(&self, what: &str, delete: impl Fn(&mut Engine) -> EngineResult<bool>) {
         for _ in 0..SLICES {
             match self.with_engine(&delete) {
@@ -230,7 +216,6 @@ fn refuse(code: &str, message: &str) -> Response<Full<Bytes>> {
     respond(StatusCode::BAD_REQUEST, json!({"__type": code, "message": message}).to_string())
 }
 
-/// Returns the status and the body of a response.
 pub(super) fn encoded(result: EngineResult<Vec<u8>>) -> (StatusCode, Bytes) {
     match result {
         Ok(json) => (StatusCode::OK, json.into()),

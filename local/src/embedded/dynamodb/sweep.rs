@@ -18,27 +18,18 @@ use super::engine::{internal, ready};
 /// wait.
 const SLICE: i64 = 500;
 
-/// The positions in all tables whose rows can expire.
 #[derive(Default)]
 pub(super) struct Sweeper {
-    /// The last examined row of each table, by its row id.
     positions: HashMap<String, i64>,
 }
 
-/// A table whose rows can expire.
 struct Table {
     name: String,
-    /// The names of the key's attributes.
     key: Vec<String>,
-    /// The attribute with the time of expiry.
     ttl: String,
 }
 
 impl Sweeper {
-    /// Examines the next rows of each table and deletes those that have expired. Returns true if there are more
-    /// rows. After the last row of a table, the next call begins at its first row.
-    ///
-    /// A row expires by the service's clock, as the service writes its time of expiry.
     pub(super) fn sweep(&mut self, storage: &Storage, now: Timestamp) -> Result<bool, DynoxideError> {
         let mut is_more = false;
         for table in tables(storage)? {
@@ -100,7 +91,6 @@ fn expired(
     rows.map(|json| serde_json::from_str(&json?).map_err(|e| internal(&e))).collect()
 }
 
-/// Deletes a row with its entries in indexes, and adds the deletion to the table's stream.
 fn delete(storage: &Storage, table: &Table, item: &Map<String, Value>) -> Result<(), DynoxideError> {
     let of_key = |name: &String| item.get(name).map(|value| (name.clone(), value.clone()));
     let key: Map<String, Value> = table.key.iter().filter_map(of_key).collect();

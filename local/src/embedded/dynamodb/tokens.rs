@@ -11,7 +11,6 @@ const RETENTION: Duration = Duration::from_mins(10);
 /// The maximum number of remembered tokens. It bounds the memory.
 const MAX_TOKENS: usize = 200_000;
 
-/// The tokens, each with a hash of its transaction's items.
 #[derive(Default)]
 pub(super) struct Tokens {
     hashes: HashMap<String, u64>,
@@ -19,7 +18,6 @@ pub(super) struct Tokens {
     oldest_first: VecDeque<(Instant, String)>,
 }
 
-/// Whether a token was used.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Seen {
     Never,
@@ -28,7 +26,6 @@ pub(super) enum Seen {
 }
 
 impl Tokens {
-    /// Looks for a token of a transaction with these items.
     pub(super) fn find(&mut self, token: &str, items: &Value) -> Seen {
         self.forget_expired(Instant::now());
         match self.hashes.get(token) {
@@ -38,7 +35,6 @@ impl Tokens {
         }
     }
 
-    /// Adds the token of a transaction that was executed.
     pub(super) fn add(&mut self, token: String, items: &Value) {
         self.hashes.insert(token.clone(), hash_of(items));
         self.oldest_first.push_back((Instant::now(), token));
@@ -54,7 +50,7 @@ impl Tokens {
     }
 }
 
-/// Hashes JSON. The order of fields does not matter, because the text of an object is sorted.
+/// The order of fields does not matter, because the text of an object is sorted.
 fn hash_of(items: &Value) -> u64 {
     let mut hasher = DefaultHasher::new();
     items.to_string().hash(&mut hasher);

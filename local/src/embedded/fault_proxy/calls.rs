@@ -7,31 +7,23 @@ use hyper::HeaderMap;
 use hyper::body::Bytes;
 use serde_json::Value;
 
-/// The partition attribute of each table of the template.
 const PARTITION_ATTRIBUTE: &str = "pk";
 
-/// What IAM decides on: an action of a caller on a table or an index. A transaction is one call for each of
-/// its items, because IAM checks each item with the item's own action.
+/// A transaction is one call for each of its items, because IAM checks each item with the item's own action.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Call {
-    /// The logical id of the function. It is the session token of the request. Empty: the caller is no
-    /// function.
+    /// Empty: the caller is no function.
     pub caller: String,
-    /// The IAM action, such as `dynamodb:PutItem`.
     pub action: String,
-    /// The table or index, such as `StateTable` or `StateTable/index/due`.
     pub resource: String,
-    /// The values of the condition key `dynamodb:LeadingKeys`: the partition keys that the request names.
     pub leading_keys: BTreeSet<String>,
 }
 
-/// The distinct calls since the start of a proxy. Clones share them, also after the proxy has stopped. Their
-/// number is not bounded.
+/// Clones share them, also after the proxy has stopped. Their number is not bounded.
 #[derive(Debug, Clone, Default)]
 pub struct Calls(Arc<Mutex<BTreeSet<Call>>>);
 
 impl Calls {
-    /// Returns all calls so far.
     pub fn all(&self) -> BTreeSet<Call> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -41,13 +33,11 @@ impl Calls {
     }
 }
 
-/// Returns the session token that a request was signed with.
 pub(super) fn caller(headers: &HeaderMap) -> String {
     let token = headers.get("x-amz-security-token").and_then(|token| token.to_str().ok());
     token.unwrap_or_default().to_owned()
 }
 
-/// Returns the calls of a request.
 pub(super) fn calls(caller: &str, operation: &str, body: &Bytes) -> Vec<Call> {
     let body: Value = serde_json::from_slice(body).unwrap_or_default();
     let call = |action: &str, resource: String, leading_keys: BTreeSet<String>| Call {
@@ -85,7 +75,6 @@ fn resource(request: &Value) -> String {
     }
 }
 
-/// Returns the partition key of the row that a request reads or writes.
 fn keys_of_row(request: &Value) -> impl Iterator<Item = String> {
     ["Key", "Item"].into_iter().filter_map(|field| partition_key(request.get(field)?))
 }

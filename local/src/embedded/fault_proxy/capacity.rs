@@ -13,7 +13,6 @@ pub(super) struct Units {
     pub(super) read: f64,
 }
 
-/// Returns the body of a request with `ReturnConsumedCapacity` added.
 pub(super) fn with_return_consumed_capacity(body: &Bytes) -> Bytes {
     match serde_json::from_slice::<Value>(body) {
         Ok(Value::Object(mut fields)) => {
@@ -24,8 +23,7 @@ pub(super) fn with_return_consumed_capacity(body: &Bytes) -> Bytes {
     }
 }
 
-/// Reads the units of a successful response. `ConsumedCapacity` is an object for one table and an array for
-/// several.
+/// Reads the units of a successful response.
 pub(super) fn consumed(operation: &str, response: &Bytes) -> Units {
     let response: Value = serde_json::from_slice(response).unwrap_or_default();
     let units = match response.get("ConsumedCapacity") {

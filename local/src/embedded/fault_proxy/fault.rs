@@ -8,23 +8,17 @@ use serde_json::{Value, json};
 
 use super::error_type;
 
-/// A failure of one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// Another transaction has locked a row. Nothing is written.
     TransactionConflict,
-    /// The table's capacity is used up. Nothing is written.
     Throttled,
-    /// DynamoDB reports an internal error. Nothing is written.
     InternalError,
     /// DynamoDB executes the request, but the proxy closes the connection without a response.
     ResponseLost,
 }
 
 impl Fault {
-    /// Returns DynamoDB's error response for this fault. For a conflict or throttling of a transaction, it is
-    /// a cancellation that names the first item as the cause. The proxy does not call this for
-    /// [`Self::ResponseLost`], because it sends no response then.
+    /// The proxy does not call this for [`Self::ResponseLost`], because it sends no response then.
     pub(super) fn response(self, operation: &str, body: &Bytes) -> (StatusCode, Bytes) {
         let is_transaction = operation == "TransactWriteItems";
         let (status, code, reason) = match self {
@@ -49,8 +43,7 @@ impl Fault {
     }
 }
 
-/// Returns a cancellation reason for each item of the transaction. Its code is `code` for the first item, and
-/// the text "None" for the others.
+/// Returns a cancellation reason for each item of the transaction.
 fn cancellation_reasons(code: &str, body: &Bytes) -> Vec<Value> {
     let request = serde_json::from_slice::<Value>(body).unwrap_or_default();
     let items = request.get("TransactItems").and_then(Value::as_array).map_or(0, Vec::len);
@@ -62,20 +55,16 @@ fn cancellation_reasons(code: &str, body: &Bytes) -> Vec<Value> {
 /// The injected faults: those that have not affected a request yet, and the periodic one.
 #[derive(Debug, Default)]
 pub(super) struct Faults {
-    /// Faults with the operation that each one affects, oldest first. Each fault affects one request.
     queue: VecDeque<(String, Fault)>,
     periodic: Option<PeriodicFault>,
-    /// The fault of every request whose body contains the text.
     matching: Option<(String, Fault)>,
 }
 
 #[derive(Debug)]
 struct PeriodicFault {
     operation: String,
-    /// The fault affects every `period`-th request of the operation.
     period: usize,
     fault: Fault,
-    /// The number of requests of the operation so far.
     requests: usize,
 }
 
@@ -84,25 +73,21 @@ impl Faults {
         self.queue.push_back((operation.to_owned(), fault));
     }
 
-    /// Replaces the periodic fault, if there is one.
     pub(super) fn set_periodic(&mut self, operation: &str, period: usize, fault: Fault) {
         let operation = operation.to_owned();
         self.periodic = Some(PeriodicFault { operation, period, fault, requests: 0 });
     }
 
-    /// Replaces the fault of requests that contain a text, if there is one.
     pub(super) fn set_matching(&mut self, text: &str, fault: Fault) {
         self.matching = Some((text.to_owned(), fault));
     }
 
-    /// Returns the length of the queue. The periodic fault does not count.
+    /// The periodic fault does not count.
     pub(super) fn queued_faults(&self) -> usize {
         self.queue.len()
     }
 
-    /// Returns the fault of a request of `operation` with this body, which the caller is about to handle. Counts
-    /// the request for the periodic fault. A queued fault takes precedence over the others, and is removed
-    /// from the queue.
+    /// A queued fault takes precedence over the others, and is removed from the queue.
     pub(super) fn next_for(&mut self, operation: &str, body: &[u8]) -> Option<Fault> {
         let index = self.queue.iter().position(|(queued, _)| *queued == operation);
         let queued = index.and_then(|index| self.queue.remove(index)).map(|(_, fault)| fault);

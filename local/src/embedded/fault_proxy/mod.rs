@@ -36,8 +36,8 @@ use super::dynamodb::{ApiRequest, DynamoDb, Engine, EngineResult, Front, encoded
 use crate::error::{Error, Result};
 use crate::http::{self, Server};
 
-/// The least duration of a request. Meanwhile, the proxy receives the requests that its client has sent concurrently,
-/// so that the report does not count them as sequential.
+/// Meanwhile, the proxy receives the requests that its client has sent concurrently, so that the report does
+/// not count them as sequential.
 const LEAST_LATENCY: Duration = Duration::from_millis(1);
 
 /// Makes the server close the connection without a response.
@@ -45,14 +45,13 @@ const LEAST_LATENCY: Duration = Duration::from_millis(1);
 #[error("the response was lost")]
 struct NoResponse;
 
-/// A running proxy. Dropping this stops it.
+/// Dropping this stops it.
 #[derive(Debug)]
 pub struct FaultProxy {
     server: Server,
     proxy: Arc<Proxy>,
 }
 
-/// What the connections of a proxy share.
 #[derive(Debug, Default)]
 struct Proxy {
     state: Mutex<State>,
@@ -61,9 +60,7 @@ struct Proxy {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The requests since the last reset.
     requests: Vec<RequestRecord>,
-    /// The calls since the start. A reset keeps them.
     calls: Calls,
     faults: Faults,
     min_latency: Duration,
@@ -87,13 +84,12 @@ impl FaultProxy {
         Ok(Self { server, proxy })
     }
 
-    /// Returns the base URL.
     pub fn url(&self) -> String {
         self.server.url()
     }
 
-    /// Makes the next request of `operation` fail. If several faults are injected for the same operation,
-    /// each makes one request fail, in the order of injection.
+    /// If several faults are injected for the same operation, each makes one request fail, in the order of
+    /// injection.
     pub fn inject(&self, operation: &str, fault: Fault) {
         self.lock().faults.push(operation, fault);
     }
@@ -120,25 +116,19 @@ impl FaultProxy {
         self.lock().min_latency = latency;
     }
 
-    /// From now on, attributes the write units of requests to partition keys ([`Report::units_by_key`]). Each
-    /// write then takes two additional reads, so writes are slower.
+    /// From now on, attributes the write units of requests to partition keys ([`Report::units_by_key`]).
     pub fn count_partitions(&self) {
         self.lock().counts_partitions = true;
     }
 
-    /// From now on, throttles the requests to a partition key above `ceiling`, as DynamoDB does. Each write then
-    /// takes one more read. A `BatchGetItem` is throttled as a whole; DynamoDB would leave some keys
-    /// unprocessed.
     pub fn throttle(&self, ceiling: Ceiling) {
         self.lock().throttle = Some(Throttle::new(ceiling));
     }
 
-    /// Ends the throttling.
     pub fn stop_throttling(&self) {
         self.lock().throttle = None;
     }
 
-    /// Returns the number of requests that were throttled since [`Self::throttle`].
     pub fn throttled_requests(&self) -> usize {
         self.lock().throttle.as_ref().map_or(0, Throttle::throttled)
     }
@@ -150,12 +140,10 @@ impl FaultProxy {
         state.faults = Faults::default();
     }
 
-    /// Sums up the requests since the last reset.
     pub fn report(&self) -> Report {
         Report::from_requests(&self.lock().requests)
     }
 
-    /// Returns the calls since the start.
     pub fn calls(&self) -> Calls {
         self.lock().calls.clone()
     }
@@ -261,7 +249,7 @@ impl Proxy {
         Ok((answer, units, if is_counted { consumed } else { Vec::new() }))
     }
 
-    /// Returns the response to a request that is throttled. `None`: it is not throttled.
+    /// `None`: it is not throttled.
     fn admit(
         &self,
         access: Access,
@@ -274,7 +262,7 @@ impl Proxy {
     }
 }
 
-/// Executes a request. Returns the response and the capacity units that the request consumed.
+/// Returns the response and the capacity units that the request consumed.
 fn forward(engine: &mut Engine, operation: &str, body: &Bytes) -> ((StatusCode, Bytes), Units) {
     let (status, answer) = encoded(engine.execute(operation, &capacity::with_return_consumed_capacity(body)));
     let units = if status.is_success() {
@@ -293,7 +281,6 @@ fn is_rejected_by_aws(operation: &str, body: &Bytes) -> bool {
     operation == "Query" && values.into_iter().flatten().any(|(_, value)| *value == json!({"S": ""}))
 }
 
-/// Returns the `__type` of a DynamoDB error.
 fn error_type(code: &str) -> String {
     format!("com.amazonaws.dynamodb.v20120810#{code}")
 }

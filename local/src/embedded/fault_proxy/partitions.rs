@@ -22,17 +22,14 @@ const TRANSACTION_FACTOR: f64 = 2.0;
 /// The write units of a row, or of its entry in an index, by one request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PartitionUnits {
-    /// The table or index, such as `StateTable` or `StateTable/index/due`.
     pub resource: String,
-    /// The partition key of the row, or of the entry.
     pub partition: String,
-    /// The sort key of the row in the table. Empty: the table has no sort key.
+    /// Empty: the table has no sort key.
     pub sort: String,
     /// The write units.
     pub units: f64,
 }
 
-/// The keys and indexes of a table.
 #[derive(Debug)]
 struct TableSchema {
     name: String,
@@ -44,11 +41,10 @@ struct TableSchema {
 struct IndexSchema {
     name: String,
     keys: Vec<String>,
-    /// The attributes of an entry. `None`: all attributes of the row.
+    /// `None`: all attributes of the row.
     projected: Option<BTreeSet<String>>,
 }
 
-/// A write of one row, or a check of one row in a transaction.
 #[derive(Debug, Clone)]
 pub(super) struct RowWrite {
     schema: Arc<TableSchema>,
@@ -57,25 +53,21 @@ pub(super) struct RowWrite {
     is_transactional: bool,
 }
 
-/// What a write does to its row.
 #[derive(Debug, Clone)]
 enum Change {
     Put(Item),
     Delete,
-    /// Sets and removes attributes.
     Update(Vec<(String, Option<AttributeValue>)>),
-    /// A check of a condition.
     None,
 }
 
-/// The tables whose rows requests write.
 #[derive(Debug, Default)]
 pub(super) struct Partitions {
     schemas: HashMap<String, Arc<TableSchema>>,
 }
 
 impl Partitions {
-    /// Returns the writes of a request. Empty: the request only reads.
+    /// Empty: the request only reads.
     pub(super) fn writes(
         &mut self,
         engine: &mut Engine,
@@ -139,7 +131,7 @@ impl IndexSchema {
         Self { name: text("/IndexName").to_owned(), keys, projected: (!is_all).then_some(projected) }
     }
 
-    /// Returns the entry of a row, and its partition key. `None`: the row is not in the index.
+    /// `None`: the row is not in the index.
     fn entry(&self, row: Option<&Item>) -> Option<(String, Item)> {
         let row = row.filter(|row| self.keys.iter().all(|key| row.contains_key(key)))?;
         let is_projected =
@@ -208,7 +200,7 @@ impl RowWrite {
             .collect()
     }
 
-    /// Returns the units of a write that DynamoDB rejected because of a condition. It wrote no index entry.
+    /// Returns the units of a write that DynamoDB rejected because of a condition.
     pub(super) fn units_of_failed_condition(&self) -> PartitionUnits {
         PartitionUnits {
             resource: self.schema.name.clone(),
@@ -227,10 +219,8 @@ impl RowWrite {
     }
 }
 
-/// A part of a request that writes or checks a row.
 struct RowRequest<'a> {
     table: &'a str,
-    /// Attributes of the row, among them its key.
     attributes: Item,
     change: Change,
 }
@@ -250,7 +240,6 @@ impl<'a> RowRequest<'a> {
     }
 }
 
-/// Returns the writes and checks of rows in a request.
 fn row_requests<'a>(operation: &str, body: &'a Value) -> Vec<RowRequest<'a>> {
     let table = |request: &'a Value| request.get("TableName").and_then(Value::as_str);
     match operation {
@@ -276,8 +265,7 @@ fn row_requests<'a>(operation: &str, body: &'a Value) -> Vec<RowRequest<'a>> {
     }
 }
 
-/// Returns the attributes that an update sets to a value of its request, and those that it removes. Calculated
-/// values are not included.
+/// Calculated values are not included.
 pub(super) fn assignments(request: &Value) -> Vec<(String, Option<AttributeValue>)> {
     let expression = request.get("UpdateExpression").and_then(Value::as_str).unwrap_or_default();
     let name = |text: &str| {
@@ -334,7 +322,6 @@ pub(super) fn read_partitions(operation: &str, body: &Bytes, units: f64) -> Vec<
     keys.into_iter().map(partition).collect()
 }
 
-/// Returns the names of the key attributes of a table or index, that of the partition key first.
 fn key_names(described: &Value) -> Vec<String> {
     let keys = described.get("KeySchema").and_then(Value::as_array).into_iter().flatten();
     keys.filter_map(|key| key.get("AttributeName")?.as_str().map(str::to_owned)).collect()
@@ -345,7 +332,7 @@ fn selected(item: &Item, is_selected: impl Fn(&str) -> bool) -> Item {
     attributes.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-/// Returns a key attribute as text. Empty: the item has no such attribute, or it is binary.
+/// Empty: the item has no such attribute, or it is binary.
 fn key_text(item: &Item, name: Option<&String>) -> String {
     match name.and_then(|name| item.get(name)) {
         Some(AttributeValue::S(text) | AttributeValue::N(text)) => text.clone(),

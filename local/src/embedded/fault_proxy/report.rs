@@ -6,10 +6,8 @@ use std::time::Instant;
 use super::capacity::Units;
 use super::partitions::PartitionUnits;
 
-/// Totals of the requests since the last reset.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Report {
-    /// Number of requests by operation, such as `PutItem` or `TransactWriteItems`.
     pub operations: BTreeMap<String, usize>,
     /// The maximum number of requests of which no two overlapped in time.
     pub sequential_requests: usize,
@@ -18,23 +16,21 @@ pub struct Report {
     /// Read capacity units.
     pub read_units: f64,
     /// The write units of each row and index entry, if the proxy counts partitions
-    /// ([`super::FaultProxy::count_partitions`]). Their sum is `write_units`.
+    /// ([`super::FaultProxy::count_partitions`]).
     pub units_by_key: Vec<KeyUnits>,
 }
 
 /// The write units of a row, or of its entry in an index, by one request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KeyUnits {
-    /// The logical id of the function that sent the request. Empty: the caller is no function.
+    /// Empty: the caller is no function.
     pub caller: String,
-    /// The operation, such as `PutItem`.
     pub operation: String,
     /// The row or entry, and its units.
     pub written: PartitionUnits,
 }
 
 impl Report {
-    /// Returns the number of requests of all operations.
     pub fn requests(&self) -> usize {
         self.operations.values().sum()
     }
@@ -56,7 +52,6 @@ impl Report {
     }
 }
 
-/// One request that passed through the proxy.
 #[derive(Debug)]
 pub(super) struct RequestRecord {
     pub(super) caller: String,

@@ -22,7 +22,6 @@ use crate::embedded::{ACCOUNT, REGION};
 const TABLE_MESSAGE: &str = "Throughput exceeds the current capacity of your table or index. DynamoDB is automatically scaling your table or index so please try again shortly. If exceptions persist, check if you have a hot key: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/bp-partition-key-design.html";
 const INDEX_MESSAGE: &str = "Throughput exceeds the current capacity for one or more global secondary indexes. DynamoDB is automatically scaling your index so please try again shortly.";
 
-/// The number of partitions from which on those of earlier periods are forgotten.
 const MANY_PARTITIONS: usize = 10_000;
 
 /// The most units of one partition key in a period, in a table or an index.
@@ -37,7 +36,6 @@ pub struct Ceiling {
 }
 
 impl Ceiling {
-    /// The limits of DynamoDB.
     pub const AWS: Self = Self { write: 1_000.0, read: 3_000.0, period: Duration::from_secs(1) };
 
     /// A ceiling of `write` units a second, with DynamoDB's proportion of reads to writes.
@@ -47,7 +45,6 @@ impl Ceiling {
     }
 }
 
-/// Whether a request reads or writes a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Access {
     Read,
@@ -59,7 +56,6 @@ pub(super) enum Access {
 pub(super) struct Throttle {
     ceiling: Ceiling,
     used: HashMap<(Access, String, String), Used>,
-    /// The number of throttled requests.
     throttled: usize,
 }
 
@@ -69,7 +65,6 @@ struct Used {
     units: f64,
 }
 
-/// A part of a request that was throttled: its number among the request's rows, and the table or index.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Refused {
     row: usize,
@@ -82,7 +77,6 @@ impl Throttle {
         Self { ceiling, used: HashMap::new(), throttled: 0 }
     }
 
-    /// The number of throttled requests.
     pub(super) fn throttled(&self) -> usize {
         self.throttled
     }
@@ -142,8 +136,7 @@ impl Throttle {
     }
 }
 
-/// Returns DynamoDB's response to a request with refused rows. `rows` is the number of rows of a transaction;
-/// `None`: the request is no transaction.
+/// `rows` is the number of rows of a transaction; `None`: the request is no transaction.
 pub(super) fn response(refused: &[Refused], rows: Option<usize>) -> (StatusCode, Bytes) {
     let message = |refused: &Refused| {
         if refused.resource.contains("/index/") { INDEX_MESSAGE } else { TABLE_MESSAGE }

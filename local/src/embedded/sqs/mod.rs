@@ -39,14 +39,14 @@ const POLL_PERIOD: Duration = Duration::from_millis(50);
 
 type Result<T> = std::result::Result<T, Failure>;
 
-/// A running embedded SQS. Dropping this stops it.
+/// Dropping this stops it.
 #[derive(Debug)]
 pub struct Sqs {
     server: Server,
 }
 
 impl Sqs {
-    /// Starts the server on this listener, without queues. `clock` decides when messages become visible.
+    /// Starts the server on this listener, without queues.
     pub fn start(listener: TcpListener, clock: &Clock) -> StartResult<Self> {
         let io = |e: std::io::Error| Error::because("starting SQS", &e);
         let front = Arc::new(Front {
@@ -65,18 +65,15 @@ impl Sqs {
         Ok(Self { server: server.map_err(io)? })
     }
 
-    /// Returns the base URL.
     pub fn url(&self) -> String {
         self.server.url()
     }
 
-    /// Stops the server.
     pub async fn stop(self) {
         self.server.stop().await;
     }
 }
 
-/// The front end of the queues.
 struct Front {
     queues: Mutex<Queues>,
     clock: Clock,
@@ -85,7 +82,6 @@ struct Front {
     url: String,
 }
 
-/// The fields of all requests, and of the entries of a batch.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 struct Fields {
@@ -107,7 +103,6 @@ struct Fields {
 }
 
 impl Fields {
-    /// Returns the name of the queue, which is the end of its URL.
     fn queue(&self) -> Result<&str> {
         self.queue_url.as_deref().and_then(|url| url.rsplit('/').next()).ok_or(Failure::NoQueue)
     }
@@ -116,7 +111,6 @@ impl Fields {
         self.receipt_handle.as_deref().ok_or(Failure::Missing("ReceiptHandle"))
     }
 
-    /// Returns the message to send.
     fn draft(&self) -> Result<Draft> {
         let body = self.message_body.clone().filter(|body| !body.is_empty());
         let body = body.ok_or(Failure::Missing("MessageBody"))?;
@@ -132,7 +126,6 @@ impl Fields {
         Ok(Draft { id, body, group: self.message_group_id.clone(), delay })
     }
 
-    /// Returns the entries of a batch.
     fn entries(&self) -> Result<&[Self]> {
         let bytes = |entry: &Self| entry.message_body.as_ref().map_or(0, String::len);
         let refused = |shape, text: &str| Err(Failure::Batch(shape, text.to_owned()));
@@ -149,7 +142,6 @@ impl Fields {
     }
 }
 
-/// Checks that a number, if it is given, is in its range.
 fn in_range(name: &str, value: Option<i64>, least: i64, most: i64) -> Result<Option<i64>> {
     match value.filter(|value| !(least..=most).contains(value)) {
         None => Ok(value),
@@ -211,7 +203,6 @@ impl Front {
         }
     }
 
-    /// Executes an operation on the queues at the present time.
     fn with<T>(&self, operation: impl FnOnce(&mut Queues, i64) -> Result<T>) -> Result<T> {
         let now = self.clock.now().millis();
         operation(&mut self.queues.lock().unwrap_or_else(PoisonError::into_inner), now)
@@ -221,7 +212,6 @@ impl Front {
         format!("{}/{ACCOUNT}/{name}", self.url)
     }
 
-    /// Sends a message. `entry`: the request, or an entry of a batch request.
     fn send(&self, request: &Fields, entry: &Fields) -> Result<Value> {
         let draft = entry.draft()?;
         let sent = json!({"MessageId": draft.id, "MD5OfMessageBody": md5_of(&draft.body)});
@@ -264,7 +254,6 @@ impl Front {
         }
     }
 
-    /// Deletes a message. `entry`: the request, or an entry of a batch request.
     fn delete(&self, request: &Fields, entry: &Fields) -> Result<Value> {
         let handle = entry.receipt_handle()?;
         self.with(|queues, _| queues.delete(request.queue()?, handle))?;
@@ -296,7 +285,6 @@ fn is_requested(names: &[String], name: &str) -> bool {
     names.iter().any(|requested| requested == "All" || requested == name)
 }
 
-/// Returns a received message with the system attributes that were requested.
 fn received(message: &Message, requested: &[String]) -> Value {
     let known = [
         ("ApproximateFirstReceiveTimestamp", message.first_received_at.map(|at| at.to_string())),

@@ -17,31 +17,24 @@ const DELAY: &str = "DelaySeconds";
 const RETENTION: &str = "MessageRetentionPeriod";
 const VISIBILITY: &str = "VisibilityTimeout";
 
-/// Why a request failed.
 #[derive(Debug)]
 pub(super) enum Failure {
     /// The queue does not exist.
     NoQueue,
-    /// A queue with this name and other attributes exists.
     OtherAttributes,
     /// The receipt handle is not one of this queue.
     Handle,
     /// The message is not in flight.
     NotInFlight,
-    /// The parameter is missing.
     Missing(&'static str),
-    /// A value is invalid.
     Value(String),
-    /// The batch as a whole is invalid: the type of the error, and its message.
     Batch(&'static str, String),
     /// The operation is not supported.
     Unsupported(String),
-    /// The body is no request.
     NotARequest,
 }
 
 impl Failure {
-    /// Returns the error type of the JSON protocol, the code of the older query protocol, and the message.
     pub(super) fn parts(&self) -> (&str, String, String) {
         let older = |shape: &str| format!("AWS.SimpleQueueService.{shape}");
         let (shape, code, message) = match self {
@@ -80,10 +73,8 @@ impl Failure {
 
 type Result<T> = std::result::Result<T, Failure>;
 
-/// A message.
 #[derive(Clone, Debug)]
 pub(super) struct Message {
-    /// Unique in all queues. A message that was sent later has a higher number.
     number: u64,
     pub(super) id: String,
     pub(super) body: String,
@@ -97,19 +88,16 @@ pub(super) struct Message {
 }
 
 impl Message {
-    /// Returns the handle of the last receipt.
     pub(super) fn receipt_handle(&self) -> String {
         format!("{}-{}-{}", self.number, self.receives, self.id)
     }
 }
 
-/// Returns the number of the message in a receipt handle.
 fn number_in(handle: &str) -> Result<u64> {
     let number = handle.split_once('-').and_then(|(number, _)| number.parse().ok());
     number.ok_or(Failure::Handle)
 }
 
-/// A message to send.
 pub(super) struct Draft {
     pub(super) id: String,
     pub(super) body: String,
@@ -118,12 +106,10 @@ pub(super) struct Draft {
     pub(super) delay: Option<i64>,
 }
 
-/// A queue.
 #[derive(Debug, Default)]
 struct Queue {
     attributes: BTreeMap<String, String>,
     messages: BTreeMap<u64, Message>,
-    /// The time at which each message becomes or became visible, with its number.
     order: BTreeSet<(i64, u64)>,
 }
 
@@ -155,7 +141,6 @@ impl Queue {
     }
 }
 
-/// All queues.
 #[derive(Debug, Default)]
 pub(super) struct Queues {
     by_name: BTreeMap<String, Queue>,
@@ -176,7 +161,6 @@ impl Queues {
         }
     }
 
-    /// Returns the attributes of a queue, with its numbers of messages.
     pub(super) fn attributes(&mut self, name: &str, now: i64) -> Result<BTreeMap<String, String>> {
         self.expire(name, now)?;
         let queue = self.queue(name)?;
@@ -200,17 +184,14 @@ impl Queues {
         Ok(attributes)
     }
 
-    /// Returns the names of the queues.
     pub(super) fn names(&self) -> Vec<String> {
         self.by_name.keys().cloned().collect()
     }
 
-    /// Checks that a queue exists.
     pub(super) fn check(&mut self, name: &str) -> Result<()> {
         self.queue(name).map(|_queue| ())
     }
 
-    /// Sends a message.
     pub(super) fn send(&mut self, name: &str, draft: Draft, now: i64) -> Result<()> {
         let number = self.next_number;
         let queue = self.queue(name)?;
@@ -229,9 +210,7 @@ impl Queues {
         Ok(())
     }
 
-    /// Receives visible messages, the longest visible first. `hidden`: for how long they are hidden, in seconds;
-    /// `None`: the visibility timeout of the queue. Moves messages that were received too often to the
-    /// dead-letter queue.
+    /// `hidden`: for how long they are hidden, in seconds; `None`: the visibility timeout of the queue.
     pub(super) fn receive(
         &mut self,
         name: &str,
@@ -271,7 +250,6 @@ impl Queues {
         Ok(received)
     }
 
-    /// Deletes a received message. A handle of an earlier receipt deletes nothing.
     pub(super) fn delete(&mut self, name: &str, handle: &str) -> Result<()> {
         let queue = self.queue(name)?;
         let number = number_in(handle)?;
@@ -293,7 +271,6 @@ impl Queues {
         Ok(())
     }
 
-    /// Deletes all messages of a queue.
     pub(super) fn purge(&mut self, name: &str) -> Result<()> {
         let queue = self.queue(name)?;
         queue.order.clear();
@@ -306,7 +283,6 @@ impl Queues {
         Ok(self.queue(name)?.order.last().is_some_and(|(at, _)| *at > now))
     }
 
-    /// Deletes the messages of a queue whose retention has ended.
     fn expire(&mut self, name: &str, now: i64) -> Result<()> {
         let queue = self.queue(name)?;
         let kept_since = now.saturating_sub(queue.number_of(RETENTION).saturating_mul(1_000));
