@@ -261,41 +261,26 @@ async fn run(arguments: Arguments) -> Result<CommandOutcome, Box<dyn Error>> {
 
 async fn run_on(stack: &Stack, command: StackCommand) -> Result<CommandOutcome, Box<dyn Error>> {
     match command {
-        StackCommand::Accounts(command) => accounts::run(stack, command).await,
-        StackCommand::Charges(command) => {
-            charges::run(stack, command).await.map(|()| CommandOutcome::Succeeded)
-        }
-        StackCommand::Customers(command) => {
-            customers::run(stack, command).await.map(|()| CommandOutcome::Succeeded)
-        }
-        StackCommand::Deliveries(command) => deliveries::run(stack, command).await,
-        StackCommand::Events(command) => events::run(stack, command).await,
-        StackCommand::Users(command) => users::run(stack, command).await.map(|()| CommandOutcome::Succeeded),
-        StackCommand::Keys(command) => keys::run(stack, command).await.map(|()| CommandOutcome::Succeeded),
-        StackCommand::Ledger(command) => ledger::run(stack, command).await,
-        StackCommand::LiveCharges(command) => {
-            live_charges::run(stack, command).await.map(|()| CommandOutcome::Succeeded)
-        }
-        StackCommand::Med(command) => med::run(stack, command).await.map(|()| CommandOutcome::Succeeded),
-        StackCommand::Notifications(command) => {
-            notifications::run(stack, command).await.map(|()| CommandOutcome::Succeeded)
-        }
-        StackCommand::Payouts(command) => {
-            payouts::run(stack, command).await.map(|()| CommandOutcome::Succeeded)
-        }
-        StackCommand::Receipts(command) => {
-            receipts::run(stack, command).await.map(|()| CommandOutcome::Succeeded)
-        }
-        StackCommand::Refunds(command) => {
-            Box::pin(refunds::run(stack, command)).await.map(|()| CommandOutcome::Succeeded)
-        }
-        StackCommand::Restore(command) => restore::run(stack, command).await,
-        StackCommand::Review(command) => {
-            review::run(stack, command).await.map(|()| CommandOutcome::Succeeded)
-        }
-        StackCommand::Reconcile(arguments) => reconcile::run(stack, arguments).await,
-        StackCommand::Audit(arguments) => audit::run(stack, arguments).await,
+        StackCommand::Accounts(command) => return accounts::run(stack, command).await,
+        StackCommand::Deliveries(command) => return deliveries::run(stack, command).await,
+        StackCommand::Events(command) => return events::run(stack, command).await,
+        StackCommand::Ledger(command) => return ledger::run(stack, command).await,
+        StackCommand::Restore(command) => return restore::run(stack, command).await,
+        StackCommand::Reconcile(arguments) => return reconcile::run(stack, arguments).await,
+        StackCommand::Audit(arguments) => return audit::run(stack, arguments).await,
+        StackCommand::Charges(command) => charges::run(stack, command).await,
+        StackCommand::Customers(command) => customers::run(stack, command).await,
+        StackCommand::Users(command) => users::run(stack, command).await,
+        StackCommand::Keys(command) => keys::run(stack, command).await,
+        StackCommand::LiveCharges(command) => live_charges::run(stack, command).await,
+        StackCommand::Med(command) => med::run(stack, command).await,
+        StackCommand::Notifications(command) => notifications::run(stack, command).await,
+        StackCommand::Payouts(command) => payouts::run(stack, command).await,
+        StackCommand::Receipts(command) => receipts::run(stack, command).await,
+        StackCommand::Refunds(command) => Box::pin(refunds::run(stack, command)).await,
+        StackCommand::Review(command) => review::run(stack, command).await,
     }
+    .map(|()| CommandOutcome::Succeeded)
 }
 
 /// A failure is printed and does not prevent the others.

@@ -24,11 +24,11 @@ use crate::template::{Template, TemplateValues};
 pub(crate) const MAIL_DIRECTORY: &str = "MAIL_DIRECTORY";
 
 /// Lambda sets some of them, and the others exist only on this machine.
-pub type ExtraVariables = BTreeMap<String, String>;
+pub(crate) type ExtraVariables = BTreeMap<String, String>;
 
 /// `names_callers`: the session token of a function's requests is its logical id, so that the fault proxy can
 /// record its calls.
-pub fn create_functions(
+pub(crate) fn create_functions(
     template: &Template,
     values: &TemplateValues,
     extra: &ExtraVariables,

@@ -46,7 +46,7 @@ const X_REQUEST_ID: &str = "x-request-id";
 const LOCAL_PREFIX: &str = "/_local/";
 
 #[derive(Debug)]
-pub struct Gateway {
+pub(crate) struct Gateway {
     server: Server,
 }
 
@@ -58,7 +58,7 @@ struct Api {
 }
 
 /// What only the service on one machine has.
-pub struct LocalRoutes {
+pub(crate) struct LocalRoutes {
     pub router: Router,
     /// Each request to a function holds this for reading, so that its writer stops all requests.
     pub gate: Arc<RwLock<()>>,
@@ -73,7 +73,7 @@ struct Target {
 
 impl Gateway {
     /// Without `local`, the functions receive those requests too.
-    pub fn start(
+    pub(crate) fn start(
         listener: TcpListener,
         template: &Template,
         functions: &Functions,
@@ -109,15 +109,11 @@ impl Gateway {
         Ok(Self { server })
     }
 
-    pub fn url(&self) -> String {
-        self.server.url()
-    }
-
-    pub fn port(&self) -> u16 {
+    pub(crate) fn port(&self) -> u16 {
         self.server.address().port()
     }
 
-    pub async fn stop(self) {
+    pub(crate) async fn stop(self) {
         self.server.stop().await;
     }
 }
@@ -407,7 +403,7 @@ mod tests {
         body: &[u8],
     ) -> (StatusCode, HeaderMap, Bytes) {
         let request = request
-            .uri(format!("{}{path}", gateway.url()))
+            .uri(format!("{}{path}", gateway.server.url()))
             .body(Full::new(Bytes::copy_from_slice(body)))
             .unwrap();
         let answer = crate::wire::http_client().request(request).await.unwrap();

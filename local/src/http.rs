@@ -85,7 +85,7 @@ where
     })
 }
 
-pub fn url_of(mut address: SocketAddr) -> String {
+pub(crate) fn url_of(mut address: SocketAddr) -> String {
     if address.ip().is_unspecified() {
         address.set_ip(Ipv4Addr::LOCALHOST.into());
     }

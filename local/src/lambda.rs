@@ -24,7 +24,7 @@ use tower::ServiceExt;
 
 use crate::error::Result as StartResult;
 
-pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 pub type Invoke = Arc<dyn Fn(Value) -> BoxFuture<'static, Result<Value, String>> + Send + Sync>;
 
@@ -57,7 +57,7 @@ impl Functions {
     }
 
     #[must_use]
-    pub fn with_environment(mut self, logical_id: &str, environment: Environment) -> Self {
+    pub(crate) fn with_environment(mut self, logical_id: &str, environment: Environment) -> Self {
         let environment = Arc::new(environment);
         let invoked = Arc::clone(&environment);
         self.invokes.insert(logical_id.to_owned(), Arc::new(move |event| invoked.invoke(event)));
@@ -82,7 +82,7 @@ impl Functions {
     }
 
     /// Kills all functions, so that they also forget what they had in memory.
-    pub fn kill_all(&self) {
+    pub(crate) fn kill_all(&self) {
         self.environments.values().for_each(|environment| environment.kill());
     }
 
@@ -167,7 +167,7 @@ impl Environment {
 }
 
 /// Creates a function that handles HTTP API events (payload format 2.0) with a router.
-pub fn http_function(router: Router) -> Invoke {
+pub(crate) fn http_function(router: Router) -> Invoke {
     // Builds the router once, so that cloning it for each request is cheap.
     let router = router.with_state(());
     Arc::new(move |event| {
@@ -190,7 +190,7 @@ pub fn http_function(router: Router) -> Invoke {
     })
 }
 
-pub fn event_function<E, R, F, Fut, Failure>(handler: F) -> Invoke
+pub(crate) fn event_function<E, R, F, Fut, Failure>(handler: F) -> Invoke
 where
     E: DeserializeOwned + Send + 'static,
     R: Serialize,

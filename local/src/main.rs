@@ -1,6 +1,6 @@
-//! `cargo run`: starts the whole service on this machine. Three commands for developers use the running
-//! service: `cargo run -- listen`, `cargo run -- trigger` and `cargo run -- bank`. `cargo run -- verify` checks
-//! the signature of a received webhook.
+//! `cargo run`: starts the whole service on this machine. `cargo run -- listen` and
+//! `cargo run -- trigger` use the running service. `cargo run -- verify` checks the signature of a received
+//! webhook.
 
 use std::fs::{File, TryLockError};
 use std::io::{IsTerminal, Write};
@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use bank::{FaultKind, Profile};
+use bank::Profile;
 use clap::{Args, Parser, Subcommand};
 use domain::money::Amount;
 use domain::webhook::event_type::EventType;
 use local::commands::listen::Print;
-use local::commands::{Running, bank_commands, listen, trigger, verify};
+use local::commands::{Running, listen, trigger, verify};
 use local::deployed::{self, DeployedStack};
 use local::embedded::fault_proxy::Ceiling;
 use local::embedded::{ACCESS_KEY, Endpoints, Listen, REGION, SECRET_KEY, State};
@@ -97,49 +97,6 @@ enum Command {
     ///
     /// Calls the deployed functions by the Lambda Invoke API. Creates two accounts in the stack's tables.
     Gateway(DeployedGateway),
-    /// Act at the local bank: pay a live charge, or make the bank fail
-    #[command(subcommand)]
-    Bank(BankCommand),
-}
-
-/// The commands at the local bank.
-#[derive(Subcommand)]
-enum BankCommand {
-    /// Pay a live charge, as a payer at another bank
-    Pay {
-        /// Id of the charge, in any form: ch_<uuid>, tx_<uuid> or <uuid>
-        charge: String,
-        /// Amount in centavos [default: that of the charge]
-        #[arg(long, value_parser = amount)]
-        amount: Option<Amount>,
-        /// CPF or CNPJ of the payer [default: the expected payer, else the customer, else a fixed CPF]
-        #[arg(long, value_name = "TAX_ID")]
-        payer_tax_id: Option<String>,
-        /// Let the bank report no payer
-        #[arg(long, conflicts_with_all = ["payer_tax_id", "payer_name"])]
-        no_payer: bool,
-        /// Name of the payer [default: the customer's, else a fixed one]
-        #[arg(long, value_name = "NAME")]
-        payer_name: Option<String>,
-        /// Pay although the charge is already paid
-        #[arg(long)]
-        again: bool,
-        /// Ready file of the running service [default: .local/ready.json]
-        #[arg(long, value_name = "PATH")]
-        ready_file: Option<PathBuf>,
-    },
-    /// Make a fault occur at the bank, in addition to faults that are still to occur
-    Fault {
-        /// Kind of the fault, such as `http_500`; docs/bank.md describes the kinds
-        #[arg(value_parser = FaultKind::parse)]
-        kind: FaultKind,
-        /// How often the fault occurs
-        #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-        count: u32,
-        /// Ready file of the running service [default: .local/ready.json]
-        #[arg(long, value_name = "PATH")]
-        ready_file: Option<PathBuf>,
-    },
 }
 
 fn event(text: &str) -> std::result::Result<EventType, String> {
@@ -371,7 +328,6 @@ async fn run(arguments: Arguments) -> Result<()> {
             trigger::trigger(&Running::find(ready_file).await?, event, amount, &print).await
         }
         Some(Command::Verify(arguments)) => verify_webhook(arguments, &print).await,
-        Some(Command::Bank(command)) => at_bank(command, &print).await,
     }
 }
 
@@ -396,23 +352,6 @@ async fn verify_webhook(arguments: Verify, print: &Print) -> Result<()> {
 /// `None`: it has none.
 fn ahead_of_machine(offset_seconds: i64) -> Option<String> {
     (offset_seconds != 0).then(|| format!("{} this machine's", verify::Age(offset_seconds.saturating_neg())))
-}
-
-async fn at_bank(command: BankCommand, print: &Print) -> Result<()> {
-    match command {
-        BankCommand::Pay { charge, amount, payer_tax_id, no_payer, payer_name, again, ready_file } => {
-            let payer = match payer_tax_id {
-                Some(tax_id) => bank_commands::Payer::TaxId(tax_id),
-                None if no_payer => bank_commands::Payer::Unreported,
-                None => bank_commands::Payer::OfTheCharge,
-            };
-            let payment = bank_commands::Payment { amount, payer, payer_name, again };
-            bank_commands::pay(&Running::find(ready_file).await?, &charge, &payment, print).await
-        }
-        BankCommand::Fault { kind, count, ready_file } => {
-            bank_commands::fault(&Running::find(ready_file).await?, kind, count, print).await
-        }
-    }
 }
 
 async fn serve(arguments: Serve) -> Result<()> {
@@ -495,7 +434,7 @@ async fn run_stack(
         (State::Directory(directory.to_owned()), Some(lock))
     };
     let location = if in_memory { "in memory".to_owned() } else { format!("in {STATE_DIRECTORY}/") };
-    // `admin`, `listen`, `trigger` and `bank` find the service by the ready file in the state directory. The first
+    // `admin`, `listen` and `trigger` find the service by the ready file in the state directory. The first
     // service that runs in the directory has this file, so a second one does not redirect the commands.
     let ready_lock = lock(directory, "ready.lock");
     let default_ready_file =
@@ -527,7 +466,7 @@ fn commands_note(ready_lock: &Result<Option<File>>, ready_file: Option<&Path>) -
     let why = match ready_lock {
         Ok(Some(_)) => return String::new(),
         Ok(None) => format!(
-            "Another service runs in this directory: `admin`, `listen`, `trigger` and `bank` use that one, by {STATE_DIRECTORY}/ready.json."
+            "Another service runs in this directory: `admin`, `listen` and `trigger` use that one, by {STATE_DIRECTORY}/ready.json."
         ),
         Err(error) => format!("{STATE_DIRECTORY}/ready.json can't be written ({error})."),
     };

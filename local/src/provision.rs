@@ -1,10 +1,10 @@
 //! Creates the resources that the template declares: tables with their indexes and streams, queues and
 //! buckets. Also deletes their content.
 //!
-//! Existing resources are not changed, so the state survives a restart. If the indexes of a table are not those
-//! that the template declares, the start fails.
+//! Existing resources are not changed, so the state survives a restart. A change of their layout raises
+//! `STATE_FORMAT`.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
 use aws_sdk_s3::error::ProvideErrorMetadata;
 use aws_sdk_s3::types::{CreateBucketConfiguration, Object};
@@ -89,9 +89,8 @@ pub async fn delete(template: &Template, endpoints: &Endpoints) -> Result<()> {
 async fn create_table(dynamodb: &JsonClient, table: &Table) -> Result<()> {
     let doing = format!("creating the table {}", table.logical_id);
     match dynamodb.call("DynamoDB_20120810.CreateTable", &table.create).await {
-        Ok(_) => {}
-        Err(error) if error.is("ResourceInUseException") => check_indexes(dynamodb, table).await?,
-        Err(error) => return Err(Error::because(&doing, &error)),
+        Err(error) if !error.is("ResourceInUseException") => return Err(Error::because(&doing, &error)),
+        Ok(_) | Err(_) => {}
     }
     let Some(attribute) = &table.ttl_attribute else {
         return Ok(());
@@ -111,25 +110,6 @@ async fn create_table(dynamodb: &JsonClient, table: &Table) -> Result<()> {
         .await
         .map_err(|e| Error::because(&doing, &e))?;
     Ok(())
-}
-
-async fn check_indexes(dynamodb: &JsonClient, table: &Table) -> Result<()> {
-    let name = json!({"TableName": table.logical_id});
-    let described = dynamodb.call("DynamoDB_20120810.DescribeTable", &name).await;
-    let described = described.map_err(|e| Error::because("describing a table", &e))?;
-    let (existing, declared) = (indexes(described.get("Table")), indexes(Some(&table.create)));
-    if existing == declared {
-        return Ok(());
-    }
-    Err(Error::new(format!(
-        "the table {} has the indexes {existing:?}, but the template declares {declared:?}; delete the state directory and start again",
-        table.logical_id,
-    )))
-}
-
-fn indexes(table: Option<&Value>) -> BTreeSet<&str> {
-    let indexes = table.and_then(|table| table.get("GlobalSecondaryIndexes")).and_then(Value::as_array);
-    indexes.into_iter().flatten().filter_map(|index| index.get("IndexName")?.as_str()).collect()
 }
 
 async fn create_queue(sqs: &aws_sdk_sqs::Client, queue: &Queue) -> Result<()> {

@@ -72,7 +72,7 @@ pub struct Seed {
 
 impl Seed {
     /// Without a directory, creates a seed and does not save it.
-    pub fn load_or_create(directory: Option<&Path>) -> Result<Self> {
+    pub(crate) fn load_or_create(directory: Option<&Path>) -> Result<Self> {
         let Some(directory) = directory else {
             return Self::in_memory();
         };
@@ -122,7 +122,7 @@ impl Seed {
         })
     }
 
-    pub async fn insert_rows(&self, store: &Store, api_keys: &ApiKeys, now: Timestamp) -> Result<()> {
+    pub(crate) async fn insert_rows(&self, store: &Store, api_keys: &ApiKeys, now: Timestamp) -> Result<()> {
         let failed = |error: &(dyn std::error::Error + 'static)| Error::because("seeding", error);
         for account in [&self.first, &self.other] {
             let row = account.row(now)?;

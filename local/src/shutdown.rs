@@ -4,30 +4,30 @@ use tokio::sync::watch;
 
 /// Dropping it requests shutdown too, so that no task outlives its owner.
 #[derive(Debug)]
-pub struct Trigger(watch::Sender<bool>);
+pub(crate) struct Trigger(watch::Sender<bool>);
 
 #[derive(Debug, Clone)]
-pub struct Shutdown(watch::Receiver<bool>);
+pub(crate) struct Shutdown(watch::Receiver<bool>);
 
-pub fn channel() -> (Trigger, Shutdown) {
+pub(crate) fn channel() -> (Trigger, Shutdown) {
     let (sender, receiver) = watch::channel(false);
     (Trigger(sender), Shutdown(receiver))
 }
 
 impl Trigger {
-    pub fn fire(&self) {
+    pub(crate) fn fire(&self) {
         self.0.send_replace(true);
     }
 }
 
 impl Shutdown {
     /// Waits until shutdown is requested. Returns at once if it already is.
-    pub async fn requested(&mut self) {
+    pub(crate) async fn requested(&mut self) {
         // An error means that the trigger was dropped, which requests shutdown too.
         let _ = self.0.wait_for(|requested| *requested).await;
     }
 
-    pub fn is_requested(&self) -> bool {
+    pub(crate) fn is_requested(&self) -> bool {
         *self.0.borrow() || self.0.has_changed().is_err()
     }
 }

@@ -15,14 +15,14 @@ use serde_json::Value;
 use crate::embedded::{ACCESS_KEY, REGION};
 
 #[derive(Debug, Clone)]
-pub struct JsonClient {
+pub(crate) struct JsonClient {
     url: String,
     client: Client<HttpConnector, Full<Bytes>>,
 }
 
 /// The reason why a request failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum JsonClientError {
+pub(crate) enum JsonClientError {
     #[error("{code}: {message}")]
     Refused {
         /// The error code without its namespace, such as `ResourceInUseException`.
@@ -35,7 +35,7 @@ pub enum JsonClientError {
 }
 
 impl JsonClientError {
-    pub fn is(&self, expected: &str) -> bool {
+    pub(crate) fn is(&self, expected: &str) -> bool {
         matches!(self, Self::Refused { code, .. } if code == expected)
     }
 }
@@ -54,12 +54,12 @@ pub(crate) fn authorization(service: &str) -> String {
 }
 
 impl JsonClient {
-    pub fn new(url: &str) -> Self {
+    pub(crate) fn new(url: &str) -> Self {
         Self { url: url.to_owned(), client: http_client() }
     }
 
     /// Calls an operation by its target, such as `DynamoDB_20120810.CreateTable`.
-    pub async fn call(&self, target: &str, body: &Value) -> Result<Value, JsonClientError> {
+    pub(crate) async fn call(&self, target: &str, body: &Value) -> Result<Value, JsonClientError> {
         let failed = |e: &dyn fmt::Display| JsonClientError::Failed(format!("{target}: {e}"));
         let request = Request::post(&self.url)
             .header("content-type", "application/x-amz-json-1.0")

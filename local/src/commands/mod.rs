@@ -1,7 +1,6 @@
 //! The developer's commands, `cargo run -- listen`, `cargo run -- trigger`, `cargo run -- bank` and `cargo run --
 //! verify`. All but `verify` use a running service.
 
-pub mod bank_commands;
 pub mod listen;
 pub mod running;
 pub mod trigger;

@@ -7,7 +7,6 @@
 //! it. So these differences can be undone: a byte order mark, whitespace between tokens, and escapes in strings.
 //! Another order of the keys and other notations of numbers can't be undone.
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::fs::File;
 use std::io::Read;
@@ -66,15 +65,29 @@ pub enum Fault {
     #[error("The signature has the {given} form, but this body is {body}, which is signed as `{expected}`.")]
     OtherFamily { given: &'static str, body: &'static str, expected: &'static str },
     #[error(
-        "The secret is right, but the body was serialised again: it has {0}. Verify the bytes as they arrived, before any JSON parser."
+        "The secret is right, but the body was serialised again: it has other whitespace or escapes, or a byte order mark. Verify the bytes as they arrived, before any JSON parser."
     )]
-    Reserialised(Differences),
+    Reserialised,
     #[error(
         "The secret is right, but --id is `{0}`: the signature is that of the id in the body. Give the header webhook-id, which is the event's id, not X-Service-Delivery-Id."
     )]
     OtherId(String),
-    #[error("{0}")]
-    NoMatch(NoMatch),
+    #[error(
+        "The signature does not match. The body has the form in which the service posts, so another secret is likely: that of another endpoint or mode, the one before a rotation, or the override secret, which signs the deliveries to a payment's webhookUrl. A changed value in the body, or the header of another delivery, has the same effect."
+    )]
+    NoMatch,
+    #[error(
+        "The signature does not match, and the body is not the one that the service posted: it has other whitespace or escapes, or a byte order mark. Without that, it does not match either. So the secret can't be checked with this body: give the bytes as they arrived."
+    )]
+    Changed,
+    #[error(
+        "The signature does not match, and the body is not the one that the service posted: the service writes the key `id` first, or `event` in a legacy event. A JSON library sorts keys, or a part of the body was cut out. So the secret can't be checked with this body: give the bytes as they arrived."
+    )]
+    OtherKeys,
+    #[error(
+        "The signature does not match, and the body is not JSON, so the service did not post it. Give the file that has the bytes as they arrived."
+    )]
+    NotJson,
     /// The signature is right, but too old or too new.
     #[error(
         "The secret is right, but the time of the signature is {0} this machine's clock. At most 5 min are accepted, in either direction: synchronise the clock, or take a newer attempt. Each attempt is signed with its own time."
@@ -85,70 +98,6 @@ pub enum Fault {
         "The secret is right, but the signature has the legacy form, which has no time. So a recorded request can be replayed at any time. Expected `t=…,v1=…`; with --legacy, this form is accepted."
     )]
     Legacy,
-}
-
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Differences(BTreeSet<Difference>);
-
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub enum Difference {
-    /// The body begins with a byte order mark.
-    ByteOrderMark,
-    /// There is whitespace before or between its tokens.
-    WhitespaceBetween,
-    WhitespaceAtEnd,
-    Escapes,
-}
-
-impl<const N: usize> From<[Difference; N]> for Differences {
-    fn from(all: [Difference; N]) -> Self {
-        Self(BTreeSet::from(all))
-    }
-}
-
-impl fmt::Display for Differences {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = |difference: &Difference| match difference {
-            Difference::ByteOrderMark => "a byte order mark",
-            Difference::WhitespaceBetween => "whitespace between its tokens",
-            Difference::WhitespaceAtEnd => "whitespace or a line break at its end",
-            Difference::Escapes => r"other escapes in its strings, such as \u00e9 or \/",
-        };
-        let names: Vec<&str> = self.0.iter().map(name).collect();
-        f.write_str(&names.join(", and "))
-    }
-}
-
-/// What is known about a signature that does not match.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum NoMatch {
-    AsPosted,
-    /// The body is not the one that was posted, and the restored one does not match either.
-    Changed(Differences),
-    /// The body does not begin with the key that the service writes first.
-    OtherKeys,
-    /// The body is not JSON.
-    NotJson,
-}
-
-impl fmt::Display for NoMatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::AsPosted => f.write_str(
-                "The signature does not match. The body has the form in which the service posts, so another secret is likely: that of another endpoint or mode, the one before a rotation, or the override secret, which signs the deliveries to a payment's webhookUrl. A changed value in the body, or the header of another delivery, has the same effect.",
-            ),
-            Self::Changed(differences) => write!(
-                f,
-                "The signature does not match, and the body is not the one that the service posted: it has {differences}. Without that, it does not match either. So the secret can't be checked with this body: give the bytes as they arrived."
-            ),
-            Self::OtherKeys => f.write_str(
-                "The signature does not match, and the body is not the one that the service posted: the service writes the key `id` first, or `event` in a legacy event. A JSON library sorts keys, or a part of the body was cut out. So the secret can't be checked with this body: give the bytes as they arrived.",
-            ),
-            Self::NotJson => f.write_str(
-                "The signature does not match, and the body is not JSON, so the service did not post it. Give the file that has the bytes as they arrived.",
-            ),
-        }
-    }
 }
 
 /// The age of a signature in seconds; negative: its time is in the future.
@@ -208,15 +157,15 @@ pub fn check(received: &Received, now_seconds: i64) -> std::result::Result<Optio
     let mut faults = Vec::new();
     if !header.signs(&secret, &received.body) {
         let Some(posted) = Posted::restore(&received.body) else {
-            return Err(vec![Fault::NoMatch(NoMatch::NotJson)]);
+            return Err(vec![Fault::NotJson]);
         };
         let other_id = header.with_id_of(&secret, &posted);
         if other_id.is_none() && !header.signs(&secret, &posted.body) {
-            return Err(vec![no_match(&header, posted)]);
+            return Err(vec![no_match(&header, &posted, posted.body != received.body)]);
         }
         faults.extend(other_id.map(Fault::OtherId));
-        if posted.differences != Differences::default() {
-            faults.push(Fault::Reserialised(posted.differences));
+        if posted.body != received.body {
+            faults.push(Fault::Reserialised);
         }
     }
     if is_encoded && !matches!(header, Header::Standard { .. }) {
@@ -346,7 +295,7 @@ fn hex_digest(text: &str) -> std::result::Result<String, Fault> {
     digest.map(|digest| hex::encode(&digest)).ok_or(Fault::Malformed("a digest is not 64 hex digits"))
 }
 
-fn no_match(header: &Header, posted: Posted) -> Fault {
+fn no_match(header: &Header, posted: &Posted, is_changed: bool) -> Fault {
     let is_legacy = posted.body.starts_with(br#"{"event":"#);
     let is_canonical = posted.body.starts_with(br#"{"id":"evt_"#);
     match header {
@@ -360,18 +309,15 @@ fn no_match(header: &Header, posted: Posted) -> Fault {
             body: "a legacy event (`event`, `data`)",
             expected: "sha256=<hex>",
         },
-        _ if !is_legacy && !is_canonical => Fault::NoMatch(NoMatch::OtherKeys),
-        _ if posted.differences != Differences::default() => {
-            Fault::NoMatch(NoMatch::Changed(posted.differences))
-        }
-        _ => Fault::NoMatch(NoMatch::AsPosted),
+        _ if !is_legacy && !is_canonical => Fault::OtherKeys,
+        _ if is_changed => Fault::Changed,
+        _ => Fault::NoMatch,
     }
 }
 
 #[derive(Debug)]
 struct Posted {
     body: Vec<u8>,
-    differences: Differences,
 }
 
 impl Posted {
@@ -380,32 +326,19 @@ impl Posted {
         let text = received.strip_prefix(BYTE_ORDER_MARK).unwrap_or(received);
         let text = std::str::from_utf8(text).ok()?;
         serde_json::from_str::<serde::de::IgnoredAny>(text).ok()?;
-        let tokens = text.trim_end_matches(is_whitespace);
-        let found = [
-            (received.starts_with(BYTE_ORDER_MARK), Difference::ByteOrderMark),
-            (tokens.len() != text.len(), Difference::WhitespaceAtEnd),
-        ];
-        let found = found.into_iter().filter(|(is_found, _)| *is_found);
-        let mut differences: BTreeSet<Difference> = found.map(|(_, difference)| difference).collect();
-        let mut body = String::with_capacity(tokens.len());
-        let mut rest = tokens;
+        let mut body = String::with_capacity(text.len());
+        let mut rest = text;
         while let Some(first) = rest.chars().next() {
             let length = if first == '"' { string_length(rest)? } else { first.len_utf8() };
             let (token, following) = rest.split_at_checked(length)?;
             if first == '"' {
-                let written = serde_json::to_string(&serde_json::from_str::<String>(token).ok()?).ok()?;
-                if written != token {
-                    differences.insert(Difference::Escapes);
-                }
-                body.push_str(&written);
-            } else if is_whitespace(first) {
-                differences.insert(Difference::WhitespaceBetween);
-            } else {
+                body.push_str(&serde_json::to_string(&serde_json::from_str::<String>(token).ok()?).ok()?);
+            } else if !is_whitespace(first) {
                 body.push_str(token);
             }
             rest = following;
         }
-        Some(Self { body: body.into_bytes(), differences: Differences(differences) })
+        Some(Self { body: body.into_bytes() })
     }
 }
 
@@ -475,22 +408,21 @@ mod tests {
 
     #[test]
     fn a_body_that_cannot_be_restored_does_not_say_whether_the_secret_is_right() {
-        let between = Differences::from([Difference::WhitespaceBetween]);
         let changed = BODY.replace("1990", "1991");
         for (body, expected) in [
-            (changed.clone(), NoMatch::AsPosted),
-            (changed.replace(":1991", ": 1991"), NoMatch::Changed(between)),
+            (changed.clone(), Fault::NoMatch),
+            (changed.replace(":1991", ": 1991"), Fault::Changed),
             (
                 BODY.replace(r#""id":"evt_1","object":"event""#, r#""object":"event","id":"evt_1""#),
-                NoMatch::OtherKeys,
+                Fault::OtherKeys,
             ),
-            ("{}".to_owned(), NoMatch::OtherKeys),
-            (String::new(), NoMatch::NotJson),
-            (BODY.replace('}', ""), NoMatch::NotJson),
+            ("{}".to_owned(), Fault::OtherKeys),
+            (String::new(), Fault::NotJson),
+            (BODY.replace('}', ""), Fault::NotJson),
         ] {
-            assert_eq!(faults(&received(&canonical(), &body)), [Fault::NoMatch(expected)], "{body}");
+            assert_eq!(faults(&received(&canonical(), &body)), [expected], "{body}");
         }
-        assert_eq!(faults(&received(&canonical(), b"\xff")), [Fault::NoMatch(NoMatch::NotJson)]);
+        assert_eq!(faults(&received(&canonical(), b"\xff")), [Fault::NotJson]);
         let other = SecretString::from("0".repeat(64));
         let other = Received { secret: other, ..received(&canonical(), BODY) };
         insta::assert_snapshot!(text(&other), @"The signature does not match. The body has the form in which the service posts, so another secret is likely: that of another endpoint or mode, the one before a rotation, or the override secret, which signs the deliveries to a payment's webhookUrl. A changed value in the body, or the header of another delivery, has the same effect.");
@@ -554,8 +486,7 @@ mod tests {
     fn another_id_and_all_other_faults_are_named_together() {
         let headers = Some(("wd_1".to_owned(), T.to_string()));
         let received = Received { standard_webhooks: headers, ..standard(format!("{BODY}\n")) };
-        let at_end = Differences::from([Difference::WhitespaceAtEnd]);
-        let expected = [Fault::OtherId("wd_1".to_owned()), Fault::Reserialised(at_end)];
+        let expected = [Fault::OtherId("wd_1".to_owned()), Fault::Reserialised];
         assert_eq!(faults(&received), expected);
         let [other_id, reserialised] = expected;
         let all = vec![other_id, reserialised, Fault::Skew(Age(301))];

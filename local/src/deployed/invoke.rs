@@ -17,7 +17,7 @@ use crate::wire::{authorization, http_client};
 
 const FUNCTION_ERROR: &str = "x-amz-function-error";
 
-pub fn deployed_functions(template: &Template, resources: &Resources, url: &str) -> Functions {
+pub(crate) fn deployed_functions(template: &Template, resources: &Resources, url: &str) -> Functions {
     let client = http_client();
     let mut functions = Functions::new();
     for function in &template.functions {

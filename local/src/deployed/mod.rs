@@ -17,7 +17,7 @@ use shared::api_key::ApiKeys;
 use shared::clock::Clock;
 use shared::store::Store;
 
-pub use self::invoke::deployed_functions;
+pub(crate) use self::invoke::deployed_functions;
 pub use self::resources::Resources;
 use crate::embedded::Endpoints;
 use crate::error::{Error, Result};

@@ -6,7 +6,7 @@
 pub mod dynamodb;
 pub mod fault_proxy;
 pub mod s3;
-pub mod signals;
+pub(crate) mod signals;
 pub mod sqs;
 
 use std::net::{Ipv4Addr, SocketAddr};
@@ -56,7 +56,7 @@ pub struct Endpoints {
 }
 
 impl Endpoints {
-    pub fn at_host(&self, host: &str) -> Result<Self> {
+    pub(crate) fn at_host(&self, host: &str) -> Result<Self> {
         let moved = |url: &str| match url.rsplit_once(':') {
             Some((_, port)) => Ok(format!("http://{host}:{port}")),
             None => Err(Error::new(format!("the URL {url} has no port"))),
@@ -119,7 +119,7 @@ impl Embedded {
         }
     }
 
-    pub async fn start_fault_proxy(&self) -> Result<FaultProxy> {
+    pub(crate) async fn start_fault_proxy(&self) -> Result<FaultProxy> {
         FaultProxy::start(&self.dynamodb).await
     }
 

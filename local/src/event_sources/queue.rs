@@ -24,9 +24,6 @@ const MAX_CONCURRENCY: usize = 1_250;
 /// invocation of its own, and a slow receiver could hold all invocations before it is known as slow.
 const BATCH_PAUSE: Duration = Duration::from_millis(50);
 
-/// The time that running invocations have to finish after shutdown is requested.
-const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
-
 /// The duration of a long poll in seconds: the longest that SQS accepts.
 const POLL_SECONDS: i32 = 20;
 
@@ -59,16 +56,15 @@ impl QueuePoller {
         })
     }
 
-    /// Polls until shutdown is requested, then waits at most [`SHUTDOWN_GRACE`] for the running invocations.
-    /// SQS delivers its messages again after their visibility timeout, and those of an aborted invocation.
+    /// Polls until shutdown is requested, then waits for the running invocations. A receipt in progress is
+    /// aborted; SQS delivers its messages again after their visibility timeout.
     pub(super) async fn run(self: Arc<Self>, mut shutdown: Shutdown) {
         let mut invocations = JoinSet::new();
         tokio::select! {
             () = Arc::clone(&self).poll(&mut invocations) => {}
             () = shutdown.requested() => {}
         }
-        let finished = async { while invocations.join_next().await.is_some() {} };
-        let _ = tokio::time::timeout(SHUTDOWN_GRACE, finished).await;
+        while invocations.join_next().await.is_some() {}
     }
 
     /// Receives batches and spawns their invocations, without end.

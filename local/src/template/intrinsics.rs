@@ -172,18 +172,10 @@ impl Resolver<'_> {
         let template = self.template;
         if let Some(parameter) = template.parameters.get(target) {
             let value = self.values.parameters.get(target).or(parameter.default.as_ref());
-            let value = value.ok_or_else(|| self.error(&format!("the parameter {target} has no value")))?;
-            if !parameter.allowed.is_empty() && !parameter.allowed.contains(value) {
-                let allowed = parameter.allowed.join(", ");
-                let text = format!("the parameter {target} is {value}, but must be one of: {allowed}");
-                return Err(self.error(&text));
-            }
-            return Ok(value.clone());
+            return value.cloned().ok_or_else(|| self.error(&format!("the parameter {target} has no value")));
         }
-        if template.tables.iter().any(|table| table.logical_id == target) {
-            return Ok(target.to_owned());
-        }
-        if template.secrets.iter().any(|secret| secret == target) {
+        let is_table = template.tables.iter().any(|table| table.logical_id == target);
+        if is_table || template.secrets.iter().any(|secret| secret == target) {
             return Ok(target.to_owned());
         }
         if template.queues.iter().any(|queue| queue.logical_id == target) {

@@ -13,7 +13,7 @@ mod resources;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use serde_json::{Map, Value, json};
@@ -43,8 +43,6 @@ pub struct Template {
 pub struct Parameter {
     /// The value when the stack does not set one.
     pub default: Option<String>,
-    /// Empty: any value.
-    pub allowed: Vec<String>,
 }
 
 #[derive(Debug, Clone)]
@@ -177,7 +175,7 @@ impl Template {
         Ok(DEPLOYED.get_or_init(|| template).clone())
     }
 
-    pub fn deployed_with(values: &BTreeMap<String, String>) -> Result<Self> {
+    pub(crate) fn deployed_with(values: &BTreeMap<String, String>) -> Result<Self> {
         if values.is_empty() { Self::deployed() } else { Self::parse_with(TEMPLATE, values) }
     }
 
@@ -214,8 +212,6 @@ impl Template {
                 _ => {}
             }
         }
-        template.check_references()?;
-        template.check_routes()?;
         Ok(template)
     }
 
@@ -233,45 +229,5 @@ impl Template {
             environment.insert(name.clone(), resolver.environment_value(value)?);
         }
         Ok(environment)
-    }
-
-    /// Checks that no two functions have the same route, because the routes of all APIs share one port.
-    fn check_routes(&self) -> Result<()> {
-        let mut known = BTreeSet::new();
-        for function in &self.functions {
-            for route in &function.routes {
-                if !known.insert(route) {
-                    let at = &function.logical_id;
-                    return Err(Error::new(format!("{at}: another event has the same route: {route:?}")));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn check_references(&self) -> Result<()> {
-        let tables: BTreeSet<&str> = self.tables.iter().map(|table| table.logical_id.as_str()).collect();
-        let queues: BTreeSet<&str> = self.queues.iter().map(|queue| queue.logical_id.as_str()).collect();
-        let check = |known: &BTreeSet<&str>, target: &str, from: &str| {
-            if known.contains(target) {
-                Ok(())
-            } else {
-                Err(Error::new(format!("{from} refers to {target}, which the template does not have")))
-            }
-        };
-        for queue in &self.queues {
-            if let Some(redrive) = &queue.redrive {
-                check(&queues, &redrive.dead_letter_queue, &queue.logical_id)?;
-            }
-        }
-        for function in &self.functions {
-            for stream in &function.streams {
-                check(&tables, &stream.table, &function.logical_id)?;
-            }
-            for source in &function.queues {
-                check(&queues, &source.queue, &function.logical_id)?;
-            }
-        }
-        Ok(())
     }
 }

@@ -20,12 +20,8 @@ pub(super) fn parameters(root: &Value) -> Result<BTreeMap<String, Parameter>> {
         return Ok(parameters);
     };
     for (name, declaration) in object(Some(declared), "Parameters")? {
-        let allowed = declaration.get("AllowedValues").and_then(Value::as_array);
-        let parameter = Parameter {
-            default: declaration.get("Default").and_then(scalar),
-            allowed: allowed.into_iter().flatten().filter_map(scalar).collect(),
-        };
-        parameters.insert(name.clone(), parameter);
+        let default = declaration.get("Default").and_then(scalar);
+        parameters.insert(name.clone(), Parameter { default });
     }
     Ok(parameters)
 }

@@ -7,14 +7,11 @@ use axum::http::Method;
 use bank::{FaultKind, Profile};
 use base64::Engine as _;
 use domain::ids::{ChargeId, Mode};
-use domain::money::Amount;
-use local::commands::bank_commands::{self, Payer, Payment};
 use local::embedded::State;
 use local::seed::BankClient;
 use local::stack::{Options, Stack};
 use serde_json::{Value, json};
 
-use crate::commands::{PrintedLines, running};
 use crate::restart::{Process, TemporaryDirectory};
 use crate::support::{Answer, Client, Listener, Service, eventually, id};
 
@@ -430,37 +427,4 @@ async fn a_killed_service_loses_nothing_of_the_banks_books() {
     process.client.advance_seconds(30 * 60).await;
     let callback = eventually("the callback arrives", async || receiver.hooks().into_iter().next()).await;
     assert_eq!(callback.json()["pix"][0]["endToEndId"], paid["end_to_end_id"]);
-}
-
-#[tokio::test]
-async fn the_commands_pay_and_inject_faults() {
-    let service = Service::start().await;
-    let api = BankApi::of(&service).await;
-    let charge = charge_id("order-1");
-    api.create_cob(charge).await;
-    let (running, printed) = (running(&service), PrintedLines::default());
-    let pay = async |payment: Payment| {
-        bank_commands::pay(&running, &charge.to_string(), &payment, &printed.print()).await
-    };
-    pay(Payment::default()).await.unwrap();
-    assert!(printed.contains_line(&["E99999004", "1000 BRL"]));
-    let error = pay(Payment::default()).await.unwrap_err().to_string();
-    assert!(error.contains("409") && error.contains("already paid"), "{error}");
-    let payment = Payment {
-        amount: Some(Amount::parse(250).unwrap()),
-        payer: Payer::TaxId(CPFS[0].to_owned()),
-        payer_name: Some("Ana".to_owned()),
-        again: true,
-    };
-    pay(payment).await.unwrap();
-    assert!(printed.contains_line(&["E99999004", "250 BRL"]));
-    pay(Payment { payer: Payer::Unreported, again: true, ..Payment::default() }).await.unwrap();
-    let books = books(&service).await;
-    let payers: Vec<&Value> = books["pix"].as_array().unwrap().iter().map(|pix| &pix["pagador"]).collect();
-    let ana = json!({"cpf": CPFS[0], "nome": "Ana"});
-    assert_eq!(payers[1..], [&ana, &Value::Null]);
-
-    bank_commands::fault(&running, FaultKind::Http429, 3, &printed.print()).await.unwrap();
-    assert!(printed.contains_line(&["http_429", "3"]));
-    assert_eq!(service.stack.bank.pending_faults(FaultKind::Http429), 3);
 }

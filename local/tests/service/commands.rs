@@ -9,7 +9,7 @@ use domain::time::Timestamp;
 use domain::webhook::event_type::{EventType, Family};
 use local::commands::listen::{Options, Print, default_events, listen};
 use local::commands::running::ReadyFile;
-use local::commands::verify::{Difference, Differences, Fault, Received, check};
+use local::commands::verify::{Fault, Received, check};
 use local::commands::{Running, trigger};
 use serde_json::Value;
 use shared::clock::Clock;
@@ -146,7 +146,6 @@ async fn verify_accepts_every_event_and_recognises_a_body_that_was_serialised_ag
     let names: Vec<&str> = EventType::subscribable().map(EventType::as_str).collect();
     let endpoint = service.register_endpoint(&merchant.url, &names).await;
     let (secret, encoded_secret) = (secret(&endpoint), standard_webhooks_secret(&endpoint));
-    let changed = Differences::from([Difference::WhitespaceBetween, Difference::WhitespaceAtEnd]);
     let amount = Amount::parse(1990).unwrap();
     for (name, event) in EventType::ALL {
         trigger::trigger(&running(&service), *event, amount, &PrintedLines::default().print()).await.unwrap();
@@ -161,7 +160,7 @@ async fn verify_accepts_every_event_and_recognises_a_body_that_was_serialised_ag
             // Adds whitespace after the commas between members. No text of these events contains `,"`.
             let spaced = String::from_utf8(right.body.clone()).unwrap().replace(",\"", ", \"") + "\n";
             let faults = check(&Received { body: spaced.into_bytes(), ..right }, now).unwrap_err();
-            assert_eq!(faults, [Fault::Reserialised(changed.clone())], "{name}");
+            assert_eq!(faults, [Fault::Reserialised], "{name}");
         }
     }
 }

@@ -7,12 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::http::{Method, StatusCode};
 use axum::response::IntoResponse;
-use local::embedded::{Embedded, Listen, State};
-use local::provision::provision;
-use local::stack::{Options, Stack};
-use local::template::Template;
 use serde_json::{Value, json};
-use shared::clock::Clock;
 use tokio::process::{Child, Command};
 
 use crate::support::{Client, Listener, eventually, id};
@@ -88,25 +83,6 @@ async fn a_killed_service_loses_no_confirmed_change() {
     // expires.
     process.client.advance_seconds(31).await;
     assert_eq!(process.client.get_charge(&waiting).await["status"], "expired");
-}
-
-#[tokio::test]
-async fn a_state_whose_table_lacks_an_index_is_refused() {
-    let directory = TemporaryDirectory::new();
-    let state = State::Directory(directory.0.clone());
-    let embedded = Embedded::start(&state, Listen::AnyPort, &Clock::default()).await.unwrap();
-    let mut template = Template::deployed().unwrap();
-    for table in &mut template.tables {
-        if let Some(indexes) = table.create["GlobalSecondaryIndexes"].as_array_mut() {
-            indexes.retain(|index| index["IndexName"] != "log");
-            let attributes = table.create["AttributeDefinitions"].as_array_mut().unwrap();
-            attributes.retain(|attribute| !attribute["AttributeName"].as_str().unwrap().starts_with("log_"));
-        }
-    }
-    provision(&template, &embedded.endpoints()).await.unwrap();
-    embedded.stop().await;
-    let error = Stack::start(Options { state, ..Options::in_memory() }).await.unwrap_err().to_string();
-    assert!(error.contains("delete the state directory"), "{error}");
 }
 
 /// Replaces a charge's URLs with those of the restarted service, because its port differs.

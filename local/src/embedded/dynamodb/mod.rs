@@ -12,7 +12,6 @@
 
 mod engine;
 mod sweep;
-mod tokens;
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
