@@ -81,11 +81,16 @@ pub(crate) struct Admitted {
 
 /// Why a message is not attempted now.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Deferral {
+pub(crate) enum NotNow {
     /// Its receiver is marked as slow.
     SlowReceiver,
     /// Its account and mode have no free slot.
     NoSlot,
+    /// The breaker of its server is open.
+    OpenBreaker {
+        /// When the attempt may begin.
+        until: Timestamp,
+    },
 }
 
 /// A batch whose messages are being processed.
@@ -266,7 +271,7 @@ impl Admission {
         let free = usize::try_from(slots.count).unwrap_or(usize::MAX);
         let without_slot = others.split_off(free.min(others.len()));
         let deferred = |messages: Messages, why| messages.into_iter().map(move |message| (message, why));
-        let deferred = deferred(slow, Deferral::SlowReceiver).chain(deferred(without_slot, Deferral::NoSlot));
+        let deferred = deferred(slow, NotNow::SlowReceiver).chain(deferred(without_slot, NotNow::NoSlot));
         let deferred = deferred.collect();
         Taken { deferred, slots: Some(slots), ..Taken::all(scope, others) }
     }
@@ -284,7 +289,7 @@ impl Admission {
     async fn defer_all(
         &self,
         from: Lane,
-        deferred: Vec<((SqsMessage, DeliveryMessage), Deferral)>,
+        deferred: Vec<((SqsMessage, DeliveryMessage), NotNow)>,
     ) -> Vec<SqsBatchItemFailure> {
         let mut of_queues: HashMap<(Lane, Mode), (Vec<SqsMessage>, Vec<DeliveryMessage>)> = HashMap::new();
         for ((record, message), why) in deferred {
@@ -317,7 +322,7 @@ impl Admission {
         &self,
         from: Lane,
         message: &DeliveryMessage,
-        why: Deferral,
+        why: NotNow,
     ) -> Result<(), QueueError> {
         let (lane, message) = deferred_message(from, message, why);
         self.queue(lane, message.scope.mode).send_later(&message, wait_of(lane, &message)).await
@@ -329,15 +334,15 @@ impl Admission {
         batch: &Batch,
         message: &DeliveryMessage,
         occupancy: &Occupancy,
-    ) -> Option<Deferral> {
+    ) -> Option<NotNow> {
         let now = self.clock.now();
         if batch.lane == Lane::Slow || batch.limited.contains(&message.scope) {
             return None;
         }
         if occupancy.marks.include(message, now) {
-            return Some(Deferral::SlowReceiver);
+            return Some(NotNow::SlowReceiver);
         }
-        (occupancy.in_use(now) >= i64::from(self.most_fast)).then_some(Deferral::NoSlot)
+        (occupancy.in_use(now) >= i64::from(self.most_fast)).then_some(NotNow::NoSlot)
     }
 
     /// Releases the slots of attempts that have ended. Marks the receivers that have become slow, and takes
@@ -380,7 +385,7 @@ type Messages = Vec<(SqsMessage, DeliveryMessage)>;
 struct Taken {
     scope: Scope,
     admitted: Vec<SqsMessage>,
-    deferred: Vec<((SqsMessage, DeliveryMessage), Deferral)>,
+    deferred: Vec<((SqsMessage, DeliveryMessage), NotNow)>,
     slots: Option<Slots>,
 }
 
@@ -429,9 +434,9 @@ fn warn_of(scope: &Scope, result: Result<(), StoreError>) {
 }
 
 /// Returns a message that is not attempted now, and the lane in which it is received again.
-fn deferred_message(from: Lane, message: &DeliveryMessage, why: Deferral) -> (Lane, DeliveryMessage) {
+fn deferred_message(from: Lane, message: &DeliveryMessage, why: NotNow) -> (Lane, DeliveryMessage) {
     let stays = match from {
-        Lane::Fast => why == Deferral::NoSlot && message.waits < FAST_ROUNDS,
+        Lane::Fast => why == NotNow::NoSlot && message.waits < FAST_ROUNDS,
         Lane::Slow => true,
     };
     let (lane, waits) = if stays { (from, message.waits.saturating_add(1)) } else { (Lane::Slow, 0) };
@@ -488,19 +493,19 @@ mod tests {
     #[test]
     fn a_message_without_a_slot_returns_to_its_lane_with_growing_delays_and_a_slow_one_does_not() {
         let (_, mut message) = message("acc_0123456789abcdef:test", "a");
-        let (lane, slow) = deferred_message(Lane::Fast, &message, Deferral::SlowReceiver);
+        let (lane, slow) = deferred_message(Lane::Fast, &message, NotNow::SlowReceiver);
         assert_eq!((lane, slow.waits, wait_of(lane, &slow)), (Lane::Slow, 0, Duration::ZERO));
         for longest_s in [1, 2, 4, 8] {
-            let (lane, returned) = deferred_message(Lane::Fast, &message, Deferral::NoSlot);
+            let (lane, returned) = deferred_message(Lane::Fast, &message, NotNow::NoSlot);
             assert_eq!(lane, Lane::Fast);
             let wait = wait_of(lane, &returned);
             let longest = Duration::from_secs(longest_s);
             assert!(wait >= longest / 2 && wait < longest, "{wait:?} of at most {longest:?}");
             message = returned;
         }
-        let (lane, moved) = deferred_message(Lane::Fast, &message, Deferral::NoSlot);
+        let (lane, moved) = deferred_message(Lane::Fast, &message, NotNow::NoSlot);
         assert_eq!((lane, moved.waits, wait_of(lane, &moved)), (Lane::Slow, 0, Duration::ZERO));
-        let (lane, waiting) = deferred_message(Lane::Slow, &moved, Deferral::NoSlot);
+        let (lane, waiting) = deferred_message(Lane::Slow, &moved, NotNow::NoSlot);
         assert_eq!((lane, waiting.waits), (Lane::Slow, 1));
         assert!(wait_of(lane, &waiting) >= Duration::from_millis(FIRST_SLOW_WAIT_MS / 2));
     }

@@ -1,8 +1,7 @@
-//! Runs a delivery attempt: reads a queue message, claims the delivery, reads its event and receiver, posts
-//! the event, and writes the outcome.
+//! Runs a delivery attempt: claims the delivery of a queue message, loads its event and receiver, checks whether
+//! it may post now, posts the event, and records the outcome.
 //!
-//! An attempt may be postponed: if its account has too many attempts in flight or its receiver is slow
-//! (`admission`), or if the breaker of its server is open ([`shared::webhook::breaker`]). It is then not counted.
+//! An attempt that may not post now ([`NotNow`]) is postponed. It is then not counted.
 //!
 //! If the worker dies, the message becomes visible again after the visibility timeout of the queue, and the
 //! claim's lease has ended by then. A message that finds the lease of another worker stays in the queue until
@@ -27,7 +26,7 @@ use shared::clock::Clock;
 use shared::config::{ConfigError, required};
 use shared::metrics;
 use shared::queue::{self, MAX_DELAY_SECONDS, QueueError, Receipt};
-use shared::random::{self, RandomError};
+use shared::random;
 use shared::store::{Aws, Store, StoreError};
 use shared::webhook::WebhookError;
 use shared::webhook::breaker::{self, Breaker, Breakers, Open};
@@ -36,11 +35,11 @@ use shared::webhook::delivery::{
 };
 use shared::webhook::endpoint::{Endpoint, Endpoints};
 use shared::webhook::event::Event;
-use shared::webhook::in_flight::InFlight;
+use shared::webhook::in_flight::{InFlight, Occupancy};
 use shared::webhook::queue::{DeliveryMessage, DeliveryQueue, DeliveryQueues, Lane};
 use tracing::field;
 
-use crate::admission::{Admission, Admitted, Batch, Deferral, SETTLE_PERIOD, SLOW_AFTER};
+use crate::admission::{Admission, Admitted, Batch, NotNow, SETTLE_PERIOD, SLOW_AFTER};
 use crate::sender::{Attempt, Failure, Sender};
 
 const X_SERVICE_SIGNATURE: HeaderName = HeaderName::from_static("x-service-signature");
@@ -133,18 +132,40 @@ impl Worker {
         let _processing = batch.begin(&message);
         let now = self.clock.now();
         let claim = u64::from_le_bytes(random::bytes()?);
-        match self.deliveries.claim(&message.scope, message.delivery, claim, now).await? {
-            Claim::NotNow => Ok(()),
+        let delivery = match self.deliveries.claim(&message.scope, message.delivery, claim, now).await? {
+            Claim::Claimed(delivery) => delivery,
+            Claim::NotNow => return Ok(()),
             Claim::Leased { until } => {
                 self.hide_until(until, &receipt, now).await;
-                Err(WorkError::Leased)
+                return Err(WorkError::Leased);
             }
             Claim::Early { due_at } => {
                 let delay = due_at.saturating_duration_since(now);
-                Ok(self.admission.queue(Lane::Fast, message.scope.mode).send_later(&message, delay).await?)
+                let queue = self.admission.queue(Lane::Fast, message.scope.mode);
+                return Ok(queue.send_later(&message, delay).await?);
             }
-            Claim::Claimed(delivery) => Box::pin(self.attempt(&delivery, &message, batch)).await,
-        }
+        };
+        let ready = match Box::pin(self.load(&delivery)).await? {
+            Ok(ready) => ready,
+            Err(outcome) => {
+                return Box::pin(self.record(&delivery, &message, (outcome, None, Lane::Fast))).await;
+            }
+        };
+        let probe = match self.may_post(&delivery, &message, &ready, batch).await {
+            Ok(probe) => probe,
+            Err(why) => return self.postpone(&delivery, (batch.lane(), &message), why).await,
+        };
+        let started_at = Instant::now();
+        let attempt = {
+            let _running = batch.start_post(&message);
+            self.post(&delivery, &ready).await
+        };
+        let duration = started_at.elapsed();
+        log_attempt(&delivery, &ready.event, &attempt, duration);
+        self.record_on_breaker((&delivery.scope, &ready.server), &attempt, &ready.breaker, probe).await;
+        let outcome = outcome_of(&attempt, &delivery, self.clock.now());
+        let ended = (outcome, ready.endpoint.as_ref(), lane_after(duration));
+        Box::pin(self.record(&delivery, &message, ended)).await
     }
 
     /// Hides a message until a lease has ended. A failure is only logged, because the message becomes visible
@@ -157,17 +178,14 @@ impl Worker {
         }
     }
 
-    /// Makes the attempt of a claimed delivery and writes its outcome.
-    async fn attempt(
+    /// Writes the outcome of an attempt into the rows of the delivery and its endpoint, and sends the message of
+    /// the next attempt to its lane.
+    async fn record(
         &self,
         delivery: &Delivery,
         message: &DeliveryMessage,
-        batch: &Batch,
+        (outcome, endpoint, lane): (AttemptOutcome, Option<&Endpoint>, Lane),
     ) -> Result<(), WorkError> {
-        let Made { outcome, endpoint, duration } = match self.make_attempt(delivery, message, batch).await? {
-            Ok(made) => made,
-            Err(why) => return self.postpone(delivery, (batch.lane(), message), why).await,
-        };
         let outcome = self.unless_abandoned(delivery, outcome).await;
         let now = self.clock.now();
         if matches!(outcome, AttemptOutcome::Exhausted { .. }) {
@@ -181,7 +199,7 @@ impl Worker {
                 .into());
             }
         }
-        let record_on_endpoint = async || match &endpoint {
+        let record_on_endpoint = async || match endpoint {
             Some(endpoint) => {
                 self.endpoints
                     .record_attempt(endpoint, (&outcome, delivery.created_at), self.clock.now())
@@ -207,7 +225,7 @@ impl Worker {
             tracing::warn!(delivery = %delivery.id, %error, "can't record a failure in the endpoint's row");
         }
         if let AttemptOutcome::Retry { next_attempt_at, .. } = outcome {
-            self.send_at(lane_after(duration), message, next_attempt_at, now).await?;
+            self.send_at(lane, message, next_attempt_at, now).await?;
         }
         Ok(())
     }
@@ -217,19 +235,16 @@ impl Worker {
         &self,
         delivery: &Delivery,
         (lane, message): (Lane, &DeliveryMessage),
-        why: Postponement,
+        why: NotNow,
     ) -> Result<(), WorkError> {
         let now = self.clock.now();
-        let until = match why {
-            Postponement::OpenBreaker { until } => Some(until),
-            Postponement::Deferred(_) => None,
-        };
+        let until = if let NotNow::OpenBreaker { until } = why { Some(until) } else { None };
         if !self.deliveries.end_attempt(delivery, &AttemptOutcome::Postponed { until }, now).await? {
             return Ok(());
         }
-        match why {
-            Postponement::OpenBreaker { until } => self.send_at(Lane::Slow, message, until, now).await,
-            Postponement::Deferred(why) => Ok(self.admission.defer(lane, message, why).await?),
+        match until {
+            Some(until) => self.send_at(Lane::Slow, message, until, now).await,
+            None => Ok(self.admission.defer(lane, message, why).await?),
         }
     }
 
@@ -247,22 +262,17 @@ impl Worker {
         Ok(self.admission.queue(lane, message.scope.mode).send_later(&message, delay).await?)
     }
 
-    /// Makes an attempt, unless it is postponed. The error is why.
-    async fn make_attempt(
-        &self,
-        delivery: &Delivery,
-        message: &DeliveryMessage,
-        batch: &Batch,
-    ) -> Result<Result<Made, Postponement>, WorkError> {
+    /// Loads what a post needs. The error is the outcome of a delivery that can't be posted.
+    async fn load(&self, delivery: &Delivery) -> Result<Result<Ready, AttemptOutcome>, WorkError> {
         let exhausted = |error: &str| {
             let (status_code, error) = (delivery.last_status_code, error.to_owned());
-            Made::unsent(AttemptOutcome::Exhausted { status_code, error, response_body: None })
+            Ok(Err(AttemptOutcome::Exhausted { status_code, error, response_body: None }))
         };
-        let cancelled = |reason: &str| Made::unsent(AttemptOutcome::Cancelled { reason: reason.to_owned() });
+        let cancelled = |reason: &str| Ok(Err(AttemptOutcome::Cancelled { reason: reason.to_owned() }));
         // Each claim counts as an attempt, even if the worker died. So a delivery that always crashes its
         // worker is `FAILED` in the end.
         if delivery.attempts > delivery.max_attempts {
-            return Ok(Ok(exhausted("the last attempt was cut short")));
+            return exhausted("the last attempt was cut short");
         }
         let SignedContext { context, secret, occupancy, breakers } = match self
             .deliveries
@@ -272,44 +282,59 @@ impl Worker {
             Ok(found) => found,
             Err(StoreError::Corrupt(cause)) => {
                 tracing::error!(delivery = %delivery.id, cause, "can't read a delivery's event, endpoint or secret");
-                return Ok(Ok(exhausted("the event can't be read")));
+                return exhausted("the event can't be read");
             }
             Err(error) => return Err(error.into()),
         };
-        let Some(event) = context.event else {
-            return Ok(Ok(cancelled("the event is no longer kept")));
+        let Some(event) = context.event else { return cancelled("the event is no longer kept") };
+        let (url, secret, endpoint) = match context.recipient {
+            // An endpoint that the service switched off still receives the deliveries that existed at that time.
+            Recipient::Endpoint(endpoint) => {
+                let cause = Cause::of(delivery, endpoint.as_deref());
+                let (None, Some(endpoint), Some(secret)) = (cause, endpoint, secret) else {
+                    return cancelled(cause.unwrap_or(Cause::Deleted).reason());
+                };
+                (endpoint.url.clone(), secret, Some(*endpoint))
+            }
+            Recipient::Override => {
+                let Some(url) = event.webhook_url.clone() else {
+                    return cancelled("the event has no address of its own");
+                };
+                let secret = match secret {
+                    Some(secret) => secret,
+                    // The merchant has not rotated the secret yet, so no receiver knows one. The signature can't
+                    // be verified with any secret, so this one is not stored.
+                    None => EndpointSecret::from_random(&random::bytes()?),
+                };
+                (url, secret, None)
+            }
         };
-        let destination = destination(delivery, &event, context.recipient, secret)?;
-        let Destination { url, secret, endpoint } = match destination {
-            Ok(destination) => destination,
-            Err(reason) => return Ok(Ok(cancelled(reason))),
+        let Some(body) = event.body_as(delivery.event_type).map(Bytes::from) else {
+            return exhausted("the event can't be read");
         };
-        if let Some(why) = self.admission.deferral(batch, message, &occupancy) {
-            return Ok(Err(Postponement::Deferred(why)));
-        }
         let server = breaker::server_of(&url).unwrap_or_default();
         let breaker = Breaker::of(breakers.as_ref(), &server);
-        let probe = match self.admit_to_server(delivery, &server, &breaker).await {
-            Ok(probe) => probe,
-            Err(until) => return Ok(Err(Postponement::OpenBreaker { until })),
-        };
-        if is_first_of_payment(delivery, &event) {
-            let age_ms = self.clock.now().millis_since(event.created_at);
+        Ok(Ok(Ready { event, body, url, secret, endpoint, occupancy, server, breaker }))
+    }
+
+    /// Checks whether an attempt may be made now. Returns the breaker whose probe it is, if any.
+    async fn may_post(
+        &self,
+        delivery: &Delivery,
+        message: &DeliveryMessage,
+        ready: &Ready,
+        batch: &Batch,
+    ) -> Result<Option<Open>, NotNow> {
+        if let Some(why) = self.admission.deferral(batch, message, &ready.occupancy) {
+            return Err(why);
+        }
+        let probe = self.admit_to_server(delivery, &ready.server, &ready.breaker).await;
+        let probe = probe.map_err(|until| NotNow::OpenBreaker { until })?;
+        if is_first_of_payment(delivery, &ready.event) {
+            let age_ms = self.clock.now().millis_since(ready.event.created_at);
             metrics::write("", &[(metrics::PAID_TO_FIRST_ATTEMPT, &age_ms)]);
         }
-        let Some(body) = event.body_as(delivery.event_type) else {
-            return Ok(Ok(exhausted("the event can't be read")));
-        };
-        let started_at = Instant::now();
-        let attempt = {
-            let _running = batch.start_post(message);
-            self.post(delivery, &event, Bytes::from(body), (&url, &secret)).await
-        };
-        let duration = started_at.elapsed();
-        log_attempt(delivery, &event, &attempt, duration);
-        self.record_on_breaker((&delivery.scope, &server), &attempt, &breaker, probe).await;
-        let outcome = outcome_of(&attempt, delivery, self.clock.now());
-        Ok(Ok(Made { outcome, endpoint, duration }))
+        Ok(probe)
     }
 
     /// Returns the breaker whose probe the attempt is, if any. The error is the time until which an open
@@ -395,24 +420,19 @@ impl Worker {
         }
     }
 
-    async fn post(
-        &self,
-        delivery: &Delivery,
-        event: &Event,
-        body: Bytes,
-        (url, secret): (&str, &EndpointSecret),
-    ) -> Attempt {
+    async fn post(&self, delivery: &Delivery, ready: &Ready) -> Attempt {
         let headers = [
             (header::CONTENT_TYPE, "application/json".to_owned()),
             (X_SERVICE_DELIVERY_ID, delivery.id.to_string()),
             (X_SERVICE_EVENT_TYPE, delivery.event_type.as_str().to_owned()),
             (X_SERVICE_MODE, delivery.scope.mode.to_string()),
         ];
-        let signatures = signatures(delivery, event, secret, Clock::machine_now().seconds(), &body);
+        let t = Clock::machine_now().seconds();
+        let signatures = signatures(delivery, &ready.event, &ready.secret, t, &ready.body);
         let value =
             |(name, text): (HeaderName, String)| HeaderValue::from_str(&text).ok().map(|value| (name, value));
         let headers: HeaderMap = headers.into_iter().chain(signatures).filter_map(value).collect();
-        self.sender.post(url, headers, body).await
+        self.sender.post(&ready.url, headers, ready.body.clone()).await
     }
 }
 
@@ -501,73 +521,18 @@ fn unless_corrupt(recorded: Result<(), WebhookError>) -> Result<(), WorkError> {
     }
 }
 
-/// Why an attempt is postponed.
-#[derive(Clone, Copy)]
-enum Postponement {
-    /// The breaker of the server is open.
-    OpenBreaker {
-        /// When the attempt may begin.
-        until: Timestamp,
-    },
-    /// The receiver is slow, or the account has too many attempts in flight.
-    Deferred(Deferral),
-}
-
-/// An attempt that was made, or that ends the delivery without a request.
-struct Made {
-    outcome: AttemptOutcome,
-    /// The endpoint that was posted to; `None`: no request was sent, or it was sent to a `webhookUrl`.
-    endpoint: Option<Endpoint>,
-    /// How long the post took. Zero: no request was sent.
-    duration: Duration,
-}
-
-impl Made {
-    fn unsent(outcome: AttemptOutcome) -> Self {
-        Self { outcome, endpoint: None, duration: Duration::ZERO }
-    }
-}
-
-/// Where a delivery is posted.
-struct Destination {
+/// What a post needs, and the rows by which it may be postponed.
+struct Ready {
+    event: Event,
+    body: Bytes,
     url: String,
-    /// The secret that signs the request.
+    /// Signs the request.
     secret: EndpointSecret,
-    /// The endpoint; `None`: the URL is the payment's own `webhookUrl`.
+    /// `None`: the URL is the payment's own `webhookUrl`.
     endpoint: Option<Endpoint>,
-}
-
-/// Returns where a delivery is posted, or why it is cancelled. An endpoint that the service switched off still
-/// receives the deliveries that existed at that time.
-fn destination(
-    delivery: &Delivery,
-    event: &Event,
-    recipient: Recipient,
-    secret: Option<EndpointSecret>,
-) -> Result<Result<Destination, &'static str>, RandomError> {
-    match recipient {
-        Recipient::Endpoint(endpoint) => {
-            let cause = Cause::of(delivery, endpoint.as_deref());
-            Ok(match (cause, endpoint, secret) {
-                (None, Some(endpoint), Some(secret)) => {
-                    Ok(Destination { url: endpoint.url.clone(), secret, endpoint: Some(*endpoint) })
-                }
-                (cause, _, _) => Err(cause.unwrap_or(Cause::Deleted).reason()),
-            })
-        }
-        Recipient::Override => {
-            let Some(url) = event.webhook_url.clone() else {
-                return Ok(Err("the event has no address of its own"));
-            };
-            let secret = match secret {
-                Some(secret) => secret,
-                // The merchant has not rotated the secret yet, so no receiver knows one. The signature can't be
-                // verified with any secret, so this one is not stored.
-                None => EndpointSecret::from_random(&random::bytes()?),
-            };
-            Ok(Ok(Destination { url, secret, endpoint: None }))
-        }
-    }
+    occupancy: Occupancy,
+    server: String,
+    breaker: Breaker,
 }
 
 /// Returns the outcome of an attempt. A failure that is not the last allowed includes the time of the next
