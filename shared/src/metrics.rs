@@ -17,12 +17,9 @@ const NAMESPACE_VARIABLE: &str = "METRICS_NAMESPACE";
 
 static NAMESPACE: OnceLock<String> = OnceLock::new();
 
-/// A metric.
 #[derive(Clone, Copy, Debug)]
 pub struct Metric {
-    /// The name in CloudWatch.
     pub name: &'static str,
-    /// The unit in CloudWatch.
     pub unit: &'static str,
     /// The dimension by which it is divided, if any.
     pub by: Option<Dimension>,
@@ -31,9 +28,7 @@ pub struct Metric {
 /// A dimension of metrics, with all values that it can have.
 #[derive(Clone, Copy, Debug)]
 pub struct Dimension {
-    /// The name in CloudWatch.
     pub name: &'static str,
-    /// The values.
     pub values: &'static [&'static str],
 }
 
@@ -107,33 +102,25 @@ const CURRENCY: Dimension = Dimension { name: "Currency", values: &["BRL", "EUR"
 
 /// The duration of requests. The number of its values is the number of requests.
 pub const REQUEST_DURATION: Metric = Metric::count("RequestDuration").in_unit("Milliseconds").by(ROUTE);
-/// Requests that were answered with 4xx.
 pub const CLIENT_ERRORS: Metric = Metric::count("ClientErrors").by(ROUTE);
-/// Requests that were answered with 5xx.
 pub const SERVER_ERRORS: Metric = Metric::count("ServerErrors").by(ROUTE);
 /// Requests that were answered with 401, log-ins included.
 pub const UNAUTHORIZED: Metric = Metric::count("Unauthorized");
-/// Requests that were answered with 429.
 pub const RATE_LIMITED: Metric = Metric::count("RateLimited");
 /// Log-ins with a wrong password or address, and log-ins during a lock-out.
 pub const LOG_INS_REFUSED: Metric = Metric::count("LogInsRefused");
-/// Attempts to deliver a webhook.
 pub const DELIVERY_ATTEMPTS: Metric = Metric::count("DeliveryAttempts").by(OUTCOME);
 /// The time from a payment's settlement to the first attempt to deliver its event.
 pub const PAID_TO_FIRST_ATTEMPT: Metric = Metric::count("PaidToFirstAttempt").in_unit("Milliseconds");
-/// Live charges that were created.
 pub const CHARGES_CREATED: Metric = Metric::count("ChargesCreated").by(CURRENCY);
-/// Live charges that were paid.
 pub const CHARGES_PAID: Metric = Metric::count("ChargesPaid").by(CURRENCY);
 /// The sum of live charges that were paid, in the currency's main unit.
 pub const AMOUNT_PAID: Metric = Metric::count("AmountPaid").in_unit("None").by(CURRENCY);
-/// Live refunds that failed.
 pub const REFUNDS_FAILED: Metric = Metric::count("RefundsFailed");
 /// Returns of payments that the bank can't execute.
 pub const RETURNS_FAILED: Metric = Metric::count("ReturnsFailed");
 /// MED cases of live charges that were opened.
 pub const CASES_OPENED: Metric = Metric::count("CasesOpened");
-/// E-mails that were sent.
 pub const EMAILS_SENT: Metric = Metric::count("EmailsSent");
 /// Payments that have waited for their review for more than a day, each once an hour.
 pub const REVIEWS_OVERDUE: Metric = Metric::count("ReviewsOverdue");
@@ -144,7 +131,6 @@ pub const LEDGERS_VERIFIED: Metric = Metric::count("LedgersVerified");
 /// Differences between ledgers and their postings that the daily verification found.
 pub const LEDGER_DIFFERENCES: Metric = Metric::count("LedgerDifferences");
 
-/// All metrics.
 pub const ALL: [Metric; 19] = [
     REQUEST_DURATION,
     CLIENT_ERRORS,
@@ -216,7 +202,6 @@ pub fn increment(metric: Metric) {
     write("", &[(metric, &1)]);
 }
 
-/// Returns the value of the dimension `Currency`.
 pub fn currency_name(currency: Currency) -> &'static str {
     CURRENCY.values.iter().find(|name| **name == currency.as_str()).copied().unwrap_or(OTHER)
 }

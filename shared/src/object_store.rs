@@ -7,7 +7,6 @@ use aws_sdk_s3::error::{DisplayErrorContext, SdkError};
 /// Why a file could not be read or written, or its URL could not be signed.
 #[derive(Debug, thiserror::Error)]
 pub enum ObjectStoreError {
-    /// S3 did not answer, or its response lacks a required part.
     #[error("S3 did not answer: {0}")]
     Unavailable(String),
     /// A URL can't be presigned. Presigning needs no request to S3, so the cause is a defect of the service.

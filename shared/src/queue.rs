@@ -27,13 +27,10 @@ pub const MAX_DELAY_SECONDS: u64 = 900;
 /// The longest time for which SQS hides a message, in seconds: 12 hours.
 const MAX_VISIBILITY_SECONDS: u128 = 43_200;
 
-/// Why a message could not be sent or read.
 #[derive(Debug, thiserror::Error)]
 pub enum QueueError {
-    /// SQS did not answer, or could not accept the message now.
     #[error("the queue did not answer: {0}")]
     Unavailable(String),
-    /// A message can't be serialised or deserialised.
     #[error("a message can't be written or read: {0}")]
     Malformed(String),
 }
@@ -44,7 +41,6 @@ pub trait Message: Serialize + DeserializeOwned + Send + Sync {
     /// delay the others.
     fn group(&self) -> String;
 
-    /// The message's body.
     fn body(&self) -> Result<String, QueueError> {
         serde_json::to_string(self).map_err(|error| QueueError::Malformed(error.to_string()))
     }
@@ -53,9 +49,7 @@ pub trait Message: Serialize + DeserializeOwned + Send + Sync {
 /// Identifies one receipt of a message, by which its visibility is changed.
 #[derive(Clone, Debug, Default)]
 pub struct Receipt {
-    /// The receipt handle.
     pub handle: String,
-    /// The ARN of the queue.
     pub queue_arn: String,
 }
 
@@ -71,7 +65,6 @@ impl Receipt {
 /// A message that was received outside of an event source.
 #[derive(Debug)]
 pub struct Received<M> {
-    /// Identifies the receipt.
     pub receipt_handle: String,
     /// The message; the error: its body is not such a message.
     pub message: Result<M, QueueError>,
@@ -92,7 +85,6 @@ impl<M> Clone for Queue<M> {
 }
 
 impl<M: Message> Queue<M> {
-    /// Creates a queue from its URL.
     pub fn new(client: aws_sdk_sqs::Client, url: impl Into<String>) -> Self {
         Self { client, url: url.into(), messages: PhantomData }
     }
@@ -134,8 +126,7 @@ impl<M: Message> Queue<M> {
             }
             let sent =
                 self.client.send_message_batch().queue_url(&self.url).set_entries(Some(entries)).send().await;
-            let sent =
-                sent.map_err(|error| QueueError::Unavailable(DisplayErrorContext(error).to_string()))?;
+            let sent = sent.map_err(unavailable)?;
             let first = batch.saturating_mul(BATCH);
             let indexes = sent.failed().iter().filter_map(|failed| failed.id().parse::<usize>().ok());
             rejected.extend(indexes.map(|index| first.saturating_add(index)));
@@ -153,7 +144,7 @@ impl<M: Message> Queue<M> {
             .visibility_timeout(visibility_seconds(hidden))
             .send()
             .await
-            .map_err(|error| QueueError::Unavailable(DisplayErrorContext(error).to_string()))?;
+            .map_err(unavailable)?;
         let messages = received.messages.unwrap_or_default().into_iter();
         let read = messages.map(|message| Received {
             message: parse(message.body.as_deref()),
@@ -162,13 +153,9 @@ impl<M: Message> Queue<M> {
         Ok(read.collect())
     }
 
-    /// Deletes a received message.
     pub async fn delete(&self, receipt_handle: &str) -> Result<(), QueueError> {
         let delete = self.client.delete_message().queue_url(&self.url).receipt_handle(receipt_handle);
-        delete
-            .send()
-            .await
-            .map_err(|error| QueueError::Unavailable(DisplayErrorContext(error).to_string()))?;
+        delete.send().await.map_err(unavailable)?;
         Ok(())
     }
 
@@ -181,7 +168,7 @@ impl<M: Message> Queue<M> {
             .visibility_timeout(visibility_seconds(time))
             .send()
             .await
-            .map_err(|error| QueueError::Unavailable(DisplayErrorContext(error).to_string()))?;
+            .map_err(unavailable)?;
         Ok(())
     }
 
@@ -195,9 +182,13 @@ impl<M: Message> Queue<M> {
             .delay_seconds(delay_seconds(delay))
             .send()
             .await
-            .map_err(|error| QueueError::Unavailable(DisplayErrorContext(error).to_string()))?;
+            .map_err(unavailable)?;
         Ok(())
     }
+}
+
+fn unavailable(error: impl std::error::Error) -> QueueError {
+    QueueError::Unavailable(DisplayErrorContext(error).to_string())
 }
 
 /// Converts a delay to whole seconds, by which SQS delays. It is rounded up, because a message that arrived
@@ -212,7 +203,6 @@ fn visibility_seconds(time: Duration) -> i32 {
     i32::try_from(time.as_millis().div_ceil(1_000).min(MAX_VISIBILITY_SECONDS)).unwrap_or_default()
 }
 
-/// Why a message could not be processed.
 pub trait MessageFailure: fmt::Display + From<QueueError> {
     /// Returns the level at which the failure is logged. It is below ERROR where one failure needs no operator,
     /// because SQS delivers the message again: WARN if the cause is outside the service, such as a bank that does

@@ -16,43 +16,31 @@ use crate::webhook::WebhookError;
 /// Why the work for a queue message, a stream record or a schedule failed.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkError {
-    /// The row to process does not exist.
     #[error("{0}")]
     Missing(&'static str),
     /// Another worker holds the lease. The message must be read again when the lease ends.
     #[error("another worker holds the lease")]
     Leased,
-    /// DynamoDB failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// SQS failed.
     #[error(transparent)]
     Queue(#[from] QueueError),
-    /// S3 failed.
     #[error(transparent)]
     Objects(#[from] ObjectStoreError),
-    /// The operating system returned no random bytes.
     #[error(transparent)]
     Random(#[from] RandomError),
-    /// A request to an acquirer failed.
     #[error(transparent)]
     Acquirer(#[from] AcquirerError),
-    /// A change of a charge failed.
     #[error(transparent)]
     Charge(#[from] ChargeError),
-    /// A change of a refund failed.
     #[error(transparent)]
     Refund(#[from] RefundError),
-    /// A change of a MED case failed.
     #[error(transparent)]
     Case(#[from] CaseError),
-    /// A change of a wallet failed.
     #[error(transparent)]
     Wallet(#[from] WalletError),
-    /// A webhook operation failed.
     #[error(transparent)]
     Webhook(#[from] WebhookError),
-    /// A value can't be serialised as JSON.
     #[error("a value can't be written as JSON: {0}")]
     Json(#[from] serde_json::Error),
 }

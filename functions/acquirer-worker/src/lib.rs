@@ -43,7 +43,6 @@ const DEFER_SPREAD_MS: u64 = 3_000;
 /// The end of a refund is deferred only within this time after the refund's last change, in milliseconds.
 const DEFER_UNTIL_AGE_MS: i64 = 60_000;
 
-/// The function's state. Clones share clients.
 #[derive(Clone, Debug)]
 pub struct AcquirerWorker {
     store: Store,

@@ -8,7 +8,6 @@ use domain::money::{Currency, Money};
 use domain::refund::{Refund, RefundStatus};
 use shared::metrics;
 
-/// A change that the metrics count.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Figure {
     ChargeCreated(Currency),
@@ -40,7 +39,6 @@ impl Figure {
         (old.is_none() && new.scope.mode == Mode::Live).then_some(Self::CaseOpened)
     }
 
-    /// Writes the metrics.
     pub(crate) fn write(self) {
         match self {
             Self::ChargeCreated(currency) => {

@@ -73,39 +73,26 @@ const CONCURRENT_CHANGES: usize = 16;
 /// stream.
 const MAX_STEPS: usize = 4;
 
-/// The function's state.
 #[derive(Clone, Debug)]
 pub struct Dispatcher {
-    /// The state table.
     pub store: Store,
-    /// The queues of the webhook worker.
     pub queues: DeliveryQueues,
-    /// The queue of the acquirer worker.
     pub acquirers: AcquirerQueue,
-    /// The queue of the mailer.
     pub emails: EmailQueue,
-    /// Stores records that are set aside.
     pub s3: aws_sdk_s3::Client,
-    /// The bucket of records that are set aside.
     pub bucket: String,
-    /// The time source.
     pub clock: Clock,
-    /// The public URLs of charges, which events contain.
     pub public_urls: PublicUrls,
-    /// Whether the outcome of MED cases is published (contract: MED events).
+    /// Whether the outcome of MED cases is published.
     pub med_outcome_notices: bool,
-    /// The scopes for which a fold of the rollups is known to be due.
     pub due_folds: DueFolds,
-    /// The scopes whose new deliveries are noted.
     pub noted_scopes: NotedScopes,
 }
 
 /// An action that failed: the sequence number of its record, and the cause.
 type Failure = (String, Cause);
 
-/// A change whose events must be published.
 struct Change {
-    /// The sequence number of the stream record.
     number: String,
     events: Vec<Event>,
     /// The resend request that the events are published for; `None`: they are published for the first time.
@@ -125,7 +112,6 @@ struct BatchOutcome {
 /// The actions that follow from one record.
 #[derive(Default)]
 struct StreamActions {
-    /// Events to publish.
     events: Vec<Event>,
     /// The resend request that the events are published for; `None`: they are published for the first time.
     resend: Option<ResendId>,
@@ -133,13 +119,10 @@ struct StreamActions {
     charge_version: u64,
     /// The delivery to start.
     delivery: Option<DeliveryMessage>,
-    /// The work for an acquirer.
     acquirer: Option<AcquirerMessage>,
-    /// The email to the account's contact.
     email: Option<Email>,
     /// The audit row of an API key's action, or of an endpoint that was switched off.
     audit: Option<Box<Audit>>,
-    /// The abandonment whose next step must run.
     abandonment: Option<Box<Abandonment>>,
     /// The record that was set aside and must be replayed.
     replay: Option<FailedRecord>,

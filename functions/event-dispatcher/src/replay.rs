@@ -30,12 +30,9 @@ const OLDEST_DAYS: i64 = 85;
 
 const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
 
-/// An object of quarantined records.
 #[derive(Clone, Debug)]
 pub struct QuarantinedObject {
-    /// Its key in the bucket.
     pub key: String,
-    /// When it was stored.
     pub since: Timestamp,
 }
 
@@ -45,10 +42,8 @@ impl QuarantinedObject {
     }
 }
 
-/// A summary of the records of an object.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct ReplaySummary {
-    /// The number of records.
     pub records: usize,
     /// The accounts of the changed rows that have a scope.
     pub accounts: BTreeSet<AccountId>,
@@ -57,19 +52,14 @@ pub struct ReplaySummary {
 /// Why an object stays in the bucket.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
-    /// The bucket did not answer.
     #[error("the bucket did not answer: {0}")]
     Bucket(String),
-    /// The object does not contain stream records.
     #[error("the object contains no stream records: {0}")]
     Malformed(String),
-    /// The object is so old that its changes might be published and counted twice.
     #[error("the object is older than {OLDEST_DAYS} days; its changes might be published and counted twice")]
     TooOld,
-    /// The object is not in the bucket any more.
     #[error("the object was removed meanwhile")]
     Removed,
-    /// The records with these sequence numbers still can't be read.
     #[error("records still can't be read: {}", .0.join(", "))]
     Unreadable(Vec<String>),
     /// The records with these sequence numbers still fail for a permanent cause. The others were processed.
@@ -139,7 +129,6 @@ impl Dispatcher {
         Ok(waiting)
     }
 
-    /// Parses an object's records without processing them.
     pub async fn inspect(&self, object: &QuarantinedObject) -> Result<ReplaySummary, ReplayError> {
         let records = self.fetch(object).await?.ok_or(ReplayError::Removed)?;
         let unreadable = records.iter().filter(|record| self.read(record).is_err());
@@ -165,7 +154,6 @@ impl Dispatcher {
         Ok(summary(&records))
     }
 
-    /// Removes an object that was replayed.
     pub async fn remove(&self, object: &QuarantinedObject) -> Result<(), ReplayError> {
         let removed = self.s3.delete_object().bucket(&self.bucket).key(&object.key).send().await;
         removed.map_err(|error| ReplayError::Bucket(DisplayErrorContext(error).to_string()))?;

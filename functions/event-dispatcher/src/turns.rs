@@ -46,7 +46,6 @@ impl ThrottledScopes {
         Ok(())
     }
 
-    /// Records the outcome of a change.
     pub(crate) fn record<T>(&self, change: &Change, outcome: &Result<T, StoreError>) {
         if let (Some(scope), Err(StoreError::Throttled(_))) = (change.scope(), outcome) {
             self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(scope);

@@ -22,23 +22,17 @@ pub const TIME_LIMIT: Duration = Duration::from_mins(14);
 /// The number of differences that a log line describes.
 const DESCRIBED_DIFFERENCES: usize = 10;
 
-/// Verifies the ledgers of all accounts.
 #[derive(Clone, Debug)]
 pub struct LedgerVerifier {
-    /// The state table.
     pub store: Store,
-    /// The time source.
     pub clock: Clock,
     /// How long an invocation works; [`TIME_LIMIT`], except in tests.
     pub time_limit: Duration,
 }
 
-/// The totals of an invocation.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Totals {
-    /// The number of ledgers that were verified.
     pub ledgers: u64,
-    /// The number of their postings.
     pub postings: u64,
     /// The number of differences. A ledger that can't be read counts as one.
     pub differences: u64,
@@ -48,10 +42,6 @@ pub struct Totals {
 
 impl LedgerVerifier {
     /// Creates the verifier from the variables of its function.
-    ///
-    /// # Errors
-    ///
-    /// When a variable is missing.
     pub fn from_vars(
         aws: &Aws,
         clock: Clock,

@@ -37,7 +37,6 @@ use crate::message::{EmailMessage, EncodeError};
 use crate::sender::{SendError, Sender};
 use crate::text::Text;
 
-/// The function's state. Clones share clients.
 #[derive(Clone, Debug)]
 pub struct Mailer {
     store: Store,
@@ -51,10 +50,8 @@ pub struct Mailer {
     sender: Sender,
 }
 
-/// Why an email was not sent.
 #[derive(Debug, thiserror::Error)]
 enum MailerError {
-    /// A table or queue did not answer, or a row is missing or can't be decoded.
     #[error(transparent)]
     Work(#[from] WorkError),
     #[error(transparent)]

@@ -15,24 +15,16 @@ use crate::text::Text;
 /// Marks the email as automatic, so that automatic responders do not answer it (RFC 3834).
 const AUTO_SUBMITTED: HeaderName = HeaderName::new_from_ascii_str("Auto-Submitted");
 
-/// An email, encoded for sending.
 #[derive(Clone, Debug)]
 pub struct EmailMessage {
-    /// The email's id.
     pub id: EmailId,
-    /// The sender's address.
     pub from: MailAddress,
-    /// The recipient's address.
     pub to: MailAddress,
-    /// The subject.
     pub subject: String,
-    /// The time in the `Date` header.
     pub at: Timestamp,
-    /// The encoded message, with headers and body.
     pub bytes: Vec<u8>,
 }
 
-/// Why an email can't be encoded.
 #[derive(Debug, thiserror::Error)]
 #[error("an email can't be encoded: {0}")]
 pub struct EncodeError(String);

@@ -18,13 +18,10 @@ pub enum Sender {
     Nowhere,
 }
 
-/// Why an email was not sent.
 #[derive(Debug, thiserror::Error)]
 pub enum SendError {
-    /// SES refused the email, or did not answer.
     #[error("SES did not accept an email: {0}")]
     Ses(String),
-    /// The file could not be written.
     #[error("an email can't be written as a file: {0}")]
     Directory(io::Error),
 }

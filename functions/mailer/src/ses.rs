@@ -11,7 +11,6 @@ use shared::store::{Aws, endpoint_url, timeouts};
 
 use crate::message::EmailMessage;
 
-/// A client of SES. Clones share one connection pool.
 #[derive(Clone, Debug)]
 pub struct Ses(aws_sdk_ses::Client);
 

@@ -18,7 +18,6 @@ use url::Url;
 /// The most characters of a payer's or merchant's text in an email.
 const MAX_QUOTED_CHARS: usize = 500;
 
-/// The subject and body of an email.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Text {
     /// The subject: a single line.
@@ -28,7 +27,6 @@ pub(crate) struct Text {
 }
 
 impl Text {
-    /// Builds a text from a subject and the paragraphs of the body.
     fn new(subject: String, paragraphs: &[String]) -> Self {
         Self { subject, body: format!("{}\n", paragraphs.join("\n\n")) }
     }
@@ -104,7 +102,6 @@ fn about(case: &MedCase, charge: &Charge) -> Vec<(&'static str, String)> {
     fields.into_iter().flatten().collect()
 }
 
-/// Says where a person reads and answers a case.
 fn where_to_answer(case: &MedCase, dashboard: Option<&str>) -> String {
     match dashboard {
         Some(url) => format!("O caso no painel: {}/disputes/{}", url.trim_end_matches('/'), case.id),
@@ -119,7 +116,6 @@ fn quoted(sent: &str) -> String {
     text::mask_documents(&line.collect::<String>()).chars().take(MAX_QUOTED_CHARS).collect()
 }
 
-/// Describes the effect of an open case on the wallet.
 fn retained(case: &MedCase) -> String {
     let no_refunds = "Enquanto isso, a cobrança não pode ser estornada.";
     if case.unconfirmed {
@@ -230,7 +226,6 @@ pub(crate) fn destination(refund: &Refund) -> Option<Text> {
     Some(Text::new(format!("Estorno para uma nova chave Pix: {key}"), &paragraphs))
 }
 
-/// Describes a case by its type and amount.
 fn contested(case: &MedCase) -> String {
     format!("{} de {}", kind(case.kind), pt_br::format_amount(case.amount, case.currency))
 }
@@ -254,7 +249,6 @@ fn moment(at: Timestamp) -> String {
     format!("{} (horário de Brasília)", pt_br::format_minute(at))
 }
 
-/// Writes one line for each field.
 fn lines(fields: &[(&str, String)]) -> String {
     let lines: Vec<String> = fields.iter().map(|(name, value)| format!("{name}: {value}")).collect();
     lines.join("\n")

@@ -56,11 +56,8 @@ const MAX_POLL_SECONDS: i64 = 21_600;
 /// When the scheduler starts the sweep of a bank connection again if the last one did not end, in seconds.
 const NEXT_SWEEP_SECONDS: i64 = 5 * 60;
 
-/// What to do with a due row.
 enum DueAction {
-    /// Send this message to the queue of its mode's deliveries.
     Delivery(DeliveryMessage),
-    /// Send this message to the queue of acquirer work.
     Acquirer(AcquirerMessage),
     /// Count this scope's deliveries. The count is slow, so it runs after the other rows.
     Count(Scope),
@@ -76,7 +73,6 @@ enum DueAction {
 /// The pause between two reports of a payment that waits for its review, in seconds: an hour.
 const REPORT_REVIEW_SECONDS: i64 = 60 * 60;
 
-/// The slow work of a shard, which runs after all its other rows.
 #[derive(Default)]
 struct SlowWork {
     counts: Vec<Scope>,
@@ -84,7 +80,6 @@ struct SlowWork {
     abandonments: Vec<Abandonment>,
 }
 
-/// The result of the rows of a partition.
 #[derive(Default)]
 struct PartitionOutcome {
     processed: usize,
@@ -93,28 +88,18 @@ struct PartitionOutcome {
     failure: Option<WorkError>,
 }
 
-/// The function's state.
 #[derive(Clone, Debug)]
 pub struct Scheduler {
-    /// The state table.
     pub store: Store,
-    /// The queues of deliveries.
     pub delivery_queues: DeliveryQueues,
-    /// The dead-letter queue of the queues of deliveries.
     pub dead_letters: DeliveryQueue,
-    /// The queue of acquirer work.
     pub acquirer_queue: AcquirerQueue,
-    /// The time source.
     pub clock: Clock,
 }
 
 impl Scheduler {
     /// Reads `TABLE_NAME`, `DELIVERY_QUEUE_URL`, `TEST_DELIVERY_QUEUE_URL`,
     /// `DELIVERY_DEAD_LETTER_QUEUE_URL` and `ACQUIRER_QUEUE_URL`.
-    ///
-    /// # Errors
-    ///
-    /// When a variable is missing.
     pub fn from_vars(
         aws: &Aws,
         clock: Clock,

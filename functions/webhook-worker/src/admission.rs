@@ -69,36 +69,25 @@ pub(crate) struct Admission {
     clock: Clock,
 }
 
-/// The outcome of an admission.
 pub(crate) struct Admitted {
-    /// The records to process now.
     pub records: Vec<SqsMessage>,
     /// The records that SQS must deliver again: they could not be deferred, or their admission panicked.
     pub failures: Vec<SqsBatchItemFailure>,
-    /// The slots.
     pub batch: Batch,
 }
 
 /// Why a message is not attempted now.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum NotNow {
-    /// Its receiver is marked as slow.
     SlowReceiver,
-    /// Its account and mode have no free slot.
     NoSlot,
-    /// The breaker of its server is open.
-    OpenBreaker {
-        /// When the attempt may begin.
-        until: Timestamp,
-    },
+    OpenBreaker { until: Timestamp },
 }
 
-/// A batch whose messages are being processed.
 #[derive(Debug)]
 pub(crate) struct Batch {
     lane: Lane,
     slots: tokio::sync::Mutex<Vec<Slots>>,
-    /// The scopes that have slots.
     limited: BTreeSet<Scope>,
     progress: Mutex<Progress>,
 }
@@ -108,7 +97,6 @@ pub(crate) struct Batch {
 struct Progress {
     /// The number of messages of each scope whose processing has not ended.
     unended: BTreeMap<Scope, u32>,
-    /// The posts that are running.
     posts: HashMap<DeliveryId, Post>,
 }
 
@@ -119,7 +107,6 @@ struct Post {
     is_marked: bool,
 }
 
-/// The processing of a message. It ends when this is dropped.
 pub(crate) struct Processing<'a> {
     batch: &'a Batch,
     scope: Scope,
@@ -133,7 +120,6 @@ impl Drop for Processing<'_> {
     }
 }
 
-/// A running post. It ends when this is dropped.
 pub(crate) struct RunningPost<'a> {
     batch: &'a Batch,
     delivery: DeliveryId,
@@ -146,17 +132,14 @@ impl Drop for RunningPost<'_> {
 }
 
 impl Batch {
-    /// Returns the lane from whose queue the messages were received.
     pub(crate) fn lane(&self) -> Lane {
         self.lane
     }
 
-    /// Registers the processing of an admitted message.
     pub(crate) fn begin(&self, message: &DeliveryMessage) -> Processing<'_> {
         Processing { batch: self, scope: message.scope }
     }
 
-    /// Registers a post.
     pub(crate) fn start_post(&self, message: &DeliveryMessage) -> RunningPost<'_> {
         let post = Post { message: message.clone(), started_at: Instant::now(), is_marked: false };
         self.progress().posts.insert(message.delivery, post);
@@ -167,12 +150,10 @@ impl Batch {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the number of messages of a scope whose processing has not ended.
     fn unended(&self, scope: &Scope) -> u32 {
         self.progress().unended.get(scope).copied().unwrap_or_default()
     }
 
-    /// Returns the receivers that have become slow since the last call.
     fn newly_slow(&self) -> BTreeMap<Scope, BTreeSet<String>> {
         let mut slow: BTreeMap<Scope, BTreeSet<String>> = BTreeMap::new();
         for post in self.progress().posts.values_mut() {
@@ -204,7 +185,6 @@ impl Admission {
         })
     }
 
-    /// Returns the queue of a lane and mode.
     pub(crate) fn queue(&self, lane: Lane, mode: Mode) -> &DeliveryQueue {
         match lane {
             Lane::Fast => self.fast_queues.of(mode),
@@ -370,7 +350,6 @@ impl Admission {
         }
     }
 
-    /// Releases the slots of a batch that has ended.
     pub(crate) async fn release(&self, batch: &Batch) {
         for slots in batch.slots.lock().await.drain(..) {
             warn_of(&slots.scope(), self.in_flight.release(&slots, slots.count).await);
@@ -378,10 +357,8 @@ impl Admission {
     }
 }
 
-/// Records of a batch, with their messages.
 type Messages = Vec<(SqsMessage, DeliveryMessage)>;
 
-/// The admission of the messages of one scope.
 struct Taken {
     scope: Scope,
     admitted: Vec<SqsMessage>,
@@ -390,7 +367,6 @@ struct Taken {
 }
 
 impl Taken {
-    /// Admits all messages without slots.
     fn all(scope: Scope, messages: Messages) -> Self {
         let admitted = messages.into_iter().map(|(record, _)| record).collect();
         Self { scope, admitted, deferred: Vec::new(), slots: None }

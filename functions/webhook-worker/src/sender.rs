@@ -32,8 +32,8 @@ use rustls::pki_types::CertificateDer;
 use connector::{Answered, Connector};
 pub use failure::Failure;
 
-/// The time limit of a post, from the lookup of the host name to the last byte of the response (contract:
-/// Delivery semantics 4).
+/// The time limit of a post, from the lookup of the host name to the last byte of the response, which
+/// `docs/guide/webhooks.md` states.
 pub const TIME_LIMIT: Duration = Duration::from_secs(30);
 
 /// The time limit of a TCP connection, for all addresses of the host name together. A server that can be
@@ -239,7 +239,6 @@ impl SenderBuilder {
     }
 }
 
-/// Why a sender can't be created.
 #[derive(Debug, thiserror::Error)]
 pub enum SenderError {
     /// The machine has no root certificates (under [`AddressPolicy::PublicOnly`], which is https only).
@@ -250,28 +249,21 @@ pub enum SenderError {
     Tls(#[from] rustls::Error),
 }
 
-/// The result of one post.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Attempt {
     /// A 2xx response: the delivery is done.
-    Delivered {
-        /// 200 to 299.
-        status_code: u16,
-    },
+    Delivered { status_code: u16 },
     /// A response with another status, redirects included.
     Refused {
-        /// The status of the response.
         status_code: u16,
         /// The `Retry-After` header as it was sent; `domain::webhook::schedule::next_delay` parses it.
         retry_after: Option<String>,
-        /// The beginning of the response's body.
         response_body: Excerpt,
     },
     /// No response, or a 2xx of whose body not enough arrived in time.
     Failed {
         /// The status, if the head arrived in time.
         status_code: Option<u16>,
-        /// Why it failed.
         failure: Failure,
     },
 }
@@ -281,7 +273,6 @@ impl Attempt {
         Self::Failed { status_code: None, failure }
     }
 
-    /// Whether the response was a 2xx.
     pub fn is_delivered(&self) -> bool {
         matches!(self, Self::Delivered { .. })
     }
@@ -294,7 +285,6 @@ impl Attempt {
         }
     }
 
-    /// Returns the `Retry-After` header of the response, unparsed.
     pub fn retry_after(&self) -> Option<&str> {
         match self {
             Self::Refused { retry_after, .. } => retry_after.as_deref(),
@@ -314,7 +304,6 @@ impl Attempt {
         }
     }
 
-    /// Returns the beginning of a refused response's body, for `lastResponseBody`.
     pub fn response_body(&self) -> Option<&str> {
         match self {
             Self::Refused { response_body, .. } => Some(response_body.as_str()),
@@ -339,7 +328,6 @@ impl Excerpt {
         Self(text.chars().take(MAX_EXCERPT_CHARS).map(shown).collect())
     }
 
-    /// Returns the text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -358,13 +346,11 @@ fn is_safe(c: char) -> bool {
     }
 }
 
-/// The part of a response that has arrived.
 struct PartialResponse {
     status: StatusCode,
     retry_after: Option<String>,
     /// The `Content-Encoding`, unless it is `identity`.
     encoding: Option<String>,
-    /// The beginning of the body.
     beginning: Vec<u8>,
 }
 

@@ -63,12 +63,10 @@ const AFTER_LEASE: Duration = Duration::from_secs(1);
 /// deliveries to a server do not come back together.
 const MAX_POSTPONEMENT_JITTER_MS: u64 = 10_000;
 
-/// The function's state. Clones share clients and connections.
 #[derive(Clone, Debug)]
 pub struct Worker {
     deliveries: Deliveries,
     endpoints: Endpoints,
-    /// The table of secrets.
     secrets: Store,
     admission: Admission,
     breakers: Breakers,
@@ -469,7 +467,6 @@ fn sqs_delay(at: Timestamp, now: Timestamp) -> Option<Duration> {
     Some(at.saturating_duration_since(now)).filter(|delay| *delay <= Duration::from_secs(MAX_DELAY_SECONDS))
 }
 
-/// Returns the lane of the next attempt after one that took `duration`.
 fn lane_after(duration: Duration) -> Lane {
     if duration >= SLOW_AFTER { Lane::Slow } else { Lane::Fast }
 }
@@ -481,7 +478,6 @@ fn is_first_of_payment(delivery: &Delivery, event: &Event) -> bool {
     reports_payment && delivery.attempts == 1 && delivery.id.timestamp() == Some(event.created_at)
 }
 
-/// Returns the value of the metrics' dimension `Outcome`.
 fn outcome_name(outcome: &AttemptOutcome) -> &'static str {
     match outcome {
         AttemptOutcome::Delivered { .. } => "delivered",
@@ -526,7 +522,6 @@ struct Ready {
     event: Event,
     body: Bytes,
     url: String,
-    /// Signs the request.
     secret: EndpointSecret,
     /// `None`: the URL is the payment's own `webhookUrl`.
     endpoint: Option<Endpoint>,

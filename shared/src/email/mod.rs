@@ -1,4 +1,4 @@
-//! Emails to an account's contact (contract: MED events). This module decides which changes cause an email,
+//! Emails to an account's contact. This module decides which changes cause an email,
 //! and defines the queue message and the row of an email. It has no I/O: `repository` reads and writes the
 //! rows, and `functions/mailer` writes and sends the texts.
 //!
@@ -32,9 +32,7 @@ const LEASE_SECONDS: i64 = 60;
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EmailTopic {
-    /// A MED case opened.
     MedOpened(MedCaseId),
-    /// A MED case ended.
     MedResolved(MedCaseId),
     /// The service disabled an endpoint, because nothing was delivered to it for five days or more.
     EndpointDisabled(EndpointId),
@@ -54,7 +52,6 @@ impl EmailTopic {
         }
     }
 
-    /// The key of the row that changed.
     fn row_key(self, scope: &Scope) -> Key {
         match self {
             Self::MedOpened(id) | Self::MedResolved(id) => MedCase::key_of(id),
@@ -67,17 +64,12 @@ impl EmailTopic {
 /// The queue message for an email. It identifies the change that the email reports.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Email {
-    /// The scope of the row that changed.
     pub scope: Scope,
-    /// The topic.
     pub about: EmailTopic,
-    /// The row's version after the change.
     pub version: u64,
-    /// The time of the change.
     pub at: Timestamp,
 }
 
-/// The queue of emails.
 pub type EmailQueue = Queue<Email>;
 
 impl Message for Email {
@@ -139,11 +131,8 @@ impl Email {
 pub struct EmailRecord {
     /// The id, `ntc_…`: a ULID with the time of the change.
     pub id: EmailId,
-    /// The scope of the row that changed.
     pub scope: Scope,
-    /// The topic.
     pub about: EmailTopic,
-    /// The number of attempts started.
     pub attempts: u32,
     /// The random id of the latest claim, in hex. Because of it, the rows of two concurrent claims differ.
     claim: String,
@@ -153,24 +142,15 @@ pub struct EmailRecord {
     /// The time at which the email was sent; `None` before.
     #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
     pub sent_at: Option<Timestamp>,
-    /// The time of the first claim.
     #[serde(with = "domain::time::millis")]
     pub created_at: Timestamp,
-    /// The number of writes of this row, from 1.
     version: u64,
 }
 
-/// The result of a claim.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Claim {
-    /// The caller holds the lease and may send the email until the lease expires.
     Claimed(Box<EmailRecord>),
-    /// Another worker holds the lease.
-    Busy {
-        /// The end of the lease.
-        until: Timestamp,
-    },
-    /// The email was already sent.
+    Busy { until: Timestamp },
     Sent,
 }
 

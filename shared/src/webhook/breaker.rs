@@ -56,28 +56,23 @@ pub fn server_of(url: &str) -> Option<String> {
     hash.get(..8).map(str::to_owned)
 }
 
-/// The breaker's decision on an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// The attempt may be made.
     Pass,
     /// The attempt may be made if [`Breakers::start_probe`] succeeds.
     Probe(Open),
-    /// The attempt is postponed.
     Refuse {
         /// When the next probe is possible.
         until: Timestamp,
     },
 }
 
-/// An open breaker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Open {
     until_ms: i64,
     seconds: i64,
 }
 
-/// The state of a server's breaker, as it was read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Breaker {
     failures: i64,
@@ -95,7 +90,6 @@ impl Breaker {
         }
     }
 
-    /// Decides on an attempt.
     pub fn admit(&self, now: Timestamp) -> Admission {
         let Some(open) = self.open else { return Admission::Pass };
         // A longer time than the longest means that the clock was moved back.

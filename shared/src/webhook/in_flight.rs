@@ -50,7 +50,6 @@ const MARK: &str = "slow#";
 /// The receiver that stands for all `webhookUrl`s of a scope.
 const ALL_OVERRIDES: &str = "overrides";
 
-/// The marks of a scope.
 #[derive(Clone, Debug, Default)]
 pub struct Marks(BTreeMap<String, i64>);
 
@@ -62,20 +61,17 @@ impl Marks {
         Self(item.iter().filter_map(mark).collect())
     }
 
-    /// Whether the receiver of a message is marked.
     pub fn include(&self, message: &DeliveryMessage, now: Timestamp) -> bool {
         let is_marked = |receiver: &str| self.0.get(receiver).is_some_and(|until| *until > now.millis());
         is_marked(&message.receiver()) || (message.endpoint.is_none() && is_marked(ALL_OVERRIDES))
     }
 
-    /// Returns the servers of `webhookUrl`s that are marked.
     fn servers(&self, now: Timestamp) -> Vec<&str> {
         let is_server = |receiver: &str| receiver != ALL_OVERRIDES && !receiver.starts_with("wh_");
         let marked = self.0.iter().filter(|(receiver, until)| is_server(receiver) && **until > now.millis());
         marked.map(|(receiver, _)| receiver.as_str()).collect()
     }
 
-    /// Returns the receivers whose mark has ended.
     fn ended(&self, now: Timestamp) -> Vec<&str> {
         let ended = self.0.iter().filter(|(_, until)| **until <= now.millis());
         ended.map(|(receiver, _)| receiver.as_str()).collect()
@@ -125,12 +121,10 @@ pub struct Slots {
     scope: Scope,
     lane: Lane,
     minute: i64,
-    /// The number of slots.
     pub count: u32,
 }
 
 impl Slots {
-    /// Returns the account and mode whose slots they are.
     pub fn scope(&self) -> Scope {
         self.scope
     }
@@ -213,7 +207,6 @@ impl InFlight {
         update.run(&self.store).await.map(|_released_or_lapsed| ())
     }
 
-    /// Marks receivers that are slow to answer.
     pub async fn mark(&self, scope: &Scope, receivers: &[String], now: Timestamp) -> Result<(), StoreError> {
         let item = self.set_marks(scope, receivers, &[], now).await?;
         let marks = Marks::of(&item);

@@ -1,4 +1,4 @@
-//! The `data` of legacy events (contract: Legacy family).
+//! The `data` of legacy events.
 
 use schemars::JsonSchema;
 use serde::Serialize;

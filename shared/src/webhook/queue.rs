@@ -16,9 +16,7 @@ use crate::queue::{Message, Queue};
 /// A message of the queue: names the delivery that the worker must attempt.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct DeliveryMessage {
-    /// The delivery's account and mode.
     pub scope: Scope,
-    /// The delivery.
     pub delivery: DeliveryId,
     /// The endpoint that receives it; `None`: the transaction's `webhookUrl`.
     #[serde(default)]
@@ -52,7 +50,6 @@ pub enum Lane {
 }
 
 impl Lane {
-    /// Returns `fast` or `slow`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Fast => "fast",
@@ -61,7 +58,6 @@ impl Lane {
     }
 }
 
-/// A queue of deliveries.
 pub type DeliveryQueue = Queue<DeliveryMessage>;
 
 /// The queues of live and of test deliveries in one lane.
@@ -74,10 +70,6 @@ pub struct DeliveryQueues {
 impl DeliveryQueues {
     /// Reads `DELIVERY_QUEUE_URL`, the queue of live deliveries, and `TEST_DELIVERY_QUEUE_URL`; for the slow
     /// lane `SLOW_DELIVERY_QUEUE_URL` and `SLOW_TEST_DELIVERY_QUEUE_URL`.
-    ///
-    /// # Errors
-    ///
-    /// When a variable is missing.
     pub fn from_vars(
         sqs: &aws_sdk_sqs::Client,
         lane: Lane,
@@ -93,7 +85,6 @@ impl DeliveryQueues {
         })
     }
 
-    /// Returns the queue of a mode's deliveries.
     pub fn of(&self, mode: Mode) -> &DeliveryQueue {
         match mode {
             Mode::Live => &self.live,
@@ -108,7 +99,6 @@ impl DeliveryQueues {
 }
 
 impl DeliveryMessage {
-    /// Returns the message that starts an attempt.
     pub fn of(delivery: &Delivery) -> Self {
         Self {
             scope: delivery.scope,

@@ -13,10 +13,8 @@ use super::endpoint::Endpoints;
 use crate::account::Accounts;
 use crate::store::{Store, StoreError};
 
-/// The criteria by which a redrive selects deliveries.
 #[derive(Clone, Copy, Debug)]
 pub struct Redrive {
-    /// The account and mode.
     pub scope: Scope,
     /// The earliest time of a delivery: that of its event, or of the request that resent it.
     pub since: Timestamp,

@@ -50,13 +50,11 @@ pub struct Resend {
     /// The refund that made the charge `REFUNDED`, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refund: Option<Refund>,
-    /// The time of the request.
     #[serde(with = "domain::time::millis")]
     pub at: Timestamp,
 }
 
 impl Resend {
-    /// Whether this key of the state table is a resend request's.
     pub fn is_at(key: &Key) -> bool {
         key.pk.starts_with("resends#")
     }

@@ -18,17 +18,13 @@ use super::endpoint::{Endpoint, NewEndpoint, decrement_count, increment_count, s
 use crate::auth::Caller;
 use crate::store::{CommitOutcome, Plan, Store, StoreError, Write, to_item};
 
-/// The row of a secret.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct SigningSecret {
-    /// The account and mode.
     pub scope: Scope,
     /// The endpoint; `None`: the scope's override secret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<EndpointId>,
-    /// The secret.
     pub secret: EndpointSecret,
-    /// When it was stored.
     #[serde(with = "domain::time::millis")]
     pub updated_at: Timestamp,
     /// Counts the row's changes, from 1.
@@ -59,7 +55,6 @@ pub struct SigningSecrets {
 }
 
 impl SigningSecrets {
-    /// Uses the state table and the table of secrets.
     pub fn new(state: Store, secrets: Store) -> Self {
         Self { state, secrets }
     }

@@ -120,7 +120,6 @@ impl Service<Name> for CheckedResolver {
     }
 }
 
-/// Why a name can't be connected to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ResolveFailure {
     /// The name has no address, or the name servers did not respond. The machine's resolver does not reliably

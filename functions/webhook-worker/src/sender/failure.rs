@@ -27,7 +27,6 @@ pub enum Failure {
     /// The URL policy forbids all addresses of the name. The value is the first of them. Nothing was sent.
     #[error("address {0} is not public")]
     Address(IpAddr),
-    /// The name does not resolve.
     #[error("DNS name not found")]
     NameNotFound,
     /// Nothing listens on the port.
@@ -36,13 +35,11 @@ pub enum Failure {
     /// The connection was not established in time.
     #[error("connection timed out")]
     ConnectionTimeout,
-    /// There is no route to the address.
     #[error("address unreachable")]
     Unreachable,
     /// The TLS certificate is not valid, for this reason.
     #[error("TLS certificate not valid: {0}")]
     Certificate(&'static str),
-    /// The TLS handshake failed for another reason.
     #[error("TLS handshake failed")]
     Tls,
     /// The receiver closed the connection before the head of its response was complete.
@@ -51,13 +48,11 @@ pub enum Failure {
     /// The head of the response exceeds its limit.
     #[error("answer's headers too large")]
     HeadTooLarge,
-    /// The response was not HTTP.
     #[error("answer is not HTTP/1.1")]
     NotHttp,
     /// The response had not ended after this time.
     #[error("timeout after {}", in_seconds_or_millis(*.0))]
     Timeout(Duration),
-    /// Another failure.
     #[error("connection failed")]
     Other,
 }
