@@ -13,43 +13,32 @@ const FIRST_OPEN_MS: i64 = 10_000;
 /// The longest time that the breaker is open, in milliseconds. The time doubles after each failed probe.
 const MAX_OPEN_MS: i64 = 60_000;
 
-/// The states of the breaker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Breaker {
-    /// Requests are sent.
     Closed {
-        /// The number of failures since the last success.
         failures: u32,
     },
     /// Requests are refused from `since` for `open_ms`. Then one request is a probe.
     Open {
-        /// When the breaker opened.
         since: Timestamp,
-        /// For how many milliseconds.
         open_ms: i64,
     },
-    /// A probe is in progress. Other requests are refused.
     HalfOpen {
-        /// How long the breaker was open before the probe, in milliseconds.
         open_ms: i64,
     },
 }
 
-/// The breaker's decision on a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
-    /// The request may be sent.
     Pass,
     /// The request may be sent. Its outcome decides whether the breaker closes.
     Probe,
-    /// The request must not be sent.
     Refuse,
 }
 
 impl Breaker {
     pub(crate) const CLOSED: Self = Self::Closed { failures: 0 };
 
-    /// Decides on a request.
     pub(crate) fn admit(&mut self, now: Timestamp) -> Admission {
         match *self {
             Self::Closed { .. } => Admission::Pass,
@@ -65,7 +54,6 @@ impl Breaker {
         }
     }
 
-    /// Records that the bank answered.
     pub(crate) fn succeeded(&mut self) {
         *self = Self::CLOSED;
     }

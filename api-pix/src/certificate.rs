@@ -31,7 +31,6 @@ pub(crate) fn validity(der: &[u8]) -> Option<(Timestamp, Timestamp)> {
     Some((time(not_before.tag, not_before.content)?, time(not_after.tag, not_after.content)?))
 }
 
-/// One value: its tag, its content, and the bytes after it.
 struct Element<'a> {
     tag: u8,
     content: &'a [u8],

@@ -29,7 +29,6 @@ pub const DEFAULT_DEADLINE: Duration = Duration::from_secs(10);
 /// The pause after a 429 without a `Retry-After` that can be read.
 const DEFAULT_RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// The longest pause after a 429.
 const MAX_RETRY_AFTER: Duration = Duration::from_mins(1);
 
 pub(crate) const AGENT: HeaderValue = HeaderValue::from_static("payment-service-api-pix/1");
@@ -71,7 +70,6 @@ pub struct Client {
     deadline: Duration,
 }
 
-/// The part that clones share.
 struct Connection {
     base_url: String,
     /// The additional parameters of each request, encoded. They may contain secrets.
@@ -116,19 +114,16 @@ impl Client {
         Ok(Self { connection: Arc::new(connection), priority: Priority::Create, deadline: DEFAULT_DEADLINE })
     }
 
-    /// Returns a clone whose requests have another priority.
     #[must_use]
     pub fn at(&self, priority: Priority) -> Self {
         Self { priority, ..self.clone() }
     }
 
-    /// Returns a clone whose operations have another time limit.
     #[must_use]
     pub fn with_deadline(&self, deadline: Duration) -> Self {
         Self { deadline, ..self.clone() }
     }
 
-    /// Returns the service's current time.
     pub fn now(&self) -> Timestamp {
         (self.connection.now)()
     }
@@ -157,7 +152,6 @@ impl Client {
         fetched.map(|token| token.scope).map_err(|failed| failed.error)
     }
 
-    /// Sends a request. Returns the body of a 2xx answer.
     pub(crate) async fn call(&self, request: ApiRequest) -> Result<Bytes, ApiError> {
         let connection = &self.connection;
         let permit = connection.gate.admit(self.priority)?;
@@ -182,7 +176,6 @@ impl Client {
 }
 
 impl Connection {
-    /// Sends a request, and once more with a new token if the answer is a 401.
     async fn attempt(
         &self,
         request: &ApiRequest,

@@ -24,7 +24,6 @@ pub struct ClockOffsets {
 }
 
 impl ClockOffsets {
-    /// Whether one of the times is more than a minute off.
     pub fn is_wrong(self) -> bool {
         self.behind_seconds().max(self.ahead_seconds()) > TOLERATED_SECONDS
     }
@@ -53,7 +52,6 @@ impl fmt::Display for ClockOffsets {
     }
 }
 
-/// The offsets of a connection, and when a wrong clock was reported.
 #[derive(Debug, Default)]
 pub(crate) struct BankClock(Mutex<(ClockOffsets, Option<Timestamp>)>);
 
@@ -66,7 +64,6 @@ impl BankClock {
         self.with(|(offsets, _)| *offsets)
     }
 
-    /// Returns the offsets of a wrong clock, once an hour.
     pub(crate) fn to_report(&self, now: Timestamp) -> Option<ClockOffsets> {
         self.with(|(offsets, reported_at)| {
             let is_due = reported_at.is_none_or(|at| now.millis_since(at) >= REPORT_PAUSE_MS);
@@ -87,7 +84,6 @@ impl BankClock {
         }
     }
 
-    /// Measures by the time at which the bank created a cob.
     pub(crate) fn note_created(&self, created_at: Timestamp, times: (Timestamp, Timestamp)) {
         self.with(|(offsets, _)| offsets.created = Some(offset_seconds(created_at, times)));
     }

@@ -1,35 +1,25 @@
-//! An immediate charge at the bank (*cob*).
-
-use std::fmt;
-
 use domain::money::Amount;
 use domain::pix_key::PixKey;
 use domain::tax_id::TaxId;
 use domain::time::Timestamp;
 use serde_json::{Value, json};
 
-use crate::fields::{Fields, ParseError, Raw, amount_text, cut, text_enum};
+use crate::fields::{Fields, ParseError, Raw, amount_text, cut, partial_debug, text_enum};
 use crate::pix::{MalformedItem, Pix, split};
 
-/// The longest `devedor.nome`, in characters.
 const MAX_NAME_CHARS: usize = 200;
 
-/// The longest `solicitacaoPagador`, in characters.
 const MAX_PAYER_REQUEST_CHARS: usize = 140;
 
 /// The lifetime of a cob whose `expiracao` is absent, in seconds: the default of the Central Bank's document.
 const DEFAULT_EXPIRY_SECONDS: i64 = 86_400;
 
-/// The request of a cob.
 #[derive(Clone, PartialEq, Eq)]
 pub struct NewCob {
-    /// The amount.
     pub amount: Amount,
     /// How long the cob can be paid, in seconds from its creation by the bank's clock.
     pub expires_in_seconds: u32,
-    /// The Pix key of the receiver.
     pub key: PixKey,
-    /// The expected payer.
     pub debtor: Option<Debtor>,
     /// A text that the payer's app shows. Only the first 140 characters are sent.
     pub payer_request: Option<String>,
@@ -38,28 +28,16 @@ pub struct NewCob {
 /// The expected payer of a cob. It does not restrict who pays.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Debtor {
-    /// The document.
     pub tax_id: TaxId,
     /// The name. Only the first 200 characters are sent.
     pub name: String,
 }
 
-/// Omits the name, which is personal data.
-impl fmt::Debug for Debtor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Debtor").field("tax_id", &self.tax_id).finish_non_exhaustive()
-    }
-}
+// Omits the name, which is personal data.
+partial_debug!(Debtor { tax_id });
 
-/// Omits the texts and the key, which may contain personal data.
-impl fmt::Debug for NewCob {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NewCob")
-            .field("amount", &self.amount)
-            .field("expires_in_seconds", &self.expires_in_seconds)
-            .finish_non_exhaustive()
-    }
-}
+// Omits the texts and the key, which may contain personal data.
+partial_debug!(NewCob { amount, expires_in_seconds });
 
 impl NewCob {
     pub(crate) fn body(&self) -> Value {
@@ -93,46 +71,33 @@ impl Debtor {
 text_enum! {
     /// The status of a cob. An expired cob is still active.
     CobStatus {
-        /// It can be paid until it expires.
         Active = "ATIVA",
-        /// It was paid.
         Completed = "CONCLUIDA",
-        /// The receiver removed it.
         RemovedByReceiver = "REMOVIDA_PELO_USUARIO_RECEBEDOR" | "REMOVIDO_PELO_USUARIO_RECEBEDOR",
-        /// The bank removed it.
         RemovedByPsp = "REMOVIDA_PELO_PSP" | "REMOVIDO_PELO_PSP",
     }
 }
 
-/// An immediate charge at the bank.
 #[derive(Clone, PartialEq)]
 pub struct Cob {
-    /// The id that the receiver chose.
     pub txid: String,
-    /// The status.
     pub status: CobStatus,
     /// When the bank created it, by the bank's clock.
     pub created_at: Timestamp,
     /// How long it can be paid from then, in seconds.
     pub expires_in_seconds: i64,
-    /// The amount.
     pub amount: Amount,
-    /// The Pix key of the receiver.
     pub key: Option<String>,
     /// The address of the payload, without a scheme.
     pub location: Option<String>,
     /// The BR Code, where the bank makes one. It is as the bank sent it: check it before a payer sees it.
     pub copia_e_cola: Option<String>,
-    /// The Pix that paid it.
     pub pix: Vec<Pix>,
-    /// Pix of it that can't be read.
     pub malformed: Vec<MalformedItem>,
-    /// The object as the bank sent it.
     pub raw: Raw,
 }
 
 impl Cob {
-    /// Parses a cob as the bank sent it.
     pub fn parse(value: &Value) -> Result<Self, ParseError> {
         let fields = Fields::of(value, "cob")?;
         let object =
@@ -161,20 +126,8 @@ impl Cob {
     }
 }
 
-/// Omits the key, the BR Code and the object as sent, which contain personal data.
-impl fmt::Debug for Cob {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cob")
-            .field("txid", &self.txid)
-            .field("status", &self.status)
-            .field("created_at", &self.created_at)
-            .field("expires_in_seconds", &self.expires_in_seconds)
-            .field("amount", &self.amount)
-            .field("pix", &self.pix)
-            .field("malformed", &self.malformed)
-            .finish_non_exhaustive()
-    }
-}
+// Omits the key, the BR Code and the object as sent, which contain personal data.
+partial_debug!(Cob { txid, status, created_at, expires_in_seconds, amount, pix, malformed });
 
 fn without_scheme(location: &str) -> &str {
     location.split_once("://").map_or(location, |(_, rest)| rest)

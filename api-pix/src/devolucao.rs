@@ -25,31 +25,23 @@ text_enum! {
 }
 
 text_enum! {
-    /// The status of a devolução.
     DevolucaoStatus {
         /// The bank executes it.
         InProgress = "EM_PROCESSAMENTO",
-        /// The payer has the money.
         Returned = "DEVOLVIDO",
         /// The bank could not execute it. The receiver still has the money.
         NotRealised = "NAO_REALIZADO",
     }
 }
 
-/// The return of a Pix, or of a part of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Devolucao {
     /// The id that the receiver chose. For a return by MED, the bank chose it.
     pub id: String,
-    /// The bank's id of the return.
     pub rtr_id: Option<ReturnId>,
-    /// The amount.
     pub amount: Amount,
-    /// Why the Pix was returned.
     pub nature: Nature,
-    /// The status.
     pub status: DevolucaoStatus,
-    /// When it was requested.
     pub requested_at: Option<Timestamp>,
     /// When the payer got the money.
     pub settled_at: Option<Timestamp>,
@@ -58,7 +50,6 @@ pub struct Devolucao {
 }
 
 impl Devolucao {
-    /// Parses a devolução as the bank sent it.
     pub fn parse(value: &Value) -> Result<Self, ParseError> {
         let fields = Fields::of(value, "devolucao")?;
         let times = fields.object("horario");

@@ -1,5 +1,3 @@
-//! Why a request failed.
-
 use std::fmt;
 use std::time::Duration;
 
@@ -32,28 +30,17 @@ pub enum ApiError {
     InvalidRequest(&'static str),
     /// The bank refused the request: a 400, 422 or another 4xx that has no variant of its own.
     #[error("the bank refused the request with {status}{}", .problem.summary())]
-    Refused {
-        /// The status of the answer.
-        status: u16,
-        /// The bank's reasons.
-        problem: ApiProblem,
-    },
+    Refused { status: u16, problem: ApiProblem },
     /// The bank does not accept the credentials, or not the new token that it issued for them (401). The token
     /// endpoint may also answer another 4xx.
     #[error("the bank does not accept the credentials: it answered {status}{}", .problem.summary())]
-    Unauthorized {
-        /// The status of the answer.
-        status: u16,
-        /// The bank's reasons.
-        problem: ApiProblem,
-    },
+    Unauthorized { status: u16, problem: ApiProblem },
     /// The credentials do not allow the request (403).
     #[error("the bank does not permit the request: it answered 403{}", .0.summary())]
     Forbidden(ApiProblem),
     /// The bank does not know the object that the request is about (404).
     #[error("the bank answered 404{}", .0.summary())]
     NotFound(ApiProblem),
-    /// The bank answered 408.
     #[error("the bank answered 408")]
     RequestTimeout,
     /// The bank limits requests (429), or the connection's own limit leaves no room before the deadline. The
@@ -65,13 +52,7 @@ pub enum ApiError {
     },
     /// The bank failed (5xx).
     #[error("the bank answered {status}{}", .problem.summary())]
-    Server {
-        /// The status of the answer.
-        status: u16,
-        /// The bank's reasons.
-        problem: ApiProblem,
-    },
-    /// The deadline passed before the answer was complete.
+    Server { status: u16, problem: ApiProblem },
     #[error("the bank did not answer in time")]
     Timeout,
     /// The connection failed, for this reason: DNS, TCP or HTTP.
@@ -104,20 +85,15 @@ impl ApiError {
 pub struct ApiProblem {
     /// The last segment of `type`, such as `CobOperacaoInvalida`, or the code of the error.
     pub kind: String,
-    /// A short text.
     pub title: String,
-    /// A longer text.
     pub detail: String,
-    /// The fields that the bank refuses.
     pub violations: Vec<Violation>,
 }
 
-/// A field that the bank refuses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// The field, such as `cob.valor.original`.
     pub property: String,
-    /// The reason.
     pub reason: String,
 }
 
@@ -178,7 +154,7 @@ impl ApiProblem {
         let reasons = self.violations.iter().map(|violation| violation.reason.as_str());
         let reasons: Vec<&str> = reasons.filter(|reason| !reason.is_empty()).collect();
         let text = [reasons.join(" "), self.detail.clone(), self.title.clone()];
-        text.into_iter().find(|text| !text.is_empty())
+        text.into_iter().find(|text| !text.trim().is_empty())
     }
 
     /// Returns what the bank said, for the end of the text of an error.

@@ -15,9 +15,7 @@ const MAX_WHOLE_DIGITS: usize = 10;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{field}` must be {expected}")]
 pub struct ParseError {
-    /// The field, such as `valor`.
     pub field: &'static str,
-    /// The form that the field must have.
     pub expected: &'static str,
 }
 
@@ -26,17 +24,14 @@ pub struct ParseError {
 pub struct Raw(Map<String, Value>);
 
 impl Raw {
-    /// Wraps an object.
     pub(crate) fn new(fields: &Map<String, Value>) -> Self {
         Self(fields.clone())
     }
 
-    /// Returns the object. Not for logs.
     pub fn as_map(&self) -> &Map<String, Value> {
         &self.0
     }
 
-    /// Returns the object. Not for logs.
     pub fn into_map(self) -> Map<String, Value> {
         self.0
     }
@@ -48,7 +43,6 @@ impl fmt::Debug for Raw {
     }
 }
 
-/// The fields of an object.
 #[derive(Clone, Copy)]
 pub(crate) struct Fields<'a>(&'a Map<String, Value>);
 
@@ -130,15 +124,27 @@ pub(crate) fn parse_amount(text: &str) -> Option<Amount> {
     Amount::parse(cents).ok()
 }
 
-/// Writes an amount as `\d{1,10}\.\d{2}`.
 pub(crate) fn amount_text(amount: Amount) -> String {
     amount.decimal(2)
 }
 
-/// Returns the beginning of a text, at most `max_chars` characters.
 pub(crate) fn cut(text: &str, max_chars: usize) -> String {
     text.chars().take(max_chars).collect()
 }
+
+/// Implements `Debug` with some fields only. The others may contain personal data.
+macro_rules! partial_debug {
+    ($name:ident { $($field:ident),* }) => {
+        impl std::fmt::Debug for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.debug_struct(stringify!($name))
+                    $(.field(stringify!($field), &self.$field))*
+                    .finish_non_exhaustive()
+            }
+        }
+    };
+}
+pub(crate) use partial_debug;
 
 /// Defines an enum of the bank's texts. An unknown text is kept in `Other`.
 macro_rules! text_enum {
@@ -152,12 +158,10 @@ macro_rules! text_enum {
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub enum $name {
             $($(#[$variant_doc])* $variant,)*
-            /// A text that the Central Bank's document does not have.
             Other(String),
         }
 
         impl $name {
-            /// Parses the bank's text.
             pub fn parse(text: &str) -> Self {
                 match text {
                     $($text $(| $alias)* => Self::$variant,)*
@@ -165,7 +169,6 @@ macro_rules! text_enum {
                 }
             }
 
-            /// Returns the bank's text.
             pub fn as_str(&self) -> &str {
                 match self {
                     $(Self::$variant => $text,)*

@@ -48,7 +48,6 @@ impl Gate {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Admits a request, or returns why it must not be sent.
     pub(crate) fn admit(&self, priority: Priority) -> Result<Permit<'_>, ApiError> {
         let now = (self.now)();
         let mut state = self.state();
@@ -85,7 +84,6 @@ pub(crate) struct Permit<'a> {
 }
 
 impl Permit<'_> {
-    /// Records the outcome of the request.
     pub(crate) fn record<T>(mut self, outcome: &Result<T, ApiError>) {
         let now = (self.gate.now)();
         let mut state = self.gate.state();

@@ -1,5 +1,3 @@
-//! Limits the requests a second.
-
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 

@@ -1,7 +1,3 @@
-//! The operations of the API.
-
-use std::fmt;
-
 use domain::ids::EndToEndId;
 use domain::money::Amount;
 use domain::pix_key::PixKey;
@@ -13,7 +9,7 @@ use crate::client::Client;
 use crate::cob::{Cob, CobStatus, NewCob};
 use crate::devolucao::Devolucao;
 use crate::error::ApiError;
-use crate::fields::{Fields, ParseError, amount_text, cut};
+use crate::fields::{Fields, ParseError, amount_text, cut, partial_debug};
 use crate::pix::{Pix, PixPage, PixQuery};
 use crate::pix_out::{MAX_DESCRIPTION_CHARS, NewPixOut, PixOut};
 use crate::request::{ApiRequest, ID_CHARS, TXID_CHARS, check_id};
@@ -22,19 +18,14 @@ const TXID_RULE: &str = "`txid` must be 26 to 35 letters and digits";
 const DEVOLUCAO_ID_RULE: &str = "the id of a devolução must be 1 to 35 letters and digits";
 const PIX_OUT_ID_RULE: &str = "the id of a Pix out must be 1 to 35 letters and digits";
 
-/// The registration of a callback URL.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Webhook {
     /// The URL. Most banks append `/pix` to it.
     pub url: String,
 }
 
-/// Omits the URL, whose path may contain a token that authenticates callbacks.
-impl fmt::Debug for Webhook {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Webhook").finish_non_exhaustive()
-    }
-}
+// Omits the URL, whose path may contain a token that authenticates callbacks.
+partial_debug!(Webhook {});
 
 impl Client {
     /// Creates a cob: `PUT /cob/{txid}`, and measures the bank's clock. A txid is used once, also after a removal. Some banks revise an
@@ -165,7 +156,6 @@ impl Client {
     }
 }
 
-/// Converts a 404 to `None`.
 fn found(outcome: Result<Bytes, ApiError>) -> Result<Option<Bytes>, ApiError> {
     match outcome {
         Err(ApiError::NotFound(_)) => Ok(None),
@@ -181,7 +171,6 @@ fn parse<T>(body: &Bytes, parse: impl Fn(&Value) -> Result<T, ParseError>) -> Re
     parse(&Value::Object(object(body)?)).map_err(|error| ApiError::Malformed(error.to_string()))
 }
 
-/// Checks that the answer is about the requested object.
 fn expect_same(field: &str, answered: &str, requested: &str) -> Result<(), ApiError> {
     if answered == requested {
         Ok(())

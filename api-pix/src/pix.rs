@@ -1,7 +1,3 @@
-//! A received Pix, and lists of them.
-
-use std::fmt;
-
 use domain::ids::EndToEndId;
 use domain::money::Amount;
 use domain::tax_id::{Cnpj, Cpf, TaxId};
@@ -10,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::devolucao::Devolucao;
 use crate::error::{ApiError, safe_text};
-use crate::fields::{Fields, ParseError, Raw};
+use crate::fields::{Fields, ParseError, Raw, partial_debug};
 
 /// The most Pix in one page of a list.
 pub const MAX_PAGE_SIZE: u32 = 1_000;
@@ -18,24 +14,18 @@ pub const MAX_PAGE_SIZE: u32 = 1_000;
 /// The longest id of a malformed item that is kept, in characters.
 const MAX_MALFORMED_ID_CHARS: usize = 64;
 
-/// A Pix that the receiver got.
 #[derive(Clone, PartialEq)]
 pub struct Pix {
-    /// The id of the Pix.
     pub end_to_end_id: EndToEndId,
     /// The txid of the cob that it paid. A Pix without a cob has another one, or none.
     pub txid: Option<String>,
-    /// The amount.
     pub amount: Amount,
-    /// The Pix key of the receiver.
     pub key: Option<String>,
     /// When it was settled (`horario`).
     pub at: Timestamp,
-    /// The payer, where the bank reports one.
     pub payer: Payer,
     /// All its returns, also those that were not executed.
     pub returns: Vec<Devolucao>,
-    /// The object as the bank sent it.
     pub raw: Raw,
 }
 
@@ -46,7 +36,6 @@ pub enum Payer {
     Document(TaxId),
     /// A part of the document, or another text that is not a valid document.
     Masked,
-    /// Nothing.
     NotReported,
 }
 
@@ -97,26 +86,14 @@ impl Pix {
     }
 }
 
-/// Omits the receiver's key and the object as sent, which contain personal data.
-impl fmt::Debug for Pix {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pix")
-            .field("end_to_end_id", &self.end_to_end_id)
-            .field("txid", &self.txid)
-            .field("amount", &self.amount)
-            .field("at", &self.at)
-            .field("payer", &self.payer)
-            .field("returns", &self.returns)
-            .finish_non_exhaustive()
-    }
-}
+// Omits the receiver's key and the object as sent, which contain personal data.
+partial_debug!(Pix { end_to_end_id, txid, amount, at, payer, returns });
 
 impl Payer {
     fn parse(pix: Fields<'_>) -> Self {
         pix.object("pagador").map_or(Self::NotReported, Self::of)
     }
 
-    /// Reads the payer from the fields `cpf` and `cnpj`.
     fn of(payer: Fields<'_>) -> Self {
         let is_reported = |name| payer.value(name).is_some_and(|value| value.as_str() != Some(""));
         // Some banks write `529.982.247-25`, which the Central Bank's document does not allow.
@@ -132,7 +109,6 @@ impl Payer {
         }
     }
 
-    /// Returns the whole document, where the bank reports it.
     pub fn document(self) -> Option<TaxId> {
         match self {
             Self::Document(tax_id) => Some(tax_id),
@@ -141,20 +117,15 @@ impl Payer {
     }
 }
 
-/// Which Pix to list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PixQuery {
     /// The first time of the period, by `horario`.
     pub from: Timestamp,
-    /// The last time of the period.
     pub to: Timestamp,
-    /// Only Pix with this txid.
     pub txid: Option<String>,
-    /// Only Pix of this payer.
     pub payer: Option<TaxId>,
     /// Only Pix with a return, or only Pix without one.
     pub with_return: Option<bool>,
-    /// The number of the page, from 0.
     pub page: u32,
     /// The most Pix in a page: 1 to [`MAX_PAGE_SIZE`]. Other values are replaced by the nearest.
     pub page_size: u32,
@@ -183,16 +154,11 @@ impl PixQuery {
     }
 }
 
-/// A page of a list of Pix.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PixPage {
-    /// The Pix that could be read.
     pub pix: Vec<Pix>,
-    /// The others.
     pub malformed: Vec<MalformedItem>,
-    /// The number of this page, from 0.
     pub page: u32,
-    /// The number of all pages.
     pub pages: u32,
     /// The number of Pix in all pages, where the bank reports it.
     pub total: Option<u64>,
@@ -225,25 +191,18 @@ impl PixPage {
     }
 }
 
-/// A Pix that can't be read.
 #[derive(Clone, PartialEq)]
 pub struct MalformedItem {
     /// Its end-to-end id as the bank sent it, at most 64 characters.
     pub end_to_end_id: Option<String>,
-    /// Why it can't be read.
     pub reason: ParseError,
     /// The item as the bank sent it. Not for logs.
     pub raw: Value,
 }
 
-/// Omits the item, which may contain personal data.
-impl fmt::Debug for MalformedItem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MalformedItem").field("reason", &self.reason).finish_non_exhaustive()
-    }
-}
+// Omits the item, which may contain personal data.
+partial_debug!(MalformedItem { reason });
 
-/// Separates the items that can be read from the others.
 pub(crate) fn split(items: &[Value]) -> (Vec<Pix>, Vec<MalformedItem>) {
     let (mut pix, mut malformed) = (Vec::new(), Vec::new());
     for item in items {

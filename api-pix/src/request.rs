@@ -1,6 +1,5 @@
-//! API requests before they are sent.
-
 use hyper::Method;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
 use crate::error::ApiError;
@@ -11,9 +10,7 @@ pub(crate) const TXID_CHARS: std::ops::RangeInclusive<usize> = 26..=35;
 /// The lengths of the id of a devolução or Pix out, and of the txid of any Pix.
 pub(crate) const ID_CHARS: std::ops::RangeInclusive<usize> = 1..=35;
 
-/// A request of the API.
 pub(crate) struct ApiRequest {
-    /// The name of the operation, for logs.
     pub(crate) operation: &'static str,
     pub(crate) method: Method,
     /// The path after the base URL, encoded.
@@ -25,12 +22,11 @@ pub(crate) struct ApiRequest {
 }
 
 impl ApiRequest {
-    /// Creates a request. The segments of the path are encoded.
     pub(crate) fn new(operation: &'static str, method: Method, segments: &[&str]) -> Self {
         let mut path = String::new();
         for segment in segments {
             path.push('/');
-            encode_segment(segment, &mut path);
+            path.extend(utf8_percent_encode(segment, &RESERVED));
         }
         Self { operation, method, path, query: Vec::new(), body: None, registers_webhook: false }
     }
@@ -44,20 +40,8 @@ impl ApiRequest {
     }
 }
 
-/// Encodes all characters that are not unreserved in a URI (RFC 3986, section 2.3).
-fn encode_segment(segment: &str, path: &mut String) {
-    const HEX: [u8; 16] = *b"0123456789ABCDEF";
-    for byte in segment.bytes() {
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
-            path.push(char::from(byte));
-        } else {
-            path.push('%');
-            for digit in [byte >> 4, byte & 0xf] {
-                path.push(HEX.get(usize::from(digit)).copied().map_or('0', char::from));
-            }
-        }
-    }
-}
+/// All characters that are not unreserved in a URI (RFC 3986, section 2.3).
+const RESERVED: AsciiSet = NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// Checks an id of letters and digits. With an empty id, the path would be that of a list.
 pub(crate) fn check_id(

@@ -1,6 +1,3 @@
-//! How to connect to a bank.
-
-use std::fmt;
 use std::net::IpAddr;
 
 use domain::time::Timestamp;
@@ -8,37 +5,35 @@ use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use secrecy::{ExposeSecret as _, SecretString};
+use serde::{Deserialize, Serialize};
+use strum::{IntoStaticStr, VariantArray};
 use url::{Host, Url};
 
 use crate::certificate;
+use crate::fields::partial_debug;
 
-/// The largest number of requests a second that can be set.
 const MAX_REQUESTS_PER_SECOND: u32 = 10_000;
 
 /// How the client authenticates when it requests a token (RFC 6749, section 2.3.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, IntoStaticStr, Serialize, VariantArray)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum TokenAuthentication {
     /// `Authorization: Basic`, with id and secret as they are.
+    #[default]
     Basic,
     /// `client_id` and `client_secret` in the form.
     Body,
 }
 
-/// The client certificate for mTLS.
 #[derive(Clone)]
 pub struct Identity {
-    /// The certificate chain in PEM, its own certificate first.
     pub certificate_pem: String,
-    /// The private key in PEM.
     pub private_key_pem: SecretString,
 }
 
-/// Omits the texts. The file of the certificate may contain the key too.
-impl fmt::Debug for Identity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Identity").finish_non_exhaustive()
-    }
-}
+// Omits the texts. The file of the certificate may contain the key too.
+partial_debug!(Identity {});
 
 /// How to connect to a bank. `Debug` shows no secret.
 #[derive(Clone, Debug)]
@@ -50,19 +45,13 @@ pub struct ConnectionSettings {
     pub token_url: String,
     /// The `OAuth2` scopes, separated by spaces. `None`: the token request has no `scope`.
     pub scope: Option<String>,
-    /// How the client authenticates when it requests a token.
     pub token_authentication: TokenAuthentication,
-    /// The `OAuth2` client id.
     pub client_id: String,
-    /// The `OAuth2` client secret.
     pub client_secret: SecretString,
-    /// The client certificate, where the bank requires mTLS.
     pub identity: Option<Identity>,
     /// Certificates in PEM that are trusted in addition to the machine's public roots.
     pub additional_ca_pem: Option<String>,
-    /// Additional headers of each API request.
     pub headers: Vec<(String, SecretString)>,
-    /// Additional query parameters of each API request.
     pub query_parameters: Vec<(String, SecretString)>,
     /// Additional headers of the registration of a callback URL.
     pub webhook_headers: Vec<(String, SecretString)>,
@@ -101,7 +90,6 @@ impl ConnectionSettings {
         }
     }
 
-    /// Returns the chain and the key of the client certificate.
     pub(crate) fn checked_identity(
         &self,
     ) -> Result<Option<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)>, SettingsError> {
@@ -163,36 +151,23 @@ fn checked_url(text: &str, field: &'static str) -> Result<Url, SettingsError> {
 /// Why settings can't be used. The texts contain no secret.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
-    /// The URL is not allowed.
     #[error("`{field}` must be {expected}")]
-    Url {
-        /// The setting.
-        field: &'static str,
-        /// The form that it must have.
-        expected: &'static str,
-    },
-    /// The header with this name has a forbidden name or value.
+    Url { field: &'static str, expected: &'static str },
     #[error("the header {0:?} must have a valid name and a value without control characters")]
     Header(String),
-    /// The client id has a colon, which basic authentication does not allow.
     #[error("`client_id` must not contain a colon if the token authentication is basic")]
     ClientId,
-    /// The client certificate can't be read.
     #[error("the client certificate must be PEM")]
     Certificate,
-    /// The private key can't be read.
     #[error("the private key must be PEM (PKCS #8, PKCS #1 or SEC 1) and not encrypted")]
     PrivateKey,
-    /// The additional certificate authority can't be read.
     #[error("the additional certificate authority must be PEM certificates")]
     CertificateAuthority,
-    /// The limit of requests is out of range.
     #[error("`requests_per_second` must be from 1 to 10000")]
     RequestsPerSecond,
     /// The base URL is https, but the machine has no root certificates and the settings have none.
     #[error("no trusted root certificates on this machine")]
     NoRoots,
-    /// Certificate and key do not belong together, or TLS refuses them for another reason.
     #[error("TLS settings: {0}")]
     Tls(#[from] rustls::Error),
 }

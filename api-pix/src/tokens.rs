@@ -33,12 +33,10 @@ const DEFAULT_LIFE_S: i64 = 300;
 /// The longest life of a token that is believed, in seconds: a day.
 const MAX_LIFE_S: i64 = 86_400;
 
-/// A bearer token.
 #[derive(Clone)]
 pub(crate) struct Token {
     /// The value of `Authorization`. It is marked as sensitive.
     pub(crate) authorization: HeaderValue,
-    /// Distinguishes the tokens of a connection.
     pub(crate) serial: u64,
     /// The scopes that the bank granted, separated by spaces. `None`: the answer names none.
     pub(crate) scope: Option<String>,
@@ -69,7 +67,6 @@ pub(crate) struct Tokens {
     current: RwLock<Option<Token>>,
     /// The error of the last fetch. Its holder is the only one who fetches.
     last_error: Mutex<Option<ApiError>>,
-    /// The number of fetches that are finished.
     finished: AtomicU64,
 }
 

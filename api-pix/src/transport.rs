@@ -35,7 +35,6 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 /// most servers (60 s).
 const IDLE_LIMIT: Duration = Duration::from_secs(30);
 
-/// Idle connections to keep for each host.
 const MAX_IDLE_PER_HOST: usize = 8;
 
 /// The most connections that are remembered because they carried an answer.
@@ -59,7 +58,6 @@ pub(crate) struct Transport {
     answered: Mutex<VecDeque<SocketAddr>>,
 }
 
-/// A complete answer.
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     pub(crate) retry_after: Option<String>,
@@ -120,7 +118,6 @@ impl Transport {
         })
     }
 
-    /// Remembers that a connection carried an answer.
     fn remember(&self, connection: SocketAddr) {
         let mut answered = self.answered.lock().unwrap_or_else(PoisonError::into_inner);
         if !answered.contains(&connection) {

@@ -26,11 +26,9 @@ struct Header {
     clients: Vec<String>,
 }
 
-/// The state and the file in which its changes are saved.
 pub(crate) struct Books {
     state: State,
     journal: Option<Journal>,
-    /// Why no further change is possible.
     failure: Option<String>,
 }
 
@@ -76,7 +74,6 @@ impl Books {
         self.state.is_idle()
     }
 
-    /// Empties the state and its file.
     pub(crate) fn reset(&mut self) -> io::Result<()> {
         self.state = self.state.emptied();
         if let Some(journal) = &mut self.journal {
@@ -92,7 +89,6 @@ impl Books {
         self.failure = Some("o banco parou".to_owned());
     }
 
-    /// Returns the faults, which are not saved.
     pub(crate) fn faults(&mut self) -> &mut Faults {
         &mut self.state.faults
     }
@@ -102,7 +98,6 @@ impl Books {
     }
 }
 
-/// The file that an operation's changes are appended to.
 pub(crate) struct Journal {
     path: PathBuf,
     file: File,
@@ -119,7 +114,6 @@ impl Journal {
         Ok(Self { path: path.to_owned(), file })
     }
 
-    /// Appends what an operation changed.
     pub(crate) fn append(&mut self, changes: &Changes) -> io::Result<()> {
         self.file.write_all(&line(changes)?)
     }

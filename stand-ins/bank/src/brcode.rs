@@ -4,7 +4,6 @@ use std::fmt::Write as _;
 
 use crate::values::Cents;
 
-/// The identifier of Pix in the merchant account template.
 const GUI: &str = "br.gov.bcb.pix";
 
 /// The longest name and city that a BR Code can hold, in characters.

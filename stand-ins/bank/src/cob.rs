@@ -4,12 +4,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::problem::Violation;
-use crate::values::{Cents, TaxId, rfc3339};
+use crate::values::{Cents, TaxId, rfc3339, without_nulls};
 
 /// The longest lifetime of a cob, in seconds. The Central Bank's document declares it as `int32`.
 const EXPIRACAO_MAX_S: i64 = 2_147_483_647;
 
-/// A person with a tax id.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(crate) struct Person {
     pub(crate) tax_id: TaxId,
@@ -55,7 +54,6 @@ pub(crate) struct Terms {
     pub(crate) additional_info: Option<Value>,
 }
 
-/// An immediate charge.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(crate) struct Cob {
     pub(crate) txid: String,
@@ -67,7 +65,6 @@ pub(crate) struct Cob {
     revisions: Vec<Terms>,
     /// `None` where the profile or a fault leaves it out.
     pub(crate) br_code: Option<String>,
-    /// End-to-end ids of the Pix that paid it.
     pub(crate) paid_by: Vec<String>,
     terms: Terms,
 }
@@ -93,12 +90,10 @@ impl Cob {
         }
     }
 
-    /// The terms in force.
     pub(crate) fn terms(&self) -> &Terms {
         &self.terms
     }
 
-    /// Adds a revision.
     pub(crate) fn revise(&mut self, terms: Terms) {
         self.revisions.push(terms.clone());
         self.terms = terms;
@@ -110,12 +105,10 @@ impl Cob {
         self.revisions.push(self.terms.clone());
     }
 
-    /// When it expires, in Unix milliseconds.
     pub(crate) fn expires_ms(&self) -> i64 {
         self.created_ms.saturating_add(self.terms.expiracao_s.saturating_mul(1_000))
     }
 
-    /// Returns the cob in its last revision.
     pub(crate) fn json(&self) -> Map<String, Value> {
         self.render(self.revisions.len().saturating_sub(1), &self.terms)
     }
@@ -126,43 +119,30 @@ impl Cob {
     }
 
     fn render(&self, revision: usize, terms: &Terms) -> Map<String, Value> {
-        let mut cob = Map::new();
-        let mut set = |name: &str, value: Value| cob.insert(name.to_owned(), value);
         let created = rfc3339(self.created_ms);
-        set("calendario", json!({"criacao": created, "expiracao": terms.expiracao_s}));
-        set("txid", self.txid.as_str().into());
-        set("revisao", revision.into());
-        set(
-            "loc",
-            json!({
+        without_nulls(json!({
+            "calendario": {"criacao": created, "expiracao": terms.expiracao_s},
+            "txid": self.txid,
+            "revisao": revision,
+            "loc": {
                 "id": self.location_id,
                 "txid": self.txid,
                 "location": self.location,
                 "tipoCob": "cob",
                 "criacao": created,
-            }),
-        );
-        set("location", self.location.as_str().into());
-        set("status", self.status.name().into());
-        if let Some(debtor) = &terms.debtor {
-            set("devedor", debtor.json());
-        }
-        let mut amount = json!({"original": terms.amount.to_string()});
-        if let (true, Some(fields)) = (terms.has_modality, amount.as_object_mut()) {
-            fields.insert("modalidadeAlteracao".to_owned(), 0.into());
-        }
-        set("valor", amount);
-        set("chave", terms.key.as_str().into());
-        if let Some(text) = &terms.payer_request {
-            set("solicitacaoPagador", text.as_str().into());
-        }
-        if let Some(info) = &terms.additional_info {
-            set("infoAdicionais", info.clone());
-        }
-        if let Some(code) = &self.br_code {
-            set("pixCopiaECola", code.as_str().into());
-        }
-        cob
+            },
+            "location": self.location,
+            "status": self.status.name(),
+            "devedor": terms.debtor.as_ref().map(Person::json),
+            "valor": without_nulls(json!({
+                "original": terms.amount.to_string(),
+                "modalidadeAlteracao": terms.has_modality.then_some(0),
+            })),
+            "chave": terms.key,
+            "solicitacaoPagador": terms.payer_request,
+            "infoAdicionais": terms.additional_info,
+            "pixCopiaECola": self.br_code,
+        }))
     }
 }
 
@@ -177,23 +157,18 @@ pub(crate) fn parse_terms(
     let mut violations = Vec::new();
     let mut refuse = |property: &'static str, reason: &str| violations.push(Violation::new(property, reason));
 
-    let expiracao_s = match body.get("calendario") {
-        None => base.map(|terms| terms.expiracao_s),
-        Some(Value::Object(calendar)) => match calendar.get("expiracao") {
+    let expiracao_s = changed(body, "calendario", base.map(|terms| terms.expiracao_s), |calendar| {
+        match calendar.as_object()?.get("expiracao") {
             // The document's default.
             None => Some(base.map_or(86_400, |terms| terms.expiracao_s)),
             Some(value) => value.as_i64().filter(|seconds| (1..=EXPIRACAO_MAX_S).contains(seconds)),
-        },
-        Some(_) => None,
-    };
+        }
+    });
     if expiracao_s.is_none() {
         refuse("cob.calendario.expiracao", "O campo cob.calendario.expiracao é igual ou menor que zero.");
     }
 
-    let amount = match body.get("valor") {
-        None => base.map(|terms| (terms.amount, terms.has_modality)),
-        Some(value) => parse_amount(value),
-    };
+    let amount = changed(body, "valor", base.map(|terms| (terms.amount, terms.has_modality)), parse_amount);
     match amount {
         None => refuse("cob.valor.original", "O campo cob.valor.original não respeita o schema."),
         Some((amount, _)) if amount.get() == 0 => {
@@ -202,10 +177,7 @@ pub(crate) fn parse_terms(
         Some(_) => {}
     }
 
-    let key = match body.get("chave") {
-        None => base.map(|terms| terms.key.clone()),
-        Some(value) => text(value, 77),
-    };
+    let key = changed(body, "chave", base.map(|terms| terms.key.clone()), |value| text(value, 77));
     match &key {
         None => refuse("cob.chave", "O campo cob.chave não respeita o schema."),
         Some(key) if !keys.contains(key) => {
@@ -216,24 +188,20 @@ pub(crate) fn parse_terms(
         Some(_) => {}
     }
 
-    let debtor = match body.get("devedor") {
-        None => Some(base.and_then(|terms| terms.debtor.clone())),
-        Some(value) => parse_person(value).map(Some),
-    };
+    let before = base.and_then(|terms| terms.debtor.clone());
+    let debtor = changed(body, "devedor", Some(before), |value| parse_person(value).map(Some));
     if debtor.is_none() {
         refuse("cob.devedor", "O objeto cob.devedor não respeita o schema.");
     }
-    let payer_request = match body.get("solicitacaoPagador") {
-        None => Some(base.and_then(|terms| terms.payer_request.clone())),
-        Some(value) => text(value, 140).map(Some),
-    };
+    let before = base.and_then(|terms| terms.payer_request.clone());
+    let payer_request = changed(body, "solicitacaoPagador", Some(before), |value| text(value, 140).map(Some));
     if payer_request.is_none() {
         refuse("cob.solicitacaoPagador", "O campo solicitacaoPagador não respeita o schema.");
     }
-    let additional_info = match body.get("infoAdicionais") {
-        None => Some(base.and_then(|terms| terms.additional_info.clone())),
-        Some(value) => is_additional_info(value).then(|| Some(value.clone())),
-    };
+    let before = base.and_then(|terms| terms.additional_info.clone());
+    let additional_info = changed(body, "infoAdicionais", Some(before), |value| {
+        is_additional_info(value).then(|| Some(value.clone()))
+    });
     if additional_info.is_none() {
         refuse("cob.infoAdicionais", "O objeto infoAdicionais não respeita o schema.");
     }
@@ -257,6 +225,16 @@ pub(crate) fn parse_terms(
         }
         _ => Err(violations),
     }
+}
+
+/// Returns a field of a request, or else what the cob has. `None`: there is neither, or the field is invalid.
+fn changed<T>(
+    body: &Map<String, Value>,
+    name: &str,
+    before: Option<T>,
+    parse: impl Fn(&Value) -> Option<T>,
+) -> Option<T> {
+    body.get(name).map_or(before, parse)
 }
 
 /// Reads `valor`. The payer can't change the amount here, so `modalidadeAlteracao` 1 and `retirada` are

@@ -1,109 +1,85 @@
-//! Faults on demand.
-
 use std::collections::BTreeMap;
-use std::fmt;
 
-macro_rules! fault_kinds {
-    ($($(#[doc = $doc:literal])* $variant:ident = $name:literal,)*) => {
-        /// A way in which the bank fails.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-        pub enum FaultKind {
-            $($(#[doc = $doc])* $variant,)*
-        }
+use strum::{EnumString, IntoStaticStr, VariantArray};
 
-        impl FaultKind {
-            /// All kinds.
-            pub const ALL: &[Self] = &[$(Self::$variant),*];
-
-            /// Returns the name of the kind, such as `http_500`.
-            pub fn name(self) -> &'static str {
-                match self {
-                    $(Self::$variant => $name,)*
-                }
-            }
-        }
-    };
-}
-
-fault_kinds! {
+/// A way in which the bank fails. Its name is that of the variant in snake case, such as `http_500`.
+#[derive(Clone, Copy, Debug, EnumString, IntoStaticStr, PartialEq, Eq, PartialOrd, Ord, VariantArray)]
+#[strum(serialize_all = "snake_case")]
+pub enum FaultKind {
     /// The next API request gets no answer, and the bank does nothing. The connection closes after 60 s.
-    Timeout = "timeout",
+    Timeout,
     /// The next successful write is stored, and its answer is lost. The connection closes after 60 s.
-    TimeoutAfterStore = "timeout_after_store",
+    TimeoutAfterStore,
     /// The next API request is answered after 9 s.
-    Slow = "slow",
+    Slow,
     /// The next API request is answered 500, and the bank does nothing.
-    Http500 = "http_500",
+    #[strum(serialize = "http_500")]
+    Http500,
     /// The next API request is answered 429 with `Retry-After: 2`, and the bank does nothing.
-    Http429 = "http_429",
+    #[strum(serialize = "http_429")]
+    Http429,
     /// The next API request is answered 401. The token remains valid.
-    Http401 = "http_401",
+    #[strum(serialize = "http_401")]
+    Http401,
     /// The next successful write is stored, and its answer is a 400.
-    Http400AfterStore = "http_400_after_store",
+    #[strum(serialize = "http_400_after_store")]
+    Http400AfterStore,
     /// The tokens of the client of the next API request expire before it.
-    TokenExpired = "token_expired",
+    TokenExpired,
     /// The next `GET /pix/{e2eid}` of a known Pix is answered 404.
-    ReadBack404 = "read_back_404",
+    #[strum(serialize = "read_back_404")]
+    ReadBack404,
     /// The next callback is not sent.
-    LostNotification = "lost_notification",
+    LostNotification,
     /// The next callback is sent twice.
-    DuplicateNotification = "duplicate_notification",
+    DuplicateNotification,
     /// The next callback is sent 30 minutes late.
-    LateNotification = "late_notification",
+    LateNotification,
     /// The document of the next payer is masked in reads and callbacks.
-    MaskedPayer = "masked_payer",
+    MaskedPayer,
     /// The next `GET /pix` ignores its filter by `cpf` or `cnpj`, and does not repeat it in `parametros`.
-    FilterIgnored = "filter_ignored",
+    FilterIgnored,
     /// The next `GET /pix` with a filter by `cpf` or `cnpj` lists no Pix yet.
-    FilterLags = "filter_lags",
+    FilterLags,
     /// The bank removes an active cob just before the next `PATCH` or payment of it.
-    RemovedByPsp = "removed_by_psp",
+    RemovedByPsp,
     /// The next new cob has no `pixCopiaECola`.
-    NoCopiaECola = "no_copia_e_cola",
+    NoCopiaECola,
     /// The next payment of a cob is reported without its txid.
-    MissingTxid = "missing_txid",
+    MissingTxid,
     /// The next devolução or Pix out ends as `NAO_REALIZADO`.
-    DevolucaoUnrealized = "devolucao_unrealized",
+    DevolucaoUnrealized,
     /// The next devolução or Pix out stays `EM_PROCESSAMENTO` for 6 hours.
-    DevolucaoStuck = "devolucao_stuck",
+    DevolucaoStuck,
     /// The next new devolução or Pix out is refused with 400, and the bank does nothing.
-    DevolucaoRefused = "devolucao_refused",
+    DevolucaoRefused,
     /// The bank returns the next Pix to its payer, by a devolução with `natureza` `MED_FRAUDE`.
-    MedDevolucao = "med_devolucao",
+    MedDevolucao,
 }
 
 impl FaultKind {
-    /// Returns the kind of a name.
+    pub const ALL: &[Self] = Self::VARIANTS;
+
+    pub fn name(self) -> &'static str {
+        self.into()
+    }
+
     pub fn parse(name: &str) -> Result<Self, UnknownFault> {
-        Self::ALL
-            .iter()
-            .copied()
-            .find(|kind| kind.name() == name)
-            .ok_or_else(|| UnknownFault { name: name.to_owned() })
+        name.parse().map_err(|_| UnknownFault { name: name.to_owned() })
     }
 }
 
 /// No fault has this name. The message lists all names.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown fault kind {name:?}; use one of: {}", FaultKind::ALL.iter().map(|kind| kind.name()).collect::<Vec<_>>().join(", "))]
 pub struct UnknownFault {
     name: String,
 }
 
-impl fmt::Display for UnknownFault {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let known: Vec<&str> = FaultKind::ALL.iter().map(|kind| kind.name()).collect();
-        write!(formatter, "unknown fault kind {:?}; use one of: {}", self.name, known.join(", "))
-    }
-}
-
-impl std::error::Error for UnknownFault {}
-
-/// How often each fault will still occur.
 #[derive(Debug, Default)]
 pub(crate) struct Faults(BTreeMap<FaultKind, u32>);
 
 impl Faults {
-    /// Adds occurrences to a fault.
     pub(crate) fn inject(&mut self, kind: FaultKind, count: u32) {
         let left = self.0.entry(kind).or_default();
         *left = left.saturating_add(count);
@@ -120,12 +96,10 @@ impl Faults {
         }
     }
 
-    /// Removes all faults.
     pub(crate) fn clear(&mut self) {
         self.0.clear();
     }
 
-    /// Returns how often the fault will still occur.
     pub(crate) fn pending(&self, kind: FaultKind) -> u32 {
         self.0.get(&kind).copied().unwrap_or_default()
     }

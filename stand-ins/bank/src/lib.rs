@@ -49,37 +49,29 @@ pub type Clock = Arc<dyn Fn() -> i64 + Send + Sync>;
 /// A receiver with an account at the bank.
 #[derive(Clone)]
 pub struct Client {
-    /// The `OAuth2` client id.
     pub client_id: String,
-    /// The `OAuth2` client secret.
     pub client_secret: String,
-    /// The Pix keys of the account.
     pub keys: Vec<String>,
     /// The name in BR Codes. Only the first 25 characters appear there.
     pub name: String,
     /// The city in BR Codes. Only the first 15 characters appear there.
     pub city: String,
-    /// The CNPJ of the receiver.
     pub cnpj: String,
 }
 
-/// How the bank runs.
 #[derive(Clone)]
 pub struct Options {
     /// The address to listen on. Port 0 is any free port.
     pub listen: SocketAddr,
-    /// The differences from other banks.
     pub profile: Profile,
     /// The receivers. With `books`, later starts must have the same clients in the same order. They may add
     /// clients at the end, and change all but the client ids.
     pub clients: Vec<Client>,
-    /// The clock that everything follows.
     pub clock: Clock,
     /// How far the bank's clock is ahead of `clock`, in seconds. Negative if it is behind.
     pub skew_s: i64,
     /// Determines tokens and locations.
     pub seed: u64,
-    /// Serves `https` instead of `http`.
     pub tls: Option<ServerTls>,
     /// Required for callback URLs with `https`.
     pub callback_tls: Option<CallbackTls>,
@@ -144,22 +136,18 @@ impl Bank {
         Ok(Self { server, origin, tasks: Mutex::new(Some(tasks)) })
     }
 
-    /// Returns the base URL of the API, such as `http://127.0.0.1:4000/v2`. Routes follow it: `/cob/{txid}`.
     pub fn url(&self) -> String {
         format!("{}{}", self.origin, self.server.behaviour.base_path)
     }
 
-    /// Returns the URL of the token endpoint.
     pub fn token_url(&self) -> String {
         format!("{}{}", self.origin, self.server.behaviour.token_path)
     }
 
-    /// Returns the settings of the bank's profile.
     pub fn behaviour(&self) -> &'static Behaviour {
         self.server.behaviour
     }
 
-    /// Pays a cob as the customer of another bank.
     pub fn pay(&self, request: &PayRequest) -> Result<Paid, PayError> {
         let paid = self.server.change(|state, now_ms| state.pay(now_ms, request));
         paid.unwrap_or(Err(PayError::NotStored))
@@ -170,12 +158,10 @@ impl Bank {
         self.server.faults(|faults| faults.inject(kind, count));
     }
 
-    /// Returns how often a fault will still occur.
     pub fn pending_faults(&self, kind: FaultKind) -> u32 {
         self.server.faults(|faults| faults.pending(kind))
     }
 
-    /// Removes all faults that have not occurred.
     pub fn clear_faults(&self) {
         self.server.faults(Faults::clear);
     }

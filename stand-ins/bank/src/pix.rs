@@ -1,23 +1,18 @@
-//! Received Pix, their devoluções, and Pix out.
-
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::cob::Person;
 use crate::profile::Behaviour;
-use crate::values::{Cents, rfc3339};
+use crate::values::{Cents, rfc3339, without_nulls};
 
-/// The reason that a transfer was not executed.
 const NOT_EXECUTED: &str = "A instituição do destinatário recusou a transação.";
 
-/// A Pix that was received.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(crate) struct Pix {
     pub(crate) client: usize,
     pub(crate) end_to_end_id: String,
     /// The txid that reads and callbacks show.
     pub(crate) txid: Option<String>,
-    /// The cob that it paid.
     pub(crate) cob: Option<String>,
     pub(crate) key: String,
     pub(crate) amount: Cents,
@@ -30,7 +25,6 @@ pub(crate) struct Pix {
     pub(crate) returns: Vec<Devolucao>,
 }
 
-/// The status of a devolução or a Pix out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(crate) enum Progress {
     Pending,
@@ -50,54 +44,45 @@ pub(crate) struct Transfer {
 }
 
 impl Transfer {
-    /// Makes the transfer final.
     pub(crate) fn settle(&mut self, at_ms: i64) {
         self.progress =
             if self.is_to_be_executed { Progress::Executed { at_ms } } else { Progress::NotExecuted };
     }
 
     /// Adds the transfer's fields to those of its kind. `executed` is the status of an executed transfer.
-    fn json(&self, mut fields: Value, executed: &str) -> Value {
-        let mut times = json!({"solicitacao": rfc3339(self.requested_ms)});
-        let status = match self.progress {
-            Progress::Pending => "EM_PROCESSAMENTO",
-            Progress::Executed { at_ms } => {
-                insert(&mut times, "liquidacao", rfc3339(at_ms));
-                executed
-            }
-            Progress::NotExecuted => {
-                insert(&mut fields, "motivo", NOT_EXECUTED);
-                "NAO_REALIZADO"
-            }
+    fn json(&self, kind: Value, executed: &str) -> Value {
+        let (status, settled_ms, reason) = match self.progress {
+            Progress::Pending => ("EM_PROCESSAMENTO", None, None),
+            Progress::Executed { at_ms } => (executed, Some(at_ms), None),
+            Progress::NotExecuted => ("NAO_REALIZADO", None, Some(NOT_EXECUTED)),
         };
-        insert(&mut fields, "id", self.id.as_str());
-        insert(&mut fields, "valor", self.amount.to_string());
-        insert(&mut fields, "horario", times);
-        insert(&mut fields, "status", status);
-        if let Some(description) = &self.description {
-            insert(&mut fields, "descricao", description.as_str());
-        }
-        fields
+        let mut fields = without_nulls(json!({
+            "id": self.id,
+            "valor": self.amount.to_string(),
+            "horario": without_nulls(json!({
+                "solicitacao": rfc3339(self.requested_ms),
+                "liquidacao": settled_ms.map(rfc3339),
+            })),
+            "status": status,
+            "motivo": reason,
+            "descricao": self.description,
+        }));
+        fields.extend(without_nulls(kind));
+        fields.into()
     }
 }
 
-/// The `natureza` of a return by MED.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub enum MedNature {
-    /// `MED_FRAUDE`.
     Fraud,
-    /// `MED_OPERACIONAL`.
     Operational,
-    /// `MED_PIX_AUTOMATICO`.
     AutomaticPix,
 }
 
-/// The `natureza` of a devolução.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(crate) enum Nature {
     /// `ORIGINAL`: the receiver requested it.
     Original,
-    /// A return by MED.
     Med(MedNature),
 }
 
@@ -112,7 +97,6 @@ impl Nature {
     }
 }
 
-/// A return of a Pix, or of a part of it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(crate) struct Devolucao {
     pub(crate) rtr_id: String,
@@ -137,31 +121,25 @@ impl Pix {
     /// Returns the Pix as this bank's reads and callbacks show it.
     pub(crate) fn json(&self, behaviour: &Behaviour) -> Value {
         let amount = self.amount.to_string();
-        let mut fields = json!({
+        let value = behaviour.shows_key.then(|| json!({"original": {"valor": amount}}));
+        let payer = self.payer.as_ref().filter(|_| behaviour.shows_payer).map(|payer| {
+            let document =
+                if self.is_payer_masked { payer.tax_id.masked() } else { payer.tax_id.digits().to_owned() };
+            json!({payer.tax_id.field(): document, "nome": payer.name})
+        });
+        let returns: Vec<Value> = self.returns.iter().map(Devolucao::json).collect();
+        let fields = without_nulls(json!({
             "endToEndId": self.end_to_end_id,
             "valor": amount,
             "horario": rfc3339(self.at_ms),
-        });
-        if let Some(txid) = &self.txid {
-            insert(&mut fields, "txid", txid.as_str());
-        }
-        if behaviour.shows_key {
-            insert(&mut fields, "chave", self.key.as_str());
-            insert(&mut fields, "componentesValor", json!({"original": {"valor": amount}}));
-        }
-        if let Some(message) = &self.payer_message {
-            insert(&mut fields, "infoPagador", message.as_str());
-        }
-        if let (true, Some(payer)) = (behaviour.shows_payer, &self.payer) {
-            let document =
-                if self.is_payer_masked { payer.tax_id.masked() } else { payer.tax_id.digits().to_owned() };
-            insert(&mut fields, "pagador", json!({payer.tax_id.field(): document, "nome": payer.name}));
-        }
-        if !self.returns.is_empty() {
-            let returns: Vec<Value> = self.returns.iter().map(Devolucao::json).collect();
-            insert(&mut fields, "devolucoes", returns);
-        }
-        fields
+            "txid": self.txid,
+            "chave": behaviour.shows_key.then_some(&self.key),
+            "componentesValor": value,
+            "infoPagador": self.payer_message,
+            "pagador": payer,
+            "devolucoes": (!returns.is_empty()).then_some(returns),
+        }));
+        fields.into()
     }
 }
 
@@ -176,12 +154,6 @@ pub(crate) struct PixOut {
 impl PixOut {
     pub(crate) fn json(&self) -> Value {
         self.transfer.json(json!({"endToEndId": self.end_to_end_id, "chave": self.key}), "REALIZADO")
-    }
-}
-
-fn insert(object: &mut Value, name: &str, value: impl Into<Value>) {
-    if let Some(fields) = object.as_object_mut() {
-        fields.insert(name.to_owned(), value.into());
     }
 }
 

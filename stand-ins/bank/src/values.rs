@@ -4,11 +4,11 @@ use std::fmt;
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 /// The ISPB (8 digits) that the bank's ids contain. No participant of Pix has it.
 const ISPB: &str = "99999004";
 
-/// An amount of money in cents. It is never negative.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(try_from = "u64")]
 pub struct Cents(u64);
@@ -30,12 +30,10 @@ impl Cents {
         (cents <= Self::MAX.0).then_some(Self(cents))
     }
 
-    /// Returns the number of cents.
     pub fn get(self) -> u64 {
         self.0
     }
 
-    /// Parses `\d{1,10}\.\d{2}`.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (whole, cents) = text.split_once('.')?;
         let is_valid = (1..=10).contains(&whole.len())
@@ -60,19 +58,23 @@ impl fmt::Display for Cents {
     }
 }
 
-/// Writes a time (Unix milliseconds) by RFC 3339, in UTC.
 pub(crate) fn rfc3339(at_ms: i64) -> String {
     at(at_ms).to_rfc3339_opts(SecondsFormat::Millis, true)
 }
 
-/// Writes a time (Unix milliseconds) as a `Date` header.
 pub(crate) fn http_date(at_ms: i64) -> String {
     at(at_ms).format("%a, %d %b %Y %H:%M:%S GMT").to_string()
 }
 
-/// Parses a time by RFC 3339. Returns Unix milliseconds.
 pub(crate) fn parse_rfc3339(text: &str) -> Option<i64> {
     DateTime::parse_from_rfc3339(text).ok().map(|time| time.timestamp_millis())
+}
+
+/// Returns the fields of an object that are not null.
+pub(crate) fn without_nulls(object: Value) -> Map<String, Value> {
+    let Value::Object(mut fields) = object else { return Map::new() };
+    fields.retain(|_, value| !value.is_null());
+    fields
 }
 
 fn at(at_ms: i64) -> DateTime<Utc> {
@@ -101,7 +103,6 @@ pub(crate) fn mix(number: u64) -> u64 {
     bits ^ (bits >> 31)
 }
 
-/// True for `[a-zA-Z0-9]` of a length in the range.
 pub(crate) fn is_alphanumeric(text: &str, lengths: std::ops::RangeInclusive<usize>) -> bool {
     lengths.contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
@@ -114,7 +115,6 @@ pub(crate) enum TaxId {
 }
 
 impl TaxId {
-    /// Parses a CPF (`\d{11}`) or a CNPJ (`[0-9A-Z]{14}`).
     pub(crate) fn parse(text: &str) -> Option<Self> {
         Self::cpf(text).or_else(|| Self::cnpj(text))
     }
@@ -130,7 +130,6 @@ impl TaxId {
         is_valid.then(|| Self::Cnpj(text.to_owned()))
     }
 
-    /// The name of the JSON field that holds this document.
     pub(crate) fn field(&self) -> &'static str {
         match self {
             Self::Cpf(_) => "cpf",

@@ -1,5 +1,3 @@
-//! Creating, revising, removing and reading cobs.
-
 use serde_json::{Map, Value, json};
 
 use super::{Result, State};
@@ -88,7 +86,6 @@ impl State {
         Some(brcode::dynamic(location, amount, &client.name, &client.city))
     }
 
-    /// Adds a revision if something changes. Returns the cob.
     fn revise(&mut self, id: &(usize, String), terms: Terms) -> Value {
         let br_code = self.cobs.get(id).and_then(|cob| self.write_br_code(id.0, &cob.location, terms.amount));
         let Some(cob) = self.cobs.get_mut(id) else {
@@ -130,7 +127,6 @@ impl State {
         }
     }
 
-    /// Adds the Pix that paid the cob.
     fn complete_cob(&self, now_ms: i64, cob: &Cob, mut fields: Map<String, Value>) -> Value {
         let pix: Vec<Value> = cob
             .paid_by

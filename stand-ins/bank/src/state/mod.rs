@@ -36,10 +36,6 @@ use webhooks::Webhook;
 
 pub(crate) type Result<T> = std::result::Result<T, Problem>;
 
-/// The refusal of an operation whose changes could not be saved.
-const NOT_STORED: &str = "the bank can't write its books";
-
-/// The state of the bank.
 pub(crate) struct State {
     seed: u64,
     behaviour: &'static Behaviour,

@@ -1,11 +1,7 @@
-//! Payments by customers of other banks, and reads of Pix.
-
-use std::fmt;
-
 use serde_json::{Value, json};
 
 use super::timers::{SETTLEMENT_DELAY_MS, Timer};
-use super::{NOT_STORED, Result, State};
+use super::{Result, State};
 use crate::cob::{Person, Status};
 use crate::fault::FaultKind;
 use crate::pix::Pix;
@@ -28,7 +24,6 @@ pub enum ReportedTxid {
     Other(String),
 }
 
-/// The payer of a Pix.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Payer {
     /// The debtor of the cob, else a fixed person with a valid CPF.
@@ -36,25 +31,20 @@ pub enum Payer {
     Debtor,
     /// The bank does not report a payer, and no filter by payer finds the Pix.
     Unreported,
-    /// This person.
     Person {
         /// CPF (11 digits) or CNPJ (14 digits or capital letters).
         tax_id: String,
-        /// The name, at most 200 characters.
         name: String,
     },
 }
 
-/// A payment by a payer of another bank.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PayRequest {
-    /// The txid of the cob.
     pub txid: String,
     /// Which txid the bank reports.
     pub reported_txid: ReportedTxid,
     /// The amount. Without it, the payer pays the amount of the cob.
     pub amount: Option<Cents>,
-    /// The payer.
     pub payer: Payer,
     /// True to pay a cob that is already paid. A real bank refuses that.
     pub again: bool,
@@ -62,63 +52,38 @@ pub struct PayRequest {
     pub visible_after_ms: i64,
 }
 
-/// A Pix that was paid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Paid {
-    /// The id of the Pix.
     pub end_to_end_id: String,
-    /// The reported txid.
     pub txid: Option<String>,
-    /// The amount.
     pub amount: Cents,
     /// The time of settlement by the bank's clock, by RFC 3339.
     pub horario: String,
 }
 
-/// The reason that the bank refuses a payment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PayError {
-    /// No cob has the txid.
+    #[error("no cob has this txid")]
     UnknownCob,
-    /// The cob is paid or removed.
+    #[error("the cob is already paid or removed")]
     NotActive,
-    /// The cob is expired.
+    #[error("the cob is expired")]
     Expired,
-    /// The amount is zero.
+    #[error("the amount must be at least 0.01")]
     InvalidAmount,
-    /// The payer's document or name does not have the form of one.
+    #[error("the payer needs a CPF (11 digits) or CNPJ (14 characters) and a name of at most 200 characters")]
     InvalidPayer,
-    /// The reported txid is not 1 to 35 letters and digits, or a cob has it.
+    #[error("the reported txid must be 1 to 35 letters and digits that no cob has")]
     InvalidTxid,
-    /// The bank can't write its books.
+    #[error("the bank can't write its books")]
     NotStored,
 }
 
-impl fmt::Display for PayError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            Self::UnknownCob => "no cob has this txid",
-            Self::NotActive => "the cob is already paid or removed",
-            Self::Expired => "the cob is expired",
-            Self::InvalidAmount => "the amount must be at least 0.01",
-            Self::InvalidPayer => {
-                "the payer needs a CPF (11 digits) or CNPJ (14 characters) and a name of at most 200 characters"
-            }
-            Self::InvalidTxid => "the reported txid must be 1 to 35 letters and digits that no cob has",
-            Self::NotStored => NOT_STORED,
-        })
-    }
-}
-
-impl std::error::Error for PayError {}
-
 impl State {
-    /// Returns the client and the txid of the cob with the txid.
     pub(super) fn cob_id(&self, txid: &str) -> Option<(usize, String)> {
         (0..self.clients.len()).map(|client| (client, txid.to_owned())).find(|id| self.cobs.contains_key(id))
     }
 
-    /// Loses a cob with its Pix, by its txid, or a Pix, by its end-to-end id.
     pub(crate) fn lose(&mut self, id: &str) {
         let is_lost = |pix: &&Pix| pix.end_to_end_id == id || pix.cob.as_deref() == Some(id);
         let lost: Vec<String> =
@@ -131,7 +96,6 @@ impl State {
         }
     }
 
-    /// Receives a Pix from a payer of another bank.
     pub(crate) fn pay(&mut self, now_ms: i64, request: &PayRequest) -> std::result::Result<Paid, PayError> {
         let id = self.cob_id(&request.txid).ok_or(PayError::UnknownCob)?;
         let is_for_cob = match &request.reported_txid {

@@ -1,17 +1,12 @@
-//! Devoluções, returns by MED, and Pix out.
-
-use std::fmt;
-
 use serde_json::{Map, Value};
 
 use super::timers::{SETTLEMENT_DELAY_MS, Timer};
-use super::{NOT_STORED, Result, State};
+use super::{Result, State};
 use crate::fault::FaultKind;
 use crate::pix::{Devolucao, MedNature, Nature, PixOut, Progress, Transfer, description};
 use crate::problem::{Problem, Violation};
 use crate::values::{Cents, is_alphanumeric, transaction_id};
 
-/// How long a devolução with the fault `devolucao_stuck` is in progress.
 const STUCK_MS: i64 = 6 * 3_600_000;
 /// A Pix can be returned until this time after its settlement.
 const RETURN_WINDOW_MS: i64 = 90 * 86_400_000;
@@ -19,30 +14,15 @@ const RETURN_WINDOW_MS: i64 = 90 * 86_400_000;
 /// The reason of the fault `devolucao_refused`. A bank may write a document into such a text.
 const REFUSED: &str = "A conta do CPF 295.379.955-93 não permite esta operação.";
 
-/// The reason that the bank can't return a Pix by MED.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MedError {
-    /// No Pix has the end-to-end id.
+    #[error("no Pix has this end-to-end id")]
     UnknownPix,
-    /// The amount is zero, or more than the remaining amount of the Pix.
+    #[error("the amount must be at least 0.01 and at most the remaining amount of the Pix")]
     InvalidAmount,
-    /// The bank can't write its books.
+    #[error("the bank can't write its books")]
     NotStored,
 }
-
-impl fmt::Display for MedError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            Self::UnknownPix => "no Pix has this end-to-end id",
-            Self::InvalidAmount => {
-                "the amount must be at least 0.01 and at most the remaining amount of the Pix"
-            }
-            Self::NotStored => NOT_STORED,
-        })
-    }
-}
-
-impl std::error::Error for MedError {}
 
 impl State {
     pub(crate) fn put_devolucao(

@@ -37,7 +37,6 @@ impl Changes {
 }
 
 impl State {
-    /// Returns what changed since the last call.
     pub(crate) fn take_changes(&mut self) -> Changes {
         // Every field is named, so that a new one can't be forgotten.
         let Self {

@@ -2,11 +2,11 @@
 
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Deref;
 
 /// A row of a table as the books store it: its key and its content. `None`: the row was removed.
 pub(crate) type Row<K, V> = (K, Option<V>);
 
-/// Rows in the order of their keys.
 #[derive(Debug)]
 pub(super) struct Table<K, V> {
     rows: BTreeMap<K, V>,
@@ -19,34 +19,16 @@ impl<K, V> Default for Table<K, V> {
     }
 }
 
+/// Reads are those of the map. A change must be recorded, so there is no `DerefMut`.
+impl<K, V> Deref for Table<K, V> {
+    type Target = BTreeMap<K, V>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.rows
+    }
+}
+
 impl<K: Ord + Clone, V: Clone> Table<K, V> {
-    pub(super) fn get<Q: Ord + ?Sized>(&self, key: &Q) -> Option<&V>
-    where
-        K: Borrow<Q>,
-    {
-        self.rows.get(key)
-    }
-
-    pub(super) fn contains_key<Q: Ord + ?Sized>(&self, key: &Q) -> bool
-    where
-        K: Borrow<Q>,
-    {
-        self.rows.contains_key(key)
-    }
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
-        self.rows.iter()
-    }
-
-    pub(super) fn values(&self) -> impl Iterator<Item = &V> {
-        self.rows.values()
-    }
-
-    pub(super) fn keys(&self) -> impl DoubleEndedIterator<Item = &K> {
-        self.rows.keys()
-    }
-
-    /// Returns a row that the caller changes.
     pub(super) fn get_mut<Q: Ord + ?Sized>(&mut self, key: &Q) -> Option<&mut V>
     where
         K: Borrow<Q>,
@@ -70,7 +52,6 @@ impl<K: Ord + Clone, V: Clone> Table<K, V> {
         Some(row)
     }
 
-    /// Removes the first row if its key fulfils the condition.
     pub(super) fn remove_first_if(&mut self, condition: impl FnOnce(&K) -> bool) -> Option<(K, V)> {
         let first = self.rows.first_entry().filter(|entry| condition(entry.key()))?;
         let (key, row) = first.remove_entry();
@@ -78,7 +59,6 @@ impl<K: Ord + Clone, V: Clone> Table<K, V> {
         Some((key, row))
     }
 
-    /// Returns the rows that changed since the last call.
     pub(super) fn take_changes(&mut self) -> Vec<Row<K, V>> {
         let changed = std::mem::take(&mut self.changed);
         changed

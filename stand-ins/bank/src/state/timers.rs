@@ -1,5 +1,3 @@
-//! Actions at a time in the future: settlements and callbacks.
-
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -11,13 +9,11 @@ use crate::pix::MedNature;
 const CALLBACK_DELAY_MS: i64 = 200;
 /// The time until a devolução or a Pix out is final. The tests require less than two seconds.
 pub(super) const SETTLEMENT_DELAY_MS: i64 = 1_500;
-/// How late a callback with the fault `late_notification` is sent.
 const LATE_CALLBACK_MS: i64 = 30 * 60_000;
 /// The pauses after each attempt of a callback that failed. After the last attempt the bank drops the
 /// callback.
 const RETRY_DELAYS_MS: [i64; 6] = [1_000, 5_000, 30_000, 120_000, 600_000, 3_600_000];
 
-/// An action at a time in the future.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub(crate) enum Timer {
     Callback { end_to_end_id: String, attempt: usize },
@@ -26,7 +22,6 @@ pub(crate) enum Timer {
     ReturnByMed { end_to_end_id: String },
 }
 
-/// A callback that is due.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub(crate) struct Callback {
     pub(crate) url: String,
@@ -76,7 +71,6 @@ impl State {
         }
     }
 
-    /// Returns true if there are no timers and no unsent callbacks.
     pub(crate) fn is_idle(&self) -> bool {
         self.timers.iter().next().is_none() && self.unsent.is_empty()
     }

@@ -1,5 +1,3 @@
-//! `OAuth2` tokens.
-
 use serde_json::{Value, json};
 
 use super::{Result, State};
@@ -18,7 +16,6 @@ const SCOPES: [&str; 8] = [
     "pix-out.read",
 ];
 
-/// A bearer token.
 #[derive(Debug)]
 pub(super) struct Token {
     client: usize,
@@ -64,7 +61,6 @@ impl State {
         Some(answer)
     }
 
-    /// Returns the client of a token.
     pub(crate) fn authenticate(
         &self,
         now_ms: i64,
@@ -84,7 +80,6 @@ impl State {
         Ok(token.client)
     }
 
-    /// Ends all tokens of the client that a token belongs to.
     pub(crate) fn expire_tokens_like(&mut self, token: &str) {
         if let Some(client) = self.tokens.get(token).map(|token| token.client) {
             self.tokens.retain(|_, token| token.client != client);

@@ -1,5 +1,3 @@
-//! The registration of callback URLs.
-
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -14,7 +12,6 @@ pub(crate) struct Webhook {
 }
 
 impl State {
-    /// Checks the registration of a callback URL. Returns the URL.
     pub(crate) fn check_webhook(
         &self,
         client: usize,
@@ -37,7 +34,6 @@ impl State {
             })
     }
 
-    /// Registers a callback URL that was checked.
     pub(crate) fn put_webhook(&mut self, now_ms: i64, key: &str, body: &Map<String, Value>) {
         let url = body.get("webhookUrl").and_then(Value::as_str).unwrap_or_default().to_owned();
         self.webhooks.insert(key.to_owned(), Webhook { url, created_ms: now_ms });
