@@ -290,7 +290,7 @@ async fn print_unowned(
         return Ok(());
     };
     let Some(acquirer) = acquirers.find(&account).await? else { return Ok(()) };
-    let unowned = receipts.unowned(acquirer.connection).await?;
+    let unowned = receipts.unowned(acquirer.acquirer.connection).await?;
     if unowned.is_empty() {
         return Ok(());
     }

@@ -64,7 +64,7 @@ pub(crate) async fn run(stack: &Stack, arguments: Arguments) -> Result<CommandOu
     let banks = Banks::new(stack.acquirers()?.clone(), stack.clock.clone());
     let day = arguments.date;
     let connection = match arguments.connection {
-        None => stack.acquirers()?.find(&account).await?.map(|acquirer| acquirer.connection),
+        None => stack.acquirers()?.find(&account).await?.map(|found| found.acquirer.connection),
         former => former,
     };
     let at = (account, connection);

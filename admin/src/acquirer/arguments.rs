@@ -1,5 +1,3 @@
-//! The arguments of `admin accounts set-acquirer`, and the settings that they describe.
-
 use std::error::Error;
 use std::path::PathBuf;
 
@@ -7,9 +5,9 @@ use domain::ids::AccountId;
 use domain::pix_key::PixKey;
 use secrecy::SecretString;
 use shared::acquirer::configuration::{
-    AcquirerKind, AcquirerSettings, AcquirerUrl, AddressRange, CallbackAuthentication, CallbackChoice,
-    CallbackSettings, ClientId, ClientIdentity, ClientSecret, ConnectionName, DEFAULT_EXPIRE_AFTER_SECONDS,
-    DEFAULT_MAX_PERIOD_SECONDS, DEFAULT_REQUESTS_PER_SECOND, InvalidSetting, NamedSecret, SendPix,
+    AcquirerChoice, AcquirerKind, AcquirerSettings, AcquirerUrl, AddressRange, CallbackAuthentication,
+    CallbackChoice, ClientId, ClientIdentity, ConnectionName, Credentials, DEFAULT_EXPIRE_AFTER_SECONDS,
+    DEFAULT_MAX_PERIOD_SECONDS, DEFAULT_REQUESTS_PER_SECOND, InvalidSetting, NamedSecret, Secret, SendPix,
     ServerAuthorities, TokenAuthentication, TokenScope,
 };
 
@@ -109,9 +107,20 @@ fn named(argument: &'static str) -> impl Fn(InvalidSetting) -> String {
 
 impl SetAcquirer {
     /// Checks the arguments, and reads the client secret last, so that invalid arguments fail before the
-    /// prompt.
-    pub(super) fn settings(&self, stack: &Stack) -> Result<AcquirerSettings, Box<dyn Error>> {
+    /// prompt. Without `--callback-base-url`, the base URL is that of `before` or of the service on this machine.
+    pub(super) fn choice(
+        &self,
+        stack: &Stack,
+        before: Option<&CallbackChoice>,
+    ) -> Result<AcquirerChoice, Box<dyn Error>> {
         let policy = stack.address_policy();
+        let callback_base_url = match (self.callback_base_url.as_deref(), before, stack.local_base_url()) {
+            (Some(text), _, _) | (None, None, Some(text)) => {
+                AcquirerUrl::base(text, &policy).map_err(named("callback-base-url"))?
+            }
+            (None, Some(before), _) => before.base_url.clone(),
+            (None, None, None) => return Err("--callback-base-url is required for a deployed stack".into()),
+        };
         let identity = match self.certificate.as_deref().zip(self.private_key.as_deref()) {
             Some((certificate, key)) => {
                 Some(ClientIdentity::new(&read_pem_file(certificate)?, read_pem_file(key)?.into())?)
@@ -128,12 +137,26 @@ impl SetAcquirer {
             kind: self.kind,
             name: self.name.clone(),
             base_url: AcquirerUrl::base(&self.base_url, &policy).map_err(named("base-url"))?,
-            token_url: AcquirerUrl::token(&self.token_url, &policy).map_err(named("token-url"))?,
             client_id: self.client_id.clone(),
             token_authentication: self.token_authentication,
             scope: self.scope.clone(),
-            identity,
             additional_ca,
+            max_period_seconds: self.max_period_seconds,
+            requests_per_second: self.requests_per_second,
+            expire_after_seconds: self.expire_after_seconds,
+            pix_key: self.pix_key.clone(),
+            send_pix: self.send_pix,
+            filter_verified: false,
+        };
+        let callback = CallbackChoice {
+            base_url: callback_base_url,
+            authentication: self.callback_auth,
+            certificate_subject: self.certificate_subject.clone(),
+            source_addresses: self.source_address.clone(),
+        };
+        let credentials = Credentials {
+            token_url: AcquirerUrl::token(&self.token_url, &policy).map_err(named("token-url"))?,
+            identity,
             headers: read_extras(&self.header_file, NamedSecret::header, "header-file")?,
             query_parameters: read_extras(&self.query_file, NamedSecret::query_parameter, "query-file")?,
             webhook_headers: read_extras(
@@ -141,48 +164,19 @@ impl SetAcquirer {
                 NamedSecret::header,
                 "webhook-header-file",
             )?,
-            max_period_seconds: self.max_period_seconds,
-            requests_per_second: self.requests_per_second,
-            expire_after_seconds: self.expire_after_seconds,
-            pix_key: self.pix_key.clone(),
-            send_pix: self.send_pix,
-            filter_verified: false,
             client_secret: self.client_secret()?,
         };
-        settings.check()?;
-        Ok(settings)
+        let choice = AcquirerChoice { settings, credentials, callback };
+        choice.check()?;
+        Ok(choice)
     }
 
-    fn client_secret(&self) -> Result<ClientSecret, Box<dyn Error>> {
+    fn client_secret(&self) -> Result<Secret, Box<dyn Error>> {
         let secret = match &self.client_secret_file {
             Some(file) => read_secret_file(file)?,
             None => read_secret("client secret")?,
         };
-        Ok(ClientSecret::new(secret).map_err(|error| format!("the client secret {error}"))?)
-    }
-
-    /// Returns the settings of notifications. Without `--callback-base-url`, the base URL is that of `before`
-    /// or of the service on this machine.
-    pub(super) fn callback_choice(
-        &self,
-        stack: &Stack,
-        before: Option<&CallbackSettings>,
-    ) -> Result<CallbackChoice, Box<dyn Error>> {
-        let base_url = match (self.callback_base_url.as_deref(), before, stack.local_base_url()) {
-            (Some(text), _, _) | (None, None, Some(text)) => {
-                AcquirerUrl::base(text, &stack.address_policy()).map_err(named("callback-base-url"))?
-            }
-            (None, Some(before), _) => before.base_url.clone(),
-            (None, None, None) => return Err("--callback-base-url is required for a deployed stack".into()),
-        };
-        let choice = CallbackChoice {
-            base_url,
-            authentication: self.callback_auth,
-            certificate_subject: self.certificate_subject.clone(),
-            source_addresses: self.source_address.clone(),
-        };
-        choice.check()?;
-        Ok(choice)
+        Ok(Secret::credential(secret).map_err(|error| format!("the client secret {error}"))?)
     }
 }
 

@@ -1,14 +1,12 @@
-//! Requests to an account's bank: try credentials, and register the URL for notifications.
-
 use std::error::Error;
 use std::sync::Arc;
 
-use api_pix::{ApiError, Client, PixQuery};
+use api_pix::{ApiError, Client, ConnectionSettings, PixQuery};
 use domain::ids::AccountId;
 use domain::pix_key::PixKey;
 use domain::time::Timestamp;
 use secrecy::{ExposeSecret, SecretString};
-use shared::acquirer::configuration::{AcquirerSettings, CallbackSettings, CallbackToken};
+use shared::acquirer::configuration::{AccountAcquirer, CallbackToken};
 
 use crate::target::Stack;
 
@@ -17,10 +15,9 @@ use crate::target::Stack;
 const PROBE_FROM_SECONDS_AGO: i64 = 90;
 const PROBE_TO_SECONDS_AGO: i64 = 30;
 
-/// Returns a client for a bank. It sends nothing yet.
-pub(super) fn connect(stack: &Stack, settings: &AcquirerSettings) -> Result<Client, Box<dyn Error>> {
+pub(super) fn connect(stack: &Stack, settings: &ConnectionSettings) -> Result<Client, Box<dyn Error>> {
     let clock = stack.clock.clone();
-    let client = Client::new(&settings.connection_settings(), Arc::new(move || clock.now()));
+    let client = Client::new(settings, Arc::new(move || clock.now()));
     Ok(client.map_err(|error| format!("the bank can't be called with these settings: {error}"))?)
 }
 
@@ -31,7 +28,6 @@ pub(super) async fn probe_list(client: &Client, now: Timestamp) -> Result<(), Ap
     client.list_pix(&PixQuery { page_size: 1, ..period }).await.map(drop)
 }
 
-/// Tries new credentials: a token, and the Pix of one minute.
 pub(super) async fn try_credentials(client: &Client, now: Timestamp) -> Result<(), Box<dyn Error>> {
     let tried = match client.check_token().await {
         Ok(_) => probe_list(client, now).await.map_err(|error| ("GET /pix", error)),
@@ -44,7 +40,6 @@ pub(super) async fn try_credentials(client: &Client, now: Timestamp) -> Result<(
     })?)
 }
 
-/// Registers the URL for notifications of a Pix key.
 pub(super) async fn register(
     client: &Client,
     key: &PixKey,
@@ -61,36 +56,29 @@ pub(super) async fn register(
 /// The URL that is registered at the bank for a Pix key. A URL of another service may contain a secret of
 /// that service, so neither kind is shown.
 pub(super) enum Registered<'a> {
-    /// No URL.
     Nothing,
-    /// The URL of the account, with this token.
     Ours(&'a CallbackToken),
     /// Another URL, or one whose token is not valid any more.
     Other,
 }
 
-/// Reads which URL is registered at the bank.
 pub(super) async fn registered<'a>(
     client: &Client,
-    key: &PixKey,
-    callback: &'a CallbackSettings,
+    AccountAcquirer { account, settings, callback, .. }: &'a AccountAcquirer,
 ) -> Result<Registered<'a>, ApiError> {
-    Ok(match client.get_webhook(key).await? {
+    Ok(match client.get_webhook(&settings.pix_key).await? {
         None => Registered::Nothing,
-        Some(webhook) => callback.token_of_url(&webhook.url).map_or(Registered::Other, Registered::Ours),
+        Some(webhook) => {
+            callback.token_of_url(*account, &webhook.url).map_or(Registered::Other, Registered::Ours)
+        }
     })
 }
 
 /// Removes the URL for notifications of a Pix key at the bank, if it is ours. The URL of another service
 /// remains.
-pub(super) async fn unregister(
-    client: &Client,
-    key: &PixKey,
-    callback: Option<&CallbackSettings>,
-) -> Result<(), Box<dyn Error>> {
-    let Some(callback) = callback else { return Ok(()) };
-    let removed = match registered(client, key, callback).await {
-        Ok(Registered::Ours(_)) => client.delete_webhook(key).await,
+pub(super) async fn unregister(client: &Client, acquirer: &AccountAcquirer) -> Result<(), Box<dyn Error>> {
+    let removed = match registered(client, acquirer).await {
+        Ok(Registered::Ours(_)) => client.delete_webhook(&acquirer.settings.pix_key).await,
         Ok(Registered::Nothing | Registered::Other) => Ok(()),
         Err(error) => Err(error),
     };
@@ -104,10 +92,9 @@ pub(super) async fn unregister(
 /// Returns the hash of the token that the bank uses. `None`: it uses none of ours.
 pub(super) async fn token_in_use(
     client: &Client,
-    key: &PixKey,
-    callback: &CallbackSettings,
+    acquirer: &AccountAcquirer,
 ) -> Result<Option<String>, Box<dyn Error>> {
-    match registered(client, key, callback).await {
+    match registered(client, acquirer).await {
         Ok(Registered::Ours(token)) => Ok(Some(token.sha256.clone())),
         Ok(Registered::Nothing | Registered::Other) => Ok(None),
         Err(error) => Err(format!(
@@ -117,7 +104,6 @@ pub(super) async fn token_in_use(
     }
 }
 
-/// The message for an account whose registered URL is not ours.
 pub(super) fn not_ours(account: AccountId) -> String {
     format!(
         "the URL that is registered at the bank is not that of the account; run `accounts rotate-callback-token {account}`"

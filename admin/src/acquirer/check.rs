@@ -11,7 +11,7 @@ use domain::tax_id::TaxId;
 use domain::time::{SECONDS_A_DAY, Timestamp};
 use serde::Serialize;
 use shared::acquirer::configuration::{
-    AccountAcquirer, AcquirerSettings, CERTIFICATE_WARNING_DAYS, CallbackSettings, ConnectionName,
+    AccountAcquirer, AcquirerSettings, CERTIFICATE_WARNING_DAYS, ConfiguredAcquirer, ConnectionName,
     SettingsError, TokenScope, days_left,
 };
 use shared::random;
@@ -36,7 +36,6 @@ const SAMPLE_CNPJS: [&str; 2] = ["11222333000181", "12ABC34501DE35"];
 /// The scopes that the service needs.
 const SCOPES: [&str; 6] = ["cob.write", "cob.read", "pix.write", "pix.read", "webhook.write", "webhook.read"];
 
-/// The checks that need a token.
 const REQUESTS: [&str; 7] = [
     "GET /cob/{txid}",
     "PUT /cob/{txid}",
@@ -54,7 +53,6 @@ const PROBE_EXPIRES_IN_SECONDS: u32 = 60;
 /// An end-to-end id of no Pix.
 const UNKNOWN_PIX: &str = "E00000000202001010000xxxxxxxxxxx";
 
-/// The reason in the audit row.
 const REASON: &str = "the payer filter of the bank was checked";
 
 #[derive(clap::Args, Debug)]
@@ -73,7 +71,6 @@ pub(crate) struct CheckAcquirer {
     actor: String,
 }
 
-/// The outcome of a check.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Outcome {
@@ -81,11 +78,9 @@ enum Outcome {
     Failed,
     /// The check needs something that does not exist yet.
     NotVerified,
-    /// An earlier check failed.
     Skipped,
 }
 
-/// A line of the output.
 #[derive(Debug, Serialize)]
 struct Line<'a> {
     account: AccountId,
@@ -100,7 +95,6 @@ struct Line<'a> {
 #[derive(Debug)]
 struct Checks<'a> {
     acquirer: &'a AccountAcquirer,
-    /// The details of the checks that failed.
     failed: Vec<(&'static str, String)>,
 }
 
@@ -130,7 +124,6 @@ impl Checks<'_> {
         checks.iter().try_for_each(|check| self.print(check, Outcome::Skipped, why))
     }
 
-    /// Prints the outcome of a request. Returns its result if it succeeded.
     fn request<T>(
         &mut self,
         check: &'static str,
@@ -154,16 +147,16 @@ impl Checks<'_> {
 pub(super) async fn run(stack: &Stack, arguments: &CheckAcquirer) -> Result<CommandOutcome, Box<dyn Error>> {
     let acquirers = stack.acquirers()?;
     let account = stack.existing_account(&arguments.id).await?.id;
-    let acquirer = acquirers.find(&account).await?.ok_or(SettingsError::NoAcquirer(account))?;
-    let callback = acquirers.callback_settings(&account).await?;
+    let found = acquirers.find(&account).await?.ok_or(SettingsError::NoAcquirer(account))?;
+    let acquirer = &found.acquirer;
     let (settings, now) = (&acquirer.settings, stack.clock.now());
-    let mut checks = Checks { acquirer: &acquirer, failed: Vec::new() };
-    if let Some(client) = check_certificate(&mut checks, stack, now)? {
+    let mut checks = Checks { acquirer, failed: Vec::new() };
+    if let Some(client) = check_certificate(&mut checks, stack, &found, now)? {
         let token = client.check_token().await;
         let token =
             checks.request("token", token, |granted| describe_scopes(settings, granted.as_deref()))?;
         if token.is_some() {
-            check_requests(&mut checks, &client, callback.as_ref(), now).await?;
+            check_requests(&mut checks, &client, now).await?;
             check_clock(&mut checks, &client)?;
             if let Some(verified) = check_filter(&mut checks, &client, settings, arguments, now).await? {
                 let operator = Operator { actor: arguments.actor.clone(), reason: REASON.to_owned() };
@@ -192,11 +185,11 @@ fn ok(detail: &str) -> (Outcome, String) {
 fn check_certificate(
     checks: &mut Checks<'_>,
     stack: &Stack,
+    found: &ConfiguredAcquirer,
     now: Timestamp,
 ) -> Result<Option<Client>, Box<dyn Error>> {
     let check = "client certificate";
-    let settings = &checks.acquirer.settings;
-    let client = match connect(stack, settings) {
+    let client = match connect(stack, &found.connection_settings()) {
         // The circuit breaker must not hide the cause of the later failures.
         Ok(client) => client.at(Priority::Settle),
         Err(error) => {
@@ -204,7 +197,7 @@ fn check_certificate(
             return Ok(None);
         }
     };
-    let (result, detail) = match (&settings.identity, settings.certificate_validity()) {
+    let (result, detail) = match (&found.credentials.identity, found.certificate_validity()) {
         (None, _) => ok("none is set"),
         (Some(_), None) => (Outcome::Failed, "its validity can't be read".to_owned()),
         (Some(_), Some((starts_at, ends_at))) => {
@@ -241,7 +234,6 @@ fn describe_scopes(settings: &AcquirerSettings, granted: Option<&str>) -> (Outco
 async fn check_requests(
     checks: &mut Checks<'_>,
     client: &Client,
-    callback: Option<&CallbackSettings>,
     now: Timestamp,
 ) -> Result<(), Box<dyn Error>> {
     let acquirer = checks.acquirer;
@@ -257,13 +249,9 @@ async fn check_requests(
     checks.request("PUT /pix/{e2eid}/devolucao/{id}", permitted, |()| {
         ok("the return of an unknown Pix is refused, but not for a lack of permission")
     })?;
-    let Some(callback) = callback else {
-        let detail = "the account has no callback settings; set the acquirer again with set-acquirer";
-        return checks.print("GET /webhook/{chave}", Outcome::Failed, detail);
-    };
-    let registered = bank::registered(client, &acquirer.settings.pix_key, callback).await;
+    let registered = bank::registered(client, acquirer).await;
     checks.request("GET /webhook/{chave}", registered, |registered| match registered {
-        Registered::Ours(token) if callback.tokens.last() == Some(*token) => {
+        Registered::Ours(token) if acquirer.callback.tokens.last() == Some(*token) => {
             ok("the URL of the account is registered, with the newest token")
         }
         Registered::Ours(_) => ok("the URL of the account is registered, with an older token"),
@@ -273,7 +261,6 @@ async fn check_requests(
     Ok(())
 }
 
-/// Compares the bank's times, as the requests so far measured them, with ours.
 fn check_clock(checks: &mut Checks<'_>, client: &Client) -> Result<(), Box<dyn Error>> {
     let offsets = client.clock_offsets();
     let result = match offsets {
@@ -322,7 +309,6 @@ async fn may_return(client: &Client) -> Result<(), ApiError> {
     }
 }
 
-/// A Pix whose payer is known.
 struct KnownPayment {
     pix: Pix,
     payer: TaxId,
@@ -423,7 +409,6 @@ async fn find_known_payment(
     Ok(known)
 }
 
-/// Returns another document of the same kind.
 fn other_document(payer: TaxId) -> Option<TaxId> {
     let samples = match payer {
         TaxId::Cpf(_) => SAMPLE_CPFS,

@@ -14,9 +14,7 @@ use clap::Subcommand;
 use domain::ids::{AccountId, ConnectionId};
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
-use shared::acquirer::configuration::{
-    AccountAcquirer, CallbackSettings, CallbackView, ConnectionName, SettingsError,
-};
+use shared::acquirer::configuration::{ConfiguredAcquirer, ConnectionName, SettingsError};
 
 use self::arguments::SetAcquirer;
 use self::bank::{Registered, connect};
@@ -105,16 +103,15 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
         Command::Set(arguments) => Box::pin(set(stack, &arguments)).await?,
         Command::Show { id } => {
             let account = stack.existing_account(&id).await?.id;
-            let retired = acquirers.retired(&account).await?;
-            let callback = acquirers.callback_settings(&account).await?;
-            let mut shown = match acquirers.find(&account).await? {
-                Some(found) => view(&found, callback.as_ref())?,
-                None if retired.is_empty() => return Err(SettingsError::NoAcquirer(account).into()),
-                None => json!({"account": account, "callback": callback.as_ref().map(CallbackView::new)}),
-            };
+            let (current, retired): (Vec<_>, Vec<_>) =
+                acquirers.all(&account).await?.into_iter().partition(|each| !each.acquirer.is_retired);
+            if current.is_empty() && retired.is_empty() {
+                return Err(SettingsError::NoAcquirer(account).into());
+            }
+            let mut shown = current.first().map_or_else(|| json!({"account": account}), |each| each.view());
             if let Some(fields) = shown.as_object_mut().filter(|_| !retired.is_empty()) {
-                let views: Result<Vec<Value>, _> = retired.iter().map(acquirer_view).collect();
-                fields.insert("retired".to_owned(), views?.into());
+                let views: Vec<Value> = retired.iter().map(ConfiguredAcquirer::view).collect();
+                fields.insert("retired".to_owned(), views.into());
             }
             print_json(&shown)?;
         }
@@ -122,18 +119,14 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
         Command::Remove { id, operator } => {
             let account = stack.existing_account(&id).await?.id;
             let removed = Box::pin(acquirers.remove(account, &operator.operator(), now)).await?;
-            let mut removed = acquirer_view(&removed.ok_or(SettingsError::NoAcquirer(account))?)?;
-            if let Some(fields) = removed.as_object_mut() {
-                fields.insert("removed".to_owned(), true.into());
-            }
-            print_json(&removed)?;
+            print_json(&marked(&removed, "removed"))?;
         }
         Command::Forget(arguments) => Box::pin(forget(stack, arguments)).await?,
         Command::RotateCallbackToken(rotate) => Box::pin(rotate_callback_token(stack, rotate)).await?,
         Command::RotateMedSecret { id, operator } => {
             let account = stack.existing_account(&id).await?.id;
             let secret = Box::pin(acquirers.rotate_med_secret(account, &operator.operator(), now)).await?;
-            print_once(&json!({"account": account, "med_secret": secret.as_secret().expose_secret()}))?;
+            print_once(&json!({"account": account, "med_secret": secret.expose_secret()}))?;
         }
     }
     Ok(CommandOutcome::Succeeded)
@@ -144,18 +137,18 @@ async fn set(stack: &Stack, arguments: &SetAcquirer) -> Result<(), Box<dyn Error
     let now = stack.clock.now();
     let account = stack.existing_account(&arguments.id).await?.id;
     let operator = arguments.operator.clone().operator();
-    let before = acquirers.callback_settings(&account).await?;
-    let choice = arguments.callback_choice(stack, before.as_ref())?;
-    let settings = arguments.settings(stack)?;
-    let client = connect(stack, &settings)?;
+    let all = acquirers.all(&account).await?;
+    let choice = arguments.choice(stack, all.first().map(|each| &each.acquirer.callback.choice))?;
+    let name = choice.settings.name.clone();
+    let client = connect(stack, &choice.connection_settings())?;
     if arguments.no_check {
         writeln!(std::io::stderr(), "the credentials were not tried")?;
     } else {
         let tried = Box::pin(bank::try_credentials(&client, now)).await;
-        tried.map_err(at_bank(account, &settings.name))?;
+        tried.map_err(at_bank(account, &name))?;
     }
-    let set = Box::pin(acquirers.set(account, &settings, &choice, Some(&operator), now)).await?;
-    print_json(&view(&set.acquirer, Some(&set.callback))?)?;
+    let set = Box::pin(acquirers.set(account, &choice, Some(&operator), now)).await?;
+    print_json(&set.current.view())?;
     if let Some(url) = &set.new_callback_url {
         print_once(&json!({"callback_url": url.expose_secret()}))?;
     }
@@ -164,9 +157,9 @@ async fn set(stack: &Stack, arguments: &SetAcquirer) -> Result<(), Box<dyn Error
         return Ok(());
     }
     let registered = match &set.new_callback_url {
-        Some(url) => bank::register(&client, &settings.pix_key, url).await,
+        Some(url) => bank::register(&client, &choice.settings.pix_key, url).await,
         // The earlier token can't be registered again, because only its hash is stored.
-        None => match bank::registered(&client, &settings.pix_key, &set.callback).await {
+        None => match bank::registered(&client, &set.current.acquirer).await {
             Ok(Registered::Ours(_)) => Ok(()),
             Ok(Registered::Nothing | Registered::Other) => Err(bank::not_ours(account).into()),
             Err(error) => {
@@ -174,7 +167,7 @@ async fn set(stack: &Stack, arguments: &SetAcquirer) -> Result<(), Box<dyn Error
             }
         },
     };
-    registered.map_err(at_bank(account, &settings.name))
+    registered.map_err(at_bank(account, &name))
 }
 
 /// Adds the account and the name of the connection to an error of a bank.
@@ -188,32 +181,32 @@ async fn rotate_callback_token(stack: &Stack, rotate: Rotate) -> Result<(), Box<
     let account = stack.existing_account(&rotate.id).await?.id;
     let operator = rotate.operator.operator();
     let found = acquirers.find(&account).await?.ok_or(SettingsError::NoAcquirer(account))?;
-    let callback = acquirers.callback_settings(&account).await?.ok_or(SettingsError::NoAcquirer(account))?;
-    let client = connect(stack, &found.settings)?;
-    let key = &found.settings.pix_key;
+    let client = connect(stack, &found.connection_settings())?;
+    let acquirer = found.acquirer;
+    let name = &acquirer.settings.name;
     let in_use = if rotate.no_register_webhook {
         None
     } else {
-        let in_use = Box::pin(bank::token_in_use(&client, key, &callback)).await;
-        in_use.map_err(at_bank(account, &found.settings.name))?
+        let in_use = Box::pin(bank::token_in_use(&client, &acquirer)).await;
+        in_use.map_err(at_bank(account, name))?
     };
     if rotate.drop_old {
-        let newest = callback.tokens.last().map(|token| &token.sha256);
+        let newest = acquirer.callback.tokens.last().map(|token| &token.sha256);
         if !rotate.no_register_webhook && in_use.as_ref() != newest {
             return Err("nothing was changed, because the bank does not use the newest token".into());
         }
-        let callback = Box::pin(acquirers.drop_old_callback_tokens(account, &operator, now)).await?;
-        return print_json(&json!({"account": account, "callback": CallbackView::new(&callback)}));
+        let changed = Box::pin(acquirers.drop_old_callback_tokens(account, &operator, now)).await?;
+        return print_json(&json!({"account": account, "callback": changed.callback.view()}));
     }
     let rotated = acquirers.rotate_callback_token(account, in_use.as_deref(), &operator, now);
-    let (callback, url) = Box::pin(rotated).await?;
-    print_json(&json!({"account": account, "callback": CallbackView::new(&callback)}))?;
+    let (changed, url) = Box::pin(rotated).await?;
+    print_json(&json!({"account": account, "callback": changed.callback.view()}))?;
     print_once(&json!({"callback_url": url.expose_secret()}))?;
     if rotate.no_register_webhook {
         writeln!(std::io::stderr(), "the URL was not registered at the bank")?;
         return Ok(());
     }
-    bank::register(&client, key, &url).await.map_err(at_bank(account, &found.settings.name))
+    bank::register(&client, &acquirer.settings.pix_key, &url).await.map_err(at_bank(account, name))
 }
 
 /// Forgets a retired acquirer. The URL is removed at the bank first, because that needs the credentials.
@@ -222,39 +215,24 @@ async fn forget(stack: &Stack, arguments: Forget) -> Result<(), Box<dyn Error>> 
     let now = stack.clock.now();
     let account = stack.existing_account(&arguments.id).await?.id;
     let connection = arguments.connection;
-    let found = acquirers.find_retired(&account, connection).await?;
-    let settings = found.ok_or(SettingsError::NotRetired(account, connection))?.settings;
+    let found = acquirers.retired(account, connection).await?;
     if arguments.no_remove_webhook {
         writeln!(std::io::stderr(), "the URL was not removed at the bank")?;
     } else {
-        let callback = acquirers.callback_settings(&account).await?;
-        let callback = callback.as_ref().and_then(|callback| callback.of_connection(connection));
-        let client = connect(stack, &settings)?;
-        let removed = Box::pin(bank::unregister(&client, &settings.pix_key, callback)).await;
-        removed.map_err(at_bank(account, &settings.name))?;
+        let client = connect(stack, &found.connection_settings())?;
+        let removed = Box::pin(bank::unregister(&client, &found.acquirer)).await;
+        removed.map_err(at_bank(account, &found.acquirer.settings.name))?;
     }
     let forgotten =
         Box::pin(acquirers.forget(account, connection, &arguments.operator.operator(), now)).await?;
-    let mut shown = acquirer_view(&forgotten)?;
-    if let Some(fields) = shown.as_object_mut() {
-        fields.insert("forgotten".to_owned(), true.into());
-    }
-    print_json(&shown)
+    print_json(&marked(&forgotten, "forgotten"))
 }
 
-fn view(acquirer: &AccountAcquirer, callback: Option<&CallbackSettings>) -> Result<Value, serde_json::Error> {
-    let mut shown = acquirer_view(acquirer)?;
+/// Returns the view of an acquirer with a field that is true.
+fn marked(acquirer: &ConfiguredAcquirer, field: &str) -> Value {
+    let mut shown = acquirer.view();
     if let Some(fields) = shown.as_object_mut() {
-        fields.insert("callback".to_owned(), serde_json::to_value(callback.map(CallbackView::new))?);
+        fields.insert(field.to_owned(), true.into());
     }
-    Ok(shown)
-}
-
-fn acquirer_view(acquirer: &AccountAcquirer) -> Result<Value, serde_json::Error> {
-    let mut shown = serde_json::to_value(acquirer.view())?;
-    if let Some(fields) = shown.as_object_mut() {
-        fields.insert("account".to_owned(), json!(acquirer.account));
-        fields.insert("updated_at".to_owned(), json!(acquirer.updated_at));
-    }
-    Ok(shown)
+    shown
 }

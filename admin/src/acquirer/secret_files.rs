@@ -19,7 +19,6 @@ pub(super) struct NamedFile {
     pub(super) file: PathBuf,
 }
 
-/// Parses an argument `NAME=FILE`.
 pub(super) fn named_file(text: &str) -> Result<NamedFile, String> {
     match text.split_once('=') {
         Some((name, file)) if !name.is_empty() && !file.is_empty() => {
@@ -29,14 +28,12 @@ pub(super) fn named_file(text: &str) -> Result<NamedFile, String> {
     }
 }
 
-/// Reads a PEM file.
 pub(super) fn read_pem_file(path: &Path) -> Result<String, Box<dyn Error>> {
     // Reads at most one byte more than the limit. If the file is too long, the parser of the PEM then rejects
     // the text, because it is longer than the limit.
     read_at_most(path, u64::try_from(MAX_PEM_BYTES)?.saturating_add(1))
 }
 
-/// Reads the one line of a file with a secret.
 pub(super) fn read_secret_file(path: &Path) -> Result<SecretString, Box<dyn Error>> {
     let text = read_at_most(path, MAX_LINE_BYTES)?;
     Ok(text.trim_end_matches(['\r', '\n']).into())

@@ -15,7 +15,7 @@ use domain::money::Amount;
 use rcgen::{CertificateParams, KeyPair, date_time_ymd};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
-use shared::acquirer::configuration::{AccountAcquirers, CallbackSettings, PixKeyClaim};
+use shared::acquirer::configuration::{AccountAcquirers, Callback, PixKeyClaim};
 use shared::store::Store;
 
 use crate::{AdminFixture, Merchant, MerchantServer, eventually, text};
@@ -130,15 +130,15 @@ impl BankFixture {
         callback_url(&self.set_objects(&self.account, KEY, &[]).await)
     }
 
-    async fn callback(&self) -> CallbackSettings {
-        self.service.acquirers().callback_settings(&id(&self.account)).await.unwrap().unwrap()
+    async fn callback(&self) -> Callback {
+        self.service.acquirers().find(&id(&self.account)).await.unwrap().unwrap().acquirer.callback
     }
 
     /// A client of the bank with the account's credentials, as the functions use it.
     async fn client(&self) -> Client {
         let acquirer = self.service.acquirers().find(&id(&self.account)).await.unwrap().unwrap();
         let clock = self.service.stack.clock.clone();
-        Client::new(&acquirer.settings.connection_settings(), Arc::new(move || clock.now())).unwrap()
+        Client::new(&acquirer.connection_settings(), Arc::new(move || clock.now())).unwrap()
     }
 
     /// The URL that is registered at the bank.
@@ -190,6 +190,13 @@ impl AdminFixture {
 
     pub(crate) fn acquirers(&self) -> AccountAcquirers {
         AccountAcquirers::new(self.table("StateTable"), self.table("SecretsTable"))
+    }
+
+    /// The secret that signs the MED notices of an account's current bank.
+    pub(crate) async fn med_secret(&self, account: &str) -> Option<SecretString> {
+        let acquirers = self.acquirers();
+        let connection = acquirers.find(&id(account)).await.unwrap()?.acquirer.connection;
+        acquirers.med_secret(&id(account), connection).await.unwrap()
     }
 
     pub(crate) async fn open_account(&self) -> String {
@@ -261,7 +268,7 @@ async fn remove_and_forget(service: &AdminFixture, account: &str, [replaced, cur
     }
     assert!(service.failure(&show).await.contains("has no acquirer"));
     assert_eq!(service.claim(OTHER_KEY).await, None);
-    assert_eq!(service.acquirers().callback_settings(&id(account)).await.unwrap(), None);
+    assert_eq!(service.acquirers().all(&id(account)).await.unwrap(), []);
 }
 
 #[tokio::test]
@@ -325,8 +332,8 @@ async fn an_operator_sets_reads_and_removes_an_acquirer_and_never_sees_its_secre
     }
     // Reads the stored settings with their secrets, as the functions do.
     let stored = service.acquirers().find(&id(&account)).await.unwrap().unwrap();
-    assert_eq!(shown["connection"], stored.connection.to_string());
-    let settings = stored.settings.connection_settings();
+    assert_eq!(shown["connection"], stored.acquirer.connection.to_string());
+    let settings = stored.connection_settings();
     assert_eq!(settings.client_secret.expose_secret(), BANK_SECRET);
     let identity = settings.identity.unwrap();
     assert_eq!(identity.certificate_pem, std::fs::read_to_string(&certificate).unwrap());
@@ -554,7 +561,7 @@ async fn two_callback_tokens_are_valid_until_the_old_one_is_dropped() {
     let second = callback_url(&fixture.service.objects(&rotate).await);
     assert_eq!(fixture.registered_url().await.as_ref(), Some(&second));
     let callback = fixture.callback().await;
-    assert!([&first, &second].iter().all(|url| callback.of_token(token_of(url)).is_some()));
+    assert!([&first, &second].iter().all(|url| callback.accepts_token(token_of(url))));
 
     // The bank goes back to the first URL. The rotation then keeps its token, and --drop-old refuses.
     let key = KEY.parse().unwrap();
@@ -567,13 +574,13 @@ async fn two_callback_tokens_are_valid_until_the_old_one_is_dropped() {
     assert_eq!(fixture.callback().await, callback);
     let third = callback_url(&fixture.service.objects(&rotate).await);
     let callback = fixture.callback().await;
-    let accepted = [&first, &second, &third].map(|url| callback.of_token(token_of(url)).is_some());
+    let accepted = [&first, &second, &third].map(|url| callback.accepts_token(token_of(url)));
     assert_eq!(accepted, [true, false, true]);
 
     let dropped = fixture.service.object(&drop_old).await;
     assert_eq!(dropped["callback"]["tokens"].as_array().unwrap().len(), 1);
     let callback = fixture.callback().await;
-    let accepted = [&first, &third].map(|url| callback.of_token(token_of(url)).is_some());
+    let accepted = [&first, &third].map(|url| callback.accepts_token(token_of(url)));
     assert_eq!(accepted, [false, true]);
     let fourth = callback_url(&fixture.service.objects(&unregistered).await);
     assert_eq!(fixture.registered_url().await, Some(third.clone()));
@@ -592,13 +599,13 @@ async fn two_callback_tokens_are_valid_until_the_old_one_is_dropped() {
 async fn the_med_secret_is_shown_once() {
     let fixture = BankFixture::start(Profile::Complete).await;
     fixture.set_up().await;
-    let before = fixture.callback().await.med_secret;
+    let stored = async || fixture.service.med_secret(&fixture.account).await.unwrap();
+    let before = stored().await;
     let rotate = [&["accounts", "rotate-med-secret", &fixture.account][..], &WHY].concat();
     let printed = fixture.service.object(&rotate).await;
     let secret: SecretString = printed["med_secret"].as_str().unwrap().into();
-    let stored = fixture.callback().await.med_secret;
-    assert_eq!(stored.as_secret().expose_secret(), secret.expose_secret());
-    assert_ne!(stored, before);
+    assert_eq!(stored().await.expose_secret(), secret.expose_secret());
+    assert_ne!(before.expose_secret(), secret.expose_secret());
     assert_eq!(secret.expose_secret().len(), 64);
     let show = fixture.service.object(&["accounts", "show-acquirer", &fixture.account]).await;
     let (actions, audit) = fixture.audit().await;

@@ -12,7 +12,7 @@ use domain::shard::Shard;
 use domain::time::Timestamp;
 use domain::wallet::Posting;
 use serde_json::{Value, json};
-use shared::acquirer::configuration::{AccountAcquirers, AcquirerSettings};
+use shared::acquirer::configuration::{AccountAcquirers, ConfiguredAcquirer};
 use shared::store::{CommitOutcome, Order, Store, Write, from_item};
 
 use crate::{AdminFixture, Merchant, eventually, text};
@@ -252,7 +252,7 @@ async fn an_operator_expires_a_charge_whose_cob_the_bank_has_lost() {
     };
     let (scope, clock) = (live.scope(), live.service.stack.clock.clone());
     let acquirer = live.service.acquirers().find(&scope.account).await.unwrap().unwrap();
-    let settings = acquirer.settings.connection_settings();
+    let settings = acquirer.connection_settings();
     let client = Client::new(&settings, Arc::new(move || clock.now())).unwrap();
     client.put_cob(&txid(&found), &cob).await.unwrap();
     refused(&found, &["the bank has the cob of this charge", "only an open live charge"]).await;
@@ -485,12 +485,12 @@ impl Live {
         retired[0]["connection"].as_str().unwrap().to_owned()
     }
 
-    /// The settings of a retired acquirer.
-    async fn settings_of(&self, connection: &str) -> AcquirerSettings {
+    /// A retired acquirer.
+    async fn retired(&self, connection: &str) -> ConfiguredAcquirer {
         let secrets = Store::new(self.store().client().clone(), "SecretsTable");
         let acquirers = AccountAcquirers::new(self.store(), secrets);
         let account = self.service.stack.seed.first.id;
-        acquirers.find_retired(&account, connection.parse().unwrap()).await.unwrap().unwrap().settings
+        acquirers.retired(account, connection.parse().unwrap()).await.unwrap()
     }
 
     async fn refund(&self, charge: &Value) -> (u16, Value) {
@@ -546,10 +546,10 @@ async fn an_account_that_changes_its_bank_finishes_the_charges_of_the_former_one
     live.wait_for_status(&swept, "refunded").await;
 
     // The credentials are removed together with the URL at the bank.
-    let settings = live.settings_of(&current).await;
+    let retired = live.retired(&current).await;
     let clock = live.service.stack.clock.clone();
-    let client = Client::new(&settings.connection_settings(), Arc::new(move || clock.now())).unwrap();
-    assert!(client.get_webhook(&settings.pix_key).await.unwrap().is_some());
+    let client = Client::new(&retired.connection_settings(), Arc::new(move || clock.now())).unwrap();
+    assert!(client.get_webhook(&retired.acquirer.settings.pix_key).await.unwrap().is_some());
     let forget = |connection| ["accounts", "forget-acquirer", &live.account, connection, "--reason", "left"];
     // More than one, because the service may meet one too.
     second.inject_fault(FaultKind::Http500, 100);
@@ -559,7 +559,7 @@ async fn an_account_that_changes_its_bank_finishes_the_charges_of_the_former_one
     for connection in [&current, &former] {
         live.service.object(&forget(connection)).await;
     }
-    assert!(client.get_webhook(&settings.pix_key).await.unwrap().is_none());
+    assert!(client.get_webhook(&retired.acquirer.settings.pix_key).await.unwrap().is_none());
     live.advance(CACHED_SECONDS).await;
     assert_eq!(live.refund(&notified).await.0, 503);
     let message = live.service.failure(&of_former).await;

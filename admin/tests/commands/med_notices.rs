@@ -27,9 +27,8 @@ impl Live {
             "notice_id": notice_id, "infraction_id": format!("infraction of {end_to_end_id}"),
             "end_to_end_id": end_to_end_id, "status": "OPEN", "reported_at": now.to_iso(), "amount": 1000,
         });
-        let callback = self.service.acquirers().callback_settings(&stack.seed.first.id).await;
-        let secret = callback.unwrap().unwrap().med_secret;
-        let signature = canonical(secret.as_secret(), now.seconds(), body.to_string().as_bytes());
+        let secret = self.service.med_secret(&stack.seed.first.id.to_string()).await.unwrap();
+        let signature = canonical(&secret, now.seconds(), body.to_string().as_bytes());
         let request = Request::post(format!("{}/med", self.service.new_callback_url().await));
         let request = request.header("x-signature", signature).body(Full::from(body.to_string())).unwrap();
         let (status, _, answer) = self.service.exchange(request).await;

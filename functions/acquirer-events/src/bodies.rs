@@ -1,5 +1,3 @@
-//! The fields of the sandbox routes' bodies.
-
 use domain::charge::Decision;
 use domain::ids::AcquirerPaymentId;
 use domain::med;
@@ -30,7 +28,6 @@ shared::fields! {
         "The time at which the bank received the money: not before the charge's creation, and at most one minute in the future. The default is now.";
 }
 
-/// The body of `POST /v1/sandbox/charges/{id}/pay`.
 pub const PAY_BODY: Definitions = &[&METHOD, &AMOUNT, &PAYER_TAX_ID, &PAYER_NAME, &END_TO_END_ID, &PAID_AT];
 
 shared::fields! {
@@ -41,7 +38,6 @@ shared::fields! {
         "The code of the decline, shown as `providerErrorCode` in `metadata.failure`.";
 }
 
-/// The body of `POST /v1/sandbox/charges/{id}/fail`.
 pub const FAIL_BODY: Definitions = &[&REASON, &CODE];
 
 shared::fields! {
@@ -51,7 +47,6 @@ shared::fields! {
         "Whether the money is credited to the merchant or returned to the payer.";
 }
 
-/// The body of `POST /v1/sandbox/charges/{id}/review`.
 pub const REVIEW_BODY: Definitions = &[&REVIEW_DECISION];
 
 shared::fields! {
@@ -61,7 +56,6 @@ shared::fields! {
         "How the refund ends.";
 }
 
-/// The body of `POST /v1/sandbox/refunds/{id}/resolve`.
 pub const RESOLVE_REFUND_BODY: Definitions = &[&REFUND_STATUS];
 
 shared::fields! {
@@ -69,5 +63,4 @@ shared::fields! {
         "How the case ends: in favour of the merchant or of the payer, withdrawn by the payer's bank, or closed without a refund.";
 }
 
-/// The body of `POST /v1/sandbox/med/cases/{id}/resolve`.
 pub const RESOLVE_CASE_BODY: Definitions = &[&CASE_DECISION];

@@ -1,5 +1,5 @@
 //! Receives notifications of acquirers. [`router`] serves those of the sandbox. A caller of `/v1/sandbox/*`
-//! with a test key acts as the acquirer (design: Acquirers). On the 3-D Secure page, the payer of a test
+//! with a test key acts as the acquirer (docs/guide/sandbox.md). On the 3-D Secure page, the payer of a test
 //! charge approves or declines the payment. A form of the checkout page simulates the payment of a test charge
 //! or its decline. The routes apply the same commands to charges as a bank's payment.
 //!
@@ -43,7 +43,6 @@ const MAX_AHEAD_MS: i64 = 60_000;
 /// The charge's raw id in the path. A path segment that is not UTF-8 is answered as an unknown charge.
 type RawId = Result<Path<String>, PathRejection>;
 
-/// Builds the function's routes.
 pub fn router(app: App) -> Router {
     let origin = app.origin.clone();
     let routes = Router::new()
@@ -89,7 +88,6 @@ async fn pay(
     apply(&app, charge, &Command::Pay { payment, terms }, now).await
 }
 
-/// The payer of a sandbox payment, from `payer_tax_id`.
 enum Payer {
     /// The field is absent: the payer is the expected payer or the customer of the charge.
     Expected,
@@ -99,7 +97,6 @@ enum Payer {
     Reported(TaxId),
 }
 
-/// A valid body of `/v1/sandbox/charges/{id}/pay`.
 struct SandboxPayment {
     method: PaymentMethod,
     amount: Option<Amount>,

@@ -1,5 +1,3 @@
-//! The entry point of the Lambda function: builds the routes and serves them.
-
 use std::process::ExitCode;
 
 use lambda_http::Error;

@@ -24,7 +24,6 @@ const MAX_BODY_BYTES: usize = 1_024;
 
 const FORM: &str = "application/x-www-form-urlencoded";
 
-/// What a simulation does.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Simulated {
     Paid,
@@ -40,11 +39,8 @@ shared::fields! {
         "One of the charge's payment methods. The default is the first that can be paid.";
 }
 
-/// The form of `POST /checkout/{raw_id}/simulate`.
 pub const SIMULATION_FORM: Definitions = &[&OUTCOME, &METHOD];
 
-/// The form: `outcome`, and optionally `method`, the method of a payment. The default is the charge's first
-/// method that can be paid.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Simulation {
     pub(crate) outcome: Simulated,

@@ -32,13 +32,10 @@ static CONTENT_SECURITY_POLICY: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// How long the result is shown before the browser returns to the merchant, in seconds.
 const SECONDS_BEFORE_RETURN: u32 = 2;
 
-/// The code of a decline by the cardholder: `providerErrorCode` in `metadata.failure`.
 const DECLINED_CODE: &str = "authentication_failed";
 
-/// Serves `GET /checkout/{raw_id}/card`.
 pub(crate) async fn show(State(app): State<App>, raw_id: RawId) -> Response {
     let now = app.clock.now();
     match find(&app, raw_id).await {
@@ -48,7 +45,6 @@ pub(crate) async fn show(State(app): State<App>, raw_id: RawId) -> Response {
     }
 }
 
-/// Handles the form `POST /checkout/{raw_id}/card`.
 pub(crate) async fn decide(
     State(app): State<App>,
     raw_id: RawId,
@@ -81,7 +77,6 @@ async fn find(app: &App, raw_id: RawId) -> Result<Option<StoredCharge>, Problem>
     Ok(charge.filter(|charge| is_by_card(charge.as_stored())))
 }
 
-/// What the payer chose.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Choice {
     Begin,
@@ -98,15 +93,11 @@ shared::fields! {
         "The payer's choice. A choice that the charge's status no longer allows changes nothing, and so does any other word.";
 }
 
-/// The form of `POST /checkout/{raw_id}/card`.
 pub const CARD_FORM: Definitions = &[&STEP];
 
-/// The payer's next step.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum CardStep {
-    /// Begin the payment by card.
     Begin,
-    /// Approve or decline the authentication.
     Decide,
     /// No step is left: the charge is paid, or can no longer be paid by card.
     Ended,

@@ -12,7 +12,7 @@ use domain::acquirer::ConnectionSweep;
 use domain::ids::ConnectionId;
 use domain::time::Timestamp;
 use shared::WorkError;
-use shared::acquirer::configuration::{certificate_warning, days_left};
+use shared::acquirer::configuration::days_left;
 use shared::acquirer::{AcquirerMessage, PixBank, PixQuery};
 use shared::metrics;
 use shared::store::{CommitOutcome, Write};
@@ -87,11 +87,11 @@ impl AcquirerWorker {
         // Each stored part of the work moves this time on. Otherwise the row would be due during the sweep, and
         // the scheduler would start a second one.
         let next_at = now.saturating_plus_seconds(PAUSE_SECONDS);
-        for ends_at in banks.iter().filter_map(|bank| bank.settings().certificate_ends_at()) {
+        for (_, ends_at) in banks.iter().filter_map(|bank| bank.configured().certificate_validity()) {
             metrics::write("", &[(metrics::BANK_CERTIFICATE_DAYS, &days_left(ends_at, now))]);
         }
         if now.millis_since(sweep.returns_swept_at) >= RETURNS_PAUSE_SECONDS.saturating_mul(1_000) {
-            for warning in banks.iter().filter_map(|bank| certificate_warning(bank.settings(), now)) {
+            for warning in banks.iter().filter_map(|bank| bank.configured().certificate_warning(now)) {
                 tracing::error!("{warning}; request a new one, then run `admin accounts set-acquirer`");
             }
             self.sweep_returns(banks, first, now).await?;

@@ -320,7 +320,7 @@ fn locked() -> Value {
 /// Records that `admin accounts check-acquirer` saw that the bank's filter by payer works.
 async fn verify_filter(live: &Live) {
     let (acquirers, account) = (live.service.acquirers(), live.service.scope().account);
-    let connection = acquirers.find(&account).await.unwrap().unwrap().connection;
+    let connection = acquirers.find(&account).await.unwrap().unwrap().acquirer.connection;
     let now = live.service.stack.clock.now();
     let operator = crate::support::operator();
     acquirers.set_filter_verified(account, connection, true, &operator, now).await.unwrap();

@@ -37,8 +37,7 @@ impl Fixture {
         let live = Client::new(&service.stack.base_url, &service.stack.seed.first.live_api_key);
         let path = format!("{}/med", service.new_callback_path().await);
         let scope = Scope { mode: Mode::Live, ..service.scope() };
-        let callback = service.acquirers().callback_settings(&scope.account).await.unwrap().unwrap();
-        let secret = callback.med_secret.as_secret().clone();
+        let secret = service.med_secret().await;
         Self { service, live, path, secret, scope }
     }
 

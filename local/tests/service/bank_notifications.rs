@@ -63,19 +63,18 @@ impl Fixture {
     /// Changes how the sender is authenticated.
     async fn authenticate_by(&self, subject: Option<&str>, source_addresses: &[&str]) {
         let (acquirers, account) = (self.service.acquirers(), self.service.scope().account);
-        let settings = acquirers.find(&account).await.unwrap().unwrap().settings;
-        let current = acquirers.callback_settings(&account).await.unwrap().unwrap();
-        let choice = CallbackChoice {
+        let mut choice = acquirers.find(&account).await.unwrap().unwrap().choice();
+        choice.callback = CallbackChoice {
             authentication: match subject {
                 Some(_) => CallbackAuthentication::Mtls,
                 None => CallbackAuthentication::Token,
             },
             certificate_subject: subject.map(str::to_owned),
             source_addresses: source_addresses.iter().map(|range| range.parse().unwrap()).collect(),
-            ..current.choice()
+            ..choice.callback
         };
         let now = self.service.stack.clock.now();
-        let set = acquirers.set(account, &settings, &choice, Some(&operator()), now).await.unwrap();
+        let set = acquirers.set(account, &choice, Some(&operator()), now).await.unwrap();
         assert!(set.new_callback_url.is_none(), "the token remains valid");
     }
 

@@ -56,7 +56,7 @@ impl BankProxy {
     /// The direct connection to the bank is forgotten. Otherwise its sweep would find each Pix too.
     pub(crate) async fn start(service: &Service, change: impl FnOnce(&mut AcquirerSettings)) -> Self {
         let (acquirers, account) = (service.acquirers(), service.scope().account);
-        let direct = acquirers.find(&account).await.unwrap().unwrap().connection;
+        let direct = acquirers.find(&account).await.unwrap().unwrap().acquirer.connection;
         let proxy = Self::start_beside_bank(service, change).await;
         let now = service.stack.clock.now();
         acquirers.forget(account, direct, &operator(), now).await.unwrap();
@@ -85,16 +85,16 @@ impl BankProxy {
         let server = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
 
         let (acquirers, account) = (service.acquirers(), service.scope().account);
-        let mut settings = acquirers.find(&account).await.unwrap().unwrap().settings;
+        let mut choice = acquirers.find(&account).await.unwrap().unwrap().choice();
         let policy = AddressPolicy::PublicOrLocal(LocalNames::default());
         let moved = |bank_url: &str| bank_url.replace(&state.origin, &url);
-        settings.base_url = AcquirerUrl::base(&moved(&service.stack.bank_url), &policy).unwrap();
-        settings.token_url = AcquirerUrl::token(&moved(&service.stack.bank_token_url), &policy).unwrap();
-        settings.name = "proxy".parse().unwrap();
-        change(&mut settings);
-        let choice = acquirers.callback_settings(&account).await.unwrap().unwrap().choice();
+        choice.settings.base_url = AcquirerUrl::base(&moved(&service.stack.bank_url), &policy).unwrap();
+        choice.credentials.token_url =
+            AcquirerUrl::token(&moved(&service.stack.bank_token_url), &policy).unwrap();
+        choice.settings.name = "proxy".parse().unwrap();
+        change(&mut choice.settings);
         let (now, operator) = (service.stack.clock.now(), operator());
-        let set = acquirers.set(account, &settings, &choice, Some(&operator), now).await.unwrap();
+        let set = acquirers.set(account, &choice, Some(&operator), now).await.unwrap();
         if let Some(url) = set.new_callback_url {
             let bank = Banks::new(acquirers, service.stack.clock.clone()).of(account).await.unwrap();
             bank.register_webhook(&url).await.unwrap();

@@ -50,7 +50,7 @@ impl Live {
     /// Returns the row of the sweep of the first account's bank connection.
     pub(crate) async fn sweep_row(&self) -> ConnectionSweep {
         let acquirer = self.service.acquirers().find(&self.service.scope().account).await.unwrap().unwrap();
-        let key = ConnectionSweep::key_of(acquirer.connection);
+        let key = ConnectionSweep::key_of(acquirer.acquirer.connection);
         self.service.store().get(&key).await.unwrap().unwrap()
     }
 
@@ -870,12 +870,12 @@ async fn a_pix_without_key_and_txid_belongs_to_neither_of_two_accounts_at_one_cl
     let (acquirers, account, other) =
         (live.service.acquirers(), live.scope().account, live.service.stack.seed.other.id);
     let first = acquirers.find(&account).await.unwrap().unwrap();
-    let mut settings = first.settings.clone();
-    settings.pix_key = "0d2b4ac4-3a5b-4f0c-9d3e-5a1f6c7b8e9f".parse().unwrap();
-    let choice = acquirers.callback_settings(&account).await.unwrap().unwrap().choice();
+    let mut choice = first.choice();
+    choice.settings.pix_key = "0d2b4ac4-3a5b-4f0c-9d3e-5a1f6c7b8e9f".parse().unwrap();
     let now = live.service.stack.clock.now();
-    acquirers.set(other, &settings, &choice, Some(&operator()), now).await.unwrap();
-    assert_eq!(acquirers.find(&other).await.unwrap().unwrap().connection, first.connection);
+    acquirers.set(other, &choice, Some(&operator()), now).await.unwrap();
+    let second = acquirers.find(&other).await.unwrap().unwrap();
+    assert_eq!(second.acquirer.connection, first.acquirer.connection);
 
     let (charge, unowned) = pay_without_key_and_txid(&live).await;
     let end_to_end_id = unowned.end_to_end_id.to_string();

@@ -1,7 +1,6 @@
 //! Tests of MED cases (contract: MED case, MED case status, MED cases, MED events). Money is retained once
 //! and released once, and every step emits its events.
 
-use axum::http::Method;
 use domain::ids::MedCaseId;
 use serde_json::{Value, json};
 use shared::med::MedCases;

@@ -318,6 +318,13 @@ impl Service {
         AccountAcquirers::new(self.store(), self.secrets())
     }
 
+    /// The secret that signs the MED notices of the first account's bank.
+    pub(crate) async fn med_secret(&self) -> secrecy::SecretString {
+        let (acquirers, account) = (self.acquirers(), self.scope().account);
+        let connection = acquirers.find(&account).await.unwrap().unwrap().acquirer.connection;
+        acquirers.med_secret(&account, connection).await.unwrap().unwrap()
+    }
+
     /// Advances the clock to the beginning of the next minute, so that what follows counts for one minute.
     pub(crate) async fn begin_minute(&self) {
         let seconds_into_minute = self.stack.clock.now().seconds().rem_euclid(60);

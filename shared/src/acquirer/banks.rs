@@ -12,17 +12,16 @@ use domain::ids::{AccountId, ConnectionId};
 use domain::time::Timestamp;
 
 use super::AcquirerError;
-use super::configuration::{AccountAcquirer, AccountAcquirers, AcquirerSettings};
+use super::configuration::{AccountAcquirers, ConfiguredAcquirer};
 use super::pix::PixBank;
 use crate::clock::Clock;
 
-/// How long an account's settings and credentials are cached, in milliseconds (design: Authentication).
+/// How long an account's settings and credentials are cached, in milliseconds.
 const CACHED_MS: i64 = 60_000;
 
 /// The most accounts and clients that one instance caches. Beyond, the cache is emptied.
 const MAX_CACHED: usize = 1_000;
 
-/// The banks of all accounts. Clones share the cache.
 #[derive(Clone, Debug)]
 pub struct Banks {
     repository: AccountAcquirers,
@@ -41,7 +40,6 @@ struct Cache {
 struct Cached {
     until: Timestamp,
     bank: PixBank,
-    /// Whether new live charges of all accounts were stopped.
     is_stopped: bool,
 }
 
@@ -49,32 +47,17 @@ struct Cached {
 type Credentials = [u8; 32];
 
 impl Banks {
-    /// Creates the banks over the repository of settings.
     pub fn new(repository: AccountAcquirers, clock: Clock) -> Self {
         Self { repository, clock, cache: Arc::default() }
     }
 
-    /// The repository of settings.
-    pub fn repository(&self) -> &AccountAcquirers {
-        &self.repository
-    }
-
-    /// Returns the bank of an account.
-    ///
-    /// # Errors
-    ///
-    /// [`AcquirerError::NotConfigured`] when the account has no acquirer.
     pub async fn of(&self, account: AccountId) -> Result<PixBank, AcquirerError> {
         self.of_new_charges(account).await.map(|(bank, _)| bank)
     }
 
     /// Returns the bank of an account, and whether an operator stopped new live charges. Both are as they were up
     /// to a minute ago.
-    ///
-    /// # Errors
-    ///
-    /// As for [`Self::of`].
-    pub async fn of_new_charges(&self, account: AccountId) -> Result<(PixBank, bool), AcquirerError> {
+    pub(super) async fn of_new_charges(&self, account: AccountId) -> Result<(PixBank, bool), AcquirerError> {
         let cached = self.cached(account, None).await?.ok_or(AcquirerError::NotConfigured)?;
         Ok((cached.bank, cached.is_stopped))
     }
@@ -90,13 +73,14 @@ impl Banks {
         account: AccountId,
         connection: Option<ConnectionId>,
     ) -> Result<PixBank, AcquirerError> {
-        let current = self.cached(account, None).await?.map(|cached| cached.bank);
-        let is_meant = |bank: &PixBank| connection.is_none_or(|connection| connection == bank.connection());
+        let current = self.cached(account, None).await?;
+        let is_meant =
+            |found: &Cached| connection.is_none_or(|connection| connection == found.bank.connection());
         let found = match (current.filter(is_meant), connection) {
-            (None, Some(_)) => self.cached(account, connection).await?.map(|cached| cached.bank),
+            (None, Some(_)) => self.cached(account, connection).await?,
             (current, _) => current,
         };
-        found.ok_or_else(|| {
+        found.map(|found| found.bank).ok_or_else(|| {
             tracing::error!("a charge or payment belongs to a bank connection without credentials; set it with `admin accounts set-acquirer`");
             AcquirerError::Unavailable("the account has no credentials for this bank connection".to_owned())
         })
@@ -122,10 +106,8 @@ impl Banks {
         let span = tracing::Span::current();
         span.record("account", display(account));
         let found = self.read(account, retired).await?;
-        span.record(
-            "connection",
-            found.as_ref().map(|cached| cached.bank.connection()).or(retired).map(display),
-        );
+        let connection = found.as_ref().map(|cached| cached.bank.connection()).or(retired);
+        span.record("connection", connection.map(display));
         Ok(found)
     }
 
@@ -140,27 +122,23 @@ impl Banks {
         if let Some(cached) = cached.filter(|cached| now < cached.until) {
             return Ok(Some(cached));
         }
-        let (found, is_stopped) = match retired {
-            None => self.repository.find_with_stop(&account).await?,
-            Some(connection) => (self.repository.find_retired(&account, connection).await?, false),
-        };
-        let Some(AccountAcquirer { connection, settings, .. }) = found else { return Ok(None) };
-        let client = self.client(&settings)?;
-        let bank = PixBank::new(account, connection, settings, client);
+        let (found, is_stopped) = self.repository.find_with_stop(&account, retired).await?;
+        let Some(configured) = found else { return Ok(None) };
+        let client = self.client(&configured)?;
         let until = now.plus_millis(CACHED_MS).unwrap_or(Timestamp::MAX);
-        let cached = Cached { until, bank, is_stopped };
+        let cached = Cached { until, bank: PixBank::new(configured, client), is_stopped };
         self.with_cache(|cache| cache.accounts.insert(key, cached.clone()));
         Ok(Some(cached))
     }
 
     /// Returns the client of a connection. Accounts with the same credentials share one.
-    fn client(&self, settings: &AcquirerSettings) -> Result<Client, AcquirerError> {
-        let credentials = credentials_of(settings)?;
+    fn client(&self, configured: &ConfiguredAcquirer) -> Result<Client, AcquirerError> {
+        let credentials = credentials_of(configured)?;
         if let Some(client) = self.with_cache(|cache| cache.clients.get(&credentials).cloned()) {
             return Ok(client);
         }
         let clock = self.clock.clone();
-        let client = Client::new(&settings.connection_settings(), Arc::new(move || clock.now()))
+        let client = Client::new(&configured.connection_settings(), Arc::new(move || clock.now()))
             .map_err(|error| AcquirerError::Unavailable(error.to_string()))?;
         Ok(self.with_cache(|cache| cache.clients.entry(credentials).or_insert(client).clone()))
     }
@@ -174,16 +152,15 @@ impl Banks {
     }
 }
 
-/// Hashes the settings that a client depends on. The others belong to the account, not to the connection.
-fn credentials_of(settings: &AcquirerSettings) -> Result<Credentials, AcquirerError> {
-    let unreadable = |error: serde_json::Error| AcquirerError::InvalidArtefact(error.to_string());
-    let mut fields = serde_json::to_value(settings).map_err(unreadable)?;
-    if let Some(fields) = fields.as_object_mut() {
-        for name in
-            ["name", "pix_key", "send_pix", "filter_verified", "max_period_seconds", "expire_after_seconds"]
-        {
-            fields.remove(name);
-        }
-    }
-    Ok(Sha256::digest(serde_json::to_vec(&fields).map_err(unreadable)?).into())
+/// Hashes what a client depends on. The other settings belong to the account, not to the connection.
+fn credentials_of(
+    ConfiguredAcquirer { acquirer, credentials }: &ConfiguredAcquirer,
+) -> Result<Credentials, AcquirerError> {
+    let settings = &acquirer.settings;
+    let fields = serde_json::to_vec(&(
+        (&settings.base_url, &settings.client_id, settings.token_authentication, &settings.scope),
+        (&settings.additional_ca, settings.requests_per_second, credentials),
+    ));
+    let fields = fields.map_err(|error| AcquirerError::InvalidArtefact(error.to_string()))?;
+    Ok(Sha256::digest(fields).into())
 }

@@ -34,7 +34,6 @@ use domain::time::Timestamp;
 use crate::config::PublicUrls;
 use crate::store::StoreError;
 
-/// Why a request to an acquirer failed.
 #[derive(Debug, thiserror::Error)]
 pub enum AcquirerError {
     /// No acquirer is configured for the account's live charges. The merchant sees this text.
@@ -46,19 +45,12 @@ pub enum AcquirerError {
     MethodNotConfigured,
     /// The acquirer can't issue a requested payment method. The merchant sees this text.
     #[error("`paymentMethods`: {} can't be issued: {reason}. Remove it.", method.as_str())]
-    MethodUnavailable {
-        /// The method.
-        method: PaymentMethod,
-        /// Why not.
-        reason: String,
-    },
-    /// The acquirer did not answer.
+    MethodUnavailable { method: PaymentMethod, reason: String },
     #[error("the acquirer did not answer: {0}")]
     Unavailable(String),
     /// Another caller works on the charge at its acquirer.
     #[error("another request is creating this charge at the bank")]
     Busy,
-    /// The acquirer's settings could not be read.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// An artefact can't represent the charge. The validation should have refused the request, so this is a
@@ -93,7 +85,6 @@ pub async fn within<T>(
     }
 }
 
-/// The acquirer of a charge.
 #[derive(Clone, Debug)]
 pub enum Acquirer {
     /// The simulated acquirer of all test keys. It uses no network.
@@ -102,20 +93,15 @@ pub enum Acquirer {
     Pix(Box<PixBank>),
 }
 
-/// The status of a charge as its acquirer reports it. It contains no document of the payer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProviderStatus {
-    /// The acquirer's name.
     pub provider: &'static str,
-    /// The acquirer's id of the charge.
     pub transaction_id: String,
-    /// The status in the acquirer's vocabulary.
     pub status: String,
     /// The acquirer's response, without fields that may contain a document or a name.
     pub raw_response: Map<String, Value>,
 }
 
-/// The progress of a refund as its acquirer reports it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum RefundProgress {
     /// The refund is still in progress. The acquirer must be polled again at this time.
@@ -126,36 +112,30 @@ pub enum RefundProgress {
     /// The bank refuses the request as invalid, and a read shows that it does not know the refund. If it still
     /// does so at this time, the refund fails.
     RefusedUntil(Timestamp),
-    /// The refund has ended.
     Ended(RefundOutcome),
 }
 
 /// What a bank said about the end of a refund.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct BankEnd {
-    /// The bank's id of the devolução or Pix out.
     pub id: Option<String>,
     /// Why the refund failed, without documents.
     pub reason: Option<String>,
 }
 
 impl BankEnd {
-    /// Returns what a devolução says.
     pub fn of(item: &Devolucao) -> Self {
         Self { id: item.rtr_id.as_ref().map(ToString::to_string), reason: item.reason.clone() }
     }
 }
 
-/// What an acquirer says about a refund.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct RefundAnswer {
-    /// The progress of the refund.
     pub progress: RefundProgress,
     /// The acquirer's id of the refund, and its reason if the refund failed or is refused.
     pub said: BankEnd,
 }
 
-/// Selects the acquirer of a charge or refund.
 #[derive(Clone, Debug)]
 pub struct Acquirers {
     /// `None` in a function that calls no bank: it can't read the banks' credentials.
@@ -163,21 +143,15 @@ pub struct Acquirers {
 }
 
 impl Acquirers {
-    /// Returns the selection for a function that calls no bank.
     pub fn without_banks() -> Self {
         Self { banks: None }
     }
 
-    /// Returns the selection for a function that may call banks.
     pub fn with_banks(banks: Banks) -> Self {
         Self { banks: Some(banks) }
     }
 
     /// Returns the acquirer of a scope's new charges, and whether an operator stopped new live charges.
-    ///
-    /// # Errors
-    ///
-    /// [`AcquirerError::NotConfigured`] for the live mode of an account without an acquirer.
     pub async fn for_new_charges(&self, scope: &Scope) -> Result<(Acquirer, bool), AcquirerError> {
         match scope.mode {
             Mode::Test => Ok((Acquirer::Sandbox, false)),
@@ -190,10 +164,6 @@ impl Acquirers {
     }
 
     /// Returns the acquirer by the name in a charge's or refund's row.
-    ///
-    /// # Errors
-    ///
-    /// [`AcquirerError::Unavailable`] when the service has no credentials for the bank any more.
     pub async fn named(
         &self,
         name: AcquirerName,
@@ -207,19 +177,10 @@ impl Acquirers {
     }
 
     /// Returns the acquirer of a stored charge.
-    ///
-    /// # Errors
-    ///
-    /// As for [`Self::named`].
     pub async fn of_charge(&self, charge: &Charge) -> Result<Acquirer, AcquirerError> {
         self.named(charge.acquirer, charge.scope.account, charge.connection).await
     }
 
-    /// Returns the banks.
-    ///
-    /// # Errors
-    ///
-    /// [`AcquirerError::Unavailable`] in a function that calls no bank.
     pub fn banks(&self) -> Result<&Banks, AcquirerError> {
         let missing = || AcquirerError::Unavailable("this function has no access to banks".to_owned());
         self.banks.as_ref().ok_or_else(missing)
@@ -227,7 +188,6 @@ impl Acquirers {
 }
 
 impl Acquirer {
-    /// The acquirer's name in rows.
     pub fn name(&self) -> AcquirerName {
         match self {
             Self::Sandbox => AcquirerName::Sandbox,
@@ -235,7 +195,6 @@ impl Acquirer {
         }
     }
 
-    /// The refunds that the acquirer supports.
     pub fn refund_capabilities(&self) -> RefundCapabilities {
         match self {
             Self::Sandbox => sandbox::REFUND_CAPABILITIES,
@@ -245,10 +204,6 @@ impl Acquirer {
 
     /// Requests a refund from a bank if the bank does not know it yet, and returns its progress. `paid_at`:
     /// when the payment was received. The sandbox needs no request.
-    ///
-    /// # Errors
-    ///
-    /// [`AcquirerError::Unavailable`] when the acquirer does not answer.
     pub async fn refund_progress(
         &self,
         refund: &Refund,
@@ -263,11 +218,6 @@ impl Acquirer {
         }
     }
 
-    /// Requests the current status of a charge. `None`: the acquirer has no such charge.
-    ///
-    /// # Errors
-    ///
-    /// [`AcquirerError::Unavailable`] when the acquirer does not answer.
     pub async fn status_of(&self, charge: &Charge) -> Result<Option<ProviderStatus>, AcquirerError> {
         match self {
             Self::Sandbox => Ok(sandbox::status_of(charge)),
@@ -288,11 +238,6 @@ impl Acquirer {
 
     /// Finalises a new or `PENDING` charge: creates its artefacts or reports that the acquirer refused it.
     /// `is_first`: no earlier attempt can have reached the acquirer.
-    ///
-    /// # Errors
-    ///
-    /// [`AcquirerError::Unavailable`] when the acquirer does not answer; [`AcquirerError::InvalidArtefact`]
-    /// when an artefact can't represent the charge.
     pub async fn finalise(
         &self,
         charge: &Charge,

@@ -21,7 +21,7 @@ use domain::tax_id::TaxId;
 use domain::time::Timestamp;
 use domain::wallet::RefundStrategy;
 
-use super::configuration::{AcquirerSettings, SendPix};
+use super::configuration::{AcquirerSettings, ConfiguredAcquirer, SendPix};
 use super::pix_pages::PixPages;
 use super::{
     AcquirerError, BankEnd, FINALISE_TIMEOUT_MS, ProviderStatus, RefundAnswer, RefundProgress,
@@ -59,26 +59,20 @@ const SHOWN_RETURN_FIELDS: [&str; 6] = ["id", "rtrId", "valor", "natureza", "hor
 /// A bank, with the credentials of one account. Clones share connections, token and circuit breaker.
 #[derive(Clone, Debug)]
 pub struct PixBank {
-    account: AccountId,
-    connection: ConnectionId,
-    settings: AcquirerSettings,
+    configured: ConfiguredAcquirer,
     client: Client,
 }
 
-/// The result of the removal of a cob.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Removal {
-    /// The cob can't be paid any more.
     Removed,
     /// The bank removed the cob on its own.
     RemovedByBank,
     /// The cob was paid before, by these Pix.
     Paid(Vec<Pix>),
-    /// The bank has no such cob.
     Unknown,
 }
 
-/// The progress of an automatic return.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum ReturnProgress {
     /// The bank executes it. Poll again at this time.
@@ -86,64 +80,54 @@ pub enum ReturnProgress {
     /// The bank refuses this attempt as invalid, and a read shows that it does not know it. If it still does
     /// so at this time, no attempt is possible.
     RefusedUntil(Timestamp),
-    /// The payer has the money. Contains the bank's id of the return.
     Returned(Option<String>),
     /// The payer has the money by other devoluções, which this service did not request, such as by MED. If they
     /// returned only a part, this service requested the rest.
     ReturnedByBank,
-    /// The bank did not execute this attempt, and another one is possible.
     NotRealised,
     /// No attempt is possible: the 90 days are over.
     Impossible,
 }
 
 impl PixBank {
-    /// Creates the acquirer from an account's settings and a client of its connection.
-    pub fn new(
-        account: AccountId,
-        connection: ConnectionId,
-        settings: AcquirerSettings,
-        client: Client,
-    ) -> Self {
-        Self { account, connection, settings, client }
+    pub(super) fn new(configured: ConfiguredAcquirer, client: Client) -> Self {
+        Self { configured, client }
     }
 
-    /// The account whose credentials are used.
+    pub fn configured(&self) -> &ConfiguredAcquirer {
+        &self.configured
+    }
+
     pub fn account(&self) -> AccountId {
-        self.account
+        self.configured.acquirer.account
     }
 
-    /// The scope of the account's live charges.
     pub fn scope(&self) -> Scope {
-        Scope { account: self.account, mode: Mode::Live }
+        Scope { account: self.account(), mode: Mode::Live }
     }
 
-    /// The connection.
     pub fn connection(&self) -> ConnectionId {
-        self.connection
+        self.configured.acquirer.connection
     }
 
-    /// The account's settings.
     pub fn settings(&self) -> &AcquirerSettings {
-        &self.settings
+        &self.configured.acquirer.settings
     }
 
-    /// Whether another account's settings have the same base URL.
     pub fn has_base_url_of(&self, other: &Self) -> bool {
-        self.settings.base_url == other.settings.base_url
+        self.settings().base_url == other.settings().base_url
     }
 
     /// Registers the URL at which the service receives the bank's notifications for the account's Pix key.
     pub async fn register_webhook(&self, url: &SecretString) -> Result<(), AcquirerError> {
         let client = self.client.at(Priority::Create);
-        Ok(client.put_webhook(&self.settings.pix_key, url.expose_secret()).await?)
+        Ok(client.put_webhook(&self.settings().pix_key, url.expose_secret()).await?)
     }
 
-    /// The refunds that the bank supports.
     pub fn refund_capabilities(&self) -> RefundCapabilities {
         RefundCapabilities {
             methods: &[PaymentMethod::Pix],
-            cashout: self.settings.send_pix != SendPix::None,
+            cashout: self.settings().send_pix != SendPix::None,
         }
     }
 
@@ -205,7 +189,7 @@ impl PixBank {
             amount: charge.amount,
             expires_in_seconds: u32::try_from(expires_in_seconds)
                 .map_err(|error| AcquirerError::InvalidArtefact(error.to_string()))?,
-            key: self.settings.pix_key.clone(),
+            key: self.settings().pix_key.clone(),
             debtor: debtor.map(|(tax_id, name)| Debtor { tax_id, name }),
             payer_request: charge.metadata.text("description"),
         })
@@ -224,7 +208,7 @@ impl PixBank {
     ) -> Result<Finalised, AcquirerError> {
         let is_ours = cob.txid == charge.id.txid()
             && cob.amount == charge.amount
-            && cob.key.as_deref() == Some(self.settings.pix_key.as_str());
+            && cob.key.as_deref() == Some(self.settings().pix_key.as_str());
         if !is_ours {
             tracing::error!(charge = %charge.id, "the bank has a cob with this charge's txid and another amount or key");
             return Err(AcquirerError::Unavailable("the bank's cob is not the charge's".to_owned()));
@@ -310,7 +294,7 @@ impl PixBank {
         if self.client.at(Priority::Settle).get_cob(&txid).await?.is_some() {
             return Ok(true);
         }
-        let longest = i64::from(self.settings.max_period_seconds);
+        let longest = i64::from(self.settings().max_period_seconds);
         let end = now.saturating_plus_seconds(LOOKUP_AHEAD_SECONDS);
         let mut from = charge.created_at.saturating_plus_seconds(-LOOKUP_AHEAD_SECONDS);
         while from < end {
@@ -331,7 +315,6 @@ impl PixBank {
             || client.get_pix(&id).await?.is_some())
     }
 
-    /// Returns the command for a charge whose cob the bank removed on its own.
     pub fn removed_by_bank() -> Command {
         let reason = "The bank removed the charge.".to_owned();
         Command::Decline { reason, code: CobStatus::RemovedByPsp.as_str().to_owned() }
@@ -352,10 +335,6 @@ impl PixBank {
 
     /// Reads a Pix back. If the bank does not find its end-to-end id, looks for it among the Pix with the
     /// reported txid since `since`. `None`: the bank does not have it, or not yet.
-    ///
-    /// # Errors
-    ///
-    /// [`AcquirerError::Unavailable`] when the bank does not answer, or answers with another Pix.
     pub async fn read_back(
         &self,
         end_to_end_id: &EndToEndId,
@@ -392,12 +371,10 @@ impl PixBank {
         Ok(self.client.at(Priority::Background).get_pix_out(id).await?)
     }
 
-    /// Returns all pages of a query, from its first page. Sends nothing yet.
     pub fn pages(&self, query: PixQuery) -> PixPages<'_> {
         PixPages::new(self, query)
     }
 
-    /// Reads a page of the list of Pix.
     pub(super) async fn list(&self, query: &PixQuery) -> Result<PixPage, AcquirerError> {
         Ok(self.client.at(Priority::Background).list_pix(query).await?)
     }
@@ -425,7 +402,6 @@ impl PixBank {
         }))
     }
 
-    /// Returns how far the bank's times are from our clock, as far as this instance measured it.
     pub fn clock_offsets(&self) -> ClockOffsets {
         self.client.clock_offsets()
     }
@@ -434,8 +410,8 @@ impl PixBank {
     /// the offsets that it logged.
     pub(super) fn report_clock(&self) -> Option<ClockOffsets> {
         let offsets = self.client.wrong_clock_to_report()?;
-        let (account, connection, bank) = (self.account, self.connection, self.settings.base_url.as_str());
-        tracing::error!(%account, %connection, bank, %offsets, "the bank's times differ from ours by more than a minute; charges expire by our clock");
+        let (account, connection, bank) = (self.account(), self.connection(), &self.settings().base_url);
+        tracing::error!(%account, %connection, %bank, %offsets, "the bank's times differ from ours by more than a minute; charges expire by our clock");
         Some(offsets)
     }
 
@@ -450,7 +426,7 @@ impl PixBank {
         if let Payer::Document(document) = pix.payer {
             return Ok(Some(document));
         }
-        let Some(expected) = expected.filter(|_| self.settings.filter_verified) else { return Ok(None) };
+        let Some(expected) = expected.filter(|_| self.settings().filter_verified) else { return Ok(None) };
         let period = PixQuery::period(
             pix.at.saturating_plus_seconds(-LOOKUP_MARGIN_SECONDS),
             pix.at.saturating_plus_seconds(LOOKUP_MARGIN_SECONDS),
@@ -658,14 +634,11 @@ impl PixBank {
     }
 }
 
-/// What other devoluções than those of this service have returned of a payment.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ByOthers {
-    /// Nothing.
     Nothing,
     /// It is not known yet: a devolução is in progress.
     Open,
-    /// The whole payment.
     Whole,
     /// A part. This rest is left.
     AllBut(Amount),
@@ -698,17 +671,9 @@ fn refused_until(requested_at: Timestamp) -> Timestamp {
     requested_at.saturating_plus_seconds(REFUSED_SECONDS)
 }
 
-/// Returns the bank's words if it refuses a request as invalid. Any other error may pass.
 fn refusal(error: &ApiError) -> Option<String> {
     let ApiError::Refused { status: 400 | 422, problem } = error else { return None };
-    let reasons: Vec<&str> = problem
-        .violations
-        .iter()
-        .map(|violation| violation.reason.as_str())
-        .filter(|it| !it.is_empty())
-        .collect();
-    let said = [reasons.join(" "), problem.detail.clone(), problem.title.clone(), problem.kind.clone()];
-    let said = said.into_iter().find(|text| !text.trim().is_empty());
+    let said = problem.reason().or_else(|| Some(problem.kind.clone()).filter(|kind| !kind.is_empty()));
     let said = said.unwrap_or_else(|| "The bank refused the request without a reason.".to_owned());
     Some(said.chars().take(MAX_REASON_CHARS).collect())
 }
@@ -745,7 +710,6 @@ fn undecided(
 /// What an operator does about an error of the connection.
 const CHECK_CONNECTION: &str = "run `admin accounts check-acquirer`, and correct it with `set-acquirer`";
 
-/// Logs an error that concerns the connection, so that only an operator can mend it.
 fn note_operator_error(error: &ApiError) {
     if error.needs_operator() {
         tracing::error!(%error, "the bank does not accept the connection; {CHECK_CONNECTION}");
@@ -797,7 +761,6 @@ fn br_code(cob: &Cob, settings: &AccountSettings) -> Result<String, AcquirerErro
     }
 }
 
-/// Copies the fields of a cob that merchants see.
 fn shown_cob(cob: &Map<String, Value>) -> Map<String, Value> {
     let mut shown = only(cob, &SHOWN_COB_FIELDS);
     let pix = cob.get("pix").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();

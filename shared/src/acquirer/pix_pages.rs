@@ -1,5 +1,3 @@
-//! Reads a bank's list of Pix page by page.
-
 use api_pix::{PixPage, PixQuery};
 
 use super::AcquirerError;
@@ -16,7 +14,6 @@ const MAX_PASSES: u32 = 3;
 #[derive(Debug)]
 pub struct PixPages<'a> {
     bank: &'a PixBank,
-    /// The query of the next page.
     query: PixQuery,
     passes: u32,
     /// The numbers of Pix and of pages, as the first page of this pass reported them.
@@ -32,10 +29,6 @@ impl<'a> PixPages<'a> {
     }
 
     /// Reads the next page. `None`: all pages are read.
-    ///
-    /// # Errors
-    ///
-    /// When the bank does not answer, or lists too many pages.
     pub async fn next(&mut self) -> Result<Option<PixPage>, AcquirerError> {
         if self.is_done {
             return Ok(None);

@@ -14,7 +14,6 @@ pub enum AcquirerMessage {
     Finalise(ChargeId),
     /// A refund that has not ended.
     Refund {
-        /// The refund.
         id: RefundId,
         /// How often in a row the bank has refused it as invalid.
         #[serde(default)]
@@ -26,9 +25,7 @@ pub enum AcquirerMessage {
     ReadBack(EndToEndId),
     /// Return this incoming payment to its payer.
     Return {
-        /// The scope of the payment.
         scope: Scope,
-        /// The payment.
         payment: AcquirerPaymentId,
         /// How often in a row the bank has refused the current attempt as invalid.
         #[serde(default)]
@@ -38,7 +35,6 @@ pub enum AcquirerMessage {
     Sweep(ConnectionId),
 }
 
-/// The queue of [`AcquirerMessage`]s.
 pub type AcquirerQueue = Queue<AcquirerMessage>;
 
 impl Message for AcquirerMessage {

@@ -39,7 +39,6 @@ const BOLETO_DUE_DAYS: u64 = 3;
 /// How long a price in cryptocurrency is valid, in seconds: 1 hour.
 const CRYPTO_TTL_SECONDS: i64 = 60 * 60;
 
-/// The duration of a refund, in seconds.
 const REFUND_SECONDS: i64 = 2;
 
 /// The sandbox's price of 1 USDT in each currency, in hundredths. The prices are fixed, because the sandbox
@@ -67,7 +66,6 @@ pub(super) fn finalise(
     }
 }
 
-/// Creates the artefacts of each payment method of a charge.
 fn artefacts(
     charge: &Charge,
     settings: &AccountSettings,
@@ -163,7 +161,6 @@ fn crypto(
     })
 }
 
-/// Converts the error of an artefact that can't represent a charge.
 fn invalid_artefact(error: impl Display) -> AcquirerError {
     AcquirerError::InvalidArtefact(error.to_string())
 }
@@ -190,14 +187,11 @@ fn pix_code(
 pub(super) enum Finalisation {
     /// `finalise:later`: the artefacts are created asynchronously.
     Later,
-    /// `finalise:refuse`: the acquirer refuses the charge.
     Refused,
-    /// `finalise:unavailable`: the acquirer does not answer.
     Unavailable,
 }
 
 impl Finalisation {
-    /// Reads the behaviour from a charge's metadata. `None`: the artefacts are created at once.
     pub(super) fn of(charge: &Charge) -> Option<Self> {
         match charge.metadata.text("sandbox")?.as_str() {
             "finalise:later" => Some(Self::Later),
@@ -208,8 +202,8 @@ impl Finalisation {
     }
 
     /// Whether `acquirer-worker` finalises the charge after the response. A refusal is asynchronous only on
-    /// the payments surface. On the charges surface, the response to the creation of a refused charge must
-    /// have the status `failed` (contract), so the refusal must come before the response.
+    /// the payments surface. `POST /v1/charges` answers a refused charge with the status `failed`, so the refusal
+    /// must come before the response.
     pub(super) fn is_asynchronous(self, charge: &Charge) -> bool {
         match self {
             Self::Later | Self::Unavailable => true,

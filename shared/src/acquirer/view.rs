@@ -32,8 +32,7 @@ pub struct ProviderStatusView {
 }
 
 impl ProviderStatusView {
-    /// Builds the view. `reported` is `None` if the charge never reached an acquirer. In that case the view
-    /// contains the error `TRANSACTION_HAS_NO_PROVIDER_REFERENCE` (contract: Errors).
+    /// Builds the view. `reported` is `None` if the charge never reached an acquirer.
     pub fn new(charge: &Charge, reported: Option<ProviderStatus>) -> Self {
         let (provider, id, status, raw) = match reported {
             Some(reported) => (

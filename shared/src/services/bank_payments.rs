@@ -15,7 +15,7 @@ use domain::acquirer::{PixDetails, ReportedPix, ReportedPixStatus, SeenReturn};
 use domain::audit::Operator;
 use domain::charge::transition::{self, Command, Outcome, Payment};
 use domain::charge::{Charge, Decision, StoredCharge, TransactionStatus};
-use domain::ids::{AccountId, AcquirerPaymentId, ChargeId, ConnectionId, EndToEndId, Mode, Scope};
+use domain::ids::{AccountId, AcquirerPaymentId, ChargeId, EndToEndId, Mode, Scope};
 use domain::payment_method::PaymentMethod;
 use domain::refund::{RefundOutcome, RefundStatus};
 use domain::row::Key;
@@ -374,12 +374,6 @@ impl BankPayments {
         })
     }
 
-    async fn uses(&self, account: &AccountId, connection: ConnectionId) -> Result<bool, StoreError> {
-        let current = self.acquirers.find(account).await?;
-        Ok(current.is_some_and(|current| current.connection == connection)
-            || self.acquirers.find_retired(account, connection).await?.is_some())
-    }
-
     /// Whether a charge of another connection belongs to the account that owns the Pix, and that connection is
     /// still known. An account may have two connections to one bank, as after a change of its client id. Both
     /// then list each Pix.
@@ -394,9 +388,9 @@ impl BankPayments {
         let is_owner = match self.owner_of(bank, pix).await? {
             Owner::Account(owner) => owner == account,
             Owner::Nobody => false,
-            Owner::Unknown => self.uses(&account, bank.connection()).await?,
+            Owner::Unknown => self.acquirers.uses(&account, bank.connection()).await?,
         };
-        Ok(is_owner && self.uses(&account, connection).await?)
+        Ok(is_owner && self.acquirers.uses(&account, connection).await?)
     }
 
     async fn payment_writes(
@@ -716,7 +710,10 @@ mod tests {
         });
         let pix = Pix::parse(&pix).unwrap();
         let seen = |id: &str, status: &str| SeenReturn { id: id.to_owned(), status: status.to_owned() };
-        let at = (ConnectionId::derive("pix", "https://bank.example.com", "client"), AccountId::new([2; 10]));
+        let at = (
+            domain::ids::ConnectionId::derive("pix", "https://bank.example.com", "client"),
+            AccountId::new([2; 10]),
+        );
         let known = ReportedPix::notified(pix.end_to_end_id.clone(), at, None, pix.at).with_returns(vec![
             seen("seen", "DEVOLVIDO"),
             seen("seenfailed", "NAO_REALIZADO"),

@@ -1,5 +1,3 @@
-//! Authenticates the sender of a notification, by the account's callback settings.
-
 use std::convert::Infallible;
 use std::str::FromStr;
 
@@ -10,7 +8,7 @@ use domain::ids::AccountId;
 use domain::time::Timestamp;
 use lambda_http::request::RequestContext as ApiGateway;
 use secrecy::{ExposeSecret, SecretString};
-use shared::acquirer::configuration::{CallbackAuthentication, CallbackSettings};
+use shared::acquirer::configuration::{AccountAcquirer, CallbackAuthentication};
 use shared::http::{IdPair, Problem, RequestContext};
 
 use super::BankNotifications;
@@ -22,9 +20,7 @@ use super::BankNotifications;
 #[derive(Debug)]
 pub(super) struct Sender {
     pub(super) bank: BankNotifications,
-    /// The settings of the sender's connection.
-    pub(super) callback: CallbackSettings,
-    /// The time of the request.
+    pub(super) acquirer: AccountAcquirer,
     pub(super) now: Timestamp,
 }
 
@@ -36,29 +32,28 @@ impl FromRequestParts<BankNotifications> for Sender {
         let Ok(IdPair(account, token)) =
             IdPair::<AccountId, PathToken>::from_request_parts(parts, bank).await;
         let (account, token) = account.zip(token).ok_or(Problem::UnknownSender)?;
-        let stored = bank.acquirers.callback_settings(&account).await?.ok_or(Problem::UnknownSender)?;
-        let callback = stored.of_token(token.0.expose_secret()).ok_or(Problem::UnknownSender)?;
-        let is_authentic = match callback.authentication {
+        let found = bank.acquirers.of_token(&account, token.0.expose_secret()).await?;
+        let acquirer = found.ok_or(Problem::UnknownSender)?;
+        let choice = &acquirer.callback.choice;
+        let is_authentic = match choice.authentication {
             CallbackAuthentication::Mtls => {
-                let expected = callback.certificate_subject.as_deref();
+                let expected = choice.certificate_subject.as_deref();
                 expected.is_some() && certificate_subject(&parts.extensions) == expected
             }
             CallbackAuthentication::Token => {
                 // With an unknown address, only settings without ranges accept the notification.
-                context
-                    .source
-                    .ip()
-                    .map_or(callback.source_addresses.is_empty(), |address| callback.accepts_source(address))
+                context.source.ip().map_or(choice.source_addresses.is_empty(), |address| {
+                    acquirer.callback.accepts_source(address)
+                })
             }
         };
         if !is_authentic {
             return Err(Problem::UnknownSender);
         }
-        Ok(Self { bank: bank.clone(), callback: callback.clone(), now: bank.clock.now() })
+        Ok(Self { bank: bank.clone(), acquirer, now: bank.clock.now() })
     }
 }
 
-/// The token in a path.
 #[derive(Debug)]
 struct PathToken(SecretString);
 

@@ -15,13 +15,11 @@ use sha2::{Digest, Sha256};
 /// most 400 KB.
 const MAX_ITEM_BYTES: usize = 4_096;
 
-/// Replaces a document or a name in a stored item.
 const MASK: &str = "***";
 
 /// Fields with personal data other than documents: the payer's name, and the payer's message.
 const PERSONAL_FIELDS: [&str; 2] = ["nome", "infoPagador"];
 
-/// Returns the row of an item that an account's bank sent.
 pub(super) fn bad_item(
     (connection, account): (ConnectionId, AccountId),
     item: &RawValue,
@@ -42,7 +40,6 @@ fn storable(item: &RawValue) -> String {
     text
 }
 
-/// Masks documents and the fields with other personal data.
 fn masked(value: Value) -> Value {
     match value {
         Value::String(text) => without_documents(&text).into(),

@@ -7,25 +7,20 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use shared::http::Problem;
 
-/// The most Pix of one notification.
 const MAX_ITEMS: usize = 1_000;
 
-/// The longest txid (API Pix).
 const MAX_TXID_LEN: usize = 35;
 
-/// The longest id of a devolução (API Pix).
 const MAX_RETURN_ID_LEN: usize = 35;
 
 /// The statuses in which a devolução remains.
 const FINAL_STATUSES: [&str; 2] = ["DEVOLVIDO", "NAO_REALIZADO"];
 
-/// A Pix that a notification names.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Item {
     pub(super) end_to_end_id: EndToEndId,
     /// The txid of the charge, if it is well formed.
     pub(super) txid: Option<String>,
-    /// The devoluções with a final status, as id and status.
     pub(super) final_returns: Vec<(String, String)>,
 }
 
@@ -53,7 +48,6 @@ impl Item {
         self.txid.as_deref().and_then(|txid| ChargeId::from_txid(txid).ok())
     }
 
-    /// Adds another item of the same notification about the same Pix.
     pub(super) fn merge(&mut self, other: Self) {
         self.txid = self.txid.take().or(other.txid);
         self.final_returns.extend(other.final_returns);
@@ -80,11 +74,6 @@ struct Body<'a> {
     pix: Option<&'a RawValue>,
 }
 
-/// Returns the items of a notification. A body without `pix` has none: banks send one to test the address.
-///
-/// # Errors
-///
-/// 400 when the body is not a JSON object, `pix` is not an array, or there are too many items.
 pub(super) fn parse(body: &[u8]) -> Result<Vec<&RawValue>, Problem> {
     let not_json =
         |error: &dyn std::fmt::Display| Problem::Unreadable(format!("The body is not valid JSON: {error}."));

@@ -8,13 +8,11 @@ use domain::row::Key;
 use domain::time::Timestamp;
 use shared::store::{Store, StoreError, ttl};
 
-/// The most unknown notifications of an account in an hour.
 pub(super) const MAX_UNKNOWN_PER_HOUR: i64 = 600;
 
 /// The period of the limit, in seconds. Periods are clock hours.
 const HOUR_SECONDS: i64 = 3_600;
 
-/// The attribute that counts unknown notifications.
 const COUNTER: &str = "unknown";
 
 /// Counts `count` unknown notifications. Returns the numbers, from 0, of those that are within the limit of the

@@ -21,13 +21,16 @@ pub(super) async fn receive(
     headers: HeaderMap,
     RawBody(body): RawBody<MAX_BODY_BYTES>,
 ) -> Result<Response, Problem> {
-    let Sender { bank, callback, now } = sender;
+    let Sender { bank, acquirer, now } = sender;
+    let source = (acquirer.connection, acquirer.account);
+    let secret = bank.acquirers.med_secret(&acquirer.account, acquirer.connection).await?;
+    let secret = secret.ok_or(Problem::UnknownSender)?;
     let header = headers.get(signature::HEADER).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    if !signature::is_valid(callback.med_secret.as_secret(), header, &body, now) {
+    if !signature::is_valid(&secret, header, &body, now) {
         return Err(Problem::UnknownSender);
     }
     let content = notice_content(&parse_object(&body)?, now)?;
-    let notice = MedNotice::received((callback.connection, callback.account), content, now);
+    let notice = MedNotice::received(source, content, now);
     Ok(match bank.cases.receive_notice(notice, now).await? {
         NoticeOutcome::Processed(case) => Json(NoticeView { case }).into_response(),
         NoticeOutcome::Waiting | NoticeOutcome::Dismissed => {

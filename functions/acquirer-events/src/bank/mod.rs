@@ -30,7 +30,6 @@ use shared::store::{Aws, Store};
 /// The largest body of a notification, in bytes: 1 MiB. A bank sends many Pix in one notification.
 const MAX_BODY_BYTES: usize = 1_048_576;
 
-/// The state of the function that receives banks' notifications.
 #[derive(Clone, Debug)]
 pub struct BankNotifications {
     store: Store,
@@ -40,11 +39,6 @@ pub struct BankNotifications {
 }
 
 impl BankNotifications {
-    /// Reads `TABLE_NAME` and `SECRETS_TABLE_NAME`.
-    ///
-    /// # Errors
-    ///
-    /// When one of them is not set.
     pub fn from_vars(
         aws: &Aws,
         clock: Clock,
@@ -60,7 +54,6 @@ impl BankNotifications {
         })
     }
 
-    /// Creates the state of the deployed function from its environment.
     pub fn from_env() -> Result<Self, Box<dyn Error + Send + Sync>> {
         let var = |name: &str| std::env::var(name).ok();
         Ok(Self::from_vars(&Aws::from_vars(&var)?, Clock::default(), &var)?)

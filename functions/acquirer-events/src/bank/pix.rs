@@ -1,5 +1,3 @@
-//! Stores the Pix that a notification names.
-
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -22,10 +20,8 @@ use super::bad_item::bad_item;
 use super::items::{self, Item};
 use super::{MAX_BODY_BYTES, limit};
 
-/// The most rows that one notification writes at a time.
 const MAX_CONCURRENT_WRITES: usize = 25;
 
-/// Handles a bank's notification. The response is `{}`.
 pub(super) async fn receive(
     sender: Sender,
     RawBody(body): RawBody<MAX_BODY_BYTES>,
@@ -40,10 +36,10 @@ pub(super) async fn receive(
 /// Parses the items. Several items about one Pix become one.
 fn sort(sender: &Sender, items: &[&RawValue]) -> (BTreeMap<EndToEndId, Item>, HashMap<Key, SetAsideItem>) {
     let (mut pix, mut bad_items) = (BTreeMap::<EndToEndId, Item>::new(), HashMap::new());
-    let callback = &sender.callback;
+    let acquirer = &sender.acquirer;
     for raw in items {
         let Some(item) = Item::parse(raw) else {
-            let bad = bad_item((callback.connection, callback.account), raw, sender.now);
+            let bad = bad_item((acquirer.connection, acquirer.account), raw, sender.now);
             bad_items.insert(bad.key(), bad);
             continue;
         };
@@ -57,7 +53,6 @@ fn sort(sender: &Sender, items: &[&RawValue]) -> (BTreeMap<EndToEndId, Item>, Ha
     (pix, bad_items)
 }
 
-/// The write that an item needs.
 enum Task {
     Insert(Box<ReportedPix>, Item),
     /// The row exists and lacks a devolução of the item.
@@ -70,26 +65,26 @@ async fn store_all(
     items: BTreeMap<EndToEndId, Item>,
     bad_items: HashMap<Key, SetAsideItem>,
 ) -> Result<(), Problem> {
-    let (store, callback) = (&sender.bank.store, &sender.callback);
+    let (store, acquirer) = (&sender.bank.store, &sender.acquirer);
     let mut stored = stored_items(store, items.values(), &bad_items).await?;
     let (mut tasks, mut unknown) = (Vec::new(), Vec::new());
     for (id, item) in items {
         if let Some(row) = stored.remove(&ReportedPix::key_of(&id)) {
             let row: ReportedPix = from_item(row)?;
-            if must_report_again(&row, &item, callback.connection) {
+            if must_report_again(&row, &item, acquirer.connection) {
                 tasks.push(Task::ReportAgain(item));
             }
             continue;
         }
         let owner = item.charge().and_then(|charge| stored.get(&Charge::key_of(charge)));
         let is_known = owner.is_some_and(|charge| is_own_charge(sender, charge));
-        let source = (callback.connection, callback.account);
+        let source = (acquirer.connection, acquirer.account);
         let row = ReportedPix::notified(id, source, item.txid.clone(), sender.now);
         if is_known { &mut tasks } else { &mut unknown }.push(Task::Insert(Box::new(row), item));
     }
     let new_bad_items = bad_items.into_iter().filter(|(key, _)| !stored.contains_key(key));
     unknown.extend(new_bad_items.map(|(_, bad)| Task::SetAside(bad)));
-    let numbers = limit::take(store, &callback.account, unknown.len(), sender.now).await?;
+    let numbers = limit::take(store, &acquirer.account, unknown.len(), sender.now).await?;
     tasks.extend(unknown.into_iter().zip(numbers).map(|(task, number)| match task {
         Task::Insert(row, item) => Task::Insert(Box::new(row.unknown(number)), item),
         Task::ReportAgain(_) | Task::SetAside(_) => task,
@@ -97,8 +92,6 @@ async fn store_all(
     write_all(sender, tasks).await
 }
 
-/// Reads the rows that exist already: of the reported Pix, of their charges and of the items that were set
-/// aside.
 async fn stored_items(
     store: &Store,
     items: impl Iterator<Item = &Item>,
@@ -124,8 +117,8 @@ struct ChargeOwner {
 
 fn is_own_charge(sender: &Sender, charge: &StoredItem) -> bool {
     let Ok(owner) = from_item::<ChargeOwner>(charge.clone()) else { return false };
-    owner.scope == Scope { account: sender.callback.account, mode: Mode::Live }
-        && owner.connection == Some(sender.callback.connection)
+    owner.scope == Scope { account: sender.acquirer.account, mode: Mode::Live }
+        && owner.connection == Some(sender.acquirer.connection)
 }
 
 /// Checks whether a stored Pix must be read back again, because the notification contains the end of a
@@ -152,7 +145,7 @@ async fn write_all(sender: &Sender, tasks: Vec<Task>) -> Result<(), Problem> {
         if running.len() >= MAX_CONCURRENT_WRITES {
             finish_one(&mut running).await?;
         }
-        let (store, connection, now) = (sender.bank.store.clone(), sender.callback.connection, sender.now);
+        let (store, connection, now) = (sender.bank.store.clone(), sender.acquirer.connection, sender.now);
         running.spawn(async move {
             match task {
                 Task::Insert(row, item) => match store.insert(row.as_ref()).await? {

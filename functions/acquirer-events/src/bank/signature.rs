@@ -8,7 +8,6 @@ use hmac::{Hmac, KeyInit, Mac};
 use secrecy::{ExposeSecret, SecretString};
 use sha2::Sha256;
 
-/// The header with the signature.
 pub(super) const HEADER: &str = "x-signature";
 
 /// How far the time of the signature may differ from the service's clock, in seconds: 5 minutes.

@@ -1,5 +1,3 @@
-//! The entry point of the Lambda function for banks' notifications: builds the routes and serves them.
-
 use std::process::ExitCode;
 
 use acquirer_events::bank::{BankNotifications, router};

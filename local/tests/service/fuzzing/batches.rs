@@ -304,7 +304,7 @@ fn bad_messages_of_acquirer_work_are_reported_and_the_good_one_beside_them_is_do
         let refund = json!({"amount": 1, "idempotencyKey": "refund-01", "reason": "sandbox:hold"});
         let refund = service.post(&format!("/v1/payments/{raw}/refund"), &refund).await.expect(201);
         let connection =
-            service.acquirers().find(&service.scope().account).await.unwrap().unwrap().connection;
+            service.acquirers().find(&service.scope().account).await.unwrap().unwrap().acquirer.connection;
         vec![
             json!({"finalise": id(&paid)}),
             json!({"refund": {"id": id(&refund)}}),

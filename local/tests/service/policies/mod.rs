@@ -153,12 +153,19 @@ fn the_webhook_worker_has_no_access_to_banks_users_accounts_money_and_the_audit(
     };
     let actions = ["GetItem", "BatchGetItem", "Query", "PutItem", "UpdateItem", "DeleteItem"];
     for action in actions {
-        for key in ["acquirer#a", "callback#a", "pix-key#a"] {
+        for key in ["acquirer#a", "med-secret#a"] {
             assert!(!is_allowed(action, "SecretsTable", key), "{action} {key}");
         }
-        for key in
-            ["user#a", "account#a", "ledger#a:test", "wallet#a:test", "charge#a", "payout#a", "audit#a"]
-        {
+        for key in [
+            "user#a",
+            "account#a",
+            "acquirer#a",
+            "ledger#a:test",
+            "wallet#a:test",
+            "charge#a",
+            "payout#a",
+            "audit#a",
+        ] {
             assert!(!is_allowed(action, "StateTable", key), "{action} {key}");
         }
         assert!(!is_allowed(action, "ApiKeysTable", "a"), "{action}");

@@ -10,7 +10,7 @@ use rustls::{Error as TlsError, InconsistentKeys};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 
-use super::values::{InvalidSetting, StoredSecret, sha256};
+use super::values::{InvalidSetting, Secret, sha256};
 
 /// The longest PEM file, in bytes: 64 KiB. A certificate chain has about 8 KB, and a DynamoDB row may have at
 /// most 400 KB.
@@ -19,17 +19,13 @@ pub const MAX_PEM_BYTES: usize = 64 * 1024;
 /// The client certificate and private key for mutual TLS.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct ClientIdentity {
-    certificate: String,
-    private_key: StoredSecret,
+    pub(super) certificate: String,
+    pub(super) private_key: Secret,
 }
 
 impl ClientIdentity {
     /// Parses two PEM files: the certificate chain, and the private key of the client's own certificate. The
     /// chain begins with that certificate.
-    ///
-    /// # Errors
-    ///
-    /// When a file is not valid or is too long, or the key does not match the certificate.
     pub fn new(certificate: &str, private_key: SecretString) -> Result<Self, InvalidSetting> {
         if certificate.len().max(private_key.expose_secret().len()) > MAX_PEM_BYTES {
             return Err(InvalidSetting::because(format!("a PEM file must be at most {MAX_PEM_BYTES} bytes")));
@@ -53,27 +49,13 @@ impl ClientIdentity {
             }
             Err(_) => return Err(InvalidSetting::because("the certificate can't be read")),
         }
-        Ok(Self { certificate: certificate.to_owned(), private_key: StoredSecret::new(private_key) })
-    }
-
-    /// The certificate chain, in PEM.
-    pub fn certificate(&self) -> &str {
-        &self.certificate
-    }
-
-    /// The private key, in PEM.
-    pub fn private_key(&self) -> &SecretString {
-        self.private_key.as_secret()
+        Ok(Self { certificate: certificate.to_owned(), private_key: Secret::unchecked(private_key) })
     }
 
     /// Returns the SHA-256 hash of the client's own certificate (DER), in hex. `openssl x509 -fingerprint
     /// -sha256` shows the same digits, with colons and in capitals.
     pub(super) fn certificate_fingerprint(&self) -> Option<String> {
         certificates(&self.certificate).ok()?.first().map(|certificate| sha256(certificate))
-    }
-
-    pub(super) fn private_key_fingerprint(&self) -> String {
-        self.private_key.fingerprint()
     }
 }
 
@@ -83,11 +65,6 @@ impl ClientIdentity {
 pub struct ServerAuthorities(String);
 
 impl ServerAuthorities {
-    /// Parses a PEM file.
-    ///
-    /// # Errors
-    ///
-    /// When the file is too long, holds no certificate or a private key, or a certificate can't be read.
     pub fn new(pem: &str) -> Result<Self, InvalidSetting> {
         if pem.len() > MAX_PEM_BYTES {
             return Err(InvalidSetting::because(format!("a PEM file must be at most {MAX_PEM_BYTES} bytes")));
@@ -104,12 +81,10 @@ impl ServerAuthorities {
         Ok(Self(pem.to_owned()))
     }
 
-    /// The certificates, in PEM.
-    pub fn pem(&self) -> &str {
+    pub(super) fn pem(&self) -> &str {
         &self.0
     }
 
-    /// Returns the SHA-256 hash of each certificate, in hex.
     pub(super) fn fingerprints(&self) -> Vec<String> {
         let parsed = certificates(&self.0).unwrap_or_default();
         parsed.iter().map(|certificate| sha256(certificate)).collect()

@@ -9,24 +9,20 @@ use domain::row::{Key, Row};
 use domain::time::Timestamp;
 
 use super::repository::{AccountAcquirers, SettingsError};
-use super::rows::AccountAcquirer;
 use crate::audit;
-use crate::store::{CommitOutcome, StoreError, Write, from_item, key_of_item};
+use crate::store::{CommitOutcome, StoreError, Write};
 
 /// The row that stops new live charges. Without the row, they are not stopped.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct LiveChargesStop {
-    /// The operator.
     pub actor: String,
-    /// The operator's reason.
     pub reason: String,
-    /// When the operator stopped them.
     #[serde(with = "domain::time::millis")]
     pub at: Timestamp,
 }
 
 impl LiveChargesStop {
-    fn the_key() -> Key {
+    pub(super) fn the_key() -> Key {
         Key { pk: "acquirer#stop".to_owned(), sk: "stop".to_owned() }
     }
 }
@@ -38,29 +34,11 @@ impl Row for LiveChargesStop {
 }
 
 impl AccountAcquirers {
-    /// Reads an account's acquirer, and whether new live charges are stopped.
-    pub async fn find_with_stop(
-        &self,
-        account: &AccountId,
-    ) -> Result<(Option<AccountAcquirer>, bool), StoreError> {
-        let (acquirer, stop) = (AccountAcquirer::key_of(account), LiveChargesStop::the_key());
-        let (mut found, mut is_stopped) = (None, false);
-        for item in self.secrets.batch_get(&[acquirer, stop.clone()]).await? {
-            if key_of_item(&item).as_ref() == Some(&stop) {
-                is_stopped = true;
-            } else {
-                found = Some(from_item(item)?);
-            }
-        }
-        Ok((found, is_stopped))
-    }
-
-    /// Reads the stop of new live charges; `None`: they are not stopped.
     pub async fn live_charges_stop(&self) -> Result<Option<LiveChargesStop>, StoreError> {
         self.secrets.get(&LiveChargesStop::the_key()).await
     }
 
-    /// Stops new live charges of all accounts, and writes an audit row. Returns the earlier stop if there is one.
+    /// Stops new live charges of all accounts. Returns the earlier stop if there is one.
     pub async fn stop_live_charges(
         &self,
         by: &Operator,
@@ -79,7 +57,7 @@ impl AccountAcquirers {
         }
     }
 
-    /// Permits new live charges again, and writes an audit row. Returns `false` if they were not stopped.
+    /// Permits new live charges again. Returns `false` if they were not stopped.
     pub async fn resume_live_charges(&self, by: &Operator, now: Timestamp) -> Result<bool, SettingsError> {
         let audit = audit::by_operator(by, AccountId::STACK, "live-charges.resume", "all accounts", now)?;
         let remove = Write::remove_existing(&LiveChargesStop::the_key()).in_table(self.secrets.table());

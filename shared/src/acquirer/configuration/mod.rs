@@ -1,13 +1,12 @@
-//! The configuration of an account's acquirer for live payments: URLs, credentials, the merchant's Pix key,
-//! and how the bank's notifications are authenticated. An operator sets the configuration.
+//! The configuration of an account's acquirer for live payments, which an operator sets.
 //!
-//! The configuration is in the table of secrets, which has no stream and which only the functions that call a
-//! bank may read. The account's other settings are copied into the rows of its API keys, which every request
-//! reads. Credentials must not be in those rows.
+//! An account has one current acquirer: a row of the state table with connection, Pix key, settings and the
+//! authentication of the bank's notifications, and a row of the table of secrets with the credentials. Both are
+//! replaced in one transaction and have the same version. An acquirer that was replaced or removed stays, as a
+//! retired one.
 //!
 //! A *bank connection* has a name. Base URL, client id and certificate are its settings, which may change.
-//! Accounts that begin with the same name, base URL and client id share a connection and its sweep. A Pix key
-//! belongs to one account.
+//! Accounts that begin with the same name, base URL and client id share a connection and its sweep.
 
 mod callback;
 mod certificate;
@@ -19,19 +18,16 @@ mod settings;
 mod tests;
 mod values;
 
-pub use callback::{
-    AddressRange, CallbackAuthentication, CallbackChoice, CallbackSettings, CallbackToken, CallbackView,
-    MedSecret,
-};
+pub use api_pix::TokenAuthentication;
+pub use callback::{AddressRange, Callback, CallbackAuthentication, CallbackChoice, CallbackToken};
 pub use certificate::{ClientIdentity, MAX_PEM_BYTES, ServerAuthorities};
 pub use live_charges::LiveChargesStop;
-pub use repository::{AccountAcquirers, ConfiguredAcquirer, SettingsError};
-pub use rows::{AccountAcquirer, PixKeyClaim, RetiredAcquirer};
+pub use repository::{AccountAcquirers, AcquirerChange, AcquirerChoice, SettingsError};
+pub use rows::{AccountAcquirer, ConfiguredAcquirer, PixKeyClaim};
 pub use settings::{
-    AcquirerKind, AcquirerSettings, AcquirerView, CERTIFICATE_WARNING_DAYS, DEFAULT_EXPIRE_AFTER_SECONDS,
-    DEFAULT_MAX_PERIOD_SECONDS, DEFAULT_REQUESTS_PER_SECOND, SendPix, TokenAuthentication,
-    certificate_warning, days_left,
+    AcquirerKind, AcquirerSettings, CERTIFICATE_WARNING_DAYS, Credentials, DEFAULT_EXPIRE_AFTER_SECONDS,
+    DEFAULT_MAX_PERIOD_SECONDS, DEFAULT_REQUESTS_PER_SECOND, SendPix, days_left,
 };
 pub use values::{
-    AcquirerUrl, ClientId, ClientSecret, ConnectionName, InvalidSetting, MAX_EXTRAS, NamedSecret, TokenScope,
+    AcquirerUrl, ClientId, ConnectionName, InvalidSetting, MAX_EXTRAS, NamedSecret, Secret, TokenScope,
 };

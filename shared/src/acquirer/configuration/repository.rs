@@ -1,106 +1,95 @@
-//! Reads and writes the configuration of the accounts' acquirers. Credentials and claims are in the table of
-//! secrets. The sweeps of bank connections and the audit rows are in the state table. A change writes all of
-//! them in one transaction.
+//! Reads and writes the configuration of the accounts' acquirers. A change writes the rows of both tables, the
+//! claim of the Pix key, the sweep of the connection and the audit row in one transaction.
+
+use std::collections::HashMap;
 
 use secrecy::SecretString;
-use serde::Serialize;
 
-use api_pix::ClockOffsets;
+use api_pix::{ClockOffsets, ConnectionSettings};
 use domain::acquirer::ConnectionSweep;
-use domain::audit::{Audit, Operator};
+use domain::audit::Operator;
 use domain::ids::{AccountId, ConnectionId};
 use domain::pix_key::PixKey;
 use domain::row::{Replaceable, Row};
 use domain::time::Timestamp;
 
-use super::callback::{CallbackChoice, CallbackSettings, CallbackToken, CallbackView, MedSecret};
-use super::rows::{AccountAcquirer, PixKeyClaim, RETIRED_PREFIX, RetiredAcquirer};
-use super::settings::{AcquirerSettings, AcquirerView};
+use super::callback::{Callback, CallbackChoice, CallbackToken};
+use super::live_charges::LiveChargesStop;
+use super::rows::{AccountAcquirer, AcquirerSecrets, ConfiguredAcquirer, MedSecret, PixKeyClaim};
+use super::settings::{AcquirerSettings, Credentials};
+use super::values::{InvalidSetting, Secret};
 use crate::audit;
 use crate::random::RandomError;
-use crate::store::{Store, StoreError, Write};
+use crate::store::{Item, Store, StoreError, Write, from_item, key_of_item};
 
 /// The name of the updated object in errors.
 const SUBJECT: &str = "an account's acquirer";
 
-/// Why an account's acquirer can't be changed.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
-    /// The Pix key belongs to another account.
     #[error("the Pix key is claimed by the account {0}; a Pix key belongs to one account")]
     KeyTaken(AccountId),
-    /// The account has no acquirer.
     #[error("the account {0} has no acquirer")]
     NoAcquirer(AccountId),
     /// The account never used the connection, still uses it, or has forgotten it.
     #[error("the account {0} has no retired acquirer with the connection {1}")]
     NotRetired(AccountId, ConnectionId),
-    /// DynamoDB failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The operating system returned no random bytes.
     #[error(transparent)]
     Random(#[from] RandomError),
-    /// The details of the audit row can't be serialised.
-    #[error("an audit row can't be written: {0}")]
-    Audit(#[from] serde_json::Error),
+}
+
+/// What an operator sets.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AcquirerChoice {
+    pub settings: AcquirerSettings,
+    pub credentials: Credentials,
+    pub callback: CallbackChoice,
+}
+
+impl AcquirerChoice {
+    /// Checks the values that depend on each other.
+    pub fn check(&self) -> Result<(), InvalidSetting> {
+        self.settings.check()?;
+        self.credentials.check()?;
+        self.callback.check()
+    }
+
+    /// Returns the settings for the client of API Pix.
+    pub fn connection_settings(&self) -> ConnectionSettings {
+        self.credentials.connection_settings(&self.settings)
+    }
+}
+
+impl ConfiguredAcquirer {
+    /// Returns what an operator set.
+    pub fn choice(&self) -> AcquirerChoice {
+        AcquirerChoice {
+            settings: self.acquirer.settings.clone(),
+            credentials: self.credentials.clone(),
+            callback: self.acquirer.callback.choice.clone(),
+        }
+    }
+
+    /// Whether the bank has the URL of a token that remains valid: bank, client, Pix key and base URL of
+    /// notifications stay the same.
+    fn has_callback_url(&self, choice: &AcquirerChoice) -> bool {
+        let registrant = |choice: &AcquirerChoice| {
+            let AcquirerSettings { base_url, client_id, pix_key, .. } = choice.settings.clone();
+            (base_url, client_id, pix_key, choice.callback.base_url.clone())
+        };
+        registrant(&self.choice()) == registrant(choice)
+    }
 }
 
 /// An acquirer that was set.
 #[derive(Debug)]
-pub struct ConfiguredAcquirer {
-    /// The acquirer.
-    pub acquirer: AccountAcquirer,
-    /// The callback settings.
-    pub callback: CallbackSettings,
+pub struct AcquirerChange {
+    pub current: ConfiguredAcquirer,
     /// The URL for notifications with a new token, to be shown once and registered at the bank. `None`: the
     /// earlier tokens are still valid for this connection, key and base URL.
     pub new_callback_url: Option<SecretString>,
-}
-
-/// The rows of an account, as they were read.
-struct Stored {
-    acquirer: Option<AccountAcquirer>,
-    retired: Vec<AccountAcquirer>,
-    callback: Option<CallbackSettings>,
-}
-
-impl Stored {
-    /// Returns the connection of new settings: the one with their name, or else a new one.
-    fn connection_of(&self, settings: &AcquirerSettings) -> ConnectionId {
-        let mut known = self.acquirer.iter().chain(&self.retired);
-        let named = known.find(|known| known.settings.name == settings.name);
-        named.map_or_else(|| settings.new_connection(), |known| known.connection)
-    }
-
-    /// Whether the bank of `acquirer` may have the URL of a token that remains valid: connection, client, Pix key
-    /// and base URL of notifications stay the same.
-    fn has_callback_url(&self, acquirer: &AccountAcquirer, choice: &CallbackChoice) -> bool {
-        let registrant = |settings: &AcquirerSettings| {
-            (settings.base_url.clone(), settings.client_id.clone(), settings.pix_key.clone())
-        };
-        let has_key = self
-            .acquirer
-            .as_ref()
-            .is_some_and(|before| registrant(&before.settings) == registrant(&acquirer.settings));
-        let has_url = self.callback.as_ref().is_some_and(|callback| {
-            callback.connection == acquirer.connection && callback.base_url == choice.base_url
-        });
-        has_key && has_url
-    }
-}
-
-/// What binds an account to a bank: its claim of a Pix key, and its place in the sweep of a connection.
-#[derive(Clone, Copy)]
-struct Binding<'a> {
-    connection: ConnectionId,
-    pix_key: &'a PixKey,
-}
-
-impl<'a> Binding<'a> {
-    fn of(acquirer: &'a AccountAcquirer) -> Self {
-        Self { connection: acquirer.connection, pix_key: &acquirer.settings.pix_key }
-    }
 }
 
 /// The repository of the accounts' acquirers.
@@ -116,108 +105,174 @@ impl AccountAcquirers {
         Self { state, secrets }
     }
 
-    /// Reads an account's acquirer. `None`: the account has none.
-    pub async fn find(&self, account: &AccountId) -> Result<Option<AccountAcquirer>, StoreError> {
-        Ok(self.find_with_stop(account).await?.0)
+    /// Reads an account's current acquirer.
+    pub async fn find(&self, account: &AccountId) -> Result<Option<ConfiguredAcquirer>, StoreError> {
+        Ok(self.find_with_stop(account, None).await?.0)
     }
 
-    /// Reads an acquirer that the account replaced or removed. `None`: the account has none with this
-    /// connection.
-    pub async fn find_retired(
+    /// Reads the current acquirer, or the retired one of a connection, and whether new live charges are stopped,
+    /// in one request.
+    pub(crate) async fn find_with_stop(
+        &self,
+        account: &AccountId,
+        retired: Option<ConnectionId>,
+    ) -> Result<(Option<ConfiguredAcquirer>, bool), StoreError> {
+        let (key, stop) = (AccountAcquirer::key_of(account, retired), LiveChargesStop::the_key());
+        let keys = [key.clone(), stop.clone()];
+        let (secrets, acquirer) = self.secrets.batch_get_with(&keys, (&self.state, &key)).await?;
+        let is_stopped = secrets.iter().any(|item| key_of_item(item).as_ref() == Some(&stop));
+        let of_acquirer = secrets.into_iter().find(|item| key_of_item(item).as_ref() == Some(&key));
+        Ok((acquirer.map(|acquirer| joined(acquirer, of_acquirer)).transpose()?, is_stopped))
+    }
+
+    /// Reads all acquirers of an account, the current one first.
+    pub async fn all(&self, account: &AccountId) -> Result<Vec<ConfiguredAcquirer>, StoreError> {
+        let partition = AccountAcquirer::partition(account);
+        let (acquirers, secrets) =
+            tokio::try_join!(self.state.partition(&partition), self.secrets.partition(&partition))?;
+        let secrets = secrets.into_iter().filter_map(|item| Some((key_of_item(&item)?, item)));
+        let mut secrets: HashMap<_, _> = secrets.collect();
+        let with_secrets = |item: Item| {
+            let of_acquirer = key_of_item(&item).and_then(|key| secrets.remove(&key));
+            joined(item, of_acquirer)
+        };
+        acquirers.into_iter().map(with_secrets).collect()
+    }
+
+    /// Whether an account uses a connection, or did so before.
+    pub(crate) async fn uses(
         &self,
         account: &AccountId,
         connection: ConnectionId,
-    ) -> Result<Option<AccountAcquirer>, StoreError> {
+    ) -> Result<bool, StoreError> {
         // The functions' roles permit `BatchGetItem` on these rows, as `find_with_stop` needs, and not `GetItem`.
-        let key = RetiredAcquirer::key_of(account, connection);
-        let found = self.secrets.get_in_order::<RetiredAcquirer>(&[key]).await?.pop();
-        Ok(found.map(|RetiredAcquirer(acquirer)| acquirer))
+        let keys = [None, Some(connection)].map(|retired| AccountAcquirer::key_of(account, retired));
+        let found: Vec<AccountAcquirer> = self.state.get_in_order(&keys).await?;
+        Ok(found.iter().any(|acquirer| acquirer.connection == connection))
     }
 
-    /// Reads all acquirers that the account replaced or removed, in the order of their connections.
-    pub async fn retired(&self, account: &AccountId) -> Result<Vec<AccountAcquirer>, StoreError> {
-        self.secrets.rows_of_prefix(&AccountAcquirer::key_of(account).pk, RETIRED_PREFIX).await
-    }
-
-    /// Reads the settings that authenticate a bank's notifications for an account. `None`: the account never
-    /// had an acquirer, or has forgotten all.
-    pub async fn callback_settings(
+    /// Reads the acquirer whose bank presents a token, and reads no credentials.
+    pub async fn of_token(
         &self,
         account: &AccountId,
-    ) -> Result<Option<CallbackSettings>, StoreError> {
-        self.secrets.get(&CallbackSettings::key_of(account)).await
+        token: &str,
+    ) -> Result<Option<AccountAcquirer>, StoreError> {
+        for item in self.state.partition(&AccountAcquirer::partition(account)).await? {
+            let acquirer: AccountAcquirer = from_item(item)?;
+            if acquirer.callback.accepts_token(token) {
+                return Ok(Some(acquirer));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Reads the secret that signs the MED notices of a connection.
+    pub async fn med_secret(
+        &self,
+        account: &AccountId,
+        connection: ConnectionId,
+    ) -> Result<Option<SecretString>, StoreError> {
+        let found: Option<MedSecret> = self.secrets.get(&MedSecret::key_of(account, connection)).await?;
+        Ok(found.map(|found| found.secret.as_secret().clone()))
     }
 
     /// Reads the claim of a Pix key. `None`: no account has the key.
     pub async fn claim_of_key(&self, key: &PixKey) -> Result<Option<PixKeyClaim>, StoreError> {
-        self.secrets.get(&PixKeyClaim::key_of(key)).await
+        self.state.get(&PixKeyClaim::key_of(key)).await
     }
 
-    /// Sets an account's acquirer and its callback settings, and writes an audit row, except for the seeded
-    /// account of a local stack, which no operator set. If nothing changes, nothing is written. The caller must
-    /// check that the account exists.
+    /// Sets an account's acquirer. If nothing changes, nothing is written. `by` is `None` for the seeded account of
+    /// a local stack, which no operator set. The caller must check that the account exists.
     ///
-    /// The name of the settings selects the connection: the current one, a retired one, or a new one. Another
+    /// The name in the settings selects the connection: the current one, a retired one, or a new one. Another
     /// connection, bank, client, Pix key or callback base URL gets a new callback token. The newest earlier token
-    /// remains valid, because the bank may still send notifications with it. When the connection changes, the
-    /// former acquirer is retired, see [`Self::remove`].
-    ///
-    /// # Errors
-    ///
-    /// [`SettingsError::KeyTaken`] when another account has the Pix key.
+    /// of the connection remains valid, because the bank may still send notifications with it. When the connection
+    /// changes, the former acquirer is retired.
     pub async fn set(
         &self,
         account: AccountId,
-        settings: &AcquirerSettings,
-        choice: &CallbackChoice,
+        choice: &AcquirerChoice,
         by: Option<&Operator>,
         now: Timestamp,
-    ) -> Result<ConfiguredAcquirer, SettingsError> {
+    ) -> Result<AcquirerChange, SettingsError> {
         let (token, stored_token) = CallbackToken::create(now)?;
-        let med_secret = MedSecret::create()?;
         let mut update = self.state.start_update(SUBJECT);
         loop {
             update.next_attempt().await?;
-            let stored = self.read(&account).await?;
-            let acquirer = next_acquirer(&stored, account, settings, now);
-            let has_new_token = !stored.has_callback_url(&acquirer, choice);
-            let new_token = has_new_token.then_some(&stored_token);
-            let callback = next_callback(&stored, &acquirer, choice, new_token, &med_secret);
-            let new_callback_url = has_new_token.then(|| callback.url(&token));
-            let before = stored.acquirer.as_ref();
-            let callback_before = stored.callback.as_ref().map(|callback| callback.version);
-            let callback_changes = callback_before != Some(callback.version);
-            let settings_change = before.is_none_or(|before| before.settings != acquirer.settings);
-            if let (Some(found), false, false) = (before, settings_change, callback_changes) {
-                return Ok(ConfiguredAcquirer { acquirer: found.clone(), callback, new_callback_url });
+            let all = self.all(&account).await?;
+            let current = all.iter().find(|each| !each.acquirer.is_retired);
+            let known = all.iter().find(|each| each.acquirer.settings.name == choice.settings.name);
+            let same = known.filter(|known| !known.acquirer.is_retired);
+            let connection =
+                known.map_or_else(|| choice.settings.new_connection(), |known| known.acquirer.connection);
+            let has_callback_url = same.is_some_and(|same| same.has_callback_url(choice));
+            let tokens = known.map(|known| known.acquirer.callback.tokens.clone()).unwrap_or_default();
+            let mut callback = Callback { choice: choice.callback.clone(), tokens };
+            if !has_callback_url {
+                callback = callback.with_token(stored_token.clone(), None);
             }
-            let (same, left) = match before {
-                Some(before) if before.connection == acquirer.connection => (Some(before), None),
-                before => (None, before),
+            // What was seen of the payer filter is a fact about the bank at this base URL.
+            let filter_verified = same.is_some_and(|same| {
+                let settings = &same.acquirer.settings;
+                settings.filter_verified && settings.base_url == choice.settings.base_url
+            });
+            let new_callback_url = (!has_callback_url).then(|| callback.url(account, &token));
+            let settings = AcquirerSettings { filter_verified, ..choice.settings.clone() };
+            let next = ConfiguredAcquirer {
+                acquirer: AccountAcquirer {
+                    account,
+                    connection,
+                    settings,
+                    callback,
+                    is_retired: false,
+                    updated_at: now,
+                    version: current.map_or(1, |current| current.acquirer.version.saturating_add(1)),
+                },
+                credentials: choice.credentials.clone(),
             };
-            let (from, to) = (same.map(Binding::of), Some(Binding::of(&acquirer)));
-            let mut writes = self.binding_writes(account, from, to, now).await?;
-            writes.extend(left.map(|left| self.put(&RetiredAcquirer(left.clone()), None)).transpose()?);
-            if let Some(earlier) = stored.retired.iter().find(|each| each.connection == acquirer.connection) {
-                writes.push(self.delete(&RetiredAcquirer(earlier.clone()), earlier.version));
+            if let Some(same) = same
+                && (&same.acquirer.settings, &same.acquirer.callback, &same.credentials)
+                    == (&next.acquirer.settings, &next.acquirer.callback, &next.credentials)
+            {
+                return Ok(AcquirerChange { current: same.clone(), new_callback_url });
             }
-            writes.push(self.put(&acquirer, before.map(|before| before.version))?);
-            if callback_changes {
-                writes.push(self.put(&callback, callback_before)?);
+            let mut writes = self.put(&next, current)?;
+            if same.is_none() {
+                writes.extend(
+                    current.map(|left| self.put(&retired(left), None)).transpose()?.into_iter().flatten(),
+                );
             }
-            if let Some(operator) = by {
-                let audit = audit_row(operator, account, "account.set-acquirer", now)?;
-                let details = change_details(&stored, &acquirer, &callback)?;
-                writes.push(Write::audit(&audit.with_details(details)));
+            match known {
+                None => {
+                    // The adapter of a former bank keeps its secret when the account changes its connection.
+                    let former = match current {
+                        Some(current) => self.med_secret(&account, current.acquirer.connection).await?,
+                        None => None,
+                    };
+                    let secret =
+                        former.map_or_else(Secret::random, |former| Ok(Secret::unchecked(former)))?;
+                    let secret = MedSecret { account, connection, secret, version: 1 };
+                    writes.push(Write::insert(&secret)?.in_table(self.secrets.table()));
+                }
+                Some(known) if known.acquirer.is_retired => writes.extend(self.delete(known)),
+                Some(_) => {}
+            }
+            let from = same.map(|same| &same.acquirer);
+            writes.extend(self.binding_writes(account, from, Some(&next.acquirer), now).await?);
+            if let Some(by) = by {
+                let details = match current {
+                    Some(current) => format!("{} became {}", current.audit_view(), next.audit_view()),
+                    None => next.audit_view().to_string(),
+                };
+                writes.push(audit_write(by, account, "account.set-acquirer", details, now)?);
             }
             if update.commit(writes).await? {
-                return Ok(ConfiguredAcquirer { acquirer, callback, new_callback_url });
+                return Ok(AcquirerChange { current: next, new_callback_url });
             }
         }
     }
 
-    /// Removes an account's acquirer, so that the account can create no live charges, and writes an audit row.
-    /// Returns the removed row; `None`: the account has none.
+    /// Removes an account's acquirer, so that the account can create no live charges. Returns the removed one.
     ///
     /// The acquirer becomes a retired one: its credentials, its claim of the Pix key, its place in the sweep and
     /// its callback settings remain, so that its charges, refunds and returns end. [`Self::forget`] removes
@@ -227,122 +282,89 @@ impl AccountAcquirers {
         account: AccountId,
         operator: &Operator,
         now: Timestamp,
-    ) -> Result<Option<AccountAcquirer>, SettingsError> {
+    ) -> Result<ConfiguredAcquirer, SettingsError> {
         let mut update = self.state.start_update(SUBJECT);
         loop {
             update.next_attempt().await?;
-            let stored = self.read(&account).await?;
-            let Some(acquirer) = stored.acquirer else { return Ok(None) };
-            let details = format!("was {}", serde_json::to_string(&acquirer.view().for_audit())?);
-            let audit = audit_row(operator, account, "account.remove-acquirer", now)?;
-            let writes = vec![
-                self.delete(&acquirer, acquirer.version),
-                self.put(&RetiredAcquirer(acquirer.clone()), None)?,
-                Write::audit(&audit.with_details(details)),
-            ];
+            let current = self.find(&account).await?.ok_or(SettingsError::NoAcquirer(account))?;
+            let mut writes = self.put(&retired(&current), None)?;
+            writes.extend(self.delete(&current));
+            let details = format!("was {}", current.audit_view());
+            writes.push(audit_write(operator, account, "account.remove-acquirer", details, now)?);
             if update.commit(writes).await? {
-                return Ok(Some(acquirer));
+                return Ok(current);
             }
         }
     }
 
-    /// Removes a retired acquirer with its callback settings, its claim of the Pix key and its place in the
-    /// sweep, and writes an audit row. Returns the removed row. Afterwards the account's charges, refunds and
-    /// returns at this bank can't end.
-    ///
-    /// # Errors
-    ///
-    /// [`SettingsError::NotRetired`] when the account has no retired acquirer with this connection.
+    /// Removes a retired acquirer with its claim of the Pix key and its place in the sweep. Returns the removed
+    /// one. Afterwards the account's charges, refunds and returns at this bank can't end.
     pub async fn forget(
         &self,
         account: AccountId,
         connection: ConnectionId,
         operator: &Operator,
         now: Timestamp,
-    ) -> Result<AccountAcquirer, SettingsError> {
+    ) -> Result<ConfiguredAcquirer, SettingsError> {
         let mut update = self.state.start_update(SUBJECT);
         loop {
             update.next_attempt().await?;
-            let found = self.find_retired(&account, connection).await?;
-            let retired = found.ok_or(SettingsError::NotRetired(account, connection))?;
-            let mut writes = self.binding_writes(account, Some(Binding::of(&retired)), None, now).await?;
-            writes.push(self.delete(&RetiredAcquirer(retired.clone()), retired.version));
-            let callback = self.callback_settings(&account).await?;
-            if let Some(found) = callback.filter(|found| found.of_connection(connection).is_some()) {
-                writes.push(match found.without_connection(connection) {
-                    Some(next) => self.put(&next, Some(found.version))?,
-                    None => self.delete(&found, found.version),
-                });
-            }
-            let was = serde_json::to_string(&retired.view().for_audit())?;
-            let audit = audit_row(operator, account, "account.forget-acquirer", now)?;
-            writes.push(Write::audit(&audit.with_details(format!("was {was}"))));
+            let retired = self.retired(account, connection).await?;
+            let mut writes = self.binding_writes(account, Some(&retired.acquirer), None, now).await?;
+            writes.extend(self.delete(&retired));
+            let secret = Write::remove_any(MedSecret::key_of(&account, connection));
+            writes.push(secret.in_table(self.secrets.table()));
+            let details = format!("was {}", retired.audit_view());
+            writes.push(audit_write(operator, account, "account.forget-acquirer", details, now)?);
             if update.commit(writes).await? {
                 return Ok(retired);
             }
         }
     }
 
-    /// Creates another callback token and writes an audit row. Returns the settings and the URL with the new
-    /// token. Of the earlier tokens, the one with the hash `in_use` remains valid, or else the newest.
-    ///
-    /// # Errors
-    ///
-    /// [`SettingsError::NoAcquirer`] when the account has no acquirer.
+    /// Reads an acquirer that the account replaced or removed.
+    pub async fn retired(
+        &self,
+        account: AccountId,
+        connection: ConnectionId,
+    ) -> Result<ConfiguredAcquirer, SettingsError> {
+        let (found, _) = self.find_with_stop(&account, Some(connection)).await?;
+        found.ok_or(SettingsError::NotRetired(account, connection))
+    }
+
+    /// Creates another callback token. Returns the acquirer, and the URL with the new token. Of the earlier tokens,
+    /// the one with the hash `in_use` remains valid, or else the newest.
     pub async fn rotate_callback_token(
         &self,
         account: AccountId,
         in_use: Option<&str>,
         operator: &Operator,
         now: Timestamp,
-    ) -> Result<(CallbackSettings, SecretString), SettingsError> {
+    ) -> Result<(AccountAcquirer, SecretString), SettingsError> {
         let (token, stored_token) = CallbackToken::create(now)?;
-        let next = |callback: &CallbackSettings| Some(callback.with_token(stored_token.clone(), in_use));
-        let action = "account.rotate-callback-token";
-        let callback = self.change_callback(account, next, action, operator, now).await?;
-        let url = callback.url(&token);
-        Ok((callback, url))
+        let rotated = self.change(account, "account.rotate-callback-token", operator, now, |acquirer| {
+            acquirer.callback = acquirer.callback.with_token(stored_token.clone(), in_use);
+        });
+        let acquirer = rotated.await?;
+        let url = acquirer.callback.url(account, &token);
+        Ok((acquirer, url))
     }
 
-    /// Removes all callback tokens but the newest, and writes an audit row if there were others.
-    ///
-    /// # Errors
-    ///
-    /// [`SettingsError::NoAcquirer`] when the account has no acquirer.
+    /// Removes all callback tokens but the newest.
     pub async fn drop_old_callback_tokens(
         &self,
         account: AccountId,
         operator: &Operator,
         now: Timestamp,
-    ) -> Result<CallbackSettings, SettingsError> {
-        let action = "account.drop-old-callback-tokens";
-        self.change_callback(account, CallbackSettings::with_newest_token, action, operator, now).await
+    ) -> Result<AccountAcquirer, SettingsError> {
+        self.change(account, "account.drop-old-callback-tokens", operator, now, |acquirer| {
+            acquirer.callback = acquirer.callback.with_newest_token();
+        })
+        .await
     }
 
-    /// Replaces the secret that signs MED notifications, and writes an audit row. Returns the new secret.
-    ///
-    /// # Errors
-    ///
-    /// [`SettingsError::NoAcquirer`] when the account has no acquirer.
-    pub async fn rotate_med_secret(
-        &self,
-        account: AccountId,
-        operator: &Operator,
-        now: Timestamp,
-    ) -> Result<MedSecret, SettingsError> {
-        let secret = MedSecret::create()?;
-        let next = |callback: &CallbackSettings| Some(callback.with_med_secret(secret.clone()));
-        self.change_callback(account, next, "account.rotate-med-secret", operator, now).await?;
-        Ok(secret)
-    }
-
-    /// Stores whether the bank's payer filter excludes other payers, and writes an audit row if that
-    /// changed. Nothing is written either if the account meanwhile has another connection than the one that
-    /// was checked.
-    ///
-    /// # Errors
-    ///
-    /// [`SettingsError::NoAcquirer`] when the account has no acquirer.
+    /// Stores whether the bank's payer filter excludes other payers. Nothing is written if the account meanwhile
+    /// has another connection than the one that was checked.
     pub async fn set_filter_verified(
         &self,
         account: AccountId,
@@ -351,92 +373,134 @@ impl AccountAcquirers {
         operator: &Operator,
         now: Timestamp,
     ) -> Result<(), SettingsError> {
+        let changed = self.change(account, "account.check-acquirer", operator, now, |acquirer| {
+            if acquirer.connection == checked {
+                acquirer.settings.filter_verified = filter_verified;
+            }
+        });
+        changed.await.map(drop)
+    }
+
+    /// Changes an account's current acquirer, with an audit row. Nothing is written if `change` changes nothing.
+    async fn change(
+        &self,
+        account: AccountId,
+        action: &str,
+        operator: &Operator,
+        now: Timestamp,
+        change: impl Fn(&mut AccountAcquirer),
+    ) -> Result<AccountAcquirer, SettingsError> {
         let mut update = self.state.start_update(SUBJECT);
         loop {
             update.next_attempt().await?;
-            let found = self.find(&account).await?.ok_or(SettingsError::NoAcquirer(account))?;
-            if found.connection != checked || found.settings.filter_verified == filter_verified {
-                return Ok(());
+            let current = self.find(&account).await?.ok_or(SettingsError::NoAcquirer(account))?;
+            let mut next = current.clone();
+            change(&mut next.acquirer);
+            if next == current {
+                return Ok(current.acquirer);
             }
-            let version = found.version;
-            let next = AccountAcquirer {
-                settings: AcquirerSettings { filter_verified, ..found.settings },
-                updated_at: now,
-                version: version.saturating_add(1),
-                ..found
-            };
-            let audit = audit_row(operator, account, "account.check-acquirer", now)?;
-            let audit = audit.with_details(format!(r#"{{"filter_verified":{filter_verified}}}"#));
-            let writes = vec![self.put(&next, Some(version))?, Write::audit(&audit)];
+            next.acquirer.updated_at = now;
+            next.acquirer.version = next.acquirer.version.saturating_add(1);
+            let mut writes = self.put(&next, Some(&current))?;
+            writes.push(audit_write(operator, account, action, next.audit_view().to_string(), now)?);
             if update.commit(writes).await? {
-                return Ok(());
+                return Ok(next.acquirer);
             }
         }
     }
 
-    async fn read(&self, account: &AccountId) -> Result<Stored, StoreError> {
-        let acquirer = self.find(account).await?;
-        let callback = self.callback_settings(account).await?;
-        let retired = self.retired(account).await?;
-        Ok(Stored { acquirer, retired, callback })
+    /// Replaces the secret that signs the MED notices of the current connection. Returns the new secret.
+    pub async fn rotate_med_secret(
+        &self,
+        account: AccountId,
+        operator: &Operator,
+        now: Timestamp,
+    ) -> Result<SecretString, SettingsError> {
+        let secret = Secret::random()?;
+        let mut update = self.state.start_update(SUBJECT);
+        loop {
+            update.next_attempt().await?;
+            let no_acquirer = SettingsError::NoAcquirer(account);
+            let connection = match self.find(&account).await? {
+                Some(current) => current.acquirer.connection,
+                None => return Err(no_acquirer),
+            };
+            let found: Option<MedSecret> = self.secrets.get(&MedSecret::key_of(&account, connection)).await?;
+            let Some(found) = found else { return Err(no_acquirer) };
+            let version = found.version.saturating_add(1);
+            let next = MedSecret { secret: secret.clone(), version, ..found };
+            let replace = Write::replace(&next, found.version)?.in_table(self.secrets.table());
+            let action = "account.rotate-med-secret";
+            let audit = audit_write(operator, account, action, format!("of {connection}"), now)?;
+            if update.commit(vec![replace, audit]).await? {
+                return Ok(secret.as_secret().clone());
+            }
+        }
     }
 
-    /// Replaces a row of the table of secrets that has this version, or inserts it.
-    fn put<R: Replaceable>(&self, row: &R, version: Option<u64>) -> Result<Write, StoreError> {
-        let write = match version {
-            Some(version) => Write::replace(row, version)?,
-            None => Write::insert(row)?,
-        };
-        Ok(write.in_table(self.secrets.table()))
+    /// Returns the writes that replace both rows of an acquirer, or insert them.
+    fn put(
+        &self,
+        next: &ConfiguredAcquirer,
+        before: Option<&ConfiguredAcquirer>,
+    ) -> Result<Vec<Write>, StoreError> {
+        let version = before.map(|before| before.acquirer.version);
+        let secrets = put(&next.secrets(), version)?.in_table(self.secrets.table());
+        Ok(vec![put(&next.acquirer, version)?, secrets])
     }
 
-    /// Deletes a row of the table of secrets that has this version.
-    fn delete<R: Row>(&self, row: &R, version: u64) -> Write {
-        Write::remove(row.key(), "version", version_number(version)).in_table(self.secrets.table())
+    fn delete(&self, acquirer: &ConfiguredAcquirer) -> [Write; 2] {
+        let version = i64::try_from(acquirer.acquirer.version).unwrap_or(i64::MAX);
+        let remove = || Write::remove(acquirer.acquirer.key(), "version", version);
+        [remove(), remove().in_table(self.secrets.table())]
     }
 
     /// Returns the writes that move an account's claim of a Pix key, and its place in the sweep of a
-    /// connection, from one bank to another.
+    /// connection, from one acquirer to another.
     async fn binding_writes(
         &self,
         account: AccountId,
-        from: Option<Binding<'_>>,
-        to: Option<Binding<'_>>,
+        from: Option<&AccountAcquirer>,
+        to: Option<&AccountAcquirer>,
         now: Timestamp,
     ) -> Result<Vec<Write>, SettingsError> {
         let mut writes = Vec::new();
-        if let Some(Binding { connection, pix_key }) = to {
-            let claim = |version| PixKeyClaim { key: pix_key.clone(), account, connection, version };
-            match self.claim_of_key(pix_key).await? {
-                Some(found) if found.account != account => {
-                    return Err(SettingsError::KeyTaken(found.account));
-                }
-                Some(found) if found.connection != connection => {
-                    let next = claim(found.version.saturating_add(1));
-                    writes.push(self.put(&next, Some(found.version))?);
-                }
-                Some(_) => {}
-                None => writes.push(self.put(&claim(1), None)?),
+        if let Some(AccountAcquirer { connection, settings, .. }) = to {
+            let claimed = self.claim_of_key(&settings.pix_key).await?;
+            if let Some(claim) = claimed.as_ref().filter(|claim| claim.account != account) {
+                return Err(SettingsError::KeyTaken(claim.account));
             }
-            match self.sweep(connection).await? {
+            if claimed.as_ref().is_none_or(|claim| claim.connection != *connection) {
+                let version = claimed.map(|claim| claim.version);
+                let next = PixKeyClaim {
+                    key: settings.pix_key.clone(),
+                    account,
+                    connection: *connection,
+                    version: version.unwrap_or(0).saturating_add(1),
+                };
+                writes.push(put(&next, version)?);
+            }
+            match self.sweep(*connection).await? {
                 Some(sweep) => {
                     let next = sweep.with_account(account);
                     writes.extend(next.map(|next| Write::replace(&next, sweep.version)).transpose()?);
                 }
-                None => writes.push(Write::insert(&ConnectionSweep::new(connection, account, now))?),
+                None => writes.push(Write::insert(&ConnectionSweep::new(*connection, account, now))?),
             }
         }
-        if let Some(left) = from.filter(|from| to.is_none_or(|to| to.pix_key != from.pix_key)) {
-            let found = self.claim_of_key(left.pix_key).await?;
-            let is_own =
-                |claim: &PixKeyClaim| claim.account == account && claim.connection == left.connection;
-            let own = found.filter(is_own);
-            writes.extend(own.map(|claim| self.delete(&claim, claim.version)));
+        let Some(AccountAcquirer { connection, settings, .. }) = from else { return Ok(writes) };
+        if to.is_none_or(|to| to.settings.pix_key != settings.pix_key)
+            && let Some(claim) = self.claim_of_key(&settings.pix_key).await?
+            && (claim.account, claim.connection) == (account, *connection)
+        {
+            let version = i64::try_from(claim.version).unwrap_or(i64::MAX);
+            writes.push(Write::remove(claim.key(), "version", version));
         }
-        if let Some(left) = from.filter(|from| to.is_none_or(|to| to.connection != from.connection)) {
-            let found = self.sweep(left.connection).await?;
-            let next = found.and_then(|sweep| Some((sweep.without_account(account)?, sweep.version)));
-            writes.extend(next.map(|(next, version)| Write::replace(&next, version)).transpose()?);
+        if to.is_none_or(|to| to.connection != *connection)
+            && let Some(sweep) = self.sweep(*connection).await?
+            && let Some(next) = sweep.without_account(account)
+        {
+            writes.push(Write::replace(&next, sweep.version)?);
         }
         Ok(writes)
     }
@@ -460,127 +524,38 @@ impl AccountAcquirers {
     async fn sweep(&self, connection: ConnectionId) -> Result<Option<ConnectionSweep>, StoreError> {
         self.state.get(&ConnectionSweep::key_of(connection)).await
     }
+}
 
-    /// Replaces an account's callback settings by `next`, with an audit row. `next` returns `None` if
-    /// nothing changes.
-    async fn change_callback(
-        &self,
-        account: AccountId,
-        next: impl Fn(&CallbackSettings) -> Option<CallbackSettings>,
-        action: &str,
-        operator: &Operator,
-        now: Timestamp,
-    ) -> Result<CallbackSettings, SettingsError> {
-        let mut update = self.state.start_update(SUBJECT);
-        loop {
-            update.next_attempt().await?;
-            let has_acquirer = self.find(&account).await?.is_some();
-            let found = self.callback_settings(&account).await?.filter(|_| has_acquirer);
-            let found = found.ok_or(SettingsError::NoAcquirer(account))?;
-            let Some(next) = next(&found) else { return Ok(found) };
-            let details = serde_json::to_string(&CallbackView::new(&next))?;
-            let audit = audit_row(operator, account, action, now)?.with_details(details);
-            let writes = vec![self.put(&next, Some(found.version))?, Write::audit(&audit)];
-            if update.commit(writes).await? {
-                return Ok(next);
-            }
-        }
+/// Joins the rows of an acquirer. They were not read at one moment, so a change between shows as another version.
+fn joined(acquirer: Item, secrets: Option<Item>) -> Result<ConfiguredAcquirer, StoreError> {
+    let acquirer: AccountAcquirer = from_item(acquirer)?;
+    let secrets: Option<AcquirerSecrets> = secrets.map(from_item).transpose()?;
+    match secrets.filter(|secrets| secrets.version == acquirer.version) {
+        Some(AcquirerSecrets { credentials, .. }) => Ok(ConfiguredAcquirer { acquirer, credentials }),
+        None => Err(StoreError::Unavailable("the acquirer was changed at the same time".to_owned())),
     }
 }
 
-/// Returns the next row of an account's acquirer. What was seen of the bank's payer filter remains known
-/// unless the connection or its base URL changes.
-fn next_acquirer(
-    stored: &Stored,
-    account: AccountId,
-    settings: &AcquirerSettings,
-    now: Timestamp,
-) -> AccountAcquirer {
-    let connection = stored.connection_of(settings);
-    let before = stored.acquirer.as_ref();
-    let filter_verified = before.is_some_and(|before| {
-        before.connection == connection
-            && before.settings.base_url == settings.base_url
-            && before.settings.filter_verified
-    });
-    AccountAcquirer {
-        account,
-        connection,
-        settings: AcquirerSettings { filter_verified, ..settings.clone() },
-        updated_at: now,
-        version: before.map_or(1, |before| before.version.saturating_add(1)),
+fn retired(acquirer: &ConfiguredAcquirer) -> ConfiguredAcquirer {
+    let acquirer = acquirer.clone();
+    ConfiguredAcquirer { acquirer: AccountAcquirer { is_retired: true, ..acquirer.acquirer }, ..acquirer }
+}
+
+/// Replaces a row that has this version, or inserts it.
+fn put<R: Replaceable>(row: &R, version: Option<u64>) -> Result<Write, StoreError> {
+    match version {
+        Some(version) => Write::replace(row, version),
+        None => Write::insert(row),
     }
 }
 
-/// Returns the next callback settings. If nothing changes, they have the stored version.
-fn next_callback(
-    stored: &Stored,
-    acquirer: &AccountAcquirer,
-    choice: &CallbackChoice,
-    new_token: Option<&CallbackToken>,
-    med_secret: &MedSecret,
-) -> CallbackSettings {
-    let Some(found) = &stored.callback else {
-        return CallbackSettings {
-            account: acquirer.account,
-            connection: acquirer.connection,
-            base_url: choice.base_url.clone(),
-            authentication: choice.authentication,
-            certificate_subject: choice.certificate_subject.clone(),
-            source_addresses: choice.source_addresses.clone(),
-            tokens: new_token.cloned().into_iter().collect(),
-            med_secret: med_secret.clone(),
-            retired: Vec::new(),
-            version: 1,
-        };
-    };
-    let next = match new_token {
-        Some(token) if found.connection == acquirer.connection => found.with_token(token.clone(), None),
-        Some(token) => found.with_connection(acquirer.connection).with_token(token.clone(), None),
-        None if found.choice() == *choice => return found.clone(),
-        None => found.next_version(),
-    };
-    CallbackSettings {
-        base_url: choice.base_url.clone(),
-        authentication: choice.authentication,
-        certificate_subject: choice.certificate_subject.clone(),
-        source_addresses: choice.source_addresses.clone(),
-        ..next
-    }
-}
-
-/// The configuration of an account in an audit row.
-#[derive(Serialize)]
-struct Details<'a> {
-    acquirer: AcquirerView<'a>,
-    callback: Option<CallbackView<'a>>,
-}
-
-fn change_details(
-    stored: &Stored,
-    acquirer: &AccountAcquirer,
-    callback: &CallbackSettings,
-) -> Result<String, serde_json::Error> {
-    let details = |acquirer: &AccountAcquirer, callback: Option<&CallbackSettings>| {
-        let acquirer = acquirer.view().for_audit();
-        serde_json::to_string(&Details { acquirer, callback: callback.map(CallbackView::new) })
-    };
-    let after = details(acquirer, Some(callback))?;
-    Ok(match &stored.acquirer {
-        Some(before) => format!("{} became {after}", details(before, stored.callback.as_ref())?),
-        None => after,
-    })
-}
-
-fn version_number(version: u64) -> i64 {
-    i64::try_from(version).unwrap_or(i64::MAX)
-}
-
-fn audit_row(
+fn audit_write(
     operator: &Operator,
     account: AccountId,
     action: &str,
+    details: String,
     now: Timestamp,
-) -> Result<Audit, RandomError> {
-    audit::by_operator(operator, account, action, account.to_string(), now)
+) -> Result<Write, RandomError> {
+    let audit = audit::by_operator(operator, account, action, account.to_string(), now)?;
+    Ok(Write::audit(&audit.with_details(details)))
 }

@@ -1,5 +1,6 @@
 //! The values of the configuration: URLs, ids and secrets. Each is checked when an operator sets it.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::str::FromStr;
 
@@ -12,6 +13,8 @@ use domain::hex;
 use domain::text::serde_as_text;
 use domain::url_policy::{AddressPolicy, LocalNames, check_url};
 
+use crate::random::{self, RandomError};
+
 /// The longest client id, client secret or scope, in characters.
 const MAX_CREDENTIAL_CHARS: usize = 512;
 
@@ -22,6 +25,8 @@ const FINGERPRINT_DIGITS: usize = 16;
 /// The number of hex digits that are shown of the hash of a header's or parameter's value. They suffice to
 /// notice a change. The value may be an account number, which more digits would reveal.
 const SHORT_FINGERPRINT_DIGITS: usize = 4;
+
+const MAX_CONNECTION_NAME_CHARS: usize = 40;
 
 /// The longest name of a header or query parameter, in characters.
 const MAX_NAME_CHARS: usize = 64;
@@ -47,11 +52,6 @@ pub struct AcquirerUrl(String);
 
 impl AcquirerUrl {
     /// Parses the base URL of the API, to which paths such as `/cob/{txid}` are appended.
-    ///
-    /// # Errors
-    ///
-    /// When the URL does not use https, its host is not public, or it has a query. A local stack also accepts
-    /// URLs of its own machine, with http or https.
     pub fn base(text: &str, policy: &AddressPolicy) -> Result<Self, InvalidSetting> {
         let url = checked(text, policy)?;
         if url.query().is_some() {
@@ -60,12 +60,7 @@ impl AcquirerUrl {
         Ok(Self(url.as_str().trim_end_matches('/').to_owned()))
     }
 
-    /// Parses the URL that issues OAuth 2 tokens.
-    ///
-    /// # Errors
-    ///
-    /// The same as for [`AcquirerUrl::base`], but a query is allowed, because some banks expect the grant
-    /// type in the query.
+    /// Parses the URL that issues OAuth 2 tokens. It may have a query, in which some banks expect the grant type.
     pub fn token(text: &str, policy: &AddressPolicy) -> Result<Self, InvalidSetting> {
         checked(text, policy).map(|url| Self(url.into()))
     }
@@ -75,12 +70,10 @@ impl AcquirerUrl {
         self.0.split_once('?').map_or_else(|| self.0.clone(), |(address, _)| format!("{address}?…"))
     }
 
-    /// The normalised URL as text.
-    pub fn as_str(&self) -> &str {
+    pub(super) fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Whether the URL's host is this machine.
     pub(super) fn is_loopback(&self) -> bool {
         Url::parse(&self.0).is_ok_and(|url| match url.host() {
             Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
@@ -124,19 +117,55 @@ fn check_credential(text: &str) -> Result<(), InvalidSetting> {
     }
 }
 
-/// The longest name of a connection, in characters.
-const MAX_CONNECTION_NAME_CHARS: usize = 40;
+/// Defines a text that an operator sets, with the function that checks it.
+macro_rules! checked_text {
+    ($(#[$meta:meta])* $name:ident, $check:path) => {
+        $(#[$meta])*
+        #[derive(Clone, Debug, Eq, PartialEq)]
+        pub struct $name(String);
 
-/// The name of a bank connection, by which an account distinguishes its connections.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct ConnectionName(String);
+        impl $name {
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
 
-impl ConnectionName {
-    /// The name as text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
+        impl fmt::Display for $name {
+            fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str(&self.0)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = InvalidSetting;
+
+            fn from_str(text: &str) -> Result<Self, InvalidSetting> {
+                $check(text).map(|()| Self(text.to_owned()))
+            }
+        }
+
+        serde_as_text!($name);
+    };
 }
+
+checked_text!(
+    /// The name of a bank connection, by which an account distinguishes its connections.
+    ConnectionName,
+    check_connection_name
+);
+
+checked_text!(
+    /// An OAuth 2 client's id.
+    ClientId,
+    check_credential
+);
+
+checked_text!(
+    /// The scope of the OAuth 2 token: words of visible ASCII characters, separated by single spaces (RFC 6749,
+    /// section 3.3).
+    TokenScope,
+    check_scope
+);
 
 impl Default for ConnectionName {
     fn default() -> Self {
@@ -144,71 +173,50 @@ impl Default for ConnectionName {
     }
 }
 
-impl fmt::Display for ConnectionName {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.0)
+fn check_connection_name(text: &str) -> Result<(), InvalidSetting> {
+    let is_valid = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    if (1..=MAX_CONNECTION_NAME_CHARS).contains(&text.len()) && text.bytes().all(is_valid) {
+        Ok(())
+    } else {
+        Err(InvalidSetting::because(format!(
+            "must be 1 to {MAX_CONNECTION_NAME_CHARS} lower-case letters, digits and hyphens"
+        )))
     }
 }
 
-impl FromStr for ConnectionName {
-    type Err = InvalidSetting;
-
-    fn from_str(text: &str) -> Result<Self, InvalidSetting> {
-        let is_valid = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-        if (1..=MAX_CONNECTION_NAME_CHARS).contains(&text.len()) && text.bytes().all(is_valid) {
-            Ok(Self(text.to_owned()))
-        } else {
-            Err(InvalidSetting::because(format!(
-                "must be 1 to {MAX_CONNECTION_NAME_CHARS} lower-case letters, digits and hyphens"
-            )))
-        }
+fn check_scope(text: &str) -> Result<(), InvalidSetting> {
+    let is_character = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\');
+    let is_word = |word: &str| !word.is_empty() && word.bytes().all(is_character);
+    if text.len() <= MAX_CREDENTIAL_CHARS && text.split(' ').all(is_word) {
+        Ok(())
+    } else {
+        Err(InvalidSetting::because(format!(
+            "must be words separated by single spaces, at most {MAX_CREDENTIAL_CHARS} visible ASCII characters"
+        )))
     }
 }
-
-serde_as_text!(ConnectionName);
-
-/// An OAuth 2 client's id.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct ClientId(String);
-
-impl ClientId {
-    /// The id as text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for ClientId {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.0)
-    }
-}
-
-impl FromStr for ClientId {
-    type Err = InvalidSetting;
-
-    fn from_str(text: &str) -> Result<Self, InvalidSetting> {
-        check_credential(text).map(|()| Self(text.to_owned()))
-    }
-}
-
-serde_as_text!(ClientId);
 
 /// A secret that is stored in cleartext, because the service must send it or sign with it. It is never shown.
-#[derive(Clone)]
-pub(super) struct StoredSecret(SecretString);
+#[derive(Clone, Debug)]
+pub struct Secret(SecretString);
 
-impl StoredSecret {
-    pub(super) fn new(text: SecretString) -> Self {
+impl Secret {
+    /// Parses a client secret: 1 to 512 visible ASCII characters.
+    pub fn credential(text: SecretString) -> Result<Self, InvalidSetting> {
+        check_credential(text.expose_secret()).map(|()| Self(text))
+    }
+
+    pub(super) fn unchecked(text: SecretString) -> Self {
         Self(text)
     }
 
-    pub(super) fn as_secret(&self) -> &SecretString {
-        &self.0
+    /// Returns 256 random bits, as 64 hex digits.
+    pub(super) fn random() -> Result<Self, RandomError> {
+        Ok(Self(hex::encode(&random::bytes::<32>()?).into()))
     }
 
-    fn text(&self) -> &str {
-        self.0.expose_secret()
+    pub fn as_secret(&self) -> &SecretString {
+        &self.0
     }
 
     pub(super) fn fingerprint(&self) -> String {
@@ -216,31 +224,25 @@ impl StoredSecret {
     }
 
     fn first_digits(&self, digits: usize) -> String {
-        let mut hash = sha256(self.text().as_bytes());
+        let mut hash = sha256(self.0.expose_secret().as_bytes());
         hash.truncate(digits);
         hash
     }
 }
 
-impl fmt::Debug for StoredSecret {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("StoredSecret")
-    }
-}
-
-impl PartialEq for StoredSecret {
+impl PartialEq for Secret {
     fn eq(&self, other: &Self) -> bool {
-        self.text() == other.text()
+        self.0.expose_secret() == other.0.expose_secret()
     }
 }
 
-impl Serialize for StoredSecret {
+impl Serialize for Secret {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.text())
+        serializer.serialize_str(self.0.expose_secret())
     }
 }
 
-impl<'de> Deserialize<'de> for StoredSecret {
+impl<'de> Deserialize<'de> for Secret {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         String::deserialize(deserializer).map(|text| Self(text.into()))
     }
@@ -250,69 +252,6 @@ impl<'de> Deserialize<'de> for StoredSecret {
 pub(super) fn sha256(bytes: &[u8]) -> String {
     hex::encode(&Sha256::digest(bytes))
 }
-
-/// An OAuth 2 client's secret.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-#[serde(transparent)]
-pub struct ClientSecret(StoredSecret);
-
-impl ClientSecret {
-    /// Parses a client secret.
-    ///
-    /// # Errors
-    ///
-    /// When it is empty, has more than 512 characters, or has a character that is not visible ASCII.
-    pub fn new(text: SecretString) -> Result<Self, InvalidSetting> {
-        check_credential(text.expose_secret()).map(|()| Self(StoredSecret(text)))
-    }
-
-    /// The secret in cleartext, for requests to the acquirer.
-    pub fn as_secret(&self) -> &SecretString {
-        self.0.as_secret()
-    }
-
-    pub(super) fn fingerprint(&self) -> String {
-        self.0.fingerprint()
-    }
-}
-
-/// The scope of the OAuth 2 token: words of visible ASCII characters, separated by single spaces (RFC 6749,
-/// section 3.3).
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct TokenScope(String);
-
-impl TokenScope {
-    /// The scope as text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for TokenScope {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.0)
-    }
-}
-
-impl FromStr for TokenScope {
-    type Err = InvalidSetting;
-
-    fn from_str(text: &str) -> Result<Self, InvalidSetting> {
-        let is_word = |word: &str| {
-            !word.is_empty()
-                && word.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\'))
-        };
-        if text.len() <= MAX_CREDENTIAL_CHARS && text.split(' ').all(is_word) {
-            Ok(Self(text.to_owned()))
-        } else {
-            Err(InvalidSetting::because(format!(
-                "must be words separated by single spaces, at most {MAX_CREDENTIAL_CHARS} visible ASCII characters"
-            )))
-        }
-    }
-}
-
-serde_as_text!(TokenScope);
 
 /// Headers that the client sets itself, so an operator can't.
 const RESERVED_HEADERS: [&str; 13] = [
@@ -350,16 +289,11 @@ const RESERVED_PARAMETERS: [&str; 11] = [
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct NamedSecret {
     name: String,
-    value: StoredSecret,
+    value: Secret,
 }
 
 impl NamedSecret {
     /// Creates a header. Its name becomes lower case.
-    ///
-    /// # Errors
-    ///
-    /// When the name is not that of a header or is one that the service sets itself, or the value is empty,
-    /// too long or has a character that is not visible ASCII.
     pub fn header(name: &str, value: SecretString) -> Result<Self, InvalidSetting> {
         let name = name.to_ascii_lowercase();
         // The characters of a token (RFC 9110, section 5.6.2).
@@ -372,12 +306,6 @@ impl NamedSecret {
         Self::new(name, value)
     }
 
-    /// Creates a query parameter.
-    ///
-    /// # Errors
-    ///
-    /// When the name is one that API Pix defines, or name or value is empty, too long or has a character that
-    /// is not visible ASCII.
     pub fn query_parameter(name: &str, value: SecretString) -> Result<Self, InvalidSetting> {
         let is_reserved = name.starts_with("paginacao.") || RESERVED_PARAMETERS.contains(&name);
         if is_reserved || !name.bytes().all(|byte| byte.is_ascii_graphic()) {
@@ -395,19 +323,18 @@ impl NamedSecret {
                 "a name must have 1 to {MAX_NAME_CHARS} characters"
             )));
         }
-        check_credential(value.expose_secret())
-            .map_err(|refused| InvalidSetting::because(format!("the value of `{name}` {refused}")))?;
-        Ok(Self { name, value: StoredSecret::new(value) })
+        match Secret::credential(value) {
+            Ok(value) => Ok(Self { name, value }),
+            Err(refused) => Err(InvalidSetting::because(format!("the value of `{name}` {refused}"))),
+        }
     }
 
-    /// The name.
-    pub fn name(&self) -> &str {
+    pub(super) fn name(&self) -> &str {
         &self.name
     }
 
-    /// The value in cleartext, for requests to the acquirer.
-    pub fn value(&self) -> &SecretString {
-        self.value.as_secret()
+    pub(super) fn value(&self) -> &Secret {
+        &self.value
     }
 
     /// Returns the name and the first digits of the value's hash.
@@ -417,19 +344,13 @@ impl NamedSecret {
 }
 
 /// Checks the number of extra headers or parameters, and that no name occurs twice.
-///
-/// # Errors
-///
-/// When there are more than [`MAX_EXTRAS`], or two with the same name.
 pub(super) fn check_extras(extras: &[NamedSecret]) -> Result<(), InvalidSetting> {
     if extras.len() > MAX_EXTRAS {
         return Err(InvalidSetting::because(format!("there may be at most {MAX_EXTRAS} of them")));
     }
-    let repeats = |(index, extra): (usize, &NamedSecret)| {
-        extras.iter().take(index).any(|earlier| earlier.name == extra.name)
-    };
-    match extras.iter().enumerate().find(|(index, extra)| repeats((*index, extra))) {
-        Some((_, extra)) => Err(InvalidSetting::because(format!("`{}` occurs twice", extra.name))),
+    let mut names = HashSet::new();
+    match extras.iter().find(|extra| !names.insert(&extra.name)) {
+        Some(extra) => Err(InvalidSetting::because(format!("`{}` occurs twice", extra.name))),
         None => Ok(()),
     }
 }

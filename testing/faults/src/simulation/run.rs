@@ -180,9 +180,11 @@ async fn notices(world: &World) -> Result<(String, SecretString)> {
     let secrets = Store::new(store.client().clone(), "SecretsTable");
     let (acquirers, account) = (AccountAcquirers::new(store, secrets), world.scope(Mode::Live).account);
     let rotated = acquirers.rotate_callback_token(account, None, &operator(), world.now()).await;
-    let (settings, url) = rotated.map_err(Error::of("a callback token"))?;
+    let (acquirer, url) = rotated.map_err(Error::of("a callback token"))?;
+    let secret =
+        acquirers.med_secret(&account, acquirer.connection).await.map_err(Error::of("the MED secret"))?;
     let path = url.expose_secret().strip_prefix(&world.stack.base_url).unwrap_or_default();
-    Ok((format!("{path}/med"), settings.med_secret.as_secret().clone()))
+    Ok((format!("{path}/med"), secret.unwrap_or_default()))
 }
 
 impl Simulation {
