@@ -8,7 +8,9 @@
 //! The checkpoint follows the present after 210 s, because a row may be inserted some time after the time in its
 //! id. Readers add the rows after it. While these are many, each run of the scheduler also stores their sums, in
 //! the row of *recent* sums, which the next run replaces. So a reader reads at most the rows of about a minute,
-//! and the sums are exact within a minute after the last change, whatever the number of changes.
+//! and the sums are exact within a minute after the last change, whatever the number of changes. The transaction
+//! that advances the checkpoint also takes its rows out of the recent sums, so that they remain valid at each
+//! step of a run.
 //!
 //! The row of totals is in the due index while rows may follow the checkpoint:
 //!
@@ -72,6 +74,9 @@ const CHECKPOINT: &str = "up_to";
 const FROM: &str = "from";
 const SUMS: &str = "sums";
 
+/// What [`FROM`] is if there is no checkpoint yet.
+const FIRST: &str = "-";
+
 /// A row of a log.
 pub(crate) struct LogRow {
     pub(crate) id: String,
@@ -110,6 +115,50 @@ pub(crate) struct Loaded {
 pub(crate) struct CountedLog {
     pub(crate) store: Store,
     pub(crate) partition: String,
+}
+
+/// The sums of the rows between two ids.
+#[derive(Debug)]
+struct Recent {
+    from: String,
+    up_to: String,
+    sums: BTreeMap<String, Sums>,
+}
+
+impl Recent {
+    /// Reads the row. `None`: it begins at another checkpoint, so it is out of date.
+    fn of(item: &Item, checkpoint: Option<&str>) -> Result<Option<Self>, StoreError> {
+        let [from, up_to, sums] = [FROM, CHECKPOINT, SUMS].map(|name| text(item, name).unwrap_or_default());
+        if from != checkpoint.unwrap_or(FIRST) {
+            return Ok(None);
+        }
+        let sums = serde_json::from_str(&sums).map_err(|error| StoreError::Corrupt(error.to_string()))?;
+        Ok(Some(Self { from, up_to, sums }))
+    }
+
+    /// Takes the rows of a stride out of the sums. `None`: the stride reaches further than the sums.
+    fn without(mut self, passed: &BTreeMap<String, Sums>, reached: &str) -> Option<Self> {
+        for (sort, sums) in passed {
+            self.sums.entry(sort.clone()).or_default().subtract_all(sums);
+        }
+        (reached <= self.up_to.as_str()).then(|| Self { from: reached.to_owned(), ..self })
+    }
+
+    /// Stores the sums. `seen`: on the condition that they still reach this far.
+    fn write(&self, partition: &str, seen: Option<&str>) -> Result<Write, StoreError> {
+        let json =
+            serde_json::to_string(&self.sums).map_err(|error| StoreError::Corrupt(error.to_string()))?;
+        let string = |text: &str| AttributeValue::S(text.to_owned());
+        let texts = [(CHECKPOINT, self.up_to.as_str()), (SUMS, json.as_str()), (FROM, self.from.as_str())];
+        let set = texts.map(|(name, text)| (name.to_owned(), string(text)));
+        let bound =
+            seen.map(|seen| Bound::Is { attribute: CHECKPOINT.to_owned(), value: Some(string(seen)) });
+        Ok(Write::add(recent_key(partition), Vec::new(), Item::from(set), bound))
+    }
+}
+
+fn recent_key(partition: &str) -> Key {
+    Key { pk: partition.to_owned(), sk: RECENT.to_owned() }
 }
 
 /// The sums that a transaction adds, and the checkpoint after it.
@@ -178,14 +227,11 @@ impl CountedLog {
                 sort => drop(loaded.days.insert(sort, sums_of(&item)?)),
             }
         }
-        // Recent sums that begin at another checkpoint are out of date.
-        if let Some(recent) = recent.filter(|recent| text(recent, FROM) == loaded.counted_to) {
-            let json = text(&recent, SUMS).unwrap_or_default();
-            let mut sums: BTreeMap<String, Sums> =
-                serde_json::from_str(&json).map_err(|error| StoreError::Corrupt(error.to_string()))?;
-            loaded.total.add_all(&sums.remove(TOTAL).unwrap_or_default());
-            add_to(&mut loaded.days, sums.into_iter().filter(|(sort, _)| **sort >= *first_day));
-            loaded.counted_to = text(&recent, CHECKPOINT);
+        let recent = recent.map(|recent| Recent::of(&recent, loaded.counted_to.as_deref())).transpose()?;
+        if let Some(mut recent) = recent.flatten() {
+            loaded.total.add_all(&recent.sums.remove(TOTAL).unwrap_or_default());
+            add_to(&mut loaded.days, recent.sums.into_iter().filter(|(sort, _)| **sort >= *first_day));
+            loaded.counted_to = Some(recent.up_to);
         }
         Ok(loaded)
     }
@@ -240,6 +286,9 @@ impl CountedLog {
     ) -> Result<Option<Option<String>>, StoreError> {
         let last = now.plus_millis(PASSED_AFTER_MS.saturating_neg()).unwrap_or(Timestamp::MIN);
         let to = after(&log.last_id_at(last));
+        let recent = self.store.get_item(&recent_key(&self.partition)).await?;
+        let recent = recent.map(|recent| Recent::of(&recent, checkpoint.as_deref())).transpose()?;
+        let mut recent = recent.flatten();
         for _stride in 0..MAX_STRIDES {
             let from = checkpoint.as_deref().map_or_else(|| log.first_id(), after);
             if from > to {
@@ -248,7 +297,11 @@ impl CountedLog {
             let (rows, is_last) = log.read((&from, &to), true).await?;
             let stride = Stride::of(rows);
             let Some(reached) = stride.checkpoint.clone() else { break };
-            let writes = stride.into_writes(&self.partition, checkpoint.as_ref());
+            recent = recent.and_then(|recent| recent.without(&stride.sums, &reached));
+            let mut writes = stride.into_writes(&self.partition, checkpoint.as_ref());
+            if let Some(recent) = &recent {
+                writes.push(recent.write(&self.partition, Some(&recent.up_to))?);
+            }
             if let CommitOutcome::Conflict { .. } = self.store.commit(writes).await? {
                 return Ok(None);
             }
@@ -287,15 +340,8 @@ impl CountedLog {
             }
         }
         if let Some(read_to) = read_to.filter(|_| rows_read >= FEW_ROWS) {
-            let json =
-                serde_json::to_string(&sums).map_err(|error| StoreError::Corrupt(error.to_string()))?;
-            let texts =
-                [(CHECKPOINT, Some(read_to)), (SUMS, Some(json)), (FROM, checkpoint.map(str::to_owned))];
-            let set = texts
-                .into_iter()
-                .filter_map(|(name, text)| Some((name.to_owned(), AttributeValue::S(text?))));
-            let key = Key { pk: self.partition.clone(), sk: RECENT.to_owned() };
-            let _written = self.store.commit(vec![Write::add(key, Vec::new(), set.collect(), None)]).await?;
+            let recent = Recent { from: checkpoint.unwrap_or(FIRST).to_owned(), up_to: read_to, sums };
+            let _written = self.store.commit(vec![recent.write(&self.partition, None)?]).await?;
         }
         Ok(rows_read > 0)
     }

@@ -118,6 +118,13 @@ impl Sums {
         }
     }
 
+    /// Subtracts other sums from these.
+    pub fn subtract_all(&mut self, other: &Self) {
+        for (attribute, by) in other.iter() {
+            self.add_to(attribute.to_owned(), by.saturating_neg());
+        }
+    }
+
     /// Iterates over all sums by attribute name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, i64)> {
         self.0.iter().map(|(attribute, sum)| (attribute.as_str(), *sum))
