@@ -242,22 +242,31 @@ impl AccountAcquirers {
                     current.map(|left| self.put(&retired(left), None)).transpose()?.into_iter().flatten(),
                 );
             }
-            match known {
-                None => {
-                    // The adapter of a former bank keeps its secret when the account changes its connection.
-                    let former = match current {
-                        Some(current) => self.med_secret(&account, current.acquirer.connection).await?,
-                        None => None,
-                    };
-                    let secret =
-                        former.map_or_else(Secret::random, |former| Ok(Secret::unchecked(former)))?;
-                    let secret = MedSecret { account, connection, secret, version: 1 };
-                    writes.push(Write::insert(&secret)?.in_table(self.secrets.table()));
-                }
-                Some(known) if known.acquirer.is_retired => writes.extend(self.delete(known)),
-                Some(_) => {}
+            if let Some(returns) = known.filter(|known| known.acquirer.is_retired) {
+                writes.extend(self.delete(returns));
             }
-            let from = same.map(|same| &same.acquirer);
+            if same.is_none() {
+                // The adapter for MED notices keeps the account's secret when the connection changes.
+                let last =
+                    all.iter().max_by_key(|each| (!each.acquirer.is_retired, each.acquirer.updated_at));
+                let former = match last {
+                    Some(last) => self.med_secret(&account, last.acquirer.connection).await?,
+                    None => None,
+                };
+                let secret = former.map_or_else(Secret::random, |former| Ok(Secret::unchecked(former)))?;
+                let own: Option<MedSecret> =
+                    self.secrets.get(&MedSecret::key_of(&account, connection)).await?;
+                let version = own.map(|own| own.version);
+                let next = MedSecret {
+                    account,
+                    connection,
+                    secret,
+                    version: version.unwrap_or(0).saturating_add(1),
+                };
+                writes.push(put(&next, version)?.in_table(self.secrets.table()));
+            }
+            // A retired connection that returns with another Pix key gives up the former key.
+            let from = known.map(|known| &known.acquirer);
             writes.extend(self.binding_writes(account, from, Some(&next.acquirer), now).await?);
             if let Some(by) = by {
                 let details = match current {
