@@ -51,9 +51,9 @@ pub struct BankClient {
     pub pix_key: String,
 }
 
-/// The version of the row format. A state directory with another version is rejected, because its rows would
-/// be misread.
-const STATE_FORMAT: u32 = 9;
+/// The version of rows, tables and indexes. A state directory with another version is rejected, because its
+/// rows would be misread, or an index would be missing.
+const STATE_FORMAT: u32 = 10;
 
 /// The seeded accounts, users and secrets.
 #[derive(Clone, Debug, Deserialize, Serialize)]

@@ -180,6 +180,20 @@ async fn a_service_whose_state_directory_or_port_is_in_use_exits_with_the_reason
 }
 
 #[tokio::test]
+async fn the_state_of_another_version_is_refused() {
+    let directory = TemporaryDirectory::new();
+    Process::start(&directory.0).await.kill().await;
+    let seed = directory.0.join(".local/seed.json");
+    let mut stored: Value = serde_json::from_slice(&std::fs::read(&seed).unwrap()).unwrap();
+    stored["state_format"] = json!(0);
+    std::fs::write(&seed, stored.to_string()).unwrap();
+    let mut start = Command::new(env!("CARGO_BIN_EXE_local"));
+    let refused = start.args(["--port", "0"]).current_dir(&directory.0).output().await.unwrap();
+    assert!(!refused.status.success());
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("the state of another version"));
+}
+
+#[tokio::test]
 async fn the_startup_message_contains_a_curl_command_that_works() {
     let directory = TemporaryDirectory::new();
     let mut child = Command::new(env!("CARGO_BIN_EXE_local"))

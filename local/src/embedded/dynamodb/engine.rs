@@ -4,12 +4,11 @@
 //! request three times, scan all recent idempotency tokens in each transaction, and hide the SQLite
 //! connection, which needs an index and other settings.
 
-use std::collections::HashMap;
 use std::fmt::Display;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use domain::time::Timestamp;
 use dynoxide::DynoxideError;
@@ -24,20 +23,15 @@ use dynoxide::actions::{
 use dynoxide::storage::Storage;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 use shared::clock::Clock;
 
 use super::sweep::Sweeper;
+use super::tokens::{Seen, Tokens};
 use crate::embedded::State;
 
 /// The number of SQL statements that SQLite does not have to parse again. dynoxide executes about twenty
 /// different ones for each table.
 const CACHED_STATEMENTS: usize = 256;
-
-/// How long a token of a transaction is remembered, as on AWS.
-const TOKEN_RETENTION: Duration = Duration::from_mins(10);
-/// The number of tokens above which those that have expired are removed.
-const MAX_TOKENS: usize = 10_000;
 
 /// The maximum number of stream records that one deletion examines. It bounds how long requests wait.
 const TRIM_LIMIT: i64 = 5_000;
@@ -58,9 +52,7 @@ impl dynoxide::storage_backend::Clock for ServiceClock {
 
 pub(crate) struct Engine {
     storage: Storage,
-    /// The items of the transaction of each token, and when it was executed. Without it, a transaction whose
-    /// response was lost would be executed twice.
-    tokens: HashMap<String, (Instant, Value)>,
+    tokens: Tokens,
     sweeper: Sweeper,
     vector_indexes: VectorIndexLifecycle,
 }
@@ -94,7 +86,7 @@ impl Engine {
         )?;
         Ok(Self {
             storage,
-            tokens: HashMap::new(),
+            tokens: Tokens::default(),
             sweeper: Sweeper::default(),
             vector_indexes: VectorIndexLifecycle::new(),
         })
@@ -134,7 +126,7 @@ impl Engine {
         let name = request.table_name.clone();
         let deleted = ready(delete_table::execute(&self.storage, request, &self.vector_indexes))?;
         self.storage.conn().execute("DELETE FROM _stream_records WHERE table_name = ?1", [name])?;
-        self.tokens.clear();
+        self.tokens = Tokens::default();
         self.sweeper = Sweeper::default();
         respond(&deleted)
     }
@@ -146,22 +138,17 @@ impl Engine {
             return respond(&ready(transact_write_items::execute(&self.storage, request))?);
         };
         let items = serde_json::to_value(&request.transact_items).map_err(|e| internal(&e))?;
-        let now = Instant::now();
-        if self.tokens.len() > MAX_TOKENS {
-            self.tokens.retain(|_, (executed, _)| now.duration_since(*executed) < TOKEN_RETENTION);
-        }
-        match self.tokens.get(&token) {
-            Some((executed, _)) if now.duration_since(*executed) >= TOKEN_RETENTION => {}
-            Some((_, same)) if *same == items => return Ok(b"{}".to_vec()),
-            Some(_) => {
+        match self.tokens.find(&token, &items) {
+            Seen::Never => {}
+            Seen::Same => return Ok(b"{}".to_vec()),
+            Seen::WithOtherItems => {
                 return Err(DynoxideError::IdempotentParameterMismatchException(
                     "the token was used for a transaction with other items".to_owned(),
                 ));
             }
-            None => {}
         }
         let response = ready(transact_write_items::execute(&self.storage, request))?;
-        self.tokens.insert(token, (now, items));
+        self.tokens.add(token, &items);
         respond(&response)
     }
 
@@ -220,7 +207,7 @@ pub(crate) fn internal(error: &dyn Display) -> DynoxideError {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
     use shared::clock::Clock;
 
     use super::*;

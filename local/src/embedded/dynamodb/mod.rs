@@ -12,6 +12,7 @@
 
 mod engine;
 mod sweep;
+mod tokens;
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
