@@ -1,5 +1,5 @@
-//! The developer's commands, `cargo run -- listen`, `cargo run -- trigger`, `cargo run -- bank` and `cargo run --
-//! verify`. All but `verify` use a running service.
+//! The developer's commands, `cargo run -- listen`, `cargo run -- trigger` and `cargo run -- verify`.
+//! All but `verify` use a running service.
 
 pub mod listen;
 pub mod running;

@@ -407,6 +407,25 @@ mod tests {
     }
 
     #[test]
+    fn a_right_signature_is_found_whatever_its_age_its_place_and_the_escapes_of_the_body() {
+        for (now, is_accepted) in [(T + 300, true), (T - 300, true), (T - 301, false)] {
+            assert_eq!(check(&received(&canonical(), BODY), now).is_ok(), is_accepted, "{now}");
+        }
+        let other = signature::canonical(&"other".into(), T, BODY.as_bytes());
+        let both = format!("{other}, {}", canonical().split_once(',').unwrap().1);
+        check(&received(&both, BODY), T).unwrap();
+        for body in [
+            format!("\u{feff}{BODY}"),
+            format!(" {BODY}"),
+            BODY.replace('é', r"\u00e9"),
+            BODY.replace("https://a/b", r"https:\/\/a\/b"),
+            BODY.replace(r"\n", r"\u000a"),
+        ] {
+            assert_eq!(faults(&received(&canonical(), &body)), [Fault::Reserialised], "{body}");
+        }
+    }
+
+    #[test]
     fn a_body_that_cannot_be_restored_does_not_say_whether_the_secret_is_right() {
         let changed = BODY.replace("1990", "1991");
         for (body, expected) in [

@@ -275,7 +275,7 @@ const QUERIES: [&str; 17] = [
     "/v1/payments?sortBy=amount&starting_after=00000000-0000-0000-0000-000000000000",
     "/v1/payments?starting_after=00000000-0000-0000-0000-000000000000",
     "/v1/payments/stats?days=0&currency=x",
-    "/v1/med/cases?limit=0&starting_after=x&charge_id=x&status=x&type=x&opened_after=x&opened_before=x",
+    "/v1/med/cases?limit=0&starting_after=x&charge_id=x&status=x&type=x&created_after=x&created_before=x",
     "/v1/wallets/transactions?limit=0&starting_after=x&currency=x&created_after=x&created_before=x",
     "/v1/wallets/transactions?starting_after=mv_00000000000000000000000000",
     "/v1/webhooks/deliveries?limit=0&starting_after=x&endpointId=x&status=x&eventType=x&offset=x",
