@@ -108,7 +108,8 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
             if current.is_empty() && retired.is_empty() {
                 return Err(SettingsError::NoAcquirer(account).into());
             }
-            let mut shown = current.first().map_or_else(|| json!({"account": account}), |each| each.view());
+            let mut shown =
+                current.first().map_or_else(|| json!({"account": account}), ConfiguredAcquirer::view);
             if let Some(fields) = shown.as_object_mut().filter(|_| !retired.is_empty()) {
                 let views: Vec<Value> = retired.iter().map(ConfiguredAcquirer::view).collect();
                 fields.insert("retired".to_owned(), views.into());

@@ -11,7 +11,7 @@ const UNKNOWN_ID: &str = "00000000-0000-4000-8000-000000000000";
 /// Replaces the variables of a path.
 fn with_ids(path: &str) -> String {
     let segments = path.split('/').map(|segment| if segment.starts_with('{') { UNKNOWN_ID } else { segment });
-    Vec::from_iter(segments).join("/")
+    segments.collect::<Vec<_>>().join("/")
 }
 
 #[tokio::test]
@@ -25,7 +25,7 @@ async fn every_route_checks_the_credential_then_the_query_then_the_id() {
             let method: Method = method.to_ascii_uppercase().parse().unwrap();
             let (route, path) = (format!("{method} {path}"), with_ids(path));
             let has = |status: &str| operation["responses"].get(status).is_some();
-            let send = async |path: &str, credential: &[(&str, &str)], body: &str| {
+            let request = async |path: &str, credential: &[(&str, &str)], body: &str| {
                 let headers = [credential, &[("content-type", "application/json")]].concat();
                 service.raw(method.clone(), path, &headers, body.to_owned()).await
             };
@@ -35,27 +35,27 @@ async fn every_route_checks_the_credential_then_the_query_then_the_id() {
                 Some("apiKey") => vec![("apikey", key.as_str())],
                 Some(_) => vec![("authorization", token.as_str())],
                 None if route.contains("/v1/acquirer-events/") => {
-                    let answer = send(&path, &[], r#"{"pix": []}"#).await;
+                    let answer = request(&path, &[], r#"{"pix": []}"#).await;
                     assert_eq!(answer.problem(), (401, "authentication_error", "unauthorized"), "{route}");
                     continue;
                 }
                 None => Vec::new(),
             };
             if !credential.is_empty() {
-                let answer = send(&with_query, &[], "{").await;
+                let answer = request(&with_query, &[], "{").await;
                 assert_eq!(answer.problem(), (401, "authentication_error", "unauthorized"), "{route}");
             }
             // Filters are never silently ignored.
             if has("400") && path.starts_with("/v1/") {
-                let answer = send(&with_query, &credential, "").await;
+                let answer = request(&with_query, &credential, "").await;
                 assert_eq!((answer.problem().0, answer.params()), (400, vec!["nothing"]), "{route}");
             }
             if has("404") && path.starts_with("/v1/") {
-                let answer = send(&path, &credential, "{}").await;
+                let answer = request(&path, &credential, "{}").await;
                 assert_eq!(answer.status, 404, "{route}");
             }
             if path.starts_with("/v1/sandbox/") {
-                let answer = send(&path, &[("apikey", &seed.first.live_api_key)], "{").await;
+                let answer = request(&path, &[("apikey", &seed.first.live_api_key)], "{").await;
                 assert_eq!(answer.problem(), (403, "permission_error", "live_key_not_allowed"), "{route}");
             }
         }

@@ -27,7 +27,7 @@ impl Refunds {
         let ids = refunds.iter().map(RefundId::to_string).collect();
         // The ids are added to a set, so that a repeated batch with other records removes none.
         let key = Notes::Refunds.key(period, first.to_string());
-        let update = RowUpdate::of(&key).add("refunds", AttributeValue::Ss(ids));
+        let update = RowUpdate::of(key.clone()).add("refunds", AttributeValue::Ss(ids));
         let update = update.set_all(ttl(period.removable_at().seconds()));
         update.run(&self.store).await.map(|_noted| ())
     }
@@ -63,7 +63,7 @@ impl Refunds {
     async fn list(&self, refund: &Refund, now: Timestamp) -> Result<(), StoreError> {
         let key = refund.key();
         let version = AttributeValue::N(refund.version.to_string());
-        let update = RowUpdate::of(&key).set_all(due_attributes(&key, now));
+        let update = RowUpdate::of(key.clone()).set_all(due_attributes(&key, now));
         let update = update.when("version", "=", version).when_absent("due_sk");
         update.run(&self.store).await.map(|_listed_or_changed| ())
     }

@@ -83,7 +83,7 @@ async fn erase_events(store: &Store, charge: &Charge, refunds: &[Refund]) -> Res
     let keys: Vec<Key> = refs.map(|event| Event::key_of(&charge.scope, event.shard, event.id)).collect();
     for event in store.get_in_order::<Event>(&keys).await? {
         let Some(objects) = event.erased_objects() else { continue };
-        let update = RowUpdate::of(&event.key()).set("objects", AttributeValue::B(Blob::new(objects)));
+        let update = RowUpdate::of(event.key()).set("objects", AttributeValue::B(Blob::new(objects)));
         // The row may expire meanwhile.
         update.when_exists().run(store).await?;
     }

@@ -39,7 +39,7 @@ impl Store {
         bound: Option<Bound>,
     ) -> Result<Option<i64>, StoreError> {
         let counters = vec![(counter.0.to_owned(), counter.1)];
-        let outcome = addition(key, counters, set, bound).run(self).await?;
+        let outcome = addition(key.clone(), counters, set, bound).run(self).await?;
         let UpdateOutcome::Done(updated) = outcome else { return Ok(None) };
         integer(&updated, counter.0)
             .map(Some)
@@ -62,7 +62,7 @@ impl Store {
     /// Otherwise nothing changes.
     pub async fn extend_ttl(&self, key: &Key, until: Timestamp) -> Result<(), StoreError> {
         let until = number(until.seconds());
-        let update = RowUpdate::of(key).set("ttl", until.clone()).when("ttl", "<", until);
+        let update = RowUpdate::of(key.clone()).set("ttl", until.clone()).when("ttl", "<", until);
         update.run(self).await.map(|_extended_or_unchanged| ())
     }
 }

@@ -119,7 +119,7 @@ impl Store {
     /// Changes a row's due time to `to` and returns the updated row. Condition: the due time is still the one
     /// in `due`. `None`: another caller has changed it.
     pub async fn postpone(&self, due: &DueRow, to: Timestamp) -> Result<Option<Item>, StoreError> {
-        let update = RowUpdate::of(&due.key).set_all(due_attributes(&due.key, to));
+        let update = RowUpdate::of(due.key.clone()).set_all(due_attributes(&due.key, to));
         match update.when("due_sk", "=", AttributeValue::S(due.sort.clone())).run(self).await? {
             UpdateOutcome::Done(row) => Ok(Some(row)),
             UpdateOutcome::Refused(_) => Ok(None),

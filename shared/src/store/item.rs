@@ -72,7 +72,7 @@ pub fn to_item<R: Row>(row: &R) -> Result<Item, StoreError> {
 /// # Errors
 ///
 /// - [`StoreError::Unavailable`] when a newer version of the service wrote the row in a format that this
-/// version can't read.
+///   version can't read.
 /// - [`StoreError::Corrupt`] when the attributes are not those of the row's type.
 pub fn from_item<R: DeserializeOwned>(item: Item) -> Result<R, StoreError> {
     if let Some(AttributeValue::N(format)) = item.get(FORMAT)

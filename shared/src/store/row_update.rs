@@ -10,7 +10,7 @@ use aws_sdk_dynamodb::types::{
 
 use domain::row::Key;
 
-use super::{Item, Store, StoreError, UpdateOutcome, conditional_update_or_stored_row, key_attributes};
+use super::{Item, Store, StoreError, UpdateOutcome, conditional_update_or_stored_row};
 
 /// A write of one row's attributes, with all its conditions.
 #[derive(Clone, Debug)]
@@ -25,8 +25,10 @@ pub(crate) struct RowUpdate {
 }
 
 impl RowUpdate {
-    pub(crate) fn of(key: &Key) -> Self {
-        Self::of_item(key_attributes(key))
+    pub(crate) fn of(Key { pk, sk }: Key) -> Self {
+        Self::of_item(Item::from(
+            [("pk", pk), ("sk", sk)].map(|(name, text)| (name.to_owned(), AttributeValue::S(text))),
+        ))
     }
 
     /// `key` has the attributes of the primary key.
@@ -116,7 +118,7 @@ impl RowUpdate {
             .set_condition_expression(condition)
             .set_expression_attribute_names(Some(self.names).filter(|names| !names.is_empty()))
             .set_expression_attribute_values(Some(self.values).filter(|values| !values.is_empty()));
-        update.build().map_err(malformed)
+        update.build().map_err(|error| malformed(&error))
     }
 
     pub(super) fn into_delete(self, table: &str) -> Result<Delete, StoreError> {
@@ -126,7 +128,7 @@ impl RowUpdate {
             .set_condition_expression(condition)
             .set_expression_attribute_names(Some(self.names).filter(|names| !names.is_empty()))
             .set_expression_attribute_values(Some(self.values).filter(|values| !values.is_empty()));
-        delete.build().map_err(malformed)
+        delete.build().map_err(|error| malformed(&error))
     }
 
     pub(super) fn into_check(self, table: &str) -> Result<ConditionCheck, StoreError> {
@@ -136,7 +138,7 @@ impl RowUpdate {
             .set_condition_expression(condition)
             .set_expression_attribute_names(Some(self.names).filter(|names| !names.is_empty()))
             .set_expression_attribute_values(Some(self.values).filter(|values| !values.is_empty()));
-        check.build().map_err(malformed)
+        check.build().map_err(|error| malformed(&error))
     }
 
     /// Runs the update outside of a transaction, on a row of the store's table. An update that conflicts with a
@@ -155,6 +157,6 @@ impl RowUpdate {
     }
 }
 
-fn malformed(error: BuildError) -> StoreError {
+fn malformed(error: &BuildError) -> StoreError {
     StoreError::Corrupt(error.to_string())
 }

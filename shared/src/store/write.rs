@@ -126,34 +126,35 @@ impl Write {
     /// addition is not idempotent, so the same commit must contain a write whose condition fails when the
     /// commit is repeated.
     pub fn add(key: Key, counters: Vec<(String, i64)>, set: Item, bound: Option<Bound>) -> Self {
-        Change::Update(Box::new(addition(&key, counters, set, bound))).into()
+        Change::Update(Box::new(addition(key, counters, set, bound))).into()
     }
 
     /// Removes a row. Condition: the number in the attribute `counter` is `expected`.
     pub fn remove(key: Key, counter: &str, expected: i64) -> Self {
-        Change::Delete(Box::new(RowUpdate::of(&key).when(counter, "=", number(expected)))).into()
+        Change::Delete(Box::new(RowUpdate::of(key).when(counter, "=", number(expected)))).into()
     }
 
     /// Removes a row that never changes. Condition: the row exists.
     pub fn remove_existing(key: &Key) -> Self {
-        Change::Delete(Box::new(RowUpdate::of(key).when_exists())).into()
+        Change::Delete(Box::new(RowUpdate::of(key.clone()).when_exists())).into()
     }
 
     /// Removes a row if it exists. There is no condition.
     pub fn remove_any(key: Key) -> Self {
-        Change::Delete(Box::new(RowUpdate::of(&key))).into()
+        Change::Delete(Box::new(RowUpdate::of(key))).into()
     }
 
     /// Moves a row's entry of the list index from the partition `from` to the partition and sort key `to`.
     /// `None`: the row leaves the list index. Condition: the entry is still in `from`, at the sort key of
     /// `entry`.
     pub fn move_list_entry(entry: ListEntry, from: &str, to: Option<(&str, &str)>) -> Self {
-        let update = RowUpdate::of(&entry.key);
+        let update = RowUpdate::of(entry.key);
         let update = match to {
             Some((to, sort)) => update.set("list_pk", string(to)).set("list_sk", string(sort)),
             None => update.remove_all(["list_pk", "list_sk"]),
         };
-        let update = update.when("list_pk", "=", string(from)).when("list_sk", "=", string(&entry.sort));
+        let update =
+            update.when("list_pk", "=", string(from)).when("list_sk", "=", AttributeValue::S(entry.sort));
         Change::Update(Box::new(update)).into()
     }
 
@@ -165,7 +166,7 @@ impl Write {
 
     /// Checks a row without writing it. Condition: its `version` attribute is `version`.
     pub fn check(key: Key, version: u64) -> Self {
-        Change::Check(Box::new(RowUpdate::of(&key).when("version", "=", version_number(version)))).into()
+        Change::Check(Box::new(RowUpdate::of(key).when("version", "=", version_number(version)))).into()
     }
 
     /// Inserts a row into another table, whose only key is the partition key `pk`. Condition: no row has this
@@ -231,12 +232,7 @@ impl Replacement {
 }
 
 /// Builds an update that adds to counters, sets attributes, and has a condition on the row before it.
-pub(super) fn addition(
-    key: &Key,
-    counters: Vec<(String, i64)>,
-    set: Item,
-    bound: Option<Bound>,
-) -> RowUpdate {
+pub(super) fn addition(key: Key, counters: Vec<(String, i64)>, set: Item, bound: Option<Bound>) -> RowUpdate {
     let update = RowUpdate::of(key).set_all(set);
     let update = counters.into_iter().fold(update, |update, (counter, by)| update.add(counter, number(by)));
     match bound {

@@ -2,12 +2,12 @@
 //! the comparison:
 //!
 //! 1. The postings that were older than two minutes at the beginning were summed before
-//! ([`crate::services::verify_ledger`]).
+//!    ([`crate::services::verify_ledger`]).
 //! 2. The counters are read, then the newest postings, then the counters again.
 //! 3. If the two reads of the counters differ, a posting was written in between, and step 2 is repeated, at
-//! most ten times.
+//!    most ten times.
 //! 4. If they still differ, the first read is a lower bound of the sums, and the second an upper bound, because
-//! counters only grow, and a posting and its counters are written in one transaction.
+//!    counters only grow, and a posting and its counters are written in one transaction.
 //!
 //! A query may see only some rows of a transaction. So the caller repeats a comparison that finds differences.
 

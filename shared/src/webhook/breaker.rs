@@ -171,7 +171,7 @@ impl Breakers {
 }
 
 fn row(scope: &Scope) -> RowUpdate {
-    RowUpdate::of(&Breakers::key_of(scope))
+    RowUpdate::of(Breakers::key_of(scope))
 }
 
 /// Adds to an update that it opens a server's breaker.

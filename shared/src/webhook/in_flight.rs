@@ -196,7 +196,7 @@ impl InFlight {
         }
         let key = Self::key_of(&slots.scope, slots.lane);
         let less = number(i64::from(count).saturating_neg());
-        let of_row = RowUpdate::of(&key).add("in_flight", less.clone());
+        let of_row = RowUpdate::of(key.clone()).add("in_flight", less.clone());
         let update = of_row.clone().add("of_minute", less).when("minute", "=", number(slots.minute));
         let UpdateOutcome::Refused(item) = update.run(&self.store).await? else { return Ok(()) };
         let next = slots.minute.saturating_add(1);
@@ -227,7 +227,7 @@ impl InFlight {
         now: Timestamp,
     ) -> Result<Item, StoreError> {
         let until = number(now.saturating_plus_seconds(MARKED_SECONDS).millis());
-        let update = RowUpdate::of(&Self::key_of(scope, Lane::Fast)).set_all(kept(now));
+        let update = RowUpdate::of(Self::key_of(scope, Lane::Fast)).set_all(kept(now));
         let update = marked.iter().fold(update, |update, one| update.set(mark_of(one), until.clone()));
         match update.remove_all(removed.iter().map(|one| mark_of(one))).run(&self.store).await? {
             UpdateOutcome::Done(item) | UpdateOutcome::Refused(item) => Ok(item),
@@ -237,7 +237,7 @@ impl InFlight {
 
 /// Builds the update that takes slots within the row's minute.
 fn add(key: &Key, (minute, count): (i64, i64), room: i64) -> RowUpdate {
-    let update = RowUpdate::of(key).add("in_flight", number(count)).add("of_minute", number(count));
+    let update = RowUpdate::of(key.clone()).add("in_flight", number(count)).add("of_minute", number(count));
     update.when("minute", "=", number(minute)).when("in_flight", "<=", number(room))
 }
 
@@ -248,7 +248,7 @@ fn begin_minute(
     (minute, carried, count): (i64, i64, i64),
     now: Timestamp,
 ) -> RowUpdate {
-    let update = RowUpdate::of(key)
+    let update = RowUpdate::of(key.clone())
         .set("minute", number(minute))
         .set("in_flight", number(carried.saturating_add(count)))
         .set("of_minute", number(count))

@@ -182,7 +182,7 @@ impl Soak {
             is_uneven: options.throttle.is_some(),
             step_s: days.checked_div(steps.unwrap_or_default().max(1)).unwrap_or_default(),
         };
-        let alone = if plans.is_uneven { options.duration() / 3 } else { Duration::ZERO };
+        let alone = if plans.is_uneven { options.duration().div_f64(3.0) } else { Duration::ZERO };
         let (ticks, steps) = (watch::Sender::new(0), watch::Sender::new(0));
         let started = scopes[FIRST].api.advance_clock(0).await?;
         let (is_over, notes) = (AtomicBool::new(false), Mutex::default());
@@ -315,7 +315,7 @@ impl Soak {
         let account = self.scopes[FIRST].account.as_str();
         let mut ticks = self.ticks.subscribe();
         for number in 0_u64.. {
-            let _ = tokio::time::timeout(TICK * 2, ticks.changed()).await;
+            let _ = tokio::time::timeout(TICK.saturating_mul(2), ticks.changed()).await;
             if self.is_over() {
                 break;
             }
@@ -378,7 +378,7 @@ impl Soak {
         times.sort_unstable();
         for (per_mille, place) in times {
             let per_mille = u32::try_from(per_mille).unwrap_or_default();
-            let after = (self.options.duration() / 1_000).saturating_mul(per_mille);
+            let after = self.options.duration().saturating_mul(per_mille).div_f64(1_000.0);
             tokio::time::sleep(after.saturating_sub(began.elapsed())).await;
             if place >= kills {
                 self.fill().await?;
@@ -432,7 +432,7 @@ impl Soak {
     /// Takes samples until the load has lasted its time. While the service is killed, there is none.
     async fn sample(&self, began: Instant) -> Vec<Sample> {
         let duration = self.options.duration();
-        let pause = (duration / SAMPLES).max(SHORTEST_SAMPLE);
+        let pause = duration.div_f64(f64::from(SAMPLES)).max(SHORTEST_SAMPLE);
         let mut ticks = tokio::time::interval(pause);
         ticks.tick().await;
         let mut samples = Vec::new();
@@ -675,9 +675,13 @@ impl Soak {
         let users = self.service.admin_list(&["users", "list", &self.scopes[FIRST].account]).await?;
         let users: BTreeSet<String> = users.iter().map(|user| text(user, "email").to_owned()).collect();
         let missing: Vec<String> = self.notes().users.difference(&users).cloned().collect();
-        missing.iter().for_each(|email| self.violation(format!("{email} was added, and is missing")));
+        for email in missing {
+            self.violation(format!("{email} was added, and is missing"));
+        }
         self.listener.wrong().into_iter().for_each(|text| self.violation(text));
-        growth(samples, self.take_sample().await?).into_iter().for_each(|text| self.violation(text));
+        for text in growth(samples, self.take_sample().await?) {
+            self.violation(text);
+        }
         self.service.kill().await?;
         let notes = std::mem::take(&mut *self.notes());
         Ok((notes.counts, notes.violations))

@@ -265,11 +265,11 @@ impl Plan {
 
 /// Returns in how many seconds a charge expires: within two steps of the clock, or after four.
 fn expires_in(dice: &Dice, step_s: i64, is_short: bool) -> i64 {
-    let steps = |number: i64, least: i64| step_s.saturating_mul(number).clamp(least, 86_400);
+    let times = |number: i64, least: i64| step_s.saturating_mul(number).clamp(least, 86_400);
     if is_short {
-        dice.between("expiry", 90, steps(2, 240))
+        dice.between("expiry", 90, times(2, 240))
     } else {
-        dice.between("expiry", steps(4, 900), 86_400)
+        dice.between("expiry", times(4, 900), 86_400)
     }
 }
 

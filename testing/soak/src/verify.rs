@@ -124,7 +124,7 @@ fn executed<'a>(transfers: impl IntoIterator<Item = &'a Value>) -> Vec<i64> {
     amounts
 }
 
-fn is_med(transfer: &&Value) -> bool {
+fn is_med(transfer: &Value) -> bool {
     text(transfer, "natureza").starts_with("MED_")
 }
 
@@ -431,7 +431,7 @@ fn refunds(world: &World, findings: &mut Findings) {
                     "charge {id}: the bank returned {at_bank:?}, refunds completed {devolutions:?}"
                 ));
             }
-            sum(executed(returns.iter().filter(is_med)))
+            sum(executed(returns.iter().filter(|item| is_med(item))))
         } else {
             let lost = world.cases.iter().filter(|case| case["money_outcome"] == "lost");
             sum(lost.filter(|case| case["charge_id"] == id).map(|case| integer(case, "amount")))

@@ -40,7 +40,7 @@ static UNUSED: LazyLock<Mutex<BTreeSet<(String, Grant)>>> = LazyLock::new(|| {
     let of_role = |(function, role): (&String, &Role)| {
         let on_rows = role.statements.iter().filter(|statement| is_on_rows(statement)).cloned().collect();
         let grants = Role { statements: on_rows }.grants();
-        Vec::from_iter(grants.into_iter().map(|grant| (function.clone(), grant)))
+        grants.into_iter().map(|grant| (function.clone(), grant)).collect::<Vec<_>>()
     };
     Mutex::new(ROLES.iter().flat_map(of_role).collect())
 });
@@ -58,7 +58,7 @@ pub(crate) fn check(calls: &BTreeSet<Call>) {
     unused.retain(is_unused);
     let lines = unused.iter().map(|(function, grant)| format!("{function}: {grant}\n"));
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("unused-rights");
-    std::fs::write(file, String::from_iter(lines)).unwrap();
+    std::fs::write(file, lines.collect::<String>()).unwrap();
 }
 
 #[test]

@@ -128,8 +128,10 @@ impl AccountAcquirers {
     /// Reads all acquirers of an account, the current one first.
     pub async fn all(&self, account: &AccountId) -> Result<Vec<ConfiguredAcquirer>, StoreError> {
         let partition = AccountAcquirer::partition(account);
-        let (acquirers, secrets) =
-            tokio::try_join!(self.state.partition(&partition), self.secrets.partition(&partition))?;
+        let (acquirers, secrets) = Box::pin(async {
+            tokio::try_join!(self.state.partition(&partition), self.secrets.partition(&partition))
+        })
+        .await?;
         let secrets = secrets.into_iter().filter_map(|item| Some((key_of_item(&item)?, item)));
         let mut secrets: HashMap<_, _> = secrets.collect();
         let with_secrets = |item: Item| {

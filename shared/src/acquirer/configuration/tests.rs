@@ -187,12 +187,13 @@ fn a_new_connection_depends_on_name_base_url_and_client_id_alone() {
 
 #[test]
 fn settings_that_contradict_each_other_are_refused() {
+    type Change<'a> = &'a dyn Fn(&mut AcquirerChoice);
     let valid = choice();
     valid.check().unwrap();
     let header = |name: &str| NamedSecret::header(name, "v".into()).unwrap();
     let local = AddressPolicy::PublicOrLocal(LocalNames::default());
     let many: Vec<_> = (0..=MAX_EXTRAS).map(|index| header(&format!("h{index}"))).collect();
-    let cases: [(&dyn Fn(&mut AcquirerChoice), &str); 6] = [
+    let cases: [(Change, &str); 6] = [
         (&|choice| choice.settings.max_period_seconds = 3_599, "`max-period-seconds` must be 3600"),
         (&|choice| choice.settings.requests_per_second = 0, "`requests-per-second` must be 1 to"),
         (&|choice| choice.settings.expire_after_seconds = 3_601, "`expire-after-seconds` must be 0"),
