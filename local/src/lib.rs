@@ -25,7 +25,7 @@
 //! # This crate
 //!
 //! This crate replaces the AWS services of a deployed stack: tables, queues and buckets ([`embedded`],
-//! [`provision`]), the HTTP API ([`gateway`]), the function runtime ([`lambda`]) and the event sources
+//! [`provision`]), the HTTP API (`gateway`), the function runtime ([`lambda`]) and the event sources
 //! ([`event_sources`]). It reads the resources and their connections from the deployed template
 //! ([`template`]), so that nothing is declared twice. It contains no business rules. The module [`deployed`]
 //! serves the API of a stack in an AWS emulator.

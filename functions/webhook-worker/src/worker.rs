@@ -1,7 +1,7 @@
 //! Runs a delivery attempt: claims the delivery of a queue message, loads its event and receiver, checks whether
 //! it may post now, posts the event, and records the outcome.
 //!
-//! An attempt that may not post now ([`NotNow`]) is postponed. It is then not counted.
+//! An attempt that may not post now (`NotNow`) is postponed. It is then not counted.
 //!
 //! If the worker dies, the message becomes visible again after the visibility timeout of the queue, and the
 //! claim's lease has ended by then. A message that finds the lease of another worker stays in the queue until

@@ -170,7 +170,7 @@ impl Rollups {
         Ok((loaded.total, Checkpoint(loaded.counted_to)))
     }
 
-    /// Reads the changes after the checkpoint: up to [`MAX_PAGES_AFTER`] queries for each shard.
+    /// Reads the changes after the checkpoint: up to `MAX_PAGES_AFTER` queries for each shard.
     pub async fn changes_after(
         &self,
         scope: &ShardedScope,
