@@ -26,8 +26,7 @@ use domain::row::Key;
 use domain::time::Timestamp;
 
 use crate::store::{
-    Bound, CommitOutcome, Item, Order, Store, StoreError, Write, conditional_update, due_attributes,
-    key_attributes, text,
+    Bound, CommitOutcome, Item, Order, RowUpdate, Store, StoreError, Write, due_attributes, text,
 };
 
 /// A row is late if it is inserted this long, in milliseconds, after the time in its id, or later. A
@@ -250,7 +249,8 @@ impl CountedLog {
             (at, at)
         };
         let [_, (_, later)] = due_attributes(&self.total_key(), unless_due_by);
-        self.set_due(Some(at), "attribute_not_exists(due_sk) OR due_sk > :seen", Some(later)).await
+        let update = self.due(Some(at)).when_absent_or("due_sk", ">", later);
+        update.run(&self.store).await.map(|_updated_or_refused| ())
     }
 
     /// Advances the checkpoint over all rows that it may pass now, and stores the sums of the others. Makes the
@@ -269,11 +269,12 @@ impl CountedLog {
             is_recent.then(|| now.saturating_plus_seconds(LATEST_RUN_SECONDS))
         };
         // If a row has made a run due meanwhile, that one remains.
-        match due {
-            Some(due) => self.set_due(next, "due_sk = :seen", Some(due)).await,
-            None if next.is_some() => self.set_due(next, "attribute_not_exists(due_sk)", None).await,
-            None => Ok(()),
-        }
+        let update = match due {
+            Some(due) => self.due(next).when("due_sk", "=", due),
+            None if next.is_some() => self.due(next).when_absent("due_sk"),
+            None => return Ok(()),
+        };
+        update.run(&self.store).await.map(|_updated_or_refused| ())
     }
 
     /// Advances the checkpoint. Returns the new one; the outer `None`: another run has advanced it meanwhile, and
@@ -346,28 +347,13 @@ impl CountedLog {
         Ok(rows_read > 0)
     }
 
-    /// Sets when the next run is due, on a condition; `None`: none is due. `seen`: the value of `:seen` in the
-    /// condition.
-    async fn set_due(
-        &self,
-        at: Option<Timestamp>,
-        condition: &str,
-        seen: Option<AttributeValue>,
-    ) -> Result<(), StoreError> {
+    /// Returns the update that sets when the next run is due; `None`: none is due. The caller adds its condition.
+    fn due(&self, at: Option<Timestamp>) -> RowUpdate {
         let key = self.total_key();
-        let mut update = self.store.client().update_item().table_name(self.store.table());
-        update = update.set_key(Some(key_attributes(&key))).condition_expression(condition);
-        update = match at {
-            Some(at) => due_attributes(&key, at).into_iter().fold(
-                update.update_expression("SET due_pk = :due_pk, due_sk = :due_sk"),
-                |update, (name, value)| update.expression_attribute_values(format!(":{name}"), value),
-            ),
-            None => update.update_expression("REMOVE due_pk, due_sk"),
-        };
-        if let Some(seen) = seen {
-            update = update.expression_attribute_values(":seen", seen);
+        match at {
+            Some(at) => RowUpdate::of(key.clone()).set_all(due_attributes(&key, at)),
+            None => RowUpdate::of(key).remove_all(["due_pk", "due_sk"]),
         }
-        conditional_update(update).await.map(|_updated_or_refused| ())
     }
 }
 

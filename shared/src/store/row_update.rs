@@ -76,7 +76,7 @@ impl RowUpdate {
         names.into_iter().fold(self, Self::remove)
     }
 
-    /// Condition: the attribute exists, and compares so with the value. `operator`: `=`, `<`, `<=` or `>=`.
+    /// Condition: the attribute exists, and compares so with the value. `operator`: `=`, `<`, `<=`, `>` or `>=`.
     pub(crate) fn when(mut self, name: &str, operator: &str, value: AttributeValue) -> Self {
         let condition = format!("{} {operator} {}", self.name(name), self.value(value));
         self.conditions.push(condition);

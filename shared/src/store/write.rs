@@ -122,9 +122,9 @@ impl Write {
         Ok(Change::Replace(Replacement { item, absent, version }).into())
     }
 
-    /// Adds to counters of a row and sets the attributes `set`; one of both may be empty. If the row does not exist, it is created. An
-    /// addition is not idempotent, so the same commit must contain a write whose condition fails when the
-    /// commit is repeated.
+    /// Adds to counters of a row and sets the attributes `set`; one of both may be empty. If the row does not
+    /// exist, it is created. An addition is not idempotent, so the same commit must contain a write whose
+    /// condition fails when the commit is repeated.
     pub fn add(key: Key, counters: Vec<(String, i64)>, set: Item, bound: Option<Bound>) -> Self {
         Change::Update(Box::new(addition(key, counters, set, bound))).into()
     }
