@@ -10,7 +10,7 @@ use std::iter;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use png::{BitDepth, ColorType, Encoder, EncodingError, Filter};
+use png::{BitDepth, ColorType, Compression, Encoder, EncodingError, Filter};
 use qrcode::bits::Bits;
 use qrcode::canvas::{Canvas, MaskPattern};
 use qrcode::types::QrError as CrateError;
@@ -57,7 +57,7 @@ impl From<EncodingError> for QrError {
 
 /// Encodes a code of 1 to 512 bytes as a PNG: black on white, one bit per pixel, six pixels per module, with
 /// the quiet zone of four modules that readers need. The image of a typical code (181 to 213 bytes) has 390 ×
-/// 390 pixels in 1.1 kB.
+/// 390 pixels in about 3 kB.
 pub fn png(code: &str) -> Result<Vec<u8>, QrError> {
     let (width, modules) = symbol(code.as_bytes())?;
     let blank = vec![Color::Light; width];
@@ -68,12 +68,14 @@ pub fn png(code: &str) -> Result<Vec<u8>, QrError> {
     }
 
     let side = u32::try_from(width.saturating_add(2 * MARGIN).saturating_mul(SCALE)).unwrap_or(u32::MAX);
-    let mut file = Vec::with_capacity(2048);
+    let mut file = Vec::with_capacity(4096);
     let mut encoder = Encoder::new(&mut file, side, side);
     encoder.set_color(ColorType::Grayscale);
     encoder.set_depth(BitDepth::One);
-    // The file is smallest without a filter, because whole rows repeat.
-    encoder.set_filter(Filter::NoFilter);
+    // A tenth of the time of a charge went to a file of a third of the size: rows that repeat are zeros after the
+    // filter, which the fast method handles well.
+    encoder.set_compression(Compression::Fast);
+    encoder.set_filter(Filter::Up);
     encoder.write_header()?.write_image_data(&pixels)?;
     Ok(file)
 }
@@ -177,7 +179,7 @@ mod tests {
         let picture = open(&file);
         assert_eq!(scan(&picture), code);
         assert_eq!(picture.side, 390);
-        assert!(file.len() < 1_200, "{}", file.len());
+        assert!(file.len() < 3_500, "{}", file.len());
         assert_eq!(STANDARD.decode(png_base64(&code).unwrap()).unwrap(), file);
     }
 
