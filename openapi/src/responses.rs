@@ -105,6 +105,7 @@ successes! {
     "POST /checkout/{raw_id}/simulate" => [303];
     "GET /v1/openapi.json" => [200 [Media "application/json"], 304];
     "GET /docs" => [200 [Media "text/html"], 304];
+    "GET /docs/{page}" => [200 [Media "text/html"], 304];
     "GET /docs.md" => [200 [Media "text/markdown"], 304];
     "GET /llms.txt" => [200 [Media "text/plain"], 304];
     "POST /v1/acquirer-events/{account}/{token}" => [200 [Json "NotificationStored"]];

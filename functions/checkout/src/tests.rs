@@ -161,8 +161,9 @@ fn a_qr_image_that_cannot_be_made_returns_an_error_status() {
     assert_eq!(status(Ok(Some(with_empty_code))), StatusCode::INTERNAL_SERVER_ERROR);
 }
 
-const DOCS: [(&str, &str); 4] = [
+const DOCS: [(&str, &str); 5] = [
     ("/docs", "text/html; charset=utf-8"),
+    ("/docs/webhooks", "text/html; charset=utf-8"),
     ("/docs.md", "text/markdown; charset=utf-8"),
     ("/llms.txt", "text/plain; charset=utf-8"),
     ("/v1/openapi.json", "application/json"),
@@ -220,11 +221,47 @@ async fn the_page_of_the_documentation_may_use_its_own_style_alone() {
     let page = text_of(response).await;
     let style = page.split_once("<style>").unwrap().1.split_once("</style>").unwrap().0;
     let expected = format!(
-        "default-src 'none'; style-src '{}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+        "default-src 'none'; style-src '{}'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
         shared::http::csp_source(style)
     );
     assert_eq!(policy, expected);
     assert!(!style.is_empty() && !page.contains("<script"));
+}
+
+#[tokio::test]
+async fn a_page_of_the_documentation_is_marked_in_the_contents() {
+    let page = text_of(send(Method::GET, "/docs/webhooks").await).await;
+    assert!(page.contains("<title>Webhooks · "), "{}", page.split_once("</title>").unwrap().0);
+    assert_eq!(page.matches(" aria-current=\"page\"").count(), 1);
+    assert_eq!(page.matches("<h1").count(), 1);
+    assert!(page.contains("<a href=\"/docs/webhooks\" aria-current=\"page\">Webhooks</a>"));
+    let absent = send(Method::GET, "/docs/nothing").await;
+    assert_eq!(
+        (absent.status(), header_of(&absent, "content-type")),
+        (StatusCode::NOT_FOUND, Some("text/html; charset=utf-8"))
+    );
+    assert!(text_of(absent).await.contains("There is no such page"));
+}
+
+#[tokio::test]
+async fn the_search_finds_the_sections_that_have_all_words() {
+    let search =
+        async |query: &str| text_of(send(Method::GET, &format!("/docs/search?q={query}")).await).await;
+    let found = search("SIGNATURE+verify").await;
+    let (_, results) = found.split_once("<h1>Search</h1>").unwrap();
+    let first = results.split_once("<h2>").unwrap().1;
+    assert!(
+        first.starts_with(
+            "<a href=\"/docs/webhooks#webhooks-verify-the-signature-first\">Verify the signature first</a>"
+        ),
+        "{first}"
+    );
+    assert!(search("signature+nosuchword").await.contains("No section has all of these words"));
+    assert!(search("%3Cb%3E").await.contains("<strong>&lt;b&gt;</strong>"));
+    for empty in ["", "%20", "%FF"] {
+        let page = search(empty).await;
+        assert!(!page.split_once("<h1>Search</h1>").unwrap().1.contains("<h2>"), "{empty}");
+    }
 }
 
 #[tokio::test]

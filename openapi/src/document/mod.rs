@@ -162,6 +162,7 @@ fn path_parameter(operation: &Operation, name: &str) -> Value {
         "evidence_id" => {
             ("The id of the upload ticket.", "^mev_[0-9a-z]{26}$", "mev_01m7xszsqwk549s9y2zxghq9p9")
         }
+        "page" => ("The name of the page.", "^[0-9A-Za-z-]+$", "webhooks"),
         "account" => ("The account's id.", "^acc_[0-9a-z]+$", "acc_01m7xszsqwk549s9y2zxghq9p9"),
         "token" => ("The token of the registered URL.", "^[0-9A-Za-z_-]+$", "3f6c0e9b2d"),
         _ if path.contains("/api-keys/") => (

@@ -613,17 +613,28 @@ pub(super) const OPERATIONS: &[Operation] = &[
         "showDocumentation",
         Tag::Description,
         "Show the documentation",
-        "One page with the guides and the reference.",
+        "The first page, with the contents of the guide and the reference.",
     )
     .access(Access::Public)
     .response_headers(CACHED)
     .is_static(),
     api(
+        "GET /docs/{page}",
+        "showDocumentationPage",
+        Tag::Description,
+        "Show a page of the documentation",
+        "A chapter of the guide or a group of the reference. The page `search` finds sections by the words in `q`.",
+    )
+    .access(Access::Public)
+    .response_headers(CACHED)
+    .is_static()
+    .page(),
+    api(
         "GET /docs.md",
         "getDocumentationAsMarkdown",
         Tag::Description,
         "Read the documentation as Markdown",
-        "The same text as the page.",
+        "The same text as all pages.",
     )
     .access(Access::Public)
     .response_headers(CACHED)

@@ -1,8 +1,8 @@
 //! The documentation for merchants: the guide of `docs/guide` with its samples of `docs/samples`, and the
 //! reference of all routes from the description of the API.
 //!
-//! `guide` and `reference` build the same list of `Block`s for all formats. `html` and
-//! `markdown` write it as one page each. `requests` writes a request to each route for the HTTP clients of
+//! `guide` and `reference` build the same list of `Block`s for all formats. `html` writes it as pages, and
+//! `markdown` as one text. `requests` writes a request to each route for the HTTP clients of
 //! editors, and `llms` an index for language models.
 
 mod block;
@@ -31,7 +31,7 @@ pub fn files(document: &Value) -> [File; 5] {
     let json = serde_json::to_string_pretty(document).unwrap_or_default();
     [
         File { path: "docs/openapi.json", content: format!("{json}\n") },
-        File { path: "docs/site/index.html", content: html::page(description, &blocks) },
+        File { path: "docs/site/index.html", content: html::site(description, &blocks) },
         File { path: "docs/site/docs.md", content: markdown::page(description, &blocks) },
         File { path: "docs/site/llms.txt", content: llms::index(description) },
         File { path: "docs/requests.http", content: requests::requests(description) },

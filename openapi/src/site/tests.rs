@@ -108,17 +108,47 @@ fn attributes<'a>(html: &'a str, name: &str) -> Vec<&'a str> {
     html.split(&format!(" {name}=\"")).skip(1).map(|rest| rest.split('"').next().unwrap()).collect()
 }
 
+/// Returns the articles of the page by their names.
+fn articles(html: &str) -> Vec<(&str, &str)> {
+    let articles = html
+        .split("<article data-page=\"")
+        .skip(1)
+        .map(|article| article.split("</article>").next().unwrap());
+    articles.map(|article| article.split_once('"').unwrap()).collect()
+}
+
 #[test]
-fn every_link_of_the_page_has_a_target() {
+fn every_link_has_a_target_on_the_page_that_it_names() {
     let html = file("docs/site/index.html");
     let ids = attributes(&html, "id");
     let unique: BTreeSet<&str> = ids.iter().copied().collect();
     assert_eq!(ids.len(), unique.len(), "an id occurs twice");
+    let articles = articles(&html);
     for link in attributes(&html, "href") {
-        match link.strip_prefix('#') {
-            Some(id) => assert!(unique.contains(id), "{link}"),
-            None => assert!(link.starts_with('/') || link.starts_with("https://"), "{link}"),
+        if let Some(id) = link.strip_prefix('#') {
+            assert!(["content", "contents"].contains(&id), "{link}");
+        } else if let Some((page, id)) =
+            link.strip_prefix("/docs/").map(|link| link.split_once('#').unwrap_or((link, link)))
+        {
+            let (_, article) =
+                articles.iter().find(|(name, _)| *name == page).unwrap_or_else(|| panic!("{link}"));
+            assert!(attributes(article, "id").contains(&id), "{link}");
+        } else {
+            assert!(link.starts_with('/') || link.starts_with("https://"), "{link}");
         }
+    }
+}
+
+#[test]
+fn a_chapter_and_a_group_of_the_reference_have_a_page_each() {
+    let html = file("docs/site/index.html");
+    let articles = articles(&html);
+    let names: Vec<&str> = articles.iter().map(|(name, _)| *name).collect();
+    let chapters = CHAPTERS.iter().map(|chapter| chapter.name);
+    let groups = ["reference", "tag-charges", "tag-keys", "events", "schemas"];
+    assert_eq!(names, [""].into_iter().chain(chapters).chain(groups).collect::<Vec<_>>());
+    for (name, article) in articles {
+        assert_eq!(article.matches("<h1").count(), 1, "{name}");
     }
 }
 

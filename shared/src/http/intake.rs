@@ -274,7 +274,12 @@ impl Query {
     }
 
     fn get<K>(&self, field: &Field<K>) -> Option<&str> {
-        self.pairs.iter().find(|(given, _)| given == field.name).map(|(_, value)| value.as_str())
+        self.text(field.name)
+    }
+
+    /// Returns a parameter unchecked, for pages that people read. Routes of the API read theirs by a [`Field`].
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.pairs.iter().find(|(given, _)| given == name).map(|(_, value)| value.as_str())
     }
 
     /// Reads a parameter. Returns `None` if it fails, or is absent and has no default.
