@@ -4,17 +4,22 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use acquirer_events::bank::BankNotifications;
+use acquirer_worker::AcquirerWorker;
+use api_keys::ApiKeysApp;
 use aws_lambda_events::{dynamodb, sqs};
+use checkout::Checkout;
 use event_dispatcher::Dispatcher;
 use ledger_verifier::LedgerVerifier;
 use mailer::Mailer;
 use mailer::sender::Sender;
+use med::Med;
 use scheduler::Scheduler;
 use serde_json::Value;
 use shared::app::App;
 use shared::clock::Clock;
 use shared::store::Aws;
 use webhook_worker::worker::Worker;
+use webhooks::Webhooks;
 
 use crate::error::{Error, Result};
 use crate::lambda::{Environment, Functions, Invoke, event_function, http_function};
@@ -44,98 +49,90 @@ pub(crate) fn create_functions(
             environment.insert("AWS_SESSION_TOKEN".to_owned(), logical_id.to_owned());
         }
         let (id, clock) = (declared.logical_id.clone(), clock.clone());
-        let create = move || create_function(&id, &environment, &clock);
+        let create = move || {
+            create_function(&id, &environment, &clock)
+                .map_err(|e| Error::because(&format!("starting {id}"), &*e))
+        };
         let environment = Environment::start(create)?;
         functions = functions.with_environment(logical_id, environment);
     }
     Ok(functions)
 }
 
+/// Creates a function of events. Each invocation has its own clone of the state.
+macro_rules! of_events {
+    ($state:expr, |$name:ident, $event:ident: $type:ty| $handled:expr) => {{
+        let state = $state;
+        event_function(move |$event: $type| {
+            let $name = state.clone();
+            async move { $handled }
+        })
+    }};
+}
+
 fn create_function(
     logical_id: &str,
     environment: &BTreeMap<String, String>,
     clock: &Clock,
-) -> Result<Invoke> {
-    let var = |name: &str| environment.get(name).cloned();
-    let failed = |e: &(dyn std::error::Error + 'static)| Error::because(&format!("starting {logical_id}"), e);
-    let aws = Aws::from_vars(&var).map_err(|e| failed(&e))?;
-    let app = || App::from_vars(&aws, clock.clone(), &var).map_err(|e| failed(&e));
+) -> std::result::Result<Invoke, Box<dyn std::error::Error>> {
+    let var: &dyn Fn(&str) -> Option<String> = &|name| environment.get(name).cloned();
+    let (aws, clock) = (&Aws::from_vars(var)?, clock.clone());
     Ok(match logical_id {
-        "ChargesFunction" => http_function(charges::router(app()?)),
-        "PaymentsFunction" => http_function(payments::router(app()?)),
-        "WalletsFunction" => http_function(wallets::router(app()?)),
-        "WebhooksFunction" => {
-            let webhooks =
-                webhooks::Webhooks::from_vars(&aws, clock.clone(), &var).map_err(|e| failed(&e))?;
-            http_function(webhooks::router(webhooks))
-        }
-        "MedFunction" => {
-            let med = med::Med::from_vars(&aws, clock.clone(), &var).map_err(|e| failed(&e))?;
-            http_function(med::router(med))
-        }
-        "ApiKeysFunction" => {
-            let app = api_keys::ApiKeysApp::from_vars(&aws, clock.clone(), &var).map_err(|e| failed(&e))?;
-            http_function(api_keys::router(app))
-        }
-        "AcquirerEventsFunction" => http_function(acquirer_events::router(app()?)),
+        "ChargesFunction" => http_function(charges::router(App::from_vars(aws, clock, var)?)),
+        "PaymentsFunction" => http_function(payments::router(App::from_vars(aws, clock, var)?)),
+        "WalletsFunction" => http_function(wallets::router(App::from_vars(aws, clock, var)?)),
+        "WebhooksFunction" => http_function(webhooks::router(Webhooks::from_vars(aws, clock, var)?)),
+        "MedFunction" => http_function(med::router(Med::from_vars(aws, clock, var)?)),
+        "ApiKeysFunction" => http_function(api_keys::router(ApiKeysApp::from_vars(aws, clock, var)?)),
+        "AcquirerEventsFunction" => http_function(acquirer_events::router(App::from_vars(aws, clock, var)?)),
         "BankNotificationsFunction" => {
-            let bank = BankNotifications::from_vars(&aws, clock.clone(), &var).map_err(|e| failed(&e))?;
-            http_function(acquirer_events::bank::router(bank))
+            http_function(acquirer_events::bank::router(BankNotifications::from_vars(aws, clock, var)?))
         }
-        "CheckoutFunction" => {
-            let checkout =
-                checkout::Checkout::from_vars(&aws, clock.clone(), &var).map_err(|e| failed(&e))?;
-            http_function(checkout::router(checkout))
-        }
+        "CheckoutFunction" => http_function(checkout::router(Checkout::from_vars(aws, clock, var)?)),
         "EventDispatcherFunction" => {
-            let dispatcher = Dispatcher::from_vars(&aws, clock.clone(), &var).map_err(|e| failed(&e))?;
-            event_function(move |event: dynamodb::Event| {
-                let dispatcher = dispatcher.clone();
-                async move { Ok::<_, Error>(dispatcher.handle(event).await) }
-            })
+            of_events!(Dispatcher::from_vars(aws, clock, var)?, |dispatcher, event: dynamodb::Event| Ok::<
+                _,
+                Error,
+            >(
+                dispatcher.handle(event).await
+            ))
         }
-        "WebhookWorkerFunction" => {
-            let worker = Worker::from_vars(&aws, clock.clone(), &var).map_err(|e| failed(&e))?;
-            event_function(move |event: sqs::SqsEvent| {
-                let worker = worker.clone();
-                async move { Ok::<_, Error>(worker.handle(event).await) }
-            })
-        }
+        "WebhookWorkerFunction" => of_events!(
+            Worker::from_vars(aws, clock, var)?,
+            |worker, event: sqs::SqsEvent| Ok::<_, Error>(worker.handle(event).await)
+        ),
         "AcquirerWorkerFunction" => {
-            let worker = acquirer_worker::AcquirerWorker::from_vars(&aws, clock.clone(), &var)
-                .map_err(|e| failed(&e))?;
-            event_function(move |event: sqs::SqsEvent| {
-                let worker = worker.clone();
-                async move { Ok::<_, Error>(worker.handle(event).await) }
-            })
+            of_events!(AcquirerWorker::from_vars(aws, clock, var)?, |worker, event: sqs::SqsEvent| Ok::<
+                _,
+                Error,
+            >(
+                worker.handle(event).await
+            ))
         }
         "MailerFunction" => {
             let directory = var(MAIL_DIRECTORY).map(PathBuf::from);
             let sender = directory.map_or(Sender::Nowhere, Sender::Directory);
-            let mailer = Mailer::from_vars(&aws, clock.clone(), sender, &var).map_err(|e| failed(&e))?;
-            event_function(move |event: sqs::SqsEvent| {
-                let mailer = mailer.clone();
-                async move { Ok::<_, Error>(mailer.handle(event).await) }
-            })
+            of_events!(Mailer::from_vars(aws, clock, sender, var)?, |mailer, event: sqs::SqsEvent| Ok::<
+                _,
+                Error,
+            >(
+                mailer.handle(event).await
+            ))
         }
         "SchedulerFunction" => {
-            let work = Scheduler::from_vars(&aws, clock.clone(), &var).map_err(|e| failed(&e))?;
-            event_function(move |event: Value| {
-                let work = work.clone();
-                async move { work.handle(&event).await }
-            })
+            of_events!(Scheduler::from_vars(aws, clock, var)?, |scheduler, event: Value| scheduler
+                .handle(&event)
+                .await)
         }
         "LedgerVerifierFunction" => {
-            let verifier = LedgerVerifier::from_vars(&aws, clock.clone(), &var).map_err(|e| failed(&e))?;
-            event_function(move |_event: Value| {
-                let verifier = verifier.clone();
-                async move { verifier.run().await }
-            })
+            of_events!(LedgerVerifier::from_vars(aws, clock, var)?, |verifier, _event: Value| verifier
+                .run()
+                .await)
         }
         unknown => {
-            return Err(Error::new(format!(
-                "the template declares {unknown}, which the local service does not contain"
-            )));
+            return Err(
+                format!("the template declares {unknown}, which the local service does not contain").into()
+            );
         }
     })
 }

@@ -1,6 +1,5 @@
 //! The state of an HTTP function: repositories, clock, public URLs and settings from the environment.
 
-use std::error::Error;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -124,12 +123,6 @@ impl App {
     pub fn charge_cancellation(&self) -> ChargeCancellation<'_> {
         let Parts { charges, acquirers, bank_payments, .. } = &**self;
         ChargeCancellation { charges, acquirers, payments: bank_payments.as_ref() }
-    }
-
-    /// Creates the state of a deployed function from its environment.
-    pub fn from_env() -> Result<Self, Box<dyn Error + Send + Sync>> {
-        let var = |name: &str| std::env::var(name).ok();
-        Ok(Self::from_vars(&Aws::from_vars(&var)?, Clock::default(), &var)?)
     }
 }
 

@@ -26,6 +26,7 @@ pub mod checkpoint;
 pub mod clock;
 pub mod config;
 pub mod email;
+mod entry_point;
 pub mod errors;
 pub mod extract;
 pub mod failed_record;

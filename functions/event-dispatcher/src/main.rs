@@ -1,27 +1,8 @@
-//! Entry point of the Lambda function. The logic is in the library.
-
-use std::process::ExitCode;
+//! The entry point of the Lambda function.
 
 use aws_lambda_events::dynamodb::Event;
 use event_dispatcher::Dispatcher;
-use lambda_runtime::{Error, LambdaEvent, service_fn};
-use shared::clock::Clock;
-use shared::log::in_invocation;
-use shared::store::Aws;
 
-#[global_allocator]
-static ALLOCATOR: shared::Allocator = shared::Allocator;
-
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> ExitCode {
-    shared::log::run(serve()).await
-}
-
-async fn serve() -> Result<(), Error> {
-    let var = |name: &str| std::env::var(name).ok();
-    let dispatcher = &Dispatcher::from_vars(&Aws::from_vars(&var)?, Clock::default(), &var)?;
-    lambda_runtime::run(service_fn(|event: LambdaEvent<Event>| async move {
-        Ok::<_, Error>(in_invocation(&event.context, Box::pin(dispatcher.handle(event.payload))).await)
-    }))
-    .await
-}
+shared::event_main!(|aws, clock, var| Dispatcher::from_vars(aws, clock, var)?, |dispatcher, event: Event| {
+    dispatcher.handle(event).await
+},);

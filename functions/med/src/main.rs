@@ -1,22 +1,5 @@
-//! The entry point of the Lambda function: builds the routes and serves them.
+//! The entry point of the Lambda function.
 
-use std::process::ExitCode;
-
-use lambda_http::Error;
 use med::Med;
-use shared::clock::Clock;
-use shared::store::Aws;
 
-#[global_allocator]
-static ALLOCATOR: shared::Allocator = shared::Allocator;
-
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> ExitCode {
-    shared::log::run(serve()).await
-}
-
-async fn serve() -> Result<(), Error> {
-    let var = |name: &str| std::env::var(name).ok();
-    let med = Med::from_vars(&Aws::from_vars(&var)?, Clock::default(), &var)?;
-    lambda_http::run(med::router(med)).await
-}
+shared::http_main!(|aws, clock, var| med::router(Med::from_vars(aws, clock, var)?));

@@ -1,27 +1,8 @@
-//! The entry point of the Lambda function: builds the scheduler and runs it at each invocation.
+//! The entry point of the Lambda function.
 
-use std::process::ExitCode;
-
-use lambda_runtime::{Error, LambdaEvent, service_fn};
 use scheduler::Scheduler;
 use serde_json::Value;
-use shared::clock::Clock;
-use shared::log::in_invocation;
-use shared::store::Aws;
 
-#[global_allocator]
-static ALLOCATOR: shared::Allocator = shared::Allocator;
-
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> ExitCode {
-    shared::log::run(serve()).await
-}
-
-async fn serve() -> Result<(), Error> {
-    let var = |name: &str| std::env::var(name).ok();
-    let scheduler = &Scheduler::from_vars(&Aws::from_vars(&var)?, Clock::default(), &var)?;
-    lambda_runtime::run(service_fn(|tick: LambdaEvent<Value>| async move {
-        Ok::<_, Error>(in_invocation(&tick.context, Box::pin(scheduler.handle(&tick.payload))).await?)
-    }))
-    .await
-}
+shared::event_main!(|aws, clock, var| Scheduler::from_vars(aws, clock, var)?, |scheduler, event: Value| {
+    scheduler.handle(&event).await?
+},);

@@ -1,18 +1,5 @@
-//! The entry point of the Lambda function: builds the routes and serves them.
+//! The entry point of the Lambda function.
 
-use std::process::ExitCode;
-
-use lambda_http::Error;
 use shared::app::App;
 
-#[global_allocator]
-static ALLOCATOR: shared::Allocator = shared::Allocator;
-
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> ExitCode {
-    shared::log::run(serve()).await
-}
-
-async fn serve() -> Result<(), Error> {
-    lambda_http::run(wallets::router(App::from_env()?)).await
-}
+shared::http_main!(|aws, clock, var| wallets::router(App::from_vars(aws, clock, var)?));

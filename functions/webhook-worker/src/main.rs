@@ -1,27 +1,8 @@
-//! Entry point of the Lambda function. The logic is in the library.
-
-use std::process::ExitCode;
+//! The entry point of the Lambda function.
 
 use aws_lambda_events::sqs::SqsEvent;
-use lambda_runtime::{Error, LambdaEvent, service_fn};
-use shared::clock::Clock;
-use shared::log::in_invocation;
-use shared::store::Aws;
 use webhook_worker::worker::Worker;
 
-#[global_allocator]
-static ALLOCATOR: shared::Allocator = shared::Allocator;
-
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> ExitCode {
-    shared::log::run(serve()).await
-}
-
-async fn serve() -> Result<(), Error> {
-    let var = |name: &str| std::env::var(name).ok();
-    let worker = &Worker::from_vars(&Aws::from_vars(&var)?, Clock::default(), &var)?;
-    lambda_runtime::run(service_fn(|event: LambdaEvent<SqsEvent>| async move {
-        Ok::<_, Error>(in_invocation(&event.context, worker.handle(event.payload)).await)
-    }))
-    .await
-}
+shared::event_main!(|aws, clock, var| Worker::from_vars(aws, clock, var)?, |worker, event: SqsEvent| worker
+    .handle(event)
+    .await,);

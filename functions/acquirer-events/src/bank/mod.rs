@@ -16,8 +16,6 @@ mod signature;
 #[cfg(test)]
 mod tests;
 
-use std::error::Error;
-
 use axum::Router;
 use axum::routing::post;
 use shared::acquirer::configuration::AccountAcquirers;
@@ -52,11 +50,6 @@ impl BankNotifications {
             store,
             clock,
         })
-    }
-
-    pub fn from_env() -> Result<Self, Box<dyn Error + Send + Sync>> {
-        let var = |name: &str| std::env::var(name).ok();
-        Ok(Self::from_vars(&Aws::from_vars(&var)?, Clock::default(), &var)?)
     }
 }
 

@@ -1,16 +1,5 @@
-use std::process::ExitCode;
+//! The entry point of the Lambda function.
 
 use acquirer_events::bank::{BankNotifications, router};
-use lambda_http::Error;
 
-#[global_allocator]
-static ALLOCATOR: shared::Allocator = shared::Allocator;
-
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> ExitCode {
-    shared::log::run(serve()).await
-}
-
-async fn serve() -> Result<(), Error> {
-    lambda_http::run(router(BankNotifications::from_env()?)).await
-}
+shared::http_main!(|aws, clock, var| router(BankNotifications::from_vars(aws, clock, var)?));
