@@ -8,14 +8,12 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use domain::audit::Audit;
-use domain::audit::chain::{ChainReport, Head};
+use domain::audit::chain::Head;
 use domain::ids::{AccountId, AuditId};
-use domain::source_address::SourceAddress;
-use domain::time::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use shared::audit;
 
-use crate::output::print_list;
+use crate::output::{Record, print_list, record};
 use crate::target::Stack;
 use crate::{CommandOutcome, print_json, progress_bar};
 
@@ -52,53 +50,18 @@ enum Command {
     },
 }
 
-#[derive(Serialize)]
-struct AuditView<'a> {
-    id: AuditId,
-    at: Timestamp,
-    actor: &'a str,
-    source: SourceAddress,
-    action: &'a str,
-    subject: &'a str,
-    details: Option<&'a str>,
-    reason: &'a str,
-    sequence: Option<u64>,
-    hash: Option<&'a str>,
-}
-
-impl<'a> AuditView<'a> {
-    fn new(row: &'a Audit) -> Self {
-        Self {
-            id: row.id,
-            at: row.at,
-            actor: &row.actor,
-            source: row.source,
-            action: &row.action,
-            subject: &row.subject,
-            details: row.details.as_deref(),
-            reason: &row.reason,
-            sequence: row.link.as_ref().map(|link| link.sequence),
-            hash: row.link.as_ref().map(|link| link.hash.as_str()),
-        }
-    }
-}
-
-#[derive(Serialize)]
-struct ReportView<'a> {
-    account: AccountId,
-    rows: u64,
-    head: &'a Head,
-    faults: Vec<String>,
-}
-
-impl<'a> ReportView<'a> {
-    fn new(report: &'a ChainReport) -> Self {
-        Self {
-            account: report.account,
-            rows: report.rows,
-            head: &report.head,
-            faults: report.faults.iter().map(ToString::to_string).collect(),
-        }
+fn printed(row: &Audit) -> Record {
+    record! {
+        id: row.id,
+        at: row.at,
+        actor: row.actor,
+        source: row.source,
+        action: row.action,
+        subject: row.subject,
+        details: row.details,
+        reason: row.reason,
+        sequence: row.link.as_ref().map(|link| link.sequence),
+        hash: row.link.as_ref().map(|link| &link.hash),
     }
 }
 
@@ -124,7 +87,7 @@ async fn print_page(
 ) -> Result<CommandOutcome, Box<dyn Error>> {
     let account = chain_of(stack, account).await?;
     let (rows, has_more) = audit::page(&stack.store, &account, starting_after).await?;
-    print_list(stack, "audit rows", rows.iter().map(AuditView::new))?;
+    print_list(stack, "audit rows", rows.iter().map(printed))?;
     if let Some(last) = rows.last().filter(|_| has_more) {
         writeln!(std::io::stderr(), "more rows follow: --starting-after {}", last.id)?;
     }
@@ -163,7 +126,9 @@ async fn verify(
         if !report.faults.is_empty() {
             outcome = CommandOutcome::FoundFaults;
         }
-        bar.suspend(|| print_json(&ReportView::new(&report)))?;
+        let faults: Vec<String> = report.faults.iter().map(ToString::to_string).collect();
+        let printed = record! { account: account, rows: report.rows, head: report.head, faults: faults };
+        bar.suspend(|| print_json(&printed))?;
         bar.inc(1);
     }
     bar.finish_and_clear();

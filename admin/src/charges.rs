@@ -7,20 +7,14 @@ use clap::{Args, Subcommand};
 use domain::acquirer::AcquirerName;
 use domain::audit::Operator;
 use domain::charge::{Charge, IncomingPayment};
-use domain::ids::{
-    AccountId, AcquirerPaymentId, ChargeId, ConnectionId, EndToEndId, MedCaseId, Mode, RefundId, Scope,
-};
-use domain::money::{Amount, Currency};
-use domain::payment_method::PaymentMethod;
+use domain::ids::{AccountId, AcquirerPaymentId, ChargeId, EndToEndId, MedCaseId, Mode, RefundId, Scope};
 use domain::tax_id::{Document, TaxId};
-use domain::time::Timestamp;
-use serde::Serialize;
 use shared::acquirer::Banks;
 use shared::charge::lost_cob_ends_at;
 use shared::services::charge_timeline;
 use shared::store::{ListEntry, ListIndex, Order};
 
-use crate::output::print_list;
+use crate::output::{Record, print_list, record};
 use crate::target::Stack;
 use crate::{OperatorArguments, print_json};
 
@@ -101,49 +95,26 @@ pub(crate) fn document(text: &str) -> Result<Document, String> {
     Document::parse(text).ok_or_else(|| "must be 1 to 32 characters without surrounding spaces".to_owned())
 }
 
-#[derive(Serialize)]
-struct PrintedCharge<'a> {
-    charge: ChargeId,
-    account: AccountId,
-    mode: Mode,
-    status: &'static str,
-    amount: Amount,
-    currency: Currency,
-    method: PaymentMethod,
-    created_at: Timestamp,
-    expires_at: Timestamp,
-    paid_at: Option<Timestamp>,
-    payment: Option<&'a AcquirerPaymentId>,
-    txid: String,
-    connection: Option<ConnectionId>,
-    expected_payer: Option<String>,
-    customer_document: Option<String>,
-    payer_document: Option<String>,
-    request_id: &'a str,
-}
-
-impl<'a> PrintedCharge<'a> {
-    fn new(charge: &'a Charge) -> Self {
-        let applied = charge.applied_payment.as_ref();
-        Self {
-            charge: charge.id,
-            account: charge.scope.account,
-            mode: charge.scope.mode,
-            status: charge.status.as_str(),
-            amount: charge.amount,
-            currency: charge.currency,
-            method: charge.method(),
-            created_at: charge.created_at,
-            expires_at: charge.expires_at(),
-            paid_at: applied.map(|applied| applied.paid_at),
-            payment: applied.map(|applied| &applied.payment_id),
-            txid: charge.id.txid(),
-            connection: charge.connection,
-            expected_payer: charge.expected_payer.as_ref().map(TaxId::masked),
-            customer_document: charge.customer.document.as_ref().map(masked),
-            payer_document: applied.and_then(|applied| applied.payer_document.as_ref()).map(TaxId::masked),
-            request_id: charge.request_id.as_str(),
-        }
+fn printed(charge: &Charge) -> Record {
+    let applied = charge.applied_payment.as_ref();
+    record! {
+        charge: charge.id,
+        account: charge.scope.account,
+        mode: charge.scope.mode,
+        status: charge.status.as_str(),
+        amount: charge.amount,
+        currency: charge.currency,
+        method: charge.method(),
+        created_at: charge.created_at,
+        expires_at: charge.expires_at(),
+        paid_at: applied.map(|applied| applied.paid_at),
+        payment: applied.map(|applied| &applied.payment_id),
+        txid: charge.id.txid(),
+        connection: charge.connection,
+        expected_payer: charge.expected_payer.as_ref().map(TaxId::masked),
+        customer_document: charge.customer.document.as_ref().map(masked),
+        payer_document: applied.and_then(|applied| applied.payer_document.as_ref()).map(TaxId::masked),
+        request_id: charge.request_id.as_str(),
     }
 }
 
@@ -151,28 +122,15 @@ fn masked(document: &Document) -> String {
     document.tax_id().map_or_else(|| "***".to_owned(), |tax_id| tax_id.masked())
 }
 
-#[derive(Serialize)]
-struct PrintedPayment<'a> {
-    payment: &'a AcquirerPaymentId,
-    account: AccountId,
-    mode: Mode,
-    amount: Amount,
-    paid_at: Timestamp,
-    payer_document: Option<String>,
-    is_returned: bool,
-}
-
-impl<'a> PrintedPayment<'a> {
-    fn new(payment: &'a IncomingPayment) -> Self {
-        Self {
-            payment: &payment.payment_id,
-            account: payment.scope.account,
-            mode: payment.scope.mode,
-            amount: payment.amount,
-            paid_at: payment.paid_at,
-            payer_document: payment.payer_document.as_ref().map(TaxId::masked),
-            is_returned: payment.returned.is_some(),
-        }
+fn printed_payment(payment: &IncomingPayment) -> Record {
+    record! {
+        payment: payment.payment_id,
+        account: payment.scope.account,
+        mode: payment.scope.mode,
+        amount: payment.amount,
+        paid_at: payment.paid_at,
+        payer_document: payment.payer_document.as_ref().map(TaxId::masked),
+        is_returned: payment.returned.is_some(),
     }
 }
 
@@ -182,7 +140,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
         Command::Show { charge } => {
             let (stored, now) = (stack.existing_charge(charge).await?, stack.clock.now());
             let timeline = charge_timeline(&stack.store, &stored, now).await?;
-            print_list(stack, "charges", [PrintedCharge::new(&stored.read_at(now))])?;
+            print_list(stack, "charges", [printed(&stored.read_at(now))])?;
             print_list(stack, "entries", &timeline.entries)?;
             if let Some(from) = timeline.partial_from {
                 writeln!(
@@ -214,7 +172,7 @@ async fn expire(stack: &Stack, id: ChargeId, by: &Operator) -> Result<(), Box<dy
         return Err("the bank has the cob of this charge, or a Pix with its txid; the service ends it".into());
     }
     let expired = stack.charges.expire_lost(stored, by, now).await?;
-    print_json(&PrintedCharge::new(&expired))
+    print_json(&printed(&expired))
 }
 
 async fn find(
@@ -230,7 +188,7 @@ async fn find(
             let ids: Vec<ChargeId> = payments.iter().filter_map(IncomingPayment::charge_id).collect();
             if ids.is_empty() && !payments.is_empty() {
                 writeln!(std::io::stderr(), "the payment belongs to no charge: see `admin receipts --help`")?;
-                return print_list(stack, "payments", payments.iter().map(PrintedPayment::new));
+                return print_list(stack, "payments", payments.iter().map(printed_payment));
             }
             ids
         }
@@ -241,7 +199,7 @@ async fn find(
     let now = stack.clock.now();
     let found = stack.charges.find_all(&ids).await?.into_iter().map(|charge| charge.read_at(now));
     let found: Vec<Charge> = found.filter(|charge| scopes.contains(&charge.scope)).collect();
-    print_list(stack, "charges", found.iter().map(PrintedCharge::new))
+    print_list(stack, "charges", found.iter().map(printed))
 }
 
 async fn payments(

@@ -4,14 +4,13 @@ use std::error::Error;
 use std::io::Write;
 
 use clap::Subcommand;
-use domain::ids::{AccountId, ChargeId, Mode};
+use domain::ids::{AccountId, Mode};
 use domain::tax_id::Document;
-use serde::Serialize;
 use shared::services::{ErasureOutcome, erase_customer};
 use shared::store::{ListIndex, Order};
 
 use crate::charges::{charge_of, document, partitions};
-use crate::output::print_list;
+use crate::output::{print_list, record};
 use crate::target::Stack;
 use crate::{OperatorArguments, progress_bar};
 
@@ -42,30 +41,12 @@ pub(crate) enum Command {
 
 const STEP: usize = 100;
 
-#[derive(Serialize)]
-struct PrintedErasure {
-    charge: ChargeId,
-    outcome: &'static str,
-    reason: Option<String>,
-}
-
-impl PrintedErasure {
-    fn new(charge: ChargeId, outcome: ErasureOutcome, apply: bool) -> Self {
-        let (outcome, reason) = match outcome {
-            ErasureOutcome::Erased if apply => ("erased", None),
-            ErasureOutcome::Erased => ("would_be_erased", None),
-            ErasureOutcome::NothingLeft => ("nothing_left", None),
-            ErasureOutcome::Kept(refused) => ("kept", Some(refused.to_string())),
-        };
-        Self { charge, outcome, reason }
-    }
-}
-
 pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn Error>> {
     let Command::Erase { document, account, mode, apply, operator } = command;
     let scopes = stack.scopes(Some(account), mode).await?;
     let operator = Some(operator.operator()).filter(|_| apply);
     let mut lines = Vec::new();
+    let mut kept: usize = 0;
     for partition in partitions(&document, &scopes) {
         let mut to = "~".to_owned();
         loop {
@@ -78,7 +59,14 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
             for charge in new.iter().filter_map(charge_of) {
                 let now = stack.clock.now();
                 let outcome = erase_customer(&stack.store, charge, operator.as_ref(), now).await?;
-                lines.push(PrintedErasure::new(charge, outcome, apply));
+                let (outcome, reason) = match outcome {
+                    ErasureOutcome::Erased if apply => ("erased", None),
+                    ErasureOutcome::Erased => ("would_be_erased", None),
+                    ErasureOutcome::NothingLeft => ("nothing_left", None),
+                    ErasureOutcome::Kept(refused) => ("kept", Some(refused.to_string())),
+                };
+                kept = kept.saturating_add(usize::from(outcome == "kept"));
+                lines.push(record! { charge: charge, outcome: outcome, reason: reason });
                 bar.inc(1);
             }
             bar.finish_and_clear();
@@ -89,7 +77,6 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
         }
     }
     print_list(stack, "charges", &lines)?;
-    let kept = lines.iter().filter(|line| line.outcome == "kept").count();
     if kept > 0 {
         writeln!(std::io::stderr(), "{kept} charges keep the data for now: repeat the command later")?;
     }

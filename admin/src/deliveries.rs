@@ -6,14 +6,13 @@ use std::error::Error;
 use clap::Subcommand;
 use domain::ids::{DeliveryId, EndpointId, ResendId};
 use domain::time::Timestamp;
-use domain::webhook::event_type::EventType;
-use serde::Serialize;
 use shared::webhook::WebhookError;
 use shared::webhook::delivery::Delivery;
 use shared::webhook::redrive::Redrive;
 use shared::webhook::resend::Resends;
 use shared::{audit, random};
 
+use crate::output::record;
 use crate::target::Stack;
 use crate::{CommandOutcome, OperatorArguments, ScopeArguments, print, print_json, progress_bar};
 
@@ -44,17 +43,6 @@ pub(crate) enum Command {
     },
 }
 
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct RedriveView {
-    delivery: DeliveryId,
-    endpoint_id: Option<EndpointId>,
-    event_type: EventType,
-    last_error: Option<String>,
-    resent_as: Option<DeliveryId>,
-    refused: Option<String>,
-}
-
 pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcome, Box<dyn Error>> {
     let Command::Redrive { scope, since, endpoint, cancelled, dry_run, operator } = command;
     let account = stack.existing_account(&scope.account).await?.id;
@@ -83,7 +71,15 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
             Ok(None) => {}
             Err(_) => refused = refused.saturating_add(1),
         }
-        bar.suspend(|| print_json(&view(delivery, outcome)))?;
+        let printed = record! {
+            delivery: delivery.id,
+            endpointId: delivery.endpoint,
+            eventType: delivery.event_type,
+            lastError: delivery.last_error,
+            resentAs: outcome.as_ref().ok(),
+            refused: outcome.as_ref().err(),
+        };
+        bar.suspend(|| print_json(&printed))?;
         bar.inc(1);
     }
     bar.finish_and_clear();
@@ -111,20 +107,5 @@ async fn resend(stack: &Stack, delivery: &Delivery) -> Result<Result<DeliveryId,
             Err(format!("{error}\nRun the same command again: it skips deliveries that were already resent.")
                 .into())
         }
-    }
-}
-
-fn view(delivery: &Delivery, outcome: Result<Option<DeliveryId>, String>) -> RedriveView {
-    let (resent_as, refused) = match outcome {
-        Ok(resent_as) => (resent_as, None),
-        Err(reason) => (None, Some(reason)),
-    };
-    RedriveView {
-        delivery: delivery.id,
-        endpoint_id: delivery.endpoint,
-        event_type: delivery.event_type,
-        last_error: delivery.last_error.clone(),
-        resent_as,
-        refused,
     }
 }

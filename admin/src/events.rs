@@ -4,10 +4,8 @@ use shared::audit;
 use std::error::Error;
 
 use clap::Subcommand;
-use domain::time::Timestamp;
-use event_dispatcher::replay::QuarantinedObject;
-use serde::Serialize;
 
+use crate::output::record;
 use crate::target::Stack;
 use crate::{CommandOutcome, OperatorArguments, print, print_json, progress_bar};
 
@@ -24,15 +22,6 @@ pub(crate) enum Command {
         #[command(flatten)]
         operator: OperatorArguments,
     },
-}
-
-#[derive(Serialize)]
-struct ReplayView<'a> {
-    object: &'a str,
-    since: Timestamp,
-    records: Option<usize>,
-    replayed: bool,
-    error: Option<String>,
 }
 
 pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcome, Box<dyn Error>> {
@@ -68,21 +57,18 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
                 (None, Some(error.to_string()))
             }
         };
-        bar.suspend(|| print_json(&view(object, count, dry_run, error)))?;
+        let printed = record! {
+            object: object.key,
+            since: object.since,
+            records: count,
+            replayed: count.is_some() && !dry_run,
+            error: error,
+        };
+        bar.suspend(|| print_json(&printed))?;
         bar.inc(1);
     }
     bar.finish_and_clear();
     let result = if dry_run { "could be replayed" } else { "replayed" };
     print(&format!("{} objects, {records} records {result}, {failures} objects left", quarantined.len()))?;
     Ok(if failures == 0 { CommandOutcome::Succeeded } else { CommandOutcome::FoundFaults })
-}
-
-fn view(
-    object: &QuarantinedObject,
-    records: Option<usize>,
-    dry_run: bool,
-    error: Option<String>,
-) -> ReplayView<'_> {
-    let replayed = records.is_some() && !dry_run;
-    ReplayView { object: &object.key, since: object.since, records, replayed, error }
 }

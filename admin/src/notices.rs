@@ -5,14 +5,11 @@ use std::error::Error;
 use std::io::Write;
 
 use clap::Subcommand;
-use domain::ids::{AccountId, ChargeId, ConnectionId, EndToEndId, MedCaseId};
-use domain::med::{InfractionStatus, MedNotice, NoticeStatus, Situation};
-use domain::money::Amount;
-use domain::time::Timestamp;
-use serde::Serialize;
+use domain::ids::AccountId;
+use domain::med::{MedNotice, NoticeStatus};
 use shared::med::ContestedPix;
 
-use crate::output::print_list;
+use crate::output::{Record, print_list, record};
 use crate::target::Stack;
 use crate::{OperatorArguments, med, print_json};
 
@@ -79,98 +76,42 @@ fn notice_id(text: &str) -> Result<String, String> {
     }
 }
 
-#[derive(Clone, Copy, Debug, Serialize)]
-#[serde(rename_all = "snake_case")]
-enum State {
-    /// The service still retries it.
-    Waiting,
-    Unmatched,
-    Processed,
-    Dismissed,
-}
-
-impl State {
-    fn of(notice: &MedNotice) -> Self {
-        match notice.status {
-            NoticeStatus::Waiting => Self::Waiting,
-            NoticeStatus::Unmatched if notice.dismissed_at.is_some() => Self::Dismissed,
-            NoticeStatus::Unmatched => Self::Unmatched,
-            NoticeStatus::Processed => Self::Processed,
-        }
+fn printed(notice: &MedNotice) -> Record {
+    let state = match notice.status {
+        // The service still retries it.
+        NoticeStatus::Waiting => "waiting",
+        NoticeStatus::Unmatched if notice.dismissed_at.is_some() => "dismissed",
+        NoticeStatus::Unmatched => "unmatched",
+        NoticeStatus::Processed => "processed",
+    };
+    record! {
+        notice_id: notice.notice_id,
+        account: notice.account,
+        connection: notice.connection,
+        state: state,
+        infraction_id: notice.infraction_id,
+        infraction_status: notice.infraction_status,
+        end_to_end_id: notice.end_to_end_id,
+        amount: notice.amount,
+        situation: notice.situation,
+        reason: notice.reason,
+        response_deadline: notice.response_deadline,
+        reported_at: notice.reported_at,
+        received_at: notice.received_at,
+        dismissed_at: notice.dismissed_at,
+        case: notice.case,
     }
 }
 
-#[derive(Serialize)]
-struct PrintedNotice<'a> {
-    notice_id: &'a str,
-    account: AccountId,
-    connection: ConnectionId,
-    state: State,
-    infraction_id: &'a str,
-    infraction_status: InfractionStatus,
-    end_to_end_id: &'a EndToEndId,
-    amount: Option<Amount>,
-    situation: Option<Situation>,
-    reason: Option<&'a str>,
-    response_deadline: Option<Timestamp>,
-    reported_at: Timestamp,
-    received_at: Timestamp,
-    dismissed_at: Option<Timestamp>,
-    case: Option<MedCaseId>,
-}
-
-impl<'a> PrintedNotice<'a> {
-    fn new(notice: &'a MedNotice) -> Self {
-        Self {
-            notice_id: &notice.notice_id,
-            account: notice.account,
-            connection: notice.connection,
-            state: State::of(notice),
-            infraction_id: &notice.infraction_id,
-            infraction_status: notice.infraction_status,
-            end_to_end_id: &notice.end_to_end_id,
-            amount: notice.amount,
-            situation: notice.situation,
-            reason: notice.reason.as_deref(),
-            response_deadline: notice.response_deadline,
-            reported_at: notice.reported_at,
-            received_at: notice.received_at,
-            dismissed_at: notice.dismissed_at,
-            case: notice.case,
-        }
-    }
-}
-
-#[derive(Serialize)]
-struct PrintedNoticeAndPix<'a> {
-    #[serde(flatten)]
-    notice: PrintedNotice<'a>,
-    pix: PrintedPix,
-}
-
-#[derive(Serialize)]
-#[serde(tag = "state", rename_all = "snake_case")]
-enum PrintedPix {
-    Unknown,
-    Unconfirmed,
-    OtherAccount { account: AccountId },
-    Unmatched,
-    HeldForReview { charge: ChargeId },
-    Returned { charge: ChargeId },
-    Credited { charge: ChargeId },
-}
-
-impl From<ContestedPix> for PrintedPix {
-    fn from(pix: ContestedPix) -> Self {
-        match pix {
-            ContestedPix::Unknown => Self::Unknown,
-            ContestedPix::Unconfirmed => Self::Unconfirmed,
-            ContestedPix::OtherAccount(account) => Self::OtherAccount { account },
-            ContestedPix::Unmatched => Self::Unmatched,
-            ContestedPix::HeldForReview(charge) => Self::HeldForReview { charge },
-            ContestedPix::Returned(charge) => Self::Returned { charge },
-            ContestedPix::Credited(charge) => Self::Credited { charge: charge.as_stored().id },
-        }
+fn printed_pix(pix: &ContestedPix) -> Record {
+    match pix {
+        ContestedPix::Unknown => record! { state: "unknown" },
+        ContestedPix::Unconfirmed => record! { state: "unconfirmed" },
+        ContestedPix::OtherAccount(account) => record! { state: "other_account", account: account },
+        ContestedPix::Unmatched => record! { state: "unmatched" },
+        ContestedPix::HeldForReview(charge) => record! { state: "held_for_review", charge: charge },
+        ContestedPix::Returned(charge) => record! { state: "returned", charge: charge },
+        ContestedPix::Credited(charge) => record! { state: "credited", charge: charge.as_stored().id },
     }
 }
 
@@ -181,8 +122,8 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
         Command::Show { id, account } => {
             let account = stack.existing_account(&account).await?.id;
             let notice = cases.get_notice(&account, &id).await?;
-            let pix = cases.contested_pix(&notice).await?.into();
-            print_json(&PrintedNoticeAndPix { notice: PrintedNotice::new(&notice), pix })
+            let pix = printed_pix(&cases.contested_pix(&notice).await?);
+            print_json(&printed(&notice).and(record! { pix: pix }))
         }
         Command::Retry { id, account, operator } => {
             let account = stack.existing_account(&account).await?.id;
@@ -192,7 +133,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
         Command::Dismiss { id, account, operator } => {
             let account = stack.existing_account(&account).await?.id;
             let dismissed = cases.dismiss_notice(&account, &id, &operator.operator(), now).await?;
-            print_json(&PrintedNotice::new(&dismissed))
+            print_json(&printed(&dismissed))
         }
     }
 }
@@ -213,7 +154,7 @@ async fn list(
     let (notices, has_more) = stack.cases.unmatched_notices(account.as_ref(), cursor.as_ref()).await?;
     // The index may still list a notice that was just processed or dismissed.
     let waiting = notices.iter().filter(|notice| notice.waits_for_operator());
-    print_list(stack, "notices", waiting.map(PrintedNotice::new))?;
+    print_list(stack, "notices", waiting.map(printed))?;
     match (account, notices.last().filter(|_| has_more)) {
         (Some(_), Some(last)) => {
             // An adapter chooses the id, so it may contain characters that a shell interprets.

@@ -5,13 +5,12 @@ use std::error::Error;
 use std::io::Write;
 
 use clap::Subcommand;
-use domain::acquirer::{ReportedPix, ReportedPixStatus, SetAsideItem};
-use domain::ids::{AccountId, ChargeId, ConnectionId, EndToEndId};
-use domain::time::Timestamp;
-use serde::Serialize;
+use domain::acquirer::SetAsideItem;
+use domain::ids::{AccountId, EndToEndId};
 use shared::services::SetAsideItems;
 
-use crate::output::print_list;
+use crate::output::{Record, print_list, record};
+use crate::receipts::printed_pix;
 use crate::target::Stack;
 use crate::{OperatorArguments, print_json};
 
@@ -65,43 +64,9 @@ fn item_id(text: &str) -> Result<String, &'static str> {
     }
 }
 
-#[derive(Serialize)]
-struct PrintedItem<'a> {
-    id: &'a str,
-    account: AccountId,
-    connection: ConnectionId,
-    received_at: Timestamp,
-    item: &'a str,
-}
-
-impl<'a> PrintedItem<'a> {
-    fn new(item: &'a SetAsideItem) -> Self {
-        let SetAsideItem { account, connection, sha256, item, received_at } = item;
-        Self { id: sha256, account: *account, connection: *connection, received_at: *received_at, item }
-    }
-}
-
-#[derive(Serialize)]
-struct PrintedResolution<'a> {
-    #[serde(flatten)]
-    item: PrintedItem<'a>,
-    read_back: Option<PrintedPix<'a>>,
-}
-
-/// The printed form of a Pix that is read back, as it was known before.
-#[derive(Serialize)]
-struct PrintedPix<'a> {
-    end_to_end_id: &'a EndToEndId,
-    account: AccountId,
-    status: ReportedPixStatus,
-    charge: Option<ChargeId>,
-}
-
-impl<'a> PrintedPix<'a> {
-    fn new(pix: &'a ReportedPix) -> Self {
-        let ReportedPix { end_to_end_id, account, status, charge, .. } = pix;
-        Self { end_to_end_id, account: *account, status: *status, charge: *charge }
-    }
+fn printed(item: &SetAsideItem) -> Record {
+    let SetAsideItem { account, connection, sha256, item, received_at } = item;
+    record! { id: sha256, account: account, connection: connection, received_at: received_at, item: item }
 }
 
 pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn Error>> {
@@ -126,18 +91,19 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
         }
         Command::Show { id, account } => {
             let account = stack.existing_account(&account).await?.id;
-            print_json(&PrintedItem::new(&items.get(&account, &id).await?))
+            print_json(&printed(&items.get(&account, &id).await?))
         }
         Command::Resolve { id, account, read_back, operator } => {
             let account = stack.existing_account(&account).await?.id;
             let (operator, now) = (operator.operator(), stack.clock.now());
             let (item, pix) = items.resolve(&account, &id, read_back.as_ref(), &operator, now).await?;
-            let read_back = pix.as_ref().map(PrintedPix::new);
-            print_json(&PrintedResolution { item: PrintedItem::new(&item), read_back })
+            // As the Pix was known before.
+            let read_back = pix.as_ref().map(printed_pix);
+            print_json(&printed(&item).and(record! { read_back: read_back }))
         }
     }
 }
 
 fn print_all(stack: &Stack, items: &[SetAsideItem]) -> Result<(), Box<dyn Error>> {
-    print_list(stack, "items", items.iter().map(PrintedItem::new))
+    print_list(stack, "items", items.iter().map(printed))
 }

@@ -3,7 +3,8 @@
 use std::error::Error;
 use std::io::{IsTerminal, Write};
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
+use serde_json::Value;
 
 use crate::print;
 use crate::table::table;
@@ -20,6 +21,30 @@ impl ListFormat {
         if json || !std::io::stdout().is_terminal() { Self::JsonLines } else { Self::Table }
     }
 }
+
+/// A printed object. Its fields are printed in this order.
+#[derive(Debug, Default)]
+pub(crate) struct Record(pub(crate) Vec<(&'static str, Value)>);
+
+impl Record {
+    pub(crate) fn and(mut self, more: Self) -> Self {
+        self.0.extend(more.0);
+        self
+    }
+}
+
+impl Serialize for Record {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))
+    }
+}
+
+macro_rules! record {
+    ($($name:ident: $value:expr),* $(,)?) => {
+        $crate::output::Record(vec![$((stringify!($name), serde_json::json!($value))),*])
+    };
+}
+pub(crate) use record;
 
 pub(crate) fn print_list<T: Serialize>(
     stack: &Stack,

@@ -5,18 +5,16 @@ use std::error::Error;
 use std::io::Write;
 
 use clap::Subcommand;
-use domain::acquirer::{ReportedPix, ReportedPixStatus};
-use domain::charge::{Charge, IncomingPayment, UnappliedReason};
-use domain::ids::{AccountId, ChargeId, ConnectionId, EndToEndId, Mode, ReturnId, Scope};
-use domain::money::Amount;
+use domain::acquirer::ReportedPix;
+use domain::charge::{Charge, IncomingPayment};
+use domain::ids::{AccountId, ChargeId, ConnectionId, EndToEndId, Mode, Scope};
 use domain::tax_id::TaxId;
 use domain::time::Timestamp;
 use domain::wallet::ReturnStatus;
-use serde::Serialize;
 use shared::acquirer::Banks;
 use shared::services::{BankPayments, ReceiptError, Receipts};
 
-use crate::output::print_list;
+use crate::output::{Record, print_list, record};
 use crate::target::Stack;
 use crate::{OperatorArguments, for_each, print_json};
 
@@ -81,119 +79,46 @@ pub(crate) enum Command {
     },
 }
 
-#[derive(Clone, Copy, Debug, Serialize)]
-#[serde(rename_all = "snake_case")]
-enum State {
-    Unmatched,
-    Applied,
-    ReturnRequested,
-    /// The bank did not execute its return, and the service no longer requests it.
-    ReturnStopped,
-    Returned,
-    NoAccount,
-}
-
-#[derive(Serialize)]
-struct PrintedPayment<'a> {
-    end_to_end_id: &'a str,
-    amount: Amount,
-    paid_at: Timestamp,
-    state: State,
-    reason: Option<UnappliedReason>,
-    charge: Option<ChargeId>,
-    payer_document: Option<String>,
-    return_id: Option<&'a ReturnId>,
-    #[serde(flatten)]
-    reported: Option<PrintedReport<'a>>,
-}
-
-#[derive(Serialize)]
-pub(crate) struct PrintedReport<'a> {
-    txid: Option<&'a str>,
-    key: Option<&'a str>,
-    info_pagador: Option<&'a str>,
-    payer: Option<&'a str>,
-    age_hours: i64,
-}
-
-impl<'a> PrintedReport<'a> {
-    /// `None`: the row of the Pix has no details.
-    pub(crate) fn of(reported: &'a ReportedPix, now: Timestamp) -> Option<Self> {
-        let details = reported.details.as_ref()?;
-        Some(Self {
-            txid: details.txid.as_deref(),
-            key: details.key.as_deref(),
-            info_pagador: details.payer_message.as_deref(),
-            payer: details.payer.as_deref(),
-            age_hours: now.millis_since(details.paid_at).div_euclid(3_600_000),
-        })
+/// Nothing if the row of the Pix has no details.
+pub(crate) fn printed_report(reported: Option<&ReportedPix>, now: Timestamp) -> Record {
+    let Some(details) = reported.and_then(|reported| reported.details.as_ref()) else {
+        return Record::default();
+    };
+    record! {
+        txid: details.txid,
+        key: details.key,
+        info_pagador: details.payer_message,
+        payer: details.payer,
+        age_hours: now.millis_since(details.paid_at).div_euclid(3_600_000),
     }
 }
 
-#[derive(Serialize)]
-struct PrintedUnowned<'a> {
-    end_to_end_id: &'a EndToEndId,
-    amount: Option<Amount>,
-    paid_at: Option<Timestamp>,
-    state: State,
-    connection: ConnectionId,
-    #[serde(flatten)]
-    reported: Option<PrintedReport<'a>>,
+pub(crate) fn printed_pix(pix: &ReportedPix) -> Record {
+    let ReportedPix { end_to_end_id, status, account, charge, .. } = pix;
+    record! { end_to_end_id: end_to_end_id, status: status, account: account, charge: charge }
 }
 
-#[derive(Serialize)]
-pub(crate) struct PrintedRecorded<'a> {
-    end_to_end_id: &'a EndToEndId,
-    status: ReportedPixStatus,
-    account: AccountId,
-    charge: Option<ChargeId>,
-}
-
-impl<'a> PrintedRecorded<'a> {
-    pub(crate) fn new(pix: &'a ReportedPix) -> Self {
-        let ReportedPix { end_to_end_id, status, account, charge, .. } = pix;
-        Self { end_to_end_id, status: *status, account: *account, charge: *charge }
-    }
-}
-
-impl<'a> PrintedPayment<'a> {
-    fn new(payment: &'a IncomingPayment, reported: Option<&'a ReportedPix>, now: Timestamp) -> Self {
-        let returned = payment.returned.as_ref();
-        let state = match returned.map(|returned| returned.status) {
-            None if payment.is_unmatched() => State::Unmatched,
-            None => State::Applied,
-            Some(ReturnStatus::Requested) => State::ReturnRequested,
-            Some(ReturnStatus::Stopped) => State::ReturnStopped,
-            Some(ReturnStatus::Returned) => State::Returned,
-        };
-        Self {
-            end_to_end_id: payment.payment_id.as_str(),
-            amount: payment.amount,
-            paid_at: payment.paid_at,
-            state,
-            reason: returned.map(|returned| returned.reason),
-            charge: payment.charge_id(),
-            payer_document: payment.payer_document.as_ref().map(TaxId::masked),
-            return_id: returned.map(|returned| &returned.id),
-            reported: reported.and_then(|reported| PrintedReport::of(reported, now)),
-        }
-    }
-}
-
-#[derive(Serialize)]
-struct PrintedCharge<'a> {
-    end_to_end_id: &'a EndToEndId,
-    state: State,
-    charge: ChargeId,
-    status: &'static str,
-    amount: Amount,
-}
-
-impl<'a> PrintedCharge<'a> {
-    fn new(end_to_end_id: &'a EndToEndId, charge: &Charge) -> Self {
-        let (status, amount) = (charge.status.as_str(), charge.amount);
-        Self { end_to_end_id, state: State::Applied, charge: charge.id, status, amount }
-    }
+fn printed(payment: &IncomingPayment, reported: Option<&ReportedPix>, now: Timestamp) -> Record {
+    let returned = payment.returned.as_ref();
+    let state = match returned.map(|returned| returned.status) {
+        None if payment.is_unmatched() => "unmatched",
+        None => "applied",
+        Some(ReturnStatus::Requested) => "return_requested",
+        // The bank did not execute the return, and the service no longer requests it.
+        Some(ReturnStatus::Stopped) => "return_stopped",
+        Some(ReturnStatus::Returned) => "returned",
+    };
+    let record = record! {
+        end_to_end_id: payment.payment_id,
+        amount: payment.amount,
+        paid_at: payment.paid_at,
+        state: state,
+        reason: returned.map(|returned| returned.reason),
+        charge: payment.charge_id(),
+        payer_document: payment.payer_document.as_ref().map(TaxId::masked),
+        return_id: returned.map(|returned| &returned.id),
+    };
+    record.and(printed_report(reported, now))
 }
 
 pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn Error>> {
@@ -209,8 +134,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
             let reported = receipts.reported_of(payments.iter().map(|payment| &payment.payment_id)).await?;
             // The index may still list a payment that was just applied or returned.
             let waiting = payments.iter().filter(|payment| payment.waits_for_operator());
-            let printed =
-                waiting.map(|payment| PrintedPayment::new(payment, reported.get(&payment.payment_id), now));
+            let printed = waiting.map(|payment| printed(payment, reported.get(&payment.payment_id), now));
             print_list(stack, "payments", printed)?;
             if cursor.is_none() {
                 print_unowned(stack, &receipts, account, now).await?;
@@ -228,7 +152,11 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
             for_each(&pairs, async |Pair(id, charge)| {
                 let payment = id.clone().into();
                 let applied = receipts.apply(&scope, &payment, *charge, Some(&operator), now).await?;
-                print_json(&PrintedCharge::new(id, &applied.charge))
+                let Charge { id: charge, status, amount, .. } = &applied.charge;
+                let (state, status) = ("applied", status.as_str());
+                print_json(&record! {
+                    end_to_end_id: id, state: state, charge: charge, status: status, amount: amount,
+                })
             })
             .await
         }
@@ -245,7 +173,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
             let payments = BankPayments::new(stack.store.clone(), stack.acquirers()?.clone());
             let recorded = payments.record_for(&bank, &pix, (account, &operator.operator()), now).await?;
             let recorded = recorded.ok_or("the Pix was not recorded")?;
-            print_json(&PrintedRecorded::new(&recorded))
+            print_json(&printed_pix(&recorded))
         }
         Command::Return { ids, account, operator } => {
             let scope = live(stack, account).await?;
@@ -253,7 +181,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
             for_each(&ids, async |id| {
                 let payment = id.clone().into();
                 let returned = receipts.give_back(&scope, &payment, Some(&operator), now).await?;
-                print_json(&PrintedPayment::new(&returned, None, now))
+                print_json(&printed(&returned, None, now))
             })
             .await
         }
@@ -297,13 +225,15 @@ async fn print_unowned(
     print_list(
         stack,
         "Pix",
-        unowned.iter().map(|pix| PrintedUnowned {
-            end_to_end_id: &pix.end_to_end_id,
-            amount: pix.details.as_ref().map(|details| details.amount),
-            paid_at: pix.details.as_ref().map(|details| details.paid_at),
-            state: State::NoAccount,
-            connection: pix.connection,
-            reported: PrintedReport::of(pix, now),
+        unowned.iter().map(|pix| {
+            let record = record! {
+                end_to_end_id: pix.end_to_end_id,
+                amount: pix.details.as_ref().map(|details| details.amount),
+                paid_at: pix.details.as_ref().map(|details| details.paid_at),
+                state: "no_account",
+                connection: pix.connection,
+            };
+            record.and(printed_report(Some(pix), now))
         }),
     )
 }

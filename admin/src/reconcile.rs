@@ -11,7 +11,8 @@ use shared::acquirer::Banks;
 use shared::services::BankPayments;
 use shared::services::reconciliation::{Difference, ReconciliationError, reconcile, record_listed};
 
-use crate::receipts::PrintedRecorded;
+use crate::output::record;
+use crate::receipts::printed_pix;
 use crate::target::Stack;
 use crate::{CommandOutcome, print_json};
 
@@ -32,31 +33,12 @@ pub(crate) struct Arguments {
     apply: bool,
 }
 
-#[derive(Clone, Copy, Serialize)]
-#[serde(rename_all = "snake_case")]
-enum State {
-    Difference,
-    /// It is younger than an hour, so it may disappear without any action.
-    Pending,
-}
-
 #[derive(Serialize)]
 struct PrintedDifference<'a> {
-    state: State,
+    /// `pending`: younger than an hour, so it may disappear without any action.
+    state: &'static str,
     #[serde(flatten)]
     difference: &'a Difference,
-}
-
-#[derive(Serialize)]
-struct Summary {
-    date: Day,
-    connection: ConnectionId,
-    pix: u64,
-    amount: i64,
-    returns: u64,
-    pix_out: u64,
-    differences: usize,
-    pending: usize,
 }
 
 pub(crate) async fn run(stack: &Stack, arguments: Arguments) -> Result<CommandOutcome, Box<dyn Error>> {
@@ -80,17 +62,17 @@ pub(crate) async fn run(stack: &Stack, arguments: Arguments) -> Result<CommandOu
         };
         let payments = BankPayments::new(stack.store.clone(), stack.acquirers()?.clone());
         for recorded in record_listed(&payments, &bank, &reconciled.comparison, stack.clock.now()).await? {
-            print_json(&PrintedRecorded::new(&recorded))?;
+            print_json(&printed_pix(&recorded))?;
         }
         reconciled = reconcile(&stack.store, &banks, at, day, stack.clock.now()).await.map_err(failed)?;
     }
     let found = &reconciled.comparison;
-    for (state, differences) in [(State::Difference, &found.differences), (State::Pending, &found.pending)] {
+    for (state, differences) in [("difference", &found.differences), ("pending", &found.pending)] {
         for difference in differences {
             print_json(&PrintedDifference { state, difference })?;
         }
     }
-    print_json(&Summary {
+    print_json(&record! {
         date: day,
         connection: reconciled.connection,
         pix: found.pix,

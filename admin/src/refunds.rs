@@ -5,13 +5,11 @@ use std::error::Error;
 use clap::Subcommand;
 use domain::acquirer::AcquirerName;
 use domain::ids::RefundId;
-use domain::money::Amount;
-use domain::refund::RefundStatus;
 use domain::wallet::RefundStrategy;
-use serde::Serialize;
 use shared::acquirer::Banks;
 use shared::refund::Refunds;
 
+use crate::output::record;
 use crate::target::Stack;
 use crate::{OperatorArguments, print_json};
 
@@ -28,13 +26,6 @@ pub(crate) enum Command {
     },
 }
 
-#[derive(Serialize)]
-struct PrintedRefund {
-    refund: RefundId,
-    status: RefundStatus,
-    amount: Amount,
-}
-
 pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn Error>> {
     let Command::Fail { refund: id, operator } = command;
     let (refunds, now) = (Refunds::new(stack.store.clone()), stack.clock.now());
@@ -49,5 +40,5 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
         return Err("the bank has the devolução or the Pix of this refund; the service ends it".into());
     }
     let failed = Box::pin(refunds.fail_lost(refund, &operator.operator(), now)).await?;
-    print_json(&PrintedRefund { refund: failed.id, status: failed.status, amount: failed.share.gross })
+    print_json(&record! { refund: failed.id, status: failed.status, amount: failed.share.gross })
 }

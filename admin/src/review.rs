@@ -7,16 +7,13 @@ use clap::Subcommand;
 use domain::acquirer::ReportedPix;
 use domain::audit::Operator;
 use domain::charge::{Charge, Decision};
-use domain::ids::{AcquirerPaymentId, ChargeId, Scope};
-use domain::money::{Amount, Currency};
-use domain::payment_method::PaymentMethod;
+use domain::ids::{AcquirerPaymentId, ChargeId};
 use domain::tax_id::TaxId;
 use domain::time::Timestamp;
-use serde::Serialize;
 use shared::services::{Receipts, check_returnable};
 
-use crate::output::print_list;
-use crate::receipts::PrintedReport;
+use crate::output::{Record, print_list, record};
+use crate::receipts::printed_report;
 use crate::target::Stack;
 use crate::{OperatorArguments, ScopeArguments, for_each, print_json};
 
@@ -55,41 +52,22 @@ pub(crate) enum Command {
     },
 }
 
-#[derive(Serialize)]
-pub(crate) struct PrintedCharge<'a> {
-    charge: ChargeId,
-    scope: Scope,
-    status: &'static str,
-    amount: Amount,
-    currency: Currency,
-    created_at: Timestamp,
-    payment: Option<&'a AcquirerPaymentId>,
-    method: PaymentMethod,
-    paid_at: Option<Timestamp>,
-    expected_payer: Option<String>,
-    reviewed: Option<Decision>,
-    #[serde(flatten)]
-    reported: Option<PrintedReport<'a>>,
-}
-
-impl<'a> PrintedCharge<'a> {
-    pub(crate) fn new(charge: &'a Charge, reported: Option<&'a ReportedPix>, now: Timestamp) -> Self {
-        let applied = charge.applied_payment.as_ref();
-        Self {
-            charge: charge.id,
-            scope: charge.scope,
-            status: charge.status.as_str(),
-            amount: charge.amount,
-            currency: charge.currency,
-            created_at: charge.created_at,
-            payment: applied.map(|applied| &applied.payment_id),
-            method: charge.method(),
-            paid_at: applied.map(|applied| applied.paid_at),
-            expected_payer: charge.expected_payer.as_ref().map(TaxId::masked),
-            reviewed: charge.reviewed,
-            reported: reported.and_then(|reported| PrintedReport::of(reported, now)),
-        }
-    }
+fn printed(charge: &Charge, reported: Option<&ReportedPix>, now: Timestamp) -> Record {
+    let applied = charge.applied_payment.as_ref();
+    let record = record! {
+        charge: charge.id,
+        scope: charge.scope,
+        status: charge.status.as_str(),
+        amount: charge.amount,
+        currency: charge.currency,
+        created_at: charge.created_at,
+        payment: applied.map(|applied| &applied.payment_id),
+        method: charge.method(),
+        paid_at: applied.map(|applied| applied.paid_at),
+        expected_payer: charge.expected_payer.as_ref().map(TaxId::masked),
+        reviewed: charge.reviewed,
+    };
+    record.and(printed_report(reported, now))
 }
 
 pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn Error>> {
@@ -123,7 +101,7 @@ async fn end_review(
         // The bank may have returned a part of the Pix while it was held. That is recorded now.
         Receipts::new(stack.store.clone()).read_back(&held.payment_id, now).await?;
     }
-    print_json(&PrintedCharge::new(&reviewed, None, now))
+    print_json(&printed(&reviewed, None, now))
 }
 
 async fn list(
@@ -149,7 +127,7 @@ async fn list(
     let reported = Receipts::new(stack.store.clone()).reported_of(payments.iter()).await?;
     let printed = page.items.iter().map(|charge| {
         let reported = payment_of(charge).and_then(|payment| reported.get(&payment));
-        PrintedCharge::new(charge, reported, now)
+        printed(charge, reported, now)
     });
     print_list(stack, "charges", printed)?;
     if let Some(next) = page.next_cursor {
