@@ -19,7 +19,6 @@ pub mod audit;
 pub mod base32;
 pub mod calendar;
 pub mod charge;
-pub mod hex;
 pub mod ids;
 pub mod med;
 pub mod money;
@@ -41,3 +40,5 @@ pub mod url_policy;
 pub mod vocabulary;
 pub mod wallet;
 pub mod webhook;
+
+pub use hex;

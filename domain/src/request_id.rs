@@ -52,7 +52,7 @@ fn usual_uuid(text: &str) -> Option<u128> {
 }
 
 fn decoded(text: &str) -> Option<Uuid> {
-    base32::decode(text).ok().map(Uuid::from_u128)
+    base32::decode(text).map(Uuid::from_u128)
 }
 
 impl From<StoredRequestId> for String {
@@ -62,7 +62,7 @@ impl From<StoredRequestId> for String {
             None => (UUID, &*id.0),
         };
         match usual_uuid(uuid) {
-            Some(value) => format!("{prefix}{}", base32::encode(value).as_str()),
+            Some(value) => format!("{prefix}{}", base32::encode(value)),
             None => format!("{TEXT}{}", id.0),
         }
     }
@@ -106,7 +106,7 @@ mod tests {
             (format!("req_{}", ID.to_uppercase()), 41),
             ("order-17/attempt-1".to_owned(), 19),
             ("u".to_owned(), 2),
-            (format!("u{}", base32::encode(7).as_str()), 28),
+            (format!("u{}", base32::encode(7)), 28),
             ("=".to_owned(), 2),
         ] {
             let written: String = StoredRequestId::new(&id).into();

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::IdError;
-use super::define::{digest, first_80_bits, id_traits};
+use super::define::{decode_80_bits, digest, encode_80_bits, first_80_bits, id_traits};
 use crate::base32;
 use crate::text::{serde_as_text, text_schema};
 
@@ -51,37 +51,25 @@ text_schema!(Mode, "`test`: sandbox, no money moves. `live`: production.", { "en
 /// The id of a merchant's account: `acc_` and 16 characters of the [`base32`] alphabet, which includes the hex
 /// digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct AccountId([u8; Self::LEN]);
+pub struct AccountId(u128);
 
 impl AccountId {
     /// All accounts, in audit rows of actions that concern the whole stack. Ids are random, so no account has
     /// this one.
-    pub const STACK: Self = Self([b'0'; Self::LEN]);
+    pub const STACK: Self = Self(0);
 
     const PREFIX: &str = "acc_";
-    const LEN: usize = 16;
     const EXPECTED: IdError = IdError { expected: "acc_ and 16 lower-case letters and digits" };
 
     /// Creates the id of a new account from 80 random bits.
     pub fn new(random: [u8; 10]) -> Self {
-        let mut characters = [0; Self::LEN];
-        let mut rest = first_80_bits(&random);
-        for character in characters.iter_mut().rev() {
-            *character = base32::character_of(rest);
-            rest >>= 5;
-        }
-        Self(characters)
-    }
-
-    fn without_prefix(&self) -> &str {
-        std::str::from_utf8(&self.0).unwrap_or_default()
+        Self(first_80_bits(&random))
     }
 }
 
 impl fmt::Display for AccountId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(Self::PREFIX)?;
-        f.write_str(self.without_prefix())
+        write!(f, "{}{}", Self::PREFIX, encode_80_bits(self.0))
     }
 }
 
@@ -89,13 +77,7 @@ impl FromStr for AccountId {
     type Err = IdError;
 
     fn from_str(text: &str) -> Result<Self, IdError> {
-        let bare = text.strip_prefix(Self::PREFIX).ok_or(Self::EXPECTED)?;
-        let characters: [u8; Self::LEN] = bare.as_bytes().try_into().map_err(|_| Self::EXPECTED)?;
-        if characters.iter().all(|character| base32::is_character(*character)) {
-            Ok(Self(characters))
-        } else {
-            Err(Self::EXPECTED)
-        }
+        text.strip_prefix(Self::PREFIX).and_then(decode_80_bits).map(Self).ok_or(Self::EXPECTED)
     }
 }
 
@@ -149,8 +131,7 @@ impl UserId {
 
 impl fmt::Display for UserId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(Self::PREFIX)?;
-        f.write_str(base32::encode(self.0).as_str())
+        write!(f, "{}{}", Self::PREFIX, base32::encode(self.0))
     }
 }
 
@@ -158,8 +139,7 @@ impl FromStr for UserId {
     type Err = IdError;
 
     fn from_str(text: &str) -> Result<Self, IdError> {
-        let bits = text.strip_prefix(Self::PREFIX).and_then(|bare| base32::decode(bare).ok());
-        bits.map(Self).ok_or(Self::EXPECTED)
+        text.strip_prefix(Self::PREFIX).and_then(base32::decode).map(Self).ok_or(Self::EXPECTED)
     }
 }
 

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Serialize, Serializer};
 use uuid::Uuid;
 
-use super::define::{digest, first_80_bits, id_traits};
+use super::define::{decode_80_bits, digest, encode_80_bits, first_80_bits, id_traits};
 use super::{IdError, Mode};
 use crate::base32;
 use crate::text::text_schema;
@@ -52,12 +52,12 @@ impl ChargeId {
     /// The Pix `txid`: 26 characters of [`base32`]. API Pix requires `[a-zA-Z0-9]{26,35}` and forbids to use a
     /// txid twice. The charge's id can be computed from it, so no lookup row is needed.
     pub fn txid(&self) -> String {
-        base32::encode(self.0.as_u128()).as_str().to_owned()
+        base32::encode(self.0.as_u128())
     }
 
     /// Decodes a txid; the inverse of [`Self::txid`].
     pub fn from_txid(txid: &str) -> Result<Self, IdError> {
-        base32::decode(txid).map(|bits| Self(Uuid::from_u128(bits))).map_err(|_| Self::EXPECTED_TXID)
+        base32::decode(txid).map(|bits| Self(Uuid::from_u128(bits))).ok_or(Self::EXPECTED_TXID)
     }
 
     fn parse_bare(text: &str) -> Option<Self> {
@@ -138,17 +138,12 @@ macro_rules! part_of_charge_id {
 
             /// Returns the last 16 characters of the id, which are unique within the charge.
             pub fn key(&self) -> String {
-                let padded = base32::encode(self.key);
-                padded.as_str().get(base32::LEN.saturating_sub(PART_KEY_LEN)..).unwrap_or_default().to_owned()
+                encode_80_bits(self.key)
             }
 
             fn parse(text: &str) -> Option<Self> {
-                let (charge, key) = text.strip_prefix($prefix)?.split_at_checked(base32::LEN)?;
-                if key.len() != PART_KEY_LEN {
-                    return None;
-                }
-                let padded = format!("{key:0>width$}", width = base32::LEN);
-                Some(Self { charge: ChargeId::from_txid(charge).ok()?, key: base32::decode(&padded).ok()? })
+                let (charge, key) = text.strip_prefix($prefix)?.split_at_checked(26)?;
+                Some(Self { charge: ChargeId::from_txid(charge).ok()?, key: decode_80_bits(key)? })
             }
         }
 
@@ -172,8 +167,6 @@ macro_rules! part_of_charge_id {
         });
     };
 }
-
-const PART_KEY_LEN: usize = 16;
 
 part_of_charge_id! {
     /// The id of a refund: `re_` and 42 characters, derived from the charge and the refund's idempotency key.

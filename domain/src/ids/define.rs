@@ -2,6 +2,8 @@
 
 use sha2::{Digest, Sha256};
 
+use crate::base32;
+
 /// Implements `Debug` through `Display`, and serde as a string.
 macro_rules! id_traits {
     ($($type:ty),+) => {$(
@@ -24,6 +26,18 @@ pub(super) fn digest(kind: &str, fields: &[&[u8]]) -> [u8; 32] {
         hasher.update(field);
     }
     hasher.finalize().into()
+}
+
+/// The number of characters that encode 80 bits: the last ones of those that encode 128 bits.
+const CHARS_OF_80_BITS: usize = 16;
+
+pub(super) fn encode_80_bits(bits: u128) -> String {
+    let mut text = base32::encode(bits);
+    text.split_off(text.len().saturating_sub(CHARS_OF_80_BITS))
+}
+
+pub(super) fn decode_80_bits(text: &str) -> Option<u128> {
+    if text.len() == CHARS_OF_80_BITS { base32::decode(&format!("{text:0>26}")) } else { None }
 }
 
 /// Returns the first 80 bits of a hash, or all bits of 10 random bytes.

@@ -46,13 +46,13 @@ impl Ulid {
     }
 
     pub(super) fn parse(text: &str) -> Option<Self> {
-        base32::decode(text).ok().map(Self)
+        base32::decode(text).map(Self)
     }
 }
 
 impl fmt::Display for Ulid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(base32::encode(self.0).as_str())
+        f.write_str(&base32::encode(self.0))
     }
 }
 

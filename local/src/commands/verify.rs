@@ -291,8 +291,8 @@ fn unix_seconds(text: &str) -> Option<i64> {
 }
 
 fn hex_digest(text: &str) -> std::result::Result<String, Fault> {
-    let digest = hex::decode(text).filter(|digest| digest.len() == 32);
-    digest.map(|digest| hex::encode(&digest)).ok_or(Fault::Malformed("a digest is not 64 hex digits"))
+    let digest = hex::decode(text).ok().filter(|digest| digest.len() == 32);
+    digest.map(hex::encode).ok_or(Fault::Malformed("a digest is not 64 hex digits"))
 }
 
 fn no_match(header: &Header, posted: &Posted, is_changed: bool) -> Fault {

@@ -30,7 +30,7 @@ pub(super) fn is_valid(secret: &SecretString, header: &str, body: &[u8], now: Ti
     let expected = keyed.chain_update(time).chain_update(b".").chain_update(body);
     let signatures = fields().filter(|(name, _)| *name == "v1").take(MAX_SIGNATURES);
     let is_match = |signature: &str| {
-        hex::decode(signature).is_some_and(|bytes| expected.clone().verify_slice(&bytes).is_ok())
+        hex::decode(signature).is_ok_and(|bytes| expected.clone().verify_slice(&bytes).is_ok())
     };
     signatures.fold(false, |is_valid, (_, signature)| is_valid | is_match(signature))
 }

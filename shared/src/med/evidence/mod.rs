@@ -150,7 +150,7 @@ impl UploadedFile {
         let version = self.version.as_deref().unwrap_or_default();
         let hash: [u8; 32] = Sha256::digest(format!("{}\n{version}", self.e_tag)).into();
         let (head, _) = hash.split_first_chunk::<16>().unwrap_or((&[0; 16], &[]));
-        base32::encode(u128::from_be_bytes(*head)).as_str().to_owned()
+        base32::encode(u128::from_be_bytes(*head))
     }
 }
 
