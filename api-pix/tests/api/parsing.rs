@@ -3,8 +3,7 @@
 use api_pix::{
     Cob, CobStatus, Devolucao, DevolucaoStatus, Nature, ParseError, Payer, Pix, PixOut, PixOutStatus,
 };
-use proptest::prelude::*;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::support::{CPF, reais, tax_id};
 
@@ -231,72 +230,4 @@ fn an_error_names_the_field_and_does_not_repeat_its_content() {
     let error = Pix::parse(&with(pix(), "/endToEndId", CPF.replace('5', "-").into())).unwrap_err();
     assert_eq!(error, ParseError { field: "endToEndId", expected: "1 to 64 letters and digits" });
     assert_eq!(error.to_string(), "`endToEndId` must be 1 to 64 letters and digits");
-}
-
-/// Any JSON whose fields often have names that the client reads.
-fn any_json() -> impl Strategy<Value = Value> {
-    let leaf = prop_oneof![
-        Just(Value::Null),
-        any::<bool>().prop_map(Value::from),
-        any::<i64>().prop_map(Value::from),
-        any::<f64>().prop_map(Value::from),
-        ".{0,20}".prop_map(Value::from),
-        "[0-9]{1,11}\\.[0-9]{2}".prop_map(Value::from),
-        Just("2026-11-22T12:00:00Z".into()),
-        Just("9999-12-31T23:59:59-23:59".into()),
-        Just("ATIVA".into()),
-        Just("***982247**".into()),
-    ];
-    let names = [
-        "txid",
-        "status",
-        "calendario",
-        "criacao",
-        "expiracao",
-        "valor",
-        "original",
-        "chave",
-        "location",
-        "loc",
-        "pix",
-        "pixCopiaECola",
-        "endToEndId",
-        "horario",
-        "pagador",
-        "cpf",
-        "cnpj",
-        "devolucoes",
-        "id",
-        "rtrId",
-        "natureza",
-        "solicitacao",
-        "liquidacao",
-        "motivo",
-    ];
-    leaf.prop_recursive(4, 64, 8, move |inner| {
-        let name = prop_oneof![proptest::sample::select(names.to_vec()).prop_map(str::to_owned), ".{0,5}"];
-        prop_oneof![
-            proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
-            proptest::collection::vec((name, inner), 0..12)
-                .prop_map(|fields| Value::Object(fields.into_iter().collect::<Map<_, _>>())),
-        ]
-    })
-}
-
-proptest! {
-    #[test]
-    fn parsing_never_panics(value in any_json()) {
-        let _ = Cob::parse(&value);
-        let _ = Pix::parse(&value);
-        let _ = Devolucao::parse(&value);
-        let _ = PixOut::parse(&value);
-    }
-
-    #[test]
-    fn a_changed_field_never_panics(field in 0_usize..4, value in any_json()) {
-        let pointer = ["/calendario", "/calendario/expiracao", "/valor", "/pix"][field];
-        let _ = Cob::parse(&with(cob(), pointer, value.clone()));
-        let pointer = ["/horario", "/pagador", "/devolucoes", "/valor"][field];
-        let _ = Pix::parse(&with(pix(), pointer, value));
-    }
 }

@@ -1,7 +1,8 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use serde_json::json;
 use shared::http::{Detail, Problem};
+use strum::EnumCount as _;
 
 use super::block::Block;
 use super::description::Description;
@@ -447,52 +448,15 @@ fn problems() -> Vec<Problem> {
     ]
 }
 
-/// Fails to compile when `Problem` has a new variant. Add the variant to [`problems`] too, and its code to
-/// `docs/guide/errors.md`.
-fn position(problem: &Problem) -> usize {
-    match problem {
-        Problem::Invalid(_) => 0,
-        Problem::InvalidAmount(_) => 1,
-        Problem::Unreadable(_) => 2,
-        Problem::Unauthorized => 3,
-        Problem::NotLoggedIn => 4,
-        Problem::WrongCredentials => 5,
-        Problem::UnknownSender => 6,
-        Problem::ApiKeyRoleRequired => 7,
-        Problem::AccountSuspended => 8,
-        Problem::CustomerVelocityExceeded => 9,
-        Problem::AccountVelocityExceeded => 10,
-        Problem::LiveKeyNotAllowed => 11,
-        Problem::CdnBypassed => 12,
-        Problem::NotFound { .. } => 13,
-        Problem::NoSuchRoute { .. } => 14,
-        Problem::IdempotencyKeyReused => 15,
-        Problem::EvidenceNotUploaded => 16,
-        Problem::EvidenceSizeMismatch { .. } => 17,
-        Problem::Unprocessable(_) => 18,
-        Problem::UnprocessableField { .. } => 19,
-        Problem::PaymentNotCancellable { .. } => 20,
-        Problem::PaymentNotRefundable { .. } => 21,
-        Problem::ReturnWindowOver(_) => 22,
-        Problem::ChargeDisputed { .. } => 23,
-        Problem::RefundExceedsRemaining { .. } => 24,
-        Problem::InsufficientBalance { .. } => 25,
-        Problem::RefundNotSupported(_) => 26,
-        Problem::RateLimited { .. } => 27,
-        Problem::TooManyTests { .. } => 28,
-        Problem::TooManyLogins { .. } => 29,
-        Problem::LiveChargesStopped => 30,
-        Problem::Unavailable(_) => 31,
-        Problem::Busy => 32,
-        Problem::Internal(_) => 33,
-    }
-}
-
 #[test]
 fn the_guide_lists_every_error_code_with_its_status() {
     let problems = problems();
-    let positions: Vec<usize> = problems.iter().map(position).collect();
-    assert_eq!(positions, (0..problems.len()).collect::<Vec<usize>>());
+    let variants: HashSet<_> = problems.iter().map(std::mem::discriminant).collect();
+    assert_eq!(
+        variants.len(),
+        Problem::COUNT,
+        "add the new variant to `problems`, and its code to the guide"
+    );
     let sent: BTreeSet<(String, String)> = problems
         .iter()
         .map(|problem| (problem.status().as_str().to_owned(), problem.code().to_owned()))

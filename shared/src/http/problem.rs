@@ -42,7 +42,7 @@ impl Detail {
 }
 
 /// An error of an HTTP request.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, strum::EnumCount)]
 pub enum Problem {
     /// 400 `invalid_request`: the fields that failed validation, at least one and at most 100.
     Invalid(Vec<Detail>),
