@@ -33,108 +33,16 @@ const SCHEMAS_PATH: &str = "/components/schemas";
 pub const ERROR: &str = "Error";
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Content {
+pub(crate) enum Content {
     Json(&'static str),
     Media(&'static str),
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Success {
-    pub status: u16,
+pub(crate) struct Success {
+    pub(crate) status: u16,
     /// Empty: the response has no body.
-    pub contents: &'static [Content],
-}
-
-macro_rules! successes {
-    ($($route:literal => [$($status:literal $([$($kind:ident $content:literal),+])?),+];)+) => {
-        pub const SUCCESSES: &[(&str, &[Success])] = &[
-            $(($route, &[$(Success { status: $status, contents: &[$($(Content::$kind($content)),+)?] }),+]),)+
-        ];
-    };
-}
-
-successes! {
-    "GET /v1/api-keys" => [200 [Json "ApiKeyList"]];
-    "POST /v1/api-keys" => [201 [Json "IssuedApiKey"]];
-    "DELETE /v1/api-keys/{id}" => [200 [Json "RevokedApiKey"]];
-    "POST /v1/api-keys/{id}/rotate" => [201 [Json "IssuedApiKey"]];
-    "POST /v1/auth/login" => [200 [Json "DashboardToken"]];
-    "POST /v1/auth/logout" => [204];
-    "POST /v1/charges" => [201 [Json "Charge"]];
-    "POST /v1/pix/charges" => [201 [Json "Charge"]];
-    "GET /v1/charges" => [200 [Json "ChargeList"]];
-    "GET /v1/charges/{id}" => [200 [Json "Charge"]];
-    "GET /checkout/{raw_id}" => [200 [Media "text/html"]];
-    "GET /checkout/{raw_id}/qr.png" => [200 [Media "image/png"]];
-    "GET /checkout/{raw_id}/boleto.pdf" => [200 [Media "application/pdf"]];
-    "GET /v1/med/cases" => [200 [Json "MedCaseList"]];
-    "GET /v1/med/cases/{id}" => [200 [Json "MedCase"]];
-    "POST /v1/med/cases/{id}/appeal" => [200 [Json "MedCase"]];
-    "POST /v1/med/cases/{id}/accept" => [200 [Json "MedCase"]];
-    "GET /v1/med/cases/{id}/evidence" => [200 [Json "EvidenceList"]];
-    "POST /v1/med/cases/{id}/evidence" => [201 [Json "EvidenceUpload"]];
-    "POST /v1/med/cases/{id}/evidence/{evidence_id}/complete" => [200 [Json "Evidence"]];
-    "GET /v1/infractions" => [200 [Json "MedCaseList"]];
-    "GET /v1/infractions/{id}" => [200 [Json "MedCase"]];
-    "POST /v1/infractions/{id}/appeal" => [200 [Json "MedCase"]];
-    "POST /v1/infractions/{id}/accept" => [200 [Json "MedCase"]];
-    "GET /v1/infractions/{id}/evidence" => [200 [Json "EvidenceList"]];
-    "POST /v1/infractions/{id}/evidence" => [201 [Json "EvidenceUpload"]];
-    "POST /v1/infractions/{id}/evidence/{evidence_id}/complete" => [200 [Json "Evidence"]];
-    "POST /v1/payments" => [201 [Json "CreatedPayment"]];
-    "GET /v1/payments" => [200 [Json "PaymentList"]];
-    "GET /v1/payments/stats" => [200 [Json "PaymentStats"]];
-    "GET /v1/payments/metrics" => [200 [Json "PaymentMetrics"]];
-    "GET /v1/payments/{id}" => [200 [Json "Payment"]];
-    "POST /v1/payments/{id}/cancel" => [200 [Json "Payment"]];
-    "GET /v1/payments/{id}/provider-status" => [200 [Json "ProviderStatus"]];
-    "GET /v1/payments/{id}/receipt" => [200 [Json "Receipt"]];
-    "POST /v1/payments/{id}/refund" => [201 [Json "Refund"]];
-    "GET /v1/payments/{id}/refunds" => [200 [Json "RefundList"]];
-    "POST /v1/payments/{id}/resend-webhook" => [200 [Json "ResentWebhook"]];
-    "POST /v1/sandbox/charges/{id}/pay" => [200 [Json "Charge"]];
-    "POST /v1/sandbox/charges/{id}/fail" => [200 [Json "Charge"]];
-    "POST /v1/sandbox/charges/{id}/expire" => [200 [Json "Charge"]];
-    "POST /v1/sandbox/charges/{id}/review" => [200 [Json "Charge"]];
-    "POST /v1/sandbox/refunds/{id}/resolve" => [200 [Json "Refund"]];
-    "POST /v1/sandbox/charges/{id}/med-cases" => [201 [Json "MedCase"]];
-    "POST /v1/sandbox/med/cases/{id}/request-evidence" => [200 [Json "MedCase"]];
-    "POST /v1/sandbox/med/cases/{id}/resolve" => [200 [Json "MedCase"]];
-    "GET /checkout/{raw_id}/card" => [200 [Media "text/html"]];
-    "POST /checkout/{raw_id}/card" => [303];
-    "POST /checkout/{raw_id}/simulate" => [303];
-    "GET /v1/openapi.json" => [200 [Media "application/json"], 304];
-    "GET /docs" => [200 [Media "text/html"], 304];
-    "GET /docs/{page}" => [200 [Media "text/html"], 304];
-    "GET /docs.md" => [200 [Media "text/markdown"], 304];
-    "GET /llms.txt" => [200 [Media "text/plain"], 304];
-    "POST /v1/acquirer-events/{account}/{token}" => [200 [Json "NotificationStored"]];
-    "POST /v1/acquirer-events/{account}/{token}/pix" => [200 [Json "NotificationStored"]];
-    "POST /v1/acquirer-events/{account}/{token}/med" =>
-        [200 [Json "ProcessedMedNotice"], 202 [Json "NotificationStored"]];
-    "GET /v1/wallets" => [200 [Json "WalletList"]];
-    "GET /v1/wallets/balance" => [200 [Json "AnyWalletBalance"]];
-    "GET /v1/wallets/transactions" => [200 [Json "WalletTransactionList", Media "text/csv"]];
-    "POST /v1/webhooks/endpoints" => [201 [Json "RegisteredWebhookEndpoint"]];
-    "GET /v1/webhooks/endpoints" => [200 [Json "WebhookEndpointList"]];
-    "GET /v1/webhooks/endpoints/{id}" => [200 [Json "WebhookEndpoint"]];
-    "PATCH /v1/webhooks/endpoints/{id}" => [200 [Json "WebhookEndpoint"]];
-    "DELETE /v1/webhooks/endpoints/{id}" => [200 [Json "DeletedWebhookEndpoint"]];
-    "POST /v1/webhooks/endpoints/{id}/rotate-secret" => [200 [Json "WebhookSecret"]];
-    "POST /v1/webhooks/endpoints/{id}/test" => [200 [Json "WebhookDelivery"]];
-    "POST /v1/webhooks/override-secret/rotate" => [200 [Json "OverrideSecret"]];
-    "GET /v1/webhooks/event-catalog" => [200 [Json "EventCatalog"]];
-    "GET /v1/webhooks/deliveries" => [200 [Json "WebhookDeliveryList"]];
-    "GET /v1/webhooks/deliveries/{id}" => [200 [Json "WebhookDelivery"]];
-    "POST /v1/webhooks/deliveries/{id}/resend" => [200 [Json "WebhookDelivery"]];
-    "GET /v1/webhooks/stats" => [200 [Json "WebhookStats"]];
-    "GET /v1/events" => [200 [Json "EventList"]];
-    "GET /v1/events/{id}" => [200 [Json "Event"]];
-}
-
-/// Returns the successful responses of a route, such as `GET /v1/charges/{id}`. Empty: there is no such route.
-pub fn successes_of(route: &str) -> &'static [Success] {
-    SUCCESSES.iter().find(|(known, _)| *known == route).map_or(&[], |(_, successes)| successes)
+    pub(crate) contents: &'static [Content],
 }
 
 pub fn webhook_bodies() -> Vec<(EventType, String)> {
@@ -339,7 +247,7 @@ mod tests {
     #[test]
     fn each_route_and_event_type_has_a_schema_and_each_schema_a_use() {
         let schemas = schemas();
-        let of_routes = SUCCESSES.iter().flat_map(|(_, successes)| successes.iter());
+        let of_routes = crate::document::OPERATIONS.iter().flat_map(|operation| operation.successes);
         let named = of_routes.flat_map(|success| success.contents).filter_map(|content| match content {
             Content::Json(name) => Some((*name).to_owned()),
             Content::Media(_) => None,

@@ -14,7 +14,8 @@ use shared::webhook::event::API_VERSION;
 
 use self::errors::ErrorCode;
 use self::operation::{Access, Body, Operation, Tag};
-use self::operations::{MED_ALIAS, OPERATIONS};
+use self::operations::MED_ALIAS;
+pub(crate) use self::operations::OPERATIONS;
 use crate::responses::{self, Content};
 
 pub use self::errors::CDN_REQUIRED;
@@ -23,6 +24,8 @@ const OVERVIEW: &str = "Pix charges, payments by six methods, refunds, wallets, 
 
 /// Returns the OpenAPI 3.1 document of the API.
 pub fn document() -> Value {
+    let tags: Vec<Value> =
+        Tag::ALL.iter().map(|(_, name, text)| json!({"name": name, "description": text})).collect();
     json!({
         "openapi": "3.1.0",
         "info": {
@@ -33,7 +36,7 @@ pub fn document() -> Value {
             "license": {"name": "Apache 2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "/", "description": "The host that serves this description."}],
-        "tags": Tag::ALL.map(|tag| json!({"name": tag.name(), "description": tag.text()})),
+        "tags": tags,
         "paths": paths(),
         "webhooks": webhooks::all(),
         "components": {
@@ -218,7 +221,7 @@ fn request_body(operation: &Operation) -> Option<Value> {
 
 fn responses_of(operation: &Operation, example: Option<&Value>) -> Value {
     let mut described = Map::new();
-    for success in responses::successes_of(operation.route) {
+    for success in operation.successes {
         let mut headers = common_headers(operation.access.has_caller());
         for name in operation.response_headers {
             headers.insert((*name).to_owned(), header_reference(name));

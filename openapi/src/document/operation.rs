@@ -3,79 +3,42 @@
 use shared::http::field::Definitions;
 
 use super::errors::{self, ErrorCode};
+use crate::responses::Success;
 
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Tag {
-    Charges,
-    Payments,
-    Refunds,
-    Wallets,
-    WebhookEndpoints,
-    Deliveries,
-    Events,
-    MedCases,
-    ApiKeys,
-    Checkout,
-    Sandbox,
-    BankNotifications,
-    Description,
+/// Lists the tags: variant, name and description.
+macro_rules! tags {
+    ($($tag:ident $name:literal $text:literal;)*) => {
+        #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+        pub(super) enum Tag {
+            $($tag),*
+        }
+
+        impl Tag {
+            /// All tags with their names and descriptions.
+            pub(super) const ALL: &[(Self, &str, &str)] = &[$((Self::$tag, $name, $text)),*];
+        }
+    };
+}
+
+tags! {
+    Charges "Charges" "Pix charges with public statuses.";
+    Payments "Payments" "The same objects in the transaction format, by six methods.";
+    Refunds "Refunds" "Refunds of settled payments, whole or in parts.";
+    Wallets "Wallets" "Balances and the statement of the account.";
+    WebhookEndpoints "Webhook endpoints" "URLs that receive signed events.";
+    Deliveries "Deliveries" "Attempts to deliver events to endpoints.";
+    Events "Events" "The events themselves, to catch up after an outage.";
+    MedCases "MED cases" "Claims of payers' banks on paid Pix charges, with appeals and evidence. Each route also exists under `/v1/infractions`.";
+    ApiKeys "Log-in and API keys" "Dashboard tokens, and the account's API keys.";
+    Checkout "Hosted checkout" "Public pages on which payers pay.";
+    Sandbox "Sandbox" "With a test key, these routes simulate the acquirer, the payer and the payer's bank.";
+    BankNotifications "Notifications of banks" "Routes for banks, not for merchants.";
+    Description "Description of the API" "This description and the documentation.";
 }
 
 impl Tag {
-    pub(super) const ALL: [Self; 13] = [
-        Self::Charges,
-        Self::Payments,
-        Self::Refunds,
-        Self::Wallets,
-        Self::WebhookEndpoints,
-        Self::Deliveries,
-        Self::Events,
-        Self::MedCases,
-        Self::ApiKeys,
-        Self::Checkout,
-        Self::Sandbox,
-        Self::BankNotifications,
-        Self::Description,
-    ];
-
     pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Charges => "Charges",
-            Self::Payments => "Payments",
-            Self::Refunds => "Refunds",
-            Self::Wallets => "Wallets",
-            Self::WebhookEndpoints => "Webhook endpoints",
-            Self::Deliveries => "Deliveries",
-            Self::Events => "Events",
-            Self::MedCases => "MED cases",
-            Self::ApiKeys => "Log-in and API keys",
-            Self::Checkout => "Hosted checkout",
-            Self::Sandbox => "Sandbox",
-            Self::BankNotifications => "Notifications of banks",
-            Self::Description => "Description of the API",
-        }
-    }
-
-    pub(super) fn text(self) -> &'static str {
-        match self {
-            Self::Charges => "Pix charges with public statuses.",
-            Self::Payments => "The same objects in the transaction format, by six methods.",
-            Self::Refunds => "Refunds of settled payments, whole or in parts.",
-            Self::Wallets => "Balances and the statement of the account.",
-            Self::WebhookEndpoints => "URLs that receive signed events.",
-            Self::Deliveries => "Attempts to deliver events to endpoints.",
-            Self::Events => "The events themselves, to catch up after an outage.",
-            Self::MedCases => {
-                "Claims of payers' banks on paid Pix charges, with appeals and evidence. Each route also exists under `/v1/infractions`."
-            }
-            Self::ApiKeys => "Dashboard tokens, and the account's API keys.",
-            Self::Checkout => "Public pages on which payers pay.",
-            Self::Sandbox => {
-                "With a test key, these routes simulate the acquirer, the payer and the payer's bank."
-            }
-            Self::BankNotifications => "Routes for banks, not for merchants.",
-            Self::Description => "This description and the documentation.",
-        }
+        Self::ALL.iter().find(|(tag, ..)| *tag == self).map_or("", |(_, name, _)| name)
     }
 }
 
@@ -105,7 +68,7 @@ pub(super) enum Body {
 }
 
 #[derive(Clone, Copy)]
-pub(super) struct Operation {
+pub(crate) struct Operation {
     pub(super) route: &'static str,
     pub(super) id: &'static str,
     pub(super) tag: Tag,
@@ -115,6 +78,7 @@ pub(super) struct Operation {
     pub(super) query: Definitions,
     pub(super) body: Body,
     pub(super) example: Option<&'static str>,
+    pub(crate) successes: &'static [Success],
     pub(super) request_headers: &'static [&'static str],
     pub(super) response_headers: &'static [&'static str],
     errors: &'static [ErrorCode],
@@ -140,6 +104,7 @@ pub(super) const fn api(
         query: &[],
         body: Body::None,
         example: None,
+        successes: &[],
         request_headers: &[],
         response_headers: &[],
         errors: &[],
@@ -151,6 +116,10 @@ pub(super) const fn api(
 impl Operation {
     pub(super) const fn access(self, access: Access) -> Self {
         Self { access, ..self }
+    }
+
+    pub(super) const fn successes(self, successes: &'static [Success]) -> Self {
+        Self { successes, ..self }
     }
 
     pub(super) const fn query(self, query: Definitions) -> Self {
