@@ -211,38 +211,16 @@ impl Problem {
         }
     }
 
-    /// `error.type`: one of seven types.
+    /// `error.type`: one of seven types, which follows from the status.
     pub fn kind(&self) -> &'static str {
-        match self {
-            Self::Invalid(_)
-            | Self::InvalidAmount(_)
-            | Self::Unreadable(_)
-            | Self::Unprocessable(_)
-            | Self::UnprocessableField { .. }
-            | Self::PaymentNotCancellable { .. }
-            | Self::PaymentNotRefundable { .. }
-            | Self::ReturnWindowOver(_)
-            | Self::ChargeDisputed { .. }
-            | Self::RefundExceedsRemaining { .. }
-            | Self::InsufficientBalance { .. }
-            | Self::RefundNotSupported(_) => "invalid_request_error",
-            Self::Unauthorized | Self::NotLoggedIn | Self::WrongCredentials | Self::UnknownSender => {
-                "authentication_error"
-            }
-            Self::ApiKeyRoleRequired
-            | Self::AccountSuspended
-            | Self::CustomerVelocityExceeded
-            | Self::AccountVelocityExceeded
-            | Self::LiveKeyNotAllowed
-            | Self::CdnBypassed => "permission_error",
-            Self::NotFound { .. } | Self::NoSuchRoute { .. } => "not_found_error",
-            Self::IdempotencyKeyReused | Self::EvidenceNotUploaded | Self::EvidenceSizeMismatch { .. } => {
-                "conflict_error"
-            }
-            Self::RateLimited { .. } | Self::TooManyTests { .. } | Self::TooManyLogins { .. } => {
-                "rate_limit_error"
-            }
-            Self::LiveChargesStopped | Self::Unavailable(_) | Self::Busy | Self::Internal(_) => "api_error",
+        match self.status() {
+            StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY => "invalid_request_error",
+            StatusCode::UNAUTHORIZED => "authentication_error",
+            StatusCode::FORBIDDEN => "permission_error",
+            StatusCode::NOT_FOUND => "not_found_error",
+            StatusCode::CONFLICT => "conflict_error",
+            StatusCode::TOO_MANY_REQUESTS => "rate_limit_error",
+            _ => "api_error",
         }
     }
 
@@ -373,38 +351,7 @@ impl Problem {
     fn details(&self) -> Option<&[Detail]> {
         match self {
             Self::Invalid(details) | Self::InvalidAmount(details) => Some(details),
-            Self::Unreadable(_)
-            | Self::Unauthorized
-            | Self::NotLoggedIn
-            | Self::WrongCredentials
-            | Self::UnknownSender
-            | Self::ApiKeyRoleRequired
-            | Self::AccountSuspended
-            | Self::CustomerVelocityExceeded
-            | Self::AccountVelocityExceeded
-            | Self::LiveKeyNotAllowed
-            | Self::CdnBypassed
-            | Self::NotFound { .. }
-            | Self::NoSuchRoute { .. }
-            | Self::IdempotencyKeyReused
-            | Self::EvidenceNotUploaded
-            | Self::EvidenceSizeMismatch { .. }
-            | Self::Unprocessable(_)
-            | Self::UnprocessableField { .. }
-            | Self::PaymentNotCancellable { .. }
-            | Self::PaymentNotRefundable { .. }
-            | Self::ReturnWindowOver(_)
-            | Self::ChargeDisputed { .. }
-            | Self::RefundExceedsRemaining { .. }
-            | Self::InsufficientBalance { .. }
-            | Self::RefundNotSupported(_)
-            | Self::RateLimited { .. }
-            | Self::TooManyTests { .. }
-            | Self::TooManyLogins { .. }
-            | Self::LiveChargesStopped
-            | Self::Unavailable(_)
-            | Self::Busy
-            | Self::Internal(_) => None,
+            _ => None,
         }
     }
 
