@@ -228,7 +228,7 @@ impl Funds {
     ) -> Result<(Self, RefundShare, MinorUnits), RefundRefused> {
         let gross = parameters.gross.unwrap_or(amount);
         let share = self.share_of(amount, settlement, parameters, gross)?;
-        let next = self.with_claims().with_refund(&share, MinorUnits::checked_add)?;
+        let next = self.with_refund(&share, MinorUnits::checked_add)?;
         let next = Self { at_bank: next.at_bank.checked_add(gross.into())?, ..next };
         let next = next.with_held_recomputed(amount)?.checked(amount)?;
         let released = self.med_held.checked_sub(next.med_held)?;
@@ -336,7 +336,7 @@ impl Funds {
     /// Removes a failed refund, as if it had never been requested. MED cases that could not take the money then
     /// take it, up to their claims: [`CaseClawback`]. Fails when no refund with that share is in progress.
     pub fn failed(self, amount: Amount, share: &RefundShare) -> Result<(Self, CaseClawback), FundsError> {
-        let back = self.with_claims().with_refund(share, MinorUnits::checked_sub)?;
+        let back = self.with_refund(share, MinorUnits::checked_sub)?;
         let lost = back.med_unmet.min(back.contestable(amount)?);
         let next = Self {
             med_unmet: back.med_unmet.checked_sub(lost)?,
@@ -347,22 +347,16 @@ impl Funds {
         Ok((next, CaseClawback { held: next.med_held.checked_sub(self.med_held)?, lost }))
     }
 
-    /// Fills in `med_claimed` for older rows, which lack the field: the claims are at least the held sum.
-    fn with_claims(self) -> Self {
-        Self { med_claimed: self.med_claimed.max(self.med_held), ..self }
-    }
-
     /// Returns the claims of all open cases except one for `claimed`.
     fn claims_without(self, claimed: Amount) -> Result<MinorUnits, MoneyError> {
-        Ok(self.with_claims().med_claimed.checked_sub(claimed.into())?.max(MinorUnits::ZERO))
+        Ok(self.med_claimed.checked_sub(claimed.into())?.max(MinorUnits::ZERO))
     }
 
     /// Opens a case. Returns the increase of the held sum, which is less than the claim if other cases already
     /// hold part of the money, or part of it can no longer be contested.
     pub fn case_opened(self, amount: Amount, claimed: Amount) -> Result<(Self, MinorUnits), FundsError> {
-        let before = self.with_claims();
-        let med_claimed = before.med_claimed.checked_add(claimed.into())?;
-        let next = Self { med_claimed, ..before }.with_held_recomputed(amount)?.checked(amount)?;
+        let med_claimed = self.med_claimed.checked_add(claimed.into())?;
+        let next = Self { med_claimed, ..self }.with_held_recomputed(amount)?.checked(amount)?;
         Ok((next, next.med_held.checked_sub(self.med_held)?))
     }
 

@@ -272,33 +272,6 @@ fn money_released_by_a_won_case_stays_held_for_other_cases_that_claim_it() {
     assert_eq!(won.charge.status, TransactionStatus::Paid);
 }
 
-/// Rows written before `med_claimed` existed lack it. Their held sum then counts as the claims.
-#[test]
-fn a_charge_row_without_med_claimed_returns_or_loses_its_held_sum() {
-    let open = opened(&paid(), "1", None);
-    let funds = domain::charge::Funds { med_claimed: MinorUnits::ZERO, ..open.charge.funds };
-    let older = Charge { funds, ..open.charge };
-    for decision in Decision::all() {
-        let over = open.case.decided(&older, decision, at(110)).unwrap().unwrap();
-        assert_eq!(
-            (over.case.moved.get(), over.charge.funds.med_held.get(), over.charge.funds.med_claimed.get()),
-            (1000, 0, 0)
-        );
-    }
-    let second = opened(&older, "2", None);
-    assert_eq!((second.posting, second.charge.funds.med_held.get()), (None, 1000));
-    // The claims of both cases are held, as far as the charge has so much.
-    let open = opened(&paid(), "1", Some(600));
-    let charge = Charge { status: TransactionStatus::Dispute, ..open.charge };
-    let funds = domain::charge::Funds {
-        med_claimed: MinorUnits::ZERO,
-        med_held: MinorUnits::new(600),
-        ..charge.funds
-    };
-    let (next, increase) = funds.case_opened(charge.amount, Amount::parse(300).unwrap()).unwrap();
-    assert_eq!((next.med_claimed.get(), next.med_held.get(), increase.get()), (900, 900, 300));
-}
-
 #[test]
 fn a_case_is_in_the_shard_of_its_charge() {
     let charge = Charge { shards: crate::shard::ShardCount::MAX, ..paid() };
