@@ -1,10 +1,9 @@
 //! Tests of the hash chain of an account's audit rows: concurrent writers extend it without gaps, repeated
-//! stream records append nothing twice, and its verification finds each kind of tampering.
+//! stream records append nothing twice, and a damaged row stops nobody. The unit tests of the chain tamper with it.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use aws_sdk_dynamodb::types::AttributeValue;
 use axum::http::Method;
 use domain::audit::Audit;
 use domain::audit::chain::{ChainFault, ChainReport, Head, key_of};
@@ -13,7 +12,7 @@ use domain::time::Timestamp;
 use local::embedded::fault_proxy::Fault;
 use serde_json::json;
 use shared::audit;
-use shared::store::{Item, key_attributes};
+use shared::store::Item;
 use shared::webhook::secret::SigningSecret;
 use tokio::task::JoinSet;
 
@@ -54,17 +53,6 @@ impl Service {
     async fn chain_row(&self, sequence: u64) -> Item {
         self.store().get_item(&key_of(&self.scope().account, sequence)).await.unwrap().unwrap()
     }
-
-    /// Removes a row, as no function of the service does.
-    async fn remove_item(&self, item: &Item) {
-        let client = local::sdk::dynamodb(&self.stack.endpoints.dynamodb_url);
-        let delete = client.delete_item().table_name("StateTable");
-        delete.key("pk", item["pk"].clone()).key("sk", item["sk"].clone()).send().await.unwrap();
-    }
-}
-
-fn text(text: &str) -> AttributeValue {
-    AttributeValue::S(text.to_owned())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -210,63 +198,6 @@ async fn a_change_and_its_audit_row_are_one_transaction_that_is_repeated_when_th
     assert_eq!(service.chain_length().await, 12);
     let row = service.secrets().get_item(&SigningSecret::key_of(&service.scope(), None)).await.unwrap();
     assert_eq!(row.unwrap()["version"].as_n().unwrap(), "12");
-}
-
-#[tokio::test]
-async fn tampering_is_found() {
-    let service = Service::without_event_sources().await;
-    service.append(6).await;
-    let head = service.verify_chain(None).await.head;
-    let (third, fourth) = (service.chain_row(3).await, service.chain_row(4).await);
-    let key_of_row = |sequence| key_attributes(&key_of(&service.scope().account, sequence));
-    let faults = async || service.verify_chain(None).await.faults;
-
-    // A changed attribute.
-    let mut changed = third.clone();
-    changed.insert("actor".to_owned(), text("somebody"));
-    service.put_item(changed).await;
-    assert_eq!(faults().await, [ChainFault::Changed(3)]);
-    service.put_item(third.clone()).await;
-
-    // A removed row.
-    service.remove_item(&third).await;
-    assert_eq!(faults().await, [ChainFault::Missing { from: 3, to: 3 }]);
-    service.put_item(third.clone()).await;
-
-    // Two exchanged rows.
-    for (row, place) in [(&third, 4), (&fourth, 3)] {
-        let mut moved = row.clone();
-        moved.extend(key_of_row(place));
-        moved.insert("sequence".to_owned(), AttributeValue::N(place.to_string()));
-        service.put_item(moved).await;
-    }
-    let found = faults().await;
-    assert!(found.contains(&ChainFault::Changed(3)) && found.contains(&ChainFault::Changed(4)), "{found:?}");
-    for row in [&third, &fourth] {
-        service.put_item(row.clone()).await;
-    }
-
-    // An inserted row, at a sort key between two rows.
-    let mut inserted = third.clone();
-    inserted.insert("sk".to_owned(), text(&format!("{}a", key_of(&service.scope().account, 3).sk)));
-    service.put_item(inserted.clone()).await;
-    assert!(matches!(faults().await.as_slice(), [ChainFault::Malformed { .. }]));
-    service.remove_item(&inserted).await;
-
-    // A row that sorts before the chain.
-    let mut outside = third.clone();
-    outside.insert("sk".to_owned(), third["id"].clone());
-    service.put_item(outside.clone()).await;
-    assert!(matches!(faults().await.as_slice(), [ChainFault::Malformed { .. }]));
-    service.remove_item(&outside).await;
-
-    // The newest rows removed: found with the head of an earlier verification only.
-    for sequence in [5, 6] {
-        service.remove_item(&key_of_row(sequence)).await;
-    }
-    assert_eq!(faults().await, []);
-    let cut = service.verify_chain(Some(head)).await;
-    assert_eq!(cut.faults, [ChainFault::Cut { found: 4, expected: 6 }]);
 }
 
 #[tokio::test]

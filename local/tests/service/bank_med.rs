@@ -273,35 +273,6 @@ async fn each_end_of_an_infraction_decides_the_case_also_if_it_was_never_opened(
 }
 
 #[tokio::test]
-async fn an_older_notice_never_undoes_a_newer_one() {
-    let fixture = Fixture::start().await;
-    let (_, charge) = fixture.paid("order-0001", 1_000).await;
-    let at = |seconds: i64, more: Value| {
-        let mut fields = json!({"reported_at": fixture.reported_at(seconds)});
-        fields.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        fields
-    };
-    let newest = at(20, json!({"reason": "second"}));
-    let case = fixture.processed(&fixture.notice("n-2", charge, "ACKNOWLEDGED", &newest)).await;
-    let older = at(10, json!({"reason": "first", "response_deadline": DEADLINE}));
-    assert_eq!(fixture.processed(&fixture.notice("n-1", charge, "OPEN", &older)).await, case);
-    let cancelled = fixture.notice("n-0", charge, "CANCELLED", &at(15, json!({})));
-    assert_eq!(fixture.processed(&cancelled).await, case);
-    let closed = at(30, json!({"analysis_result": "DISAGREED"}));
-    let over = fixture.processed(&fixture.notice("n-3", charge, "CLOSED", &closed)).await;
-    assert_eq!(over.status, CaseStatus::Closed);
-    for (notice_id, status, seconds) in [("n-4", "OPEN", 25), ("n-5", "CLOSED", 35), ("n-6", "OPEN", 40)] {
-        let more = at(seconds, json!({"analysis_result": "AGREED"}));
-        assert_eq!(
-            fixture.processed(&fixture.notice(notice_id, charge, status, &more)).await,
-            over,
-            "{notice_id}"
-        );
-    }
-    assert_eq!(fixture.balances().await, (1_000, 0));
-}
-
-#[tokio::test]
 async fn two_infractions_of_one_pix_are_two_cases() {
     let fixture = Fixture::start().await;
     let (_, charge) = fixture.paid("order-0001", 1_000).await;
@@ -456,27 +427,6 @@ async fn a_devolucao_by_med_without_a_case_is_lost_at_once() {
     fixture.returned(charge, &[("D1", 300), ("D2", 700), ("D1", 300)]).await;
     assert_eq!(fixture.held_and_lost(charge).await, (0, 1_000));
     assert_eq!((fixture.balances().await, fixture.cases_of(charge).await.len()), ((0, 0), 2));
-}
-
-#[tokio::test]
-async fn a_devolucao_of_a_part_leaves_the_rest_of_an_open_case_retained() {
-    let fixture = Fixture::start().await;
-    for (key, decision, kept) in [("order-0001", "DISAGREED", 600), ("order-0002", "AGREED", 0)] {
-        let before = fixture.balances().await.0;
-        let (_, charge) = fixture.paid(key, 1_000).await;
-        let infraction = json!({ "infraction_id": key });
-        fixture.processed(&fixture.notice(&format!("{key}-1"), charge, "OPEN", &infraction)).await;
-        for _ in 0..2 {
-            fixture.returned(charge, &[("D1", 400)]).await;
-        }
-        assert_eq!(fixture.held_and_lost(charge).await, (600, 400));
-        assert_eq!(fixture.balances().await, (before, 600));
-        let more = json!({"infraction_id": key, "analysis_result": decision, "reported_at": fixture.reported_at(10)});
-        let over = fixture.processed(&fixture.notice(&format!("{key}-2"), charge, "CLOSED", &more)).await;
-        assert_eq!((over.lost.get(), over.moved.get()), (400, 600));
-        assert_eq!(fixture.balances().await, (before + kept, 0));
-        assert_eq!(fixture.cases_of(charge).await.len(), 1);
-    }
 }
 
 #[tokio::test]

@@ -185,28 +185,6 @@ async fn an_account_without_an_acquirer_and_other_methods_than_pix_are_refused()
 }
 
 #[tokio::test]
-async fn a_lost_answer_or_an_error_of_the_bank_leads_to_one_cob_after_a_retry() {
-    let live = Live::start().await;
-    for (order, kind) in
-        [FaultKind::Http500, FaultKind::Http429, FaultKind::Http400AfterStore].into_iter().enumerate()
-    {
-        live.fault(kind, 1);
-        let (key, body) = (format!("order-{order:05}"), json!({"amount": 1000}));
-        let first = live.client.post_charge(&key, &body).await;
-        if kind == FaultKind::Http400AfterStore {
-            assert_eq!(first.status, 201, "{kind:?}");
-        } else {
-            assert_eq!(first.problem(), (503, "api_error", "service_unavailable"), "{kind:?}");
-        }
-        let charge = live.client.new_charge(&key, &body).await;
-        assert_eq!(charge["status"], "pending", "{kind:?}");
-        assert!(charge["pix"]["br_code"].is_string(), "{kind:?}");
-    }
-    let books = live.service.stack.bank.snapshot();
-    assert_eq!(books["cobs"].as_array().unwrap().len(), 3);
-}
-
-#[tokio::test]
 async fn a_charge_that_the_bank_could_not_create_fails_after_ten_minutes() {
     let live = Live::start().await;
     let body = json!({"amount": 1000});
@@ -248,27 +226,6 @@ async fn a_charge_whose_creation_the_bank_did_not_confirm_is_paid_without_a_retr
     live.service.stack.bank.pay(&PayRequest { txid, ..PayRequest::default() }).unwrap();
     live.wait_for_status(&json!({ "id": charge }), "paid").await;
     assert_eq!(live.balance().await, 1000);
-}
-
-#[tokio::test]
-async fn a_token_that_the_bank_no_longer_accepts_is_renewed() {
-    let live = Live::start().await;
-    live.create("order-00001", &json!({"amount": 1000})).await;
-    for (order, kind) in [FaultKind::TokenExpired, FaultKind::Http401].into_iter().enumerate() {
-        live.fault(kind, 1);
-        live.create(&format!("order-1000{order}"), &json!({"amount": 1000})).await;
-    }
-}
-
-#[tokio::test]
-async fn a_charge_without_a_code_of_the_bank_gets_one_from_its_location() {
-    let live = Live::start().await;
-    live.fault(FaultKind::NoCopiaECola, 1);
-    let charge = live.create("order-00001", &json!({"amount": 1000})).await;
-    let code = artefacts::brcode::BrCode::parse(charge["pix"]["br_code"].as_str().unwrap()).unwrap();
-    assert_eq!(code.location().unwrap(), live.cob(&charge)["location"]);
-    assert_eq!(code.amount_centavos(), Ok(Some(1000)));
-    assert_eq!(code.get("62"), Some("0503***"));
 }
 
 #[tokio::test]
@@ -318,38 +275,6 @@ async fn of_forty_concurrent_charges_of_a_customer_ten_are_created_while_the_ban
         *counts.entry(answer.status.as_u16()).or_insert(0) += 1;
     }
     assert_eq!(counts, std::collections::BTreeMap::from([(201, 10), (403, 30)]));
-}
-
-#[tokio::test]
-async fn an_unpaid_charge_expires_after_the_bank_removed_it() {
-    let live = Live::start().await;
-    let charge = live.create("order-00001", &json!({"amount": 1000, "expires_in": 60})).await;
-    live.service.advance_seconds(61).await;
-    assert_eq!(live.client.get_charge(&charge).await["status"], "pending", "the bank has not confirmed it");
-    live.service.advance_seconds(65).await;
-    live.wait_for_status(&charge, "expired").await;
-    assert_eq!(live.cob(&charge)["status"], "REMOVIDA_PELO_USUARIO_RECEBEDOR");
-}
-
-#[tokio::test]
-async fn a_charge_that_the_bank_removed_fails_when_it_is_overdue() {
-    let live = Live::start().await;
-    let charge = live.create("order-00001", &json!({"amount": 1000, "expires_in": 60})).await;
-    live.fault(FaultKind::RemovedByPsp, 1);
-    live.service.advance_seconds(125).await;
-    let failed = live.wait_for_status(&charge, "failed").await;
-    assert_eq!(failed["metadata"]["failure"]["providerErrorCode"], "REMOVIDA_PELO_PSP");
-}
-
-#[tokio::test]
-async fn a_payment_whose_notification_was_lost_is_found_by_the_sweep() {
-    let live = Live::start().await;
-    let charge = live.create("order-00001", &json!({"amount": 1000})).await;
-    live.fault(FaultKind::LostNotification, 1);
-    live.pay(&charge, PayRequest::default());
-    live.service.advance_seconds(400).await;
-    live.wait_for_status(&charge, "paid").await;
-    assert_eq!(live.balance().await, 1000);
 }
 
 #[tokio::test]
@@ -409,17 +334,6 @@ async fn a_refund_by_devolution_returns_the_pix() {
     live.refund(&charge, json!({"idempotencyKey": "refund-02", "strategy": "devolution"})).await.expect(201);
     live.wait_for_status(&charge, "refunded").await;
     assert_eq!(live.balance().await, 0);
-}
-
-#[tokio::test]
-async fn a_refund_that_the_bank_does_not_execute_fails_and_returns_the_money() {
-    let live = Live::start().await;
-    let charge = live.paid("order-00001").await;
-    live.fault(FaultKind::DevolucaoUnrealized, 1);
-    let body = json!({"idempotencyKey": "refund-01", "strategy": "devolution"});
-    live.refund(&charge, body).await.expect(201);
-    live.wait_for_refund(&charge, "FAILED").await;
-    assert_eq!(live.balance().await, 1000);
 }
 
 #[tokio::test]
@@ -552,17 +466,6 @@ async fn a_payment_by_another_payer_goes_back() {
     })
     .await;
     assert_eq!(returned["devolucoes"][0]["valor"], "10.00");
-    assert_eq!(live.balance().await, 0);
-}
-
-#[tokio::test]
-async fn a_payment_without_a_reported_payer_is_held_for_review() {
-    let live = Live::start().await;
-    let body = json!({"amount": 1000, "customer": {"name": "Maria"}, "expected_payer_tax_id": MARIA});
-    let charge = live.create("order-00001", &body).await;
-    live.fault(FaultKind::MaskedPayer, 1);
-    live.pay(&charge, PayRequest::default());
-    live.wait_for_status(&charge, "processing").await;
     assert_eq!(live.balance().await, 0);
 }
 

@@ -26,7 +26,6 @@ mod bank_clocks;
 mod bank_faults;
 mod bank_med;
 mod bank_notifications;
-mod bank_profiles;
 mod bank_proxy;
 mod bank_refusals;
 mod bank_returns;

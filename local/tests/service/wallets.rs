@@ -142,20 +142,6 @@ async fn a_settlement_credits_its_net_amount_and_appears_in_the_statement() {
 }
 
 #[tokio::test]
-async fn a_payment_smaller_than_its_fees_credits_zero() {
-    let service = Service::start().await;
-    service.set_terms(MethodTerms { platform_fee: Fee::new(500, 0).unwrap(), ..fees() }).await;
-    service.pay(100).await;
-    assert_eq!(service.balance().await["available"], 0);
-    let movement = service.movements("").await.remove(0);
-    assert_eq!(
-        (&movement["amount"], &movement["fee"], &movement["net"]),
-        (&json!(100), &json!(100), &json!(0))
-    );
-    service.check_ledger().await;
-}
-
-#[tokio::test]
 async fn the_wallets_of_accounts_and_modes_are_separate() {
     let service = Service::start().await;
     service.pay(1_000).await;

@@ -114,29 +114,6 @@ pub(super) fn is_like(pattern: &str, text: &str) -> bool {
     }
 }
 
-fn request(action: &str, resource: &str, keys: &[&str]) -> Request {
-    let keys: Vec<String> = keys.iter().map(|key| (*key).to_owned()).collect();
-    Request {
-        action: action.to_owned(),
-        resource: resource.to_owned(),
-        context: BTreeMap::from([("dynamodb:LeadingKeys".to_owned(), keys)]),
-    }
-}
-
-fn statement(effect: Effect, action: &str, resource: &str, conditions: &[(&str, &[&str])]) -> Statement {
-    let condition = |(operator, values): &(&str, &[&str])| Condition {
-        operator: (*operator).to_owned(),
-        key: "dynamodb:LeadingKeys".to_owned(),
-        values: values.iter().map(|value| (*value).to_owned()).collect(),
-    };
-    Statement {
-        effect,
-        actions: vec![action.to_owned()],
-        resources: vec![resource.to_owned()],
-        conditions: conditions.iter().map(condition).collect(),
-    }
-}
-
 #[test]
 fn patterns_match_any_characters_with_a_star_and_one_with_a_question_mark() {
     for (pattern, text, expected) in [
@@ -156,48 +133,4 @@ fn patterns_match_any_characters_with_a_star_and_one_with_a_question_mark() {
     ] {
         assert_eq!(is_like(pattern, text), expected, "{pattern} {text}");
     }
-}
-
-#[test]
-fn a_request_without_an_allow_is_refused_and_a_deny_wins() {
-    let allow = statement(Effect::Allow, "dynamodb:*Item", "T", &[]);
-    let deny = statement(Effect::Deny, "dynamodb:PutItem", "*", &[]);
-    let statements = [allow, deny];
-    assert_eq!(decide(&statements, &request("dynamodb:getitem", "T", &[])), Decision::Allowed);
-    assert_eq!(decide(&statements, &request("dynamodb:GetItem", "t", &[])), Decision::NotAllowed);
-    assert_eq!(decide(&statements, &request("dynamodb:Query", "T", &[])), Decision::NotAllowed);
-    assert_eq!(decide(&statements, &request("dynamodb:PutItem", "T", &[])), Decision::Denied);
-    assert_eq!(decide(&[], &request("dynamodb:GetItem", "T", &[])), Decision::NotAllowed);
-}
-
-#[test]
-fn for_all_values_holds_without_a_key_unless_null_forbids_it() {
-    let for_all: (&str, &[&str]) = ("ForAllValues:StringLike", &["a#*", "b"]);
-    let open = statement(Effect::Allow, "dynamodb:*", "T", &[for_all]);
-    let closed = statement(Effect::Allow, "dynamodb:*", "T", &[for_all, ("Null", &["false"])]);
-    let decided = |statement: &Statement, keys: &[&str]| {
-        decide(std::slice::from_ref(statement), &request("dynamodb:Scan", "T", keys)) == Decision::Allowed
-    };
-    for (keys, expected) in [(vec!["a#1"], true), (vec!["a#1", "b"], true), (vec!["a#1", "c"], false)] {
-        assert_eq!(decided(&open, &keys), expected, "{keys:?}");
-        assert_eq!(decided(&closed, &keys), expected, "{keys:?}");
-    }
-    assert!(decided(&open, &[]) && !decided(&closed, &[]));
-    let absent = statement(Effect::Allow, "dynamodb:*", "T", &[("Null", &["true"])]);
-    assert!(decided(&absent, &[]) && !decided(&absent, &["a#1"]));
-}
-
-#[test]
-fn for_any_value_needs_one_match_and_an_operator_without_quantifier_one_value() {
-    let any = statement(Effect::Deny, "*", "*", &[("ForAnyValue:StringLike", &["a#*"])]);
-    let decided = |statement: &Statement, keys: &[&str]| {
-        decide(std::slice::from_ref(statement), &request("dynamodb:GetItem", "T", keys))
-    };
-    assert_eq!(decided(&any, &["b", "a#1"]), Decision::Denied);
-    assert_eq!(decided(&any, &["b"]), Decision::NotAllowed);
-    assert_eq!(decided(&any, &[]), Decision::NotAllowed);
-    let equal = statement(Effect::Allow, "*", "*", &[("StringEquals", &["a#*"])]);
-    assert_eq!(decided(&equal, &["a#*"]), Decision::Allowed);
-    assert_eq!(decided(&equal, &["a#1"]), Decision::NotAllowed);
-    assert_eq!(decided(&equal, &[]), Decision::NotAllowed);
 }
