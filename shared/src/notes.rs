@@ -1,10 +1,11 @@
-//! Notes of new rows that are not in the due index. The dispatcher notes such rows in the present [`Period`].
-//! Four and a half minutes after the end of the period, the scheduler checks the noted rows, and puts those
-//! that still wait into the due index, because their message may be lost. Then it moves a checkpoint, the last
-//! period that it has checked. A period is checked again if the check failed.
+//! Notes of the scopes with new deliveries, which are not in the due index. The dispatcher notes a scope in the
+//! present [`Period`]. Four and a half minutes after the end of the period, the scheduler checks the scope's
+//! deliveries, and puts those that still wait into the due index, because their message may be lost. Then it
+//! moves a checkpoint, the last period that it has checked. A period is checked again if the check failed.
 
 use serde::{Deserialize, Serialize};
 
+use domain::ids::Scope;
 use domain::row::Key;
 use domain::time::Timestamp;
 
@@ -29,7 +30,7 @@ const MOST_UNCHECKED: i64 = 12;
 /// The attribute with the checkpoint.
 const CHECKED_TO: &str = "checked_to";
 
-/// Five minutes in which rows were noted.
+/// Five minutes in which scopes were noted.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(transparent)]
 pub struct Period(i64);
@@ -52,55 +53,38 @@ impl Period {
         let started_at = Timestamp::from_millis(self.0.saturating_mul(PERIOD_MS)).unwrap_or(Timestamp::MAX);
         started_at.saturating_plus_seconds(KEPT_SECONDS)
     }
-}
 
-/// The notes of one kind of row.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Notes {
-    /// The scopes with new deliveries.
-    Deliveries,
-    Refunds,
-}
-
-impl Notes {
-    pub(crate) fn key(self, period: Period, sk: String) -> Key {
-        Key { pk: self.partition(period), sk }
+    pub(crate) fn key(self, scope: &Scope) -> Key {
+        Key { pk: self.partition(), sk: scope.to_string() }
     }
 
-    fn partition(self, period: Period) -> String {
-        format!("{}#{}", self.prefix(), period.0)
+    fn partition(self) -> String {
+        format!("new-deliveries#{}", self.0)
     }
 
-    fn prefix(self) -> &'static str {
-        match self {
-            Self::Deliveries => "new-deliveries",
-            Self::Refunds => "new-refunds",
-        }
-    }
-
-    fn checkpoint_key(self) -> Key {
-        Key { pk: format!("{}#checkpoint", self.prefix()), sk: "checkpoint".to_owned() }
-    }
-
-    pub(crate) async fn of(self, store: &Store, period: Period) -> Result<Vec<Item>, StoreError> {
-        store.partition(&self.partition(period)).await
+    pub(crate) async fn notes(self, store: &Store) -> Result<Vec<Item>, StoreError> {
+        store.partition(&self.partition()).await
     }
 
     /// Returns the periods that were not checked yet, oldest first.
-    pub async fn unchecked_periods(self, store: &Store, now: Timestamp) -> Result<Vec<Period>, StoreError> {
-        let last = Period::last_to_check(now).0;
-        let row = store.get_item(&self.checkpoint_key()).await?.unwrap_or_default();
+    pub async fn unchecked(store: &Store, now: Timestamp) -> Result<Vec<Self>, StoreError> {
+        let last = Self::last_to_check(now).0;
+        let row = store.get_item(&checkpoint_key()).await?.unwrap_or_default();
         let checked = integer(&row, CHECKED_TO).unwrap_or(last.saturating_sub(MOST_UNCHECKED));
-        Ok((checked.saturating_add(1)..=last).map(Period).collect())
+        Ok((checked.saturating_add(1)..=last).map(Self).collect())
     }
 
-    /// Moves the checkpoint to a period. A run that overlaps may move it back. Then some periods are checked
+    /// Moves the checkpoint to this period. A run that overlaps may move it back. Then some periods are checked
     /// twice.
-    pub async fn set_checked(self, store: &Store, period: Period) -> Result<(), StoreError> {
-        let set = Item::from([(CHECKED_TO.to_owned(), number(period.0))]);
-        let write = Write::add(self.checkpoint_key(), Vec::new(), set, None);
+    pub async fn set_checked(self, store: &Store) -> Result<(), StoreError> {
+        let set = Item::from([(CHECKED_TO.to_owned(), number(self.0))]);
+        let write = Write::add(checkpoint_key(), Vec::new(), set, None);
         store.commit(vec![write]).await.map(|_written| ())
     }
+}
+
+fn checkpoint_key() -> Key {
+    Key { pk: "new-deliveries#checkpoint".to_owned(), sk: "checkpoint".to_owned() }
 }
 
 #[cfg(test)]

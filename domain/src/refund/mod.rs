@@ -25,12 +25,8 @@ use crate::shard::{Shard, ShardCount};
 use crate::time::Timestamp;
 use crate::wallet::{CaseClawback, Cause, Posting, RefundShare, RefundStrategy, Subject, rules};
 
-/// The age in milliseconds from which a version is in the due index. Most refunds end before. The scheduler
-/// adds one that does not change any more at an age of at least 270 s, when no earlier version can be written:
-/// a function runs for a minute at most.
-const LATE_MS: i64 = 120_000;
-
-/// In case the queue message was lost.
+/// How long after its creation or its last change an unfinished refund is due, in seconds, in case its message
+/// was lost.
 const NEXT_DUE_SECONDS: i64 = 120;
 
 /// Status of a refund.
@@ -479,9 +475,12 @@ impl Row for Refund {
     }
 
     fn indexes(&self) -> Indexes {
-        let is_late = self.updated_at.millis_since(self.created_at) >= LATE_MS;
-        let next_due = self.updated_at.plus_seconds(NEXT_DUE_SECONDS).ok();
-        Indexes { due: next_due.filter(|_| is_late && !self.is_done()), ..Indexes::default() }
+        // The time of the creation until then, so that the usual changes do not move the entry.
+        let first_due = self.created_at.saturating_plus_seconds(NEXT_DUE_SECONDS);
+        let is_early = self.updated_at < first_due;
+        let due =
+            if is_early { first_due } else { self.updated_at.saturating_plus_seconds(NEXT_DUE_SECONDS) };
+        Indexes { due: Some(due).filter(|_| !self.is_done()), ..Indexes::default() }
     }
 }
 

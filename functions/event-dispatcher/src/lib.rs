@@ -227,7 +227,7 @@ impl Dispatcher {
         };
         let (live, test): (Vec<_>, Vec<_>) =
             deliveries.iter().cloned().partition(|(_, message)| message.scope.mode == Mode::Live);
-        let (live, test, to_acquirers, mailed, published, audited, noted, noted_refunds, (), ()) = tokio::join!(
+        let (live, test, to_acquirers, mailed, published, audited, noted, (), ()) = tokio::join!(
             send(self.queues.of(Mode::Live), &live),
             send(self.queues.of(Mode::Test), &test),
             send(&self.acquirers, &acquirers),
@@ -235,12 +235,11 @@ impl Dispatcher {
             publish_and_count,
             self.record_all(audits),
             Box::pin(self.note_new(&deliveries)),
-            Box::pin(self.note_new_refunds(&acquirers)),
             Box::pin(self.schedule_counting(&deliveries)),
             Box::pin(self.abandon(&abandonments))
         );
         let refused = refused_by_sqs([live, test, to_acquirers, mailed].concat(), sent);
-        failures.extend([refused, published, audited, noted, noted_refunds].concat());
+        failures.extend([refused, published, audited, noted].concat());
         BatchOutcome { failures: worst_causes(failures), replays }
     }
 

@@ -1,13 +1,11 @@
-//! Notes the scopes with new deliveries, and new refunds, so that the scheduler finds those whose message was
-//! lost ([`shared::notes`]).
+//! Notes the scopes with new deliveries, so that the scheduler finds those whose message was lost
+//! ([`shared::notes`]).
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use domain::ids::Scope;
-use shared::acquirer::AcquirerMessage;
 use shared::notes::Period;
-use shared::refund::Refunds;
 use shared::webhook::delivery::Deliveries;
 use shared::webhook::queue::DeliveryMessage;
 
@@ -63,21 +61,6 @@ impl Dispatcher {
             }
         }
         failures
-    }
-
-    /// Notes the new refunds among the work for acquirers. Returns their records if the note failed. The stream
-    /// repeats them, because otherwise only their messages would start these refunds.
-    pub(crate) async fn note_new_refunds(&self, work: &[(String, AcquirerMessage)]) -> Vec<Failure> {
-        let new = work.iter().filter_map(|(number, message)| {
-            let AcquirerMessage::Refund { id, .. } = message else { return None };
-            Some((number, *id))
-        });
-        let (numbers, refunds): (Vec<&String>, BTreeSet<_>) = new.unzip();
-        let noted = Refunds::new(self.store.clone()).note_new(&refunds, Period::of(self.clock.now())).await;
-        let Err(error) = noted else { return Vec::new() };
-        tracing::error!(%error, "can't note new refunds");
-        let cause = Cause::from(&error);
-        numbers.into_iter().map(|number| (number.clone(), cause)).collect()
     }
 }
 

@@ -1,7 +1,7 @@
-//! Recovers deliveries and refunds that are not in the due index and whose message was lost or given up.
+//! Recovers deliveries that are not in the due index and whose message was lost or given up.
 //!
-//! 1. It lists the undelivered deliveries of the scopes that had new ones, and the new refunds that have not
-//!    ended, period by period ([`shared::notes`]). What is listed is in the due index.
+//! 1. It lists the undelivered deliveries of the scopes that had new ones, period by period
+//!    ([`shared::notes`]). What is listed is in the due index.
 //! 2. It redrives the dead-letter queue of deliveries. A message is there after a thousand receives, which a
 //!    failing database or worker needs days for. The message goes to its queue again as soon as its delivery
 //!    can be read. If the delivery is done or does not exist, the message is deleted. A message that can't be
@@ -11,9 +11,8 @@ use std::time::{Duration, Instant};
 
 use domain::ids::Scope;
 use shared::WorkError;
-use shared::notes::{Notes, Period};
+use shared::notes::Period;
 use shared::queue::{QueueError, Received};
-use shared::refund::Refunds;
 use shared::webhook::queue::DeliveryMessage;
 use tokio::task::JoinSet;
 use tracing::Instrument;
@@ -32,46 +31,31 @@ const MAX_RECEIVES: usize = 50;
 const HIDDEN: Duration = Duration::from_mins(1);
 
 impl Scheduler {
-    /// Lists undelivered deliveries and unfinished refunds, and redrives dead letters. Returns the number of
-    /// messages sent again.
+    /// Lists undelivered deliveries, and redrives dead letters. Returns the number of messages sent again.
     pub(crate) async fn recover_messages(&self) -> Result<usize, WorkError> {
         let started = Instant::now();
-        let refunds = self.check_periods(Notes::Refunds, started).await;
-        let deliveries = self.check_periods(Notes::Deliveries, started).await;
+        let deliveries = self.check_periods(started).await;
         let redriven = self.redrive(started).await?;
-        refunds.and(deliveries).map(|()| redriven)
+        deliveries.map(|()| redriven)
     }
 
-    /// Checks the rows of all periods that were not checked yet. A period is checked again if one of its rows
-    /// failed.
-    async fn check_periods(&self, notes: Notes, started: Instant) -> Result<(), WorkError> {
-        let (mut checked, mut failure) = (None, None);
-        for period in notes.unchecked_periods(&self.store, self.clock.now()).await? {
+    /// Checks all periods that were not checked yet. A period is checked again if one of its scopes failed.
+    async fn check_periods(&self, started: Instant) -> Result<(), WorkError> {
+        let (mut checked, mut outcome) = (None, Ok(()));
+        for period in Period::unchecked(&self.store, self.clock.now()).await? {
             if started.elapsed() >= WORK_TIME {
                 break;
             }
-            let outcome = match notes {
-                Notes::Deliveries => self.check_scopes(period).await,
-                Notes::Refunds => self.check_refunds(period).await,
-            };
-            if let Err(error) = outcome {
-                failure = Some(error);
+            outcome = self.check_scopes(period).await;
+            if outcome.is_err() {
                 break;
             }
             checked = Some(period);
         }
         if let Some(period) = checked {
-            notes.set_checked(&self.store, period).await?;
+            period.set_checked(&self.store).await?;
         }
-        failure.map_or(Ok(()), Err)
-    }
-
-    async fn check_refunds(&self, period: Period) -> Result<(), WorkError> {
-        let listed = Refunds::new(self.store.clone()).list_unfinished(period, self.clock.now()).await;
-        listed.inspect_err(|error| {
-            tracing::error!(%error, "unfinished refunds were not listed; a later run retries");
-        })?;
-        Ok(())
+        outcome
     }
 
     /// Checks the scopes that had new deliveries in a period. The error is that of one scope; the others are checked

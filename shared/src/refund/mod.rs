@@ -1,7 +1,6 @@
 //! Refunds. The type and its state machine are in [`domain::refund`].
 
 mod error;
-mod new_refunds;
 mod repository;
 mod request;
 #[cfg(test)]

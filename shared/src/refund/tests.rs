@@ -74,12 +74,15 @@ fn a_refund_ends_once_and_only_from_in_progress() {
 }
 
 #[test]
-fn a_version_of_a_refund_is_in_the_due_index_from_two_minutes_after_its_creation() {
+fn an_unfinished_refund_is_due_two_minutes_after_its_creation_and_then_after_its_last_change() {
     let step = requested(&paid(), "refund-01", json!({})).unwrap();
     let due = |now| step.refund.started(&step.charge, now).unwrap().unwrap().indexes().due;
     let after = |seconds| step.refund.created_at.saturating_plus_seconds(seconds);
-    assert_eq!((step.refund.indexes().due, due(after(1)), due(after(119))), (None, None, None));
-    assert_eq!(due(after(120)), Some(after(240)));
+    assert_eq!(step.refund.indexes().due, Some(after(120)));
+    assert_eq!(
+        (due(after(1)), due(after(119)), due(after(120))),
+        (Some(after(120)), Some(after(120)), Some(after(240)))
+    );
 }
 
 #[test]

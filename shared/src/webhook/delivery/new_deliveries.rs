@@ -9,7 +9,7 @@ use domain::row::{Key, Row};
 use domain::time::Timestamp;
 
 use super::Deliveries;
-use crate::notes::{Notes, Period};
+use crate::notes::Period;
 use crate::store::{StoreError, Write, from_item};
 
 /// The row that notes that a scope had new deliveries in a period.
@@ -21,7 +21,7 @@ struct NewDeliveries {
 
 impl Row for NewDeliveries {
     fn key(&self) -> Key {
-        Notes::Deliveries.key(self.period, self.scope.to_string())
+        self.period.key(&self.scope)
     }
 
     fn removable_at(&self) -> Option<Timestamp> {
@@ -38,7 +38,7 @@ impl Deliveries {
 
     /// Returns the scopes that had new deliveries in a period.
     pub async fn scopes_with_new(&self, period: Period) -> Result<Vec<Scope>, StoreError> {
-        let notes = Notes::Deliveries.of(&self.store, period).await?;
+        let notes = period.notes(&self.store).await?;
         notes.into_iter().map(|note| from_item::<NewDeliveries>(note).map(|note| note.scope)).collect()
     }
 }
