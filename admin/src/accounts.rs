@@ -11,6 +11,7 @@ use domain::money::{Amount, MinorUnits};
 use domain::payment_method::PaymentMethod;
 use domain::shard::ShardCount;
 use serde_json::{Value, json};
+use shared::account::AccountError;
 use shared::services::{change_account_settings, raise_shards};
 
 use crate::enum_parser::enum_parser;
@@ -41,19 +42,9 @@ pub(crate) enum Command {
     ///
     /// Payments, refunds and returns in progress, webhooks and the dashboard go on. Payers can still pay open
     /// charges. Keys that are issued meanwhile are refused too. Repeating the command changes nothing.
-    Suspend {
-        /// The account (acc_…)
-        id: AccountId,
-        #[command(flatten)]
-        operator: OperatorArguments,
-    },
+    Suspend(AccountArguments),
     /// Resume a suspended account: its API keys work from the next request on
-    Resume {
-        /// The account (acc_…)
-        id: AccountId,
-        #[command(flatten)]
-        operator: OperatorArguments,
-    },
+    Resume(AccountArguments),
     /// Show one account with its settings and terms
     Show {
         /// The account (acc_…)
@@ -61,8 +52,8 @@ pub(crate) enum Command {
     },
     /// Set an account's fees for payments by one method, from the next settlement of a payment on
     SetFees {
-        /// The account (acc_…)
-        id: AccountId,
+        #[command(flatten)]
+        account: AccountArguments,
         /// The payment method that the fees apply to
         #[arg(long, value_parser = enum_parser::<PaymentMethod>())]
         method: PaymentMethod,
@@ -72,137 +63,122 @@ pub(crate) enum Command {
         /// The platform's fee, written like the acquirer's fee
         #[arg(long, value_name = "FIXED+BASIS_POINTS", allow_hyphen_values = true, value_parser = fee)]
         platform: Fee,
-        #[command(flatten)]
-        operator: OperatorArguments,
     },
     /// Set the hold period of payments by one method, from the next settlement of a payment on
     SetHold {
-        /// The account (acc_…)
-        id: AccountId,
+        #[command(flatten)]
+        account: AccountArguments,
         /// The payment method that the hold period applies to
         #[arg(long, value_parser = enum_parser::<PaymentMethod>())]
         method: PaymentMethod,
         /// Calendar days in São Paulo until the money is available; 0: available at once
         #[arg(long, value_parser = clap::value_parser!(u16).range(0..=i64::from(MAX_HOLD_DAYS)))]
         days: u16,
-        #[command(flatten)]
-        operator: OperatorArguments,
     },
     /// Set the fee of a refund by Pix cash-out, from the next refund on
     SetPixOutFee {
-        /// The account (acc_…)
-        id: AccountId,
+        #[command(flatten)]
+        account: AccountArguments,
         /// The fee in centavos
         #[arg(long, value_parser = clap::value_parser!(i64).range(0..=Amount::MAX.minor()))]
         centavos: i64,
-        #[command(flatten)]
-        operator: OperatorArguments,
     },
     /// Set the address that an account's emails go to, from the next email on
     SetContact {
-        /// The account (acc_…)
-        id: AccountId,
+        #[command(flatten)]
+        account: AccountArguments,
         /// The email address of the account's contact
         #[arg(long)]
         email: MailAddress,
-        #[command(flatten)]
-        operator: OperatorArguments,
     },
     /// Switch emails to an account's contact on or off, from the next email on
     SetMail {
-        /// The account (acc_…)
-        id: AccountId,
+        #[command(flatten)]
+        account: AccountArguments,
         /// on or off
         #[arg(long)]
         mail: Switch,
-        #[command(flatten)]
-        operator: OperatorArguments,
     },
     /// Set the rate limit of each of an account's API keys, from the next request on
     SetRateLimit {
-        /// The account (acc_…)
-        id: AccountId,
+        #[command(flatten)]
+        account: AccountArguments,
         /// Requests per minute
         #[arg(long, value_parser = clap::value_parser!(u64).range(1..=MAX_RATE_LIMIT))]
         per_minute: u64,
-        #[command(flatten)]
-        operator: OperatorArguments,
     },
     /// Set how many live charges an account may create, from the next charge on
     SetVelocity {
-        /// The account (acc_…)
-        id: AccountId,
+        #[command(flatten)]
+        account: AccountArguments,
         /// Charges per ten minutes for one customer, identified by tax document
         #[arg(long, value_parser = clap::value_parser!(u16).range(1..=i64::from(VelocityLimits::MAX_PER_CUSTOMER)))]
         per_customer: u16,
         /// Charges per minute for the whole account
         #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
         per_account: u32,
-        #[command(flatten)]
-        operator: OperatorArguments,
     },
     /// Raise the number of shards over which an account's rows are spread, for charges from the next one on
     ///
     /// The number can't be lowered again. Each list of the account then reads all shards.
     SetShards {
-        /// The account (acc_…)
-        id: AccountId,
+        #[command(flatten)]
+        account: AccountArguments,
         /// The number of shards: 1 to 16, and not less than the present number
         #[arg(long, value_parser = shards)]
         shards: ShardCount,
-        #[command(flatten)]
-        operator: OperatorArguments,
     },
     /// Set the default expiry of charges, for requests that do not set one, from the next charge on
     SetChargeExpiry {
-        /// The account (acc_…)
-        id: AccountId,
+        #[command(flatten)]
+        account: AccountArguments,
         /// Seconds from the creation of a charge until it expires: 60 to 86400
         #[arg(long, value_parser = clap::value_parser!(i64).range(60..=86_400))]
         seconds: i64,
-        #[command(flatten)]
-        operator: OperatorArguments,
     },
     /// Set whether refunds return the fees of the payment, for payments that are settled from now on
     SetFeesOnRefund {
-        /// The account (acc_…)
-        id: AccountId,
+        #[command(flatten)]
+        account: AccountArguments,
         /// The payment method that the setting applies to
         #[arg(long, value_parser = enum_parser::<PaymentMethod>())]
         method: PaymentMethod,
         /// return: a refund returns its share of the fees to the merchant; keep: it returns no fees
         #[arg(long, value_parser = enum_parser::<FeesOnRefund>())]
         fees: FeesOnRefund,
-        #[command(flatten)]
-        operator: OperatorArguments,
     },
     /// Set whether the payer's own document is the only Pix key that refunds may go to, from the next refund
     /// on
     SetRefundsToPayerOnly {
-        /// The account (acc_…)
-        id: AccountId,
+        #[command(flatten)]
+        account: AccountArguments,
         /// on: other keys are rejected; off: they are allowed
         #[arg(long)]
         payer_only: Switch,
-        #[command(flatten)]
-        operator: OperatorArguments,
     },
     /// Set the daily limit of refunds to Pix keys that are not the payer's, from the next refund on
     ///
     /// A day is a calendar day in São Paulo.
     SetThirdPartyRefundLimit {
-        /// The account (acc_…)
-        id: AccountId,
+        #[command(flatten)]
+        account: AccountArguments,
         /// The mode, test or live; each has its own limit
         #[arg(long)]
         mode: Mode,
         #[command(flatten)]
         limit: LimitArguments,
-        #[command(flatten)]
-        operator: OperatorArguments,
     },
     #[command(flatten)]
     Acquirer(acquirer::Command),
+}
+
+/// The account that a command changes
+#[derive(Args, Clone, Debug)]
+pub(crate) struct AccountArguments {
+    /// The account (acc_…)
+    id: AccountId,
+    #[command(flatten)]
+    operator: OperatorArguments,
 }
 
 /// A daily limit, or no limit
@@ -252,18 +228,42 @@ fn fee(text: &str) -> Result<Fee, String> {
     Fee::new(fixed, basis_points).map_err(str::to_owned)
 }
 
+impl AccountArguments {
+    async fn settings(
+        self,
+        stack: &Stack,
+        action: &str,
+        change: impl Fn(&mut AccountSettings),
+    ) -> Result<Account, AccountError> {
+        let tables = (&stack.accounts, &stack.api_keys);
+        let operator = self.operator.operator();
+        change_account_settings(tables, &self.id, action, change, &operator, stack.clock.now()).await
+    }
+
+    async fn terms(
+        self,
+        stack: &Stack,
+        action: &str,
+        method: PaymentMethod,
+        change: impl Fn(&mut MethodTerms),
+    ) -> Result<Account, AccountError> {
+        let change = |settings: &mut AccountSettings| change(settings.terms.0.entry(method).or_default());
+        self.settings(stack, action, change).await
+    }
+
+    async fn contact(
+        self,
+        stack: &Stack,
+        action: &str,
+        change: impl Fn(&mut Contact),
+    ) -> Result<Account, AccountError> {
+        let (operator, now) = (self.operator.operator(), stack.clock.now());
+        stack.accounts.change_contact(&self.id, action, change, &operator, now).await
+    }
+}
+
 pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcome, Box<dyn Error>> {
     let now = stack.clock.now();
-    let change = |id: AccountId,
-                  action: &'static str,
-                  change: Box<dyn Fn(&mut _)>,
-                  operator: OperatorArguments| async move {
-        let operator = operator.operator();
-        {
-            let tables = (&stack.accounts, &stack.api_keys);
-            change_account_settings(tables, &id, action, change, &operator, now).await
-        }
-    };
     let account = match command {
         Command::Open { merchant_name, merchant_city, contact, operator } => {
             let settings = AccountSettings::new(&merchant_name, &merchant_city);
@@ -276,78 +276,69 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
             return Ok(CommandOutcome::Succeeded);
         }
         Command::Show { id } => stack.existing_account(&id).await?,
-        Command::Suspend { id, operator } => {
-            let set: Change = Box::new(|settings| settings.suspended = true);
-            change(id, "account.suspend", set, operator).await?
-        }
-        Command::Resume { id, operator } => {
-            let set: Change = Box::new(|settings| settings.suspended = false);
-            change(id, "account.resume", set, operator).await?
-        }
         Command::Acquirer(command) => return Box::pin(acquirer::run(stack, command)).await,
-        Command::SetFees { id, method, acquirer, platform, operator } => {
-            let set = in_terms(method, move |terms| {
+        Command::Suspend(account) => {
+            account.settings(stack, "account.suspend", |settings| settings.suspended = true).await?
+        }
+        Command::Resume(account) => {
+            account.settings(stack, "account.resume", |settings| settings.suspended = false).await?
+        }
+        Command::SetFees { account, method, acquirer, platform } => {
+            let set = |terms: &mut MethodTerms| {
                 terms.acquirer_fee = acquirer;
                 terms.platform_fee = platform;
-            });
-            change(id, "account.set-fees", set, operator).await?
+            };
+            account.terms(stack, "account.set-fees", method, set).await?
         }
-        Command::SetHold { id, method, days, operator } => {
-            let set = in_terms(method, move |terms| terms.hold_days = days);
-            change(id, "account.set-hold", set, operator).await?
+        Command::SetHold { account, method, days } => {
+            account.terms(stack, "account.set-hold", method, |terms| terms.hold_days = days).await?
         }
-        Command::SetPixOutFee { id, centavos, operator } => {
-            let set: Change = Box::new(move |settings| settings.pix_out_fee = MinorUnits::new(centavos));
-            change(id, "account.set-pix-out-fee", set, operator).await?
+        Command::SetFeesOnRefund { account, method, fees } => {
+            let set = |terms: &mut MethodTerms| terms.fees_on_refund = fees;
+            account.terms(stack, "account.set-fees-on-refund", method, set).await?
         }
-        Command::SetContact { id, email, operator } => {
+        Command::SetContact { account, email } => {
             let set = |contact: &mut Contact| contact.address = Some(email.clone());
-            stack.accounts.change_contact(&id, "account.set-contact", set, &operator.operator(), now).await?
+            account.contact(stack, "account.set-contact", set).await?
         }
-        Command::SetMail { id, mail, operator } => {
+        Command::SetMail { account, mail } => {
             let set = |contact: &mut Contact| contact.mail_off = mail == Switch::Off;
-            stack.accounts.change_contact(&id, "account.set-mail", set, &operator.operator(), now).await?
+            account.contact(stack, "account.set-mail", set).await?
         }
-        Command::SetRateLimit { id, per_minute, operator } => {
-            let set: Change = Box::new(move |settings| settings.rate_limit_per_minute = per_minute);
-            change(id, "account.set-rate-limit", set, operator).await?
+        Command::SetPixOutFee { account, centavos } => {
+            let set = |settings: &mut AccountSettings| settings.pix_out_fee = MinorUnits::new(centavos);
+            account.settings(stack, "account.set-pix-out-fee", set).await?
         }
-        Command::SetVelocity { id, per_customer, per_account, operator } => {
+        Command::SetRateLimit { account, per_minute } => {
+            let set = |settings: &mut AccountSettings| settings.rate_limit_per_minute = per_minute;
+            account.settings(stack, "account.set-rate-limit", set).await?
+        }
+        Command::SetVelocity { account, per_customer, per_account } => {
             let limits = VelocityLimits { per_customer, per_account };
-            let set: Change = Box::new(move |settings| settings.velocity = limits);
-            change(id, "account.set-velocity", set, operator).await?
+            account.settings(stack, "account.set-velocity", |settings| settings.velocity = limits).await?
         }
-        Command::SetShards { id, shards, operator } => {
+        Command::SetShards { account: AccountArguments { id, operator }, shards } => {
             let tables = (&stack.accounts, &stack.api_keys);
             raise_shards(tables, &id, shards, &operator.operator(), now).await?
         }
-        Command::SetChargeExpiry { id, seconds, operator } => {
-            let set: Change = Box::new(move |settings| settings.charge_expires_in_seconds = seconds);
-            change(id, "account.set-charge-expiry", set, operator).await?
+        Command::SetChargeExpiry { account, seconds } => {
+            let set = |settings: &mut AccountSettings| settings.charge_expires_in_seconds = seconds;
+            account.settings(stack, "account.set-charge-expiry", set).await?
         }
-        Command::SetRefundsToPayerOnly { id, payer_only, operator } => {
-            let set: Change =
-                Box::new(move |settings| settings.refunds_to_payer_only = payer_only == Switch::On);
-            change(id, "account.set-refunds-to-payer-only", set, operator).await?
+        Command::SetRefundsToPayerOnly { account, payer_only } => {
+            let set =
+                |settings: &mut AccountSettings| settings.refunds_to_payer_only = payer_only == Switch::On;
+            account.settings(stack, "account.set-refunds-to-payer-only", set).await?
         }
-        Command::SetThirdPartyRefundLimit { id, mode, limit, operator } => {
-            let set: Change =
-                Box::new(move |settings| *settings.third_party_refunds.for_mode_mut(mode) = limit.centavos);
-            change(id, "account.set-third-party-refund-limit", set, operator).await?
-        }
-        Command::SetFeesOnRefund { id, method, fees, operator } => {
-            let set = in_terms(method, move |terms| terms.fees_on_refund = fees);
-            change(id, "account.set-fees-on-refund", set, operator).await?
+        Command::SetThirdPartyRefundLimit { account, mode, limit } => {
+            let set = |settings: &mut AccountSettings| {
+                *settings.third_party_refunds.for_mode_mut(mode) = limit.centavos;
+            };
+            account.settings(stack, "account.set-third-party-refund-limit", set).await?
         }
     };
     print_json(&view(&account))?;
     Ok(CommandOutcome::Succeeded)
-}
-
-type Change = Box<dyn Fn(&mut AccountSettings)>;
-
-fn in_terms(method: PaymentMethod, change: impl Fn(&mut MethodTerms) + 'static) -> Change {
-    Box::new(move |settings| change(settings.terms.0.entry(method).or_default()))
 }
 
 fn view(account: &Account) -> Value {

@@ -2,13 +2,13 @@
 
 use std::error::Error;
 
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use domain::ids::AccountId;
 use email_address::EmailAddress;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 use shared::account::password::{PasswordHash, generate};
-use shared::account::{Role, TokenGeneration, User, UserChange};
+use shared::account::{Role, TokenGeneration, User, UserChange, UserError};
 use shared::random;
 
 use crate::enum_parser::enum_parser;
@@ -24,51 +24,46 @@ pub(crate) enum Command {
         account: AccountId,
     },
     /// Add a user and print the generated password, which is shown only once
+    ///
+    /// The email address must not belong to any other user of any account.
     Add {
-        /// The account (acc_…)
-        account: AccountId,
-        /// The user's email address, which must not belong to any other user of any account
-        #[arg(long, value_parser = email)]
-        email: String,
+        #[command(flatten)]
+        user: UserArguments,
         /// The user's role: owner and admin manage API keys, member can only list them
         #[arg(long, value_parser = enum_parser::<Role>())]
         role: Role,
-        #[command(flatten)]
-        operator: OperatorArguments,
     },
     /// Change a user's role, from the user's next request on
     SetRole {
-        /// The account (acc_…)
-        account: AccountId,
-        /// The user's email address
-        #[arg(long, value_parser = email)]
-        email: String,
+        #[command(flatten)]
+        user: UserArguments,
         /// The new role
         #[arg(long, value_parser = enum_parser::<Role>())]
         role: Role,
-        #[command(flatten)]
-        operator: OperatorArguments,
     },
     /// Replace a user's password and end all sessions of the user; the new password is printed only once
-    ResetPassword {
-        /// The account (acc_…)
-        account: AccountId,
-        /// The user's email address
-        #[arg(long, value_parser = email)]
-        email: String,
-        #[command(flatten)]
-        operator: OperatorArguments,
-    },
+    ResetPassword(UserArguments),
     /// Remove a user and end all sessions of the user; the account's API keys remain valid
-    Remove {
-        /// The account (acc_…)
-        account: AccountId,
-        /// The user's email address
-        #[arg(long, value_parser = email)]
-        email: String,
-        #[command(flatten)]
-        operator: OperatorArguments,
-    },
+    Remove(UserArguments),
+}
+
+/// A user of an account
+#[derive(Args, Clone, Debug)]
+pub(crate) struct UserArguments {
+    /// The account (acc_…)
+    account: AccountId,
+    /// The user's email address
+    #[arg(long, value_parser = email)]
+    email: String,
+    #[command(flatten)]
+    operator: OperatorArguments,
+}
+
+impl UserArguments {
+    async fn change(self, stack: &Stack, change: UserChange) -> Result<User, UserError> {
+        let user = (&self.account, self.email.as_str());
+        stack.users.change(user, &change, &self.operator.operator(), stack.clock.now()).await
+    }
 }
 
 fn email(text: &str) -> Result<String, String> {
@@ -77,17 +72,13 @@ fn email(text: &str) -> Result<String, String> {
 }
 
 pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn Error>> {
-    let now = stack.clock.now();
-    let change = |account: AccountId, email: String, change: UserChange, operator: OperatorArguments| async move {
-        let user = (&account, email.as_str());
-        stack.users.change(user, &change, &operator.operator(), now).await
-    };
     match command {
         Command::List { account } => {
             let users = stack.users.list(&stack.existing_account(&account).await?.id).await?;
             print_list(stack, "users", users.iter().map(view))
         }
-        Command::Add { account, email, role, operator } => {
+        Command::Add { user: UserArguments { account, email, operator }, role } => {
+            let now = stack.clock.now();
             let account = stack.existing_account(&account).await?.id;
             let (password, hash) = new_password()?;
             let tokens = TokenGeneration::new(random::bytes()?);
@@ -95,17 +86,17 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
             stack.users.add(&user, &operator.operator(), now).await?;
             print_once(&with_password(&user, &password))
         }
-        Command::SetRole { account, email, role, operator } => {
-            print_json(&view(&change(account, email, UserChange::Role(role), operator).await?))
+        Command::SetRole { user, role } => {
+            print_json(&view(&user.change(stack, UserChange::Role(role)).await?))
         }
-        Command::ResetPassword { account, email, operator } => {
+        Command::ResetPassword(user) => {
             let (password, hash) = new_password()?;
             let new_password = UserChange::Password(hash, TokenGeneration::new(random::bytes()?));
-            let user = change(account, email, new_password, operator).await?;
+            let user = user.change(stack, new_password).await?;
             print_once(&with_password(&user, &password))
         }
-        Command::Remove { account, email, operator } => {
-            let mut removed = view(&change(account, email, UserChange::Remove, operator).await?);
+        Command::Remove(user) => {
+            let mut removed = view(&user.change(stack, UserChange::Remove).await?);
             if let Some(fields) = removed.as_object_mut() {
                 fields.insert("removed".to_owned(), true.into());
             }
