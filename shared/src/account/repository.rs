@@ -6,15 +6,12 @@ use domain::account::{ACCOUNTS, Account, AccountSettings, Contact};
 use domain::audit::Operator;
 use domain::hex;
 use domain::ids::{AccountId, Scope};
-use domain::row::Key;
 use domain::shard::{ShardCount, ShardedScope};
 use domain::time::Timestamp;
 
 use crate::audit;
 use crate::random::{self, RandomError};
-use crate::store::{CommitOutcome, ListIndex, Order, Plan, StoreError, Write};
-
-const PAGE: usize = 500;
+use crate::store::{CommitOutcome, ListIndex, Plan, StoreError, Write};
 
 #[derive(Debug, thiserror::Error)]
 pub enum AccountError {
@@ -72,24 +69,10 @@ impl Accounts {
         }
     }
 
+    /// The newest first.
     pub async fn all(&self) -> Result<Vec<Account>, StoreError> {
-        let mut accounts = Vec::new();
-        // A sort key begins with a digit, so all of them are between "0" and "~".
-        let mut up_to = "~".to_owned();
-        loop {
-            let entries =
-                self.store.list(ListIndex::All, ACCOUNTS, ("0", &up_to), Order::NewestFirst, PAGE).await?;
-            let is_last = entries.len() < PAGE;
-            // `up_to` is inclusive, so each page after the first begins with the last entry of the page
-            // before it. That entry is dropped.
-            let new = entries.into_iter().filter(|entry| entry.sort != up_to).collect::<Vec<_>>();
-            let keys: Vec<Key> = new.iter().map(|entry| entry.key.clone()).collect();
-            accounts.extend(self.store.get_in_order::<Account>(&keys).await?);
-            match new.into_iter().next_back() {
-                Some(entry) if !is_last => up_to = entry.sort,
-                _ => return Ok(accounts),
-            }
-        }
+        let list = (ListIndex::All, &[ACCOUNTS.to_owned()][..]);
+        Ok(self.store.rows_after(list, ("0", "~"), None, usize::MAX).await?.0)
     }
 
     /// Changes only the account's row; [`crate::services::change_account_settings`] also changes the copies in

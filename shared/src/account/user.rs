@@ -11,7 +11,7 @@ use domain::time::Timestamp;
 use crate::account::password::PasswordHash;
 use crate::audit;
 use crate::random::RandomError;
-use crate::store::{CommitOutcome, ListIndex, Order, Plan, StoreError, Write};
+use crate::store::{CommitOutcome, ListIndex, Plan, StoreError, Write};
 
 const MAX_LISTED: usize = 1_000;
 
@@ -138,11 +138,10 @@ impl Users {
 
     /// At most 1,000 users, in the order in which they were added.
     pub async fn list(&self, account: &AccountId) -> Result<Vec<User>, StoreError> {
-        let all = ("0", "~");
-        let list = list_of(account);
-        let entries = self.store.list(ListIndex::All, &list, all, Order::OldestFirst, MAX_LISTED).await?;
-        let keys: Vec<Key> = entries.into_iter().map(|entry| entry.key).collect();
-        self.store.get_in_order(&keys).await
+        let list = (ListIndex::All, &[list_of(account)][..]);
+        let (mut users, _) = self.store.rows_after::<User>(list, ("0", "~"), None, MAX_LISTED).await?;
+        users.reverse();
+        Ok(users)
     }
 
     pub async fn add(&self, user: &User, operator: &Operator, now: Timestamp) -> Result<(), UserError> {
