@@ -42,7 +42,6 @@ mod error_messages;
 mod event_log;
 mod every_route;
 mod evidence;
-mod failing_endpoints;
 mod failures;
 mod fairness;
 mod fuzzing;

@@ -108,32 +108,6 @@ async fn a_refund_is_created_pending_and_completed_by_the_worker() {
 }
 
 #[tokio::test]
-async fn a_failed_refund_is_credited_back_in_full() {
-    let service = Service::start().await;
-    let terms = MethodTerms {
-        acquirer_fee: Fee::new(5, 99).unwrap(),
-        platform_fee: Fee::new(0, 100).unwrap(),
-        ..MethodTerms::default()
-    };
-    service.set_terms(terms).await;
-    let charge = service.paid(10_000).await;
-    let before = service.available_and_pending().await;
-    service
-        .refund(&charge, "refund-01", json!({"amount": 3_333, "reason": "sandbox:fail"}))
-        .await
-        .expect(201);
-    assert!(service.available_and_pending().await < before);
-    service.wait_for_refund_status(&charge, "FAILED").await;
-    assert_eq!(service.available_and_pending().await, before);
-    assert_eq!(service.payment_and_charge_status(&charge).await, statuses("PAID", "paid"));
-    // The amount of a failed refund can be refunded again.
-    service.refund(&charge, "refund-02", json!({})).await.expect(201);
-    service.wait_for_refund_status(&charge, "REFUNDED").await;
-    assert_eq!(service.available_and_pending().await, (0, 0));
-    service.check_ledger().await;
-}
-
-#[tokio::test]
 async fn partial_refunds_add_up_and_are_listed_newest_first() {
     let service = Service::start().await;
     let charge = service.paid(1000).await;
@@ -178,40 +152,6 @@ async fn a_replay_is_recognised_before_the_state_and_the_balance_are_checked() {
     let other = service.paid(1000).await;
     let other = service.refund(&other, "refund-01", json!({})).await.expect(201);
     assert_ne!(other["id"], refund["id"]);
-}
-
-#[tokio::test]
-async fn concurrent_refunds_never_exceed_the_charges_amount() {
-    let service = Service::start().await;
-    // Another charge's money is in the wallet, so only the charge's own amount limits the refunds.
-    service.paid(5000).await;
-    let charge = service.paid(1000).await;
-    let (base_url, key) = (service.base_url.clone(), service.key());
-    let mut requests = JoinSet::new();
-    for number in 0..24 {
-        let (client, charge) = (Client::new(&base_url, &key), charge.clone());
-        // Each idempotency key is sent twice concurrently.
-        let idempotency_key = format!("refund-{:02}", number / 2);
-        let body = json!({"amount": 100, "reason": "sandbox:hold"});
-        requests.spawn(async move { (number, client.refund(&charge, &idempotency_key, body).await) });
-    }
-    let mut answers: Vec<(i32, Answer)> = requests.join_all().await;
-    answers.sort_by_key(|(number, _)| *number);
-    let mut refunds = Vec::new();
-    for twins in answers.chunks(2) {
-        let [(_, first), (_, second)] = twins else { panic!("{twins:?}") };
-        assert_eq!(first.status, second.status);
-        if first.status == 201 {
-            assert_eq!(first.body["id"], second.body["id"]);
-            refunds.push(first.body["id"].clone());
-        } else {
-            assert_eq!(first.problem(), (422, "invalid_request_error", "refund_exceeds_remaining"));
-        }
-    }
-    assert_eq!(refunds.len(), 10);
-    assert_eq!(service.refunds(&charge).await.len(), 10);
-    assert_eq!(service.available().await, 5000);
-    service.check_ledger().await;
 }
 
 #[tokio::test]

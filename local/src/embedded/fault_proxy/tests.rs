@@ -1,13 +1,11 @@
 use aws_sdk_dynamodb::config::retry::RetryConfig;
-use aws_sdk_dynamodb::error::ProvideErrorMetadata;
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::operation::put_item::builders::PutItemFluentBuilder;
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::types::builders::PutBuilder;
-use aws_sdk_dynamodb::types::{AttributeValue, Delete, Put, PutRequest, TransactWriteItem, WriteRequest};
+use aws_sdk_dynamodb::types::{AttributeValue, Put, TransactWriteItem};
 use shared::clock::Clock;
 
-use super::report::longest_chain;
 use super::*;
 use crate::embedded::{Embedded, Listen, State};
 use crate::provision::provision;
@@ -44,16 +42,6 @@ fn transactional_put(client: &aws_sdk_dynamodb::Client, pk: &str) -> PutBuilder 
 
 fn transaction(put: PutBuilder) -> Vec<TransactWriteItem> {
     vec![TransactWriteItem::builder().put(put.build().unwrap()).build()]
-}
-
-#[tokio::test]
-async fn concurrent_requests_overlap_when_the_proxy_has_a_minimum_latency() {
-    let (_embedded, proxy, client) = start().await;
-    proxy.set_min_latency(Duration::from_millis(200));
-    let (a, b) = tokio::join!(put(&client, "a").send(), put(&client, "b").send());
-    assert!(a.is_ok() && b.is_ok());
-    let report = proxy.report();
-    assert_eq!((report.requests(), report.sequential_requests), (2, 1));
 }
 
 /// The budgets in `local/tests/service/budgets.rs` rely on these prices.
@@ -108,66 +96,6 @@ async fn each_kind_of_request_consumes_the_units_that_aws_bills() {
     assert_eq!(units(proxy.report()), (0.0, 0.5), "a query of an index: half a unit");
 }
 
-#[tokio::test]
-async fn units_are_attributed_to_the_partition_keys_of_the_table_and_its_indexes() {
-    let (_embedded, proxy, client) = start().await;
-    proxy.count_partitions();
-    let written = || {
-        let of_key = |key: KeyUnits| {
-            let PartitionUnits { resource, partition, sort, units } = key.written;
-            format!("{} {resource} {partition} {sort} {units}", key.operation)
-        };
-        let written: Vec<String> = proxy.report().units_by_key.into_iter().map(of_key).collect();
-        proxy.reset();
-        written
-    };
-    put(&client, "a").send().await.unwrap();
-    assert_eq!(written(), ["PutItem StateTable a x 1", "PutItem StateTable/index/list l x 1"]);
-
-    let moved = client.update_item().table_name("StateTable").key("pk", text("a")).key("sk", text("x"));
-    let moved = moved.update_expression("SET list_pk = :to").expression_attribute_values(":to", text("m"));
-    moved.send().await.unwrap();
-    assert_eq!(
-        written(),
-        [
-            "UpdateItem StateTable a x 1",
-            "UpdateItem StateTable/index/list l x 1",
-            "UpdateItem StateTable/index/list m x 1"
-        ]
-    );
-
-    let is_new = "attribute_not_exists(pk)";
-    put(&client, "a").condition_expression(is_new).send().await.unwrap_err();
-    assert_eq!(written(), ["PutItem StateTable a x 1"]);
-
-    let delete = Delete::builder().table_name("StateTable").key("pk", text("a")).key("sk", text("x"));
-    let mut items = transaction(transactional_put(&client, "b"));
-    items.push(TransactWriteItem::builder().delete(delete.build().unwrap()).build());
-    client.transact_write_items().set_transact_items(Some(items)).send().await.unwrap();
-    assert_eq!(
-        written(),
-        [
-            "TransactWriteItems StateTable b x 2",
-            "TransactWriteItems StateTable/index/list l x 1",
-            "TransactWriteItems StateTable a x 2",
-            "TransactWriteItems StateTable/index/list m x 1"
-        ]
-    );
-
-    let batch = client.batch_write_item().request_items(
-        "StateTable",
-        vec![
-            WriteRequest::builder()
-                .put_request(
-                    PutRequest::builder().set_item(put(&client, "c").get_item().clone()).build().unwrap(),
-                )
-                .build(),
-        ],
-    );
-    batch.send().await.unwrap();
-    assert_eq!(written(), ["BatchWriteItem StateTable c x 1", "BatchWriteItem StateTable/index/list l x 1"]);
-}
-
 /// A ceiling for the whole test.
 fn ceiling(write: f64, read: f64) -> Ceiling {
     Ceiling { write, read, period: Duration::from_hours(1) }
@@ -213,60 +141,6 @@ async fn writes_above_the_ceiling_of_a_partition_are_throttled_in_the_table_and_
 }
 
 #[tokio::test]
-async fn a_throttled_transaction_is_cancelled_with_a_reason_for_each_row_and_writes_nothing() {
-    let (_embedded, proxy, _client) = start().await;
-    let client = without_retries(&proxy);
-    let row = |pk: &str| {
-        let put = Put::builder().table_name("StateTable").item("pk", text(pk)).item("sk", text("x"));
-        TransactWriteItem::builder().put(put.build().unwrap()).build()
-    };
-    let transact = async |items| client.transact_write_items().set_transact_items(Some(items)).send().await;
-    proxy.throttle(ceiling(3.0, 1_000.0));
-    transact(vec![row("hot")]).await.unwrap();
-    let error = transact(vec![row("cold"), row("hot")]).await.unwrap_err().into_service_error();
-    let TransactWriteItemsError::TransactionCanceledException(cancelled) = error else { panic!("{error:?}") };
-    let codes: Vec<_> = cancelled.cancellation_reasons().iter().map(|reason| reason.code()).collect();
-    assert_eq!(codes, [Some("None"), Some("ThrottlingError")]);
-    let cold = client.get_item().table_name("StateTable").key("pk", text("cold")).key("sk", text("x"));
-    assert!(cold.send().await.unwrap().item.is_none());
-}
-
-#[tokio::test]
-async fn reads_above_the_ceiling_of_a_partition_are_throttled() {
-    let (_embedded, proxy, _client) = start().await;
-    let client = without_retries(&proxy);
-    put(&client, "a").send().await.unwrap();
-    proxy.throttle(ceiling(1_000.0, 1.0));
-    let page =
-        client.query().table_name("StateTable").index_name("list").key_condition_expression("list_pk = :l");
-    let page = page.expression_attribute_values(":l", text("l"));
-    for _ in 0..3 {
-        page.clone().send().await.unwrap();
-    }
-    let throttled = page.send().await.unwrap_err();
-    assert_eq!(throttled.code(), Some("ThrottlingException"));
-    let get = client.get_item().table_name("StateTable").key("pk", text("a")).key("sk", text("x"));
-    get.send().await.unwrap();
-}
-
-#[test]
-fn the_longest_chain_counts_overlapping_requests_once() {
-    let start = Instant::now();
-    let at = |ms: u64| start + Duration::from_millis(ms);
-    let request = |began, ended| RequestRecord {
-        caller: String::new(),
-        operation: String::new(),
-        began: at(began),
-        ended: at(ended),
-        units: Units::default(),
-        partitions: Vec::new(),
-    };
-    assert_eq!(longest_chain(&[request(0, 10), request(1, 9), request(10, 20)]), 2);
-    assert_eq!(longest_chain(&[request(0, 10), request(0, 5), request(5, 8), request(8, 12)]), 3);
-    assert_eq!(longest_chain(&[]), 0);
-}
-
-#[tokio::test]
 async fn an_injected_fault_applies_to_one_request_of_its_operation() {
     let (_embedded, proxy, client) = start().await;
     // The SDK retries the request after each of these faults, and the retry succeeds.
@@ -286,20 +160,6 @@ async fn an_injected_fault_applies_to_one_request_of_its_operation() {
         panic!("not cancelled")
     };
     assert_eq!(cancelled.cancellation_reasons()[0].code(), Some("TransactionConflict"));
-}
-
-#[tokio::test]
-async fn a_fault_of_requests_that_contain_a_text_lasts_until_the_reset() {
-    let (_embedded, proxy, client) = start().await;
-    proxy.inject_where("doomed", Fault::TransactionConflict);
-    for _ in 0..2 {
-        put(&client, "doomed").send().await.unwrap_err();
-    }
-    put(&client, "other").send().await.unwrap();
-    proxy.inject_where("", Fault::TransactionConflict);
-    put(&client, "other").send().await.unwrap_err();
-    proxy.reset();
-    put(&client, "doomed").send().await.unwrap();
 }
 
 #[test]

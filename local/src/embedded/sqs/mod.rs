@@ -511,32 +511,4 @@ mod tests {
             mixed.failed.iter().map(|entry| (entry.id.as_str(), entry.code.as_str())).collect();
         assert_eq!(failed, [("b", "InvalidParameterValue"), ("c", "MissingParameter")]);
     }
-
-    #[tokio::test]
-    async fn values_outside_the_limits_of_aws_are_rejected() {
-        let (_sqs, client, url) = queue().await;
-        let send = || client.send_message().queue_url(&url);
-        assert_eq!(code(send().message_body("x").delay_seconds(901).send().await), "InvalidParameterValue");
-        let heavy = "x".repeat(MAX_MESSAGE_BYTES + 1);
-        assert_eq!(code(send().message_body(heavy).send().await), "InvalidParameterValue");
-        let receive = || client.receive_message().queue_url(&url);
-        assert_eq!(code(receive().max_number_of_messages(11).send().await), "InvalidParameterValue");
-        assert_eq!(code(receive().wait_time_seconds(21).send().await), "InvalidParameterValue");
-        assert_eq!(code(receive().visibility_timeout(43_201).send().await), "InvalidParameterValue");
-    }
-
-    #[tokio::test]
-    async fn a_request_to_a_missing_queue_returns_the_error_that_sdks_recognize() {
-        let (_sqs, client, url) = queue().await;
-        let error =
-            client.send_message().queue_url(format!("{url}Not")).message_body("x").send().await.unwrap_err();
-        assert!(error.into_service_error().is_queue_does_not_exist());
-        let batch = client
-            .send_message_batch()
-            .queue_url(format!("{url}Not"))
-            .entries(entry("a", "x", 0))
-            .send()
-            .await;
-        assert!(batch.unwrap_err().into_service_error().is_queue_does_not_exist());
-    }
 }
