@@ -6,15 +6,13 @@ use std::path::PathBuf;
 
 use aws_sdk_sqs::types::QueueAttributeName;
 use domain::account::Contact;
-use domain::ids::{MedCaseId, Mode, Scope};
-use domain::med::MedCase;
 use domain::time::Timestamp;
 use local::stack::Options;
 use mail_parser::MessageParser;
 use serde_json::{Value, json};
 use shared::account::Accounts;
 use shared::email::{Claim, Email, EmailRecord, EmailTopic, Emails};
-use shared::store::{Write, from_item};
+use shared::store::from_item;
 use shared::webhook::delivery::AttemptOutcome;
 use shared::webhook::endpoint::Endpoints;
 
@@ -40,7 +38,6 @@ struct ParsedMail {
     to: String,
     subject: String,
     text: String,
-    headers: Vec<String>,
 }
 
 impl MailDirectory {
@@ -87,7 +84,6 @@ fn parse_mail(bytes: &[u8]) -> ParsedMail {
         to: only(mail.to()),
         subject: mail.subject().unwrap().to_owned(),
         text: mail.body_text(0).unwrap().replace("\r\n", "\n"),
-        headers: mail.headers_raw().map(|(name, _)| name.to_owned()).collect(),
     }
 }
 
@@ -195,24 +191,6 @@ async fn the_contact_gets_an_email_when_a_case_opens_and_when_it_ends() {
     assert_eq!(mails.all().len(), 2);
     let rows = service.email_rows().await;
     assert!(rows.len() == 2 && rows.iter().all(|row| row["sent_at"].is_i64()), "{rows:?}");
-}
-
-#[tokio::test]
-async fn an_email_about_a_live_case_has_no_test_mark() {
-    let mails = MailDirectory::new();
-    let service = Service::start_without_event_sources(&mails).await;
-    let paid = service.paid_charge(1000).await;
-    let test = service.open_case(&paid, json!({})).await;
-    let id: MedCaseId = id(&test).parse().unwrap();
-    let case: MedCase = service.store().get(&MedCase::key_of(id)).await.unwrap().unwrap();
-    // No acquirer opens live cases yet, so the test inserts one.
-    let scope = Scope { mode: Mode::Live, ..case.scope };
-    let live = MedCase { id: MedCaseId::derive(case.id.charge(), "live"), scope, ..case };
-    let _written = service.store().commit(vec![Write::insert(&live).unwrap()]).await.unwrap();
-    service.dispatch_and_run_mailer().await;
-    let subjects: Vec<bool> = mails.all().iter().map(|mail| mail.subject.starts_with("[teste] ")).collect();
-    assert_eq!(subjects.iter().filter(|is_test| **is_test).count(), 1);
-    assert_eq!(subjects.len(), 2);
 }
 
 #[tokio::test]
@@ -434,43 +412,6 @@ async fn no_email_is_sent_for_an_endpoint_that_is_active_again_or_deleted() {
     service.delete(&format!("/v1/webhooks/endpoints/{}", id(&registered))).await.expect(200);
     assert!(service.run_mailer(&serde_json::to_string(&email).unwrap()).await);
     assert!(mails.all().is_empty());
-}
-
-#[tokio::test]
-async fn texts_of_merchants_and_payers_cannot_inject_mail_headers() {
-    let mails = MailDirectory::new();
-    let service = Service::start_without_event_sources(&mails).await;
-    let evil = "Loja\r\nBcc: eva@outra.example\r\n\r\nOutro corpo";
-    service.open_case(&service.paid_charge(1000).await, json!({"reason": "Golpe"})).await;
-    service.change_settings(|settings| evil.clone_into(&mut settings.merchant_name)).await;
-    let charge = service
-        .new_charge(&json!({"amount": 1000, "description": evil, "customer": {"name": "Bcc: eva@outra.example"}, "metadata": {"a": evil}}))
-        .await;
-    service.sandbox(&charge, "pay", &json!({"payer_name": evil})).await;
-    let case = service.open_case(&charge, json!({ "reason": evil })).await;
-    service.answer_case(&case, "appeal", json!({ "reason": evil })).await.expect(200);
-    service.decide_case(&case, "payer").await.expect(200);
-    service.dispatch_and_run_mailer().await;
-    let sent = mails.all();
-    assert_eq!(sent.len(), 3);
-    for mail in sent {
-        assert_eq!(mail.to, service.stack.seed.first.owner_email);
-        assert_eq!(
-            mail.headers,
-            [
-                "From",
-                "To",
-                "Subject",
-                "Date",
-                "Message-ID",
-                "Auto-Submitted",
-                "MIME-Version",
-                "Content-Type",
-                "Content-Transfer-Encoding"
-            ]
-        );
-        assert!(!mail.text.contains("\nBcc") && !mail.text.contains("\nOutro corpo"), "{}", mail.text);
-    }
 }
 
 #[tokio::test]

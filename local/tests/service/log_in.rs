@@ -2,16 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use api_keys::ApiKeysApp;
-use axum::body::Body;
-use axum::http::{Method, Request};
+use axum::http::Method;
 use domain::audit::Audit;
 use domain::ids::UserId;
-use local::embedded::{ACCESS_KEY, REGION, SECRET_KEY};
-use secrecy::ExposeSecret;
 use serde_json::{Value, json};
-use shared::store::Aws;
-use tower::ServiceExt;
 
 use crate::support::{Answer, CapturedLog, Client, Service};
 
@@ -226,42 +220,5 @@ async fn log_ins_log_outs_and_the_lock_out_are_logged_without_the_address_and_au
     assert_eq!(actions, ["user.lock-out", "user.log-out", "user.log-in"]);
     for row in of_user {
         assert!(row.subject == user && !row.source.is_unknown(), "{row:?}");
-    }
-}
-
-/// Creates the function that serves `/v1/api-keys` with other secrets of tokens, as a deployment does.
-fn function_with_secrets(service: &Service, secrets: &str) -> axum::Router {
-    let var = |name: &str| {
-        let value = match name {
-            "AWS_REGION" => REGION,
-            "AWS_ACCESS_KEY_ID" => ACCESS_KEY,
-            "AWS_SECRET_ACCESS_KEY" => SECRET_KEY,
-            "AWS_ENDPOINT_URL_DYNAMODB" => &service.stack.endpoints.dynamodb_url,
-            "TABLE_NAME" => "StateTable",
-            "API_KEYS_TABLE_NAME" => "ApiKeysTable",
-            "DASHBOARD_TOKEN_SECRET" => secrets,
-            _ => return None,
-        };
-        Some(value.to_owned())
-    };
-    let aws = Aws::from_vars(&var).unwrap();
-    api_keys::router(ApiKeysApp::from_vars(&aws, service.stack.clock.clone(), &var).unwrap())
-}
-
-#[tokio::test]
-async fn a_session_outlasts_a_rotation_of_the_secret_until_the_old_secret_is_dropped() {
-    const NEW: &str = "0123456789abcdef0123456789abcdef";
-    let service = Service::start().await;
-    let owner = &service.stack.seed.first;
-    let session = log_in(&service, &owner.owner_email, &owner.password).await.expect(200);
-    let bearer = format!("Bearer {}", session["token"].as_str().unwrap());
-    let old = service.stack.seed.token_secret();
-    let old = old.expose_secret();
-    for (secrets, status) in
-        [(format!("{old},{NEW}"), 200), (format!("{NEW},{old}"), 200), (NEW.to_owned(), 401)]
-    {
-        let request = Request::get("/v1/api-keys").header("authorization", &bearer);
-        let answer = function_with_secrets(&service, &secrets).oneshot(request.body(Body::empty()).unwrap());
-        assert_eq!(answer.await.unwrap().status(), status, "{secrets}");
     }
 }

@@ -120,77 +120,16 @@ async fn filters_apply_to_the_list_and_its_total() {
 }
 
 #[tokio::test]
-async fn any_field_sorts_and_payments_without_it_come_last() {
+async fn numbered_pages_end_after_5000_payments() {
     let service = Service::start().await;
-    let mut created = Vec::new();
-    for (number, amount) in [300, 100, 200, 100].into_iter().enumerate() {
-        let charge = service.new_charge(&json!({"amount": amount})).await;
-        service.stack.clock.advance(1_000);
-        if number % 2 == 0 {
-            service.sandbox(&charge, "pay", &json!({})).await;
-        }
-        created.push(raw_id(&charge));
+    for query in ["page=252", "limit=100&page=52"] {
+        let far = service.get(&format!("/v1/payments?{query}")).await;
+        assert_eq!((far.problem().0, far.params()), (400, vec!["page"]), "{query}");
+        let message = far.body["error"]["details"][0]["message"].as_str().unwrap();
+        assert!(message.contains("starting_after") && message.contains("startDate"), "{far:?}");
     }
-    let nth = |numbers: [usize; 4]| numbers.map(|number| created[number].clone()).to_vec();
-    for (query, expected) in [
-        ("sortBy=amount&sortOrder=asc", [1, 3, 2, 0]),
-        ("sortBy=amount&sortOrder=desc", [0, 2, 3, 1]),
-        ("sortBy=amount", [0, 2, 3, 1]),
-        ("sortBy=paidAt&sortOrder=asc", [0, 2, 1, 3]),
-        ("sortBy=paidAt&sortOrder=desc", [2, 0, 3, 1]),
-        ("sortBy=status&sortOrder=asc", [0, 2, 1, 3]),
-        ("sortBy=currency&sortOrder=asc", [0, 1, 2, 3]),
-        ("sortBy=netAmount&sortOrder=asc", [1, 3, 2, 0]),
-    ] {
-        assert_eq!(ids(&list(&service, query).await), nth(expected), "{query}");
-    }
-    let page = list(&service, "sortBy=amount&sortOrder=asc&limit=3&page=2").await;
-    assert_eq!((ids(&page), &page["total"]), (vec![created[0].clone()], &json!(4)));
-    let mut by_id = created.clone();
-    by_id.sort();
-    assert_eq!(ids(&list(&service, "sortBy=id&sortOrder=asc").await), by_id);
-}
-
-#[tokio::test]
-async fn an_invalid_or_unknown_query_parameter_is_refused() {
-    let service = Service::start().await;
-    let cases = [
-        ("page=0", "page"),
-        ("page=-1", "page"),
-        ("page=1.5", "page"),
-        ("page=", "page"),
-        ("page=99999999999", "page"),
-        ("page=252", "page"),
-        ("limit=100&page=52", "page"),
-        ("limit=0", "limit"),
-        ("limit=101", "limit"),
-        ("limit=1&limit=2", "limit"),
-        ("status=paid", "status"),
-        ("status=", "status"),
-        ("startDate=yesterday", "startDate"),
-        ("endDate=2026-13-01", "endDate"),
-        ("sortBy=", "sortBy"),
-        ("sortBy=customerName", "sortBy"),
-        ("sortBy=metadata.order", "sortBy"),
-        ("sortOrder=DESC", "sortOrder"),
-        ("offset=0", "offset"),
-        ("starting_after=x", "starting_after"),
-    ];
-    for (query, param) in cases {
-        let answer = service.get(&format!("/v1/payments?{query}")).await;
-        assert_eq!(
-            (answer.problem(), answer.params()),
-            ((400, "invalid_request_error", "invalid_request"), vec![param]),
-            "{query}"
-        );
-    }
-    let far = service.get("/v1/payments?page=252").await;
-    let message = far.body["error"]["details"][0]["message"].as_str().unwrap();
-    assert!(message.contains("starting_after") && message.contains("startDate"), "{far:?}");
     list(&service, "page=251").await;
     list(&service, "limit=1&page=5001").await;
-    let several = service.get("/v1/payments?limit=0&status=x&offset=2").await;
-    assert_eq!(several.params(), ["offset", "limit", "status"]);
 }
 
 #[tokio::test]
