@@ -90,8 +90,7 @@ pub(crate) trait Log: Sync {
     fn last_id_at(&self, at: Timestamp) -> String;
 
     /// Reads the oldest rows within a range of sort keys, by id, about [`STRIDE`] of them. Also returns whether
-    /// these are all. `passes`: the checkpoint passes the rows, so the log omits those that it can't pass yet, and
-    /// all later ones.
+    /// these are all. `passes`: the checkpoint may pass the rows, so this is their last read.
     fn read(
         &self,
         range: (&str, &str),
@@ -114,6 +113,8 @@ pub(crate) struct Loaded {
 pub(crate) struct CountedLog {
     pub(crate) store: Store,
     pub(crate) partition: String,
+    /// The time to live of the row of sums with a sort key; empty: the row does not expire.
+    pub(crate) ttl_of: fn(&str) -> Item,
 }
 
 /// The sums of the rows between two ids.
@@ -183,13 +184,16 @@ impl Stride {
     }
 
     /// Returns the writes: an addition to each row of sums, and the checkpoint. `before`: the checkpoint before.
-    fn into_writes(mut self, partition: &str, before: Option<&String>) -> Vec<Write> {
+    fn into_writes(mut self, log: &CountedLog, before: Option<&String>) -> Vec<Write> {
         let total = self.sums.remove(TOTAL).unwrap_or_default();
-        let key = |sk: String| Key { pk: partition.to_owned(), sk };
+        let key = |sk: String| Key { pk: log.partition.clone(), sk };
         let days = self.sums.into_iter().map(|(sk, sums)| (sk, sums.into_changes()));
         let days = days.filter(|(_, changes)| !changes.is_empty());
-        let mut writes: Vec<Write> =
-            days.map(|(sk, changes)| Write::add(key(sk), changes, Item::new(), None)).collect();
+        let addition = |(sk, changes): (String, Vec<(String, i64)>)| {
+            let expires = (log.ttl_of)(&sk);
+            Write::add(key(sk), changes, expires, None)
+        };
+        let mut writes: Vec<Write> = days.map(addition).collect();
         let value = before.cloned().map(AttributeValue::S);
         let unchanged = Bound::Is { attribute: CHECKPOINT.to_owned(), value };
         let checkpoint = self.checkpoint.map(|id| (CHECKPOINT.to_owned(), AttributeValue::S(id)));
@@ -277,6 +281,28 @@ impl CountedLog {
         update.run(&self.store).await.map(|_updated_or_refused| ())
     }
 
+    /// Reads the rows that the checkpoint may pass now, as [`Self::run`] does, and writes nothing.
+    pub(crate) async fn visit(&self, log: &impl Log, now: Timestamp) -> Result<(), StoreError> {
+        let row = self.store.get_item(&self.total_key()).await?.unwrap_or_default();
+        let mut from = text(&row, CHECKPOINT).map_or_else(|| log.first_id(), |id| after(&id));
+        let to = Self::passable(log, now);
+        for _stride in 0..MAX_STRIDES {
+            if from > to {
+                break;
+            }
+            let (rows, is_last) = log.read((&from, &to), true).await?;
+            let Some(last) = rows.last().filter(|_| !is_last) else { break };
+            from = after(&last.id);
+        }
+        Ok(())
+    }
+
+    /// Returns the sort key up to which the checkpoint may pass rows now.
+    fn passable(log: &impl Log, now: Timestamp) -> String {
+        let last = now.plus_millis(PASSED_AFTER_MS.saturating_neg()).unwrap_or(Timestamp::MIN);
+        after(&log.last_id_at(last))
+    }
+
     /// Advances the checkpoint. Returns the new one; the outer `None`: another run has advanced it meanwhile, and
     /// will make the next run due.
     async fn advance(
@@ -285,8 +311,7 @@ impl CountedLog {
         mut checkpoint: Option<String>,
         now: Timestamp,
     ) -> Result<Option<Option<String>>, StoreError> {
-        let last = now.plus_millis(PASSED_AFTER_MS.saturating_neg()).unwrap_or(Timestamp::MIN);
-        let to = after(&log.last_id_at(last));
+        let to = Self::passable(log, now);
         let recent = self.store.get_item(&recent_key(&self.partition)).await?;
         let recent = recent.map(|recent| Recent::of(&recent, checkpoint.as_deref())).transpose()?;
         let mut recent = recent.flatten();
@@ -299,7 +324,7 @@ impl CountedLog {
             let stride = Stride::of(rows);
             let Some(reached) = stride.checkpoint.clone() else { break };
             recent = recent.and_then(|recent| recent.without(&stride.sums, &reached));
-            let mut writes = stride.into_writes(&self.partition, checkpoint.as_ref());
+            let mut writes = stride.into_writes(self, checkpoint.as_ref());
             if let Some(recent) = &recent {
                 writes.push(recent.write(&self.partition, Some(&recent.up_to))?);
             }

@@ -47,7 +47,7 @@ use shared::config::{ConfigError, PublicUrls, required};
 use shared::email::{Email, EmailQueue};
 use shared::failed_record::FailedRecord;
 use shared::queue::{Message, Queue, QueueError};
-use shared::store::{Aws, Store, StoreError, Write, from_item};
+use shared::store::{Aws, Store, StoreError, from_item};
 use shared::webhook::delivery::{Abandonment, Deliveries, Delivery, DeliveryStatus};
 use shared::webhook::endpoint::{Endpoint, Endpoints};
 use shared::webhook::event::Event;
@@ -328,7 +328,7 @@ impl Dispatcher {
                 None => Delivery::for_event(event, &endpoints, now),
             };
             for delivery in deliveries {
-                let _inserted_or_existing = self.store.commit(vec![Write::insert(&delivery)?]).await?;
+                let _stored = Deliveries::new(self.store.clone()).insert(delivery).await?;
             }
         }
         Ok(published)

@@ -1,6 +1,5 @@
 //! Tests of abandoned deliveries: deliveries whose endpoint was deleted or set to `INACTIVE` by its merchant
-//! (contract: Delivery semantics). A read of an abandoned delivery returns `CANCELLED` at once. Lists and
-//! statistics show it soon after. If the endpoint is later set to `ACTIVE`, the delivery stays cancelled.
+//! (`docs/guide/webhooks.md`). Reads, lists and statistics show an abandoned delivery as `CANCELLED` at once. If the endpoint is later set to `ACTIVE`, the delivery stays cancelled.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -14,8 +13,8 @@ use domain::time::Timestamp;
 use domain::webhook::event_type::EventType;
 use local::embedded::fault_proxy::Fault;
 use serde_json::{Value, json};
-use shared::store::{from_item, key_attributes, text, to_item};
-use shared::webhook::delivery::{Abandonment, Deliveries, Delivery, DeliveryStatus};
+use shared::store::{from_item, key_attributes, to_item};
+use shared::webhook::delivery::{Delivery, DeliveryStatus};
 use shared::webhook::endpoint::{Endpoint, Endpoints};
 use shared::webhook::event::{Event, Origin};
 
@@ -108,8 +107,7 @@ async fn expect_counts(service: &Service, pending: usize, cancelled: usize) {
 }
 
 /// Dispatches the stream's records, and the records that this causes, until there are no new ones. This runs
-/// all steps of an abandonment, except those of the last pass, which the scheduler begins two minutes
-/// after the abandonment.
+/// all steps of an abandonment.
 async fn dispatch_all(service: &Service) {
     let mut dispatched = 0;
     loop {
@@ -144,8 +142,11 @@ async fn a_delivery_reads_cancelled_as_soon_as_its_endpoint_is_deleted_or_deacti
         assert_eq!((&read_new["status"], &read_new["lastError"]), (&json!("CANCELLED"), &json!(by.reason())));
         assert_eq!((&read_new["attempts"], read_new.get("lastResponseBody")), (&json!(0), None));
 
-        // The rows are still pending, so lists count them as pending.
-        expect_counts(&service, 2, 0).await;
+        // The rows are still pending.
+        assert_eq!(count_cancelled_rows(&service).await, 0);
+        expect_counts(&service, 0, 2).await;
+        let listed = service.deliveries("").await;
+        assert_eq!(listed, [read_new, read_attempted], "{by:?}");
         let proxy = service.stack.fault_proxy.as_ref().unwrap();
         proxy.reset();
         read_delivery(&service, &new).await;
@@ -182,7 +183,7 @@ async fn cancelling_the_rows_of_abandoned_deliveries_changes_no_response_and_no_
         let before_cancelling =
             [read_delivery(&service, &pending[0]).await, read_delivery(&service, &pending[1]).await];
         dispatch_all(&service).await;
-        // The four deliveries to the abandoned endpoint are cancelled. One delivery to the other endpoint and
+        // The four deliveries to the abandoned endpoint are shown as cancelled. One delivery to the other endpoint and
         // two to the payment's `webhookUrl` are pending.
         expect_counts(&service, 3, 4).await;
         for (before, pending) in before_cancelling.iter().zip(&pending) {
@@ -375,8 +376,8 @@ fn charge_paid_event(service: &Service, number: usize, at: Timestamp) -> Event {
     Event::of_one(EventType::ChargePaid, &origin, &example("Charge")).unwrap()
 }
 
-/// Writes `count` pending deliveries to the endpoint that subscribes to `charge.paid`. Their next attempt is
-/// due in an hour. Half of the deliveries had one attempt and are in the list.
+/// Writes `count` pending deliveries, which had an attempt, to the endpoint that subscribes to `charge.paid`. Their
+/// next attempt is due in an hour.
 async fn seed_pending_deliveries(service: &Service, count: usize) {
     let endpoints = Endpoints::new(service.store()).list(&service.scope()).await.unwrap();
     let now = service.stack.clock.now();
@@ -385,11 +386,11 @@ async fn seed_pending_deliveries(service: &Service, count: usize) {
             charge_paid_event(service, number, now.plus_millis(-i64::try_from(number).unwrap()).unwrap())
         })
         .collect();
-    let deliveries = events.iter().flat_map(|event| Delivery::for_event(event, &endpoints, now)).enumerate();
-    let pending = deliveries.map(|(index, delivery)| Delivery {
+    let deliveries = events.iter().flat_map(|event| Delivery::for_event(event, &endpoints, now));
+    let pending = deliveries.map(|delivery| Delivery {
         next_attempt_at: now.plus_seconds(3_600).unwrap(),
-        attempts: u32::from(index % 8 > 0),
-        listed: index % 8 > 0,
+        attempts: 1,
+        listed: true,
         ..delivery
     });
     let items: Vec<_> = pending.map(|delivery| to_item(&delivery).unwrap()).collect();
@@ -422,39 +423,30 @@ async fn an_abandonment_cancels_deliveries_in_limited_steps_that_can_be_repeated
     AbandonedBy::Deletion.apply(&service, &path(&endpoint)).await;
     let is_abandonment =
         |record: &Value| record["dynamodb"]["Keys"]["pk"]["S"].as_str().unwrap().starts_with("abandonments#");
-    let mut counts = vec![0];
+    let mut counts = Vec::new();
     let mut dispatched = before;
     loop {
         let records = stream_records(&service.stack).await;
         let steps: Vec<Value> =
             records[dispatched..].iter().filter(|record| is_abandonment(record)).cloned().collect();
+        dispatched = records.len();
         if steps.is_empty() {
             break;
         }
-        dispatched = records.len();
         assert_eq!(steps.len(), 1);
-        // The first step is dispatched only once, so that the limit of one step can be checked. Two
-        // concurrent runs may cancel up to twice as many deliveries. Later steps are dispatched twice
-        // concurrently.
-        if counts.len() == 1 {
-            dispatch_records(&service.stack, &steps).await;
-        } else {
-            tokio::join!(dispatch_records(&service.stack, &steps), dispatch_records(&service.stack, &steps));
-        }
+        tokio::join!(dispatch_records(&service.stack, &steps), dispatch_records(&service.stack, &steps));
         let after_step = count_cancelled_rows(&service).await;
-        let pass = text(&abandonment_rows(&service).await[0], "pass").unwrap();
-        assert!(pass == "first" || after_step == 1_300, "the first pass cancels all: {after_step}");
         dispatch_records(&service.stack, &steps).await;
         assert_eq!(
             count_cancelled_rows(&service).await,
             after_step,
             "dispatching the same record again must cancel nothing"
         );
+        expect_counts(&service, 0, 1_300).await;
         counts.push(after_step);
     }
-    assert!((1..=1_000).contains(&counts[1]) && counts.len() > 3, "{counts:?}");
-    assert_eq!(counts.last(), Some(&1_300));
-    expect_counts(&service, 0, 1_300).await;
+    // The record of the last write leads to no step.
+    assert_eq!(counts, [1_000, 1_300, 1_300]);
 }
 
 #[tokio::test]
@@ -474,26 +466,11 @@ async fn the_scheduler_resumes_an_abandonment_whose_stream_record_failed() {
         .cloned()
         .collect();
     assert_eq!(abandonment_records.len(), 1);
+    let row = abandonment_rows(&service).await.remove(0);
     dispatch_records(&service.stack, &abandonment_records).await;
     assert_eq!(count_cancelled_rows(&service).await, 0);
-
-    // A step that cancels nothing fails and does not advance. A step that cancels some deliveries succeeds.
-    let deliveries = Deliveries::new(service.store_behind_proxy());
-    let row = abandonment_rows(&service).await.remove(0);
-    let step = || {
-        let abandonment = from_item::<Abandonment>(row.clone()).unwrap();
-        let (deliveries, now) = (deliveries.clone(), service.stack.clock.now());
-        async move { deliveries.run_abandonment_step(&abandonment, now).await }
-    };
-    step().await.unwrap_err();
     assert_eq!(abandonment_rows(&service).await.remove(0), row);
     proxy.reset();
-    let some: Delivery = from_item(service.delivery_rows().await.remove(0)).unwrap();
-    proxy.inject_where(&some.id.to_string(), Fault::InternalError);
-    step().await.unwrap();
-    proxy.reset();
-    let cancelled = count_cancelled_rows(&service).await;
-    assert!((1..200).contains(&cancelled), "all but those of one transaction: {cancelled}");
 
     // Every second transaction conflicts. The scheduler retries these transactions in later runs.
     let mut seconds = 0;
@@ -514,30 +491,27 @@ async fn the_scheduler_resumes_an_abandonment_whose_stream_record_failed() {
 }
 
 #[tokio::test]
-async fn the_last_pass_cancels_a_delivery_that_became_pending_after_the_first_pass() {
+async fn a_delivery_that_becomes_pending_after_the_abandonment_is_shown_as_cancelled_until_a_worker_meets_it()
+{
     let service = Service::without_event_sources().await;
     let endpoint = service.register_endpoint("http://127.0.0.1:9/hook", &["charge.paid"]).await;
     seed_pending_deliveries(&service, 10).await;
-    AbandonedBy::Deactivation.apply(&service, &path(&endpoint)).await;
     let before = Endpoints::new(service.store()).list(&service.scope()).await.unwrap();
+    AbandonedBy::Deactivation.apply(&service, &path(&endpoint)).await;
     dispatch_all(&service).await;
     assert_eq!(count_cancelled_rows(&service).await, 10);
     // Writes a pending delivery, as a worker does that read the endpoint before its deactivation and then
     // ended a failed attempt.
     let now = service.stack.clock.now();
     let event = charge_paid_event(&service, 99, now);
-    let endpoint = Endpoint {
-        abandoned: None,
-        status: shared::webhook::endpoint::EndpointStatus::Active,
-        ..before[0].clone()
-    };
-    let pending_delivery =
-        Delivery { listed: true, ..Delivery::for_event(&event, &[endpoint], now).remove(0) };
-    write(&dynamodb(&service), &[to_item(&event).unwrap(), to_item(&pending_delivery).unwrap()]).await;
-    service.stack.clock.advance(121_000);
-    run_scheduler(&service).await;
+    let pending = Delivery { listed: true, ..Delivery::for_event(&event, &before, now).remove(0) };
+    write(&dynamodb(&service), &[to_item(&event).unwrap(), to_item(&pending).unwrap()]).await;
+    expect_counts(&service, 0, 11).await;
+    assert_eq!(count_cancelled_rows(&service).await, 10);
+    let pending = json!({"id": pending.id, "endpointId": endpoint["id"]});
+    run_webhook_worker(&service.stack, &pending).await;
     assert_eq!(count_cancelled_rows(&service).await, 11);
-    assert!(!abandonment_rows(&service).await[0].contains_key("due_pk"));
+    expect_counts(&service, 0, 11).await;
 }
 
 /// The number of pending deliveries in the next test. docs/decisions/070-abandonment-by-generation.md has
@@ -561,11 +535,13 @@ async fn every_pending_delivery_of_a_deleted_endpoint_is_cancelled_in_lists_and_
     wait_for_empty_queue(&service).await;
 
     service.delete(&path(&endpoint)).await.expect(200);
-    eventually("the abandonment reaches its last pass", async || {
+    expect_counts(&service, 100, MANY).await;
+    eventually("the abandonment ends", async || {
         let row = abandonment_rows(&service).await.remove(0);
-        (row["pass"].as_s().unwrap() == "last").then_some(())
+        (!row.contains_key("due_pk")).then_some(())
     })
     .await;
+    assert_eq!(count_cancelled_rows(&service).await, MANY);
     expect_counts(&service, 100, MANY).await;
     let page = async |query: &str| service.get(&format!("/v1/webhooks/deliveries?{query}")).await.expect(200);
     for (endpoint, status, count) in [(&endpoint, "CANCELLED", MANY), (&other, "PENDING", 100)] {

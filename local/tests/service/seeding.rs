@@ -4,13 +4,13 @@
 use std::collections::{BTreeMap, HashMap};
 
 use aws_sdk_dynamodb::types::{AttributeValue, PutRequest, WriteRequest};
+use domain::calendar::Day;
 use domain::charge::{Charge, TransactionStatus};
-use domain::ids::{ChargeId, EndpointId, Mode, ResendId, Scope};
+use domain::ids::{ChargeId, EndpointId, Mode, ResendId};
 use domain::rollup::rollup_change;
-use domain::time::Timestamp;
 use domain::webhook::event_type::EventType;
 use shared::store::{Item, to_item};
-use shared::webhook::delivery::{Deliveries, Delivery, DeliveryStatus};
+use shared::webhook::delivery::{Delivery, DeliveryStatus};
 use shared::webhook::event::Event;
 
 /// The number of rows in one `BatchWriteItem`.
@@ -84,7 +84,8 @@ pub(crate) async fn seed_deliveries(
 ) {
     let step = i64::try_from(days * 86_400_000 / count).unwrap();
     let endpoint = EndpointId::new(event.created_at, [7; 10]);
-    let delivery = |number: usize| {
+    let mut failures: BTreeMap<(String, String), i64> = BTreeMap::new();
+    let mut delivery = |number: usize| {
         let age_ms = step * i64::try_from(number).unwrap() + 300_000;
         let at = event.created_at.plus_millis(-age_ms).unwrap();
         let resend = ResendId::new(at, [u8::try_from(number % 251).unwrap(); 10]);
@@ -97,11 +98,27 @@ pub(crate) async fn seed_deliveries(
         let has_failed = failed.contains(&number);
         let status = if has_failed { DeliveryStatus::Failed } else { DeliveryStatus::Delivered };
         let listed = has_failed || number.is_multiple_of(3);
-        let mut item = to_item(&Delivery { status, listed, ..delivery_of_event }).unwrap();
+        if has_failed {
+            let day = format!("day#{}#{endpoint}", Day::of(at));
+            *failures.entry((day, format!("FAILED#{}", event_type.as_str()))).or_default() += 1;
+        }
+        let mut item = to_item(&Delivery { status, listed, counted: false, ..delivery_of_event }).unwrap();
         item.retain(|name, _| !name.starts_with("due_"));
         item
     };
-    write_all(client, (0..count).map(delivery)).await;
+    write_all(client, (0..count).map(&mut delivery)).await;
+    // The numbers that the ends of the failed ones add.
+    for ((day, attribute), number) in failures {
+        let update = client.update_item().table_name("StateTable");
+        let update = update.key("pk", AttributeValue::S(format!("deliveries#{}", event.scope)));
+        let update = update.key("sk", AttributeValue::S(day)).update_expression("ADD #number :by");
+        let update = update.expression_attribute_names("#number", attribute);
+        update
+            .expression_attribute_values(":by", AttributeValue::N(number.to_string()))
+            .send()
+            .await
+            .unwrap();
+    }
 }
 
 /// Writes items that are built while they are written.
@@ -112,14 +129,6 @@ pub(crate) async fn write_all(client: &aws_sdk_dynamodb::Client, mut items: impl
             return;
         }
         write(client, &chunk).await;
-    }
-}
-
-/// Runs the scheduler's count until all `count` deliveries are counted. One run counts at most 1,800 late
-/// deliveries.
-pub(crate) async fn count_all(deliveries: &Deliveries, scope: &Scope, now: Timestamp, count: usize) {
-    for _ in 0..=count / 3 / 1_800 {
-        deliveries.count(scope, now).await.unwrap();
     }
 }
 

@@ -423,7 +423,8 @@ pub(crate) async fn charges_of_a_minute(charges: usize, shards: ShardCount) -> C
 pub(crate) async fn charge_alone() -> Cost {
     loop {
         let cost = Box::pin(one_charge()).await;
-        let is_of_counts = |key: &KeyUnits| key.written.sort.contains("~counts");
+        let is_of_counts =
+            |key: &KeyUnits| key.written.partition.starts_with("deliveries#") && key.written.sort == "total";
         if cost.units_of(is_of_counts) == 0.0 {
             return cost;
         }

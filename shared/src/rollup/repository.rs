@@ -216,7 +216,7 @@ impl Rollups {
     }
 
     fn counted(&self, scope: &Scope) -> CountedLog {
-        CountedLog { store: self.store.clone(), partition: partition(scope) }
+        CountedLog { store: self.store.clone(), partition: partition(scope), ttl_of: |_sort| Item::new() }
     }
 }
 

@@ -1,5 +1,4 @@
-//! Updates of one row without a transaction: additions to a counter, extensions of a `ttl`, and conditional
-//! updates that the caller builds.
+//! Updates of one row without a transaction: additions to a counter, and extensions of a `ttl`.
 
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
@@ -69,29 +68,15 @@ impl Store {
 
 /// The outcome of a conditional update of one row.
 pub(crate) enum UpdateOutcome {
-    /// The row was updated. Contains the attributes that the update selects by `ReturnValues`; empty if it
-    /// selects none.
+    /// The row was updated, and is now this one.
     Done(Item),
-    /// The condition failed. Contains the stored row if the update sets
-    /// `ReturnValuesOnConditionCheckFailure`. Empty if the update does not set it, or if the row does not
-    /// exist.
+    /// The condition failed. Contains the stored row; empty if it does not exist.
     Refused(Item),
 }
 
-/// Runs a conditional update and returns the attributes that it selects by `ReturnValues`. `None`: the
-/// condition failed. If the update conflicts with a transaction on the row, which takes some milliseconds, it
+/// Runs a conditional update. If it conflicts with a transaction on the row, which takes some milliseconds, it
 /// is retried up to 12 times, for about two seconds in all.
-pub(crate) async fn conditional_update(update: UpdateItemFluentBuilder) -> Result<Option<Item>, StoreError> {
-    Ok(match conditional_update_or_stored_row(update).await? {
-        UpdateOutcome::Done(item) => Some(item),
-        UpdateOutcome::Refused(_) => None,
-    })
-}
-
-/// Like [`conditional_update`], but returns the stored row if the condition failed.
-pub(crate) async fn conditional_update_or_stored_row(
-    update: UpdateItemFluentBuilder,
-) -> Result<UpdateOutcome, StoreError> {
+pub(super) async fn conditional_update(update: UpdateItemFluentBuilder) -> Result<UpdateOutcome, StoreError> {
     let mut attempt = 0;
     loop {
         let error = match update.clone().send().await {

@@ -10,7 +10,8 @@ use aws_sdk_dynamodb::types::{
 
 use domain::row::Key;
 
-use super::{Item, Store, StoreError, UpdateOutcome, conditional_update_or_stored_row};
+use super::counter::conditional_update;
+use super::{Item, Store, StoreError, UpdateOutcome};
 
 /// A write of one row's attributes, with all its conditions.
 #[derive(Clone, Debug)]
@@ -90,6 +91,21 @@ impl RowUpdate {
         self
     }
 
+    /// Condition: all comparisons of one of the alternatives are true.
+    pub(crate) fn when_any<const N: usize>(
+        mut self,
+        alternatives: [Vec<(&str, &str, AttributeValue)>; N],
+    ) -> Self {
+        let alternatives = alternatives.map(|all| {
+            let one = |(name, operator, value): (&str, &str, AttributeValue)| {
+                format!("{} {operator} {}", self.name(name), self.value(value))
+            };
+            format!("({})", all.into_iter().map(one).collect::<Vec<_>>().join(" AND "))
+        });
+        self.conditions.push(format!("({})", alternatives.join(" OR ")));
+        self
+    }
+
     pub(crate) fn when_absent(mut self, name: &str) -> Self {
         let condition = format!("attribute_not_exists({})", self.name(name));
         self.conditions.push(condition);
@@ -142,7 +158,7 @@ impl RowUpdate {
     }
 
     /// Runs the update outside of a transaction, on a row of the store's table. An update that conflicts with a
-    /// transaction is retried, as [`conditional_update_or_stored_row`] describes.
+    /// transaction is retried, as [`conditional_update`] describes.
     pub(crate) async fn run(self, store: &Store) -> Result<UpdateOutcome, StoreError> {
         self.run_in(store.table(), store).await
     }
@@ -153,7 +169,7 @@ impl RowUpdate {
             .single_update(&self.into_update(table)?)
             .return_values(ReturnValue::AllNew)
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
-        conditional_update_or_stored_row(update).await
+        conditional_update(update).await
     }
 }
 

@@ -1,6 +1,5 @@
 //! The writes of a commit, and the outcomes of inserts and commits.
 
-use aws_sdk_dynamodb::types::builders::UpdateBuilder;
 use aws_sdk_dynamodb::types::{AttributeValue, Put, TransactWriteItem, Update};
 
 use domain::audit::Audit;
@@ -8,7 +7,7 @@ use domain::row::{Key, Replaceable, Row};
 
 use super::attributes::names_of;
 use super::item::{ADDED_ATTRIBUTES, KEY_ATTRIBUTES, number};
-use super::{Item, ListEntry, RowUpdate, StoreError, to_item};
+use super::{Item, RowUpdate, StoreError, to_item};
 
 /// The attribute with a random id that each single insert and replacement adds to its row. If the response to
 /// a write is lost, the SDK retries it, and the retry finds an existing or newer row. By this id the caller
@@ -44,7 +43,6 @@ pub(super) enum Change {
     Update(Box<RowUpdate>),
     Delete(Box<RowUpdate>),
     Check(Box<RowUpdate>),
-    Built(Box<UpdateBuilder>),
     Audit(Box<Audit>),
 }
 
@@ -144,24 +142,8 @@ impl Write {
         Change::Delete(Box::new(RowUpdate::of(key))).into()
     }
 
-    /// Moves a row's entry of the list index from the partition `from` to the partition and sort key `to`.
-    /// `None`: the row leaves the list index. Condition: the entry is still in `from`, at the sort key of
-    /// `entry`.
-    pub fn move_list_entry(entry: ListEntry, from: &str, to: Option<(&str, &str)>) -> Self {
-        let update = RowUpdate::of(entry.key);
-        let update = match to {
-            Some((to, sort)) => update.set("list_pk", string(to)).set("list_sk", string(sort)),
-            None => update.remove_all(["list_pk", "list_sk"]),
-        };
-        let update =
-            update.when("list_pk", "=", string(from)).when("list_sk", "=", AttributeValue::S(entry.sort));
+    pub(crate) fn update(update: RowUpdate) -> Self {
         Change::Update(Box::new(update)).into()
-    }
-
-    /// Executes an update that the row's own module built. The update needs no table name, because the commit
-    /// sets it.
-    pub fn update(update: UpdateBuilder) -> Self {
-        Change::Built(Box::new(update)).into()
     }
 
     /// Checks a row without writing it. Condition: its `version` attribute is `version`.
@@ -189,10 +171,6 @@ impl Write {
             Change::Update(update) => item.update(update.into_update(table)?),
             Change::Delete(delete) => item.delete(delete.into_delete(table)?),
             Change::Check(check) => item.condition_check(check.into_check(table)?),
-            Change::Built(update) => {
-                let update = update.table_name(table).build();
-                item.update(update.map_err(|error| StoreError::Corrupt(error.to_string()))?)
-            }
             Change::Audit(_) => {
                 return Err(StoreError::Corrupt("an audit row has no place in its chain".to_owned()));
             }
@@ -205,10 +183,6 @@ pub(super) fn insert(table: &str, item: Item) -> Result<Put, StoreError> {
     let put = Put::builder().table_name(table).set_item(Some(item));
     let put = put.condition_expression("attribute_not_exists(pk)");
     put.build().map_err(|error| StoreError::Corrupt(error.to_string()))
-}
-
-fn string(text: &str) -> AttributeValue {
-    AttributeValue::S(text.to_owned())
 }
 
 fn version_number(version: u64) -> AttributeValue {

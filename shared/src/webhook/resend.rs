@@ -145,8 +145,7 @@ impl Resends {
             generation,
             ..Delivery::resend_to(&event, earlier.event_type, earlier.endpoint, &resend, now)
         };
-        let _inserted_or_existing: Inserted<Delivery> = self.store.insert(&delivery).await?;
-        Ok((delivery, body))
+        Ok((deliveries.insert(delivery).await?, body))
     }
 
     /// Creates a `webhook.test` delivery to an endpoint, whatever the endpoint is subscribed to. Returns it
@@ -178,9 +177,10 @@ impl Resends {
             generation,
             ..Delivery::resend_to(&event, EventType::WebhookTest, Some(endpoint.id), &resend, now)
         };
-        let writes = vec![Write::insert(&event)?, Write::insert(&delivery)?, count_test(endpoint, now)];
+        let mut writes = vec![count_test(endpoint, now), Write::insert(&event)?];
+        writes.extend(delivery.insertion()?);
         match self.store.commit(writes).await? {
-            CommitOutcome::Conflict { at } if at == [2] => {
+            CommitOutcome::Conflict { at } if at == [0] => {
                 let past_seconds = now.seconds().rem_euclid(SECONDS_A_MINUTE);
                 Err(WebhookError::TooManyTests {
                     limit: MAX_TESTS_A_MINUTE,

@@ -121,7 +121,7 @@ fn patterns_match_any_characters_with_a_star_and_one_with_a_question_mark() {
         ("charge#*", "charge#", true),
         ("charge#*", "charges#1", false),
         ("charge#*", "a charge#1", false),
-        ("*#done", "deliveries#a:test#done", true),
+        ("*#test", "deliveries#a#test", true),
         ("a*b*c", "axxbyyc", true),
         ("a*b*c", "axxbyy", false),
         ("due#?", "due#7", true),

@@ -2,13 +2,13 @@
 //! outcome.
 //!
 //! The claim and the outcome are one conditional update each. Both change the status, which is also in the
-//! sort key of a listed delivery's entry in the status list. So the condition checks whether the delivery is
-//! listed. If another writer listed it meanwhile, the update is repeated with the sort key.
+//! sort key of a listed delivery's entry in `list`. So the condition checks whether the delivery is
+//! listed. If another writer listed it meanwhile, the update is repeated with the sort key. A delivery that ends as
+//! `FAILED` or `CANCELLED` is added to the numbers of its day in the same transaction.
 
 use std::collections::HashMap;
 
-use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
-use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure};
+use aws_sdk_dynamodb::types::AttributeValue;
 
 use domain::ids::{DeliveryId, Scope};
 use domain::row::{Key, Row};
@@ -16,11 +16,12 @@ use domain::time::Timestamp;
 use domain::webhook::signature::EndpointSecret;
 
 use super::abandonment::cancelled_error;
-use super::list_key::ListKey;
+use super::counts::additions;
+use super::entry::Entry;
 use super::{Deliveries, Delivery, DeliveryStatus, LEASE_SECONDS};
 use crate::store::{
-    Item, Store, StoreError, UpdateOutcome, conditional_update_or_stored_row, due_attributes, from_item,
-    key_attributes, key_of_item, text,
+    CommitOutcome, Item, RowUpdate, Store, StoreError, UpdateOutcome, Write, due_attributes, from_item,
+    key_of_item, number,
 };
 use crate::webhook::breaker::Breakers;
 use crate::webhook::endpoint::Endpoint;
@@ -36,11 +37,6 @@ const MAX_SKEW_MS: i64 = 5_000;
 
 /// How many changes of a delivery's status may precede its listing, before the next count continues.
 const MAX_CHANGES_SEEN: usize = 4;
-
-/// The condition of a claim: the delivery is pending and due, or the lease of the worker that claimed it has
-/// ended.
-const CLAIMABLE: &str =
-    "((#status = :pending AND next_attempt_at <= :now) OR (#status = :processing AND leased_until < :now))";
 
 /// The outcome of a claim.
 #[derive(Debug)]
@@ -181,8 +177,8 @@ impl Deliveries {
         }
     }
 
-    /// Tries to claim the row with a key. The claim of a listed delivery also changes its sort key in the status
-    /// list. The claim of an unlisted delivery is tried first, because nearly all attempts are first attempts of
+    /// Tries to claim the row with a key. The claim of a listed delivery also changes its sort key in `list`. The
+    /// claim of an unlisted delivery is tried first, because nearly all attempts are first attempts of
     /// unlisted deliveries.
     async fn try_claim_row(
         &self,
@@ -190,53 +186,36 @@ impl Deliveries {
         claim: &str,
         now: Timestamp,
     ) -> Result<UpdateOutcome, StoreError> {
-        match self.try_claim(key, None, claim, now).await? {
+        let lease = now.plus_seconds(LEASE_SECONDS).unwrap_or(Timestamp::MAX);
+        let update = RowUpdate::of(key.clone())
+            .set("status", status_value(DeliveryStatus::Processing))
+            .set("leased_until", millis(lease))
+            .set("claim", AttributeValue::S(claim.to_owned()))
+            .set("updated_at", millis(now))
+            .add("attempts", number(1))
+            .when_any([
+                vec![
+                    ("status", "=", status_value(DeliveryStatus::Pending)),
+                    ("next_attempt_at", "<=", millis(now)),
+                ],
+                vec![
+                    ("status", "=", status_value(DeliveryStatus::Processing)),
+                    ("leased_until", "<", millis(now)),
+                ],
+            ]);
+        match update.clone().when_absent("listed").run(&self.store).await? {
             UpdateOutcome::Refused(item) if item.contains_key("listed") => {
-                let sort_key = from_item::<Delivery>(item)?.list_key(DeliveryStatus::Processing).to_string();
-                self.try_claim(key, Some(sort_key), claim, now).await
+                let delivery: Delivery = from_item(item)?;
+                let entry = in_list(&delivery.scope, &delivery.entry(), DeliveryStatus::Processing);
+                update.set_all(entry).when("listed", "=", AttributeValue::Bool(true)).run(&self.store).await
             }
             outcome => Ok(outcome),
         }
     }
 
-    /// Tries one claim. `sort_key`: the delivery's new sort key in the status list; `None`: the condition is
-    /// that the delivery is unlisted.
-    async fn try_claim(
-        &self,
-        key: &Key,
-        sort_key: Option<String>,
-        claim: &str,
-        now: Timestamp,
-    ) -> Result<UpdateOutcome, StoreError> {
-        let lease = now.plus_seconds(LEASE_SECONDS).unwrap_or(Timestamp::MAX);
-        let mut set =
-            vec!["#status = :processing", "leased_until = :lease", "claim = :claim", "updated_at = :now"];
-        let mut update = self.update(key);
-        let listed = if let Some(sort_key) = sort_key {
-            set.push("list_sk = :sort_key");
-            update = update.expression_attribute_values(":sort_key", AttributeValue::S(sort_key));
-            "attribute_exists(listed)"
-        } else {
-            "attribute_not_exists(listed)"
-        };
-        let update = update
-            .condition_expression(format!("{CLAIMABLE} AND {listed}"))
-            .update_expression(format!("SET {} ADD attempts :one", set.join(", ")))
-            .expression_attribute_names("#status", "status")
-            .expression_attribute_values(":pending", status_value(DeliveryStatus::Pending))
-            .expression_attribute_values(":processing", status_value(DeliveryStatus::Processing))
-            .expression_attribute_values(":now", millis(now))
-            .expression_attribute_values(":lease", millis(lease))
-            .expression_attribute_values(":claim", AttributeValue::S(claim.to_owned()))
-            .expression_attribute_values(":one", AttributeValue::N("1".to_owned()))
-            .return_values(ReturnValue::AllNew)
-            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
-        conditional_update_or_stored_row(update).await
-    }
-
-    /// Adds a delivery that takes long to the status list and to the due index, so that the scheduler sends
+    /// Adds a delivery that takes long to the list of open ones and to the due index, so that the scheduler sends
     /// another message for it. Returns the delivery as it is afterwards: listed, or delivered since it was
-    /// read. The checkpoint counts the delivered ones.
+    /// read.
     pub async fn add_to_list(&self, seen: Delivery, now: Timestamp) -> Result<Delivery, StoreError> {
         let mut seen = seen;
         for _change in 0..MAX_CHANGES_SEEN {
@@ -244,21 +223,14 @@ impl Deliveries {
                 break;
             }
             let key = seen.key();
-            let mut values = in_list(&seen.scope, &seen.list_key(seen.status));
-            values.insert(":seen".to_owned(), status_value(seen.status));
             // During an attempt, a message would only find its lease.
             let due_at = seen.leased_until.map_or(now, |until| until.max(now));
-            values.extend(due_attributes(&key, due_at).map(|(name, value)| (format!(":{name}"), value)));
-            let update = self
-                .update(&key)
-                .condition_expression("#status = :seen AND attribute_not_exists(listed)")
-                .update_expression(format!("SET {LISTED}, due_pk = :due_pk, due_sk = :due_sk"))
-                .expression_attribute_names("#status", "status")
-                .set_expression_attribute_values(Some(values))
-                .return_values(ReturnValue::AllNew)
-                .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
-            let (UpdateOutcome::Done(item) | UpdateOutcome::Refused(item)) =
-                conditional_update_or_stored_row(update).await?;
+            let update = RowUpdate::of(key.clone())
+                .set_all(in_list(&seen.scope, &seen.entry(), seen.status))
+                .set_all(due_attributes(&key, due_at))
+                .when("status", "=", status_value(seen.status))
+                .when_absent("listed");
+            let (UpdateOutcome::Done(item) | UpdateOutcome::Refused(item)) = update.run(&self.store).await?;
             seen = from_item(item)?;
         }
         Ok(seen)
@@ -326,28 +298,26 @@ impl Deliveries {
         let Some(claim) = &claimed.claim else { return Ok(false) };
         let stays_unlisted =
             matches!(outcome, AttemptOutcome::Delivered { .. } | AttemptOutcome::Postponed { until: None });
-        let is_listed = claimed.listed || !stays_unlisted;
-        let refused = match self.try_end(claimed, claim, outcome, is_listed, now).await? {
-            UpdateOutcome::Done(_) => return Ok(true),
-            UpdateOutcome::Refused(item) => item,
-        };
-        if text(&refused, "claim").as_ref() != Some(claim) {
-            return Ok(false);
+        for is_listed in [claimed.listed || !stays_unlisted, true] {
+            // Boxed, because the futures of commits and updates take kilobytes.
+            let ended = Box::pin(self.try_end(claimed, claim, outcome, is_listed, now));
+            let Some(stored) = ended.await? else { return Ok(true) };
+            if stored.claim.as_ref() != Some(claim) {
+                return Ok(false);
+            }
+            if stored.status != DeliveryStatus::Processing {
+                // This outcome is written already: DynamoDB's response was lost, and the SDK sent the request
+                // again.
+                return Ok(true);
+            }
+            // The scheduler listed the delivery meanwhile, because it was not delivered in time.
         }
-        if from_item::<Delivery>(refused)?.status != DeliveryStatus::Processing {
-            // This outcome is written already: DynamoDB's response was lost, and the SDK sent the request
-            // again.
-            return Ok(true);
-        }
-        // The scheduler listed the delivery meanwhile, because it was not delivered in time.
-        match self.try_end(claimed, claim, outcome, true, now).await? {
-            UpdateOutcome::Done(_) => Ok(true),
-            UpdateOutcome::Refused(item) => Ok(text(&item, "claim").as_ref() == Some(claim)),
-        }
+        Ok(false)
     }
 
-    /// Tries one update that ends an attempt. `is_listed`: the update also writes the delivery's entry in the
-    /// status list; otherwise the condition is that the delivery is unlisted.
+    /// Tries one write that ends an attempt. Returns the stored row if its condition failed; `None`: it is written.
+    /// `is_listed`: the write also changes the delivery's entry in `list`; otherwise the condition is that the
+    /// delivery is unlisted.
     async fn try_end(
         &self,
         claimed: &Delivery,
@@ -355,18 +325,16 @@ impl Deliveries {
         outcome: &AttemptOutcome,
         is_listed: bool,
         now: Timestamp,
-    ) -> Result<UpdateOutcome, StoreError> {
+    ) -> Result<Option<Delivery>, StoreError> {
         let key = claimed.key();
-        let mut set = vec!["#status = :status", "updated_at = :now"];
-        let mut remove = vec!["leased_until"];
-        let mut values = HashMap::from([
-            (":claim".to_owned(), AttributeValue::S(claim.to_owned())),
-            (":now".to_owned(), millis(now)),
-            (":processing".to_owned(), status_value(DeliveryStatus::Processing)),
-        ]);
+        let mut update = RowUpdate::of(key.clone())
+            .set("updated_at", millis(now))
+            .remove("leased_until")
+            .when("status", "=", status_value(DeliveryStatus::Processing))
+            .when("claim", "=", AttributeValue::S(claim.to_owned()));
         let (status, status_code, error, response_body) = match outcome {
             AttemptOutcome::Delivered { status_code } => {
-                set.push("delivered_at = :now");
+                update = update.set("delivered_at", millis(now));
                 (DeliveryStatus::Delivered, Some(*status_code), None, None)
             }
             AttemptOutcome::Retry { status_code, error, response_body, .. } => {
@@ -392,52 +360,48 @@ impl Deliveries {
         };
         if matches!(outcome, AttemptOutcome::Cancelled { .. } | AttemptOutcome::Postponed { .. }) {
             // No request was sent, so this claim does not count as an attempt.
-            set.push("attempts = attempts - :unmade");
-            values.insert(":unmade".to_owned(), AttributeValue::N("1".to_owned()));
+            update = update.add("attempts", number(-1));
         }
         if let AttemptOutcome::Retry { next_attempt_at: next, .. }
         | AttemptOutcome::Postponed { until: Some(next) } = outcome
         {
-            set.extend(["next_attempt_at = :next", "due_pk = :due_pk", "due_sk = :due_sk"]);
-            values.insert(":next".to_owned(), millis(*next));
-            values.extend(due_attributes(&key, *next).map(|(name, value)| (format!(":{name}"), value)));
+            update = update.set("next_attempt_at", millis(*next)).set_all(due_attributes(&key, *next));
         }
-        values.insert(":status".to_owned(), status_value(status));
+        update = update.set("status", status_value(status));
         if status != DeliveryStatus::Pending {
-            remove.extend(["due_pk", "due_sk"]);
+            update = update.remove_all(["due_pk", "due_sk"]);
         }
-        let mut optional =
-            |name: &'static str, assignment: &'static str, value: Option<AttributeValue>| match value {
-                Some(value) => {
-                    values.insert(format!(":{name}"), value);
-                    set.push(assignment);
-                }
-                None => remove.push(name),
+        for (name, value) in [
+            ("last_status_code", status_code.map(|code| number(code.into()))),
+            ("last_error", error.map(AttributeValue::S)),
+            ("last_response_body", response_body.map(AttributeValue::S)),
+        ] {
+            update = match value {
+                Some(value) => update.set(name, value),
+                None => update.remove(name),
             };
-        let code = status_code.map(|code| AttributeValue::N(code.to_string()));
-        optional("last_status_code", "last_status_code = :last_status_code", code);
-        optional("last_error", "last_error = :last_error", error.map(AttributeValue::S));
-        let body = response_body.map(AttributeValue::S);
-        optional("last_response_body", "last_response_body = :last_response_body", body);
-        let mut condition = "#status = :processing AND claim = :claim".to_owned();
-        if is_listed {
-            set.push(LISTED);
-            values.extend(in_list(&claimed.scope, &claimed.list_key(status)));
-        } else {
-            condition.push_str(" AND attribute_not_exists(listed)");
         }
-        let update = self
-            .update(&key)
-            .condition_expression(condition)
-            .update_expression(format!("SET {} REMOVE {}", set.join(", "), remove.join(", ")))
-            .expression_attribute_names("#status", "status")
-            .set_expression_attribute_values(Some(values))
-            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
-        conditional_update_or_stored_row(update).await
-    }
-
-    fn update(&self, key: &Key) -> UpdateItemFluentBuilder {
-        self.store.client().update_item().table_name(self.store.table()).set_key(Some(key_attributes(key)))
+        update = match (is_listed, status) {
+            (false, _) => update.when_absent("listed"),
+            (true, DeliveryStatus::Delivered) => update.remove_all(["list_pk", "list_sk"]),
+            (true, status) => update.set_all(in_list(&claimed.scope, &claimed.entry(), status)),
+        };
+        let stored = if let DeliveryStatus::Failed | DeliveryStatus::Cancelled = status {
+            let mut writes = vec![Write::update(update)];
+            writes.extend(additions(&claimed.scope, status.as_str(), std::iter::once(&claimed.entry())));
+            match self.store.commit(writes).await? {
+                CommitOutcome::Done => return Ok(None),
+                // DynamoDB recognises a repeated transaction, so another worker has claimed the delivery.
+                CommitOutcome::Conflict { .. } => None,
+            }
+        } else {
+            match update.run(&self.store).await? {
+                UpdateOutcome::Done(_) => return Ok(None),
+                UpdateOutcome::Refused(item) if item.is_empty() => None,
+                UpdateOutcome::Refused(item) => Some(from_item(item)?),
+            }
+        };
+        Ok(Some(stored.unwrap_or_else(|| Delivery { claim: None, ..claimed.clone() })))
     }
 }
 
@@ -464,16 +428,14 @@ fn context_of(delivery: &Delivery, rows: &mut HashMap<Key, Item>) -> Result<Deli
     Ok(DeliveryContext { event, recipient })
 }
 
-/// The assignments of an update that put a delivery into the status list, or change its sort key there.
-pub(super) const LISTED: &str = "listed = :listed, list_pk = :list_pk, list_sk = :list_sk";
-
-/// The values of [`LISTED`].
-pub(super) fn in_list(scope: &Scope, list_key: &ListKey) -> Item {
-    Item::from([
-        (":listed".to_owned(), AttributeValue::Bool(true)),
-        (":list_pk".to_owned(), AttributeValue::S(Delivery::partition(scope))),
-        (":list_sk".to_owned(), AttributeValue::S(list_key.to_string())),
-    ])
+/// The attributes that put a delivery into `list`, or change its sort key there.
+pub(super) fn in_list(scope: &Scope, entry: &Entry, status: DeliveryStatus) -> [(String, AttributeValue); 3] {
+    let list = AttributeValue::S(Delivery::partition(scope));
+    [
+        ("listed".to_owned(), AttributeValue::Bool(true)),
+        ("list_pk".to_owned(), list),
+        ("list_sk".to_owned(), AttributeValue::S(entry.list_sort(status))),
+    ]
 }
 
 pub(super) fn status_value(status: DeliveryStatus) -> AttributeValue {
@@ -481,5 +443,5 @@ pub(super) fn status_value(status: DeliveryStatus) -> AttributeValue {
 }
 
 pub(super) fn millis(at: Timestamp) -> AttributeValue {
-    AttributeValue::N(at.millis().to_string())
+    number(at.millis())
 }

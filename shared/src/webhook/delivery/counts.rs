@@ -1,390 +1,43 @@
-//! Counts of deliveries, without a write for each delivery. The parent module's head explains the terms.
+//! Numbers of deliveries by day, receiver and event type, without a write for each delivery.
 //!
-//! # Unlisted deliveries
+//! The log is counted by [`crate::checkpoint`]: each delivery adds 1 to the number of all on its day. The transaction
+//! that ends a delivery as `FAILED` or `CANCELLED` adds 1 to the number of that status. Open deliveries are counted
+//! when they are read ([`super::page`]), and all others are `DELIVERED`. So a delivery that succeeds is in no write.
 //!
-//! A delivery that succeeds at its first attempt never changes again. So the number of these deliveries is
-//! stored by day in one row of the scope ([`Counts`]), up to the checkpoint, which is an id. Readers count
-//! the deliveries after the checkpoint. The scheduler advances the checkpoint in strides of [`STRIDE`]
-//! deliveries. For that, it reads each row once, which costs a fifth of a write.
-//!
-//! # Listed deliveries
-//!
-//! Every other delivery has an entry in the status list, which readers count. After the delivery is done and
-//! the checkpoint has passed it, the scheduler removes the entry and adds the delivery to the numbers of its
-//! day, in one transaction.
-//!
-//! # Why the sum is exact
-//!
-//! Each delivery is counted once. The checkpoint passes listed deliveries without counting them. If it reaches
-//! a delivery that is neither delivered nor listed, the run lists the delivery first. The checkpoint may have
-//! passed the id of a delivery that is inserted late. Therefore such a delivery is listed when it is inserted.
-//! No delivery after the checkpoint is counted, so readers need not read the rows of these to know whether they
-//! are counted.
-//!
-//! The checkpoint is one id for all shards of the scope. A run merges the shards by id, so it passes a delivery
-//! only after all earlier ones of all shards.
-//!
-//! # The breakdown
-//!
-//! A row for each day has the same numbers by endpoint and event type ([`DayCounts`]). The scheduler writes
-//! it in the same transaction as the scope's row.
+//! The checkpoint may have passed the id of a delivery that is inserted late, or by a request whose clock is behind.
+//! The insert of such a delivery counts it, see [`Delivery::counted`].
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use aws_sdk_dynamodb::types::AttributeValue;
-use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
 
 use domain::calendar::Day;
 use domain::ids::{DeliveryId, EndpointId, Scope};
 use domain::retention::EVENTS_KEPT_SECONDS;
-use domain::row::{Indexes, Key, Row};
+use domain::rollup::Sums;
+use domain::row::Key;
 use domain::shard::ShardedScope;
 use domain::time::Timestamp;
-use domain::webhook::event_type::EventType;
 
-use super::list_key::{Kind, ListKey, Marker, NO_ENDPOINT, bounds, last_key_in_status};
-use super::log::{LogPage, after};
+use super::entry::{Entry, endpoint_text, parse_endpoint};
+use super::log::LogPage;
+use super::page::Selection;
 use super::{Deliveries, Delivery, DeliveryStatus, KEPT_AFTER_SHOWN_SECONDS};
-use crate::checkpoint::PASSED_AFTER_MS;
-use crate::store::{
-    CommitOutcome, Item, ListEntry, ListIndex, Order, StoreError, Write, conditional_update, due_attributes,
-    from_item, key_attributes, text,
-};
+use crate::checkpoint::{CountedLog, Loaded, Log, LogRow, STRIDE, TOTAL};
+use crate::store::{Item, Order, StoreError, Write, from_item, ttl};
 
-/// The most deliveries that one run lists because they block the checkpoint. The next run continues. In an
-/// outage of the workers, all new deliveries block it.
-const MAX_LISTED: usize = 5_000;
+/// The number of all deliveries, in whatever status. The other numbers have the names of statuses.
+pub(super) const ALL: &str = "n";
+
+/// The sort keys of the rows of sums are `day#2026-11-27#wh_…`. One row for each endpoint stays below one
+/// kilobyte, so that a delivery that fails adds to it with two write units.
+const DAY: &str = "day#";
 
 /// The most deliveries that are listed at the same time.
 const CONCURRENT_LISTINGS: usize = 16;
 
-/// When the scheduler runs the next count, in seconds, if this one leaves deliveries uncounted.
-const NEXT_COUNT_SECONDS: i64 = 60;
-
-/// The most deliveries of one stride: one read of the log, and 20 concurrent reads of their rows.
-const STRIDE: usize = 2_000;
-
-/// The most strides by which the checkpoint advances in one run. The next run continues from the new
-/// checkpoint.
-const MAX_STRIDES: usize = 10;
-
-/// The most writes of one transaction: DynamoDB's limit.
-const MAX_WRITES: usize = 100;
-
-/// The most deliveries that one transaction counts and removes from the status list. The other rows of the
-/// transaction are those of the counts.
-const DONE_BATCH: usize = 90;
-
-/// The most transactions that count listed deliveries in one run.
-const MAX_DONE_BATCHES: usize = 20;
-
 /// Days before today whose deliveries are shown and counted.
 const DAYS_SHOWN: u64 = 90;
-
-/// The sort key of the scope's row. It sorts after every delivery's id, so a query from the newest rows down
-/// reads the counts first. The sort keys of the day rows begin with this one.
-pub(super) const SCOPE_SORT_KEY: &str = "~counts";
-
-/// A sort key after those of all day rows.
-pub(super) const LAST_DAY_SORT_KEY: &str = "~counts#~";
-
-/// The row of a scope's counts.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub(super) struct Counts {
-    scope: Scope,
-    /// The checkpoint: all unlisted deliveries up to this id, included, are counted.
-    #[serde(default, rename = "up_to", skip_serializing_if = "Option::is_none")]
-    pub(super) checkpoint: Option<DeliveryId>,
-    /// Numbers of counted deliveries, by the day in their ids.
-    #[serde(default)]
-    days: BTreeMap<Day, DoneCounts>,
-    /// How often the counts were written. [`Marker`] has the same number.
-    #[serde(default)]
-    writes: u64,
-    /// When the counts were last written. [`Marker`] has the same time.
-    #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
-    written_at: Option<Timestamp>,
-    /// When the scheduler counts next; `None`: no count is scheduled.
-    #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
-    look_at: Option<Timestamp>,
-    version: u64,
-}
-
-/// Numbers of done deliveries by status. The stored names are short, because one row holds 91 days.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
-struct DoneCounts {
-    #[serde(rename = "d", default, skip_serializing_if = "is_zero")]
-    delivered: u64,
-    #[serde(rename = "f", default, skip_serializing_if = "is_zero")]
-    failed: u64,
-    #[serde(rename = "c", default, skip_serializing_if = "is_zero")]
-    cancelled: u64,
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes it so")]
-fn is_zero(count: &u64) -> bool {
-    *count == 0
-}
-
-impl DoneCounts {
-    /// Returns the number in a status; `None`: in all statuses.
-    fn count_of(self, status: Option<DeliveryStatus>) -> u64 {
-        let statuses = DONE_STATUSES.into_iter().filter(|done| status.is_none_or(|status| status == *done));
-        let mut counts = self;
-        statuses
-            .fold(0, |sum, status| sum.saturating_add(counts.counter_mut(status).map_or(0, |count| *count)))
-    }
-
-    fn add(&mut self, status: DeliveryStatus) {
-        if let Some(count) = self.counter_mut(status) {
-            *count = count.saturating_add(1);
-        }
-    }
-
-    /// Returns the counter of a status; `None`: the delivery is not done.
-    fn counter_mut(&mut self, status: DeliveryStatus) -> Option<&mut u64> {
-        match status {
-            DeliveryStatus::Delivered => Some(&mut self.delivered),
-            DeliveryStatus::Failed => Some(&mut self.failed),
-            DeliveryStatus::Cancelled => Some(&mut self.cancelled),
-            DeliveryStatus::Pending | DeliveryStatus::Processing => None,
-        }
-    }
-}
-
-/// The statuses of deliveries that are done. Only these are counted.
-const DONE_STATUSES: [DeliveryStatus; 3] =
-    [DeliveryStatus::Delivered, DeliveryStatus::Failed, DeliveryStatus::Cancelled];
-
-impl Row for Counts {
-    fn key(&self) -> Key {
-        key_of(&self.scope)
-    }
-
-    fn indexes(&self) -> Indexes {
-        let marker = (self.writes > 0).then(|| (Delivery::partition(&self.scope), self.marker().to_string()));
-        Indexes { list: marker, due: self.look_at, ..Indexes::default() }
-    }
-}
-
-pub(super) fn key_of(scope: &Scope) -> Key {
-    Key { pk: Delivery::partition(scope), sk: SCOPE_SORT_KEY.to_owned() }
-}
-
-/// Returns the scope whose counts have this key of the state table; `None`: the key is not of a row of
-/// counts.
-pub fn scope_of(key: &Key) -> Option<Scope> {
-    let scope = key.pk.strip_prefix("deliveries#").filter(|_| key.sk == SCOPE_SORT_KEY)?;
-    scope.parse().ok()
-}
-
-impl Counts {
-    pub(super) fn none(scope: Scope) -> Self {
-        Self {
-            scope,
-            checkpoint: None,
-            days: BTreeMap::new(),
-            writes: 0,
-            written_at: None,
-            look_at: None,
-            version: 0,
-        }
-    }
-
-    /// Returns the marker that the index has for these counts.
-    pub(super) fn marker(&self) -> Marker {
-        // Counts that were never written have no entry in the index. A reader that finds no entry uses the
-        // default marker, which has no time.
-        Marker { writes: self.writes, at: self.written_at.filter(|_| self.writes > 0) }
-    }
-
-    /// Returns the number of counted deliveries of a day in a status; `None`: in all statuses.
-    fn count_of(&self, day: Day, status: Option<DeliveryStatus>) -> u64 {
-        self.days.get(&day).map_or(0, |done| done.count_of(status))
-    }
-
-    /// Whether a delivery is old enough for the checkpoint to pass it.
-    fn is_old(id: DeliveryId, now: Timestamp) -> bool {
-        now.millis_since(timestamp_of(id)) >= PASSED_AFTER_MS
-    }
-}
-
-/// The row of a day's counts by endpoint and event type.
-///
-/// The row of a day expires with the day's deliveries, so a deleted endpoint's numbers expire too. An
-/// endpoint with nine event types takes some 250 bytes a day; there are 21 event types. 50 such endpoints
-/// take 1.2 MB on all 91 days. A filtered page then needs one more request.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub(super) struct DayCounts {
-    scope: Scope,
-    day: Day,
-    /// Numbers by endpoint (`-`: a `webhookUrl`) and event type. The keys are strings, so that event types
-    /// that only a later version knows are preserved.
-    done: BTreeMap<String, BTreeMap<String, DoneCounts>>,
-    version: u64,
-}
-
-impl DayCounts {
-    fn add(&mut self, kind: Kind, status: DeliveryStatus) {
-        let endpoint = kind.endpoint.map_or_else(|| NO_ENDPOINT.to_owned(), |endpoint| endpoint.to_string());
-        let by_type = self.done.entry(endpoint).or_default();
-        by_type.entry(kind.event_type.as_str().to_owned()).or_default().add(status);
-    }
-
-    fn count_of(&self, criteria: &Criteria) -> u64 {
-        let endpoint = criteria.endpoint.map(|endpoint| endpoint.to_string());
-        let endpoints = self.done.iter().filter(|(id, _)| endpoint.as_ref().is_none_or(|one| one == *id));
-        let types = endpoints.flat_map(|(_, types)| types);
-        let types =
-            types.filter(|(name, _)| criteria.event_type.is_none_or(|wanted| wanted.as_str() == *name));
-        types.fold(0, |sum, (_, done)| sum.saturating_add(done.count_of(criteria.status)))
-    }
-}
-
-impl Row for DayCounts {
-    fn key(&self) -> Key {
-        Key { pk: Delivery::partition(&self.scope), sk: format!("{SCOPE_SORT_KEY}#{}", self.day) }
-    }
-
-    /// The time at which the day's last deliveries expire too.
-    fn removable_at(&self) -> Option<Timestamp> {
-        self.day.ends_at().plus_seconds(EVENTS_KEPT_SECONDS.saturating_add(KEPT_AFTER_SHOWN_SECONDS)).ok()
-    }
-}
-
-/// The filters of a list; `None`: any value matches.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Criteria {
-    pub(super) status: Option<DeliveryStatus>,
-    pub(super) event_type: Option<EventType>,
-    pub(super) endpoint: Option<EndpointId>,
-}
-
-impl Criteria {
-    /// Whether counts by these filters need the breakdown.
-    pub(super) fn needs_breakdown(&self) -> bool {
-        self.event_type.is_some() || self.endpoint.is_some()
-    }
-
-    /// Whether a delivery with this event type and endpoint matches, whatever its status.
-    pub(super) fn admits_kind(&self, kind: Kind) -> bool {
-        self.event_type.is_none_or(|wanted| wanted == kind.event_type)
-            && self.endpoint.is_none_or(|wanted| kind.endpoint == Some(wanted))
-    }
-}
-
-/// The counts of a scope as they were read: the scope's row, and the day rows.
-#[derive(Clone, Debug)]
-pub(super) struct LoadedCounts {
-    pub(super) counts: Counts,
-    days: BTreeMap<Day, DayCounts>,
-    /// Days whose rows changed since they were read or written.
-    changed: BTreeSet<Day>,
-    /// The stored version of the scope's row; `None`: the row does not exist.
-    version: Option<u64>,
-}
-
-impl LoadedCounts {
-    pub(super) fn new(scope: Scope) -> Self {
-        let (days, changed) = (BTreeMap::new(), BTreeSet::new());
-        Self { counts: Counts::none(scope), days, changed, version: None }
-    }
-
-    /// Adds a row that was read.
-    fn add_row(&mut self, item: Item) -> Result<(), StoreError> {
-        if text(&item, "sk").is_some_and(|sort| sort == SCOPE_SORT_KEY) {
-            self.counts = from_item(item)?;
-            self.version = Some(self.counts.version);
-        } else {
-            let day: DayCounts = from_item(item)?;
-            self.days.insert(day.day, day);
-        }
-        Ok(())
-    }
-
-    /// Returns the number of counted deliveries that match, by day, from the first to the last day, both
-    /// included. Criteria with an event type or endpoint need the day rows.
-    pub(super) fn by_day(&self, criteria: &Criteria, (first, last): (Day, Day)) -> BTreeMap<Day, u64> {
-        if first > last {
-            return BTreeMap::new();
-        }
-        if criteria.needs_breakdown() {
-            self.days.range(first..=last).map(|(day, counts)| (*day, counts.count_of(criteria))).collect()
-        } else {
-            let days = self.counts.days.range(first..=last);
-            days.map(|(day, _)| (*day, self.counts.count_of(*day, criteria.status))).collect()
-        }
-    }
-
-    /// Counts a delivery as `DELIVERED`.
-    #[cfg(test)]
-    pub(super) fn with_delivered(mut self, id: DeliveryId, kind: Kind) -> Self {
-        self.add(id, DeliveryStatus::Delivered, kind);
-        self
-    }
-
-    /// Counts a delivery that is done.
-    fn add(&mut self, id: DeliveryId, status: DeliveryStatus, kind: Kind) {
-        let day = Day::of(timestamp_of(id));
-        self.counts.days.entry(day).or_default().add(status);
-        self.day(day).add(kind, status);
-        self.changed.insert(day);
-    }
-
-    fn day(&mut self, day: Day) -> &mut DayCounts {
-        let scope = self.counts.scope;
-        self.days.entry(day).or_insert_with(|| DayCounts { scope, day, done: BTreeMap::new(), version: 0 })
-    }
-
-    /// Advances the checkpoint over the delivery that follows it, and counts the delivery if it is unlisted.
-    /// Returns `false` if the checkpoint must wait: the delivery is too new, or neither delivered nor listed.
-    fn advance_past(&mut self, delivery: &Delivery, now: Timestamp) -> bool {
-        if !Counts::is_old(delivery.id, now) || delivery.blocks_checkpoint(now) {
-            return false;
-        }
-        if !delivery.listed {
-            self.add(delivery.id, delivery.status, delivery.kind());
-        }
-        self.counts.checkpoint = Some(delivery.id);
-        true
-    }
-
-    /// Whether a transaction with `rows` rows, besides those of the counts, has room for one more delivery,
-    /// of this day.
-    fn has_room(&self, day: Day, rows: usize) -> bool {
-        let days = self.changed.len().saturating_add(usize::from(!self.changed.contains(&day)));
-        // Two more: the delivery's row and the scope's row.
-        rows.saturating_add(days).saturating_add(2) <= MAX_WRITES
-    }
-
-    /// Returns the writes of the changed rows of counts, for one transaction, and marks these rows as stored.
-    fn take_writes(&mut self, now: Timestamp) -> Result<Vec<Write>, StoreError> {
-        let mut writes = Vec::new();
-        for day in std::mem::take(&mut self.changed) {
-            // The same transaction checks the version of the scope's row, so no concurrent writer can change
-            // this row.
-            let row = self.day(day);
-            let stored = row.version;
-            row.version = stored.saturating_add(1);
-            writes.push(if stored == 0 { Write::insert(row)? } else { Write::replace(row, stored)? });
-        }
-        let counts = &mut self.counts;
-        counts.version = self.version.unwrap_or_default().saturating_add(1);
-        counts.writes = counts.writes.saturating_add(1);
-        counts.written_at = Some(now);
-        writes.push(match self.version {
-            Some(version) => Write::replace(counts, version)?,
-            None => Write::insert(counts)?,
-        });
-        self.version = Some(counts.version);
-        Ok(writes)
-    }
-}
-
-fn timestamp_of(id: DeliveryId) -> Timestamp {
-    id.timestamp().unwrap_or(Timestamp::MIN)
-}
 
 pub(super) fn first_day(now: Timestamp) -> Day {
     Day::of(now).minus_days(DAYS_SHOWN)
@@ -395,289 +48,265 @@ pub(in crate::webhook) fn first_shown(now: Timestamp) -> DeliveryId {
     DeliveryId::first_at(first_day(now).starts_at())
 }
 
-/// The entry of a done delivery in the status list.
-struct DoneEntry {
-    listed: ListEntry,
-    list_key: ListKey,
+/// Returns the scope whose row of totals has this key; `None`: the key is of another row.
+pub fn scope_of(key: &Key) -> Option<Scope> {
+    let scope = key.pk.strip_prefix("deliveries#").filter(|_| key.sk == TOTAL)?;
+    scope.parse().ok()
+}
+
+/// Numbers of deliveries of a day.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(super) struct Tally {
+    all: i64,
+    pending: i64,
+    processing: i64,
+    failed: i64,
+    cancelled: i64,
+}
+
+impl Tally {
+    /// Adds deliveries in a status: to the number of that status, not to that of all.
+    pub(super) fn add(&mut self, status: DeliveryStatus, count: i64) {
+        let number = match status {
+            DeliveryStatus::Pending => &mut self.pending,
+            DeliveryStatus::Processing => &mut self.processing,
+            DeliveryStatus::Failed => &mut self.failed,
+            DeliveryStatus::Cancelled => &mut self.cancelled,
+            DeliveryStatus::Delivered => return,
+        };
+        *number = number.saturating_add(count);
+    }
+
+    pub(super) fn add_to_all(&mut self, count: i64) {
+        self.all = self.all.saturating_add(count);
+    }
+
+    /// Returns the number in a status; `None`: in all. It is never negative: while an index is behind its table, an
+    /// ended delivery may be counted as open too.
+    pub(super) fn of(&self, status: Option<DeliveryStatus>) -> u64 {
+        let others = [self.pending, self.processing, self.failed, self.cancelled];
+        let number = match status {
+            None => self.all,
+            Some(DeliveryStatus::Pending) => self.pending,
+            Some(DeliveryStatus::Processing) => self.processing,
+            Some(DeliveryStatus::Failed) => self.failed,
+            Some(DeliveryStatus::Cancelled) => self.cancelled,
+            Some(DeliveryStatus::Delivered) => others.into_iter().fold(self.all, i64::saturating_sub),
+        };
+        u64::try_from(number).unwrap_or_default()
+    }
+}
+
+fn day_sort(entry: &Entry) -> String {
+    format!("{DAY}{}#{}", Day::of(entry.at()), endpoint_text(entry.endpoint))
+}
+
+fn parse_day(sort: &str) -> Option<(Day, Option<EndpointId>)> {
+    let (day, endpoint) = sort.strip_prefix(DAY)?.split_once('#')?;
+    Some((day.parse().ok()?, parse_endpoint(endpoint).ok()?))
+}
+
+/// A day's row expires after the day's deliveries.
+fn day_ttl(sort: &str) -> Item {
+    let kept = EVENTS_KEPT_SECONDS.saturating_add(KEPT_AFTER_SHOWN_SECONDS);
+    let expires_at = parse_day(sort).and_then(|(day, _)| day.ends_at().plus_seconds(kept).ok());
+    expires_at.map(|at| ttl(at.seconds())).unwrap_or_default()
+}
+
+/// Returns what a delivery adds to the number `what`, and the row.
+fn addition_of(entry: &Entry, what: &str) -> (String, Sums) {
+    let mut sums = Sums::default();
+    sums.add_to(format!("{what}#{}", entry.event_type.as_str()), 1);
+    (day_sort(entry), sums)
+}
+
+/// Returns the writes that add deliveries to the number `what` of their days.
+pub(super) fn additions<'a>(
+    scope: &Scope,
+    what: &str,
+    entries: impl Iterator<Item = &'a Entry>,
+) -> Vec<Write> {
+    let mut rows: BTreeMap<String, Sums> = BTreeMap::new();
+    for (sort, sums) in entries.map(|entry| addition_of(entry, what)) {
+        rows.entry(sort).or_default().add_all(&sums);
+    }
+    let write = |(sk, sums): (String, Sums)| {
+        let expires = day_ttl(&sk);
+        Write::add(Key { pk: Delivery::partition(scope), sk }, sums.into_changes(), expires, None)
+    };
+    rows.into_iter().map(write).collect()
+}
+
+/// Returns the counted numbers of the days of a selection, by event type and endpoint as it filters.
+pub(super) fn by_day(loaded: &Loaded, selection: &Selection) -> BTreeMap<Day, Tally> {
+    let mut days: BTreeMap<Day, Tally> = BTreeMap::new();
+    for (sort, sums) in &loaded.days {
+        let Some((day, endpoint)) = parse_day(sort) else { continue };
+        if !selection.admits_day(day) || !selection.admits_endpoint(endpoint) {
+            continue;
+        }
+        let tally = days.entry(day).or_default();
+        for (what, name, count) in
+            sums.iter().filter_map(|(sum, count)| sum.split_once('#').map(|(what, name)| (what, name, count)))
+        {
+            if selection.event_type.is_some_and(|wanted| wanted.as_str() != name) {
+                continue;
+            }
+            match what {
+                ALL => tally.add_to_all(count),
+                "FAILED" => tally.add(DeliveryStatus::Failed, count),
+                "CANCELLED" => tally.add(DeliveryStatus::Cancelled, count),
+                _ => {}
+            }
+        }
+    }
+    days
+}
+
+/// The log of a scope's deliveries.
+struct DeliveryLog<'a> {
+    deliveries: &'a Deliveries,
+    scope: ShardedScope,
+    now: Timestamp,
+}
+
+impl Log for DeliveryLog<'_> {
+    fn first_id(&self) -> String {
+        DeliveryId::first_at(Timestamp::MIN).to_string()
+    }
+
+    fn last_id_at(&self, at: Timestamp) -> String {
+        DeliveryId::last_at(at).to_string()
+    }
+
+    /// Lists the deliveries that the checkpoint passes and that are neither delivered nor listed, so that the
+    /// scheduler sends another message for them.
+    async fn read(&self, range: (&str, &str), passes: bool) -> Result<(Vec<LogRow>, bool), StoreError> {
+        let LogPage { entries, read_to } =
+            self.deliveries.entries(&self.scope, range, Order::OldestFirst, STRIDE).await?;
+        if passes {
+            self.deliveries.list_open(&self.scope.scope, &entries, self.now).await?;
+        }
+        let row = |entry: &Entry| LogRow {
+            id: entry.id.to_string(),
+            added: (!entry.counted).then(|| addition_of(entry, ALL)).into_iter().collect(),
+        };
+        Ok((entries.iter().map(row).collect(), read_to.is_none()))
+    }
 }
 
 impl Deliveries {
-    /// Schedules the next count of a scope, unless one is scheduled. The count runs as soon as the checkpoint
-    /// can pass the deliveries that exist now.
-    ///
-    /// Called by the dispatcher for one new delivery in 64, and by an abandonment at the end of each pass.
-    pub async fn schedule_counting(&self, scope: &Scope, now: Timestamp) -> Result<(), StoreError> {
-        let key = key_of(scope);
-        let at = now.plus_millis(PASSED_AFTER_MS).unwrap_or(Timestamp::MAX);
-        let [(_, shard), (_, sort)] = due_attributes(&key, at);
-        let update = self.store.client().update_item().table_name(self.store.table());
-        let update = update
-            .set_key(Some(key_attributes(&key)))
-            .condition_expression("attribute_not_exists(due_pk)")
-            .update_expression(
-                "SET due_pk = :shard, due_sk = :sort, look_at = :at, #scope = :scope ADD version :one",
-            )
-            .expression_attribute_names("#scope", "scope")
-            .expression_attribute_values(":shard", shard)
-            .expression_attribute_values(":sort", sort)
-            .expression_attribute_values(":at", AttributeValue::N(at.millis().to_string()))
-            .expression_attribute_values(":scope", AttributeValue::S(scope.to_string()))
-            .expression_attribute_values(":one", AttributeValue::N("1".to_owned()));
-        // A refused update means that a count is scheduled already.
-        conditional_update(update).await.map(|_updated_or_refused| ())
+    pub(super) fn counted(&self, scope: &Scope) -> CountedLog {
+        CountedLog { store: self.store.clone(), partition: Delivery::partition(scope), ttl_of: day_ttl }
     }
 
-    /// Runs one count of a scope: advances the checkpoint, and counts done deliveries of the status list. Schedules the next count if something is left.
+    pub(super) async fn load_counts(&self, scope: &Scope, first: Day) -> Result<Loaded, StoreError> {
+        self.counted(scope).load(&format!("{DAY}{first}")).await
+    }
+
+    /// Makes a count of a scope due. Called by the dispatcher for one new delivery in 64.
+    pub async fn schedule_counting(&self, scope: &Scope, now: Timestamp) -> Result<(), StoreError> {
+        self.counted(scope).schedule(true, now).await
+    }
+
+    /// Counts the log of a scope, and lists the deliveries that are not delivered in time.
     pub async fn count(&self, scope: &Scope, now: Timestamp) -> Result<(), StoreError> {
+        let log = self.delivery_log(scope, now).await?;
+        Box::pin(self.counted(scope).run(&log, now)).await
+    }
+
+    /// Lists the deliveries of a scope that are not delivered in time, without a write for the others.
+    pub async fn list_undelivered(&self, scope: &Scope, now: Timestamp) -> Result<(), StoreError> {
+        let log = self.delivery_log(scope, now).await?;
+        Box::pin(self.counted(scope).visit(&log, now)).await
+    }
+
+    async fn delivery_log(&self, scope: &Scope, now: Timestamp) -> Result<DeliveryLog<'_>, StoreError> {
         // A charge is created with a number of shards that is in the account's row. So each delivery that the
         // checkpoint may pass now is in one of these shards: it was inserted a minute ago or earlier.
-        let sharded = self.sharded(scope).await?;
-        let mut update = self.store.start_update("the count of deliveries");
-        loop {
-            update.next_attempt().await?;
-            let mut loaded = self.load_counts(scope, true).await?;
-            loaded.counts.days = loaded.counts.days.split_off(&first_day(now));
-            self.advance_checkpoint(&sharded, &mut loaded, now).await?;
-            if self.write_counts(loaded, now).await? {
-                return Ok(());
-            }
-        }
+        Ok(DeliveryLog { deliveries: self, scope: self.sharded(scope).await?, now })
     }
 
-    /// Reads the counts of a scope, with or without the day rows.
-    pub(super) async fn load_counts(
-        &self,
-        scope: &Scope,
-        with_days: bool,
-    ) -> Result<LoadedCounts, StoreError> {
-        let mut loaded = LoadedCounts::new(*scope);
-        let last = if with_days { LAST_DAY_SORT_KEY } else { SCOPE_SORT_KEY };
-        let partition = Delivery::partition(scope);
-        for item in
-            self.store.range(&partition, (SCOPE_SORT_KEY, last), Order::OldestFirst, usize::MAX).await?
-        {
-            loaded.add_row(item)?;
-        }
-        Ok(loaded)
-    }
-
-    /// Lists the deliveries of a scope that the checkpoint may pass and that are not delivered. They are then
-    /// also in the due index, so the scheduler sends another message for each. Writes no counts. If it can't
-    /// list all of them, schedules a count, which continues.
-    pub async fn list_undelivered(&self, scope: &Scope, now: Timestamp) -> Result<(), StoreError> {
-        let sharded = self.sharded(scope).await?;
-        let mut loaded = self.load_counts(scope, false).await?;
-        if self.advance_checkpoint(&sharded, &mut loaded, now).await? {
-            return Ok(());
-        }
-        self.schedule_counting(scope, now).await
-    }
-
-    /// Advances the checkpoint by some strides, up to the first delivery that it can't pass yet. Lists the
-    /// deliveries that would block it. Returns `true` if it has passed all deliveries that are old enough.
-    async fn advance_checkpoint(
-        &self,
-        scope: &ShardedScope,
-        loaded: &mut LoadedCounts,
-        now: Timestamp,
-    ) -> Result<bool, StoreError> {
-        loaded.counts.look_at = now.plus_seconds(NEXT_COUNT_SECONDS).ok();
-        let mut left = MAX_LISTED;
-        for _stride in 0..MAX_STRIDES {
-            let range = after(loaded.counts.checkpoint);
-            let LogPage { mut found, read_to } = self.log(scope, range, Order::OldestFirst, STRIDE).await?;
-            // The rows of deliveries that are too new are not read.
-            let is_blocked = found.iter().any(|found| !Counts::is_old(found.id, now));
-            found.retain(|found| Counts::is_old(found.id, now));
-            let last = found.last().map(|found| found.id);
-            let found = self.with_rows(&scope.scope, found, None).await?;
-            let mut deliveries: Vec<Delivery> =
-                found.into_iter().filter_map(|found| Some(*found.row?)).collect();
-            left = left.saturating_sub(self.list_blocking(&mut deliveries, left, now).await?);
-            for delivery in &deliveries {
-                if !loaded.advance_past(delivery, now) {
-                    return Ok(false);
-                }
-            }
-            // The rows of the last deliveries may have expired, or can't be read.
-            loaded.counts.checkpoint = last.or(loaded.counts.checkpoint);
-            if is_blocked {
-                return Ok(true);
-            }
-            if read_to.is_none() {
-                loaded.counts.look_at = None;
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    /// Lists the first `most` of these deliveries that block the checkpoint, some of them concurrently, and
-    /// replaces them by their rows afterwards. Returns their number.
-    async fn list_blocking(
-        &self,
-        deliveries: &mut [Delivery],
-        most: usize,
-        now: Timestamp,
-    ) -> Result<usize, StoreError> {
-        let blocking = deliveries.iter_mut().filter(|delivery| delivery.blocks_checkpoint(now));
-        let mut blocking: Vec<&mut Delivery> = blocking.take(most).collect();
-        for some in blocking.chunks_mut(CONCURRENT_LISTINGS) {
+    /// Lists those of these deliveries that are open and unlisted, some of them concurrently.
+    async fn list_open(&self, scope: &Scope, entries: &[Entry], now: Timestamp) -> Result<(), StoreError> {
+        let keys: Vec<Key> = entries.iter().map(|entry| Delivery::key_of(scope, entry.id)).collect();
+        let rows = self.store.batch_get(&keys).await?.into_iter().filter_map(parse_or_log);
+        let open: Vec<Delivery> = rows.filter(|delivery| !delivery.is_done() && !delivery.listed).collect();
+        for some in open.chunks(CONCURRENT_LISTINGS) {
             let mut listings = JoinSet::new();
-            for (index, delivery) in some.iter().enumerate() {
-                let (store, delivery) = (self.clone(), (**delivery).clone());
-                listings.spawn(async move { (index, store.add_to_list(delivery, now).await) });
+            for delivery in some.iter().cloned() {
+                let deliveries = self.clone();
+                listings.spawn(async move { deliveries.add_to_list(delivery, now).await });
             }
-            for (index, listed) in listings.join_all().await {
-                if let Some(delivery) = some.get_mut(index) {
-                    **delivery = listed?;
-                }
-            }
+            let listed: Result<Vec<Delivery>, StoreError> = listings.join_all().await.into_iter().collect();
+            drop(listed?);
         }
-        Ok(blocking.len())
-    }
-
-    /// Writes the counts, and in the same transactions counts the done deliveries of the status list. Returns
-    /// `false` if another run changed the counts meanwhile.
-    async fn write_counts(&self, mut loaded: LoadedCounts, now: Timestamp) -> Result<bool, StoreError> {
-        let look_at = loaded.counts.look_at;
-        for _batch in 0..MAX_DONE_BATCHES {
-            let (entries, is_last) = self.done_entries(&loaded.counts).await?;
-            loaded.counts.look_at = if is_last { look_at } else { now.plus_seconds(NEXT_COUNT_SECONDS).ok() };
-            match self.count_done_entries(&loaded, entries, now).await? {
-                Some(written) => loaded = written,
-                None => return Ok(false),
-            }
-            if is_last {
-                return Ok(true);
-            }
-        }
-        Ok(true)
-    }
-
-    /// Reads a batch of entries of the status list whose deliveries are done and not after the checkpoint. The
-    /// flag is `true` if there are no more.
-    async fn done_entries(&self, counts: &Counts) -> Result<(Vec<DoneEntry>, bool), StoreError> {
-        let Some(checkpoint) = counts.checkpoint else { return Ok((Vec::new(), true)) };
-        let list = Delivery::partition(&counts.scope);
-        let mut entries: Vec<DoneEntry> = Vec::new();
-        for status in DONE_STATUSES {
-            let (from, _) = bounds(Some(status), DeliveryId::first_at(Timestamp::MIN));
-            let to = last_key_in_status(status, checkpoint);
-            let (range, room) = ((&*from, &*to), DONE_BATCH.saturating_sub(entries.len()));
-            let some = self.store.list(ListIndex::All, &list, range, Order::OldestFirst, room).await?;
-            entries
-                .extend(some.into_iter().filter_map(|listed| {
-                    Some(DoneEntry { list_key: ListKey::parse(&listed.sort)?, listed })
-                }));
-        }
-        let is_last = entries.len() < DONE_BATCH;
-        Ok((entries, is_last))
-    }
-
-    /// Counts the deliveries of these entries: one transaction writes the counts and removes the entries from
-    /// the status list. Entries for which the transaction has no room stay in the list for the next one.
-    /// Returns `None` if another run changed the counts meanwhile.
-    async fn count_done_entries(
-        &self,
-        loaded: &LoadedCounts,
-        mut entries: Vec<DoneEntry>,
-        now: Timestamp,
-    ) -> Result<Option<LoadedCounts>, StoreError> {
-        let scope = &loaded.counts.scope;
-        let (list, done) = (Delivery::partition(scope), Delivery::done_partition(scope));
-        loop {
-            let (mut next, mut writes) = (loaded.clone(), Vec::new());
-            for DoneEntry { listed, list_key } in &entries {
-                if !next.has_room(Day::of(timestamp_of(list_key.log_key.id)), writes.len()) {
-                    next.counts.look_at = now.plus_seconds(NEXT_COUNT_SECONDS).ok();
-                    break;
-                }
-                let sort_key = list_key.to_string();
-                let to = (list_key.status != DeliveryStatus::Delivered).then_some((&*done, &*sort_key));
-                writes.push(Write::move_list_entry(listed.clone(), &list, to));
-                next.add(list_key.log_key.id, list_key.status, list_key.log_key.kind);
-            }
-            let removed = writes.len();
-            writes.extend(next.take_writes(now)?);
-            match self.store.commit(writes).await? {
-                CommitOutcome::Done => return Ok(Some(next)),
-                // A conflict on a row of the counts.
-                CommitOutcome::Conflict { at } if at.iter().any(|index| *index >= removed) => {
-                    return Ok(None);
-                }
-                // The index is eventually consistent: these entries have left the list already.
-                CommitOutcome::Conflict { at } => remove_at(&mut entries, &at),
-            }
-        }
+        Ok(())
     }
 }
 
-impl Delivery {
-    /// Whether the checkpoint has reached this delivery and can't pass it: it is neither delivered nor listed.
-    fn blocks_checkpoint(&self, now: Timestamp) -> bool {
-        Counts::is_old(self.id, now) && !(self.listed || self.is_delivered())
-    }
-}
-
-/// Removes the elements with these indexes.
-pub(super) fn remove_at<T>(entries: &mut Vec<T>, at: &[usize]) {
-    let mut indexes = 0..;
-    entries.retain(|_| indexes.next().is_none_or(|index: usize| !at.contains(&index)));
+/// Parses a delivery's row. Logs an error and returns `None` if it can't: one bad row must not hide the other
+/// deliveries.
+pub(super) fn parse_or_log(item: Item) -> Option<Delivery> {
+    from_item(item).map_err(|error| tracing::error!(%error, "can't read a delivery; it is skipped")).ok()
 }
 
 #[cfg(test)]
 mod tests {
+    use domain::webhook::event_type::EventType;
+
     use super::super::testing::delivery;
     use super::*;
     use crate::charge::testing::at;
     use crate::webhook::endpoint::testing::endpoint;
 
     #[test]
-    fn the_checkpoint_passes_deliveries_that_are_old_and_delivered_or_listed() {
-        let created = delivery(&[endpoint()], at(0));
-        let (young, old) = (at(209), at(210));
-        let (pending, delivered, failed) =
-            (DeliveryStatus::Pending, DeliveryStatus::Delivered, DeliveryStatus::Failed);
-        for (status, listed, now, is_passed, is_counted) in [
-            (delivered, false, young, false, false),
-            (delivered, false, old, true, true),
-            (pending, false, old, false, false),
-            (pending, true, old, true, false),
-            (pending, true, young, false, false),
-            (failed, true, old, true, false),
+    fn deliveries_that_neither_failed_nor_are_open_are_delivered() {
+        let mut tally = Tally::default();
+        tally.add_to_all(10);
+        for (status, count) in
+            [(DeliveryStatus::Pending, 1), (DeliveryStatus::Failed, 2), (DeliveryStatus::Cancelled, 3)]
+        {
+            tally.add(status, count);
+            assert_eq!(tally.of(Some(status)), u64::try_from(count).unwrap());
+        }
+        assert_eq!((tally.of(None), tally.of(Some(DeliveryStatus::Delivered))), (10, 4));
+        tally.add(DeliveryStatus::Processing, 9);
+        assert_eq!(tally.of(Some(DeliveryStatus::Delivered)), 0);
+    }
+
+    #[test]
+    fn counts_are_filtered_by_day_endpoint_and_event_type() {
+        let entry = delivery(&[endpoint()], at(0)).entry();
+        let (other, later) = (
+            Entry { endpoint: None, ..entry },
+            Entry { id: DeliveryId::first_at(at(2 * 86_400)), event_type: EventType::ChargeCreated, ..entry },
+        );
+        let mut loaded = Loaded::default();
+        for (entry, what) in [(entry, ALL), (entry, "FAILED"), (other, ALL), (later, ALL)] {
+            let (sort, sums) = addition_of(&entry, what);
+            loaded.days.entry(sort).or_default().add_all(&sums);
+        }
+        let all = Selection::shown(at(3 * 86_400));
+        for (selection, expected) in [
+            (all, (3, 1)),
+            (Selection { endpoint: entry.endpoint, ..all }, (2, 1)),
+            (Selection { event_type: Some(EventType::ChargeCreated), ..all }, (1, 0)),
+            (Selection { first: Day::of(at(86_400)), ..all }, (1, 0)),
+            (Selection { last: Day::of(at(86_400)), ..all }, (2, 1)),
         ] {
-            let mut loaded = LoadedCounts::new(created.scope);
-            let delivery = Delivery { status, listed, ..created.clone() };
-            assert_eq!(loaded.advance_past(&delivery, now), is_passed, "{status:?} {listed} {now}");
-            assert_eq!(loaded.counts.checkpoint, is_passed.then_some(delivery.id));
-            assert_eq!(loaded.counts.count_of(Day::of(at(0)), None), u64::from(is_counted));
-            assert_eq!(
-                delivery.blocks_checkpoint(now),
-                now == old && !is_passed,
-                "{status:?} {listed} {now}"
-            );
+            let sum =
+                |status| by_day(&loaded, &selection).values().map(|tally| tally.of(status)).sum::<u64>();
+            assert_eq!((sum(None), sum(Some(DeliveryStatus::Failed))), expected, "{selection:?}");
         }
     }
 
     #[test]
-    fn a_transaction_has_room_for_a_hundred_rows() {
-        let created = delivery(&[endpoint()], at(0));
-        let (day, other) = (Day::of(at(0)), Day::of(at(0)).plus_days(1));
-        let mut loaded = LoadedCounts::new(created.scope);
-        // Besides the rows, there are the delivery's row, the scope's row and the row of the day.
-        assert_eq!([97, 98].map(|rows| loaded.has_room(day, rows)), [true, false]);
-        loaded.add(created.id, DeliveryStatus::Delivered, created.kind());
-        assert_eq!([97, 98].map(|rows| loaded.has_room(day, rows)), [true, false]);
-        assert_eq!([96, 97].map(|rows| loaded.has_room(other, rows)), [true, false]);
-    }
-
-    #[test]
     fn the_row_of_a_day_expires_after_the_deliveries_of_the_day() {
-        let created = delivery(&[endpoint()], at(0));
-        let mut loaded = LoadedCounts::new(created.scope);
-        let day = Day::of(at(0));
+        let sort = day_sort(&delivery(&[endpoint()], at(0)).entry());
         let kept_s = EVENTS_KEPT_SECONDS + KEPT_AFTER_SHOWN_SECONDS;
-        assert_eq!(loaded.day(day).removable_at(), Some(day.ends_at().plus_seconds(kept_s).unwrap()));
+        let expires_at = Day::of(at(0)).ends_at().plus_seconds(kept_s).unwrap();
+        assert_eq!(day_ttl(&sort), ttl(expires_at.seconds()));
+        assert_eq!(day_ttl(TOTAL), Item::new());
     }
 }

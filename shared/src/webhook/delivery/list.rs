@@ -1,17 +1,19 @@
 //! The list of deliveries, one delivery, and their statistics (contract: `GET /v1/webhooks/deliveries`,
-//! `GET /v1/webhooks/stats`). Parses the query and applies defaults; `super::reader` reads the database.
+//! `GET /v1/webhooks/stats`). Parses the query and applies defaults; `super::page` reads the database.
 
+use domain::calendar::Day;
 use domain::ids::{DeliveryId, EndpointId, Scope};
 use domain::shard::ShardedScope;
 use domain::time::Timestamp;
 use domain::webhook::event_type::EventType;
 
 use super::super::WebhookError;
-use super::counts::{self, Criteria};
-use super::page::{Selection, Window};
-use super::reader::DeliveryPage;
+use super::counts;
+use super::log::rows_of;
+use super::page::{DeliveryPage, Selection, Window};
+use super::rows::Rows;
 use super::{Deliveries, Delivery, DeliveryStatus};
-use crate::http::field::{CREATED_AFTER, CREATED_BEFORE, Count, Definitions, LIMIT, Parsed, Word};
+use crate::http::field::{Count, Definitions, LIMIT, Parsed, TimeBound, Word};
 use crate::http::{Fields, Problem, Query};
 use crate::store::{PageError, StoreError};
 use crate::webhook::delivery::DeliveryStats;
@@ -27,6 +29,10 @@ crate::fields! {
         Optional, "wh_01kb5cpq4t0000000000000000",
         "Only deliveries to this webhook endpoint.";
     /// The maximum is bounded because a request may have to read every row before its page.
+    CREATED_AFTER: TimeBound = "created_after", TimeBound::NotBefore, Optional, "2026-11-01",
+        "Only deliveries created on this day in `America/Sao_Paulo` or later. A time stands for its day.";
+    CREATED_BEFORE: TimeBound = "created_before", TimeBound::NotAfter, Optional, "2026-11-30",
+        "Only deliveries created on this day in `America/Sao_Paulo` or earlier. A time stands for its day.";
     OFFSET: Count = "offset",
         Count {
             min: 0,
@@ -52,12 +58,8 @@ pub const DELIVERIES_QUERY: Definitions =
 /// `offset`.
 #[derive(Clone, Debug)]
 pub struct DeliveryFilter {
-    criteria: Criteria,
-    created_after: Option<Timestamp>,
-    created_before: Option<Timestamp>,
-    starting_after: Option<DeliveryId>,
-    limit: usize,
-    offset: usize,
+    selection: Selection,
+    window: Window,
 }
 
 impl DeliveryFilter {
@@ -71,41 +73,30 @@ impl DeliveryFilter {
             fields.reject(STARTING_AFTER.name, "can't be combined with `offset`; send one of them");
         }
         let offset = query.count(&mut fields, &OFFSET);
+        let day = |at: Option<Timestamp>| at.map(Day::of);
         let filter = Self {
-            criteria: Criteria {
+            selection: Selection {
                 status: query.read(&mut fields, &STATUS),
                 event_type: query.read(&mut fields, &EVENT_TYPE),
                 endpoint,
+                first: day(query.read(&mut fields, &CREATED_AFTER))
+                    .unwrap_or_else(|| Day::of(Timestamp::MIN)),
+                last: day(query.read(&mut fields, &CREATED_BEFORE))
+                    .unwrap_or_else(|| Day::of(Timestamp::MAX)),
             },
-            created_after: query.read(&mut fields, &CREATED_AFTER),
-            created_before: query.read(&mut fields, &CREATED_BEFORE),
-            starting_after,
-            limit: query.count(&mut fields, &LIMIT),
-            offset,
+            window: Window { after: starting_after, skip: offset, limit: query.count(&mut fields, &LIMIT) },
         };
         fields.finish(Some(filter))
     }
 
     /// The number of deliveries on a page.
     pub fn limit(&self) -> usize {
-        self.limit
+        self.window.limit
     }
 
     /// The number of deliveries before the page.
     pub fn offset(&self) -> usize {
-        self.offset
-    }
-
-    fn selection(&self) -> Selection {
-        Selection {
-            criteria: self.criteria,
-            from: DeliveryId::first_at(self.created_after.unwrap_or(Timestamp::MIN)),
-            to: DeliveryId::last_at(self.created_before.unwrap_or(Timestamp::MAX)),
-        }
-    }
-
-    fn window(&self) -> Window {
-        Window { after: self.starting_after, skip: self.offset, limit: self.limit }
+        self.window.skip
     }
 }
 
@@ -121,7 +112,7 @@ impl Deliveries {
         filter: &DeliveryFilter,
         now: Timestamp,
     ) -> Result<DeliveryPage, PageError> {
-        self.page(scope, &filter.selection(), &filter.window(), now).await
+        self.page(scope, &filter.selection, &filter.window, now).await
     }
 
     /// Returns one delivery with its body. An abandoned delivery is returned as `CANCELLED`, even if its row
@@ -137,7 +128,10 @@ impl Deliveries {
         now: Timestamp,
     ) -> Result<(Delivery, Option<String>), WebhookError> {
         let found = self.shown(scope, id, now).await?;
-        Ok(Box::pin(self.with_effective_status(found)).await?)
+        let mut rows = Rows::of(*scope);
+        let keys = rows_of(scope, &found.entry()).into_iter().filter(|key| !Delivery::is_at(key));
+        self.load(&mut rows, keys.collect()).await?;
+        Ok(rows.show(found))
     }
 
     /// Returns the row of one delivery, unless it is too old for lists to show it.

@@ -19,57 +19,34 @@
 //! 3. Every delivery that waits for a retry is in the due index, at the time of the retry. If the message of
 //!    the retry is lost, the scheduler sends another one.
 //! 4. The scheduler finds deliveries that are three and a half minutes old, not delivered and not in the due
-//!    index. It puts them into the status list and into the due index, so the scheduler sends another message.
+//!    index. It puts them into the list of open ones and into the due index, so the scheduler sends another message.
 //!    `new_deliveries` names the scopes where it searches.
 //!
 //! So a delivery that is not done is in the due index if and only if it is listed.
 //!
 //! # Where a delivery is listed and counted
 //!
-//! Counting each delivery with writes of its own would cost three write units when it is created and three
-//! when it is done. Nearly all deliveries succeed at their first attempt, a moment after their event, and
-//! never change again. So these are counted in bulk, and only the others get an entry in the `list` index.
-//! Each row has a partition of its own, so the writes of an account's deliveries share no partition. All
-//! deliveries of a scope have an entry in the *log*, the index `log`, sorted by id and therefore by time. The
-//! entry is written with the row and never changes. The log has a partition for each shard of the scope, and
-//! the entry is in the shard of the event. See `log`.
+//! Nearly all deliveries succeed at their first attempt, a moment after their event, and never change again. So the
+//! claim and the outcome of such an attempt are its only writes. Each row has a partition of its own, so the writes of
+//! an account's deliveries share no partition.
 //!
-//! 1. A new delivery is *unlisted*: it has an entry in the log and none in the `list` index. Readers count
-//!    its entry in the log, and read its row if they need its status.
-//! 2. The *checkpoint* is the id up to which unlisted deliveries are counted. It is at least three and a half
-//!    minutes old. The scheduler advances it, and adds each unlisted delivery that it passes to the counts of
-//!    the delivery's day. All these deliveries are `DELIVERED`. See `counts`.
-//! 3. A delivery becomes *listed* when its first attempt fails, when it is not delivered before the
-//!    checkpoint reaches it, or when it is cancelled. A delivery that is created late or by a resend is listed
-//!    from the start.
-//!    [`Delivery::listed`] is set then and never cleared. A listed delivery gets an entry in the scope's
-//!    *status list*, a partition of the `list` index. The entry's sort key begins with the delivery's status.
-//!    See `list_key`.
-//! 4. After a listed delivery is done and the checkpoint has passed it, the scheduler adds it to the counts
-//!    of its day and removes its entry from the status list, in one transaction. The entry of a `FAILED` or
-//!    `CANCELLED` delivery moves to the scope's *done list*, from which pages of these statuses are read. The
-//!    entry of a `DELIVERED` one is removed from the index.
+//! - The index `log` has an entry for each delivery, sorted by id and therefore by time (`log`).
+//! - The sparse index `list` has an entry for each delivery whose first attempt failed or takes too long: by status,
+//!   until it is delivered or its row expires. See [`Delivery::listed`].
+//! - The rows of sums have the numbers of all, of `FAILED` and of `CANCELLED` deliveries by day, receiver and event
+//!   type, up to a checkpoint (`counts`). Readers add the entries of the log after it.
 //!
-//! So each delivery is counted, or has an entry in the status list, or is after the checkpoint in the log.
-//! None of the counted ones has one of these entries. A total is the number of counted ones plus the number of
-//! ids in the entries. `reader` reads and adds them; `page` and `scan` select the deliveries of a page.
-//!
-//! # Abandoned deliveries
-//!
-//! When a merchant deletes or deactivates an endpoint, its pending deliveries are cancelled. See
-//! `abandonment`.
+//! The open ones are counted by their entries in `list`; all others are `DELIVERED` (`page`).
 
 mod abandonment;
 mod attempt;
 mod counts;
+mod entry;
 mod list;
-mod list_key;
 mod log;
 mod new_deliveries;
-mod newest;
 mod page;
-mod reader;
-mod scan;
+mod rows;
 mod view;
 
 use std::borrow::Cow;
@@ -83,8 +60,9 @@ pub use abandonment::{Abandonment, Cause};
 pub use attempt::{AttemptOutcome, Claim, DeliveryContext, Recipient, SignedContext};
 pub(super) use counts::first_shown;
 pub use counts::scope_of as counted_scope;
+use counts::{ALL, additions};
 pub use list::{DELIVERIES_QUERY, DeliveryFilter};
-pub use reader::DeliveryPage;
+pub use page::DeliveryPage;
 pub use view::{DeliveryListView, DeliveryStats, DeliveryView};
 
 use domain::ids::{DeliveryId, EndpointId, EventId, ResendId, Scope};
@@ -98,7 +76,7 @@ use domain::webhook::schedule::MAX_ATTEMPTS;
 use super::endpoint::Endpoint;
 use super::event::Event;
 use crate::checkpoint::LATE_MS;
-use crate::store::Store;
+use crate::store::{Inserted, Store, StoreError, Write};
 
 /// The lease of a worker's claim, in seconds: twice the 30 s limit of an attempt.
 pub const LEASE_SECONDS: i64 = 60;
@@ -202,11 +180,14 @@ pub struct Delivery {
     /// When the receiver answered 2xx.
     #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
     pub delivered_at: Option<Timestamp>,
-    /// Whether the delivery was ever in the status list: its first attempt failed or took too long, it was
-    /// cancelled, or it was created late or by a resend. A listed delivery is counted when it leaves the
-    /// list, never by the checkpoint. Until it is done, it is also in the due index.
+    /// Whether the delivery was ever in `list`: its first attempt failed or took too long, it was
+    /// cancelled, or it was created late or by a resend. Until it is done, it is also in the due index.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub listed: bool,
+    /// Whether the delivery's insert counts it, because the checkpoint may have passed its id: it was created late or
+    /// by a resend.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub counted: bool,
     /// When the row was created, some moments after the event.
     #[serde(with = "domain::time::millis")]
     pub created_at: Timestamp,
@@ -221,9 +202,14 @@ impl Delivery {
     pub fn for_event(event: &Event, endpoints: &[Endpoint], now: Timestamp) -> Vec<Self> {
         let to_recipient = |(name, endpoint)| {
             let id = DeliveryId::derive(&event.id_as(name), endpoint);
-            let listed = now.millis_since(event.created_at) >= LATE_MS;
+            let is_late = now.millis_since(event.created_at) >= LATE_MS;
             let generation = generation_of(endpoint, endpoints);
-            Self { generation, listed, ..Self::new(id, event, name, endpoint, (event.created_at, now)) }
+            Self {
+                generation,
+                listed: is_late,
+                counted: is_late,
+                ..Self::new(id, event, name, endpoint, (event.created_at, now))
+            }
         };
         event.recipients(endpoints).map(to_recipient).collect()
     }
@@ -248,9 +234,9 @@ impl Delivery {
         now: Timestamp,
     ) -> Self {
         let id = DeliveryId::for_resend(&event.id_as(event_type), endpoint, resend);
-        // Listed from the start, because its id has the time of the requester's clock. An operator's machine
+        // As a late one, because its id has the time of the requester's clock. An operator's machine
         // may have a clock that is behind the checkpoint.
-        Self { listed: true, ..Self::new(id, event, event_type, endpoint, (now, now)) }
+        Self { listed: true, counted: true, ..Self::new(id, event, event_type, endpoint, (now, now)) }
     }
 
     fn new(
@@ -281,9 +267,19 @@ impl Delivery {
             last_response_body: None,
             delivered_at: None,
             listed: false,
+            counted: false,
             created_at: now,
             updated_at: now,
         }
+    }
+
+    /// Returns the writes that insert the delivery.
+    pub(in crate::webhook) fn insertion(&self) -> Result<Vec<Write>, StoreError> {
+        let mut writes = vec![Write::insert(self)?];
+        if self.counted {
+            writes.extend(additions(&self.scope, ALL, std::iter::once(&self.entry())));
+        }
+        Ok(writes)
     }
 
     /// Returns the key of the event's row.
@@ -297,8 +293,7 @@ impl Delivery {
         Key { pk: format!("delivery#{scope}#{id}"), sk: id.to_string() }
     }
 
-    /// Returns the partition key of the counts of a scope's deliveries. The status list has the same partition
-    /// key in the `list` index.
+    /// Returns the partition key of the counts of a scope's deliveries, and of those in the index `list`.
     pub(super) fn partition(scope: &Scope) -> String {
         format!("deliveries#{scope}")
     }
@@ -342,12 +337,6 @@ impl Delivery {
         self.last_error.is_some() && self.attempts > 0
     }
 
-    /// Returns the partition key of the done list in the `list` index: the counted deliveries that are
-    /// `FAILED` or `CANCELLED`.
-    fn done_partition(scope: &Scope) -> String {
-        format!("{}#done", Self::partition(scope))
-    }
-
     /// Whether this key of the state table is a delivery's.
     pub fn is_at(key: &Key) -> bool {
         key.pk.starts_with("delivery#")
@@ -372,8 +361,9 @@ impl Row for Delivery {
 
     fn indexes(&self) -> Indexes {
         Indexes {
-            list: self.listed.then(|| (Self::partition(&self.scope), self.list_key(self.status).to_string())),
-            log: Some((Self::log_partition(&self.scope, self.shard), self.log_key().to_string())),
+            list: (self.listed && !self.is_delivered())
+                .then(|| (Self::partition(&self.scope), self.entry().list_sort(self.status))),
+            log: Some((Self::log_partition(&self.scope, self.shard), self.entry().log_sort())),
             due: self.created_at.plus_seconds(FIRST_DUE_SECONDS).ok().filter(|_| self.listed),
             ..Indexes::default()
         }
@@ -406,6 +396,19 @@ impl Deliveries {
     /// Returns how many rows to read in one request: `most`, or fewer in tests.
     fn at_once(&self, most: usize) -> usize {
         self.rows_a_query.map_or(most, |rows| rows.min(most))
+    }
+
+    /// Inserts a delivery, unless it exists. Returns the stored one. Of one that its insert counts, the given one is
+    /// returned in any case: the stream or the due index starts it.
+    pub async fn insert(&self, delivery: Delivery) -> Result<Delivery, StoreError> {
+        if delivery.counted {
+            let _inserted_or_existing = self.store.commit(delivery.insertion()?).await?;
+            return Ok(delivery);
+        }
+        match self.store.insert(&delivery).await? {
+            Inserted::New => Ok(delivery),
+            Inserted::Existing(stored) => Ok(stored),
+        }
     }
 }
 

@@ -1,73 +1,100 @@
-//! Selects the deliveries of a page. All functions are pure; `reader` reads the database.
+//! Reads pages of a scope's deliveries, and their numbers, in rounds of concurrent requests:
 //!
-//! [`Selection`] is the filter. [`Window`] is the part of the matches that is on the page.
+//! 1. the counts, the open deliveries in `list`, the newest entries of the log; for `FAILED` and `CANCELLED`, the
+//!    deliveries in that status in `list`;
+//! 2. the rows of the newest unlisted deliveries, which may be in their first attempt; the endpoints, which show
+//!    which deliveries are abandoned; and usually all rows of the page;
+//! 3. the rows of the page that were not read yet. A page of the log that is not among the newest entries takes more.
+//!
+//! A delivery in its first attempt is not listed, because that would cost a write unit. Beyond the newest
+//! [`NEW_ROWS`], it is shown by its id, and counted as `DELIVERED` until its attempt fails or the checkpoint lists it.
 
 use std::collections::BTreeMap;
 
 use domain::calendar::Day;
-use domain::ids::{DeliveryId, EventId, Scope};
-use domain::row::{Key, Row};
-use domain::shard::Shard;
+use domain::ids::{DeliveryId, EndpointId, Scope};
+use domain::row::Key;
+use domain::shard::ShardedScope;
 use domain::time::Timestamp;
+use domain::vocabulary::Vocabulary;
+use domain::webhook::event_type::EventType;
 
-use super::counts::Criteria;
-use super::list_key::{Kind, ListKey, LogKey};
-use super::{Delivery, DeliveryStatus};
-use crate::store::ListEntry;
-use crate::webhook::event::Event;
+use super::counts::{self, Tally, first_day};
+use super::entry::Entry;
+use super::log::{ENTRIES_PER_QUERY, IdRange, LogPage, rows_of};
+use super::rows::Rows;
+use super::{Deliveries, Delivery, DeliveryStatus};
+use crate::checkpoint::Loaded;
+use crate::store::{ListIndex, Order, PageError, StoreError};
+use crate::webhook::endpoint::Endpoint;
 
-/// The deliveries that match a request's filter.
+/// The most unlisted deliveries whose rows are read for numbers and pages by status. With the rows and events of 25
+/// deliveries and some endpoints, they are one request.
+const NEW_ROWS: usize = 40;
+
+/// How many further deliveries a page of `DELIVERED` ones considers at first: as many of the newest may be in another
+/// status.
+const SPARE: usize = 14;
+
+/// How many rows of the log a page of `DELIVERED` ones reads next, to find its deliveries, and how often.
+const MORE_ROWS: usize = 100;
+const MAX_MORE: usize = 3;
+
+/// The most queries of the log for a page, after the newest entries. A page that needs more ends early, with a cursor.
+const MAX_QUERIES: usize = 3;
+
+/// The most further queries for the entries after the checkpoint. Within a minute after the last change, the
+/// stored sums contain them.
+const MAX_QUERIES_FOR_COUNT: usize = 4;
+
+/// The deliveries that match a request's filters.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Selection {
-    pub(super) criteria: Criteria,
-    /// The lowest and the highest id, both included. The reader raises `from` to the oldest delivery that is
-    /// shown.
-    pub(super) from: DeliveryId,
-    pub(super) to: DeliveryId,
+    pub(super) status: Option<DeliveryStatus>,
+    pub(super) event_type: Option<EventType>,
+    pub(super) endpoint: Option<EndpointId>,
+    /// Both days are included. They are whole days, as the counts are.
+    pub(super) first: Day,
+    pub(super) last: Day,
 }
 
 impl Selection {
-    pub(super) fn admits_id(&self, id: DeliveryId) -> bool {
-        self.from <= id && id <= self.to
+    /// All deliveries that are shown.
+    pub(super) fn shown(now: Timestamp) -> Self {
+        let (first, last) = (first_day(now), Day::of(Timestamp::MAX));
+        Self { status: None, event_type: None, endpoint: None, first, last }
     }
 
-    /// Whether a delivery matches. A status that is not known is assumed to match.
-    pub(super) fn admits(&self, found: &FoundDelivery) -> bool {
-        self.admits_id(found.id)
-            && self.criteria.status.is_none_or(|status| found.status.is_none_or(|found| found == status))
-            && self.criteria.admits_kind(found.kind)
+    pub(super) fn admits_day(&self, day: Day) -> bool {
+        (self.first..=self.last).contains(&day)
     }
 
-    /// Splits the selection into whole days and the partial days at its ends. Returns the first and the last
-    /// whole day, and the partial days. The counts have numbers of whole days only, so the rows of partial
-    /// days must be counted.
-    pub(super) fn days(&self) -> (Option<(Day, Day)>, Vec<Self>) {
-        let day_of = |id: DeliveryId| Day::of(id.timestamp().unwrap_or(Timestamp::MIN));
-        let (first, last) = (day_of(self.from), day_of(self.to));
-        let is_from_start = self.from <= DeliveryId::first_at(first.starts_at());
-        let is_to_end = self.to >= last_of(last);
-        if first == last && !(is_from_start && is_to_end) {
-            return (None, vec![*self]);
-        }
-        let mut parts = Vec::new();
-        let (mut first_whole, mut last_whole) = (first, last);
-        if !is_from_start {
-            parts.push(Self { to: last_of(first), ..*self });
-            first_whole = first.plus_days(1);
-        }
-        if !is_to_end {
-            parts.push(Self { from: DeliveryId::first_at(last.starts_at()), ..*self });
-            last_whole = last.minus_days(1);
-        }
-        ((first_whole <= last_whole).then_some((first_whole, last_whole)), parts)
+    pub(super) fn admits_endpoint(&self, endpoint: Option<EndpointId>) -> bool {
+        self.endpoint.is_none_or(|wanted| endpoint == Some(wanted))
+    }
+
+    /// Whether a delivery matches, whatever its status.
+    fn admits(&self, entry: &Entry) -> bool {
+        let (from, to) = self.ids();
+        (from..=to).contains(&entry.id)
+            && self.admits_endpoint(entry.endpoint)
+            && self.event_type.is_none_or(|wanted| wanted == entry.event_type)
+    }
+
+    fn ids(&self) -> IdRange {
+        (DeliveryId::first_at(self.first.starts_at()), last_of(self.last))
+    }
+
+    /// Whether the log has entries between those that match.
+    fn is_sparse(&self) -> bool {
+        self.event_type.is_some() || self.endpoint.is_some()
     }
 }
 
 /// The part of a selection that is on a page.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
-    /// The page begins after this delivery, which must exist (`starting_after`). The reader drops it if it is
-    /// newer than the selection.
+    /// The page begins after this delivery, which must exist (`starting_after`).
     pub(super) after: Option<DeliveryId>,
     /// The number of matches before the page (`offset`).
     pub(super) skip: usize,
@@ -78,189 +105,381 @@ pub(super) struct Window {
 impl Window {
     /// Returns the number of matches to find: those up to the end of the page, and one that shows whether
     /// there is a next page.
-    pub(super) fn wanted(&self) -> usize {
+    fn wanted(&self) -> usize {
         self.skip.saturating_add(self.limit).saturating_add(1)
     }
-
-    /// Returns the id from which the page is searched, towards older ones.
-    pub(super) fn start(&self, selection: &Selection) -> DeliveryId {
-        self.after.unwrap_or(selection.to)
-    }
-
-    /// Whether a delivery may be on the page: it matches, and is older than the cursor.
-    pub(super) fn may_show(&self, selection: &Selection, found: &FoundDelivery) -> bool {
-        self.after.is_none_or(|after| found.id < after) && selection.admits(found)
-    }
 }
 
-/// A delivery that a reader found: by its entry in the log, by its entry in the `list` index, or by its row.
-#[derive(Clone)]
-pub(super) struct FoundDelivery {
-    pub(super) id: DeliveryId,
-    pub(super) event: EventId,
-    pub(super) kind: Kind,
-    /// The shard of the event.
-    pub(super) shard: Shard,
-    /// `None`: only the entry in the log was read, which has no status.
-    pub(super) status: Option<DeliveryStatus>,
-    /// The key of its row.
-    pub(super) key: Key,
-    /// Its row, if it was read.
-    pub(super) row: Option<Box<Delivery>>,
-}
-
-impl FoundDelivery {
-    pub(super) fn of_row(delivery: Delivery) -> Self {
-        Self {
-            id: delivery.id,
-            event: delivery.event,
-            kind: delivery.kind(),
-            shard: delivery.shard,
-            status: Some(delivery.status),
-            key: delivery.key(),
-            row: Some(Box::new(delivery)),
-        }
-    }
-
-    /// Returns the delivery of an entry in the `list` index; `None` for a [`Marker`](super::list_key::Marker).
-    pub(super) fn of_list_entry(entry: ListEntry) -> Option<Self> {
-        let ListKey { status, log_key } = ListKey::parse(&entry.sort)?;
-        Some(Self::of_entry(entry.key, log_key, Some(status)))
-    }
-
-    /// Returns the delivery of an entry in an index. `key`: the key of its row.
-    pub(super) fn of_entry(key: Key, log_key: LogKey, status: Option<DeliveryStatus>) -> Self {
-        let LogKey { id, event, kind, shard } = log_key;
-        Self { id, event, kind, shard, status, key, row: None }
-    }
-
-    /// Returns the sort key of its entry in the `list` index in this status.
-    pub(super) fn list_key_in(&self, status: DeliveryStatus) -> ListKey {
-        let log_key = LogKey { id: self.id, event: self.event, kind: self.kind, shard: self.shard };
-        ListKey { status, log_key }
-    }
-
-    /// Returns the key of its event's row.
-    pub(super) fn event_key(&self, scope: &Scope) -> Key {
-        Event::key_of(scope, self.shard, self.event)
-    }
-}
-
-pub(super) type ById = BTreeMap<DeliveryId, FoundDelivery>;
-
-/// A page before its bodies are read.
-pub(super) struct PageDraft {
-    pub(super) found: Vec<FoundDelivery>,
+/// A page of deliveries, each with the body that is sent; `None`: the event has expired.
+#[derive(Debug)]
+pub struct DeliveryPage {
+    pub(super) deliveries: Vec<(Delivery, Option<String>)>,
+    pub(super) total: u64,
     /// The cursor of the next page; `None`: there is no next page.
     pub(super) next: Option<DeliveryId>,
-    /// The page's `starting_after`, if no row read so far shows that it exists.
-    pub(super) unverified_cursor: Option<DeliveryId>,
 }
 
-pub(super) fn last_of(day: Day) -> DeliveryId {
+/// What a request has read.
+struct Found {
+    scope: Scope,
+    counts: Loaded,
+    /// The open deliveries in `list`.
+    open: BTreeMap<DeliveryId, Entry>,
+    /// Deliveries of the selected status in `list`: `FAILED` or `CANCELLED`.
+    ended: LogPage,
+    newest: LogPage,
+    rows: Rows,
+}
+
+fn last_of(day: Day) -> DeliveryId {
     DeliveryId::last_at(day.ends_at())
 }
 
-/// Returns how many of the deliveries match the selection and are from these whole days.
-pub(super) fn count_in_days(found: &ById, selection: &Selection, days: Option<(Day, Day)>) -> u64 {
-    let Some((first, last)) = days else { return 0 };
-    let days = DeliveryId::first_at(first.starts_at())..=last_of(last);
-    as_u64(found.range(days).filter(|(_, found)| selection.admits(found)).count())
+/// Returns the id from which matches are searched, towards older ones, and how many of them are skipped. Days without
+/// a match are skipped, and days whose matches are all before the page. `None`: no match is left.
+fn begin(
+    days: &BTreeMap<Day, Tally>,
+    status: Option<DeliveryStatus>,
+    start: DeliveryId,
+    mut skip: usize,
+) -> Option<(DeliveryId, usize)> {
+    let first = Day::of(start.timestamp().unwrap_or(Timestamp::MIN));
+    for (day, tally) in days.range(..=first).rev() {
+        let matches = usize::try_from(tally.of(status)).unwrap_or(usize::MAX);
+        if skip < matches {
+            return Some((start.min(last_of(*day)), skip));
+        }
+        skip = skip.saturating_sub(matches);
+    }
+    None
 }
 
-/// Selects the page from deliveries that are sorted from the newest to the oldest.
-pub(super) fn select_page(found: Vec<FoundDelivery>, selection: &Selection, window: &Window) -> PageDraft {
-    let is_found = window.after.is_none_or(|after| found.iter().any(|one| one.id == after));
-    let mut on_page: Vec<FoundDelivery> = found
-        .into_iter()
-        .filter(|one| window.may_show(selection, one))
-        .skip(window.skip)
-        .take(window.limit.saturating_add(1))
-        .collect();
-    let more = on_page.len() > window.limit;
-    on_page.truncate(window.limit);
-    let next = on_page.last().filter(|_| more).map(|found| found.id);
-    PageDraft { found: on_page, next, unverified_cursor: window.after.filter(|_| !is_found) }
-}
-
-pub(super) fn by_id(found: impl Iterator<Item = FoundDelivery>) -> ById {
-    found.map(|one| (one.id, one)).collect()
-}
-
-pub(super) fn sum(counts: &BTreeMap<Day, u64>) -> u64 {
-    counts.values().fold(0, |sum, count| sum.saturating_add(*count))
-}
-
-pub(super) fn as_u64(count: usize) -> u64 {
-    u64::try_from(count).unwrap_or(u64::MAX)
-}
-
-#[cfg(test)]
-pub(super) mod testing {
-    use super::*;
-
-    pub(in crate::webhook::delivery) fn day(text: &str) -> Day {
-        text.parse().unwrap()
+impl Found {
+    /// Returns the entries of the log that the counts do not have.
+    fn uncounted(&self) -> impl Iterator<Item = &Entry> {
+        let counted_to = self.counted_to();
+        self.newest.entries.iter().take_while(move |entry| Some(entry.id) > counted_to)
     }
 
-    pub(in crate::webhook::delivery) fn id(at: &str) -> DeliveryId {
-        DeliveryId::first_at(Timestamp::parse_floor(at).unwrap())
+    fn counted_to(&self) -> Option<DeliveryId> {
+        self.counts.counted_to.as_ref().and_then(|id| id.parse().ok())
     }
 
-    pub(in crate::webhook::delivery) fn between(from: DeliveryId, to: DeliveryId) -> Selection {
-        Selection { criteria: Criteria::default(), from, to }
+    /// Returns the newest deliveries that are not listed as open.
+    fn newest_unlisted(&self) -> impl Iterator<Item = &Entry> {
+        self.newest.entries.iter().filter(|entry| !self.open.contains_key(&entry.id)).take(NEW_ROWS)
+    }
+
+    /// Returns the numbers of matches by day. The statuses of the new deliveries, and which are abandoned, are known
+    /// once the rows of `keys_by_status` were read.
+    fn by_day(&self, selection: &Selection) -> BTreeMap<Day, Tally> {
+        let mut days = counts::by_day(&self.counts, selection);
+        for entry in self.uncounted().filter(|entry| !entry.counted && selection.admits(entry)) {
+            days.entry(Day::of(entry.at())).or_default().add_to_all(1);
+        }
+        for entry in self.open.values().chain(self.newest_unlisted()).filter(|entry| selection.admits(entry))
+        {
+            if let Some(DeliveryStatus::Pending | DeliveryStatus::Processing) = self.rows.stored_status(entry)
+                && let Some(shown) = self.rows.shown_status(entry)
+            {
+                days.entry(Day::of(entry.at())).or_default().add(shown, 1);
+            }
+        }
+        days
+    }
+
+    /// Returns the keys of the new deliveries, and of the endpoints of all that may be open.
+    fn keys_by_status(&self) -> Vec<Key> {
+        let rows = self.newest_unlisted().map(|entry| Delivery::key_of(&self.scope, entry.id));
+        let endpoints = self.open.values().chain(self.newest_unlisted()).filter_map(|entry| entry.endpoint);
+        rows.chain(endpoints.map(|id| Endpoint::key_of(&self.scope, id))).collect()
+    }
+
+    /// Returns the keys of the deliveries that are probably on a page, to be read with those of
+    /// `keys_by_status`.
+    fn probable_keys(&self, selection: &Selection, window: &Window, start: DeliveryId) -> Vec<Key> {
+        let cursor = window.after.map(|cursor| Delivery::key_of(&self.scope, cursor));
+        let is_delivered = selection.status == Some(DeliveryStatus::Delivered);
+        let limit = window.limit.saturating_add(if is_delivered { SPARE } else { 0 });
+        let (candidates, _) = self.candidates(selection, start);
+        let probable = candidates.iter().filter(|entry| !is_delivered || !self.open.contains_key(&entry.id));
+        let probable = probable.take(if window.skip > 0 { 0 } else { limit });
+        probable.flat_map(|entry| rows_of(&self.scope, entry)).chain(cursor).collect()
+    }
+
+    /// Returns the deliveries that may be on a page, newest first, from the entries that were read first. Also
+    /// returns the last id of these entries; `None`: there are no more.
+    fn candidates(&self, selection: &Selection, start: DeliveryId) -> (Vec<Entry>, Option<DeliveryId>) {
+        let may_match = |entry: &&Entry| entry.id <= start && selection.admits(entry);
+        if let Some(DeliveryStatus::Delivered) | None = selection.status {
+            let of_log = self.newest.entries.iter().filter(may_match);
+            return (of_log.copied().collect(), self.newest.read_to);
+        }
+        let read_to = self.ended.read_to;
+        let listed = self.newest_unlisted().chain(self.ended.entries.iter()).chain(self.open.values());
+        let listed =
+            listed.filter(may_match).filter(|entry| read_to.is_none_or(|read_to| read_to <= entry.id));
+        let by_id: BTreeMap<DeliveryId, Entry> = listed.map(|entry| (entry.id, *entry)).collect();
+        (by_id.into_values().rev().collect(), read_to)
+    }
+}
+
+impl Deliveries {
+    /// Returns how many of a scope's deliveries of the last 90 days are in each status.
+    pub(super) async fn count_by_status(
+        &self,
+        scope: &ShardedScope,
+        now: Timestamp,
+    ) -> Result<Vec<(DeliveryStatus, u64)>, StoreError> {
+        let selection = Selection::shown(now);
+        // For this status, the open and the newest deliveries are read.
+        let read = Selection { status: Some(DeliveryStatus::Delivered), ..selection };
+        let mut found = Box::pin(self.find_first(scope, &read, (selection.ids().1, 0))).await?;
+        self.load_found(&mut found, Vec::new()).await?;
+        let days = found.by_day(&selection);
+        let of = |status| days.values().fold(0, |sum: u64, day| sum.saturating_add(day.of(Some(status))));
+        Ok(DeliveryStatus::all().map(|status| (status, of(status))).collect())
+    }
+
+    /// Returns a page of a scope's deliveries, newest first.
+    ///
+    /// # Errors
+    ///
+    /// [`PageError::UnknownCursor`] when the page is to begin after a delivery that does not exist.
+    pub(super) async fn page(
+        &self,
+        scope: &ShardedScope,
+        selection: &Selection,
+        window: &Window,
+        now: Timestamp,
+    ) -> Result<DeliveryPage, PageError> {
+        let selection = Selection { first: selection.first.max(first_day(now)), ..*selection };
+        if selection.first > selection.last {
+            return Ok(DeliveryPage { deliveries: Vec::new(), total: 0, next: None });
+        }
+        // A cursor that is newer than the selection changes nothing: the page begins with the newest match.
+        let window = Window { after: window.after.filter(|after| *after <= selection.ids().1), ..*window };
+        let start = window.after.map_or(selection.ids().1, DeliveryId::previous);
+        let mut found = Box::pin(self.find_first(scope, &selection, (start, window.wanted()))).await?;
+        if selection.status.is_some() {
+            let rows = found.probable_keys(&selection, &window, start);
+            self.load_found(&mut found, rows).await?;
+        }
+        let days = found.by_day(&selection);
+        let total = days.values().fold(0, |sum: u64, day| sum.saturating_add(day.of(selection.status)));
+        let (matches, skip, read_to) =
+            Box::pin(self.matches(scope, &mut found, &selection, &window, (start, &days))).await?;
+        let on_page: Vec<&Entry> = matches.iter().skip(skip).take(window.limit).collect();
+        let has_more = matches.len() > skip.saturating_add(window.limit);
+        let mut keys: Vec<Key> = on_page.iter().flat_map(|entry| rows_of(&scope.scope, entry)).collect();
+        keys.extend(window.after.map(|cursor| Delivery::key_of(&scope.scope, cursor)));
+        self.load(&mut found.rows, keys).await?;
+        if window.after.is_some_and(|cursor| !found.rows.has_row(cursor)) {
+            return Err(PageError::UnknownCursor("a delivery of this account and mode"));
+        }
+        let next = if has_more { on_page.last().map(|entry| entry.id) } else { read_to };
+        let shown = on_page.iter().filter_map(|entry| found.rows.delivery(entry.id));
+        let is_in_status =
+            |(delivery, _): &(Delivery, _)| selection.status.is_none_or(|status| delivery.status == status);
+        Ok(DeliveryPage { deliveries: shown.filter(is_in_status).collect(), total, next })
+    }
+
+    /// Reads the first round: the counts, and the entries that the status needs. `start`, `wanted`: where the page
+    /// begins, and the number of matches up to its end.
+    async fn find_first(
+        &self,
+        scope: &ShardedScope,
+        selection: &Selection,
+        (start, wanted): (DeliveryId, usize),
+    ) -> Result<Found, StoreError> {
+        let status = selection.status;
+        let (from, _) = selection.ids();
+        let shown = (from, DeliveryId::last_at(Timestamp::MAX));
+        let open = async {
+            let is_read = !matches!(status, None | Some(DeliveryStatus::Failed));
+            let (pending, last) = (format!("PENDING#{from}"), "PROCESSING#~".to_owned());
+            if is_read {
+                self.listed(&scope.scope, (pending, last), usize::MAX).await
+            } else {
+                Ok(LogPage::default())
+            }
+        };
+        let ended = async {
+            let Some(status @ (DeliveryStatus::Failed | DeliveryStatus::Cancelled)) = status else {
+                return Ok(LogPage::default());
+            };
+            let range = (format!("{}#{from}", status.as_str()), format!("{}#{start}~", status.as_str()));
+            let most = if selection.is_sparse() { wanted.max(ENTRIES_PER_QUERY) } else { wanted };
+            // DynamoDB refuses a range that ends before it begins.
+            if range.0 > range.1 {
+                Ok(LogPage::default())
+            } else {
+                self.listed(&scope.scope, range, most).await
+            }
+        };
+        let newest = async {
+            let is_read = status != Some(DeliveryStatus::Failed);
+            let most = if is_read { ENTRIES_PER_QUERY } else { return Ok(LogPage::default()) };
+            self.log(scope, shown, Order::NewestFirst, most).await
+        };
+        let counts = self.load_counts(&scope.scope, selection.first);
+        let (counts, open, ended, newest) =
+            tokio::try_join!(Box::pin(counts), Box::pin(open), Box::pin(ended), Box::pin(newest))?;
+        let open = open.entries.into_iter().map(|entry| (entry.id, entry)).collect();
+        let rows = Rows::of(scope.scope);
+        let mut found = Found { scope: scope.scope, counts, open, ended, newest, rows };
+        for _query in 0..MAX_QUERIES_FOR_COUNT {
+            let Some(read_to) = found.newest.read_to.filter(|read_to| Some(*read_to) > found.counted_to())
+            else {
+                break;
+            };
+            let older = (from, read_to.previous());
+            let more = Box::pin(self.log(scope, older, Order::NewestFirst, ENTRIES_PER_QUERY)).await?;
+            found.newest.entries.extend(more.entries);
+            found.newest.read_to = more.read_to;
+        }
+        Ok(found)
+    }
+
+    /// Reads the entries of `list` within a range of sort keys, newest first, at most `most`.
+    async fn listed(
+        &self,
+        scope: &Scope,
+        (from, to): (String, String),
+        most: usize,
+    ) -> Result<LogPage, StoreError> {
+        let (list, most) =
+            (Delivery::partition(scope), if most == usize::MAX { most } else { self.at_once(most) });
+        let read = self.store.list(ListIndex::All, &list, (&from, &to), Order::NewestFirst, most).await?;
+        let read_to = read.last().filter(|_| read.len() >= most).and_then(Entry::of).map(|entry| entry.id);
+        Ok(LogPage { entries: read.iter().filter_map(Entry::of).collect(), read_to })
+    }
+
+    /// Reads the rows by which the statuses of the found deliveries are known, and further ones.
+    async fn load_found(&self, found: &mut Found, further: Vec<Key>) -> Result<(), StoreError> {
+        let keys = found.keys_by_status().into_iter().chain(further).collect();
+        self.load(&mut found.rows, keys).await
+    }
+
+    /// Finds the matches up to the end of the page, and one more. Returns them, how many of them are before the page,
+    /// and the last id that was considered; `None`: there are no more matches.
+    async fn matches(
+        &self,
+        scope: &ShardedScope,
+        found: &mut Found,
+        selection: &Selection,
+        window: &Window,
+        (start, days): (DeliveryId, &BTreeMap<Day, Tally>),
+    ) -> Result<(Vec<Entry>, usize, Option<DeliveryId>), StoreError> {
+        let is_of_log = matches!(selection.status, None | Some(DeliveryStatus::Delivered));
+        let (mut start, mut skip) = (start, window.skip);
+        if is_of_log {
+            let Some(begins) = begin(days, selection.status, start, skip) else {
+                return Ok((Vec::new(), skip, None));
+            };
+            (start, skip) = begins;
+        }
+        let wanted = Window { skip, ..*window }.wanted();
+        let (mut candidates, mut read_to) = found.candidates(selection, start);
+        let mut matches = Vec::new();
+        for query in 0..=MAX_QUERIES {
+            let missing = wanted.saturating_sub(matches.len());
+            let (more, stopped_at) = self.select(found, selection.status, candidates, missing).await?;
+            matches.extend(more);
+            if stopped_at.is_some() {
+                return Ok((matches, skip, stopped_at));
+            }
+            let Some(read) = read_to.filter(|_| is_of_log && matches.len() < wanted) else { break };
+            let next = begin(days, selection.status, start.min(read.previous()), 0);
+            let Some((next, _)) = next.filter(|(next, _)| *next >= selection.ids().0) else {
+                return Ok((matches, skip, None));
+            };
+            if query == MAX_QUERIES {
+                break;
+            }
+            let missing = wanted.saturating_sub(matches.len()).saturating_add(SPARE);
+            let most = if selection.is_sparse() { ENTRIES_PER_QUERY } else { missing };
+            let range = (selection.ids().0, next);
+            let page = Box::pin(self.log(scope, range, Order::NewestFirst, most)).await?;
+            candidates = page.entries.into_iter().filter(|entry| selection.admits(entry)).collect();
+            (start, read_to) = (next, page.read_to);
+        }
+        Ok((matches, skip, read_to))
+    }
+
+    /// Selects the first `most` candidates in a status, and reads the rows of those whose status is not known. Also
+    /// returns the last candidate that was considered, if others were not.
+    async fn select(
+        &self,
+        found: &mut Found,
+        status: Option<DeliveryStatus>,
+        candidates: Vec<Entry>,
+        most: usize,
+    ) -> Result<(Vec<Entry>, Option<DeliveryId>), StoreError> {
+        let Some(status) = status else {
+            return Ok((candidates.into_iter().take(most).collect(), None));
+        };
+        let (mut selected, mut reads, mut last) = (Vec::new(), 0_usize, None);
+        let mut left = candidates.as_slice();
+        while let Some((entry, rest)) = left.split_first() {
+            if selected.len() >= most {
+                break;
+            }
+            let listed = found.open.get(&entry.id).copied().unwrap_or(*entry);
+            if listed.status.is_none() && !found.rows.has_read(entry.id) {
+                if reads >= MAX_MORE {
+                    return Ok((selected, last));
+                }
+                reads = reads.saturating_add(1);
+                let rows = left
+                    .iter()
+                    .take(MORE_ROWS.max(most.saturating_sub(selected.len()).saturating_add(SPARE)));
+                let keys = rows.flat_map(|entry| {
+                    let endpoint = entry.endpoint.map(|id| Endpoint::key_of(&found.scope, id));
+                    std::iter::once(Delivery::key_of(&found.scope, entry.id)).chain(endpoint)
+                });
+                let keys = keys.collect();
+                self.load(&mut found.rows, keys).await?;
+            }
+            if found.rows.shown_status(&listed) == Some(status) {
+                selected.push(listed);
+            }
+            (last, left) = (Some(entry.id), rest);
+        }
+        Ok((selected, None))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::delivery;
-    use super::testing::{between, day, id};
     use super::*;
-    use crate::charge::testing::at;
-    use crate::webhook::endpoint::testing::endpoint;
-
-    type Parts = Vec<(DeliveryId, DeliveryId)>;
-
-    fn parts(selection: &Selection) -> (Option<(Day, Day)>, Parts) {
-        let (whole, parts) = selection.days();
-        (whole, parts.iter().map(|part| (part.from, part.to)).collect())
-    }
 
     #[test]
-    fn a_selection_is_split_into_whole_days_and_partial_days_at_its_ends() {
-        let (start, end) = (DeliveryId::first_at(day("2026-11-18").starts_at()), last_of(day("2026-11-21")));
-        let (first, last) = (id("2026-11-18T12:00:00Z"), id("2026-11-21T12:00:00Z"));
-        let whole = |from, to| Some((day(from), day(to)));
-        assert_eq!(parts(&between(start, end)), (whole("2026-11-18", "2026-11-21"), vec![]));
-        let first_part = (first, last_of(day("2026-11-18")));
-        let last_part = (DeliveryId::first_at(day("2026-11-21").starts_at()), last);
-        assert_eq!(parts(&between(first, end)), (whole("2026-11-19", "2026-11-21"), vec![first_part]));
-        assert_eq!(parts(&between(start, last)), (whole("2026-11-18", "2026-11-20"), vec![last_part]));
-        assert_eq!(
-            parts(&between(first, last)),
-            (whole("2026-11-19", "2026-11-20"), vec![first_part, last_part])
-        );
-        // Parts of two adjacent days, and a part of one day.
-        let next = id("2026-11-19T12:00:00Z");
-        let next_part = (DeliveryId::first_at(day("2026-11-19").starts_at()), next);
-        assert_eq!(parts(&between(first, next)), (None, vec![first_part, next_part]));
-        assert_eq!(parts(&between(first, first)), (None, vec![(first, first)]));
-        assert_eq!(parts(&between(last_part.0, end)), (whole("2026-11-21", "2026-11-21"), vec![]));
-        let open_ended = between(start, DeliveryId::last_at(Timestamp::MAX));
-        assert_eq!(parts(&open_ended).1, vec![]);
-    }
-
-    #[test]
-    fn a_page_may_show_matches_that_are_older_than_its_cursor() {
-        let [first, second, third] = [3, 2, 1].map(|hour| id(&format!("2026-11-20T0{hour}:00:00Z")));
-        let delivery = |id| FoundDelivery::of_row(Delivery { id, ..delivery(&[endpoint()], at(0)) });
-        let page = |after, from| {
-            let (selection, window) = (between(from, first), Window { after, skip: 0, limit: 5 });
-            [first, second, third].map(|id| window.may_show(&selection, &delivery(id)))
+    fn days_without_a_wanted_match_are_skipped() {
+        let day = |text: &str| -> Day { text.parse().unwrap() };
+        let tally = |all| {
+            let mut tally = Tally::default();
+            tally.add_to_all(all);
+            tally
         };
-        assert_eq!(page(None, third), [true, true, true]);
-        assert_eq!(page(Some(second), third), [false, false, true]);
-        assert_eq!(page(None, second), [true, true, false]);
+        let days = BTreeMap::from([
+            (day("2026-11-10"), tally(5)),
+            (day("2026-11-16"), tally(0)),
+            (day("2026-11-20"), tally(3)),
+        ]);
+        let (newest, noon) = (last_of(day("2026-11-30")), last_of(day("2026-11-16")).previous());
+        let (second, third) = (last_of(day("2026-11-20")), last_of(day("2026-11-10")));
+        for (start, skip, expected) in [
+            (newest, 0, Some((second, 0))),
+            (newest, 2, Some((second, 2))),
+            (newest, 3, Some((third, 0))),
+            (newest, 7, Some((third, 4))),
+            (newest, 8, None),
+            (noon, 0, Some((third, 0))),
+            (third.previous(), 0, Some((third.previous(), 0))),
+            (last_of(day("2026-11-09")), 0, None),
+        ] {
+            assert_eq!(begin(&days, None, start, skip), expected, "{start} {skip}");
+        }
     }
 }
