@@ -2,14 +2,13 @@
 //! and their deliveries, queues messages, updates the rollups, writes audit rows, and cancels abandoned
 //! deliveries.
 //!
-//! A change reaches a merchant in two hops:
+//! The change of a charge, refund, MED case or payout, or a resend request, is published in one invocation: the
+//! rows of its events and deliveries are inserted, then a message for each delivery is queued (`publish`). If the
+//! process dies in between, the record is repeated. The ids of events and deliveries are derived from the change
+//! or request, so a repeated record inserts nothing twice. A duplicate message finds the delivery claimed or done.
 //!
-//! 1. The change of a charge, refund, MED case or payout, or a resend request, inserts event and delivery
-//!    rows.
-//! 2. A new delivery row, which comes through the same stream, queues a message for the worker.
-//!
-//! Both hops may be repeated. The ids of events and deliveries are derived from the change or request, so a
-//! repeated record inserts nothing twice. A duplicate message finds the delivery claimed or done.
+//! A delivery that is listed from the start is inserted by a request, by a resend, or late. Its own record comes
+//! through the stream and queues its message.
 //!
 //! If the process dies, Lambda splits the batch and passes both parts on again. Each action of a batch is
 //! attempted, whichever others fail. The module `quarantine` decides which failed records are retried.
@@ -18,14 +17,14 @@
 
 mod figures;
 mod notes;
+mod publish;
 mod quarantine;
 pub mod replay;
 mod rollups;
 #[cfg(test)]
 mod tests;
-mod turns;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use aws_lambda_events::dynamodb::{Event as StreamEvent, EventRecord};
@@ -33,13 +32,11 @@ use aws_lambda_events::streams::{DynamoDbBatchItemFailure, DynamoDbEventResponse
 use domain::acquirer::ReportedPix;
 use domain::audit::Audit;
 use domain::charge::{Charge, IncomingPayment, StoredCharge, TransactionStatus};
-use domain::ids::{AccountId, Mode, ResendId, Scope};
+use domain::ids::{AccountId, ResendId, Scope};
 use domain::med::MedCase;
 use domain::payout::Payout;
 use domain::refund::Refund;
-use domain::request_id::StoredRequestId;
-use domain::row::{Key, Row as _};
-use domain::webhook::event_type::EventType;
+use domain::row::Key;
 use shared::WorkError;
 use shared::acquirer::{AcquirerMessage, AcquirerQueue};
 use shared::clock::Clock;
@@ -49,25 +46,23 @@ use shared::failed_record::FailedRecord;
 use shared::queue::{Message, Queue, QueueError};
 use shared::store::{Aws, Store, StoreError, from_item};
 use shared::webhook::delivery::{Abandonment, Deliveries, Delivery, DeliveryStatus};
-use shared::webhook::endpoint::{Endpoint, Endpoints};
+use shared::webhook::endpoint::Endpoint;
 use shared::webhook::event::Event;
 use shared::webhook::queue::{DeliveryMessage, DeliveryQueues, Lane};
 use shared::webhook::resend::Resend;
 use shared::{audit, audit_trail};
-use tokio::sync::{Mutex, OnceCell, Semaphore};
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
-use tracing::{Instrument, field};
+use tracing::Instrument;
 
 use self::figures::Figure;
 pub use self::notes::NotedScopes;
+use self::publish::{Change, ScopeWork};
 use self::quarantine::Cause;
 pub use self::rollups::DueFolds;
-use self::rollups::Published;
-use self::turns::{ThrottledScopes, in_turns};
 
-/// The most changes of a batch that are published concurrently, and the most accounts whose audit rows are
-/// appended concurrently.
-const CONCURRENT_CHANGES: usize = 16;
+/// The most accounts whose audit rows are appended concurrently.
+const CONCURRENT_ACCOUNTS: usize = 16;
 
 /// The most steps of abandonments in a batch. Each step cancels up to a thousand deliveries, and delays the
 /// stream.
@@ -92,15 +87,6 @@ pub struct Dispatcher {
 /// An action that failed: the sequence number of its record, and the cause.
 type Failure = (String, Cause);
 
-struct Change {
-    number: String,
-    events: Vec<Event>,
-    /// The resend request that the events are published for; `None`: they are published for the first time.
-    resend: Option<ResendId>,
-    /// The version of the charge, if a charge changed.
-    charge_version: u64,
-}
-
 /// The outcome of the actions of a batch.
 struct BatchOutcome {
     /// The records whose actions failed, by sequence number.
@@ -117,7 +103,7 @@ struct StreamActions {
     resend: Option<ResendId>,
     /// The version of the charge whose change the events belong to.
     charge_version: u64,
-    /// The delivery to start.
+    /// The delivery to start, which was listed when it was inserted.
     delivery: Option<DeliveryMessage>,
     acquirer: Option<AcquirerMessage>,
     email: Option<Email>,
@@ -178,8 +164,8 @@ impl Dispatcher {
 
     /// Carries out the actions of records.
     async fn work_on(&self, records: &[EventRecord]) -> BatchOutcome {
-        let mut changes = Vec::new();
-        let (mut deliveries, mut acquirers, mut emails) = (Vec::new(), Vec::new(), Vec::new());
+        let mut scopes: HashMap<Scope, ScopeWork> = HashMap::new();
+        let (mut acquirers, mut emails) = (Vec::new(), Vec::new());
         let (mut audits, mut abandonments) = (Vec::new(), Vec::new());
         let (mut replays, mut failures) = (Vec::new(), Vec::new());
         for record in records {
@@ -198,10 +184,13 @@ impl Dispatcher {
                     replay,
                     figure,
                 }) => {
-                    if !events.is_empty() {
-                        changes.push(Change { number: number(), events, resend, charge_version });
+                    if let Some(scope) = events.first().map(|event| event.scope) {
+                        let change = Change { number: number(), events, resend, charge_version };
+                        scopes.entry(scope).or_default().changes.push(change);
                     }
-                    deliveries.extend(delivery.map(|message| (number(), message)));
+                    if let Some(message) = delivery {
+                        scopes.entry(message.scope).or_default().deliveries.push((number(), message));
+                    }
                     acquirers.extend(acquirer.map(|message| (number(), message)));
                     emails.extend(email.map(|message| (number(), message)));
                     audits.extend(audit.map(|audit| (number(), *audit)));
@@ -220,40 +209,15 @@ impl Dispatcher {
                 }
             }
         }
-        let sent = deliveries.len().saturating_add(acquirers.len()).saturating_add(emails.len());
-        let publish_and_count = async {
-            let (failed, published) = self.publish_all(changes).await;
-            [failed, self.count_published(published).await].concat()
-        };
-        let (live, test): (Vec<_>, Vec<_>) =
-            deliveries.iter().cloned().partition(|(_, message)| message.scope.mode == Mode::Live);
-        let (live, test, to_acquirers, mailed, published, audited, noted, (), ()) = tokio::join!(
-            send(self.queues.of(Mode::Live), &live),
-            send(self.queues.of(Mode::Test), &test),
+        let (to_acquirers, mailed, published, audited, ()) = tokio::join!(
             send(&self.acquirers, &acquirers),
             send(&self.emails, &emails),
-            publish_and_count,
+            self.publish_all(scopes),
             self.record_all(audits),
-            Box::pin(self.note_new(&deliveries)),
-            Box::pin(self.schedule_counting(&deliveries)),
             Box::pin(self.abandon(&abandonments))
         );
-        let refused = refused_by_sqs([live, test, to_acquirers, mailed].concat(), sent);
-        failures.extend([refused, published, audited, noted].concat());
+        failures.extend([to_acquirers, mailed, published, audited].concat());
         BatchOutcome { failures: worst_causes(failures), replays }
-    }
-
-    /// Schedules the count of a scope's deliveries for one new delivery in 64. A failure is only logged,
-    /// because the next such delivery schedules the count.
-    async fn schedule_counting(&self, deliveries: &[(String, DeliveryMessage)]) {
-        let sampled = deliveries.iter().filter(|(_, message)| message.delivery.is_sampled());
-        let scopes: HashSet<Scope> = sampled.map(|(_, message)| message.scope).collect();
-        for scope in scopes {
-            let deliveries = Deliveries::new(self.store.clone());
-            if let Err(error) = deliveries.schedule_counting(&scope, self.clock.now()).await {
-                tracing::warn!(%scope, %error, "can't schedule the count of deliveries; a later delivery does");
-            }
-        }
     }
 
     /// Runs the next steps of abandonments. A failure is only logged and does not block the stream, because
@@ -268,72 +232,6 @@ impl Dispatcher {
         }
     }
 
-    /// Publishes changes, some of them concurrently. The scopes take turns. Returns those that failed, and the rows
-    /// to count.
-    async fn publish_all(&self, changes: Vec<Change>) -> (Vec<Failure>, Vec<(String, Published)>) {
-        let endpoints = EndpointsOfBatch::new(self.store.clone());
-        let throttled = ThrottledScopes::default();
-        let slots = Arc::new(Semaphore::new(CONCURRENT_CHANGES));
-        let mut work = JoinSet::new();
-        for change in in_turns(changes) {
-            // Before the task starts, so that the order is kept.
-            let slot = Arc::clone(&slots).acquire_owned().await;
-            let (dispatcher, endpoints, throttled) = (self.clone(), endpoints.clone(), throttled.clone());
-            let publish = async move {
-                let _slot = slot;
-                let done = match throttled.check(&change) {
-                    Ok(()) => dispatcher.publish(&change, &endpoints).await,
-                    Err(error) => Err(error),
-                };
-                throttled.record(&change, &done);
-                (change.number, done)
-            };
-            work.spawn(publish.in_current_span());
-        }
-        let (mut failed, mut published) = (Vec::new(), Vec::new());
-        for (number, done) in work.join_all().await {
-            match done {
-                Ok(rows) => published.extend(rows.into_iter().map(|row| (number.clone(), row))),
-                // One line for all throttled records of the batch is logged when they are set aside.
-                Err(StoreError::Throttled(_)) => failed.push((number, Cause::Throttled)),
-                Err(error) => {
-                    tracing::error!(sequence_number = number, %error, "can't publish the events of a change");
-                    failed.push((number, Cause::from(&error)));
-                }
-            }
-        }
-        (failed, published)
-    }
-
-    /// Inserts the events of a change and their deliveries, unless they exist. Returns the rows to count.
-    async fn publish(
-        &self,
-        Change { events, resend, charge_version, .. }: &Change,
-        endpoints: &EndpointsOfBatch,
-    ) -> Result<Vec<Published>, StoreError> {
-        let mut published = Vec::new();
-        for event in events {
-            published.extend(self.insert_event(event, *charge_version).await?);
-            if event.objects.is_empty() {
-                continue;
-            }
-            log_published(event);
-            let now = self.clock.now();
-            if let Some(until) = resend.and_then(|_| event.needed_until(now)) {
-                self.store.extend_ttl(&event.key(), until).await?;
-            }
-            let endpoints = endpoints.of(event.scope).await?;
-            let deliveries = match resend {
-                Some(resend) => Delivery::for_resend(event, &endpoints, resend, now),
-                None => Delivery::for_event(event, &endpoints, now),
-            };
-            for delivery in deliveries {
-                let _stored = Deliveries::new(self.store.clone()).insert(delivery).await?;
-            }
-        }
-        Ok(published)
-    }
-
     /// Appends audit rows, unless they exist, those of some accounts concurrently. Returns those that failed.
     async fn record_all(&self, audits: Vec<(String, Audit)>) -> Vec<Failure> {
         let mut by_account: HashMap<AccountId, (Vec<String>, Vec<Audit>)> = HashMap::new();
@@ -342,7 +240,7 @@ impl Dispatcher {
             numbers.push(sequence_number);
             rows.push(audit);
         }
-        let slots = Arc::new(Semaphore::new(CONCURRENT_CHANGES));
+        let slots = Arc::new(Semaphore::new(CONCURRENT_ACCOUNTS));
         let mut work = JoinSet::new();
         for (account, (numbers, rows)) in by_account {
             let (store, now, slots) = (self.store.clone(), self.clock.now(), Arc::clone(&slots));
@@ -464,24 +362,12 @@ impl Dispatcher {
         }
         if Delivery::is_at(&key) && is_new {
             let delivery: Delivery = row(image)?;
-            let starts = delivery.status == DeliveryStatus::Pending;
+            let starts = delivery.status == DeliveryStatus::Pending && delivery.listed;
             let delivery = starts.then(|| DeliveryMessage::of(&delivery));
             return Ok(StreamActions { delivery, ..StreamActions::default() });
         }
         Ok(StreamActions::default())
     }
-}
-
-/// Logs a published row of events. A repeated stream record repeats the line.
-fn log_published(event: &Event) {
-    tracing::info!(
-        event = %event.id,
-        types = event.types().map(EventType::as_str).collect::<Vec<_>>().join(","),
-        charge = event.charge.map(field::display),
-        scope = %event.scope,
-        request_id = event.request_id.as_ref().map(StoredRequestId::as_str),
-        "event published"
-    );
 }
 
 /// Sends messages. Returns those that were not sent.
@@ -502,14 +388,6 @@ async fn send<M: Message + Clone>(queue: &Queue<M>, messages: &[(String, M)]) ->
             messages.iter().map(|(number, message)| (number.clone(), cause_of(message))).collect()
         }
     }
-}
-
-/// Returns the failures of messages, of which `sent` were sent. If SQS accepted one of them, it is not down, so the
-/// others are not retried without end.
-fn refused_by_sqs(refused: Vec<Failure>, sent: usize) -> Vec<Failure> {
-    let is_down = refused.len() >= sent;
-    let limited = |cause: Cause| if is_down { cause } else { Cause::Temporary.min(cause) };
-    refused.into_iter().map(|(number, cause)| (number, limited(cause))).collect()
 }
 
 /// Returns the greatest cause of each record's failures.
@@ -549,25 +427,4 @@ fn started_replay(record: &EventRecord) -> Result<Option<FailedRecord>, StoreErr
 
 fn row<T: serde::de::DeserializeOwned>(image: &serde_dynamo::Item) -> Result<T, StoreError> {
     from_item(image.clone().into())
-}
-
-/// The endpoints of the scopes of a batch. The endpoints of each scope are read once a batch, also if the read
-/// fails. Scopes do not wait for each other.
-#[derive(Clone)]
-struct EndpointsOfBatch {
-    endpoints: Endpoints,
-    read: Arc<Mutex<HashMap<Scope, EndpointsOfScope>>>,
-}
-
-type EndpointsOfScope = Arc<OnceCell<Result<Arc<Vec<Endpoint>>, StoreError>>>;
-
-impl EndpointsOfBatch {
-    fn new(store: Store) -> Self {
-        Self { endpoints: Endpoints::new(store), read: Arc::default() }
-    }
-
-    async fn of(&self, scope: Scope) -> Result<Arc<Vec<Endpoint>>, StoreError> {
-        let read = Arc::clone(self.read.lock().await.entry(scope).or_default());
-        read.get_or_init(async || self.endpoints.list(&scope).await.map(Arc::new)).await.clone()
-    }
 }

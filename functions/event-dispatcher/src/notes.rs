@@ -1,7 +1,7 @@
 //! Notes the scopes with new deliveries, so that the scheduler finds those whose message was lost
 //! ([`shared::notes`]).
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use domain::ids::Scope;
@@ -36,31 +36,28 @@ impl NotedScopes {
 }
 
 impl Dispatcher {
-    /// Notes the scopes of new deliveries, unless this process has noted them in this period. Returns the
-    /// records whose scope was not noted. The stream repeats them, because otherwise only their messages
-    /// would start these deliveries.
-    pub(crate) async fn note_new(&self, new: &[(String, DeliveryMessage)]) -> Vec<Failure> {
+    /// Notes that a scope has new deliveries, unless this process has noted it in this period. Returns the
+    /// records of the deliveries if the note failed. The stream repeats them, because otherwise only their
+    /// messages would start these deliveries.
+    pub(crate) async fn note_new(&self, scope: Scope, new: &[(String, DeliveryMessage)]) -> Vec<Failure> {
         let period = Period::of(self.clock.now());
-        let mut by_scope: HashMap<Scope, Vec<&String>> = HashMap::new();
-        for (number, message) in new {
-            // A delivery in the due index needs no note.
-            if !message.due && !self.noted_scopes.contains(&message.scope, period) {
-                by_scope.entry(message.scope).or_default().push(number);
+        // A delivery in the due index needs no note.
+        let undue: Vec<&String> =
+            new.iter().filter(|(_, message)| !message.due).map(|(number, _)| number).collect();
+        if undue.is_empty() || self.noted_scopes.contains(&scope, period) {
+            return Vec::new();
+        }
+        match Deliveries::new(self.store.clone()).note_new(&scope, period).await {
+            Ok(()) => {
+                self.noted_scopes.add(scope, period);
+                Vec::new()
+            }
+            Err(error) => {
+                tracing::error!(%scope, %error, "can't note that a scope has new deliveries");
+                let cause = Cause::from(&error);
+                undue.into_iter().map(|number| (number.clone(), cause)).collect()
             }
         }
-        let deliveries = Deliveries::new(self.store.clone());
-        let mut failures = Vec::new();
-        for (scope, numbers) in by_scope {
-            match deliveries.note_new(&scope, period).await {
-                Ok(()) => self.noted_scopes.add(scope, period),
-                Err(error) => {
-                    tracing::error!(%scope, %error, "can't note that a scope has new deliveries");
-                    let cause = Cause::from(&error);
-                    failures.extend(numbers.into_iter().map(|number| (number.clone(), cause)));
-                }
-            }
-        }
-        failures
     }
 }
 

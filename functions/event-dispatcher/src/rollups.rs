@@ -12,60 +12,20 @@ use shared::clock::Clock;
 use shared::rollup::{LateChange, Rollups};
 use shared::store::{Inserted, StoreError};
 use shared::webhook::event::Event;
-use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
-use tracing::Instrument;
 
 use crate::quarantine::Cause;
 use crate::{Dispatcher, Failure};
-
-/// The most scopes of a batch that are counted at the same time.
-const CONCURRENT_SCOPES: usize = 8;
 
 /// How long it is remembered that a fold is due, in seconds. A fold that finds rows of the last day makes the
 /// next one due after a day, so one is due for the whole time.
 const REMEMBERED_SECONDS: i64 = 12 * 60 * 60;
 
-/// A row whose change adds to the rollups.
-pub(crate) enum Published {
+/// How the change of a published row is counted.
+pub(crate) enum Counted {
     /// The next fold counts the row. `is_sampled`: the fold must be soon.
-    ForFold { scope: Scope, is_sampled: bool },
+    ByFold { is_sampled: bool },
     /// The row was inserted late, so the change is counted now.
     Late(LateChange),
-}
-
-/// The rows to count of one scope, each with the sequence number of its stream record.
-#[derive(Default)]
-struct OfScope {
-    /// The records of rows that a fold counts.
-    for_fold: Vec<String>,
-    is_sampled: bool,
-    late: Vec<(String, LateChange)>,
-}
-
-impl OfScope {
-    /// Whether these rows schedule a fold. `is_due`: a fold of the scope is known to be due.
-    fn schedules_fold(&self, is_due: bool) -> bool {
-        !self.for_fold.is_empty() && (self.is_sampled || !is_due)
-    }
-}
-
-/// Groups the rows to count by scope.
-fn by_scope(published: Vec<(String, Published)>) -> HashMap<Scope, OfScope> {
-    let mut by_scope: HashMap<Scope, OfScope> = HashMap::new();
-    for (sequence_number, row) in published {
-        match row {
-            Published::ForFold { scope, is_sampled } => {
-                let of_scope = by_scope.entry(scope).or_default();
-                of_scope.for_fold.push(sequence_number);
-                of_scope.is_sampled |= is_sampled;
-            }
-            Published::Late(change) => {
-                by_scope.entry(change.scope).or_default().late.push((sequence_number, change));
-            }
-        }
-    }
-    by_scope
 }
 
 /// The scopes for which a fold of the rollups is known to be due, and until when. Clones share them.
@@ -99,7 +59,7 @@ impl Dispatcher {
         &self,
         event: &Event,
         charge_version: u64,
-    ) -> Result<Option<Published>, StoreError> {
+    ) -> Result<Option<Counted>, StoreError> {
         let is_late = self.clock.now().millis_since(event.created_at) >= LATE_MS;
         let counted = event.counted.clone().filter(|_| !is_late);
         let for_fold = counted.is_some();
@@ -113,37 +73,30 @@ impl Dispatcher {
         };
         let scope = event.scope;
         Ok(Some(if for_fold {
-            Published::ForFold { scope, is_sampled: event.id.is_sampled() }
+            Counted::ByFold { is_sampled: event.id.is_sampled() }
         } else {
-            Published::Late(LateChange { scope, charge, version: charge_version, change: counted })
+            Counted::Late(LateChange { scope, charge, version: charge_version, change: counted })
         }))
     }
 
-    /// Counts the late changes of published rows, and has the others counted by a fold. Returns the changes
-    /// that failed; a repeated call skips those that were counted already. Scopes are counted concurrently,
-    /// because they share no row.
-    pub(crate) async fn count_published(&self, published: Vec<(String, Published)>) -> Vec<Failure> {
-        let permits = Arc::new(Semaphore::new(CONCURRENT_SCOPES));
-        let mut tasks = JoinSet::new();
-        for (scope, of_scope) in by_scope(published) {
-            let (dispatcher, permits) = (self.clone(), Arc::clone(&permits));
-            let count = async move {
-                let _permit = permits.acquire().await;
-                dispatcher.count_scope(scope, of_scope).await
-            };
-            tasks.spawn(count.in_current_span());
-        }
-        tasks.join_all().await.into_iter().flatten().collect()
-    }
-
-    async fn count_scope(&self, scope: Scope, of_scope: OfScope) -> Vec<Failure> {
+    /// Counts the late changes of a scope's published rows, and has the others counted by a fold. Returns the
+    /// records that failed; a repeated call skips the changes that were counted already.
+    pub(crate) async fn count(&self, scope: Scope, rows: Vec<(String, Counted)>) -> Vec<Failure> {
         let rollups = Rollups::new(self.store.clone());
         let now = self.clock.now();
+        let (mut for_fold, mut late, mut fold_soon) = (Vec::new(), Vec::new(), false);
+        for (number, row) in rows {
+            match row {
+                Counted::ByFold { is_sampled } => {
+                    for_fold.push(number);
+                    fold_soon |= is_sampled;
+                }
+                Counted::Late(change) => late.push((number, change)),
+            }
+        }
         let mut failures = Vec::new();
-        let schedules_fold = of_scope.schedules_fold(self.due_folds.contains(&scope, now));
-        let OfScope { for_fold, is_sampled, late } = of_scope;
-        if schedules_fold {
-            match rollups.schedule_fold(&scope, is_sampled, now).await {
+        if !for_fold.is_empty() && (fold_soon || !self.due_folds.contains(&scope, now)) {
+            match rollups.schedule_fold(&scope, fold_soon, now).await {
                 Ok(()) => self.due_folds.add(scope, now),
                 Err(error) => {
                     let cause = Cause::of_count(&error);
@@ -196,22 +149,6 @@ mod tests {
     use super::*;
     use crate::tests::charges::at;
     use crate::tests::scopes;
-
-    #[test]
-    fn rows_schedule_a_fold_that_is_not_due_and_a_sampled_row_schedules_it_soon() {
-        let [one, other] = scopes();
-        let row =
-            |number: &str, scope, is_sampled| (number.to_owned(), Published::ForFold { scope, is_sampled });
-        let rows =
-            vec![row("1", one, false), row("2", one, true), row("3", one, false), row("4", other, false)];
-        let by_scope = by_scope(rows);
-        let (sampled, unsampled) = (&by_scope[&one], &by_scope[&other]);
-        assert_eq!((sampled.for_fold.len(), sampled.is_sampled), (3, true));
-        assert_eq!((unsampled.for_fold.len(), unsampled.is_sampled), (1, false));
-        assert!(sampled.schedules_fold(true) && sampled.schedules_fold(false));
-        assert!(unsampled.schedules_fold(false) && !unsampled.schedules_fold(true));
-        assert!(!OfScope::default().schedules_fold(false), "late rows only");
-    }
 
     #[test]
     fn a_scheduled_fold_is_remembered_for_twelve_hours() {

@@ -7,7 +7,7 @@ use domain::audit::Actor;
 use domain::charge::RefundParameters;
 use domain::charge::transition::IncomingPaymentWrite;
 use domain::charge::transition::{self, Command, Outcome};
-use domain::ids::{ConnectionId, EndToEndId, EndpointId, MedCaseId, RefundId};
+use domain::ids::{ConnectionId, EndToEndId, EndpointId, MedCaseId, Mode, RefundId};
 use domain::med::{AppealReason, CaseKind, CaseNotification, CaseStep, Decision};
 use domain::money::{Amount, MinorUnits};
 use domain::payout::PayoutOutcome;
@@ -30,7 +30,7 @@ pub(crate) mod charges;
 mod payouts;
 
 /// A dispatcher whose AWS endpoints don't exist.
-fn dispatcher() -> Dispatcher {
+pub(crate) fn dispatcher() -> Dispatcher {
     let var = |name: &str| {
         Some(match name {
             "CHECKOUT_BASE_URL" => "https://pay.example.com/checkout".to_owned(),
@@ -428,15 +428,6 @@ async fn a_message_that_can_not_be_written_is_set_aside_and_the_others_of_its_ba
 }
 
 #[test]
-fn a_message_that_sqs_refuses_is_not_retried_without_end_if_sqs_accepts_another_one() {
-    let refused = |cause| vec![("1".to_owned(), cause)];
-    for (sent, expected) in [(1, Cause::Unavailable), (2, Cause::Temporary)] {
-        assert_eq!(refused_by_sqs(refused(Cause::Unavailable), sent), refused(expected));
-        assert_eq!(refused_by_sqs(refused(Cause::Permanent), sent), refused(Cause::Permanent));
-    }
-}
-
-#[test]
 fn a_resend_request_is_published_only_when_it_is_new() {
     insta::assert_snapshot!(actions(&insert(&resend())), @"
     publish charge.paid, payment.completed, payment.status_changed
@@ -446,9 +437,11 @@ fn a_resend_request_is_published_only_when_it_is_new() {
 }
 
 #[test]
-fn a_delivery_is_started_only_when_it_is_new_and_pending() {
-    let new = Delivery::for_event(&paid_events(None), &[endpoint()], at(60)).remove(0);
-    insta::assert_snapshot!(actions(&insert(&new)), @r#"deliver {"scope":"acc_0w3ge1r70w3ge1r7:test","delivery":"wd_01m7yzpc30bs685v5a8p6vtrpv","endpoint":"wh_01m7yzmhg00w3ge1r70w3ge1r7","server":null}"#);
+fn a_delivery_is_started_by_its_record_only_when_it_is_new_and_pending_and_listed() {
+    let unlisted = Delivery::for_event(&paid_events(None), &[endpoint()], at(60)).remove(0);
+    insta::assert_snapshot!(actions(&insert(&unlisted)), @"nothing");
+    let new = Delivery { listed: true, ..unlisted };
+    insta::assert_snapshot!(actions(&insert(&new)), @r#"deliver {"scope":"acc_0w3ge1r70w3ge1r7:test","delivery":"wd_01m7yzpc30bs685v5a8p6vtrpv","endpoint":"wh_01m7yzmhg00w3ge1r70w3ge1r7","server":null,"due":true}"#);
     let retried = Delivery { attempts: 1, ..new.clone() };
     insta::assert_snapshot!(actions(&modify(&new, &retried)), @"nothing");
     let cancelled = Delivery { status: DeliveryStatus::Cancelled, ..new };
@@ -460,7 +453,7 @@ fn the_message_of_a_delivery_to_a_webhook_url_names_its_server() {
     let deliveries =
         Delivery::for_event(&paid_events(Some("https://shop.example.com/own")), &[endpoint()], at(60));
     let new = deliveries.into_iter().find(|delivery| delivery.endpoint.is_none()).unwrap();
-    insta::assert_snapshot!(actions(&insert(&new)), @r#"deliver {"scope":"acc_0w3ge1r70w3ge1r7:test","delivery":"wd_01m7yzpc30h5wv1waj5yfcxw13","endpoint":null,"server":"0ed97144"}"#);
+    insta::assert_snapshot!(DeliveryMessage::of(&new).body().unwrap(), @r#"{"scope":"acc_0w3ge1r70w3ge1r7:test","delivery":"wd_01m7yzpc30h5wv1waj5yfcxw13","endpoint":null,"server":"0ed97144"}"#);
 }
 
 #[test]

@@ -65,6 +65,8 @@ pub(crate) async fn service_with_one_row_of_each_kind() -> Service {
     dispatch(&service.stack).await;
     let delivery = service.deliveries("").await.remove(0);
     run_webhook_worker(&service.stack, &delivery).await;
+    let same = format!("/v1/webhooks/deliveries/{}/resend", id(&delivery));
+    service.post(&same, &json!({})).await.expect(200);
     let again = format!("/v1/payments/{raw}/resend-webhook");
     assert_eq!(service.post(&again, &json!({})).await.expect(200)["resent"], true);
     service
@@ -108,7 +110,7 @@ async fn the_filter_passes_the_rows_that_the_dispatcher_acts_on_and_no_others() 
     assert_eq!(
         filtered_out_kinds.intersection(&kinds(&passing)).collect::<Vec<_>>(),
         ["delivery"],
-        "only new deliveries pass the filter"
+        "only deliveries that are inserted as listed pass the filter"
     );
     let is_new_delivery = |record: &&Value| kind(record) == "delivery" && passes_filter(record);
     assert!(records.iter().filter(is_new_delivery).all(|record| record["eventName"] == "INSERT"));
@@ -161,7 +163,7 @@ fn is_of_counts(record: &Value) -> bool {
 }
 
 #[tokio::test]
-async fn four_of_the_13_records_of_a_paid_and_delivered_charge_pass_the_filter() {
+async fn two_of_the_13_records_of_a_paid_and_delivered_charge_pass_the_filter() {
     let service = Service::without_event_sources().await;
     let listener = Listener::start().await;
     service.register_endpoint(&listener.url, &["charge.created", "charge.paid"]).await;
@@ -182,5 +184,5 @@ async fn four_of_the_13_records_of_a_paid_and_delivered_charge_pass_the_filter()
     let records: Vec<&Value> = records.iter().filter(|record| !is_of_counts(record)).collect();
     let passing = records.iter().filter(|record| passes_filter(record)).count();
     let kinds: Vec<String> = records.iter().map(|record| kind(record)).collect();
-    assert_eq!((passing, records.len()), (4, 13), "{kinds:?}");
+    assert_eq!((passing, records.len()), (2, 13), "{kinds:?}");
 }

@@ -1,0 +1,238 @@
+//! Publishes the changes of a batch: inserts the events and their deliveries, then queues a message for each
+//! delivery. The scopes of a batch do not wait for each other, so the throttled partitions of one account do not
+//! delay the others.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use domain::ids::{ResendId, Scope};
+use domain::request_id::StoredRequestId;
+use domain::row::Row as _;
+use domain::webhook::event_type::EventType;
+use shared::store::StoreError;
+use shared::webhook::delivery::{Deliveries, Delivery, DeliveryStatus};
+use shared::webhook::endpoint::{Endpoint, Endpoints};
+use shared::webhook::event::Event;
+use shared::webhook::queue::DeliveryMessage;
+use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
+use tokio::task::{JoinSet, yield_now};
+use tracing::{Instrument, field};
+
+use crate::quarantine::Cause;
+use crate::rollups::Counted;
+use crate::{Dispatcher, Failure, send};
+
+/// The most changes of a batch that are published concurrently.
+const CONCURRENT_CHANGES: usize = 16;
+
+pub(crate) struct Change {
+    /// The sequence number of the record.
+    pub(crate) number: String,
+    pub(crate) events: Vec<Event>,
+    /// The resend request that the events are published for; `None`: they are published for the first time.
+    pub(crate) resend: Option<ResendId>,
+    /// The version of the charge, if a charge changed.
+    pub(crate) charge_version: u64,
+}
+
+/// The work of a batch for one scope.
+#[derive(Default)]
+pub(crate) struct ScopeWork {
+    pub(crate) changes: Vec<Change>,
+    /// The deliveries that their own records start, each with the sequence number of its record.
+    pub(crate) deliveries: Vec<(String, DeliveryMessage)>,
+}
+
+/// The state that the changes of a scope share while they are published.
+struct Publishing {
+    scope: Scope,
+    /// Read once a batch, also if the read fails.
+    endpoints: OnceCell<Result<Vec<Endpoint>, StoreError>>,
+    /// Whether DynamoDB throttled a change. The others are then not attempted, so that they do not use the slots
+    /// of other scopes.
+    is_throttled: AtomicBool,
+}
+
+/// What has been inserted for a change.
+#[derive(Default)]
+struct Published {
+    rows: Vec<Counted>,
+    /// The messages of the deliveries that wait for one.
+    messages: Vec<DeliveryMessage>,
+}
+
+impl Dispatcher {
+    /// Publishes the changes of all scopes. Returns the records that failed.
+    pub(crate) async fn publish_all(&self, scopes: HashMap<Scope, ScopeWork>) -> Vec<Failure> {
+        let slots = Arc::new(Semaphore::new(CONCURRENT_CHANGES));
+        let mut work = JoinSet::new();
+        for (scope, of_scope) in scopes {
+            let (dispatcher, slots) = (self.clone(), Arc::clone(&slots));
+            let publish = async move { dispatcher.publish_scope(scope, of_scope, &slots).await };
+            work.spawn(publish.in_current_span());
+        }
+        work.join_all().await.concat()
+    }
+
+    /// Publishes the changes of a scope, has them counted, and starts their deliveries. Returns the records that
+    /// failed. The deliveries that were inserted before a failure are started too.
+    async fn publish_scope(&self, scope: Scope, work: ScopeWork, slots: &Arc<Semaphore>) -> Vec<Failure> {
+        let ScopeWork { changes, mut deliveries } = work;
+        let publishing = Publishing { scope, endpoints: OnceCell::new(), is_throttled: false.into() };
+        let publishing = Arc::new(publishing);
+        let mut tasks = JoinSet::new();
+        for change in changes {
+            let slot = turn(slots).await;
+            let (dispatcher, publishing) = (self.clone(), Arc::clone(&publishing));
+            let publish = async move {
+                let _slot = slot;
+                let mut published = Published::default();
+                let outcome = dispatcher.publish(&change, &publishing, &mut published).await;
+                (change.number, published, outcome)
+            };
+            tasks.spawn(publish.in_current_span());
+        }
+        let (mut failures, mut rows) = (Vec::new(), Vec::new());
+        for (number, published, outcome) in tasks.join_all().await {
+            rows.extend(published.rows.into_iter().map(|row| (number.clone(), row)));
+            deliveries.extend(published.messages.into_iter().map(|message| (number.clone(), message)));
+            let Err(error) = outcome else { continue };
+            let cause = Cause::from(&error);
+            // One line for all throttled records of the batch is logged when they are set aside.
+            if cause != Cause::Throttled {
+                tracing::error!(sequence_number = number, %error, "can't publish the events of a change");
+            }
+            failures.push((number, cause));
+        }
+        let (counted, sent, noted, ()) = tokio::join!(
+            Box::pin(self.count(scope, rows)),
+            send(self.queues.of(scope.mode), &deliveries),
+            Box::pin(self.note_new(scope, &deliveries)),
+            Box::pin(self.schedule_counting(scope, &deliveries))
+        );
+        [failures, counted, sent, noted].concat()
+    }
+
+    /// Inserts the events of a change and their deliveries, unless they exist.
+    async fn publish(
+        &self,
+        Change { events, resend, charge_version, .. }: &Change,
+        publishing: &Publishing,
+        published: &mut Published,
+    ) -> Result<(), StoreError> {
+        if publishing.is_throttled.load(Ordering::Relaxed) {
+            return Err(StoreError::Throttled("another change of the account was throttled".to_owned()));
+        }
+        for event in events {
+            let inserted = self.publish_event(event, *resend, *charge_version, publishing, published).await;
+            if let Err(StoreError::Throttled(_)) = inserted {
+                publishing.is_throttled.store(true, Ordering::Relaxed);
+            }
+            inserted?;
+        }
+        Ok(())
+    }
+
+    async fn publish_event(
+        &self,
+        event: &Event,
+        resend: Option<ResendId>,
+        charge_version: u64,
+        publishing: &Publishing,
+        published: &mut Published,
+    ) -> Result<(), StoreError> {
+        published.rows.extend(self.insert_event(event, charge_version).await?);
+        if event.objects.is_empty() {
+            return Ok(());
+        }
+        log_published(event);
+        let now = self.clock.now();
+        if let Some(until) = resend.and_then(|_| event.needed_until(now)) {
+            self.store.extend_ttl(&event.key(), until).await?;
+        }
+        let endpoints = Endpoints::new(self.store.clone());
+        let endpoints = publishing.endpoints.get_or_init(async || endpoints.list(&publishing.scope).await);
+        let endpoints = endpoints.await.as_ref().map_err(StoreError::clone)?;
+        let deliveries = match resend {
+            Some(resend) => Delivery::for_resend(event, endpoints, &resend, now),
+            None => Delivery::for_event(event, endpoints, now),
+        };
+        for delivery in deliveries {
+            let stored = Deliveries::new(self.store.clone()).insert(delivery).await?;
+            // Otherwise, it has been claimed, or its own record or the due index starts it.
+            if stored.status == DeliveryStatus::Pending && !stored.listed {
+                published.messages.push(DeliveryMessage::of(&stored));
+            }
+        }
+        Ok(())
+    }
+
+    /// Schedules the count of a scope's deliveries for one new delivery in 64. A failure is only logged,
+    /// because the next such delivery schedules the count.
+    async fn schedule_counting(&self, scope: Scope, new: &[(String, DeliveryMessage)]) {
+        if !new.iter().any(|(_, message)| message.delivery.is_sampled()) {
+            return;
+        }
+        let deliveries = Deliveries::new(self.store.clone());
+        if let Err(error) = deliveries.schedule_counting(&scope, self.clock.now()).await {
+            tracing::warn!(%scope, %error, "can't schedule the count of deliveries; a later delivery does");
+        }
+    }
+}
+
+/// Waits for a slot. The scopes of a batch take turns: each waits for one slot at a time, behind the others.
+async fn turn(slots: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
+    yield_now().await;
+    // The semaphore is never closed.
+    Arc::clone(slots).acquire_owned().await.ok()
+}
+
+/// Logs a published row of events. A repeated stream record repeats the line.
+fn log_published(event: &Event) {
+    tracing::info!(
+        event = %event.id,
+        types = event.types().map(EventType::as_str).collect::<Vec<_>>().join(","),
+        charge = event.charge.map(field::display),
+        scope = %event.scope,
+        request_id = event.request_id.as_ref().map(StoredRequestId::as_str),
+        "event published"
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+    use crate::tests::scopes;
+
+    #[tokio::test]
+    async fn the_scopes_of_a_batch_take_turns() {
+        let (slots, order) = (Arc::new(Semaphore::new(CONCURRENT_CHANGES)), Arc::new(Mutex::new(Vec::new())));
+        let mut tasks = JoinSet::new();
+        for scope in scopes() {
+            let (slots, order) = (Arc::clone(&slots), Arc::clone(&order));
+            tasks.spawn(async move {
+                for _ in 0..3 {
+                    let _slot = turn(&slots).await;
+                    order.lock().unwrap().push(scope);
+                }
+            });
+        }
+        tasks.join_all().await;
+        let order = order.lock().unwrap();
+        assert!(order.len() == 6 && order.chunks(2).all(|round| round[0] != round[1]), "{order:?}");
+    }
+
+    #[tokio::test]
+    async fn after_a_throttled_change_the_others_of_its_scope_are_not_attempted() {
+        let [scope, _] = scopes();
+        let is_throttled = true.into();
+        let publishing = Publishing { scope, endpoints: OnceCell::new(), is_throttled };
+        let change = Change { number: "1".to_owned(), events: Vec::new(), resend: None, charge_version: 1 };
+        let outcome =
+            crate::tests::dispatcher().publish(&change, &publishing, &mut Published::default()).await;
+        assert!(matches!(outcome, Err(StoreError::Throttled(_))), "{outcome:?}");
+    }
+}
