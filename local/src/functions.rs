@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use acquirer_events::bank::BankNotifications;
 use acquirer_worker::AcquirerWorker;
 use api_keys::ApiKeysApp;
-use aws_lambda_events::{dynamodb, sqs};
+use aws_lambda_events::sqs;
 use checkout::Checkout;
 use event_dispatcher::Dispatcher;
 use ledger_verifier::LedgerVerifier;
@@ -90,12 +90,9 @@ fn create_function(
         }
         "CheckoutFunction" => http_function(checkout::router(Checkout::from_vars(aws, clock, var)?)),
         "EventDispatcherFunction" => {
-            of_events!(Dispatcher::from_vars(aws, clock, var)?, |dispatcher, event: dynamodb::Event| Ok::<
-                _,
-                Error,
-            >(
-                dispatcher.handle(event).await
-            ))
+            of_events!(Dispatcher::from_vars(aws, clock, var)?, |dispatcher, event: Value| dispatcher
+                .handle(event)
+                .await)
         }
         "WebhookWorkerFunction" => of_events!(
             Worker::from_vars(aws, clock, var)?,

@@ -29,7 +29,6 @@ pub mod email;
 mod entry_point;
 pub mod errors;
 pub mod extract;
-pub mod failed_record;
 pub mod http;
 pub mod log;
 pub mod med;

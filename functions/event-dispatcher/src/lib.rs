@@ -10,8 +10,10 @@
 //! A delivery that is listed from the start is inserted by a request, by a resend, or late. Its own record comes
 //! through the stream and queues its message.
 //!
-//! If the process dies, Lambda splits the batch and passes both parts on again. Each action of a batch is
-//! attempted, whichever others fail. The module `quarantine` decides which failed records are retried.
+//! Each action of a batch is attempted, whichever others fail. A failed record has one of three fates, by its
+//! cause (`quarantine`): one that can't be read is set aside at once, with an alarm; one of a throttled account is
+//! postponed; Lambda repeats all others for 12 hours. If the process dies, Lambda splits the batch and passes both
+//! parts on again.
 //!
 //! The removal of a row leads to no action.
 
@@ -37,13 +39,13 @@ use domain::med::MedCase;
 use domain::payout::Payout;
 use domain::refund::Refund;
 use domain::row::Key;
+use serde_json::Value;
 use shared::WorkError;
 use shared::acquirer::{AcquirerMessage, AcquirerQueue};
 use shared::clock::Clock;
 use shared::config::{ConfigError, PublicUrls, required};
 use shared::email::{Email, EmailQueue};
-use shared::failed_record::FailedRecord;
-use shared::queue::{Message, Queue, QueueError};
+use shared::queue::{Message, Queue};
 use shared::store::{Aws, Store, StoreError, from_item};
 use shared::webhook::delivery::{Abandonment, Deliveries, Delivery, DeliveryStatus};
 use shared::webhook::endpoint::Endpoint;
@@ -60,6 +62,9 @@ pub use self::notes::NotedScopes;
 use self::publish::{Change, ScopeWork};
 use self::quarantine::Cause;
 pub use self::rollups::DueFolds;
+
+/// The `task` in the input of the schedule that replays postponed records (`template.yaml`).
+const REPLAY_POSTPONED: &str = "replay-postponed";
 
 /// The most accounts whose audit rows are appended concurrently.
 const CONCURRENT_ACCOUNTS: usize = 16;
@@ -87,14 +92,6 @@ pub struct Dispatcher {
 /// An action that failed: the sequence number of its record, and the cause.
 type Failure = (String, Cause);
 
-/// The outcome of the actions of a batch.
-struct BatchOutcome {
-    /// The records whose actions failed, by sequence number.
-    failures: HashMap<String, Cause>,
-    /// Records that were set aside, and that the scheduler wants to be replayed now.
-    replays: Vec<FailedRecord>,
-}
-
 /// The actions that follow from one record.
 #[derive(Default)]
 struct StreamActions {
@@ -110,8 +107,6 @@ struct StreamActions {
     /// The audit row of an API key's action, or of an endpoint that was switched off.
     audit: Option<Box<Audit>>,
     abandonment: Option<Box<Abandonment>>,
-    /// The record that was set aside and must be replayed.
-    replay: Option<FailedRecord>,
     /// The business figure to add to the metrics.
     figure: Option<Figure>,
 }
@@ -140,21 +135,31 @@ impl Dispatcher {
         })
     }
 
+    /// Processes a batch of the stream, or the event of the function's schedule.
+    ///
+    /// # Errors
+    ///
+    /// When the event is neither, or the postponed records can't be listed.
+    pub async fn handle(&self, event: Value) -> Result<DynamoDbEventResponse, WorkError> {
+        if event.get("task").and_then(Value::as_str) == Some(REPLAY_POSTPONED) {
+            Box::pin(self.replay_postponed()).await?;
+            return Ok(DynamoDbEventResponse::default());
+        }
+        Ok(self.handle_batch(serde_json::from_value(event)?).await)
+    }
+
     /// Processes the records of a batch concurrently. Their order does not matter, because the keys or ids of
     /// all rows are derived from the changes.
     ///
-    /// A record that is set aside counts as done. Returns the first record that must be retried. Lambda then
-    /// passes on the batch again from that record.
-    pub async fn handle(&self, batch: StreamEvent) -> DynamoDbEventResponse {
-        let BatchOutcome { failures, replays } = self.work_on(&batch.records).await;
-        let cause_of = |record| failures.get(&sequence_number(record)).map(|cause| (record, *cause));
-        let failed: Vec<(&EventRecord, Cause)> = batch.records.iter().filter_map(cause_of).collect();
-        let mut failed = self.set_aside_failed(&failed).await;
-        self.replay_due(replays).await;
+    /// A record that is set aside or postponed counts as done. Returns the first record that must be retried.
+    /// Lambda then passes on the batch again from that record.
+    async fn handle_batch(&self, batch: StreamEvent) -> DynamoDbEventResponse {
+        let failures = self.work_on(&batch.records).await;
+        let failed = self.set_aside_unreadable(&batch.records, &failures).await;
+        let retried = self.postpone_throttled(failed).await.into_iter().map(sequence_number);
         let mut response = DynamoDbEventResponse::default();
         // Sequence numbers are decimal numbers of different lengths, so a longer one is greater.
-        failed.sort_by_key(|number| (number.len(), number.clone()));
-        if let Some(first) = failed.into_iter().next() {
+        if let Some(first) = retried.min_by_key(|number| (number.len(), number.clone())) {
             let mut failure = DynamoDbBatchItemFailure::default();
             failure.item_identifier = Some(first);
             response.batch_item_failures.push(failure);
@@ -162,12 +167,12 @@ impl Dispatcher {
         response
     }
 
-    /// Carries out the actions of records.
-    async fn work_on(&self, records: &[EventRecord]) -> BatchOutcome {
+    /// Carries out the actions of records. Returns the records that failed, by sequence number.
+    async fn work_on(&self, records: &[EventRecord]) -> HashMap<String, Cause> {
         let mut scopes: HashMap<Scope, ScopeWork> = HashMap::new();
         let (mut acquirers, mut emails) = (Vec::new(), Vec::new());
         let (mut audits, mut abandonments) = (Vec::new(), Vec::new());
-        let (mut replays, mut failures) = (Vec::new(), Vec::new());
+        let mut failures = Vec::new();
         for record in records {
             let sequence_number = sequence_number(record);
             let number = || sequence_number.clone();
@@ -181,7 +186,6 @@ impl Dispatcher {
                     email,
                     audit,
                     abandonment,
-                    replay,
                     figure,
                 }) => {
                     if let Some(scope) = events.first().map(|event| event.scope) {
@@ -195,7 +199,6 @@ impl Dispatcher {
                     emails.extend(email.map(|message| (number(), message)));
                     audits.extend(audit.map(|audit| (number(), *audit)));
                     abandonments.extend(abandonment.map(|abandonment| *abandonment));
-                    replays.extend(replay);
                     figure.into_iter().for_each(Figure::write);
                 }
                 // A newer version wrote the row. Its functions will process the record.
@@ -217,7 +220,7 @@ impl Dispatcher {
             Box::pin(self.abandon(&abandonments))
         );
         failures.extend([to_acquirers, mailed, published, audited].concat());
-        BatchOutcome { failures: worst_causes(failures), replays }
+        worst_causes(failures)
     }
 
     /// Runs the next steps of abandonments. A failure is only logged and does not block the stream, because
@@ -357,9 +360,6 @@ impl Dispatcher {
             let abandonment = abandonment.is_running().then(|| Box::new(abandonment));
             return Ok(StreamActions { abandonment, ..StreamActions::default() });
         }
-        if FailedRecord::is_at(&key) {
-            return Ok(StreamActions { replay: started_replay(record)?, ..StreamActions::default() });
-        }
         if Delivery::is_at(&key) && is_new {
             let delivery: Delivery = row(image)?;
             let starts = delivery.status == DeliveryStatus::Pending && delivery.listed;
@@ -381,11 +381,7 @@ async fn send<M: Message + Clone>(queue: &Queue<M>, messages: &[(String, M)]) ->
         }
         Err(error) => {
             tracing::error!(%error, "can't send messages to a queue");
-            let cause_of = |message: &M| match &error {
-                QueueError::Malformed(_) if message.body().is_ok() => Cause::Temporary,
-                error => Cause::from(error),
-            };
-            messages.iter().map(|(number, message)| (number.clone(), cause_of(message))).collect()
+            messages.iter().map(|(number, _)| (number.clone(), Cause::Unavailable)).collect()
         }
     }
 }
@@ -410,19 +406,6 @@ fn before_and_after<T: serde::de::DeserializeOwned>(
     let old = &record.change.old_image;
     let old = if old.inner().is_empty() { None } else { Some(row(old)?) };
     Ok((old, row(&record.change.new_image)?))
-}
-
-/// Returns the record that was set aside, if the scheduler starts its replay. Only the scheduler changes a due
-/// time without the row's version.
-fn started_replay(record: &EventRecord) -> Result<Option<FailedRecord>, StoreError> {
-    let change = &record.change;
-    let images = |name: &str| {
-        let of = |image: &serde_dynamo::Item| image.inner().get(name).cloned();
-        (of(&change.old_image), of(&change.new_image))
-    };
-    let ((before, now), (old_version, version)) = (images("due_sk"), images("version"));
-    let is_started = before.is_some() && now.is_some() && before != now && old_version == version;
-    is_started.then(|| row(&record.change.new_image)).transpose()
 }
 
 fn row<T: serde::de::DeserializeOwned>(image: &serde_dynamo::Item) -> Result<T, StoreError> {

@@ -1,8 +1,8 @@
 //! The entry point of the Lambda function.
 
-use aws_lambda_events::dynamodb::Event;
 use event_dispatcher::Dispatcher;
+use serde_json::Value;
 
-shared::event_main!(|aws, clock, var| Dispatcher::from_vars(aws, clock, var)?, |dispatcher, event: Event| {
-    dispatcher.handle(event).await
+shared::event_main!(|aws, clock, var| Dispatcher::from_vars(aws, clock, var)?, |dispatcher, event: Value| {
+    dispatcher.handle(event).await?
 },);

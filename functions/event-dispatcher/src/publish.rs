@@ -99,7 +99,7 @@ impl Dispatcher {
             deliveries.extend(published.messages.into_iter().map(|message| (number.clone(), message)));
             let Err(error) = outcome else { continue };
             let cause = Cause::from(&error);
-            // One line for all throttled records of the batch is logged when they are set aside.
+            // One line for all throttled records of the batch is logged when they are postponed.
             if cause != Cause::Throttled {
                 tracing::error!(sequence_number = number, %error, "can't publish the events of a change");
             }

@@ -1,23 +1,29 @@
-//! Replays stream records from the bucket: records that the dispatcher set aside, under
-//! `failed-stream-records/`, and batches that Lambda discarded when it stopped retrying, under `aws/lambda/`.
-//! An operator starts a replay after the cause is fixed.
+//! Replays stream records from the bucket: records that the dispatcher stored, under `failed-stream-records/`,
+//! and batches that Lambda discarded when it stopped retrying, under `aws/lambda/`. An operator starts a replay
+//! of all of them after the cause is fixed. The function's schedule replays those of throttled accounts.
 //!
-//! The records of an object are processed by the same code as stream records. The caller removes the object
-//! after all its records succeeded. A replay that stops half-way can be repeated, because processing a record
-//! twice has no further effect.
+//! The records of an object are processed by the same code as stream records. The object is removed after all its
+//! records succeeded. A replay that stops half-way can be repeated, because processing a record twice has no
+//! further effect.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use aws_lambda_events::dynamodb::{Event as StreamEvent, EventRecord};
 use aws_sdk_s3::error::{DisplayErrorContext, ProvideErrorMetadata as _};
 use domain::ids::{AccountId, Scope};
 use domain::time::Timestamp;
 use serde::Deserialize;
-use serde_json::Value;
-use shared::WorkError;
+use serde_json::{Value, json};
+use shared::object_store::ObjectStoreError;
+use shared::random;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tracing::Instrument;
 
-use crate::quarantine::{Cause, QUARANTINE};
-use crate::{BatchOutcome, Dispatcher, sequence_number};
+use crate::quarantine::{Cause, POSTPONED, QUARANTINE};
+use crate::{Dispatcher, sequence_number};
 
 /// The prefix of batches that Lambda discarded: `aws/lambda/<mapping>/<shard>/<time>-<random>` (Lambda:
 /// Retain discarded records for a DynamoDB event source).
@@ -27,6 +33,16 @@ const DISCARDED: &str = "aws/lambda/";
 /// deduplicate changes, and are kept for 90 days. So an older change could be published and counted a second
 /// time.
 const OLDEST_DAYS: i64 = 85;
+
+/// How long a run of the schedule begins further replays. The next run, a minute after the start of this one,
+/// continues.
+const WORK_TIME: Duration = Duration::from_secs(40);
+
+/// The most objects that a run of the schedule replays concurrently.
+const CONCURRENT_OBJECTS: usize = 8;
+
+/// How long records may be throttled, in milliseconds, before an error is logged: 15 minutes.
+const PATIENCE_MS: i64 = 15 * 60 * 1_000;
 
 const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
 
@@ -52,8 +68,8 @@ pub struct ReplaySummary {
 /// Why an object stays in the bucket.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
-    #[error("the bucket did not answer: {0}")]
-    Bucket(String),
+    #[error(transparent)]
+    Bucket(#[from] ObjectStoreError),
     #[error("the object contains no stream records: {0}")]
     Malformed(String),
     #[error("the object is older than {OLDEST_DAYS} days; its changes might be published and counted twice")]
@@ -69,9 +85,6 @@ pub enum ReplayError {
     /// readable records were processed.
     #[error("records could not be processed now, try again: {}", .0.join(", "))]
     Failed(Vec<String>),
-    /// The outcome of a replay could not be stored.
-    #[error(transparent)]
-    Work(#[from] WorkError),
 }
 
 /// An object that Lambda writes for a discarded batch. Only `payload` is used: the event, as JSON text.
@@ -111,26 +124,74 @@ fn account(record: &EventRecord) -> Option<AccountId> {
 impl Dispatcher {
     /// Lists the quarantined objects, sorted by key under each prefix.
     pub async fn list_quarantined(&self) -> Result<Vec<QuarantinedObject>, ReplayError> {
-        let quarantined_prefix = format!("{QUARANTINE}/");
-        let mut waiting = Vec::new();
-        for prefix in [quarantined_prefix.as_str(), DISCARDED] {
-            let mut pages =
-                self.s3.list_objects_v2().bucket(&self.bucket).prefix(prefix).into_paginator().send();
-            while let Some(page) = pages.next().await {
-                let page =
-                    page.map_err(|error| ReplayError::Bucket(DisplayErrorContext(error).to_string()))?;
-                waiting.extend(page.contents.into_iter().flatten().filter_map(|object| {
-                    let since_ms = object.last_modified.and_then(|time| time.to_millis().ok());
-                    let since = since_ms.and_then(|ms| Timestamp::from_millis(ms).ok());
-                    Some(QuarantinedObject { key: object.key?, since: since.unwrap_or(Timestamp::MIN) })
-                }));
-            }
+        Ok([self.list(QUARANTINE).await?, self.list(DISCARDED).await?].concat())
+    }
+
+    async fn list(&self, prefix: &str) -> Result<Vec<QuarantinedObject>, ObjectStoreError> {
+        let mut pages = self.s3.list_objects_v2().bucket(&self.bucket).prefix(prefix).into_paginator().send();
+        let mut objects = Vec::new();
+        while let Some(page) = pages.next().await {
+            let page = page?;
+            objects.extend(page.contents.into_iter().flatten().filter_map(|object| {
+                let stored_ms = object.last_modified.and_then(|time| time.to_millis().ok());
+                let key = object.key?;
+                let since = postponed_at(&key).or_else(|| Timestamp::from_millis(stored_ms?).ok());
+                Some(QuarantinedObject { key, since: since.unwrap_or(Timestamp::MIN) })
+            }));
         }
-        Ok(waiting)
+        Ok(objects)
+    }
+
+    /// Replays the records of throttled accounts. What is throttled again stays for the next run.
+    pub(crate) async fn replay_postponed(&self) -> Result<(), ObjectStoreError> {
+        let started = Instant::now();
+        let mut objects = self.list(POSTPONED).await?;
+        // A run may not reach all objects, so each begins elsewhere.
+        let first = random::below(u64::try_from(objects.len()).unwrap_or_default().max(1));
+        objects.rotate_left(usize::try_from(first).unwrap_or_default());
+        let slots = Arc::new(Semaphore::new(CONCURRENT_OBJECTS));
+        let mut replays = JoinSet::new();
+        for object in objects {
+            let slot = Arc::clone(&slots).acquire_owned().await;
+            if started.elapsed() >= WORK_TIME {
+                break;
+            }
+            let dispatcher = self.clone();
+            let replay = async move {
+                let _slot = slot;
+                if let Err(error) = dispatcher.replay_throttled(&object).await {
+                    tracing::error!(object = object.key, %error, "postponed stream records still fail");
+                }
+            };
+            replays.spawn(replay.in_current_span());
+        }
+        replays.join_all().await;
+        Ok(())
+    }
+
+    /// Replays the records of an object once more, and leaves those that fail in it.
+    async fn replay_throttled(&self, object: &QuarantinedObject) -> Result<(), ReplayError> {
+        let (records, failures) = match self.process(object).await {
+            // An operator has replayed them meanwhile.
+            Err(ReplayError::Removed) => return Ok(()),
+            processed => processed?,
+        };
+        let left = self.set_aside_unreadable(&records, &failures).await;
+        if left.is_empty() {
+            return self.remove(object).await;
+        }
+        if left.len() < records.len() {
+            let left: Vec<&EventRecord> = left.iter().map(|(record, _)| *record).collect();
+            self.store_object(&object.key, &json!({ "Records": left })).await?;
+        }
+        if self.clock.now().millis_since(object.since) < PATIENCE_MS {
+            return Ok(());
+        }
+        Err(ReplayError::Failed(left.into_iter().map(|(record, _)| sequence_number(record)).collect()))
     }
 
     pub async fn inspect(&self, object: &QuarantinedObject) -> Result<ReplaySummary, ReplayError> {
-        let records = self.fetch(object).await?.ok_or(ReplayError::Removed)?;
+        let records = self.fetch(object).await?;
         let unreadable = records.iter().filter(|record| self.read(record).is_err());
         let unreadable: Vec<String> = unreadable.map(sequence_number).collect();
         if unreadable.is_empty() { Ok(summary(&records)) } else { Err(ReplayError::Unreadable(unreadable)) }
@@ -139,8 +200,7 @@ impl Dispatcher {
     /// Processes an object's records. The object stays, so that the caller can write an audit entry before it
     /// removes the object.
     pub async fn replay(&self, object: &QuarantinedObject) -> Result<ReplaySummary, ReplayError> {
-        let records = self.fetch(object).await?.ok_or(ReplayError::Removed)?;
-        let BatchOutcome { failures, .. } = self.work_on(&records).await;
+        let (records, failures) = self.process(object).await?;
         let (permanent, temporary): (Vec<_>, Vec<_>) =
             failures.into_iter().partition(|(_, cause)| *cause == Cause::Permanent);
         let numbers =
@@ -156,27 +216,38 @@ impl Dispatcher {
 
     pub async fn remove(&self, object: &QuarantinedObject) -> Result<(), ReplayError> {
         let removed = self.s3.delete_object().bucket(&self.bucket).key(&object.key).send().await;
-        removed.map_err(|error| ReplayError::Bucket(DisplayErrorContext(error).to_string()))?;
+        removed.map_err(ObjectStoreError::from)?;
         Ok(())
     }
 
-    /// Reads an object's records. `None`: the object is not in the bucket.
-    pub(crate) async fn fetch(
+    /// Processes an object's records. Returns them, and the causes of those that failed.
+    async fn process(
         &self,
         object: &QuarantinedObject,
-    ) -> Result<Option<Vec<EventRecord>>, ReplayError> {
+    ) -> Result<(Vec<EventRecord>, HashMap<String, Cause>), ReplayError> {
+        let records = self.fetch(object).await?;
+        let failures = self.work_on(&records).await;
+        Ok((records, failures))
+    }
+
+    async fn fetch(&self, object: &QuarantinedObject) -> Result<Vec<EventRecord>, ReplayError> {
         if object.is_too_old(self.clock.now()) {
             return Err(ReplayError::TooOld);
         }
         let got = self.s3.get_object().bucket(&self.bucket).key(&object.key).send().await;
         let got = match got {
-            Err(error) if error.code() == Some("NoSuchKey") => return Ok(None),
-            got => got.map_err(|error| ReplayError::Bucket(DisplayErrorContext(error).to_string()))?,
+            Err(error) if error.code() == Some("NoSuchKey") => return Err(ReplayError::Removed),
+            got => got.map_err(ObjectStoreError::from)?,
         };
-        let body = got.body.collect().await;
-        let body = body.map_err(|error| ReplayError::Bucket(DisplayErrorContext(error).to_string()))?;
-        records(&body.into_bytes()).map(Some)
+        let unread = |error| ObjectStoreError::Unavailable(DisplayErrorContext(error).to_string());
+        records(&got.body.collect().await.map_err(unread)?.into_bytes())
     }
+}
+
+/// Returns when the records of an object were postponed, which its key begins with. `None`: it has others.
+fn postponed_at(key: &str) -> Option<Timestamp> {
+    let (millis, _) = key.strip_prefix(POSTPONED)?.split_once('-')?;
+    Timestamp::from_millis(millis.parse().ok()?).ok()
 }
 
 fn summary(records: &[EventRecord]) -> ReplaySummary {

@@ -99,7 +99,7 @@ impl Dispatcher {
             match rollups.schedule_fold(&scope, fold_soon, now).await {
                 Ok(()) => self.due_folds.add(scope, now),
                 Err(error) => {
-                    let cause = Cause::of_count(&error);
+                    let cause = Cause::from(&error);
                     if cause != Cause::Throttled {
                         tracing::error!(%scope, %error, "can't schedule a fold of the rollups");
                     }
@@ -128,7 +128,7 @@ async fn count_late(rollups: &Rollups, clock: &Clock, changes: Vec<(String, Late
         // During an outage or a throttle, the other changes are not tried, because each would wait for a time-out.
         if cause == Cause::Permanent {
             let Err(error) = rollups.count(vec![change], clock.now()).await else { continue };
-            cause = Cause::of_count(&error);
+            cause = Cause::from(&error);
         }
         failures.push((number, cause));
     }
@@ -136,7 +136,7 @@ async fn count_late(rollups: &Rollups, clock: &Clock, changes: Vec<(String, Late
 }
 
 fn log_failed_count(changes: &[(String, LateChange)], error: &StoreError) -> Cause {
-    let cause = Cause::of_count(error);
+    let cause = Cause::from(error);
     if cause != Cause::Throttled {
         let scope = changes.first().map(|(_, change)| change.scope.to_string());
         tracing::error!(scope, %error, "can't count changes in the rollups");

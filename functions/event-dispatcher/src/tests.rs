@@ -15,8 +15,7 @@ use domain::refund::{RefundOutcome, RefundPlan, RefundStep};
 use domain::row::{READ_FORMAT, Row};
 use domain::wallet::RefundStrategy;
 use domain::webhook::event_type::EventType;
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::json;
 use shared::store::to_item;
 use shared::webhook::endpoint::{Disabled, EndpointStatus};
 
@@ -89,7 +88,6 @@ fn actions_of(dispatcher: &Dispatcher, record: &EventRecord) -> String {
         email,
         audit,
         abandonment,
-        replay,
         figure,
     } = dispatcher.read(record).unwrap();
     let mut lines = Vec::new();
@@ -117,7 +115,6 @@ fn actions_of(dispatcher: &Dispatcher, record: &EventRecord) -> String {
     lines.extend(email.map(|message| format!("mail {}", message.body().unwrap())));
     lines.extend(audit.map(|audit| format!("audit {} {}", audit.action, audit.subject)));
     lines.extend(abandonment.map(|row| format!("cancel deliveries of {}", row.endpoint)));
-    lines.extend(replay.map(|record| format!("replay {}", record.sequence_number)));
     lines.extend(figure.map(|figure| format!("metric {figure:?}")));
     if lines.is_empty() { "nothing".to_owned() } else { lines.join("\n") }
 }
@@ -405,28 +402,6 @@ fn a_reported_pix_is_read_back_from_the_bank_when_it_is_reported() {
     assert_eq!(actions(&insert(&recorded)), "nothing");
 }
 
-#[derive(Clone, Deserialize, Serialize)]
-struct Unwritable(bool);
-
-impl Message for Unwritable {
-    fn group(&self) -> String {
-        String::new()
-    }
-
-    fn body(&self) -> Result<String, QueueError> {
-        if self.0 { Err(QueueError::Malformed("no JSON".to_owned())) } else { Ok("{}".to_owned()) }
-    }
-}
-
-#[tokio::test]
-async fn a_message_that_can_not_be_written_is_set_aside_and_the_others_of_its_batch_are_retried() {
-    let aws = Aws::from_vars(&|name: &str| Some(format!("some-{name}"))).unwrap();
-    let queue = Queue::new(aws.sqs(), "http://127.0.0.1:9/queue");
-    let number = |number: &str| number.to_owned();
-    let failed = send(&queue, &[(number("1"), Unwritable(true)), (number("2"), Unwritable(false))]).await;
-    assert_eq!(failed, [(number("1"), Cause::Permanent), (number("2"), Cause::Temporary)]);
-}
-
 #[test]
 fn a_resend_request_is_published_only_when_it_is_new() {
     insta::assert_snapshot!(actions(&insert(&resend())), @"
@@ -470,23 +445,9 @@ fn an_abandonment_is_continued_while_it_runs() {
 }
 
 #[test]
-fn a_record_that_was_set_aside_is_replayed_when_the_scheduler_changes_its_due_time() {
-    let failed = FailedRecord::new("111", at(0));
-    assert_eq!(actions(&insert(&failed)), "nothing");
-    let set_aside = failed.set_aside(at(900), None);
-    assert_eq!(actions(&modify(&failed, &set_aside)), "nothing");
-    let mut postponed = image(&set_aside);
-    postponed["due_sk"] = json!({"S": "000001795266000000#failed-records#111#record"});
-    assert_eq!(actions(&record("MODIFY", &image(&set_aside), &postponed)), "replay 111");
-    assert_eq!(actions(&modify(&set_aside, &set_aside.postponed(at(1000)))), "nothing");
-    assert_eq!(actions(&modify(&set_aside, &set_aside.replayed())), "nothing");
-}
-
-#[test]
 fn the_greatest_cause_of_a_records_failures_counts() {
     let number = |cause| ("1".to_owned(), cause);
-    let in_order =
-        [Cause::Statistics, Cause::Permanent, Cause::Throttled, Cause::Temporary, Cause::Unavailable];
+    let in_order = [Cause::Permanent, Cause::Throttled, Cause::Unavailable];
     for (index, greater) in in_order.into_iter().enumerate() {
         for lesser in &in_order[..=index] {
             let worst = HashMap::from([number(greater)]);
@@ -494,11 +455,6 @@ fn the_greatest_cause_of_a_records_failures_counts() {
             assert_eq!(worst_causes(vec![number(*lesser), number(greater)]), worst);
         }
     }
-    let (outage, corrupt) = (StoreError::Unavailable(String::new()), StoreError::Corrupt(String::new()));
-    assert_eq!((Cause::from(&outage), Cause::of_count(&outage)), (Cause::Temporary, Cause::Statistics));
-    assert_eq!((Cause::from(&corrupt), Cause::of_count(&corrupt)), (Cause::Permanent, Cause::Permanent));
-    let throttled = StoreError::Throttled(String::new());
-    assert_eq!((Cause::from(&throttled), Cause::of_count(&throttled)), (Cause::Throttled, Cause::Throttled));
 }
 
 #[tokio::test]
@@ -513,7 +469,7 @@ async fn a_batch_is_retried_from_the_first_record_that_can_not_be_set_aside() {
         unreadable
     };
     let batch = json!({"Records": [unreadable("99"), unreadable("100")]});
-    let response = dispatcher().handle(serde_json::from_value(batch).unwrap()).await;
+    let response = dispatcher().handle(batch).await.unwrap();
     insta::assert_snapshot!(serde_json::to_string(&response).unwrap(), @r#"{"batchItemFailures":[{"itemIdentifier":"99"}]}"#);
 }
 
@@ -554,8 +510,8 @@ async fn a_record_in_the_format_of_a_newer_version_is_retried_and_not_set_aside(
     newer["format"] = json!({"N": (READ_FORMAT + 1).to_string()});
     let record = record("INSERT", &Value::Null, &newer);
     assert!(matches!(dispatcher().read(&record), Err(WorkError::Store(StoreError::Unavailable(_)))));
-    let outcome = dispatcher().work_on(&[record]).await;
-    assert_eq!(outcome.failures, HashMap::from([("111".to_owned(), Cause::Unavailable)]));
+    let failures = dispatcher().work_on(&[record]).await;
+    assert_eq!(failures, HashMap::from([("111".to_owned(), Cause::Unavailable)]));
 }
 
 #[test]
@@ -591,29 +547,6 @@ async fn a_batch_whose_records_lead_to_nothing_is_done_without_a_request_to_aws(
         modify(&paid(), &transition::next_version(paid(), at(90))),
         record("REMOVE", &image(&waiting()), &Value::Null),
     ]});
-    let response = dispatcher().handle(serde_json::from_value(batch).unwrap()).await;
+    let response = dispatcher().handle(batch).await.unwrap();
     insta::assert_snapshot!(serde_json::to_string(&response).unwrap(), @r#"{"batchItemFailures":[]}"#);
-}
-
-#[test]
-fn a_replay_starts_only_if_a_due_time_changes_without_the_version() {
-    let image = |due: Option<&str>, version: u64| {
-        let mut image =
-            json!({"pk": {"S": "failed"}, "sk": {"S": "1"}, "version": {"N": version.to_string()}});
-        if let Some(due) = due {
-            image["due_sk"] = json!({"S": due});
-        }
-        image
-    };
-    let started = |old: &Value, new: &Value| started_replay(&record("MODIFY", old, new));
-    let (due, moved) = (image(Some("1"), 1), image(Some("2"), 1));
-    for (old, new) in [
-        (image(None, 1), due.clone()),
-        (due.clone(), image(None, 1)),
-        (due.clone(), due.clone()),
-        (due.clone(), image(Some("2"), 2)),
-    ] {
-        assert!(started(&old, &new).unwrap().is_none(), "{old} {new}");
-    }
-    assert!(started(&due, &moved).is_err(), "it reads the row, which lacks fields here");
 }

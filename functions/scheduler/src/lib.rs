@@ -1,8 +1,7 @@
 //! Runs the due work of one shard of the due index per invocation. It expires charges and releases tranches of
 //! held money. It sends the queue messages that poll acquirers for pending charges and unfinished refunds, and
 //! those that retry deliveries. These messages also replace lost ones. It cancels abandoned deliveries, counts
-//! deliveries that are done, and folds the rollups. It starts the replays of stream records that were set
-//! aside for a temporary cause.
+//! deliveries that are done, and folds the rollups.
 //!
 //! Rows with due work are in a sparse index, sharded and sorted by due time. Each shard has a schedule, so that
 //! the shards are processed in invocations of their own. Each run reads the due rows and processes them by
@@ -27,7 +26,6 @@ use shared::acquirer::{AcquirerMessage, AcquirerQueue};
 use shared::charge::Charges;
 use shared::clock::Clock;
 use shared::config::{ConfigError, required};
-use shared::failed_record::FailedRecord;
 use shared::med::MedCases;
 use shared::metrics;
 use shared::rollup::{Rollups, folded_scope};
@@ -50,7 +48,7 @@ const WORK_TIME: Duration = Duration::from_secs(40);
 /// others.
 const RETRY_FAILED_SECONDS: i64 = 300;
 
-/// The longest pause between two polls of an acquirer or two replays of a record, in seconds: 6 hours.
+/// The longest pause between two polls of an acquirer, in seconds: 6 hours.
 const MAX_POLL_SECONDS: i64 = 21_600;
 
 /// When the scheduler starts the sweep of a bank connection again if the last one did not end, in seconds.
@@ -292,8 +290,6 @@ impl Scheduler {
             self.read_back(due, now).await
         } else if MedNotice::is_at(&due.key) {
             self.process_notice(due, now).await.map(|()| DueAction::Nothing)
-        } else if FailedRecord::is_at(&due.key) {
-            self.start_replay(due, now).await.map(|()| DueAction::Nothing)
         } else if ConnectionSweep::is_at(&due.key) {
             self.sweep(due, now).await
         } else if let Some(tranche) = Tranche::at(&due.key) {
@@ -362,15 +358,6 @@ impl Scheduler {
         let Some(notice) = self.store.get::<MedNotice>(&due.key).await? else { return Ok(()) };
         let cases = MedCases::new(self.store.clone());
         Ok(Box::pin(cases.process_notice(&notice.account, &notice.notice_id, now)).await?)
-    }
-
-    /// Postpones the row of a record that was set aside. The stream passes this change to the event
-    /// dispatcher, which replays the record.
-    async fn start_replay(&self, due: &DueRow, now: Timestamp) -> Result<(), WorkError> {
-        let Some(failed) = self.store.get::<FailedRecord>(&due.key).await? else { return Ok(()) };
-        let since = failed.set_aside_at.unwrap_or(failed.first_failed_at);
-        let _postponed_here_or_elsewhere = self.store.postpone(due, next_poll_at(since, now)).await?;
-        Ok(())
     }
 
     async fn sweep(&self, due: &DueRow, now: Timestamp) -> Result<DueAction, WorkError> {
@@ -449,8 +436,8 @@ impl Scheduler {
     }
 }
 
-/// Returns the time of the next poll of an acquirer, or of the next replay. The pause equals the time since
-/// `since`, within bounds, so each pause is about twice as long as the previous one.
+/// Returns the time of the next poll of an acquirer. The pause equals the time since `since`, within bounds, so
+/// each pause is about twice as long as the previous one.
 fn next_poll_at(since: Timestamp, now: Timestamp) -> Timestamp {
     let age_seconds = now.millis_since(since).div_euclid(1_000);
     now.saturating_plus_seconds(age_seconds.clamp(NEXT_LOOK_SECONDS, MAX_POLL_SECONDS))

@@ -79,6 +79,8 @@ fn the_deployed_template_declares_the_expected_resources_and_event_sources() {
         schedules,
         "each shard of the due index needs a schedule"
     );
+    let replay = Schedule { minutes: 1, input: Some(json!({"task": "replay-postponed"})) };
+    assert_eq!(template.function("EventDispatcherFunction").unwrap().schedules, [replay]);
     let verifier = template.function("LedgerVerifierFunction").unwrap();
     assert_eq!(verifier.schedules, [Schedule { minutes: 1_440, input: None }]);
     assert!(

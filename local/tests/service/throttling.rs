@@ -10,11 +10,10 @@ use domain::row::{Key, sortable};
 use domain::time::Timestamp;
 use local::embedded::fault_proxy::{Ceiling, Fault, FaultProxy};
 use serde_json::{Value, json};
-use shared::failed_record::FailedRecord;
-use shared::store::{DUE_SHARDS, due_attributes, from_item};
+use shared::store::due_attributes;
 
-use crate::invocations::{dispatch, dispatch_records, run_webhook_worker, stream_records};
-use crate::set_aside::{failed_record_row, set_aside_objects, set_aside_text};
+use crate::invocations::{dispatch, run_webhook_worker, stream_records};
+use crate::set_aside::{set_aside_objects, set_aside_text};
 use crate::support::{CapturedLog, Client, Listener, Service, eventually, id};
 
 /// The number of concurrent requests. Together, they write several times as much as [`CEILING`] allows while
@@ -132,38 +131,30 @@ async fn throttled_records_of_an_account_do_not_delay_another_and_are_published_
     let delivered = other.get("/v1/webhooks/deliveries").await.expect(200);
     assert_eq!(delivered["data"].as_array().unwrap().len(), 1, "the other account's event is published");
     assert!(service.deliveries("").await.len() < 20);
-    assert_eq!(set_aside_objects(&service).await.len(), 1, "the records are one group");
+    let of_other = service.stack.seed.other.id.to_string();
+    let messages = service.take_messages("TestDeliveryQueue").await;
+    assert!(messages.iter().any(|message| message.contains(&of_other)), "its delivery is started");
+    let postponed = set_aside_objects(&service).await;
+    assert_eq!(postponed.len(), 1, "the records are one object");
 
-    let row = async || from_item::<FailedRecord>(failed_record_row(&service).await.unwrap()).unwrap();
-    let set_aside = row().await;
-    let pause_ms = |row: &FailedRecord, since: Timestamp| row.replay_at.unwrap().millis_since(since);
-    let first_pause_ms = pause_ms(&set_aside, set_aside.set_aside_at.unwrap());
-    assert!((15_000..45_000).contains(&first_pause_ms), "{first_pause_ms}");
-
-    // A replay during the throttle leaves the group for later. After 15 minutes, operators see that it fails.
+    // A replay during the throttle leaves them for later. After 15 minutes, operators see that they fail.
     let log = CapturedLog::start();
-    let is_logged = || log.text().contains("a stream record that was set aside still fails");
-    replay_set_aside(&service, 1).await;
+    let is_logged = || log.text().contains("postponed stream records still fail");
+    replay_postponed(&service, 1).await;
     assert!(!is_logged(), "{}", log.text());
-    let before = service.stack.clock.now().plus_seconds(20 * 60).unwrap();
-    replay_set_aside(&service, 20).await;
+    replay_postponed(&service, 20).await;
     assert!(is_logged(), "{}", log.text());
     drop(log);
-    assert_eq!(set_aside_objects(&service).await.len(), 1);
-    let postponed = row().await;
-    assert_eq!(postponed.set_aside_at, set_aside.set_aside_at);
-    // Half of the time since the records were set aside, at most ten minutes, changed by up to a half.
-    let from_to = [before, service.stack.clock.now()].map(|since| pause_ms(&postponed, since));
-    assert!(from_to[0] >= 290_000 && from_to[1] < 900_000, "{from_to:?}");
+    assert_eq!(set_aside_objects(&service).await, postponed);
     // A replay that publishes some of the events leaves the other records for later.
     let kept = set_aside_records(&service).await;
     proxy(&service).throttle(Ceiling { write: 4.0, period: Duration::from_hours(1), ..CEILING });
-    replay_set_aside(&service, 20).await;
+    replay_postponed(&service, 1).await;
     let left = set_aside_records(&service).await;
     assert!(!left.is_empty() && left.len() < kept.len(), "{} of {}", left.len(), kept.len());
     assert!(left.iter().all(|record| kept.contains(record)));
     proxy(&service).stop_throttling();
-    replay_set_aside(&service, 20).await;
+    replay_postponed(&service, 1).await;
     assert_eq!(set_aside_objects(&service).await, [""; 0]);
     dispatch(&service.stack).await;
     let events = service.get("/v1/events?limit=100&type=charge.created").await.expect(200);
@@ -188,22 +179,11 @@ async fn set_aside_records(service: &Service) -> Vec<Value> {
     object["Records"].as_array().unwrap().clone()
 }
 
-/// Lets the time of the next replay pass, then runs the scheduler and the dispatcher.
-async fn replay_set_aside(service: &Service, minutes: i64) {
+/// Lets some minutes pass, then runs the dispatcher's schedule.
+async fn replay_postponed(service: &Service, minutes: i64) {
     service.stack.clock.advance(minutes * 60_000);
-    let before = stream_records(&service.stack).await.len();
-    let scheduler = service.stack.functions.get("SchedulerFunction").unwrap().clone();
-    for shard in 0..DUE_SHARDS {
-        // During the throttle, the run fails for the account's deliveries.
-        let _run = scheduler(json!({ "shard": shard })).await;
-    }
-    let records = stream_records(&service.stack).await.split_off(before);
-    let is_replay = |record: &Value| {
-        record["dynamodb"]["Keys"]["pk"]["S"].as_str().unwrap().starts_with("failed-records#")
-    };
-    let records: Vec<Value> = records.into_iter().filter(is_replay).collect();
-    assert!(!records.is_empty(), "the group is due");
-    dispatch_records(&service.stack, &records).await;
+    let dispatcher = service.stack.functions.get("EventDispatcherFunction").unwrap().clone();
+    dispatcher(json!({"task": "replay-postponed"})).await.unwrap();
 }
 
 #[tokio::test]

@@ -14,8 +14,8 @@ pub(super) type Permission = (String, String, Vec<String>);
 /// The files of each function that uses a bucket: actions and key prefixes.
 const FILES: [(&str, &str, &str); 9] = [
     ("EventDispatcherFunction", "s3:PutObject", "FailedRecordsBucket/failed-stream-records/*"),
-    ("EventDispatcherFunction", "s3:GetObject", "FailedRecordsBucket/failed-stream-records/temporary/*"),
-    ("EventDispatcherFunction", "s3:DeleteObject", "FailedRecordsBucket/failed-stream-records/temporary/*"),
+    ("EventDispatcherFunction", "s3:GetObject", "FailedRecordsBucket/failed-stream-records/postponed/*"),
+    ("EventDispatcherFunction", "s3:DeleteObject", "FailedRecordsBucket/failed-stream-records/postponed/*"),
     ("MedFunction", "s3:GetObject", "DocumentsBucket/evidence-pending/*"),
     ("MedFunction", "s3:GetObjectVersion", "DocumentsBucket/evidence-pending/*"),
     ("MedFunction", "s3:PutObject", "DocumentsBucket/evidence-pending/*"),
