@@ -62,14 +62,6 @@ impl Receipt {
     }
 }
 
-/// A message that was received outside of an event source.
-#[derive(Debug)]
-pub struct Received<M> {
-    pub receipt_handle: String,
-    /// The message; the error: its body is not such a message.
-    pub message: Result<M, QueueError>,
-}
-
 /// A queue of one kind of message. Clones share one SQS client.
 #[derive(Debug)]
 pub struct Queue<M> {
@@ -132,31 +124,6 @@ impl<M: Message> Queue<M> {
             rejected.extend(indexes.map(|index| first.saturating_add(index)));
         }
         Ok(rejected)
-    }
-
-    /// Receives at most ten messages, and hides them for some time. Does not wait for messages.
-    pub async fn receive(&self, hidden: Duration) -> Result<Vec<Received<M>>, QueueError> {
-        let received = self
-            .client
-            .receive_message()
-            .queue_url(&self.url)
-            .max_number_of_messages(10)
-            .visibility_timeout(visibility_seconds(hidden))
-            .send()
-            .await
-            .map_err(unavailable)?;
-        let messages = received.messages.unwrap_or_default().into_iter();
-        let read = messages.map(|message| Received {
-            message: parse(message.body.as_deref()),
-            receipt_handle: message.receipt_handle.unwrap_or_default(),
-        });
-        Ok(read.collect())
-    }
-
-    pub async fn delete(&self, receipt_handle: &str) -> Result<(), QueueError> {
-        let delete = self.client.delete_message().queue_url(&self.url).receipt_handle(receipt_handle);
-        delete.send().await.map_err(unavailable)?;
-        Ok(())
     }
 
     /// Hides a received message for some time, at most the 12 hours of SQS. Then it is received again.
@@ -277,9 +244,6 @@ fn log_failure(message_id: Option<&str>, error: &dyn fmt::Display, level: Level)
 ///
 /// When the record's body is not such a message.
 pub fn read<M: Message>(message: &SqsMessage) -> Result<M, QueueError> {
-    parse(message.body.as_deref())
-}
-
-fn parse<M: Message>(body: Option<&str>) -> Result<M, QueueError> {
-    serde_json::from_str(body.unwrap_or_default()).map_err(|error| QueueError::Malformed(error.to_string()))
+    let body = message.body.as_deref().unwrap_or_default();
+    serde_json::from_str(body).map_err(|error| QueueError::Malformed(error.to_string()))
 }

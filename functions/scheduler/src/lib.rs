@@ -7,7 +7,7 @@
 //! the shards are processed in invocations of their own. Each run reads the due rows and processes them by
 //! conditional writes, like the other functions. So concurrent runs, or a run that crashes, do no harm.
 //!
-//! A schedule of its own recovers deliveries and refunds that have no message in their queue (`recovery`).
+//! A schedule of its own recovers deliveries that have no message in their queue (`recovery`).
 
 mod recovery;
 
@@ -33,7 +33,7 @@ use shared::store::{Aws, DUE_SHARDS, DuePartition, DueRow, Store, from_item};
 use shared::wallet::Wallets;
 use shared::wallet::counters::Tranche;
 use shared::webhook::delivery::{Abandonment, Deliveries, Delivery, NEXT_LOOK_SECONDS, counted_scope};
-use shared::webhook::queue::{DeliveryMessage, DeliveryQueue, DeliveryQueues, Lane};
+use shared::webhook::queue::{DeliveryMessage, DeliveryQueues, Lane};
 use tokio::task::JoinSet;
 use tracing::Instrument;
 
@@ -90,14 +90,12 @@ struct PartitionOutcome {
 pub struct Scheduler {
     pub store: Store,
     pub delivery_queues: DeliveryQueues,
-    pub dead_letters: DeliveryQueue,
     pub acquirer_queue: AcquirerQueue,
     pub clock: Clock,
 }
 
 impl Scheduler {
-    /// Reads `TABLE_NAME`, `DELIVERY_QUEUE_URL`, `TEST_DELIVERY_QUEUE_URL`,
-    /// `DELIVERY_DEAD_LETTER_QUEUE_URL` and `ACQUIRER_QUEUE_URL`.
+    /// Reads `TABLE_NAME`, `DELIVERY_QUEUE_URL`, `TEST_DELIVERY_QUEUE_URL` and `ACQUIRER_QUEUE_URL`.
     pub fn from_vars(
         aws: &Aws,
         clock: Clock,
@@ -106,7 +104,6 @@ impl Scheduler {
         Ok(Self {
             store: Store::new(aws.dynamodb(), required(var, "TABLE_NAME")?),
             delivery_queues: DeliveryQueues::from_vars(&aws.sqs(), Lane::Fast, var)?,
-            dead_letters: DeliveryQueue::new(aws.sqs(), required(var, "DELIVERY_DEAD_LETTER_QUEUE_URL")?),
             acquirer_queue: AcquirerQueue::new(aws.sqs(), required(var, "ACQUIRER_QUEUE_URL")?),
             clock,
         })
@@ -120,7 +117,8 @@ impl Scheduler {
     /// As for [`Self::run`], and when messages could not be recovered.
     pub async fn handle(&self, event: &Value) -> Result<Value, WorkError> {
         if event.get("task").and_then(Value::as_str) == Some(RECOVER_MESSAGES) {
-            return Ok(json!({ "redriven": Box::pin(self.recover_messages()).await? }));
+            Box::pin(self.recover_messages()).await?;
+            return Ok(json!({}));
         }
         let moved = match event.get("shard") {
             Some(shard) => {

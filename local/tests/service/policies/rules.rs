@@ -58,11 +58,7 @@ pub(super) fn required(function: &str, properties: &Value, role: &Role) -> BTree
         }
     }
     for (name, value) in properties["Environment"]["Variables"].as_mapping().into_iter().flatten() {
-        if text(name).ends_with("_DEAD_LETTER_QUEUE_URL") {
-            for action in ["sqs:ChangeMessageVisibility", "sqs:DeleteMessage", "sqs:ReceiveMessage"] {
-                add(action, &text(value), &[]);
-            }
-        } else if text(name).ends_with("_QUEUE_URL") {
+        if text(name).ends_with("_QUEUE_URL") {
             add("sqs:SendMessage", &text(value), &[]);
         }
         if name == "MAIL_FROM" {
