@@ -48,10 +48,14 @@ impl Period {
         Self(Self::of(passed).0.saturating_sub(1))
     }
 
+    pub fn ends_at(self) -> Timestamp {
+        let end_ms = self.0.saturating_add(1).saturating_mul(PERIOD_MS);
+        Timestamp::from_millis(end_ms).unwrap_or(Timestamp::MAX)
+    }
+
     /// Returns when a note of the period may be removed.
     pub(crate) fn removable_at(self) -> Timestamp {
-        let started_at = Timestamp::from_millis(self.0.saturating_mul(PERIOD_MS)).unwrap_or(Timestamp::MAX);
-        started_at.saturating_plus_seconds(KEPT_SECONDS)
+        self.ends_at().saturating_plus_seconds(KEPT_SECONDS)
     }
 
     pub(crate) fn key(self, scope: &Scope) -> Key {
@@ -98,6 +102,7 @@ mod tests {
         let after = |seconds| start.saturating_plus_seconds(seconds);
         assert_eq!(Period::of(after(299)), period);
         assert!(Period::of(after(300)) > period);
+        assert_eq!(period.ends_at(), after(300));
         assert!(Period::last_to_check(after(569)) < period);
         assert_eq!(Period::last_to_check(after(570)), period);
     }

@@ -18,9 +18,9 @@
 //! The removal of a row leads to no action.
 
 mod figures;
-mod notes;
 mod publish;
 mod quarantine;
+mod remembered;
 pub mod replay;
 mod rollups;
 #[cfg(test)]
@@ -58,10 +58,9 @@ use tokio::task::JoinSet;
 use tracing::Instrument;
 
 use self::figures::Figure;
-pub use self::notes::NotedScopes;
 use self::publish::{Change, ScopeWork};
 use self::quarantine::Cause;
-pub use self::rollups::DueFolds;
+pub use self::remembered::RememberedScopes;
 
 /// The `task` in the input of the schedule that replays postponed records (`template.yaml`).
 const REPLAY_POSTPONED: &str = "replay-postponed";
@@ -85,8 +84,10 @@ pub struct Dispatcher {
     pub public_urls: PublicUrls,
     /// Whether the outcome of MED cases is published.
     pub med_outcome_notices: bool,
-    pub due_folds: DueFolds,
-    pub noted_scopes: NotedScopes,
+    /// The scopes for which a fold of the rollups is due.
+    pub due_folds: RememberedScopes,
+    /// The scopes that are noted to have new deliveries in this period.
+    pub noted_scopes: RememberedScopes,
 }
 
 /// An action that failed: the sequence number of its record, and the cause.
@@ -130,8 +131,8 @@ impl Dispatcher {
             clock,
             public_urls: PublicUrls::new(&required(var, "CHECKOUT_BASE_URL")?)?,
             med_outcome_notices: required(var, "MED_OUTCOME_NOTICES")? != "off",
-            due_folds: DueFolds::default(),
-            noted_scopes: NotedScopes::default(),
+            due_folds: RememberedScopes::default(),
+            noted_scopes: RememberedScopes::default(),
         })
     }
 

@@ -10,6 +10,7 @@ use domain::ids::{ResendId, Scope};
 use domain::request_id::StoredRequestId;
 use domain::row::Row as _;
 use domain::webhook::event_type::EventType;
+use shared::notes::Period;
 use shared::store::StoreError;
 use shared::webhook::delivery::{Deliveries, Delivery, DeliveryStatus};
 use shared::webhook::endpoint::{Endpoint, Endpoints};
@@ -166,6 +167,32 @@ impl Dispatcher {
             }
         }
         Ok(())
+    }
+
+    /// Notes that a scope has new deliveries, so that the scheduler finds those whose message was lost
+    /// ([`shared::notes`]), unless this process has noted it in this period. Returns the records of the deliveries
+    /// if the note failed. The stream repeats them, because otherwise only their messages would start these
+    /// deliveries.
+    async fn note_new(&self, scope: Scope, new: &[(String, DeliveryMessage)]) -> Vec<Failure> {
+        let now = self.clock.now();
+        // A delivery in the due index needs no note.
+        let undue: Vec<&String> =
+            new.iter().filter(|(_, message)| !message.due).map(|(number, _)| number).collect();
+        if undue.is_empty() || self.noted_scopes.contains(&scope, now) {
+            return Vec::new();
+        }
+        let period = Period::of(now);
+        match Deliveries::new(self.store.clone()).note_new(&scope, period).await {
+            Ok(()) => {
+                self.noted_scopes.add(scope, period.ends_at(), now);
+                Vec::new()
+            }
+            Err(error) => {
+                tracing::error!(%scope, %error, "can't note that a scope has new deliveries");
+                let cause = Cause::from(&error);
+                undue.into_iter().map(|number| (number.clone(), cause)).collect()
+            }
+        }
     }
 
     /// Schedules the count of a scope's deliveries for one new delivery in 64. A failure is only logged,

@@ -1,10 +1,6 @@
 //! Has each change of a charge counted in the rollups, once (see [`shared::rollup`]).
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
-
 use domain::ids::Scope;
-use domain::time::Timestamp;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use shared::checkpoint::LATE_MS;
@@ -26,23 +22,6 @@ pub(crate) enum Counted {
     ByFold { is_sampled: bool },
     /// The row was inserted late, so the change is counted now.
     Late(LateChange),
-}
-
-/// The scopes for which a fold of the rollups is known to be due, and until when. Clones share them.
-#[derive(Clone, Debug, Default)]
-pub struct DueFolds(Arc<Mutex<HashMap<Scope, Timestamp>>>);
-
-impl DueFolds {
-    fn contains(&self, scope: &Scope, now: Timestamp) -> bool {
-        let due = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        due.get(scope).is_some_and(|until| now < *until)
-    }
-
-    fn add(&self, scope: Scope, now: Timestamp) {
-        let mut due = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        due.retain(|_, until| now < *until);
-        due.insert(scope, now.saturating_plus_seconds(REMEMBERED_SECONDS));
-    }
 }
 
 /// The part of an event's row that shows how its change is counted.
@@ -97,7 +76,10 @@ impl Dispatcher {
         let mut failures = Vec::new();
         if !for_fold.is_empty() && (fold_soon || !self.due_folds.contains(&scope, now)) {
             match rollups.schedule_fold(&scope, fold_soon, now).await {
-                Ok(()) => self.due_folds.add(scope, now),
+                Ok(()) => {
+                    let until = now.saturating_plus_seconds(REMEMBERED_SECONDS);
+                    self.due_folds.add(scope, until, now);
+                }
                 Err(error) => {
                     let cause = Cause::from(&error);
                     if cause != Cause::Throttled {
@@ -142,26 +124,4 @@ fn log_failed_count(changes: &[(String, LateChange)], error: &StoreError) -> Cau
         tracing::error!(scope, %error, "can't count changes in the rollups");
     }
     cause
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::tests::charges::at;
-    use crate::tests::scopes;
-
-    #[test]
-    fn a_scheduled_fold_is_remembered_for_twelve_hours() {
-        let [one, other] = scopes();
-        let folds = DueFolds::default();
-        assert!(!folds.contains(&one, at(0)));
-        folds.add(one, at(0));
-        assert!(folds.contains(&one, at(0)) && !folds.contains(&other, at(0)));
-        assert!(folds.contains(&one, at(REMEMBERED_SECONDS - 1)));
-        assert!(!folds.contains(&one, at(REMEMBERED_SECONDS)));
-        folds.add(other, at(REMEMBERED_SECONDS - 1));
-        assert!(folds.contains(&one, at(REMEMBERED_SECONDS - 1)), "both are remembered");
-        folds.add(other, at(REMEMBERED_SECONDS));
-        assert_eq!(folds.0.lock().unwrap().len(), 1, "the first has ended");
-    }
 }

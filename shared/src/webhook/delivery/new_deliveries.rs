@@ -50,8 +50,8 @@ mod tests {
     use crate::webhook::endpoint::testing::endpoint;
 
     #[test]
-    fn a_note_is_kept_for_14_days() {
+    fn a_note_is_kept_for_14_days_after_its_period() {
         let note = NewDeliveries { scope: endpoint().scope, period: Period::of(at(60)) };
-        assert_eq!(note.removable_at(), Some(at(14 * 24 * 60 * 60)));
+        assert_eq!(note.removable_at(), Some(at(14 * 24 * 60 * 60 + 300)));
     }
 }
