@@ -25,7 +25,7 @@ use shared::app::address_policy;
 use shared::clock::Clock;
 use shared::config::{ConfigError, required};
 use shared::metrics;
-use shared::queue::{self, MAX_DELAY_SECONDS, QueueError, Receipt};
+use shared::queue::{self, MAX_DELAY_SECONDS, Receipt};
 use shared::random;
 use shared::store::{Aws, Store, StoreError};
 use shared::webhook::WebhookError;
@@ -189,13 +189,7 @@ impl Worker {
         if matches!(outcome, AttemptOutcome::Exhausted { .. }) {
             // Sent before the row becomes FAILED. So after a crash in between, the message is sent twice
             // instead of never.
-            let refused = self.exhausted.send(std::slice::from_ref(message)).await?;
-            if !refused.is_empty() {
-                return Err(QueueError::Unavailable(
-                    "the queue of exhausted deliveries refused a message".to_owned(),
-                )
-                .into());
-            }
+            self.exhausted.send_later(message, Duration::ZERO).await?;
         }
         let record_on_endpoint = async || match endpoint {
             Some(endpoint) => {
