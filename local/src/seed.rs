@@ -235,7 +235,7 @@ fn random_bytes<const N: usize>() -> Result<[u8; N]> {
 }
 
 fn random_text() -> Result<String> {
-    random_bytes::<16>().map(|bytes| hex::encode(&bytes))
+    random_bytes::<16>().map(hex::encode)
 }
 
 /// Writes a file atomically: readers see the old or the new content, never a part.

@@ -237,7 +237,7 @@ async fn check_requests(
     now: Timestamp,
 ) -> Result<(), Box<dyn Error>> {
     let acquirer = checks.acquirer;
-    let txid = hex::encode(&random::bytes::<16>()?);
+    let txid = hex::encode(random::bytes::<16>()?);
     checks.request("GET /cob/{txid}", client.get_cob(&txid).await, |found| match found {
         None => ok("an unknown txid is answered 404"),
         Some(_) => (Outcome::Failed, "the bank knows a random txid".to_owned()),

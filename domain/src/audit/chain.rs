@@ -57,7 +57,7 @@ pub struct Head {
 impl Head {
     /// Returns the head of an account's chain without rows.
     pub fn of_empty_chain(account: &AccountId) -> Self {
-        Self { sequence: 0, hash: hex::encode(&Sha256::digest(partition(account))) }
+        Self { sequence: 0, hash: hex::encode(Sha256::digest(partition(account))) }
     }
 }
 
@@ -77,7 +77,7 @@ pub fn sequence_of(sort_key: &str) -> Option<u64> {
 pub fn hash_of(attributes: &Attributes) -> String {
     let hashed = attributes.iter().filter(|(name, _)| !NOT_HASHED.contains(&name.as_str()));
     let hashed: Value = hashed.map(|(name, value)| (name.clone(), value.clone())).collect();
-    hex::encode(&Sha256::digest(hashed.to_string()))
+    hex::encode(Sha256::digest(hashed.to_string()))
 }
 
 /// A fault of a chain.

@@ -22,7 +22,7 @@ pub struct Fingerprint(String);
 impl Fingerprint {
     /// Computes the fingerprint of a key exactly as the client sent it: neither trimmed nor lower-cased.
     pub fn of(key: &SecretString) -> Self {
-        Self(hex::encode(&Sha256::digest(key.expose_secret().as_bytes())))
+        Self(hex::encode(Sha256::digest(key.expose_secret().as_bytes())))
     }
 
     /// Returns the 64 hex digits.

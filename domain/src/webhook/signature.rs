@@ -67,12 +67,12 @@ impl From<EndpointSecret> for SecretString {
 pub fn canonical(secret: &SecretString, t_unix_seconds: i64, body: &[u8]) -> String {
     let t = t_unix_seconds.to_string();
     let signature = hmac_sha256(secret.expose_secret().as_bytes(), &[t.as_bytes(), b".", body]);
-    format!("t={t},v1={}", hex::encode(&signature))
+    format!("t={t},v1={}", hex::encode(signature))
 }
 
 /// Returns the header value of the legacy family: `sha256=<hex>`, signed over the raw body alone.
 pub fn legacy(secret: &SecretString, body: &[u8]) -> String {
-    format!("sha256={}", hex::encode(&hmac_sha256(secret.expose_secret().as_bytes(), &[body])))
+    format!("sha256={}", hex::encode(hmac_sha256(secret.expose_secret().as_bytes(), &[body])))
 }
 
 /// `v1,<base64>`, signed over `<id>.<timestamp>.<body>` (Standard Webhooks 1.0). The values are those of the

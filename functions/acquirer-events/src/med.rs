@@ -22,7 +22,7 @@ pub(crate) async fn open(
     // Without `notice_id`, each request counts as a new notification.
     let name = match &notification.id {
         Some(id) => format!("notice#{id}"),
-        None => hex::encode(&random::bytes::<16>()?),
+        None => hex::encode(random::bytes::<16>()?),
     };
     let case = app.cases.open(charge, &name, &notification, now).await?;
     Ok((StatusCode::CREATED, Json(CaseView::new(&case))).into_response())

@@ -59,7 +59,7 @@ struct File {
 impl File {
     fn new(content_type: &'static str, content: impl Into<Cow<'static, str>>) -> Self {
         let content = content.into();
-        let etag = format!("\"{}\"", hex::encode(&Sha256::digest(&*content)));
+        let etag = format!("\"{}\"", hex::encode(Sha256::digest(&*content)));
         Self { content_type, content, etag }
     }
 
@@ -180,16 +180,15 @@ fn page_of(name: &str) -> Option<&'static File> {
 }
 
 fn respond(page: Option<&'static File>, request: &HeaderMap) -> Response {
-    with_policies(match page {
-        Some(page) => page.respond(request),
-        None => {
-            let content = html! {
-                h1 { "There is no such page" }
-                p { "Choose a page of the contents, or search for a word." }
-            };
-            let page = SITE.page("", "No such page", &content.into_string());
-            (StatusCode::NOT_FOUND, [(CONTENT_TYPE, HTML)], page).into_response()
-        }
+    with_policies(if let Some(page) = page {
+        page.respond(request)
+    } else {
+        let content = html! {
+            h1 { "There is no such page" }
+            p { "Choose a page of the contents, or search for a word." }
+        };
+        let page = SITE.page("", "No such page", &content.into_string());
+        (StatusCode::NOT_FOUND, [(CONTENT_TYPE, HTML)], page).into_response()
     })
 }
 

@@ -91,7 +91,7 @@ async fn an_issued_key_works_immediately_and_its_cleartext_is_shown_once() {
     assert!(random.len() == 32 && random.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b)));
     assert_eq!((&issued["mode"], &issued["label"]), (&json!("test"), &json!("Loja online")));
     assert_eq!(issued["prefix"], key[..12]);
-    assert_eq!(issued["fingerprint"], domain::hex::encode(&Sha256::digest(key)));
+    assert_eq!(issued["fingerprint"], domain::hex::encode(Sha256::digest(key)));
     assert_eq!(status_with_key(&service, key).await, 200);
     // The key reads the data of the account's test mode.
     let charge = service.charge().await;

@@ -84,7 +84,7 @@ async fn the_audit_records_an_api_keys_money_and_security_actions_with_key_and_s
         (rows.len() >= 9).then_some(rows)
     })
     .await;
-    let key = format!("key_{}", domain::hex::encode(&Sha256::digest(service.key())));
+    let key = format!("key_{}", domain::hex::encode(Sha256::digest(service.key())));
     for row in &rows {
         assert_eq!((row.actor.as_str(), &json!(row.source)), (key.as_str(), &json!("127.0.0.1")), "{row:?}");
     }

@@ -363,7 +363,7 @@ async fn a_rare_event_type_is_found_through_pages_that_may_be_empty() {
         if event_type == EventType::ChargeCreated {
             // Random bytes can't be compressed.
             let pad: [u8; 2000] = random::bytes().unwrap();
-            object["metadata"]["pad"] = json!(domain::hex::encode(&pad));
+            object["metadata"]["pad"] = json!(domain::hex::encode(pad));
         }
         Event::of_one(event_type, &origin, &object).unwrap()
     };

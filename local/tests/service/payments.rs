@@ -42,7 +42,7 @@ impl Service {
     }
 
     async fn payment(&self, extra: Value) -> Value {
-        let key = format!("key-{}", domain::hex::encode(&shared::random::bytes::<8>().unwrap()));
+        let key = format!("key-{}", domain::hex::encode(shared::random::bytes::<8>().unwrap()));
         let mut body = json!({"amount": 1000, "paymentMethods": ["PIX"], "idempotencyKey": key});
         body.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
         self.payment_answer(&body).await.expect(201)

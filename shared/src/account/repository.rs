@@ -52,7 +52,7 @@ impl Accounts {
         now: Timestamp,
     ) -> Result<Account, AccountError> {
         let id = AccountId::new(random::bytes()?);
-        let salt = hex::encode(&random::bytes::<16>()?);
+        let salt = hex::encode(random::bytes::<16>()?);
         let account = Account { id, settings, contact, salt, created_at: now, version: 1 };
         let audit = audit::by_operator(operator, id, "account.open", id.to_string(), now)?;
         let audit = audit.with_details(format!(

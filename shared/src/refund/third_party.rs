@@ -79,7 +79,7 @@ pub async fn record_destination(store: &Store, refund: &Refund) -> Result<bool, 
     };
     let row = Destination {
         scope: refund.scope,
-        key_hash: hex::encode(&Sha256::digest(destination.as_str())),
+        key_hash: hex::encode(Sha256::digest(destination.as_str())),
         refund: refund.id,
         created_at: refund.created_at,
     };

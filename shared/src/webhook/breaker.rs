@@ -52,7 +52,7 @@ const OPEN_SECONDS: &str = "open_seconds#";
 pub fn server_of(url: &str) -> Option<String> {
     let url = Url::parse(url).ok()?;
     let server = format!("{}:{}", url.host_str()?, url.port_or_known_default()?);
-    let hash = hex::encode(&Sha256::digest(server));
+    let hash = hex::encode(Sha256::digest(server));
     hash.get(..8).map(str::to_owned)
 }
 

@@ -86,10 +86,10 @@ fn the_hash_is_that_of_the_sorted_attributes_as_json() {
     let text = format!(
         r#"{{"account":"acc_0w3ge1r70w3ge1r7","action":"test","actor":"ana","at":1795262400000,"id":"{id}","pk":"audit#acc_0w3ge1r70w3ge1r7","reason":"a test, with é and \"quotes\"","sk":"sk","subject":"1"}}"#
     );
-    assert_eq!(hash_of(&row), hex::encode(&Sha256::digest(text)));
+    assert_eq!(hash_of(&row), hex::encode(Sha256::digest(text)));
     assert_eq!(
         Head::of_empty_chain(&account()).hash,
-        hex::encode(&Sha256::digest("audit#acc_0w3ge1r70w3ge1r7"))
+        hex::encode(Sha256::digest("audit#acc_0w3ge1r70w3ge1r7"))
     );
 }
 

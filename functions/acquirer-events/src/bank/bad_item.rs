@@ -25,7 +25,7 @@ pub(super) fn bad_item(
     item: &RawValue,
     received_at: Timestamp,
 ) -> SetAsideItem {
-    let sha256 = hex::encode(&Sha256::digest(item.get()));
+    let sha256 = hex::encode(Sha256::digest(item.get()));
     SetAsideItem { account, connection, sha256, item: storable(item), received_at }
 }
 

@@ -212,7 +212,7 @@ impl Secret {
 
     /// Returns 256 random bits, as 64 hex digits.
     pub(super) fn random() -> Result<Self, RandomError> {
-        Ok(Self(hex::encode(&random::bytes::<32>()?).into()))
+        Ok(Self(hex::encode(random::bytes::<32>()?).into()))
     }
 
     pub fn as_secret(&self) -> &SecretString {
@@ -250,7 +250,7 @@ impl<'de> Deserialize<'de> for Secret {
 
 /// Returns the SHA-256 hash of bytes, in hex.
 pub(super) fn sha256(bytes: &[u8]) -> String {
-    hex::encode(&Sha256::digest(bytes))
+    hex::encode(Sha256::digest(bytes))
 }
 
 /// Headers that the client sets itself, so an operator can't.

@@ -155,7 +155,7 @@ impl Dashboard {
         self.throttle.uncount_attempt(attempt).await?;
         self.audit(&user, source, "user.log-in", now).await?;
         tracing::info!(user = %id, account = %user.account, source = source.ip().map(field::display), "log-in");
-        let jti = hex::encode(&random::bytes::<16>()?);
+        let jti = hex::encode(random::bytes::<16>()?);
         // The token has the generation in the row whose password was verified. If the password is reset
         // between the read of that row and here, the new token is already invalid.
         let holder = (user.id, user.account, user.role, user.token_generation);
