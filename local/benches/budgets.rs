@@ -57,9 +57,9 @@ fn print_budget(budget: &Budget, value: f64) {
 /// Prints the write units of whole flows beside their budgets. A row or an index entry of up to 1 KB costs one
 /// unit; a row costs two within a transaction.
 async fn write_units() {
-    let of_a_minute = unit_costs::charges_of_a_minute(CHARGES_OF_A_MINUTE, ShardCount::ONE).await;
+    let of_a_minute = unit_costs::charges_of_a_minute(CHARGES_OF_A_MINUTE, ShardCount::ONE, false).await;
     let eight = ShardCount::try_from(8).unwrap();
-    let in_eight_shards = unit_costs::charges_of_a_minute(CHARGES_OF_A_MINUTE, eight).await;
+    let in_eight_shards = unit_costs::charges_of_a_minute(CHARGES_OF_A_MINUTE, eight, false).await;
     let alone = unit_costs::charge_alone().await;
     let live = unit_costs::live_charge().await;
     let refund = unit_costs::refund(0, None).await;

@@ -57,6 +57,15 @@ async fn a_customers_data_is_erased_from_finished_charges_once_and_records_of_pa
     })
     .await;
     assert!(events(&expired).await.contains("Souza"));
+    let lookups = async || {
+        let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
+        let rows = client.scan().table_name("StateTable").send().await.unwrap();
+        let is_lookup = |row: &&std::collections::HashMap<String, AttributeValue>| {
+            row["pk"].as_s().unwrap().starts_with("lookup#")
+        };
+        rows.items().iter().filter(is_lookup).count()
+    };
+    eventually("the lookup rows are written", async || (lookups().await == 6).then_some(())).await;
 
     let account = service.account();
     let erase = async |more: &[&str]| {
@@ -82,6 +91,7 @@ async fn a_customers_data_is_erased_from_finished_charges_once_and_records_of_pa
     assert!(events(&expired).await.contains("Souza"), "a dry run erases nothing");
 
     assert_eq!(outcome(&erase(&["--apply"]).await, &expired).0, "erased");
+    assert_eq!(lookups().await, 4, "the erased charge is not found by its order number or e-mail address");
     let path = format!("/v1/charges/{}", expired["id"].as_str().unwrap());
     let read = merchant.send("GET", &path, json!(null)).await;
     assert_eq!(
@@ -100,6 +110,7 @@ async fn a_customers_data_is_erased_from_finished_charges_once_and_records_of_pa
     .await;
     let erased = erase(&["--apply", "--mode", "test"]).await;
     assert_eq!([&open, &paid].map(|charge| outcome(&erased, charge).0), ["erased", "erased"]);
+    assert_eq!(lookups().await, 0);
     for personal in ["Souza", "maria.souza", "5581988887777", "Maria devolveu", "Vestido"] {
         assert!(!is_stored(&service, personal).await, "{personal}");
     }

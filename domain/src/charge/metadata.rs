@@ -6,6 +6,9 @@ use serde_json::{Map, Value};
 /// They are removed from the input.
 const RESERVED: [&str; 2] = ["med", "failure"];
 
+/// The keys under which merchants send their order number, the first that has one counts.
+const ORDER_KEYS: [&str; 3] = ["order_id", "orderId", "pedido"];
+
 /// Maximum number of keys in a request, without those that [`Metadata::keeps`] rejects.
 pub const MAX_KEYS: usize = 50;
 
@@ -60,6 +63,19 @@ impl Metadata {
             return None;
         }
         self.to_map().get(key)?.as_str().map(str::to_owned)
+    }
+
+    /// Returns the merchant's order number, a string or a number under `order_id`, `orderId` or `pedido`.
+    pub fn order_number(&self) -> Option<String> {
+        if !ORDER_KEYS.iter().any(|key| self.0.contains(key)) {
+            return None;
+        }
+        let map = self.to_map();
+        ORDER_KEYS.iter().find_map(|key| match map.get(*key)? {
+            Value::String(text) => Some(text.clone()).filter(|text| !text.trim().is_empty()),
+            Value::Number(number) => Some(number.to_string()),
+            Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
+        })
     }
 
     /// Parses the text into a map.

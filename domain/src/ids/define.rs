@@ -45,3 +45,13 @@ pub(super) fn first_80_bits(bytes: &[u8]) -> u128 {
     let bytes = bytes.get(..10).unwrap_or_default();
     bytes.iter().fold(0, |bits, byte| (bits << 8) | u128::from(*byte))
 }
+
+/// The hash that stands for a value in a key. The account's secret salt keys it, as it does the ids of charges, so
+/// a reader of the table can't test guesses.
+pub(crate) fn lookup_hash(salt: &[u8], fields: &[&str]) -> u128 {
+    let fields: Vec<&[u8]> =
+        std::iter::once(salt).chain(fields.iter().map(|field| field.as_bytes())).collect();
+    let hash = digest("lookup", &fields);
+    let (bytes, _) = hash.split_first_chunk::<16>().unwrap_or((&[0; 16], &[]));
+    u128::from_be_bytes(*bytes)
+}

@@ -82,6 +82,6 @@ async fn list(
     let cursor = filter.as_ref().ok().and_then(|filter| filter.starting_after);
     let (AuthenticatedQuery { app, caller, now, .. }, cursor) =
         authenticated.concurrently_with(async |app| app.charges.find(cursor).await).await?;
-    let page = app.charges.list(&caller.sharded_scope(), &filter?, cursor?, now).await?;
+    let page = app.charges.list(&caller.sharded_scope(), &caller.salt, &filter?, cursor?, now).await?;
     Ok(Json(ChargeListView::new(&page, &app.public_urls)).into_response())
 }

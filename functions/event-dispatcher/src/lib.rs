@@ -18,6 +18,7 @@
 //! The removal of a row leads to no action.
 
 mod figures;
+mod lookups;
 mod publish;
 mod quarantine;
 mod remembered;
@@ -33,7 +34,7 @@ use aws_lambda_events::dynamodb::{Event as StreamEvent, EventRecord};
 use aws_lambda_events::streams::{DynamoDbBatchItemFailure, DynamoDbEventResponse};
 use domain::acquirer::ReportedPix;
 use domain::audit::Audit;
-use domain::charge::{Charge, IncomingPayment, StoredCharge, TransactionStatus};
+use domain::charge::{Charge, IncomingPayment, Lookups, StoredCharge, TransactionStatus};
 use domain::ids::{AccountId, ResendId, Scope};
 use domain::med::MedCase;
 use domain::payout::Payout;
@@ -58,6 +59,7 @@ use tokio::task::JoinSet;
 use tracing::Instrument;
 
 use self::figures::Figure;
+pub use self::lookups::Salts;
 use self::publish::{Change, ScopeWork};
 use self::quarantine::Cause;
 pub use self::remembered::RememberedScopes;
@@ -88,6 +90,7 @@ pub struct Dispatcher {
     pub due_folds: RememberedScopes,
     /// The scopes that are noted to have new deliveries in this period.
     pub noted_scopes: RememberedScopes,
+    pub salts: Salts,
 }
 
 /// An action that failed: the sequence number of its record, and the cause.
@@ -110,6 +113,8 @@ struct StreamActions {
     abandonment: Option<Box<Abandonment>>,
     /// The business figure to add to the metrics.
     figure: Option<Figure>,
+    /// The values by which the new charge is found.
+    lookups: Option<Lookups>,
 }
 
 impl Dispatcher {
@@ -133,6 +138,7 @@ impl Dispatcher {
             med_outcome_notices: required(var, "MED_OUTCOME_NOTICES")? != "off",
             due_folds: RememberedScopes::default(),
             noted_scopes: RememberedScopes::default(),
+            salts: Salts::default(),
         })
     }
 
@@ -174,6 +180,7 @@ impl Dispatcher {
         let (mut acquirers, mut emails) = (Vec::new(), Vec::new());
         let (mut audits, mut abandonments) = (Vec::new(), Vec::new());
         let mut failures = Vec::new();
+        let mut new_lookups = Vec::new();
         for record in records {
             let sequence_number = sequence_number(record);
             let number = || sequence_number.clone();
@@ -188,6 +195,7 @@ impl Dispatcher {
                     audit,
                     abandonment,
                     figure,
+                    lookups,
                 }) => {
                     if let Some(scope) = events.first().map(|event| event.scope) {
                         let change = Change { number: number(), events, resend, charge_version };
@@ -200,6 +208,7 @@ impl Dispatcher {
                     emails.extend(email.map(|message| (number(), message)));
                     audits.extend(audit.map(|audit| (number(), *audit)));
                     abandonments.extend(abandonment.map(|abandonment| *abandonment));
+                    new_lookups.extend(lookups.map(|lookups| (number(), lookups)));
                     figure.into_iter().for_each(Figure::write);
                 }
                 // A newer version wrote the row. Its functions will process the record.
@@ -213,14 +222,15 @@ impl Dispatcher {
                 }
             }
         }
-        let (to_acquirers, mailed, published, audited, ()) = tokio::join!(
+        let (to_acquirers, mailed, published, audited, found, ()) = tokio::join!(
             send(&self.acquirers, &acquirers),
             send(&self.emails, &emails),
             self.publish_all(scopes),
             self.record_all(audits),
+            self.insert_lookups(new_lookups),
             Box::pin(self.abandon(&abandonments))
         );
-        failures.extend([to_acquirers, mailed, published, audited].concat());
+        failures.extend([to_acquirers, mailed, published, audited, found].concat());
         worst_causes(failures)
     }
 
@@ -293,6 +303,7 @@ impl Dispatcher {
                 acquirer: waits_for_acquirer.then_some(AcquirerMessage::Finalise(new.id)),
                 audit: audit_trail::for_charge(old, new).map(Box::new),
                 figure: Figure::of_charge(old, new),
+                lookups: Lookups::of(new).filter(|_| is_new),
                 ..StreamActions::default()
             });
         }

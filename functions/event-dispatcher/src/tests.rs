@@ -89,6 +89,7 @@ fn actions_of(dispatcher: &Dispatcher, record: &EventRecord) -> String {
         audit,
         abandonment,
         figure,
+        lookups,
     } = dispatcher.read(record).unwrap();
     let mut lines = Vec::new();
     for event in events {
@@ -116,6 +117,7 @@ fn actions_of(dispatcher: &Dispatcher, record: &EventRecord) -> String {
     lines.extend(audit.map(|audit| format!("audit {} {}", audit.action, audit.subject)));
     lines.extend(abandonment.map(|row| format!("cancel deliveries of {}", row.endpoint)));
     lines.extend(figure.map(|figure| format!("metric {figure:?}")));
+    lines.extend(lookups.map(|lookups| format!("{} rows to find it by", lookups.rows(b"salt").count())));
     if lines.is_empty() { "nothing".to_owned() } else { lines.join("\n") }
 }
 
@@ -202,6 +204,21 @@ fn a_new_charge_is_published_and_counted() {
     count version 1 on 2026-11-21 in BRL: c9 +1, made +1, s_wp +1
     count version 1 for all time: made +1, s_wp +1
     ");
+}
+
+#[test]
+fn rows_to_find_a_charge_by_are_written_when_it_is_new_and_change_neither_events_nor_statistics() {
+    let metadata = domain::charge::Metadata::default().with_text("order_id", "4711");
+    let customer = domain::charge::Customer {
+        email: Some("maria@example.com".to_owned()),
+        ..domain::charge::Customer::default()
+    };
+    let findable =
+        |charge: Charge| Charge { metadata: metadata.clone(), customer: customer.clone(), ..charge };
+    let plain = actions(&insert(&waiting()));
+    assert_eq!(actions(&insert(&findable(waiting()))), format!("{plain}\n2 rows to find it by"));
+    let (before, after) = (findable(waiting()), findable(paid()));
+    assert_eq!(actions(&modify(&before, &after)), actions(&modify(&waiting(), &paid())));
 }
 
 #[test]

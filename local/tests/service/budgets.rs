@@ -170,16 +170,27 @@ async fn a_page_of_charges_stays_within_its_budget_even_when_few_charges_match()
     for order in 0..150 {
         let customer =
             if order < 3 { json!({"document": "29537995593"}) } else { json!({"document": "25524893033"}) };
-        let charge = service.new_charge(&json!({"amount": 1000, "customer": customer})).await;
+        let metadata = json!({"order_id": "4711"});
+        let body = json!({"amount": 1000, "customer": customer, "metadata": metadata});
+        let charge = service.new_charge(&body).await;
         if order < 3 {
             service.sandbox(&charge, "pay", &json!({})).await;
         }
     }
+    dispatch(&service.stack).await;
     let first = service.get("/v1/charges?limit=100").await.expect(200);
     let cursor = first["next_cursor"].as_str().unwrap();
+    let txid = first["data"][0]["pix"]["txid"].as_str().unwrap();
+    let of_order = service.get("/v1/charges?order_id=4711&limit=100").await.expect(200);
+    assert_eq!(of_order["data"].as_array().unwrap().len(), 100);
     let queries = [
         "limit=100".to_owned(),
         format!("limit=100&starting_after={cursor}"),
+        "order_id=4711&limit=100".to_owned(),
+        format!("order_id=4711&status=paid&amount=1000&starting_after={cursor}"),
+        format!("txid={txid}&starting_after={cursor}"),
+        format!("end_to_end_id=E00000000202611211000abcdefghijk&starting_after={cursor}"),
+        format!("amount=1000&limit=100&starting_after={cursor}"),
         "status=paid".to_owned(),
         "status=pending".to_owned(),
         "status=disputed".to_owned(),
@@ -325,7 +336,7 @@ fn assert_usage(profile: &str, cost: &Cost) {
 
 #[tokio::test]
 async fn a_thousand_charges_of_a_minute_stay_within_their_write_units_and_heat_no_partition() {
-    let cost = unit_costs::charges_of_a_minute(1_000, ShardCount::ONE).await;
+    let cost = unit_costs::charges_of_a_minute(1_000, ShardCount::ONE, false).await;
     assert_holds(&unit_costs::CHARGES_OF_A_MINUTE, cost.units(), &cost);
     assert_holds(&unit_costs::HOTTEST_KEY, highest(&cost.by_partition()), &cost);
     assert_holds(&unit_costs::DUE_INDEX, highest(&cost.by_due_partition()), &cost);
@@ -333,8 +344,16 @@ async fn a_thousand_charges_of_a_minute_stay_within_their_write_units_and_heat_n
 }
 
 #[tokio::test]
+async fn charges_with_an_order_number_and_an_email_take_one_more_write_unit_for_each() {
+    let cost = unit_costs::charges_of_a_minute(300, ShardCount::ONE, true).await;
+    assert_holds(&unit_costs::CHARGES_OF_A_MINUTE, cost.units(), &cost);
+    let of_lookups = cost.units_of(|key| key.written.partition.starts_with("lookup#"));
+    assert!((of_lookups - 2.0).abs() < f64::EPSILON, "{of_lookups}");
+}
+
+#[tokio::test]
 async fn charges_in_eight_shards_heat_no_partition() {
-    let cost = unit_costs::charges_of_a_minute(300, ShardCount::try_from(8).unwrap()).await;
+    let cost = unit_costs::charges_of_a_minute(300, ShardCount::try_from(8).unwrap(), false).await;
     assert_holds(&unit_costs::CHARGES_OF_A_MINUTE, cost.units(), &cost);
     assert_holds(&unit_costs::HOTTEST_KEY_OF_EIGHT_SHARDS, highest(&cost.by_partition()), &cost);
 }

@@ -135,6 +135,90 @@ async fn filters_apply_alone_and_combined() {
 }
 
 #[tokio::test]
+async fn a_charge_is_found_by_its_order_number_email_payment_txid_and_amount() {
+    let service = Service::start().await;
+    let body = |amount: i64, metadata: Value, email: Option<&str>| json!({"amount": amount, "metadata": metadata, "customer": {"name": "Maria", "email": email}});
+    let mut charges = Vec::new();
+    for body in [
+        body(1000, json!({"order_id": "4711"}), Some("maria@example.com")),
+        body(2000, json!({"orderId": 4711}), Some("Maria@Example.com")),
+        body(1000, json!({"pedido": "4712"}), Some("ana@example.com")),
+        body(1000, json!({"order": "4711"}), None),
+    ] {
+        charges.push(service.new_charge(&body).await);
+        service.stack.clock.advance(10);
+    }
+    service.sandbox(&charges[0], "pay", &json!({"end_to_end_id": "E00000000202611211000abcdefghijk"})).await;
+    // Not the charge's amount, so the payment goes back.
+    let wrong = json!({"amount": 1, "end_to_end_id": "E00000000202611211000abcdefghijl"});
+    service.sandbox(&charges[1], "pay", &wrong).await;
+    let other = &service.stack.seed.other.test_api_key;
+    service
+        .post_as(
+            other,
+            "/v1/pix/charges",
+            &body(1000, json!({"order_id": "4711"}), Some("maria@example.com")),
+            &[("idempotency-key", "order-of-other-account")],
+        )
+        .await
+        .expect(201);
+    eventually("the lookup rows are written", async || {
+        let last = service.get("/v1/charges?order_id=4712").await.expect(200);
+        let others = service.get_as(other, "/v1/charges?order_id=4711").await.expect(200);
+        (ids(&last).len() == 1 && ids(&others).len() == 1).then_some(())
+    })
+    .await;
+    let nth = |numbers: &[usize]| -> Vec<String> {
+        numbers.iter().map(|number| id(&charges[*number]).to_owned()).collect()
+    };
+    let txid = |number: usize| charges[number]["pix"]["txid"].as_str().unwrap().to_owned();
+    let at = |number: usize| charges[number]["created_at"].as_str().unwrap();
+    for (query, expected) in [
+        ("order_id=4711".to_owned(), nth(&[1, 0])),
+        ("order_id=%204711%20".to_owned(), nth(&[1, 0])),
+        ("order_id=471".to_owned(), nth(&[])),
+        ("customer_email=MARIA%40example.com".to_owned(), nth(&[1, 0])),
+        ("customer_email=ana%40example.com".to_owned(), nth(&[2])),
+        ("order_id=4711&customer_email=ana%40example.com".to_owned(), nth(&[])),
+        ("order_id=4711&customer_email=maria%40example.com".to_owned(), nth(&[1, 0])),
+        ("order_id=4711&status=paid".to_owned(), nth(&[0])),
+        ("order_id=4711&amount=2000".to_owned(), nth(&[1])),
+        (format!("order_id=4711&created_after={}", at(1)), nth(&[1])),
+        (format!("order_id=4711&created_before={}", at(0)), nth(&[0])),
+        ("end_to_end_id=E00000000202611211000abcdefghijk".to_owned(), nth(&[0])),
+        ("end_to_end_id=E00000000202611211000abcdefghijl".to_owned(), nth(&[1])),
+        ("end_to_end_id=E00000000202611211000abcdefghijm".to_owned(), nth(&[])),
+        ("end_to_end_id=E00000000202611211000abcdefghijk&status=pending".to_owned(), nth(&[])),
+        (format!("txid={}", txid(2)), nth(&[2])),
+        (format!("txid={}", txid(2).to_uppercase()), nth(&[2])),
+        (format!("txid={}&order_id=4712", txid(2)), nth(&[2])),
+        (format!("txid={}&order_id=4711", txid(2)), nth(&[])),
+        (format!("txid={}&created_after={}", txid(2), at(3)), nth(&[])),
+        ("amount=1000".to_owned(), nth(&[3, 2, 0])),
+        ("amount=1000&status=pending".to_owned(), nth(&[3, 2])),
+        ("amount=3000".to_owned(), nth(&[])),
+    ] {
+        assert_eq!(all_pages(&service, &format!("limit=1&{query}")).await, expected, "{query}");
+        assert_eq!(ids(&service.get(&format!("/v1/charges?{query}")).await.expect(200)), expected, "{query}");
+        let after = format!("/v1/charges?{query}&starting_after={}", id(&charges[0]));
+        assert_eq!(ids(&service.get(&after).await.expect(200)), nth(&[]), "{query}");
+    }
+    // Neither another account nor the other mode finds a charge.
+    let live = &service.stack.seed.first.live_api_key;
+    for query in [
+        "order_id=4712".to_owned(),
+        "customer_email=ana%40example.com".to_owned(),
+        "end_to_end_id=E00000000202611211000abcdefghijk".to_owned(),
+        format!("txid={}", txid(2)),
+    ] {
+        for key in [other, live] {
+            let page = service.get_as(key, &format!("/v1/charges?{query}")).await.expect(200);
+            assert_eq!(page["data"], json!([]), "{query}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_charge_past_its_expiry_is_not_listed_as_pending() {
     let service = Service::start().await;
     let charge = service.new_charge(&json!({"amount": 1000, "expires_in": 60})).await;

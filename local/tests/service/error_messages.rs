@@ -263,7 +263,8 @@ fn bodies(charge: &str, settled: &str, case: &str, endpoint: &str) -> Vec<(Strin
 }
 
 /// Requests whose query strings together break the rules of the routes' parameters.
-const QUERIES: [&str; 17] = [
+const QUERIES: [&str; 18] = [
+    "/v1/charges?order_id=%20&customer_email=maria&end_to_end_id=E-1&txid=7yae&amount=12.90",
     "/v1/charges?limit=0&starting_after=x&created_after=x&status=x&customer_id=&color=red",
     "/v1/charges?limit=%2B5&starting_after=ch_x&status=PAID&created_before=2026-13-01T00:00:00Z&customer_id=%20123&page=1",
     "/v1/wallets/balance?currency=brl&curency=EUR",

@@ -63,8 +63,20 @@ impl Merchant {
 
     /// Creates a charge and returns its id.
     pub(crate) async fn create(&self, order: usize) -> String {
-        let body = json!({"amount": 1990, "description": "Pedido"});
-        let charge = self.send(Method::POST, "/v1/pix/charges", &format!("order-{order:08}"), &body).await;
+        self.create_from(order, &json!({"amount": 1990, "description": "Pedido"})).await
+    }
+
+    /// Creates a charge with an order number and the customer's e-mail address.
+    pub(crate) async fn create_findable(&self, order: usize) -> String {
+        let body = json!({
+            "amount": 1990, "customer": {"name": "Maria", "email": format!("maria{order}@example.com")},
+            "metadata": {"order_id": order.to_string()},
+        });
+        self.create_from(order, &body).await
+    }
+
+    async fn create_from(&self, order: usize, body: &Value) -> String {
+        let charge = self.send(Method::POST, "/v1/pix/charges", &format!("order-{order:08}"), body).await;
         charge["id"].as_str().unwrap().to_owned()
     }
 

@@ -391,8 +391,9 @@ impl Flow {
 }
 
 /// Measures charges of one account that are created, paid and delivered to one endpoint at a constant rate
-/// within a minute. The stream is dispatched each second.
-pub(crate) async fn charges_of_a_minute(charges: usize, shards: ShardCount) -> Cost {
+/// within a minute. The stream is dispatched each second. `has_lookups`: each has an order number and an e-mail
+/// address.
+pub(crate) async fn charges_of_a_minute(charges: usize, shards: ShardCount, has_lookups: bool) -> Cost {
     let mut flow = Flow::start().await;
     flow.change_settings(|settings| {
         settings.shards = ShardSettings { read: shards, new_charges: shards };
@@ -406,7 +407,11 @@ pub(crate) async fn charges_of_a_minute(charges: usize, shards: ShardCount) -> C
     for second in orders.chunks(CHARGES_A_SECOND) {
         let began = Instant::now();
         for order in second {
-            let charge = flow.merchant.create(*order).await;
+            let charge = if has_lookups {
+                flow.merchant.create_findable(*order).await
+            } else {
+                flow.merchant.create(*order).await
+            };
             flow.merchant.pay(&charge).await;
         }
         flow.process_events().await;

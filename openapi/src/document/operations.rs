@@ -67,7 +67,7 @@ operations! {
         .errors(&[INVALID_AMOUNT, CUSTOMER_VELOCITY, ACCOUNT_VELOCITY, KEY_REUSED, UNPROCESSABLE]);
     "GET /v1/charges" "listCharges" Charges "List charges"
         "Newest first. While `has_more` is true, pass `next_cursor` as `starting_after`. A deployment can switch this route off; it then answers 404."
-        [200 [Json "ChargeList"]] .query(CHARGES_QUERY);
+        [200 [Json "ChargeList"]] .query(CHARGES_QUERY) .errors(&[INVALID_AMOUNT]);
     "GET /v1/charges/{id}" "getCharge" Charges "Read a charge"
         "For single look-ups. To learn that a charge was paid, use webhooks instead of polling."
         [200 [Json "Charge"]];

@@ -2,21 +2,27 @@
 //! including that for authentication, at most three of them in sequence. An account with several shards costs
 //! one query for each shard instead of one.
 
-use domain::charge::{Charge, PublicStatus, StoredCharge, TransactionStatus};
-use domain::ids::ChargeId;
+use domain::charge::{
+    Charge, IncomingPayment, Lookup, LookupValue, MAX_ORDER_CHARS, PublicStatus, StoredCharge,
+    TransactionStatus,
+};
+use domain::ids::{ChargeId, EndToEndId};
+use domain::money::Amount;
 use domain::row::sortable;
 use domain::shard::ShardedScope;
 use domain::tax_id::Document;
 use domain::time::Timestamp;
 
 use crate::charge::Charges;
-use crate::http::field::{CHARGE_ID, CREATED_AFTER, CREATED_BEFORE, Definitions, LIMIT, Parsed, Word};
+use crate::http::field::{
+    CHARGE_ID, CREATED_AFTER, CREATED_BEFORE, Definitions, EMAIL_CHARS, LIMIT, MinorAmount, Parsed, Word,
+    bank_id,
+};
 use crate::http::{Fields, Problem, Query};
 use crate::store::{ListIndex, Page, PageError, StoreError};
 
-/// Index entries read for a page that is filtered by both status and customer. No index covers both, so the
-/// status is checked after the rows are read, and the page may have fewer charges than `limit` although more
-/// follow.
+/// Charges read for a page with a filter that no index or lookup row covers together with the others. That filter
+/// is checked after the rows are read, and the page may have fewer charges than `limit` although more follow.
 const FILTERED_WINDOW: usize = 200;
 const REVIEW_PAGE: usize = 100;
 
@@ -36,10 +42,56 @@ crate::fields! {
         },
         Optional, "29537995593",
         "Only charges of this payer: the CPF, CNPJ or other document exactly as the charge's request sent it, as `expected_payer_tax_id` or else as `customer.document`. Together with `status`, a page may be shorter than `limit` while `has_more` is true.";
+    ORDER_ID: Parsed<LookupValue> = "order_id",
+        Parsed {
+            chars: (1, MAX_ORDER_CHARS),
+            pattern: None,
+            format: None,
+            parse: LookupValue::order,
+            rule: "must be 1 to 200 characters with a visible one",
+        },
+        Optional, "4711",
+        "Only charges with this order number: the metadata `order_id`, else `orderId`, else `pedido`. A charge is found about a second after its creation.";
+    CUSTOMER_EMAIL: Parsed<LookupValue> = "customer_email",
+        Parsed {
+            chars: EMAIL_CHARS,
+            pattern: None,
+            format: None,
+            parse: |text| text.contains('@').then(|| LookupValue::email(text)),
+            rule: "must be an e-mail address, such as ana@example.com",
+        },
+        Optional, "maria@example.com",
+        "Only charges whose `customer.email` is this address, in upper or lower case. A charge is found about a second after its creation.";
+    END_TO_END_ID: Parsed<EndToEndId> = "end_to_end_id",
+        bank_id(), Optional, "E00000000202611211000abcdefghijk",
+        "Only the charge of the Pix with this end-to-end id, also if the payment was returned.";
+    TXID: Parsed<ChargeId> = "txid",
+        Parsed {
+            chars: (26, 26),
+            pattern: Some("^[0-9A-Za-z]{26}$"),
+            format: None,
+            parse: |text| ChargeId::from_txid(&text.to_lowercase()).ok(),
+            rule: "must be a txid of this service: 26 letters and digits",
+        },
+        Optional, "7yae9dvt35gsbaah14xwynj30v",
+        "Only the charge with this `pix.txid`.";
+    AMOUNT: MinorAmount = "amount", MinorAmount, Optional, 1990,
+        "Only charges of this amount in minor units. A page may be shorter than `limit` while `has_more` is true.";
 }
 
-pub const CHARGES_QUERY: Definitions =
-    &[&STATUS, &CUSTOMER_ID, &CREATED_AFTER, &CREATED_BEFORE, &LIMIT, &STARTING_AFTER];
+pub const CHARGES_QUERY: Definitions = &[
+    &STATUS,
+    &CUSTOMER_ID,
+    &ORDER_ID,
+    &CUSTOMER_EMAIL,
+    &END_TO_END_ID,
+    &TXID,
+    &AMOUNT,
+    &CREATED_AFTER,
+    &CREATED_BEFORE,
+    &LIMIT,
+    &STARTING_AFTER,
+];
 
 #[derive(Clone, Debug)]
 pub struct ChargeFilter {
@@ -50,6 +102,19 @@ pub struct ChargeFilter {
     created_after: Option<Timestamp>,
     created_before: Option<Timestamp>,
     customer: Option<Document>,
+    order: Option<LookupValue>,
+    email: Option<LookupValue>,
+    end_to_end_id: Option<EndToEndId>,
+    txid: Option<ChargeId>,
+    amount: Option<Amount>,
+}
+
+/// The rows that a page is read from.
+enum Source<'a> {
+    Charge(ChargeId),
+    Payment(&'a EndToEndId),
+    Lookup(&'a LookupValue),
+    Index(ListIndex, Vec<String>),
 }
 
 pub type ChargePage = Page<Charge, ChargeId>;
@@ -66,6 +131,11 @@ impl ChargeFilter {
             created_after: query.read(&mut fields, &CREATED_AFTER),
             created_before: query.read(&mut fields, &CREATED_BEFORE),
             customer: query.read(&mut fields, &CUSTOMER_ID),
+            order: query.read(&mut fields, &ORDER_ID),
+            email: query.read(&mut fields, &CUSTOMER_EMAIL),
+            end_to_end_id: query.read(&mut fields, &END_TO_END_ID),
+            txid: query.read(&mut fields, &TXID),
+            amount: query.read(&mut fields, &AMOUNT),
         };
         fields.finish(Some(filter))
     }
@@ -73,20 +143,46 @@ impl ChargeFilter {
     fn matches(&self, charge: &Charge) -> bool {
         self.status.is_none_or(|status| charge.status.public() == status)
             && self.customer.as_ref().is_none_or(|customer| charge.payer() == Some(customer.as_str()))
+            && self.lookups().all(|value| value.is_of(charge))
+            && self.txid.is_none_or(|id| charge.id == id)
+            && self.amount.is_none_or(|amount| charge.amount == amount)
     }
 
-    fn partitions(&self, scope: &ShardedScope) -> (ListIndex, Vec<String>) {
+    fn lookups(&self) -> impl Iterator<Item = &LookupValue> {
+        self.order.iter().chain(&self.email)
+    }
+
+    /// Returns the source that has the fewest charges.
+    fn source(&self, scope: &ShardedScope) -> Source<'_> {
+        if let Some(id) = &self.end_to_end_id {
+            return Source::Payment(id);
+        }
+        if let Some(id) = self.txid {
+            return Source::Charge(id);
+        }
+        if let Some(value) = self.lookups().next() {
+            return Source::Lookup(value);
+        }
         match (&self.customer, self.status) {
-            (Some(customer), _) => {
-                (ListIndex::ByCustomer, vec![Charge::customer_partition(&scope.scope, customer.as_str())])
-            }
+            (Some(customer), _) => Source::Index(
+                ListIndex::ByCustomer,
+                vec![Charge::customer_partition(&scope.scope, customer.as_str())],
+            ),
             (None, Some(status)) => {
                 let statuses = status.transaction_statuses().iter();
                 let partitions = statuses.flat_map(|status| status_partitions(scope, *status));
-                (ListIndex::ByStatus, partitions.collect())
+                Source::Index(ListIndex::ByStatus, partitions.collect())
             }
-            (None, None) => (ListIndex::All, scope.partitions(Charge::list_partition)),
+            (None, None) => Source::Index(ListIndex::All, scope.partitions(Charge::list_partition)),
         }
+    }
+
+    /// The number of charges to read for a page. The source covers one of the filters.
+    fn window(&self) -> usize {
+        let filters =
+            [self.status.is_some(), self.customer.is_some(), self.order.is_some(), self.email.is_some()];
+        let is_covered = filters.into_iter().filter(|is_set| *is_set).count() <= 1 && self.amount.is_none();
+        if is_covered { self.limit } else { FILTERED_WINDOW }
     }
 }
 
@@ -104,11 +200,12 @@ pub(crate) fn sort_range(from: Option<Timestamp>, to: Option<Timestamp>) -> (Str
 }
 
 impl Charges {
-    /// `cursor` is the charge with the id `starting_after`, which the caller has read.
+    /// `cursor` is the charge with the id `starting_after`, which the caller has read. `salt`: the account's.
     /// [`PageError::UnknownCursor`] when no charge of this scope has that id.
     pub async fn list(
         &self,
         scope: &ShardedScope,
+        salt: &[u8],
         filter: &ChargeFilter,
         cursor: Option<StoredCharge>,
         now: Timestamp,
@@ -119,12 +216,49 @@ impl Charges {
         }
         let (from, to) = sort_range(filter.created_after, filter.created_before);
         let cursor = cursor.map(|charge| charge.list_sort());
-        let window =
-            if filter.customer.is_some() && filter.status.is_some() { FILTERED_WINDOW } else { filter.limit };
-        let (index, partitions) = filter.partitions(scope);
-        let read = self.store.rows_after((index, &partitions), (&from, &to), cursor.as_deref(), window);
-        let rows = read_at(read.await?, now);
-        Ok(Page::of_matching(rows, filter.limit, |charge| filter.matches(charge), |charge| charge.id))
+        let (range, cursor, window) = ((from.as_str(), to.as_str()), cursor.as_deref(), filter.window());
+        let rows = match filter.source(scope) {
+            Source::Index(index, partitions) => {
+                self.store.rows_after((index, &partitions), range, cursor, window).await?
+            }
+            Source::Lookup(value) => {
+                let partition = value.partition(&scope.scope, salt);
+                let key_of = |sort: &str| Lookup::charge_of(sort).map(Charge::key_of);
+                self.store.named_rows_after(&partition, range, cursor, window, key_of).await?
+            }
+            Source::Charge(id) => (self.one_of(scope, Some(id), range, cursor).await?, false),
+            Source::Payment(id) => {
+                let payment = self.find_payment(&scope.scope, &id.clone().into()).await?;
+                let id = payment.as_ref().and_then(IncomingPayment::charge_id);
+                (self.one_of(scope, id, range, cursor).await?, false)
+            }
+        };
+        Ok(Page::of_matching(
+            read_at(rows, now),
+            filter.limit,
+            |charge| filter.matches(charge),
+            |charge| charge.id,
+        ))
+    }
+
+    /// The charge with this id, if the scope has it and it is after the cursor.
+    async fn one_of(
+        &self,
+        scope: &ShardedScope,
+        id: Option<ChargeId>,
+        (from, to): (&str, &str),
+        cursor: Option<&str>,
+    ) -> Result<Vec<StoredCharge>, StoreError> {
+        let is_listed = |stored: &StoredCharge| {
+            let charge = stored.as_stored();
+            let sort = charge.list_sort();
+            let sort = sort.as_str();
+            charge.scope == scope.scope
+                && from <= sort
+                && sort <= to
+                && cursor.is_none_or(|cursor| sort < cursor)
+        };
+        Ok(self.find(id).await?.into_iter().filter(is_listed).collect())
     }
 
     /// Newest first, after `cursor`. A page may contain few charges although more follow: charges whose card

@@ -1,17 +1,19 @@
 //! Erases a customer's personal data from a finished charge, its refunds and the events that are still stored.
-//! The charge's row is written last: until then, the charge is found by the customer's document, so an
-//! interrupted erasure can be repeated. [`domain::charge::ErasureRefused`] says when it must wait.
+//! The charge's row is written last, together with the removal of its lookup rows: until then, the charge is found
+//! by the customer's document, so an interrupted erasure can be repeated. [`domain::charge::ErasureRefused`] says
+//! when it must wait.
 
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
 
 use domain::audit::Operator;
-use domain::charge::{Charge, ErasureRefused};
+use domain::charge::{Charge, ErasureRefused, Lookups};
 use domain::ids::ChargeId;
 use domain::refund::Refund;
 use domain::row::{Key, Row};
 use domain::time::Timestamp;
 
+use crate::account::Accounts;
 use crate::audit;
 use crate::charge::Charges;
 use crate::random::RandomError;
@@ -61,7 +63,13 @@ pub async fn erase_customer(
         }
         let audit =
             audit::by_operator(by, charge.scope.account, "customer.erase", charge.id.to_string(), now)?;
-        if update.commit(vec![Write::replace(&next, charge.version)?, Write::audit(&audit)]).await? {
+        let mut writes = vec![Write::replace(&next, charge.version)?, Write::audit(&audit)];
+        if let Some(lookups) = Lookups::of(charge) {
+            let account = Accounts::new(store.clone()).find(&charge.scope.account).await?;
+            let salt = account.map(|account| account.salt).unwrap_or_default();
+            writes.extend(lookups.rows(salt.as_bytes()).map(|row| Write::remove_any(row.key())));
+        }
+        if update.commit(writes).await? {
             return Ok(ErasureOutcome::Erased);
         }
     }

@@ -158,9 +158,39 @@ impl Store {
         if from > to {
             return Ok((Vec::new(), false));
         }
-        // Two extra entries: the cursor's own, which the range includes, and one that shows whether more follow.
-        let most = limit.saturating_add(2);
-        let mut entries = self.list_of_each(index, partitions, (from, to), Order::NewestFirst, most).await?;
+        let entries =
+            self.list_of_each(index, partitions, (from, to), Order::NewestFirst, with_extra(limit)).await?;
+        self.rows_of(entries, cursor, limit).await
+    }
+
+    /// Like [`Store::rows_after`], but reads a partition of the table whose sort keys name other rows. `key_of`:
+    /// the key of the row that a sort key names.
+    pub async fn named_rows_after<R: DeserializeOwned>(
+        &self,
+        partition: &str,
+        (from, to): (&str, &str),
+        cursor: Option<&str>,
+        limit: usize,
+        key_of: impl Fn(&str) -> Option<Key>,
+    ) -> Result<(Vec<R>, bool), StoreError> {
+        let to = cursor.map_or(to, |cursor| cursor.min(to));
+        if from > to {
+            return Ok((Vec::new(), false));
+        }
+        let items = self.range(partition, (from, to), Order::NewestFirst, with_extra(limit)).await?;
+        let entry = |item: &Item| {
+            let sort = sort_of(item)?.clone();
+            key_of(&sort).map(|key| ListEntry { sort, key })
+        };
+        self.rows_of(items.iter().filter_map(entry).collect(), cursor, limit).await
+    }
+
+    async fn rows_of<R: DeserializeOwned>(
+        &self,
+        mut entries: Vec<ListEntry>,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<(Vec<R>, bool), StoreError> {
         entries.retain(|entry| Some(entry.sort.as_str()) != cursor);
         let has_more = entries.len() > limit;
         entries.truncate(limit);
@@ -359,6 +389,12 @@ impl Store {
         }
         Ok(items)
     }
+}
+
+/// Two entries more than a page has: the cursor's own, which a range includes, and one that shows whether more
+/// follow.
+fn with_extra(limit: usize) -> usize {
+    limit.saturating_add(2)
 }
 
 fn sort_of(item: &Item) -> Option<&String> {

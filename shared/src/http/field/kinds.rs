@@ -16,7 +16,7 @@ use super::{Definitions, Values, definitions};
 use crate::http::json::JsonValue;
 
 /// The shortest and the longest e-mail address, in characters (RFC 5321).
-const EMAIL_CHARS: (usize, usize) = (3, 254);
+pub const EMAIL_CHARS: (usize, usize) = (3, 254);
 
 /// The message for a time that can't be parsed. It mentions the plus sign, because an unescaped plus sign in
 /// a query string is decoded as a space.
@@ -399,6 +399,15 @@ impl Kind for MinorAmount {
 impl JsonKind for MinorAmount {
     fn read(&self, value: &JsonValue) -> Result<Amount, Failures> {
         let minor = value.saturating_i64().ok_or(AmountError::NotPositive);
+        minor.and_then(Amount::parse).map_err(|error| error.to_string().into())
+    }
+}
+
+impl QueryKind for MinorAmount {
+    fn parse(&self, text: &str) -> Result<Amount, Failures> {
+        let is_integer = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        // Digits beyond 64 bits become the largest integer, so that the upper bound applies.
+        let minor = is_integer.then(|| text.parse().unwrap_or(i64::MAX)).ok_or(AmountError::NotPositive);
         minor.and_then(Amount::parse).map_err(|error| error.to_string().into())
     }
 }

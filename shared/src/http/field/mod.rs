@@ -11,8 +11,8 @@ mod tests;
 
 pub use kinds::{
     AtMost, Boolean, CHARGE_ID, CPF_OR_CNPJ, CURRENCY_CODE, Count, Dictionary, DistinctWords, EMAIL,
-    Failures, HeaderText, Integer, JsonKind, Kind, MinorAmount, Nested, Only, Parsed, QueryKind, Refined,
-    Text, TimeBound, Url, Word, Words, bank_id, instant,
+    EMAIL_CHARS, Failures, HeaderText, Integer, JsonKind, Kind, MinorAmount, Nested, Only, Parsed, QueryKind,
+    Refined, Text, TimeBound, Url, Word, Words, bank_id, instant,
 };
 
 use serde_json::Value;

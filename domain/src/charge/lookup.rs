@@ -1,0 +1,170 @@
+//! Rows by which a charge is found by its order number or its customer's e-mail address. A row's key has a keyed
+//! hash of the value: neither the table nor a stream record has a second copy of personal data.
+
+use serde::Serialize;
+
+use super::Charge;
+use crate::base32;
+use crate::ids::{ChargeId, Scope, lookup_hash};
+use crate::row::{Key, Row};
+
+/// The longest order number by which a charge is found, in characters.
+pub const MAX_ORDER_CHARS: usize = 200;
+
+/// A value by which charges are found.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum LookupValue {
+    /// The merchant's order number: the metadata `order_id`, else `orderId`, else `pedido`.
+    Order(String),
+    /// `customer.email`, in lower case.
+    Email(String),
+}
+
+impl LookupValue {
+    /// Reads an order number. `None`: it is blank or longer than [`MAX_ORDER_CHARS`].
+    pub fn order(text: &str) -> Option<Self> {
+        let text = text.trim();
+        (1..=MAX_ORDER_CHARS).contains(&text.chars().count()).then(|| Self::Order(text.to_owned()))
+    }
+
+    /// Reads an e-mail address, whose case is ignored.
+    pub fn email(text: &str) -> Self {
+        Self::Email(text.trim().to_lowercase())
+    }
+
+    /// Checks whether a charge is found by the value.
+    pub fn is_of(&self, charge: &Charge) -> bool {
+        match self {
+            Self::Order(_) => Self::order_of(charge).as_ref() == Some(self),
+            Self::Email(_) => Self::email_of(charge).as_ref() == Some(self),
+        }
+    }
+
+    fn order_of(charge: &Charge) -> Option<Self> {
+        charge.metadata.order_number().and_then(|order| Self::order(&order))
+    }
+
+    fn email_of(charge: &Charge) -> Option<Self> {
+        charge.customer.email.as_deref().map(Self::email)
+    }
+
+    /// Returns the partition of the charges that are found by the value. `salt`: the account's.
+    pub fn partition(&self, scope: &Scope, salt: &[u8]) -> String {
+        let (kind, value) = match self {
+            Self::Order(order) => ("order", order),
+            Self::Email(email) => ("email", email),
+        };
+        let hash = lookup_hash(salt, &[&scope.to_string(), kind, value]);
+        format!("{PREFIX}{scope}#{}", base32::encode(hash).as_str())
+    }
+}
+
+const PREFIX: &str = "lookup#";
+
+/// The row by which a charge is found. It never changes.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+pub struct Lookup {
+    #[serde(skip)]
+    key: Key,
+}
+
+impl Lookup {
+    /// Returns the charge that a sort key names. Its form is that of [`Charge::list_sort`].
+    pub fn charge_of(sort: &str) -> Option<ChargeId> {
+        sort.split_once('#').and_then(|(_, raw)| ChargeId::parse_any(raw).ok())
+    }
+}
+
+impl Row for Lookup {
+    fn key(&self) -> Key {
+        self.key.clone()
+    }
+}
+
+/// The values by which a charge is found, at most one of each kind.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Lookups {
+    /// The scope of the charge.
+    pub scope: Scope,
+    sort: String,
+    values: Vec<LookupValue>,
+}
+
+impl Lookups {
+    /// Returns the values of a charge. `None`: it has none.
+    pub fn of(charge: &Charge) -> Option<Self> {
+        let values: Vec<LookupValue> =
+            [LookupValue::order_of(charge), LookupValue::email_of(charge)].into_iter().flatten().collect();
+        (!values.is_empty()).then(|| Self { scope: charge.scope, sort: charge.list_sort(), values })
+    }
+
+    /// Returns the rows. `salt`: the account's.
+    pub fn rows(&self, salt: &[u8]) -> impl Iterator<Item = Lookup> {
+        let key = |value: &LookupValue| Key { pk: value.partition(&self.scope, salt), sk: self.sort.clone() };
+        self.values.iter().map(move |value| Lookup { key: key(value) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::charge::testing::waiting;
+    use crate::charge::{Customer, Metadata};
+    use crate::ids::Mode;
+
+    fn charge(metadata: &serde_json::Value, email: Option<&str>) -> Charge {
+        let customer = Customer { email: email.map(str::to_owned), ..Customer::default() };
+        let metadata = Metadata::from_request(metadata.as_object().unwrap(), None);
+        Charge { customer, metadata, ..waiting() }
+    }
+
+    #[test]
+    fn a_charge_is_found_by_its_order_number_and_its_customers_email() {
+        for (metadata, order) in [
+            (json!({"order_id": "4711"}), Some("4711")),
+            (json!({"order_id": 4711}), Some("4711")),
+            (json!({"orderId": " 4711 "}), Some("4711")),
+            (json!({"pedido": "4711"}), Some("4711")),
+            (json!({"pedido": "1", "orderId": "2", "order_id": "3"}), Some("3")),
+            (json!({"pedido": "1", "orderId": " ", "order_id": null}), Some("1")),
+            (json!({"order": "4711", "x": {"order_id": "4711"}}), None),
+            (json!({"order_id": "x".repeat(201)}), None),
+            (json!({}), None),
+        ] {
+            let charge = charge(&metadata, None);
+            let found = Lookups::of(&charge).map(|lookups| lookups.values);
+            assert_eq!(found, order.map(|order| vec![LookupValue::Order(order.to_owned())]), "{metadata}");
+            assert_eq!(LookupValue::order("4711").unwrap().is_of(&charge), order == Some("4711"));
+        }
+        let by_email = charge(&json!({}), Some("Maria@Example.com"));
+        assert!(LookupValue::email("MARIA@example.com").is_of(&by_email));
+        assert!(!LookupValue::order("maria@example.com").unwrap().is_of(&by_email));
+    }
+
+    #[test]
+    fn a_key_names_the_charge_and_has_neither_the_value_nor_an_unkeyed_hash() {
+        let charge = charge(&json!({"order_id": "4711"}), Some("maria@example.com"));
+        let lookups = Lookups::of(&charge).unwrap();
+        let rows: Vec<Lookup> = lookups.rows(b"salt").collect();
+        let keys: Vec<Key> = rows.iter().map(Row::key).collect();
+        assert_eq!(keys.len(), 2);
+        for key in &keys {
+            assert_eq!(Lookup::charge_of(&key.sk), Some(charge.id));
+            assert!(!key.pk.contains("4711") && !key.pk.contains("maria"), "{}", key.pk);
+        }
+        let order = LookupValue::order("4711").unwrap();
+        let partition = |salt: &[u8], scope: Scope| order.partition(&scope, salt);
+        assert_eq!(keys[0].pk, partition(b"salt", charge.scope));
+        assert_ne!(keys[0].pk, partition(b"another", charge.scope));
+        let other_mode = Scope { mode: Mode::Live, ..charge.scope };
+        let hash = |partition: String| partition.rsplit('#').next().unwrap().to_owned();
+        assert_ne!(
+            hash(partition(b"salt", Scope { mode: Mode::Test, ..charge.scope })),
+            hash(partition(b"salt", other_mode))
+        );
+        let same_text = LookupValue::Email("4711".to_owned()).partition(&charge.scope, b"salt");
+        assert_ne!(keys[0].pk, same_text, "the kind is part of the hash");
+    }
+}
