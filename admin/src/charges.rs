@@ -11,7 +11,7 @@ use domain::ids::{AccountId, AcquirerPaymentId, ChargeId, EndToEndId, MedCaseId,
 use domain::tax_id::{Document, TaxId};
 use shared::acquirer::Banks;
 use shared::charge::lost_cob_ends_at;
-use shared::services::charge_timeline;
+use shared::services::{ChargeRows, TimelineEntry, charge_timeline};
 use shared::store::{ListEntry, ListIndex, Order};
 
 use crate::output::{Record, print_list, record};
@@ -138,21 +138,28 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
     match command {
         Command::Find { by, account, mode } => find(stack, &by, account, mode).await,
         Command::Show { charge } => {
-            let (stored, now) = (stack.existing_charge(charge).await?, stack.clock.now());
-            let timeline = charge_timeline(&stack.store, &stored, now).await?;
-            print_list(stack, "charges", [printed(&stored.read_at(now))])?;
-            print_list(stack, "entries", &timeline.entries)?;
-            if let Some(from) = timeline.partial_from {
+            let rows = ChargeRows::read(&stack.store, charge).await?;
+            let rows = rows.ok_or_else(|| format!("there is no charge {charge}"))?;
+            let timeline = charge_timeline(&stack.store, rows, stack.clock.now()).await?;
+            print_list(stack, "charges", [printed(&timeline.charge)])?;
+            print_list(stack, "entries", timeline.entries.iter().map(for_operator))?;
+            if !timeline.is_complete {
                 writeln!(
                     std::io::stderr(),
-                    "from {} on, postings, returned payments and resends may be missing: the account has too many rows to read all",
-                    from.to_iso()
+                    "the newest events and deliveries are missing: the charge has too many to read all"
                 )?;
             }
             Ok(())
         }
         Command::Expire { charge, operator } => expire(stack, charge, &operator.operator()).await,
     }
+}
+
+/// Returns an entry whose details include what only operators see.
+fn for_operator(entry: &TimelineEntry) -> TimelineEntry {
+    let details = [&entry.details, &entry.internal].into_iter().flatten().cloned().collect::<Vec<_>>();
+    let details = (!details.is_empty()).then(|| details.join("; "));
+    TimelineEntry { details, internal: None, ..entry.clone() }
 }
 
 async fn expire(stack: &Stack, id: ChargeId, by: &Operator) -> Result<(), Box<dyn Error>> {

@@ -6,8 +6,8 @@ use uuid::Uuid;
 use crate::base32;
 
 /// The client's `X-Request-Id`, or the id that the service generated. A row passes it on to its events, so that
-/// one search of the logs finds the request, its events and their deliveries. It is for operators: no response
-/// and no webhook contains the id of an earlier request.
+/// one search of the logs finds the request, its events and their deliveries. Only
+/// the timeline of a charge shows the id of an earlier request: no other response and no webhook does.
 ///
 /// A client chooses the text. So special characters are escaped, and it is cut to [`Self::MAX_BYTES`]. Rows
 /// store a UUID, and a generated id, in 27 bytes, so that a typical charge's row stays within a kilobyte.

@@ -18,7 +18,7 @@ use shared::med::evidence::{EvidenceListView, EvidenceView, UploadView};
 use shared::med::{CaseListView, CaseView};
 use shared::refund::{RefundListView, RefundView};
 use shared::rollup::view::{MetricsView, StatsView};
-use shared::services::PaymentListView;
+use shared::services::{PaymentListView, TimelineView};
 use shared::wallet::view::{BalanceView, FlatBalanceView, StatementView, WalletView};
 use shared::webhook::body_schema::{body_schema, body_schema_name};
 use shared::webhook::delivery::{DeliveryListView, DeliveryStats, DeliveryView};
@@ -63,6 +63,7 @@ pub fn schemas() -> BTreeMap<String, Value> {
         reference::<NewTokenView<'_>>,
         reference::<ChargeView<'_>>,
         reference::<ChargeListView<'_>>,
+        reference::<TimelineView>,
         reference::<CaseView<'_>>,
         reference::<CaseListView<'_>>,
         reference::<EvidenceView<'_>>,

@@ -21,6 +21,7 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::charge::ChargePath;
 use crate::http::{IdPath, Problem, Query, RequestContext};
+use crate::services::ChargeRows;
 use crate::store::StoreError;
 
 /// The caller of a route that takes no query parameters.
@@ -93,6 +94,20 @@ impl ScopedResource for StoredCharge {
 
     async fn find(app: &App, ChargePath(id): ChargePath) -> Result<Option<Self>, StoreError> {
         app.charges.find(id).await
+    }
+}
+
+/// A charge with its refunds and MED cases, for its timeline.
+impl ScopedResource for ChargeRows {
+    type Path = ChargePath;
+
+    const NAME: &'static str = "charge";
+
+    async fn find(app: &App, ChargePath(id): ChargePath) -> Result<Option<Self>, StoreError> {
+        match id {
+            Some(id) => ChargeRows::read(app.charges.store(), id).await,
+            None => Ok(None),
+        }
     }
 }
 

@@ -56,6 +56,7 @@ const ROUTE: Dimension = Dimension {
         "POST /v1/charges",
         "GET /v1/charges",
         "GET /v1/charges/{id}",
+        "GET /v1/charges/{id}/timeline",
         "POST /v1/pix/charges",
         "POST /v1/payments",
         "GET /v1/payments",

@@ -121,6 +121,9 @@ pub struct IncomingPayment {
     /// processed.
     #[serde(with = "domain::time::millis")]
     pub recorded_at: Timestamp,
+    /// When the first version was made. `None`: this is the first.
+    #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
+    pub first_recorded_at: Option<Timestamp>,
     /// The payer's document, if the bank reported it. It is never shown to merchants.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payer_document: Option<TaxId>,
@@ -142,6 +145,7 @@ impl IncomingPayment {
             amount: payment.amount,
             paid_at: payment.paid_at,
             recorded_at: now,
+            first_recorded_at: None,
             payer_document: payment.payer_document,
             returned: None,
             version: 1,
@@ -181,6 +185,7 @@ impl IncomingPayment {
             amount: payment.amount,
             paid_at: payment.paid_at,
             recorded_at: now,
+            first_recorded_at: None,
             payer_document: payment.payer_document,
             returned: None,
             version: 1,
@@ -220,7 +225,7 @@ impl IncomingPayment {
         let next = self.next_version(now);
         let returned = Some(Return::of(&next, UnappliedReason::Unmatched, AcquirerName::Pix));
         let next = Self { returned, ..next };
-        let posting = rules::unmatched_returned(next.cause(now), self.amount);
+        let posting = rules::unmatched_returned(next.cause(), self.amount);
         Some((next, posting))
     }
 
@@ -239,7 +244,7 @@ impl IncomingPayment {
         let next = self.next_version(now);
         let returned = Return { status: ReturnStatus::Returned, ..returned };
         let next = Self { returned: Some(returned), ..next };
-        let posting = rules::return_completed(next.cause(now), self.amount);
+        let posting = rules::return_completed(next.cause(), self.amount);
         (next, posting)
     }
 
@@ -289,16 +294,30 @@ impl IncomingPayment {
 
     fn next_version(&self, now: Timestamp) -> Self {
         let recorded_at = now.strictly_after(self.recorded_at);
-        Self { recorded_at, version: self.version.saturating_add(1), ..self.clone() }
+        let first_recorded_at = self.first_recorded_at.or(Some(self.recorded_at));
+        Self { recorded_at, first_recorded_at, version: self.version.saturating_add(1), ..self.clone() }
     }
 
-    pub(super) fn cause(&self, now: Timestamp) -> Cause {
+    fn posting_id(&self, at: Timestamp, version: u64) -> PostingId {
+        PostingId::derive(at, &self.key().joined(), version)
+    }
+
+    /// The keys of the postings of the payment's return: those that its first and its last version made.
+    /// `of_charge`: the shard of its charge, which has the first.
+    pub fn posting_keys(&self, of_charge: Shard) -> [Key; 2] {
+        let first = self.posting_id(self.first_recorded_at.unwrap_or(self.recorded_at), 1);
+        let last = self.posting_id(self.recorded_at, self.version);
+        [(of_charge, first), (Shard::FIRST, last)]
+            .map(|(shard, id)| Posting::key_of((&self.scope, shard), Currency::BRL, id, false))
+    }
+
+    pub(super) fn cause(&self) -> Cause {
         Cause {
-            id: PostingId::derive(now, &self.key().joined(), self.version),
+            id: self.posting_id(self.recorded_at, self.version),
             scope: self.scope,
             shard: Shard::FIRST,
             currency: Currency::BRL,
-            at: now,
+            at: self.recorded_at,
             subject: Subject {
                 charge: self.charge_id(),
                 payment: Some(self.payment_id.clone()),

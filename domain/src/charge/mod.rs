@@ -28,7 +28,7 @@ pub use stored::StoredCharge;
 use crate::acquirer::AcquirerName;
 use crate::audit::Actor;
 use crate::calendar::Day;
-use crate::ids::{AcquirerPaymentId, ChargeId, ConnectionId, Scope, Scoped};
+use crate::ids::{AcquirerPaymentId, ChargeId, ConnectionId, PostingId, Scope, Scoped};
 use crate::money::{Amount, Currency};
 use crate::payment_method::PaymentMethod;
 use crate::request_id::StoredRequestId;
@@ -36,7 +36,7 @@ use crate::row::{Indexes, Key, Replaceable, Row, sortable};
 use crate::shard::{Shard, ShardCount};
 use crate::tax_id::{Document, TaxId};
 use crate::time::Timestamp;
-use crate::wallet::Settlement;
+use crate::wallet::{Posting, Settlement};
 
 /// The customer who should pay, with the data that the merchant sent.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
@@ -297,6 +297,29 @@ impl Charge {
         entries.dedup();
         let led_to = entries.iter().skip(1).map(|entry| entry.from).chain([self.status]);
         entries.iter().copied().zip(led_to).collect()
+    }
+
+    /// The keys of the postings that the charge's own changes may have made. Those of its refunds, MED cases and
+    /// returned payments are derived from their rows.
+    pub fn posting_keys(&self) -> Vec<Key> {
+        let key = |(entry, to): (StatusChange, TransactionStatus)| {
+            let is_credit = match to {
+                TransactionStatus::Paid | TransactionStatus::Approved => true,
+                // A payment is held for review, or goes back after that.
+                TransactionStatus::Processing
+                | TransactionStatus::Cancelled
+                | TransactionStatus::Refunded => false,
+                TransactionStatus::Pending
+                | TransactionStatus::WaitingPayment
+                | TransactionStatus::Refused
+                | TransactionStatus::Expired
+                | TransactionStatus::Chargeback
+                | TransactionStatus::Dispute => return None,
+            };
+            let id = PostingId::derive(entry.at, &self.key().pk, entry.version);
+            Some(Posting::key_of((&self.scope, self.shard()), self.currency, id, is_credit))
+        };
+        self.status_changes().into_iter().filter_map(key).collect()
     }
 
     /// Returns the state that the next version stores as `past`.

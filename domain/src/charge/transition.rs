@@ -249,12 +249,12 @@ fn pay(charge: &Charge, payment: &Payment, terms: &MethodTerms, now: Timestamp) 
         }
         (Some(_), None) => {
             let held = Charge { status: TransactionStatus::Processing, ..accepted };
-            let posting = rules::held_for_review(cause(&held, &payment.id, now), payment.amount);
+            let posting = rules::held_for_review(cause(&held, &payment.id), payment.amount);
             paid(held, RecordedPayment { incoming_payment: insert(), posting })
         }
         (None, _) | (Some(_), Some(_)) => {
             let (settled, settlement) = settled(accepted, terms, now);
-            let cause = cause(&settled, &payment.id, now);
+            let cause = cause(&settled, &payment.id);
             let posting = rules::settled(cause, payment.amount, &settlement);
             paid(settled, RecordedPayment { incoming_payment: insert(), posting })
         }
@@ -287,7 +287,7 @@ pub fn apply_receipt(
     let payment = incoming.payment();
     let accepted = with_applied_payment(charge, &payment, now);
     let (settled, settlement) = settled(Charge { failure: None, lease_until: None, ..accepted }, terms, now);
-    let posting = rules::receipt_applied(cause(&settled, &payment.id, now), payment.amount, &settlement);
+    let posting = rules::receipt_applied(cause(&settled, &payment.id), payment.amount, &settlement);
     let incoming_payment = IncomingPaymentWrite::Replace(incoming.applied_to(charge, now));
     Ok(Some((settled, RecordedPayment { incoming_payment, posting })))
 }
@@ -300,7 +300,7 @@ pub fn unmatched(
     now: Timestamp,
 ) -> RecordedPayment {
     let incoming = IncomingPayment::unmatched((scope, connection), payment, now);
-    let posting = rules::unmatched(incoming.cause(now), payment.amount);
+    let posting = rules::unmatched(incoming.cause(), payment.amount);
     RecordedPayment { incoming_payment: IncomingPaymentWrite::Insert(incoming), posting }
 }
 
@@ -314,18 +314,20 @@ fn return_unapplied(
 ) -> (Charge, RecordedPayment) {
     let incoming = IncomingPayment::unapplied(charge, payment, reason, now);
     let next = next.with_returned(&incoming);
-    let cause = Cause { id: incoming.cause(now).id, ..cause(charge, &payment.id, now) };
+    let Cause { id, at, .. } = incoming.cause();
+    let cause = Cause { id, at, ..cause(charge, &payment.id) };
     let posting = rules::unapplied(cause, payment.amount, ReturnStatus::initial_at(charge.acquirer));
     (next, RecordedPayment { incoming_payment: IncomingPaymentWrite::Insert(incoming), posting })
 }
 
-fn cause(charge: &Charge, payment: &AcquirerPaymentId, now: Timestamp) -> Cause {
+/// `charge`: after the change. The posting has the time of its version, so that its id can be derived from the row.
+fn cause(charge: &Charge, payment: &AcquirerPaymentId) -> Cause {
     Cause {
-        id: PostingId::derive(now, &charge.key().pk, charge.version),
+        id: PostingId::derive(charge.updated_at, &charge.key().pk, charge.version),
         scope: charge.scope,
         shard: charge.shard(),
         currency: charge.currency,
-        at: now,
+        at: charge.updated_at,
         subject: Subject { charge: Some(charge.id), payment: Some(payment.clone()), ..Subject::default() },
     }
 }
@@ -373,7 +375,7 @@ fn return_held(
         is_in_time: true,
     };
     let incoming = IncomingPayment::returned_after_hold(charge, &payment, reason, now);
-    let cause = cause(&next, &held.payment_id, now);
+    let cause = cause(&next, &held.payment_id);
     let posting = rules::review_returned(cause, charge.amount, ReturnStatus::initial_at(charge.acquirer));
     Outcome::Paid {
         charge: Box::new(next.with_returned(&incoming)),
@@ -427,7 +429,7 @@ fn confirm_payer(charge: &Charge, terms: &MethodTerms, now: Timestamp) -> Outcom
 fn credited(next: Charge, payment: &AcquirerPaymentId, terms: &MethodTerms, now: Timestamp) -> Outcome {
     let amount = next.amount;
     let (settled, settlement) = settled(next, terms, now);
-    let posting = rules::review_approved(cause(&settled, payment, now), amount, &settlement);
+    let posting = rules::review_approved(cause(&settled, payment), amount, &settlement);
     Outcome::Credited { charge: Box::new(settled), posting: Box::new(posting) }
 }
 

@@ -244,6 +244,10 @@ pub struct MedCase {
     /// Updates published as `med_case.updated`, oldest first. At most the latest 16 are stored.
     #[serde(default, rename = "told", skip_serializing_if = "Vec::is_empty")]
     pub published_updates: Vec<CaseUpdate>,
+    /// The changes that moved money, oldest first. Their postings are found by them. At most the latest 16 are
+    /// stored.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub money_moves: Vec<CaseUpdate>,
     /// When the case last changed.
     #[serde(with = "domain::time::millis")]
     pub updated_at: Timestamp,
@@ -265,7 +269,12 @@ pub struct CaseUpdate {
 }
 
 /// Evidence may be requested any number of times, and the row must stay small.
-const MAX_PUBLISHED_UPDATES: usize = 16;
+const MAX_UPDATES: usize = 16;
+
+fn latest_updates(updates: &[CaseUpdate], update: CaseUpdate) -> Vec<CaseUpdate> {
+    let dropped = updates.len().saturating_add(1).saturating_sub(MAX_UPDATES);
+    updates.iter().skip(dropped).copied().chain([update]).collect()
+}
 
 /// The acquirer's notification that a payment is contested.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -417,6 +426,7 @@ impl MedCase {
             request_id: charge.request_id.clone(),
             created_at: now,
             published_updates: Vec::new(),
+            money_moves: Vec::new(),
             updated_at: now,
             version: 1,
             actor: None,
@@ -471,7 +481,8 @@ impl MedCase {
         let next = transition::next_version(charge.clone(), now);
         let case = Self { moved: held, unconfirmed: false, ..self };
         let posting =
-            if held.is_positive() { Some(rules::case_opened(case.cause(charge, now), held)?) } else { None };
+            if held.is_positive() { Some(rules::case_opened(case.cause(charge), held)?) } else { None };
+        let case = case.with_move(posting.as_ref());
         Ok(CaseStep { charge: Charge { status, funds, disputes: Some(disputes), ..next }, case, posting })
     }
 
@@ -561,11 +572,11 @@ impl MedCase {
         let lost = self.lost.checked_add(part.into())?;
         let case = Self { lost, moved: retained, ..self.next_version(now) };
         let posting = if taken.is_positive() {
-            Some(rules::case_lost(case.cause(charge, now), held_now, taken)?)
+            Some(rules::case_lost(case.cause(charge), held_now, taken)?)
         } else {
             None
         };
-        let step = case.without_money(charge, now);
+        let step = case.with_move(posting.as_ref()).without_money(charge, now);
         Ok(Some(CaseStep { charge: Charge { funds, ..step.charge }, posting, ..step }))
     }
 
@@ -636,7 +647,7 @@ impl MedCase {
             unconfirmed: false,
             ..self.next_published_version(now)
         };
-        let cause = next_case.cause(charge, now);
+        let cause = next_case.cause(charge);
         // A case that is lost before its confirmation claims its money now.
         let remaining = self.remaining()?;
         let (claimed, held_now) = if self.unconfirmed && end.is_loss() {
@@ -657,7 +668,8 @@ impl MedCase {
         let disputes = charge.disputes.clone().map(|disputes| self.close_in(disputes, end, now));
         let next = Charge { funds, disputes, ..transition::next_version(charge.clone(), now) };
         let charge = Charge { status: next.status_by_funds()?, ..next };
-        Ok(CaseStep { case: Self { moved, ..next_case }, charge, posting })
+        let case = Self { moved, ..next_case }.with_move(posting.as_ref());
+        Ok(CaseStep { case, charge, posting })
     }
 
     fn close_in(&self, disputes: Disputes, end: CaseEnd, now: Timestamp) -> Disputes {
@@ -711,8 +723,7 @@ impl MedCase {
     fn next_published_version(&self, now: Timestamp) -> Self {
         let next = self.next_version(now);
         let update = CaseUpdate { version: next.version, at: now };
-        let dropped = self.published_updates.len().saturating_add(1).saturating_sub(MAX_PUBLISHED_UPDATES);
-        let updates = self.published_updates.iter().skip(dropped).copied().chain([update]).collect();
+        let updates = latest_updates(&self.published_updates, update);
         Self { published_updates: updates, ..next }
     }
 
@@ -721,13 +732,28 @@ impl MedCase {
         self.shards.shard_of(self.id.charge())
     }
 
-    fn cause(&self, charge: &Charge, now: Timestamp) -> Cause {
+    fn with_move(self, posting: Option<&Posting>) -> Self {
+        let Some(posting) = posting else { return self };
+        let update = CaseUpdate { version: self.version, at: posting.at };
+        Self { money_moves: latest_updates(&self.money_moves, update), ..self }
+    }
+
+    /// The keys of the case's postings.
+    pub fn posting_keys(&self) -> Vec<Key> {
+        let key = |update: &CaseUpdate| {
+            let id = PostingId::derive(update.at, &self.key().joined(), update.version);
+            Posting::key_of((&self.scope, self.shard()), self.currency, id, true)
+        };
+        self.money_moves.iter().map(key).collect()
+    }
+
+    fn cause(&self, charge: &Charge) -> Cause {
         Cause {
-            id: PostingId::derive(now, &self.key().joined(), self.version),
+            id: PostingId::derive(self.updated_at, &self.key().joined(), self.version),
             scope: self.scope,
             shard: self.shard(),
             currency: self.currency,
-            at: now,
+            at: self.updated_at,
             subject: Subject {
                 charge: Some(self.id.charge()),
                 payment: charge.applied_payment.as_ref().map(|applied| applied.payment_id.clone()),

@@ -303,12 +303,9 @@ fn a_case_stores_at_most_its_latest_16_published_updates() {
     let with_evidence = case.with_evidence(at(140)).unwrap();
     assert_eq!(with_evidence.published_updates, case.published_updates, "new evidence is not published");
     let over = with_evidence.accepted(&open.charge, at(150)).unwrap().unwrap().case;
-    assert_eq!(over.published_updates.len(), MAX_PUBLISHED_UPDATES);
+    assert_eq!(over.published_updates.len(), MAX_UPDATES);
     assert_eq!(over.published_updates.last(), Some(&CaseUpdate { version: over.version, at: at(150) }));
-    assert_eq!(
-        over.published_updates[0].at,
-        at(110 + 30 + 1 - i64::try_from(MAX_PUBLISHED_UPDATES).unwrap())
-    );
+    assert_eq!(over.published_updates[0].at, at(110 + 30 + 1 - i64::try_from(MAX_UPDATES).unwrap()));
 }
 
 fn amount(minor: i64) -> Amount {

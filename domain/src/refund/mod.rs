@@ -437,6 +437,21 @@ impl Refund {
         (erased != *self).then(|| Self { version: self.version.saturating_add(1), ..erased })
     }
 
+    /// The keys of the postings that the refund's request and its end may have made.
+    pub fn posting_keys(&self) -> Vec<Key> {
+        let key = |(version, at, is_in_statement): (u64, Timestamp, bool)| {
+            let id = PostingId::derive(at, &self.key().joined(), version);
+            Posting::key_of((&self.scope, self.shard()), self.currency, id, is_in_statement)
+        };
+        let of_step = |(version, status, at)| match status {
+            RefundStatus::Pending => vec![(version, at, true)],
+            RefundStatus::InProgress => Vec::new(),
+            RefundStatus::Refunded => vec![(version, at, false), (version, at, true)],
+            RefundStatus::Failed => vec![(version, at, true)],
+        };
+        self.steps().flat_map(of_step).map(key).collect()
+    }
+
     fn next_version(&self, now: Timestamp) -> Self {
         Self { updated_at: now, version: self.version.saturating_add(1), ..self.clone() }
     }

@@ -178,6 +178,8 @@ pub struct Posting {
     pub subject: Subject,
 }
 
+const PARTITION: &str = "ledger#";
+
 /// The statement reads only the postings with this prefix, which change the merchant's wallet.
 const WALLET_SORT: &str = "wallet#";
 
@@ -204,7 +206,7 @@ impl Posting {
     /// The postings of a shard in all currencies. The verification of a ledger reads all of it, so it finds all
     /// currencies.
     pub fn partition(scope: &Scope, shard: Shard) -> String {
-        shard.partition(format!("ledger#{scope}"))
+        shard.partition(format!("{PARTITION}{scope}"))
     }
 
     /// Returns the sort key of a posting that changes the merchant's wallet.
@@ -215,6 +217,22 @@ impl Posting {
     /// Returns the sort key of any other posting.
     pub fn other_sort(currency: Currency, id: PostingId) -> String {
         format!("{OTHER_SORT}{currency}#{id}")
+    }
+
+    /// Returns the key of a posting. `is_in_statement`: whether its kind changes the merchant's wallet.
+    pub fn key_of(
+        (scope, shard): (&Scope, Shard),
+        currency: Currency,
+        id: PostingId,
+        is_in_statement: bool,
+    ) -> Key {
+        let sort = if is_in_statement { Self::wallet_sort } else { Self::other_sort };
+        Key { pk: Self::partition(scope, shard), sk: sort(currency, id) }
+    }
+
+    /// Checks whether a key of the state table is that of a posting.
+    pub fn is_at(key: &Key) -> bool {
+        key.pk.starts_with(PARTITION)
     }
 
     /// The change of available, pending and retained balance together. The nets add up to the money that the
@@ -238,11 +256,7 @@ impl Posting {
 
 impl Row for Posting {
     fn key(&self) -> Key {
-        let sk = if self.kind.is_in_statement() {
-            Self::wallet_sort(self.currency, self.id)
-        } else {
-            Self::other_sort(self.currency, self.id)
-        };
-        Key { pk: Self::partition(&self.scope, self.shard), sk }
+        let is_in_statement = self.kind.is_in_statement();
+        Self::key_of((&self.scope, self.shard), self.currency, self.id, is_in_statement)
     }
 }

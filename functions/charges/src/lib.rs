@@ -11,7 +11,7 @@ use shared::charge::view::{ChargeListView, ChargeView, QrImage};
 use shared::extract::{Authenticated, AuthenticatedQuery, CallerOwned, Deferred};
 use shared::http::field::IDEMPOTENCY_KEY;
 use shared::http::{Fields, JsonBody, Problem, RequestContext, with_middleware};
-use shared::services::{IdempotencyNamespace, create_charge};
+use shared::services::{ChargeRows, IdempotencyNamespace, TimelineView, charge_timeline, create_charge};
 
 /// With `CHARGE_LIST=off`, `GET /v1/charges` answers 404.
 pub fn router(app: App) -> Router {
@@ -21,6 +21,7 @@ pub fn router(app: App) -> Router {
         .route("/v1/charges", charges)
         .route("/v1/pix/charges", post(create_pix))
         .route("/v1/charges/{id}", get(read))
+        .route("/v1/charges/{id}/timeline", get(timeline))
         .with_state(app);
     with_middleware(routes, origin)
 }
@@ -72,6 +73,13 @@ async fn read(
     CallerOwned { app, found: charge, now, .. }: CallerOwned<StoredCharge>,
 ) -> Result<Response, Problem> {
     Ok(Json(ChargeView::new(&charge.read_at(now), &app.public_urls, QrImage::Inline)).into_response())
+}
+
+async fn timeline(
+    CallerOwned { app, found: rows, now, .. }: CallerOwned<ChargeRows>,
+) -> Result<Response, Problem> {
+    let timeline = charge_timeline(app.charges.store(), rows, now).await?;
+    Ok(Json(TimelineView::from(timeline)).into_response())
 }
 
 async fn list(

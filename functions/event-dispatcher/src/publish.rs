@@ -16,6 +16,7 @@ use shared::webhook::delivery::{Deliveries, Delivery, DeliveryStatus};
 use shared::webhook::endpoint::{Endpoint, Endpoints};
 use shared::webhook::event::Event;
 use shared::webhook::queue::DeliveryMessage;
+use shared::webhook::resend::note_resent;
 use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
 use tokio::task::{JoinSet, yield_now};
 use tracing::{Instrument, field};
@@ -159,6 +160,9 @@ impl Dispatcher {
             Some(resend) => Delivery::for_resend(event, endpoints, &resend, now),
             None => Delivery::for_event(event, endpoints, now),
         };
+        if resend.is_some() {
+            note_resent(&self.store, event, &deliveries).await?;
+        }
         for delivery in deliveries {
             let stored = Deliveries::new(self.store.clone()).insert(delivery).await?;
             // Otherwise, it has been claimed, or its own record or the due index starts it.

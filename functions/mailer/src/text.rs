@@ -295,6 +295,7 @@ mod tests {
             closed_at: None,
             request_id: StoredRequestId::new("req-1"),
             published_updates: Vec::new(),
+            money_moves: Vec::new(),
             created_at: at("2026-11-21T18:04:05Z"),
             updated_at: at("2026-11-21T18:04:05Z"),
             version: 1,

@@ -79,6 +79,7 @@ mod stream_filter;
 mod support;
 mod sweep;
 mod throttling;
+mod timeline;
 mod unit_costs;
 mod velocity;
 mod wallets;

@@ -71,6 +71,9 @@ operations! {
     "GET /v1/charges/{id}" "getCharge" Charges "Read a charge"
         "For single look-ups. To learn that a charge was paid, use webhooks instead of polling."
         [200 [Json "Charge"]];
+    "GET /v1/charges/{id}/timeline" "getChargeTimeline" Charges "Read what happened to a charge"
+        "Its statuses, payments with their returns, refunds, MED cases, movements of the wallet, events and their deliveries, oldest first. Each is made by the request, API key or member that it names, or else by the service or a bank. Events are kept for 90 days."
+        [200 [Json "ChargeTimeline"]];
     "POST /v1/payments" "createPayment" Payments "Create a payment"
         "Creates a payment by one or more methods. The method's data, such as the Pix code or the boleto, is in `GET /v1/payments/{id}` a moment later. The currency must be accepted by every method."
         [201 [Json "CreatedPayment"]] .response_headers(REPLAYED)

@@ -9,12 +9,16 @@ use domain::time::Timestamp;
 use crate::audit;
 use crate::auth::Caller;
 use crate::charge::ChargeError;
-use crate::store::{CommitOutcome, Inserted, StoreError, Write, reuse_or_read};
+use crate::store::{CommitOutcome, Inserted, Store, StoreError, Write, reuse_or_read};
 use crate::wallet::counters::{self, DebitCheck};
 
 crate::store::repository!(Charges);
 
 impl Charges {
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
     pub async fn insert(&self, charge: &Charge) -> Result<Inserted<StoredCharge>, StoreError> {
         self.store.insert_or_read(charge).await
     }

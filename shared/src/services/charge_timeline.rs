@@ -1,16 +1,18 @@
 //! All that is recorded about one charge, in the order of time. Contains no payer's document, except masked.
 //!
-//! Postings and deliveries have no index by charge. Those of an account since the charge was created are read
-//! up to a bound. After that, only those at the times of the charge's known changes are read.
+//! The keys of its events, deliveries and postings are derived from the rows of the charge and from the endpoints.
+//! So a timeline costs the same for any number of charges of the account: at most seven requests, three in
+//! sequence.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::HashSet;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use domain::audit::Actor;
 use domain::charge::{Charge, IncomingPayment, StatusChange, StoredCharge, TransactionStatus};
-use domain::ids::{AcquirerPaymentId, ApiKeyId, EventId};
+use domain::ids::{ApiKeyId, ChargeId, Scope, Scoped};
 use domain::med::MedCase;
 use domain::money::MinorUnits;
 use domain::refund::{Refund, RefundStatus};
@@ -19,14 +21,47 @@ use domain::tax_id::TaxId;
 use domain::time::Timestamp;
 use domain::wallet::Posting;
 
-use crate::account::Accounts;
-use crate::refund::Refunds;
-use crate::store::{Store, StoreError};
-use crate::wallet::Wallets;
-use crate::webhook::delivery::{Deliveries, Delivery};
+use crate::store::{Item, Store, StoreError, from_item, key_of_item};
+use crate::webhook::delivery::{Delivery, deletions};
+use crate::webhook::endpoint::Endpoints;
 use crate::webhook::event::{Event, EventRef};
 
-const CASES: &str = "case#";
+/// The most rows of one step, which two requests read.
+const MOST_KEYS: usize = 200;
+
+/// The rows of a charge's own partition, which are read before anything else is known.
+#[derive(Debug)]
+pub struct ChargeRows {
+    pub charge: StoredCharge,
+    /// Oldest first.
+    pub refunds: Vec<Refund>,
+    /// Oldest first.
+    pub cases: Vec<MedCase>,
+}
+
+impl ChargeRows {
+    /// Reads a charge of any scope; the caller checks the scope.
+    pub async fn read(store: &Store, id: ChargeId) -> Result<Option<Self>, StoreError> {
+        let (mut charge, mut refunds, mut cases) = (None, Vec::<Refund>::new(), Vec::<MedCase>::new());
+        for item in store.partition(&Charge::key_of(id).pk).await? {
+            match key_of_item(&item) {
+                Some(key) if Charge::is_at(&key) => charge = Some(from_item(item)?),
+                Some(key) if Refund::is_at(&key) => refunds.push(from_item(item)?),
+                Some(key) if MedCase::is_at(&key) => cases.push(from_item(item)?),
+                Some(_) | None => {}
+            }
+        }
+        refunds.sort_by_key(|refund| refund.created_at);
+        cases.sort_by_key(|case| case.created_at);
+        Ok(charge.map(|charge| Self { charge, refunds, cases }))
+    }
+}
+
+impl Scoped for ChargeRows {
+    fn scope(&self) -> Scope {
+        self.charge.as_stored().scope
+    }
+}
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TimelineEntry {
@@ -36,91 +71,166 @@ pub struct TimelineEntry {
     pub id: Option<String>,
     /// The state that the object had from then on, or has now; for a posting and an event its type.
     pub state: String,
+    /// In minor units; for a posting the change of the merchant's wallet.
     pub amount: Option<i64>,
     pub details: Option<String>,
+    /// What only an operator may see.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub internal: Option<String>,
     pub request_id: Option<String>,
-    /// The API key that made the change; `None`: the service, a bank or an operator.
-    pub by: Option<ApiKeyId>,
+    /// The API key (`key_…`) or member (`usr_…`) that made the change; `None`: the service, a bank or an operator.
+    pub by: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+#[derive(Clone, Copy, Debug, Eq, JsonSchema, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "TimelineEntryType", description = "What an entry is about.")]
 pub enum TimelineKind {
+    /// A status of the charge.
     Status,
-    /// With its return.
+    /// A payment that arrived, with its return.
     Payment,
+    /// A step of a refund.
     Refund,
+    /// A step of a MED case.
     Case,
+    /// A movement of money in the ledger.
     Posting,
+    /// An event.
     Event,
-    /// An event that was sent again has several to the same receiver.
+    /// A delivery of an event. An event that was sent again has several to the same receiver.
     Delivery,
 }
 
 #[derive(Clone, Debug)]
 pub struct ChargeTimeline {
+    pub charge: Charge,
+    pub refunds: Vec<Refund>,
+    pub cases: Vec<MedCase>,
+    /// All that arrived for the charge, also those that were returned; the newest ten.
+    pub payments: Vec<IncomingPayment>,
+    pub postings: Vec<Posting>,
+    pub events: Vec<Event>,
+    pub deliveries: Vec<Delivery>,
+    /// All of these in the order of time.
     pub entries: Vec<TimelineEntry>,
-    /// From then on, postings and deliveries are included only at the times of known changes, because the
-    /// account has too many. `None`: all are included.
-    pub partial_from: Option<Timestamp>,
+    /// `false`: the charge has so many events or receivers that some entries are missing.
+    pub is_complete: bool,
+}
+
+/// The rows that a step found.
+#[derive(Default)]
+struct Found {
+    payments: Vec<IncomingPayment>,
+    postings: Vec<Posting>,
+    events: Vec<Event>,
+    deliveries: Vec<Delivery>,
+}
+
+impl Found {
+    fn sort_in(&mut self, item: Item) -> Result<(), StoreError> {
+        match key_of_item(&item) {
+            Some(key) if Event::is_at(&key) => self.events.push(from_item(item)?),
+            Some(key) if IncomingPayment::is_at(&key) => self.payments.push(from_item(item)?),
+            Some(key) if Posting::is_at(&key) => self.postings.push(from_item(item)?),
+            Some(key) if Delivery::is_at(&key) => self.deliveries.push(from_item(item)?),
+            Some(_) | None => {}
+        }
+        Ok(())
+    }
+}
+
+/// Reads at most [`MOST_KEYS`] rows. Returns whether that was all.
+async fn read(store: &Store, mut keys: Vec<Key>, found: &mut Found) -> Result<bool, StoreError> {
+    let mut known = HashSet::new();
+    // DynamoDB refuses a key twice.
+    keys.retain(|key| known.insert(key.clone()));
+    let is_complete = keys.len() <= MOST_KEYS;
+    keys.truncate(MOST_KEYS);
+    for item in store.batch_get(&keys).await? {
+        found.sort_in(item)?;
+    }
+    Ok(is_complete)
 }
 
 pub async fn charge_timeline(
     store: &Store,
-    charge: &StoredCharge,
+    ChargeRows { charge, refunds, cases }: ChargeRows,
     now: Timestamp,
 ) -> Result<ChargeTimeline, StoreError> {
-    let charge = charge.as_stored();
-    let refunds = Refunds::new(store.clone()).for_charge(Some(charge.id)).await?;
-    let cases: Vec<MedCase> = store.rows_of_prefix(&Charge::key_of(charge.id).pk, CASES).await?;
-    let mut entries = statuses(charge);
+    let stored = charge.as_stored();
+    let scope = stored.scope;
+    let mut found = Found::default();
+    let (endpoints, deleted, is_complete) = {
+        let endpoints = Endpoints::new(store.clone());
+        tokio::try_join!(
+            Box::pin(endpoints.list(&scope)),
+            Box::pin(deletions(store, &scope)),
+            Box::pin(read(store, first_keys(stored, &refunds, &cases), &mut found))
+        )?
+    };
+    let mut keys: Vec<Key> =
+        found.payments.iter().flat_map(|payment| payment.posting_keys(stored.shard())).collect();
+    keys.extend(found.events.iter().flat_map(|event| Delivery::keys_of_event(event, &endpoints, &deleted)));
+    let has_all_deliveries = read(store, keys, &mut found).await?;
+
+    let Found { mut payments, mut postings, mut events, deliveries } = found;
+    payments.sort_by_key(|payment| payment.paid_at);
+    postings.retain(|posting| posting.subject.charge == Some(stored.id));
+    postings.sort_by_key(|posting| posting.id);
+    events.sort_by_key(|event| event.id);
+    let mut deliveries: Vec<Delivery> =
+        deliveries.into_iter().map(|delivery| delivery.as_shown(&endpoints)).collect();
+    deliveries.sort_by_key(|delivery| delivery.id);
+    let mut entries = statuses(stored);
+    entries.extend(payments.iter().map(payment));
     entries.extend(refunds.iter().flat_map(steps_of_refund));
     entries.extend(cases.iter().flat_map(steps_of_case));
-    let mut changes: BTreeSet<Timestamp> = entries.iter().map(|entry| entry.at).collect();
-    changes.extend(refunds.iter().map(|refund| refund.updated_at));
-    changes.extend(cases.iter().map(|case| case.updated_at));
-    changes.insert(charge.updated_at);
-
-    let (postings, postings_to) = Wallets::new(store.clone()).postings_of_charge(charge, &changes).await?;
-    let applied = charge.applied_payment.iter().map(|applied| &applied.payment_id);
-    let payments: BTreeSet<&str> = applied
-        .chain(postings.iter().filter_map(|posting| posting.subject.payment.as_ref()))
-        .map(AcquirerPaymentId::as_str)
-        .collect();
-    let keys: Vec<Key> = payments
-        .iter()
-        .filter_map(|id| id.parse().ok())
-        .map(|id: AcquirerPaymentId| IncomingPayment::key_of(&charge.scope, &id))
-        .collect();
-    entries.extend(store.get_in_order::<IncomingPayment>(&keys).await?.iter().map(payment));
     entries.extend(postings.iter().map(posting));
+    entries.extend(events.iter().flat_map(names_of_event));
+    entries.extend(deliveries.iter().map(delivery));
+    // The sort is stable: entries of one kind at one time stay in the order in which they happened.
+    entries.sort_by_key(|entry| (entry.at, entry.what));
+    Ok(ChargeTimeline {
+        charge: charge.read_at(now),
+        refunds,
+        cases,
+        payments,
+        postings,
+        events,
+        deliveries,
+        entries,
+        is_complete: is_complete && has_all_deliveries,
+    })
+}
 
+/// The keys that are derived from the rows of the charge. The newest events come last, so that they are the first
+/// to be missing.
+fn first_keys(charge: &Charge, refunds: &[Refund], cases: &[MedCase]) -> Vec<Key> {
+    let applied = charge.applied_payment.iter().map(|applied| &applied.payment_id);
+    let payments = applied.chain(charge.returned.iter().map(|returned| &returned.payment_id));
+    let mut keys: Vec<Key> = payments.map(|id| IncomingPayment::key_of(&charge.scope, id)).collect();
+    keys.extend(charge.posting_keys());
+    keys.extend(refunds.iter().flat_map(Refund::posting_keys));
+    keys.extend(cases.iter().flat_map(MedCase::posting_keys));
     let mut refs = EventRef::of_charge(charge);
     refs.extend(refunds.iter().flat_map(EventRef::of_refund));
     refs.extend(cases.iter().flat_map(EventRef::of_case));
-    let keys: Vec<Key> =
-        refs.iter().map(|event| Event::key_of(&charge.scope, event.shard, event.id)).collect();
-    let events: Vec<Event> = store.get_in_order(&keys).await?;
-    entries.extend(events.iter().flat_map(names_of_event));
-    let ids: BTreeSet<EventId> = events.iter().map(|event| event.id).collect();
-    let scope = Accounts::new(store.clone()).sharded_scope(&charge.scope).await?;
-    let (deliveries, deliveries_to) = Deliveries::new(store.clone()).of_events(&scope, &ids, now).await?;
-    entries.extend(deliveries.iter().map(delivery));
-
-    // The sort is stable: entries of one kind at one time stay in the order in which they happened.
-    entries.sort_by_key(|entry| (entry.at, entry.what));
-    Ok(ChargeTimeline { entries, partial_from: postings_to.into_iter().chain(deliveries_to).min() })
+    // A status change without a type has no events; its row is only counted.
+    refs.retain(|event| !event.types.is_empty());
+    keys.extend(refs.iter().map(|event| Event::key_of(&charge.scope, event.shard, event.id)));
+    keys
 }
 
 impl TimelineEntry {
     fn new(at: Timestamp, what: TimelineKind, id: Option<String>, state: impl Into<String>) -> Self {
         let state = state.into();
-        Self { at, what, id, state, amount: None, details: None, request_id: None, by: None }
+        Self { at, what, id, state, amount: None, details: None, internal: None, request_id: None, by: None }
     }
 
     fn by(self, actor: Option<&Actor>, version: u64) -> Self {
         let actor = actor.filter(|actor| actor.version == version);
-        Self { by: actor.map(|actor| actor.fingerprint.clone().into()), ..self }
+        Self { by: actor.map(|actor| ApiKeyId::from(actor.fingerprint.clone()).to_string()), ..self }
     }
 }
 
@@ -143,14 +253,12 @@ fn steps_of_refund(refund: &Refund) -> Vec<TimelineEntry> {
     let of_step = |(version, status, at): (u64, RefundStatus, Timestamp)| {
         let name: &'static str = status.into();
         let bank = refund.rtr_id.as_ref().filter(|_| status == refund.status);
-        let details = [
-            Some(word(refund.share.strategy)),
-            refund.requested_at_bank.as_ref().map(|id| format!("requested at the bank as {id}")),
-            bank.map(|id| format!("the bank's id {id}")),
-        ];
+        let failure = refund.failure_reason.clone().filter(|_| status == RefundStatus::Failed);
+        let requested = refund.requested_at_bank.as_ref().map(|id| format!("requested at the bank as {id}"));
         TimelineEntry {
             amount: Some(refund.share.gross.minor()),
-            details: Some(details.into_iter().flatten().collect::<Vec<_>>().join("; ")),
+            details: joined([Some(word(refund.share.strategy)), failure]),
+            internal: joined([requested, bank.map(|id| format!("the bank's id {id}"))]),
             request_id: (version == 1).then(|| refund.request_id.as_str().to_owned()),
             ..TimelineEntry::new(at, TimelineKind::Refund, Some(refund.id.to_string()), name)
                 .by(refund.actor.as_ref(), version)
@@ -181,13 +289,14 @@ fn payment(payment: &IncomingPayment) -> TimelineEntry {
         Some(returned) => format!("return {}", word(returned.status)),
         None => "accepted".to_owned(),
     };
+    let reason = payment.returned.as_ref().map(|returned| word(returned.reason));
     let payer = payment.payer_document.as_ref().map(|payer| format!("payer {}", TaxId::masked(payer)));
-    let returned = payment.returned.as_ref().map(|back| format!("{}, {}", word(back.reason), back.id));
+    let returned = payment.returned.as_ref().map(|back| format!("returned as {}", back.id));
     let recorded = format!("recorded {}", payment.recorded_at.to_iso());
-    let details: Vec<String> = [payer, returned, Some(recorded)].into_iter().flatten().collect();
     TimelineEntry {
         amount: Some(payment.amount.minor()),
-        details: Some(details.join("; ")),
+        details: reason,
+        internal: joined([payer, returned, Some(recorded)]),
         ..TimelineEntry::new(
             payment.paid_at,
             TimelineKind::Payment,
@@ -204,7 +313,7 @@ fn posting(posting: &Posting) -> TimelineEntry {
     TimelineEntry {
         // A sum of stored amounts that is out of range is not shown. The verification of the ledger reports it.
         amount: posting.net().ok().map(MinorUnits::get),
-        details: Some(transfers.collect::<Vec<_>>().join("; ")),
+        internal: joined(transfers.map(Some)),
         ..TimelineEntry::new(
             posting.at,
             TimelineKind::Posting,
@@ -227,10 +336,9 @@ fn delivery(delivery: &Delivery) -> TimelineEntry {
     let sent = format!("{} to {receiver}, {} attempts", delivery.event_type.as_str(), delivery.attempts);
     let answer = delivery.last_status_code.map(|code| format!("answered {code}"));
     let error = delivery.error().map(Cow::into_owned);
-    let details: Vec<String> = [Some(sent), answer, error].into_iter().flatten().collect();
     let at = delivery.id.timestamp().unwrap_or(delivery.created_at);
     TimelineEntry {
-        details: Some(details.join("; ")),
+        details: joined([Some(sent), answer, error]),
         ..TimelineEntry::new(
             at,
             TimelineKind::Delivery,
@@ -240,6 +348,74 @@ fn delivery(delivery: &Delivery) -> TimelineEntry {
     }
 }
 
+fn joined(texts: impl IntoIterator<Item = Option<String>>) -> Option<String> {
+    let texts: Vec<String> = texts.into_iter().flatten().collect();
+    (!texts.is_empty()).then(|| texts.join("; "))
+}
+
 fn word(variant: impl Serialize) -> String {
     serde_json::to_value(variant).ok().and_then(|text| text.as_str().map(str::to_owned)).unwrap_or_default()
+}
+
+/// What happened to a charge, oldest first.
+#[derive(Debug, JsonSchema, Serialize)]
+#[schemars(rename = "ChargeTimeline")]
+pub struct TimelineView {
+    /// Always `list`.
+    #[schemars(extend("const" = "list"))]
+    object: &'static str,
+    /// The entries, oldest first.
+    data: Vec<TimelineEntryView>,
+    /// Whether these are all entries. `false` only if the charge has hundreds of events and receivers.
+    complete: bool,
+}
+
+/// One thing that happened.
+#[derive(Debug, JsonSchema, Serialize)]
+#[schemars(rename = "TimelineEntry")]
+struct TimelineEntryView {
+    /// When it happened.
+    at: Timestamp,
+    /// What it is about.
+    #[serde(rename = "type")]
+    kind: TimelineKind,
+    /// The id of the payment, refund, MED case, movement, event or delivery. `null` for a status of the charge.
+    id: Option<String>,
+    /// The status that it led to: of the charge as `/v1/payments` shows it, or of the refund, case or delivery;
+    /// of a payment `accepted`, or `return` with the return's status; of a movement or event its type.
+    state: String,
+    /// The amount in minor units. For a movement the change of the wallet, which may be negative. `null` where no
+    /// money is concerned.
+    amount: Option<i64>,
+    /// More, in words: the failure, the reason of a return, or the receiver and its answer.
+    details: Option<String>,
+    /// The request that created the charge or refund. `null` for other entries.
+    request_id: Option<String>,
+    /// The API key (`key_…`) or the member (`usr_…`) that made the change. `null`: the service, a bank or the
+    /// operator made it.
+    actor: Option<String>,
+}
+
+impl From<ChargeTimeline> for TimelineView {
+    fn from(timeline: ChargeTimeline) -> Self {
+        // Movements that do not change the merchant's wallet are not in its statement either.
+        let internal: HashSet<String> = timeline
+            .postings
+            .iter()
+            .filter(|posting| !posting.kind.is_in_statement())
+            .map(|posting| posting.id.to_string())
+            .collect();
+        let is_shown = |entry: &TimelineEntry| entry.id.as_ref().is_none_or(|id| !internal.contains(id));
+        let data = timeline.entries.into_iter().filter(is_shown).map(|entry| TimelineEntryView {
+            at: entry.at,
+            kind: entry.what,
+            id: entry.id,
+            state: entry.state,
+            amount: entry.amount,
+            details: entry.details,
+            request_id: entry.request_id,
+            actor: entry.by,
+        });
+        Self { object: "list", data: data.collect(), complete: timeline.is_complete }
+    }
 }

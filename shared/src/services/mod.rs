@@ -20,7 +20,9 @@ pub use charge_cancellation::{CancelError, ChargeCancellation, cancel_charge};
 pub use charge_creation::{
     ChargeCreation, CreateChargeError, IdempotencyNamespace, LEASE_SECONDS, create_charge,
 };
-pub use charge_timeline::{ChargeTimeline, TimelineEntry, TimelineKind, charge_timeline};
+pub use charge_timeline::{
+    ChargeRows, ChargeTimeline, TimelineEntry, TimelineKind, TimelineView, charge_timeline,
+};
 pub use erasure::{ErasureError, ErasureOutcome, erase_customer};
 pub use ledger_verification::verify_ledger;
 pub use payment_list::{

@@ -118,6 +118,13 @@ impl RowUpdate {
         self
     }
 
+    /// Condition: the attribute, a set, is absent or has fewer elements.
+    pub(crate) fn when_smaller(mut self, name: &str, elements: usize) -> Self {
+        let (name, value) = (self.name(name), self.value(AttributeValue::N(elements.to_string())));
+        self.conditions.push(format!("(attribute_not_exists({name}) OR size({name}) < {value})"));
+        self
+    }
+
     fn condition(&self) -> Option<String> {
         (!self.conditions.is_empty()).then(|| self.conditions.join(" AND "))
     }

@@ -1,10 +1,9 @@
 //! Reads wallets, and writes an operator's adjustment and the release of held money. Charges, refunds, MED
 //! cases and payouts write their own postings.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use domain::audit::Operator;
-use domain::charge::Charge;
 use domain::ids::{PostingId, Scope};
 use domain::money::{Currency, MinorUnits};
 use domain::row::{Key, Row};
@@ -16,7 +15,7 @@ use domain::wallet::{Cause, LedgerAccount, Posting, Subject, Wallet, rules};
 use crate::account::Accounts;
 use crate::audit;
 use crate::random::{self, RandomError};
-use crate::store::{Item, Order, StoreError, Update, Write, from_item, key_of_item};
+use crate::store::{Item, StoreError, Update, Write, key_of_item};
 use crate::wallet::counters::{self, CounterRow, DebitCheck, HELD, Tranche};
 
 #[derive(Debug)]
@@ -77,56 +76,11 @@ fn outcome_for_existing(stored: Posting, requested: &Posting) -> AdjustmentOutco
     }
 }
 
-/// About 3 MB.
-const POSTINGS_OF_CHARGE: usize = 10_000;
-
-/// A posting has the time at which its change began, some seconds before the time in the changed row.
-const SECONDS_AROUND: i64 = 60;
-
 crate::store::repository!(Wallets);
 
 impl Wallets {
     pub async fn sharded_scope(&self, scope: &Scope) -> Result<ShardedScope, StoreError> {
         Accounts::new(self.store.clone()).sharded_scope(scope).await
-    }
-
-    /// The postings of a charge's scope since its creation are read up to a bound, and after that those of the
-    /// minutes around its `changes`. The second value is the time from which this was so; `None`: all were
-    /// read.
-    pub async fn postings_of_charge(
-        &self,
-        charge: &Charge,
-        changes: &BTreeSet<Timestamp>,
-    ) -> Result<(Vec<Posting>, Option<Timestamp>), StoreError> {
-        // The postings of a return of a payment to its payer are in the first shard.
-        let mut shards = vec![charge.shard(), Shard::FIRST];
-        shards.dedup();
-        let (mut found, mut read_to): (Vec<Posting>, Option<Timestamp>) = (Vec::new(), None);
-        for partition in shards.into_iter().map(|shard| Posting::partition(&charge.scope, shard)) {
-            for sort in [Posting::wallet_sort, Posting::other_sort] {
-                let read = async |from: Timestamp, to: Timestamp| -> Result<Vec<Posting>, StoreError> {
-                    let from = sort(charge.currency, PostingId::first_at(from));
-                    let to = sort(charge.currency, PostingId::last_at(to));
-                    let range = (from.as_str(), to.as_str());
-                    let most = POSTINGS_OF_CHARGE;
-                    let items = self.store.range(&partition, range, Order::OldestFirst, most).await?;
-                    items.into_iter().map(from_item).collect()
-                };
-                let postings = read(charge.created_at, Timestamp::MAX).await?;
-                let cut =
-                    postings.last().filter(|_| postings.len() >= POSTINGS_OF_CHARGE).map(|last| last.at);
-                found.extend(postings);
-                for at in changes.iter().filter(|at| cut.is_some_and(|cut| **at >= cut)) {
-                    let around = |seconds| at.saturating_plus_seconds(seconds);
-                    found.extend(read(around(-SECONDS_AROUND), around(SECONDS_AROUND)).await?);
-                }
-                read_to = read_to.into_iter().chain(cut).min();
-            }
-        }
-        found.retain(|posting| posting.subject.charge == Some(charge.id));
-        found.sort_by_key(|posting| posting.id);
-        found.dedup_by_key(|posting| posting.id);
-        Ok((found, read_to))
     }
 
     /// One query for each shard.

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use domain::charge::{Charge, StatusChange, TransactionStatus};
-use domain::ids::{ChargeId, EndpointId, EventId, Scope};
+use domain::ids::{ChargeId, DeliveryId, EndpointId, EventId, Scope};
 use domain::med::MedCase;
 use domain::payout::{Payout, PayoutStatus};
 use domain::refund::Refund;
@@ -78,6 +78,8 @@ pub struct Event {
     pub kept_from: Option<Timestamp>,
     /// When the row expires, in unix seconds, as read from the table. A resend may have postponed the expiry.
     pub ttl: Option<i64>,
+    /// The deliveries that resends created, as read from the table.
+    pub resent: Vec<DeliveryId>,
 }
 
 /// An object that events of a change send.
@@ -112,6 +114,8 @@ struct StoredEvent {
     kept_from: Option<Timestamp>,
     #[serde(default, skip_serializing)]
     ttl: Option<i64>,
+    #[serde(default, skip_serializing)]
+    resent: Vec<DeliveryId>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -189,6 +193,7 @@ impl TryFrom<StoredEvent> for Event {
             created_at: stored.created_at,
             kept_from: stored.kept_from,
             ttl: stored.ttl,
+            resent: stored.resent,
         })
     }
 }
@@ -207,6 +212,7 @@ impl From<Event> for StoredEvent {
             created_at: event.created_at,
             kept_from: event.kept_from,
             ttl: None,
+            resent: Vec::new(),
         }
     }
 }
@@ -326,6 +332,7 @@ impl Event {
             created_at: origin.at,
             kept_from: None,
             ttl: None,
+            resent: Vec::new(),
         }
     }
 
@@ -395,6 +402,11 @@ impl Event {
 
     pub fn key_of(scope: &Scope, shard: Shard, id: EventId) -> Key {
         Key { pk: Self::partition(scope, shard), sk: id.to_string() }
+    }
+
+    /// Whether this key of the state table is that of events.
+    pub fn is_at(key: &Key) -> bool {
+        key.pk.starts_with("events#")
     }
 
     /// Returns the partition key of a shard of a scope's events. They are sorted by the time of their changes.

@@ -8,6 +8,7 @@
 //! - A resend of a charge's status inserts a [`Resend`] row, because its events may go to up to fifty
 //!   endpoints. The stream passes the row to the dispatcher, which creates the deliveries.
 
+use aws_sdk_dynamodb::types::AttributeValue;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -24,7 +25,7 @@ use super::delivery::{Deliveries, Delivery, DeliveryContext, Recipient};
 use super::endpoint::{Endpoint, EndpointStatus, EndpointView, Endpoints};
 use super::event::{Event, Origin};
 use crate::config::PublicUrls;
-use crate::store::{Bound, CommitOutcome, Inserted, StoreError, Write, ttl};
+use crate::store::{Bound, CommitOutcome, Inserted, RowUpdate, Store, StoreError, Write, ttl};
 
 /// How long the row of a request is kept, in seconds: 7 days, so that operators can investigate. The
 /// dispatcher reads it from the stream long before.
@@ -35,6 +36,9 @@ const KEPT_SECONDS: i64 = 7 * 24 * 60 * 60;
 const MAX_TESTS_A_MINUTE: i64 = 10;
 
 const SECONDS_A_MINUTE: i64 = 60;
+
+/// The most resent deliveries that an event's row names. A row has at most 400 KB, and a name takes 29 bytes.
+const MAX_RESENT: usize = 50;
 
 /// The attribute that counts an endpoint's tests of a minute.
 const TESTS: &str = "tests";
@@ -145,6 +149,7 @@ impl Resends {
             generation,
             ..Delivery::resend_to(&event, earlier.event_type, earlier.endpoint, &resend, now)
         };
+        note_resent(&self.store, &event, std::slice::from_ref(&delivery)).await?;
         Ok((deliveries.insert(delivery).await?, body))
     }
 
@@ -193,6 +198,17 @@ impl Resends {
             }
         }
     }
+}
+
+/// Adds deliveries that a resend creates to their event's row, by which the timeline of a charge finds them. It is
+/// written before them; readers skip the name of a delivery that was never created.
+pub async fn note_resent(store: &Store, event: &Event, deliveries: &[Delivery]) -> Result<(), StoreError> {
+    if deliveries.is_empty() {
+        return Ok(());
+    }
+    let ids = deliveries.iter().map(|delivery| delivery.id.to_string()).collect();
+    let update = RowUpdate::of(event.key()).add("resent", AttributeValue::Ss(ids));
+    update.when_exists().when_smaller("resent", MAX_RESENT).run(store).await.map(|_noted_or_full| ())
 }
 
 /// Returns the write that counts a test of this minute. The write fails if the limit is reached. There is one

@@ -31,7 +31,7 @@ use super::attempt::{in_list, millis, status_value};
 use super::counts::additions;
 use super::entry::Entry;
 use super::{Deliveries, Delivery, DeliveryStatus, KEPT_AFTER_SHOWN_SECONDS};
-use crate::store::{CommitOutcome, ListIndex, Order, RowUpdate, StoreError, Write};
+use crate::store::{CommitOutcome, ListIndex, Order, RowUpdate, Store, StoreError, Write, from_item};
 use crate::webhook::endpoint::Endpoint;
 
 /// The most entries that one step reads.
@@ -40,6 +40,8 @@ const STEP_SIZE: usize = 1_000;
 /// The most deliveries that one transaction cancels. They are of as many days at most, whose rows it adds to:
 /// DynamoDB's limit is 100 rows.
 const CANCELLED_PER_TRANSACTION: usize = 50;
+
+const MAX_DELETIONS: usize = 100;
 
 /// How long after the last step the scheduler runs the next one, in seconds, if the dispatcher has not run
 /// it.
@@ -184,6 +186,19 @@ impl Row for Abandonment {
 }
 
 impl Delivery {
+    /// Returns the delivery as the API shows it: an abandoned one is `CANCELLED`, also before its row is.
+    /// `endpoints`: all of its scope.
+    #[must_use]
+    pub fn as_shown(self, endpoints: &[Endpoint]) -> Self {
+        let Some(id) = self.endpoint.filter(|_| self.status == DeliveryStatus::Pending) else { return self };
+        let endpoint = endpoints.iter().find(|endpoint| endpoint.id == id);
+        let at = endpoint.and_then(|endpoint| endpoint.abandoned).map(|abandoned| abandoned.at);
+        match Cause::of(&self, endpoint) {
+            Some(cause) => self.cancelled(cause, at),
+            None => self,
+        }
+    }
+
     /// Returns the delivery as `CANCELLED`, with the results of its attempts. `at`: when it was abandoned, if
     /// known.
     pub(super) fn cancelled(self, cause: Cause, at: Option<Timestamp>) -> Self {
@@ -194,6 +209,14 @@ impl Delivery {
             ..self
         }
     }
+}
+
+/// Reads the latest 100 deletions of a scope's endpoints, of the last 92 days.
+pub async fn deletions(store: &Store, scope: &Scope) -> Result<Vec<Abandonment>, StoreError> {
+    let (all, most) = (("wh_", "wh_~"), MAX_DELETIONS);
+    let items = store.range(&partition(scope), all, Order::NewestFirst, most).await?;
+    let rows: Vec<Abandonment> = items.into_iter().map(from_item).collect::<Result<_, _>>()?;
+    Ok(rows.into_iter().filter(|row| row.cause == Cause::Deleted).collect())
 }
 
 /// Returns `lastError` of a cancelled delivery: why it was cancelled, and why its last attempt failed, if it

@@ -7,12 +7,9 @@
 //! pass an entry that does not appear yet. It passes an id after 210 s, and a row that it counts is inserted at most
 //! 150 s after the time in its id. So the index may be a minute behind its table.
 
-use std::collections::BTreeSet;
-
-use domain::ids::{DeliveryId, EventId, Scope};
+use domain::ids::{DeliveryId, Scope};
 use domain::row::Key;
 use domain::shard::ShardedScope;
-use domain::time::Timestamp;
 
 use super::counts::parse_or_log;
 use super::entry::Entry;
@@ -30,12 +27,6 @@ const ENTRIES_OF_SHARD: usize = 200;
 
 /// The most deliveries whose rows are read at once, by 20 concurrent requests.
 const ROWS_AT_ONCE: usize = 2_000;
-
-/// The most entries that are read to find the deliveries of some events.
-const ENTRIES_OF_EVENTS: usize = 15_000;
-
-/// The most seconds by which the clock of a requester is ahead.
-const CLOCK_SKEW_SECONDS: i64 = 60;
 
 /// A range of ids, both ends included.
 pub(super) type IdRange = (DeliveryId, DeliveryId);
@@ -120,39 +111,6 @@ impl Deliveries {
         Ok((deliveries, read_to))
     }
 
-    /// Returns the deliveries of these events (ids of their rows), oldest first, as the API shows them. The log is
-    /// read from the first event up to a bound. Of later events, only the first deliveries are returned. The
-    /// second value is the time from which this was so; `None`: all deliveries are returned.
-    pub async fn of_events(
-        &self,
-        scope: &ShardedScope,
-        events: &BTreeSet<EventId>,
-        now: Timestamp,
-    ) -> Result<(Vec<Delivery>, Option<Timestamp>), StoreError> {
-        let Some(first) = events.first().and_then(EventId::timestamp) else { return Ok((Vec::new(), None)) };
-        // A resend's time is that of the requester's clock, which may be ahead.
-        let range = (
-            DeliveryId::first_at(first),
-            DeliveryId::last_at(now.saturating_plus_seconds(CLOCK_SKEW_SECONDS)),
-        );
-        let page = self.log(scope, range, Order::OldestFirst, ENTRIES_OF_EVENTS).await?;
-        let (mut found, read_to) = (page.entries, page.read_to.and_then(|id| id.timestamp()));
-        for at in
-            events.iter().filter_map(EventId::timestamp).filter(|at| read_to.is_some_and(|to| *at >= to))
-        {
-            let range = (DeliveryId::first_at(at), DeliveryId::last_at(at));
-            found.extend(self.log(scope, range, Order::OldestFirst, ENTRIES_PER_QUERY).await?.entries);
-        }
-        found.retain(|found| events.contains(&found.event));
-        found.sort_by_key(|found| found.id);
-        found.dedup_by_key(|found| found.id);
-        let mut rows = Rows::of(scope.scope);
-        self.load(&mut rows, found.iter().flat_map(|entry| rows_of(&scope.scope, entry)).collect()).await?;
-        let deliveries =
-            found.iter().filter_map(|entry| rows.delivery(entry.id)).map(|(delivery, _)| delivery);
-        Ok((deliveries.collect(), read_to))
-    }
-
     /// Returns a scope with the number of shards in its account's row. Requests use the number in the row of
     /// their API key instead.
     pub(super) async fn sharded(&self, scope: &Scope) -> Result<ShardedScope, StoreError> {
@@ -167,6 +125,8 @@ pub(super) fn rows_of(scope: &Scope, entry: &Entry) -> Vec<Key> {
 
 #[cfg(test)]
 mod tests {
+    use domain::time::Timestamp;
+
     use super::*;
 
     #[test]

@@ -56,7 +56,7 @@ use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
 
 use abandonment::cancelled_error;
-pub use abandonment::{Abandonment, Cause};
+pub use abandonment::{Abandonment, Cause, deletions};
 pub use attempt::{AttemptOutcome, Claim, DeliveryContext, Recipient, SignedContext};
 pub(super) use counts::first_shown;
 pub use counts::scope_of as counted_scope;
@@ -70,7 +70,7 @@ use domain::retention::EVENTS_KEPT_SECONDS;
 use domain::row::{Indexes, Key, Row};
 use domain::shard::Shard;
 use domain::time::Timestamp;
-use domain::webhook::event_type::EventType;
+use domain::webhook::event_type::{EventType, Family};
 use domain::webhook::schedule::MAX_ATTEMPTS;
 
 use super::endpoint::Endpoint;
@@ -291,6 +291,26 @@ impl Delivery {
     /// so that the number of shards never decides whether a delivery exists already.
     pub fn key_of(scope: &Scope, id: DeliveryId) -> Key {
         Key { pk: format!("delivery#{scope}#{id}"), sk: id.to_string() }
+    }
+
+    /// Returns the keys of the deliveries that an event may have: those of resends, and the first one to each
+    /// receiver that it may have had. `deletions`: of endpoints.
+    pub fn keys_of_event(event: &Event, endpoints: &[Endpoint], deletions: &[Abandonment]) -> Vec<Key> {
+        let mut ids = event.resent.clone();
+        for name in event.types() {
+            let first_to = |endpoint| DeliveryId::derive(&event.id_as(name), endpoint);
+            if event.webhook_url.is_some() && name.family() == Family::Legacy {
+                ids.push(first_to(None));
+                continue;
+            }
+            // An endpoint that has not changed since the event got it only if it is subscribed.
+            let may_have =
+                |endpoint: &&Endpoint| endpoint.updated_at >= event.created_at || endpoint.receives(name);
+            ids.extend(endpoints.iter().filter(may_have).map(|endpoint| first_to(Some(endpoint.id))));
+            let deleted = deletions.iter().filter(|deletion| deletion.at >= event.created_at);
+            ids.extend(deleted.map(|deletion| first_to(Some(deletion.endpoint))));
+        }
+        ids.into_iter().map(|id| Self::key_of(&event.scope, id)).collect()
     }
 
     /// Returns the partition key of the counts of a scope's deliveries, and of those in the index `list`.

@@ -1,0 +1,127 @@
+//! Tests of `GET /v1/charges/{id}/timeline`.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::invocations::dispatch;
+use crate::support::{Listener, Service, eventually, id};
+
+const MARIA: &str = "29537995593";
+
+async fn timeline(service: &Service, charge: &Value) -> Vec<Value> {
+    let answer = service.get(&format!("/v1/charges/{}/timeline", id(charge))).await.expect(200);
+    assert_eq!((&answer["object"], &answer["complete"]), (&json!("list"), &json!(true)));
+    answer["data"].as_array().unwrap().clone()
+}
+
+fn of<'a>(entries: &'a [Value], kind: &str) -> Vec<&'a Value> {
+    entries.iter().filter(|entry| entry["type"] == kind).collect()
+}
+
+fn states<'a>(entries: &'a [Value], kind: &str) -> Vec<&'a str> {
+    of(entries, kind).into_iter().map(|entry| entry["state"].as_str().unwrap()).collect()
+}
+
+async fn delivered(service: &Service, count: usize) -> Vec<Value> {
+    eventually("the deliveries", async || {
+        let delivered = service.deliveries("&status=DELIVERED").await;
+        (delivered.len() == count).then_some(delivered)
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_timeline_has_all_that_happened_to_a_charge_and_every_delivery() {
+    let service = Service::start().await;
+    let listener = Listener::start().await;
+    let endpoint = service.register_endpoint(&listener.url, &["charge.paid"]).await;
+    let body = json!({"amount": 1000, "customer": {"name": "Maria Souza", "document": MARIA}});
+    let charge = service.new_charge(&body).await;
+    service.sandbox(&charge, "pay", &json!({"payer_tax_id": MARIA, "payer_name": "Maria Souza"})).await;
+    service.sandbox(&charge, "pay", &json!({"amount": 500})).await;
+    let payment = format!("/v1/payments/{}", id(&charge).trim_start_matches("ch_"));
+    let refund = json!({"amount": 300, "idempotencyKey": "refund-0001"});
+    let refund = service.post(&format!("{payment}/refund"), &refund).await.expect(201);
+    let case = service.sandbox_answer(&charge, "med-cases", &json!({"reason": "Golpe"})).await.expect(201);
+    service
+        .post(&format!("/v1/med/cases/{}/appeal", id(&case)), &json!({"reason": "Entregue"}))
+        .await
+        .expect(200);
+    let decision = json!({"decision": "merchant"});
+    service.post(&format!("/v1/sandbox/med/cases/{}/resolve", id(&case)), &decision).await.expect(200);
+
+    let first = delivered(&service, 1).await.remove(0);
+    let again = service.post(&format!("/v1/webhooks/deliveries/{}/resend", id(&first)), &json!({})).await;
+    let again = again.expect(200);
+    service.post(&format!("{payment}/resend-webhook"), &json!({})).await.expect(200);
+    delivered(&service, 3).await;
+    // The receivers of the past are found after the endpoint is gone.
+    service.delete(&format!("/v1/webhooks/endpoints/{}", id(&endpoint))).await.expect(200);
+
+    let entries = eventually("the refund", async || {
+        let entries = timeline(&service, &charge).await;
+        states(&entries, "refund").contains(&"REFUNDED").then_some(entries)
+    })
+    .await;
+    assert_eq!(states(&entries, "status"), ["WAITING_PAYMENT", "PAID", "DISPUTE", "PAID"]);
+    assert!(of(&entries, "status")[0]["request_id"].is_string());
+    assert_eq!(states(&entries, "payment"), ["accepted", "return returned"]);
+    assert_eq!(of(&entries, "payment")[1]["details"], "second_payment");
+    let refunds = of(&entries, "refund");
+    assert_eq!((&refunds[0]["id"], &refunds[0]["amount"]), (&refund["id"], &json!(300)));
+    assert!(refunds[0]["actor"].as_str().unwrap().starts_with("key_"), "{refunds:?}");
+    assert_eq!(states(&entries, "case"), ["open", "appealed", "closed"]);
+    // Only movements of the wallet: neither the returned payment nor the completion of the refund.
+    assert_eq!(states(&entries, "posting"), ["settlement", "refund", "case_opened", "case_won"]);
+    let amounts: Vec<i64> =
+        of(&entries, "posting").iter().map(|entry| entry["amount"].as_i64().unwrap()).collect();
+    assert_eq!(amounts[1], -300);
+    for name in ["charge.created", "charge.paid", "refund.succeeded", "med_case.created", "med.resolved"] {
+        assert!(states(&entries, "event").contains(&name), "{name}: {entries:?}");
+    }
+    let deliveries = of(&entries, "delivery");
+    assert_eq!(states(&entries, "delivery"), ["DELIVERED"; 3]);
+    let ids: Vec<&Value> = deliveries.iter().map(|entry| &entry["id"]).collect();
+    assert!(ids.contains(&&first["id"]) && ids.contains(&&again["id"]), "{ids:?}");
+    let times: Vec<&str> = entries.iter().map(|entry| entry["at"].as_str().unwrap()).collect();
+    assert!(times.is_sorted(), "{times:?}");
+    let text = json!(entries).to_string();
+    assert!(!text.contains(MARIA) && !text.contains("379.955") && !text.contains("clearing"), "{text}");
+
+    let path = format!("/v1/charges/{}/timeline", id(&charge));
+    for key in [&service.stack.seed.first.live_api_key, &service.stack.seed.other.test_api_key] {
+        assert_eq!(service.get_as(key, &path).await.problem().0, 404);
+    }
+    assert_eq!(service.get("/v1/charges/ch_1/timeline").await.problem().0, 404);
+    assert_eq!(service.get(&format!("{path}?limit=1")).await.problem().0, 400);
+}
+
+#[tokio::test]
+async fn a_timeline_takes_seven_requests_three_in_sequence_for_any_number_of_charges() {
+    let service = Service::without_event_sources().await;
+    let listener = Listener::start().await;
+    service.register_endpoint(&listener.url, &["charge.created", "charge.paid"]).await;
+    let charge = service.charge().await;
+    service.sandbox(&charge, "pay", &json!({})).await;
+    service.sandbox(&charge, "pay", &json!({"amount": 1})).await;
+    let refund = json!({"amount": 300, "idempotencyKey": "refund-0001"});
+    let path = format!("/v1/payments/{}/refund", id(&charge).trim_start_matches("ch_"));
+    service.post(&path, &refund).await.expect(201);
+    let proxy = service.stack.fault_proxy.as_ref().unwrap();
+    let path = format!("/v1/charges/{}/timeline", id(&charge));
+    for others in [0, 40] {
+        for _ in 0..others {
+            service.charge().await;
+        }
+        dispatch(&service.stack).await;
+        proxy.set_min_latency(Duration::from_millis(100));
+        proxy.reset();
+        let entries = timeline(&service, &charge).await;
+        let report = proxy.report();
+        proxy.set_min_latency(Duration::ZERO);
+        assert_eq!(of(&entries, "delivery").len(), 2, "{path}");
+        assert!(report.requests() <= 7 && report.sequential_requests <= 3, "{report:?}");
+        assert!(report.read_units <= 20.0, "{report:?}");
+    }
+}
