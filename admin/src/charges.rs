@@ -3,16 +3,19 @@
 use std::error::Error;
 use std::io::Write;
 
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use domain::acquirer::AcquirerName;
 use domain::audit::Operator;
-use domain::charge::{Charge, IncomingPayment};
-use domain::ids::{AccountId, AcquirerPaymentId, ChargeId, EndToEndId, MedCaseId, Mode, RefundId, Scope};
+use domain::charge::Charge;
+use domain::ids::{AccountId, ChargeId, Mode, Scope};
+use domain::shard::ShardedScope;
 use domain::tax_id::{Document, TaxId};
+use domain::time::Timestamp;
 use shared::acquirer::Banks;
 use shared::charge::lost_cob_ends_at;
-use shared::services::{ChargeRows, TimelineEntry, charge_timeline};
-use shared::store::{ListEntry, ListIndex, Order};
+use shared::services::{ChargeRows, SearchHit, TimelineEntry, charge_timeline, search};
+use shared::store::ListEntry;
+use tokio::task::JoinSet;
 
 use crate::output::{Record, print_list, record};
 use crate::target::Stack;
@@ -24,8 +27,10 @@ pub(crate) enum Command {
     ///
     /// Searches all accounts and both modes, unless --account and --mode name some.
     Find {
-        #[command(flatten)]
-        by: FindArguments,
+        /// The end-to-end id that the payer's receipt shows (E…), a txid, the id of a charge, payment, refund, MED
+        /// case, event, delivery, endpoint, movement or payout, a CPF or CNPJ, an e-mail address, an amount such as
+        /// 12,90, or an order number
+        query: String,
         /// Search only this account (acc_…)
         #[arg(long)]
         account: Option<AccountId>,
@@ -52,43 +57,11 @@ pub(crate) enum Command {
     },
 }
 
-/// What to search for
-#[derive(Args, Clone, Debug)]
-#[group(required = true, multiple = false)]
-pub(crate) struct FindArguments {
-    /// The end-to-end id of a Pix, which the payer's receipt shows (E…)
-    #[arg(long)]
-    end_to_end_id: Option<EndToEndId>,
-    /// The txid of a Pix
-    #[arg(long, value_parser = txid)]
-    txid: Option<ChargeId>,
-    /// The id of a charge (ch_…), payment, refund (re_…) or MED case (med_…)
-    #[arg(long, value_parser = any_id)]
-    id: Option<ChargeId>,
-    /// The CPF, CNPJ or other document that the merchant sent for the customer; the newest 100 charges
-    #[arg(long, value_parser = document)]
-    document: Option<Document>,
-}
-
-const MOST_FOUND: usize = 100;
-
-/// The most partitions that are read at once.
-const PARTITIONS_AT_ONCE: usize = 50;
+/// The most scopes that are searched at once.
+const SCOPES_AT_ONCE: usize = 16;
 
 fn charge_id(text: &str) -> Result<ChargeId, String> {
     ChargeId::parse_any(text).map_err(|error| error.to_string())
-}
-
-fn txid(text: &str) -> Result<ChargeId, String> {
-    ChargeId::from_txid(&text.to_lowercase())
-        .map_err(|_| "must be a txid of this service: 26 letters and digits".to_owned())
-}
-
-fn any_id(text: &str) -> Result<ChargeId, String> {
-    let refund = || text.parse().map(|id: RefundId| id.charge()).ok();
-    let case = || text.parse().map(|id: MedCaseId| id.charge()).ok();
-    let found = ChargeId::parse_any(text).ok().or_else(refund).or_else(case);
-    found.ok_or_else(|| "must be the id of a charge, payment, refund or MED case".to_owned())
 }
 
 pub(crate) fn document(text: &str) -> Result<Document, String> {
@@ -122,21 +95,9 @@ fn masked(document: &Document) -> String {
     document.tax_id().map_or_else(|| "***".to_owned(), |tax_id| tax_id.masked())
 }
 
-fn printed_payment(payment: &IncomingPayment) -> Record {
-    record! {
-        payment: payment.payment_id,
-        account: payment.scope.account,
-        mode: payment.scope.mode,
-        amount: payment.amount,
-        paid_at: payment.paid_at,
-        payer_document: payment.payer_document.as_ref().map(TaxId::masked),
-        is_returned: payment.returned.is_some(),
-    }
-}
-
 pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn Error>> {
     match command {
-        Command::Find { by, account, mode } => find(stack, &by, account, mode).await,
+        Command::Find { query, account, mode } => find(stack, &query, account, mode).await,
         Command::Show { charge } => {
             let rows = ChargeRows::read(&stack.store, charge).await?;
             let rows = rows.ok_or_else(|| format!("there is no charge {charge}"))?;
@@ -184,57 +145,87 @@ async fn expire(stack: &Stack, id: ChargeId, by: &Operator) -> Result<(), Box<dy
 
 async fn find(
     stack: &Stack,
-    by: &FindArguments,
+    query: &str,
     account: Option<AccountId>,
     mode: Option<Mode>,
 ) -> Result<(), Box<dyn Error>> {
-    let scopes = stack.scopes(account, mode).await?;
-    let ids = match (&by.end_to_end_id, by.txid.or(by.id), &by.document) {
-        (Some(id), ..) => {
-            let payments = payments(stack, &id.clone().into(), &scopes).await?;
-            let ids: Vec<ChargeId> = payments.iter().filter_map(IncomingPayment::charge_id).collect();
-            if ids.is_empty() && !payments.is_empty() {
-                writeln!(std::io::stderr(), "the payment belongs to no charge: see `admin receipts --help`")?;
-                return print_list(stack, "payments", payments.iter().map(printed_payment));
-            }
-            ids
-        }
-        (None, Some(id), _) => vec![id],
-        (None, None, Some(document)) => by_document(stack, document, &scopes).await?,
-        (None, None, None) => Vec::new(),
+    let accounts = match account {
+        Some(account) => vec![stack.existing_account(&account).await?],
+        None => stack.accounts.all().await?,
     };
+    let modes = mode.map_or_else(|| vec![Mode::Test, Mode::Live], |mode| vec![mode]);
+    let scopes: Vec<_> = accounts.iter().flat_map(|of| modes.iter().map(move |mode| (of, *mode))).collect();
     let now = stack.clock.now();
-    let found = stack.charges.find_all(&ids).await?.into_iter().map(|charge| charge.read_at(now));
-    let found: Vec<Charge> = found.filter(|charge| scopes.contains(&charge.scope)).collect();
-    print_list(stack, "charges", found.iter().map(printed))
+    let (mut charges, mut others, mut is_cut) = (Vec::new(), Vec::new(), false);
+    for some in scopes.chunks(SCOPES_AT_ONCE) {
+        let mut searches = JoinSet::new();
+        for (account, mode) in some {
+            let scope = Scope { account: account.id, mode: *mode };
+            let sharded = ShardedScope { scope, shards: account.settings.shards.read };
+            let (store, salt, query) = (stack.store.clone(), account.salt.clone(), query.to_owned());
+            searches
+                .spawn(async move { (scope, search(&store, &sharded, salt.as_bytes(), &query, now).await) });
+        }
+        for (scope, found) in searches.join_all().await {
+            let found = found?.ok_or("the query must be 1 to 254 characters")?;
+            is_cut |= found.has_more;
+            for hit in found.hits {
+                match charge_of_hit(stack, &hit, now).await? {
+                    Some(charge) => charges.push(charge),
+                    None => others.push((named(&hit), scope)),
+                }
+            }
+        }
+    }
+    charges.sort_by_key(|charge| std::cmp::Reverse(charge.created_at));
+    if is_cut {
+        writeln!(std::io::stderr(), "only the newest charges were searched; name --account and --mode")?;
+    }
+    if charges.is_empty() && !others.is_empty() {
+        if others.iter().any(|((what, _), _)| *what == "payment") {
+            writeln!(std::io::stderr(), "the payment belongs to no charge: see `admin receipts --help`")?;
+        }
+        let object = |((what, id), Scope { account, mode })| {
+            record! { what: what, id: id, account: account, mode: mode }
+        };
+        return print_list(stack, "objects", others.into_iter().map(object));
+    }
+    print_list(stack, "charges", charges.iter().map(printed))
 }
 
-async fn payments(
+/// Returns the charge that a hit is, or belongs to.
+async fn charge_of_hit(
     stack: &Stack,
-    id: &AcquirerPaymentId,
-    scopes: &[Scope],
-) -> Result<Vec<IncomingPayment>, Box<dyn Error>> {
-    let keys: Vec<_> = scopes.iter().map(|scope| IncomingPayment::key_of(scope, id)).collect();
-    Ok(stack.store.get_in_order(&keys).await?)
+    hit: &SearchHit,
+    now: Timestamp,
+) -> Result<Option<Charge>, Box<dyn Error>> {
+    let id = match hit {
+        SearchHit::Charge(charge) => return Ok(Some(charge.as_ref().clone())),
+        SearchHit::Refund(refund) => Some(refund.id.charge()),
+        SearchHit::Case(case) => Some(case.id.charge()),
+        SearchHit::Posting(posting) => posting.subject.charge,
+        SearchHit::Payment(_)
+        | SearchHit::Event(_)
+        | SearchHit::Delivery(_)
+        | SearchHit::Endpoint(_)
+        | SearchHit::Payout(_) => None,
+    };
+    Ok(stack.charges.find(id).await?.map(|charge| charge.read_at(now)))
 }
 
-async fn by_document(
-    stack: &Stack,
-    document: &Document,
-    scopes: &[Scope],
-) -> Result<Vec<ChargeId>, Box<dyn Error>> {
-    let partitions = partitions(document, scopes);
-    let mut entries = Vec::new();
-    for some in partitions.chunks(PARTITIONS_AT_ONCE) {
-        let (index, order, most) = (ListIndex::ByCustomer, Order::NewestFirst, MOST_FOUND.saturating_add(1));
-        entries.extend(stack.store.list_of_each(index, some, ("0", "~"), order, most).await?);
+/// Returns what an object is, and its id.
+fn named(hit: &SearchHit) -> (&'static str, String) {
+    match hit {
+        SearchHit::Charge(charge) => ("charge", charge.id.to_string()),
+        SearchHit::Payment(payment) => ("payment", payment.payment_id.to_string()),
+        SearchHit::Refund(refund) => ("refund", refund.id.to_string()),
+        SearchHit::Case(case) => ("case", case.id.to_string()),
+        SearchHit::Event(event) => ("event", event.id.to_string()),
+        SearchHit::Delivery(delivery) => ("delivery", delivery.id.to_string()),
+        SearchHit::Endpoint(endpoint) => ("endpoint", endpoint.id.to_string()),
+        SearchHit::Posting(posting) => ("movement", posting.id.to_string()),
+        SearchHit::Payout(payout) => ("payout", payout.id.to_string()),
     }
-    entries.sort_by(|left, right| right.sort.cmp(&left.sort));
-    if entries.len() > MOST_FOUND {
-        writeln!(std::io::stderr(), "only the newest {MOST_FOUND} are printed; name --account and --mode")?;
-    }
-    entries.truncate(MOST_FOUND);
-    Ok(entries.iter().filter_map(charge_of).collect())
 }
 
 /// Returns the partitions of the charges for which a merchant sent this document, as it is or as digits only.

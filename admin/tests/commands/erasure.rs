@@ -103,7 +103,7 @@ async fn a_customers_data_is_erased_from_finished_charges_once_and_records_of_pa
     // 91 days later, the open charge has expired and the payment can no longer be contested.
     merchant.send("POST", "/_local/clock/advance", json!({"seconds": 91 * 24 * 60 * 60})).await;
     eventually("the charge has expired", async || {
-        let found = service.object(&["charges", "find", "--id", open["id"].as_str().unwrap()]).await;
+        let found = service.object(&["charges", "find", open["id"].as_str().unwrap()]).await;
         let lines = erase(&[]).await;
         (found["status"] == "EXPIRED" && outcome(&lines, &open).0 == "would_be_erased").then_some(())
     })
@@ -114,7 +114,7 @@ async fn a_customers_data_is_erased_from_finished_charges_once_and_records_of_pa
     for personal in ["Souza", "maria.souza", "5581988887777", "Maria devolveu", "Vestido"] {
         assert!(!is_stored(&service, personal).await, "{personal}");
     }
-    let paid_now = service.object(&["charges", "find", "--id", paid["id"].as_str().unwrap()]).await;
+    let paid_now = service.object(&["charges", "find", paid["id"].as_str().unwrap()]).await;
     assert_eq!(
         (&paid_now["payer_document"], &paid_now["customer_document"], &paid_now["amount"]),
         (&json!("***.379.955-**"), &json!(null), &json!(1000)),

@@ -13,6 +13,7 @@ struct History {
     end_to_end_id: String,
     txid: String,
     refund: String,
+    delivery: String,
 }
 
 impl History {
@@ -22,7 +23,8 @@ impl History {
         let merchant = Merchant::of(&service);
         let endpoint = json!({"url": shop.url, "events": ["charge.paid"]});
         merchant.send("POST", "/v1/webhooks/endpoints", endpoint).await;
-        let body = json!({"amount": 1000, "customer": {"name": "Maria Souza", "document": MARIA}});
+        let customer = json!({"name": "Maria Souza", "document": MARIA, "email": "maria@example.com"});
+        let body = json!({"amount": 1000, "customer": customer, "metadata": {"order_id": "4711"}});
         let charge = merchant.send("POST", "/v1/pix/charges", body).await;
         let id = charge["id"].as_str().unwrap().to_owned();
         let pay = json!({"payer_tax_id": MARIA, "payer_name": "Maria Souza"});
@@ -48,6 +50,7 @@ impl History {
             end_to_end_id: text_of(&paid["settlement"]["end_to_end_id"]),
             txid: text_of(&paid["pix"]["txid"]),
             refund: text_of(&refund["id"]),
+            delivery: text_of(&first["id"]),
             charge: id,
             service,
         }
@@ -56,18 +59,23 @@ impl History {
 
 #[tokio::test]
 async fn a_charge_is_found_by_its_ids_and_by_the_customers_document() {
-    let History { service, charge, end_to_end_id, txid, refund } = History::start().await;
+    let History { service, charge, end_to_end_id, txid, refund, delivery } = History::start().await;
+    let found = service.object(&["charges", "find", &delivery]).await;
+    assert_eq!((&found["what"], &found["id"]), (&json!("delivery"), &json!(delivery)));
     let raw = charge.strip_prefix("ch_").unwrap();
     let account = service.account();
     for by in [
-        &["--end-to-end-id", &end_to_end_id][..],
-        &["--txid", &txid],
-        &["--txid", &txid.to_uppercase()],
-        &["--id", &charge],
-        &["--id", raw],
-        &["--id", &refund],
-        &["--document", MARIA],
-        &["--document", "295.379.955-93", "--account", &account, "--mode", "test"],
+        &[end_to_end_id.as_str()][..],
+        &[&txid],
+        &[&txid.to_uppercase()],
+        &[&charge],
+        &[raw],
+        &[&refund],
+        &[MARIA],
+        &["295.379.955-93", "--account", &account, "--mode", "test"],
+        &["4711"],
+        &["MARIA@example.com", "--mode", "test"],
+        &["R$ 10,00"],
     ] {
         let found = service.objects(&[&["charges", "find"], by].concat()).await;
         let [found] = found.as_slice() else { panic!("{by:?}: {found:?}") };
@@ -78,20 +86,22 @@ async fn a_charge_is_found_by_its_ids_and_by_the_customers_document() {
     }
     let other = service.stack.seed.other.id.to_string();
     for by in [
-        &["--end-to-end-id", "E0000000020261121150000000000009"][..],
-        &["--document", "25524893033"],
-        &["--id", &charge, "--mode", "live"],
-        &["--id", &charge, "--account", &other],
-        &["--end-to-end-id", &end_to_end_id, "--account", &other],
+        &["E0000000020261121150000000000009"][..],
+        &["25524893033"],
+        &["4712"],
+        &["Maria Souza"],
+        &[&charge, "--mode", "live"],
+        &[&charge, "--account", &other],
+        &["4711", "--account", &other],
+        &[&end_to_end_id, "--account", &other],
     ] {
         let output = service.run(&[&["charges", "find"], by].concat()).await;
         assert!(output.status.success() && output.stdout.is_empty(), "{output:?}");
         assert!(text(&output.stderr).contains("no charges found"), "{output:?}");
     }
     for (wrong, rule) in [
-        (&["charges", "find"][..], "--end-to-end-id"),
-        (&["charges", "find", "--txid", "7"], "must be a txid of this service"),
-        (&["charges", "find", "--id", "7"], "must be the id of a charge, payment, refund or MED case"),
+        (&["charges", "find"][..], "<QUERY>"),
+        (&["charges", "find", " "], "the query must be 1 to 254 characters"),
         (&["charges", "show", "ch_00000000-0000-8000-8000-000000000000"], "there is no charge"),
     ] {
         let failure = service.failure(wrong).await;

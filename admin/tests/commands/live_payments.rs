@@ -182,10 +182,10 @@ async fn an_operator_applies_a_payment_that_matches_no_charge() {
     assert_eq!(reported, [&json!(null), &json!(null), &json!(0)]);
     assert_eq!(waiting["key"], live.service.stack.seed.bank.pix_key);
     assert!(waiting["payer"].as_str().unwrap().starts_with("***."), "{waiting}");
-    let find = live.service.run(&["charges", "find", "--end-to-end-id", &id]).await;
+    let find = live.service.run(&["charges", "find", &id]).await;
     assert!(text(&find.stderr).contains("belongs to no charge"), "{find:?}");
     let found: Value = serde_json::from_str(&text(&find.stdout)).unwrap();
-    assert_eq!((&found["payment"], &found["account"]), (&json!(id), &json!(live.account)));
+    assert_eq!((&found["id"], &found["account"]), (&json!(id), &json!(live.account)));
 
     let (account, reason) = (live.account.as_str(), "the payer sent the proof of payment");
     let apply = |id: &str, charge: &Value| {

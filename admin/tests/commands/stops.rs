@@ -52,7 +52,7 @@ async fn keys_of_a_suspended_account_are_refused_while_its_running_money_finishe
     live.pay(&charge, bank::PayRequest::default());
     live.advance(400).await;
     eventually("the payment is credited", async || {
-        let found = service.object(&["charges", "find", "--id", id]).await;
+        let found = service.object(&["charges", "find", id]).await;
         (found["status"] == "PAID").then_some(())
     })
     .await;

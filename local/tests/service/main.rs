@@ -67,6 +67,7 @@ mod reset;
 mod restart;
 mod rollups;
 mod row_compatibility;
+mod search;
 mod seeding;
 mod services_elsewhere;
 mod set_aside;

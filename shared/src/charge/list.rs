@@ -95,18 +95,20 @@ pub const CHARGES_QUERY: Definitions = &[
 
 #[derive(Clone, Debug)]
 pub struct ChargeFilter {
-    limit: usize,
+    pub(crate) limit: usize,
+    /// See [`FILTERED_WINDOW`].
+    pub(crate) filtered_window: usize,
     /// The last charge of the previous page.
     pub starting_after: Option<ChargeId>,
-    status: Option<PublicStatus>,
-    created_after: Option<Timestamp>,
-    created_before: Option<Timestamp>,
-    customer: Option<Document>,
-    order: Option<LookupValue>,
-    email: Option<LookupValue>,
-    end_to_end_id: Option<EndToEndId>,
-    txid: Option<ChargeId>,
-    amount: Option<Amount>,
+    pub(crate) status: Option<PublicStatus>,
+    pub(crate) created_after: Option<Timestamp>,
+    pub(crate) created_before: Option<Timestamp>,
+    pub(crate) customer: Option<Document>,
+    pub(crate) order: Option<LookupValue>,
+    pub(crate) email: Option<LookupValue>,
+    pub(crate) end_to_end_id: Option<EndToEndId>,
+    pub(crate) txid: Option<ChargeId>,
+    pub(crate) amount: Option<Amount>,
 }
 
 /// The rows that a page is read from.
@@ -120,12 +122,31 @@ enum Source<'a> {
 pub type ChargePage = Page<Charge, ChargeId>;
 
 impl ChargeFilter {
+    /// The newest charges. No more are read than the page has, also if a filter is added that no index covers.
+    pub(crate) fn newest(limit: usize) -> Self {
+        Self {
+            limit,
+            filtered_window: limit,
+            starting_after: None,
+            status: None,
+            created_after: None,
+            created_before: None,
+            customer: None,
+            order: None,
+            email: None,
+            end_to_end_id: None,
+            txid: None,
+            amount: None,
+        }
+    }
+
     /// Reports every invalid parameter at once. An unknown one is invalid too.
     pub fn parse(query: &Query) -> Result<Self, Problem> {
         let mut fields = Fields::new();
         query.allow_only(&mut fields, CHARGES_QUERY);
         let filter = Self {
             limit: query.count(&mut fields, &LIMIT),
+            filtered_window: FILTERED_WINDOW,
             starting_after: query.read(&mut fields, &STARTING_AFTER),
             status: query.read(&mut fields, &STATUS),
             created_after: query.read(&mut fields, &CREATED_AFTER),
@@ -182,7 +203,7 @@ impl ChargeFilter {
         let filters =
             [self.status.is_some(), self.customer.is_some(), self.order.is_some(), self.email.is_some()];
         let is_covered = filters.into_iter().filter(|is_set| *is_set).count() <= 1 && self.amount.is_none();
-        if is_covered { self.limit } else { FILTERED_WINDOW }
+        if is_covered { self.limit } else { self.filtered_window }
     }
 }
 

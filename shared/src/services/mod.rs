@@ -11,6 +11,7 @@ mod ledger_verification;
 mod payment_list;
 mod receipts;
 pub mod reconciliation;
+mod search;
 mod set_aside_items;
 
 pub use account_settings::{change_account_settings, raise_shards};
@@ -29,4 +30,5 @@ pub use payment_list::{
     PAYMENTS_QUERY, PaymentFilter, PaymentList, PaymentListError, PaymentListView, PaymentPage,
 };
 pub use receipts::{Applied, ReceiptError, Receipts, check_returnable};
+pub use search::{SearchHit, SearchQuery, SearchResult, search};
 pub use set_aside_items::{SetAsideError, SetAsideItems};

@@ -1,0 +1,326 @@
+//! The search of the dashboard and of `admin charges find`: finds objects by what a person pastes from a receipt, an
+//! e-mail or a log. It takes at most four requests and about 30 read units.
+
+use std::str::FromStr;
+
+use domain::charge::{Charge, IncomingPayment, LookupValue, StoredCharge};
+use domain::ids::{
+    ChargeId, DeliveryId, EndToEndId, EndpointId, EventId, MedCaseId, PayoutId, PostingId, RefundId,
+};
+use domain::med::MedCase;
+use domain::money::{Amount, Currency};
+use domain::payout::Payout;
+use domain::refund::Refund;
+use domain::row::Key;
+use domain::shard::ShardedScope;
+use domain::tax_id::Document;
+use domain::time::Timestamp;
+use domain::wallet::Posting;
+
+use crate::charge::{ChargeFilter, Charges};
+use crate::store::{Item, PageError, Store, StoreError, from_item, key_of_item};
+use crate::webhook::delivery::Delivery;
+use crate::webhook::endpoint::Endpoint;
+use crate::webhook::event::Event;
+
+/// The most charges of a result, and the most that are compared with an amount: 25 read units.
+const MOST_HITS: usize = 25;
+
+/// An e-mail address has at most so many characters; no other query is longer.
+const MAX_CHARS: usize = 254;
+
+/// The currencies in which movements are searched.
+const CURRENCIES: [Currency; 5] =
+    [Currency::BRL, Currency::EUR, Currency::USD, Currency::USDT, Currency::BTC];
+
+/// What a text is searched as.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum SearchQuery {
+    /// A charge's or payment's id, or a txid.
+    Charge(ChargeId),
+    Refund(RefundId),
+    Case(MedCaseId),
+    Event(EventId),
+    Delivery(DeliveryId),
+    Endpoint(EndpointId),
+    Posting(PostingId),
+    Payout(PayoutId),
+    /// Requests are not stored, so nothing is found.
+    Request,
+    /// The end-to-end id of a Pix.
+    Payment(EndToEndId),
+    /// A document with 11 or 14 digits, without and with its punctuation.
+    Document(Document, Document),
+    Email(LookupValue),
+    Amount(Amount),
+    Order(LookupValue),
+}
+
+impl SearchQuery {
+    /// `None`: the text is blank or too long.
+    pub fn parse(text: &str) -> Option<Self> {
+        let text = text.trim();
+        if text.chars().count() > MAX_CHARS {
+            return None;
+        }
+        let id = text.to_lowercase();
+        of_id(&id, Self::Refund)
+            .or_else(|| of_id(&id, Self::Case))
+            .or_else(|| of_id(&id, Self::Event))
+            .or_else(|| of_id(&id, Self::Delivery))
+            .or_else(|| of_id(&id, Self::Endpoint))
+            .or_else(|| of_id(&id, Self::Posting))
+            .or_else(|| of_id(&id, Self::Payout))
+            .or_else(|| ChargeId::parse_any(&id).ok().map(Self::Charge))
+            .or_else(|| ChargeId::from_txid(&id).ok().map(Self::Charge))
+            .or_else(|| id.starts_with("req_").then_some(Self::Request))
+            .or_else(|| {
+                (text.len() == 32 && text.starts_with('E')).then(|| of_id(text, Self::Payment)).flatten()
+            })
+            .or_else(|| document(text))
+            .or_else(|| text.contains('@').then(|| Self::Email(LookupValue::email(text))))
+            .or_else(|| amount(text).map(Self::Amount))
+            .or_else(|| LookupValue::order(text).map(Self::Order))
+    }
+
+    /// The keys of the row with this id. Its shard or currency may be unknown.
+    fn keys(&self, scope: &ShardedScope) -> Vec<Key> {
+        match self {
+            Self::Charge(id) => vec![Charge::key_of(*id)],
+            Self::Refund(id) => vec![Refund::key_of(*id)],
+            Self::Case(id) => vec![MedCase::key_of(*id)],
+            Self::Event(id) => {
+                scope.shards.shards().map(|shard| Event::key_of(&scope.scope, shard, id.row_id())).collect()
+            }
+            Self::Delivery(id) => vec![Delivery::key_of(&scope.scope, *id)],
+            Self::Endpoint(id) => vec![Endpoint::key_of(&scope.scope, *id)],
+            Self::Posting(id) => {
+                let key = |pk: String| {
+                    CURRENCIES.map(|currency| Key { pk: pk.clone(), sk: Posting::wallet_sort(currency, *id) })
+                };
+                scope.partitions(Posting::partition).into_iter().flat_map(key).collect()
+            }
+            Self::Payout(id) => vec![Payout::key_of(*id)],
+            Self::Payment(id) => vec![IncomingPayment::key_of(&scope.scope, &id.clone().into())],
+            Self::Request | Self::Document(..) | Self::Email(_) | Self::Amount(_) | Self::Order(_) => {
+                Vec::new()
+            }
+        }
+    }
+
+    /// The lists of charges in which the text is searched, one after the other until one has charges. A text of the
+    /// form of another value may be an order number.
+    fn filters(&self, text: &str) -> Vec<ChargeFilter> {
+        let filter = ChargeFilter::newest(MOST_HITS);
+        let by_order =
+            || LookupValue::order(text).map(|order| ChargeFilter { order: Some(order), ..filter.clone() });
+        let by_document =
+            |document: &Document| ChargeFilter { customer: Some(document.clone()), ..filter.clone() };
+        match self {
+            Self::Document(digits, typed) if digits == typed => {
+                std::iter::once(by_document(digits)).chain(by_order()).collect()
+            }
+            Self::Document(digits, typed) => {
+                [by_document(digits), by_document(typed)].into_iter().chain(by_order()).collect()
+            }
+            Self::Email(email) => vec![ChargeFilter { email: Some(email.clone()), ..filter }],
+            Self::Amount(amount) => vec![ChargeFilter { amount: Some(*amount), ..filter }],
+            Self::Charge(_) => by_order().into_iter().collect(),
+            // A document of another country has any form.
+            Self::Order(_) => {
+                by_order().into_iter().chain(Document::parse(text.trim()).as_ref().map(by_document)).collect()
+            }
+            Self::Refund(_)
+            | Self::Case(_)
+            | Self::Event(_)
+            | Self::Delivery(_)
+            | Self::Endpoint(_)
+            | Self::Posting(_)
+            | Self::Payout(_)
+            | Self::Request
+            | Self::Payment(_) => Vec::new(),
+        }
+    }
+}
+
+fn of_id<T: FromStr>(text: &str, query: fn(T) -> SearchQuery) -> Option<SearchQuery> {
+    text.parse().ok().map(query)
+}
+
+fn document(text: &str) -> Option<SearchQuery> {
+    let digits: String = text.chars().filter(|letter| !matches!(letter, '.' | '-' | '/')).collect();
+    let is_document = matches!(digits.len(), 11 | 14) && digits.bytes().all(|byte| byte.is_ascii_digit());
+    let (digits, typed) = (Document::parse(&digits)?, Document::parse(text)?);
+    is_document.then_some(SearchQuery::Document(digits, typed))
+}
+
+/// Reads a Brazilian amount, such as `1.234,56` or `R$ 12,90`, as minor units of two decimals.
+fn amount(text: &str) -> Option<Amount> {
+    let (whole, cents) = text.trim_start_matches("R$").trim().split_once(',')?;
+    let whole: String = whole.chars().filter(|letter| *letter != '.').collect();
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if cents.len() != 2 || !is_number(&whole) || !is_number(cents) {
+        return None;
+    }
+    Amount::parse(format!("{whole}{cents}").parse::<i64>().ok()?).ok()
+}
+
+/// An object that was found, in the searched scope.
+#[derive(Clone, Debug)]
+pub enum SearchHit {
+    Charge(Box<Charge>),
+    /// A payment that belongs to no charge.
+    Payment(Box<IncomingPayment>),
+    Refund(Box<Refund>),
+    Case(Box<MedCase>),
+    Event(Box<Event>),
+    Delivery(Box<Delivery>),
+    Endpoint(Box<Endpoint>),
+    Posting(Box<Posting>),
+    Payout(Box<Payout>),
+}
+
+#[derive(Clone, Debug)]
+pub struct SearchResult {
+    pub query: SearchQuery,
+    /// Newest first.
+    pub hits: Vec<SearchHit>,
+    /// Only the newest charges were compared; the list of charges with the same filter has the others.
+    pub has_more: bool,
+}
+
+/// Searches a scope. `salt`: the account's. `None`: the text is blank or too long.
+pub async fn search(
+    store: &Store,
+    scope: &ShardedScope,
+    salt: &[u8],
+    text: &str,
+    now: Timestamp,
+) -> Result<Option<SearchResult>, StoreError> {
+    let Some(query) = SearchQuery::parse(text) else { return Ok(None) };
+    let (mut hits, mut has_more) = (Vec::new(), false);
+    for item in store.batch_get(&query.keys(scope)).await? {
+        let Some(hit) = read_hit(item, scope, now)? else { continue };
+        let charge = match &hit {
+            SearchHit::Payment(payment) => payment.charge_id(),
+            SearchHit::Charge(_)
+            | SearchHit::Refund(_)
+            | SearchHit::Case(_)
+            | SearchHit::Event(_)
+            | SearchHit::Delivery(_)
+            | SearchHit::Endpoint(_)
+            | SearchHit::Posting(_)
+            | SearchHit::Payout(_) => None,
+        };
+        let charge = Charges::new(store.clone()).find(charge).await?;
+        hits.push(charge.map_or(hit, |charge| SearchHit::Charge(Box::new(charge.read_at(now)))));
+    }
+    for filter in query.filters(text) {
+        if !hits.is_empty() {
+            break;
+        }
+        let page = Charges::new(store.clone()).list(scope, salt, &filter, None, now).await;
+        let page = page.map_err(|error| match error {
+            PageError::Store(error) => error,
+            PageError::UnknownCursor(what) => StoreError::Corrupt(what.to_owned()),
+        })?;
+        has_more = page.next_cursor.is_some();
+        hits.extend(page.items.into_iter().map(|charge| SearchHit::Charge(Box::new(charge))));
+    }
+    Ok(Some(SearchResult { query, hits, has_more }))
+}
+
+/// `None`: the row belongs to another scope, or has expired.
+fn read_hit(item: Item, scope: &ShardedScope, now: Timestamp) -> Result<Option<SearchHit>, StoreError> {
+    let Some(key) = key_of_item(&item) else { return Ok(None) };
+    let (hit, owner) = if Charge::is_at(&key) {
+        let charge = from_item::<StoredCharge>(item)?.read_at(now);
+        let owner = charge.scope;
+        (SearchHit::Charge(Box::new(charge)), owner)
+    } else if Refund::is_at(&key) {
+        let refund: Refund = from_item(item)?;
+        let owner = refund.scope;
+        (SearchHit::Refund(Box::new(refund)), owner)
+    } else if MedCase::is_at(&key) {
+        let case: MedCase = from_item(item)?;
+        let owner = case.scope;
+        (SearchHit::Case(Box::new(case)), owner)
+    } else if Payout::is_at(&key) {
+        let payout: Payout = from_item(item)?;
+        let owner = payout.scope;
+        (SearchHit::Payout(Box::new(payout)), owner)
+    } else if IncomingPayment::is_at(&key) {
+        (SearchHit::Payment(Box::new(from_item(item)?)), scope.scope)
+    } else if Event::is_at(&key) {
+        let event: Event = from_item(item)?;
+        if !event.is_kept(now) {
+            return Ok(None);
+        }
+        (SearchHit::Event(Box::new(event)), scope.scope)
+    } else if Delivery::is_at(&key) {
+        (SearchHit::Delivery(Box::new(from_item(item)?)), scope.scope)
+    } else if Endpoint::is_at(&key) {
+        (SearchHit::Endpoint(Box::new(from_item(item)?)), scope.scope)
+    } else if Posting::is_at(&key) {
+        (SearchHit::Posting(Box::new(from_item(item)?)), scope.scope)
+    } else {
+        return Ok(None);
+    };
+    Ok((owner == scope.scope).then_some(hit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_searched_as_what_its_form_says() {
+        const UUID: &str = "fe5392dd-e865-8656-a544-24ef3d590c1b";
+        let charge = ChargeId::parse_any(UUID).unwrap();
+        let ulid = "01kb5cpq4t0000000000000000";
+        let key = "141xek78gn2xq9dp";
+        let kind = |text: &str| SearchQuery::parse(text).map(|query| format!("{query:?}"));
+        let prefix = |text: &str| kind(text).unwrap().split('(').next().unwrap().to_owned();
+        for text in [
+            UUID,
+            &format!("ch_{UUID}"),
+            &format!("tx_{UUID}"),
+            &charge.txid(),
+            &charge.txid().to_uppercase(),
+        ] {
+            assert_eq!(SearchQuery::parse(text), Some(SearchQuery::Charge(charge)), "{text}");
+        }
+        for (text, expected) in [
+            (format!("re_{}{key}", charge.txid()), "Refund"),
+            (format!("med_{}{key}", charge.txid()), "Case"),
+            (format!("evt_{ulid}"), "Event"),
+            (format!("wd_{ulid}"), "Delivery"),
+            (format!("wh_{ulid}"), "Endpoint"),
+            (format!("mv_{ulid}"), "Posting"),
+            (format!(" po_{ulid} "), "Payout"),
+            (format!("req_{UUID}"), "Request"),
+            ("E00000000202611211000abcdefghijk".to_owned(), "Payment"),
+            ("29537995593".to_owned(), "Document"),
+            ("295.379.955-93".to_owned(), "Document"),
+            ("12.345.678/0001-95".to_owned(), "Document"),
+            ("Maria@Example.com".to_owned(), "Email"),
+            ("R$ 1.234,56".to_owned(), "Amount"),
+            ("12,90".to_owned(), "Amount"),
+            ("4711".to_owned(), "Order"),
+            ("Pedido 12,9".to_owned(), "Order"),
+            ("0,00".to_owned(), "Order"),
+            ("evt_1".to_owned(), "Order"),
+        ] {
+            assert_eq!(prefix(&text), expected, "{text}");
+        }
+        assert_eq!(SearchQuery::parse("1.234,56"), Amount::parse(123_456).ok().map(SearchQuery::Amount));
+        assert_eq!((kind(" "), kind(&"x".repeat(255))), (None, None));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_text_panics(text in ".{0,300}") {
+            let _ = SearchQuery::parse(&text);
+        }
+    }
+}
