@@ -1,14 +1,14 @@
 //! Audit rows: who did what, when and why. They form a hash chain for each account ([`chain`]).
 //!
 //! Actions of operators, and of users on API keys, write their audit row in the same transaction. For actions
-//! of an API key, the event dispatcher derives it from the changed row, which stores the [`Actor`].
+//! of an API key or of a member, the event dispatcher derives it from the changed row, which stores the [`Actor`].
 
 pub mod chain;
 
 use serde::{Deserialize, Serialize};
 
 use self::chain::Link;
-use crate::ids::{AccountId, ApiKeyId, AuditId, Fingerprint, Scope};
+use crate::ids::{AccountId, ApiKeyId, AuditId, Fingerprint, Scope, UserId};
 use crate::source_address::SourceAddress;
 use crate::time::Timestamp;
 
@@ -24,15 +24,49 @@ pub struct Operator {
 /// The `reason` of audit rows for actions of an API key. API requests carry no reason.
 pub const BY_API_KEY: &str = "requested with this API key";
 
-/// The API key that wrote a version of a row. Later versions still carry it, so `version` says which one.
+/// The `reason` of audit rows for a member's actions at the dashboard.
+pub const BY_MEMBER: &str = "requested at the dashboard";
+
+/// Who acts for the merchant.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub enum ActorId {
+    /// The API key with this fingerprint.
+    #[serde(rename = "fingerprint")]
+    Key(Fingerprint),
+    /// A member of the account.
+    #[serde(rename = "user")]
+    Member(UserId),
+}
+
+impl ActorId {
+    fn reason(&self) -> &'static str {
+        match self {
+            Self::Key(_) => BY_API_KEY,
+            Self::Member(_) => BY_MEMBER,
+        }
+    }
+}
+
+/// `key_…` or `usr_…`.
+impl std::fmt::Display for ActorId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Key(fingerprint) => ApiKeyId::from(fingerprint.clone()).fmt(f),
+            Self::Member(user) => user.fmt(f),
+        }
+    }
+}
+
+/// Who wrote a version of a row. Later versions still carry it, so `version` says which one.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Actor {
-    /// Fingerprint of the API key.
-    pub fingerprint: Fingerprint,
+    /// The API key or member.
+    #[serde(flatten)]
+    pub by: ActorId,
     /// The address that the request came from.
     #[serde(default, skip_serializing_if = "SourceAddress::is_unknown")]
     pub source: SourceAddress,
-    /// The version that this key wrote.
+    /// The version that was written.
     pub version: u64,
 }
 
@@ -46,7 +80,7 @@ pub struct Audit {
     pub account: AccountId,
     /// An operator, a user (`usr_…`), an API key (`key_…`, which contains its fingerprint) or a function.
     pub actor: String,
-    /// The address that the request came from. Set for actions of API keys only.
+    /// The address that the request came from. Set for actions of API keys and users only.
     #[serde(default, skip_serializing_if = "SourceAddress::is_unknown")]
     pub source: SourceAddress,
     /// The action, for example `payout.create`.
@@ -89,9 +123,9 @@ impl Audit {
         }
     }
 
-    /// Builds the audit row of an API key's action. `details` is prefixed with the mode, `test` or `live`.
-    pub fn by_key(
-        (fingerprint, source): (&Fingerprint, SourceAddress),
+    /// Builds the audit row of an API key's or member's action. `details` is prefixed with the mode, `test` or `live`.
+    pub fn by_actor(
+        (actor, source): (&ActorId, SourceAddress),
         scope: Scope,
         (id, at): (AuditId, Timestamp),
         action: &str,
@@ -101,11 +135,11 @@ impl Audit {
         Self {
             id,
             account: scope.account,
-            actor: ApiKeyId::from(fingerprint.clone()).to_string(),
+            actor: actor.to_string(),
             source,
             action: action.to_owned(),
             subject,
-            reason: BY_API_KEY.to_owned(),
+            reason: actor.reason().to_owned(),
             details: Some(format!("{} {details}", scope.mode)),
             at,
             link: None,

@@ -1,4 +1,4 @@
-//! Derives audit rows from changed rows, for the actions of API keys that concern money or security, and for
+//! Derives audit rows from changed rows, for the actions of API keys and members that concern money or security, and for
 //! endpoints that the service switches off. This module does no I/O.
 //!
 //! A changed row contains the [`Actor`] of the change, so that no second write is needed to store the actor.
@@ -49,8 +49,8 @@ impl<'a> Change<'a> {
     ) -> Option<Audit> {
         let actor = self.actor.filter(|actor| actor.version == self.version)?;
         let id = self.audit_id();
-        let key = (&actor.fingerprint, actor.source);
-        Some(Audit::by_key(key, self.scope, (id, self.at), action, subject.to_string(), &details()))
+        let by = (&actor.by, actor.source);
+        Some(Audit::by_actor(by, self.scope, (id, self.at), action, subject.to_string(), &details()))
     }
 
     /// Derives the audit row's id. A version of a row has at most one audit row.
@@ -161,11 +161,11 @@ mod tests {
     use crate::webhook::endpoint::testing::endpoint;
     use crate::webhook::endpoint::{Disabled, EndpointStatus};
     use domain::account::AccountSettings;
-    use domain::audit::BY_API_KEY;
+    use domain::audit::{ActorId, BY_API_KEY, BY_MEMBER};
     use domain::charge::StoredCharge;
     use domain::charge::transition;
     use domain::charge::transition::{Command, Outcome};
-    use domain::ids::Fingerprint;
+    use domain::ids::{Fingerprint, UserId};
     use domain::request_id::StoredRequestId;
     use domain::source_address::SourceAddress;
 
@@ -174,7 +174,7 @@ mod tests {
             scope: waiting().scope,
             salt: Vec::new(),
             settings: AccountSettings::new("Loja", "Recife"),
-            fingerprint: Fingerprint::of(&SecretString::from("ak_test_1")),
+            by: ActorId::Key(Fingerprint::of(&SecretString::from("ak_test_1"))),
             source: SourceAddress::parse(Some("203.0.113.9")),
             request_id: StoredRequestId::new("order-17"),
         }
@@ -185,10 +185,25 @@ mod tests {
     fn line(entry: Option<Audit>) -> Option<String> {
         entry.map(|entry| {
             assert_eq!(entry.account, waiting().scope.account);
-            assert_eq!(entry.actor, format!("key_{}", caller().fingerprint.as_str()));
+            assert_eq!(entry.actor, caller().by.to_string());
             assert_eq!((entry.source, entry.reason.as_str()), (caller().source, BY_API_KEY));
             format!("{} {}: {}", entry.action, entry.subject, entry.details.unwrap())
         })
+    }
+
+    #[test]
+    fn a_members_action_is_audited_as_a_keys_is() {
+        let by = ActorId::Member(UserId::from_email("ana@example.com"));
+        let member = Caller { by: by.clone(), ..caller() };
+        let after = cancelled(&waiting());
+        let by_member = Charge { actor: Some(member.actor(after.version)), ..after };
+        let row = crate::store::to_item(&by_member).unwrap();
+        let read: StoredCharge = crate::store::from_item(row).unwrap();
+        assert_eq!(read.as_stored().actor, by_member.actor, "a row keeps its member");
+        let entry = for_charge(Some(&waiting()), &by_member).unwrap();
+        assert_eq!((entry.actor, entry.source), (by.to_string(), caller().source));
+        assert_eq!((entry.action.as_str(), entry.reason.as_str()), ("charge.cancel", BY_MEMBER));
+        assert!(by.to_string().starts_with("usr_"));
     }
 
     fn cancelled(charge: &Charge) -> Charge {

@@ -8,14 +8,15 @@ use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
-use domain::account::AccountSettings;
-use domain::audit::{Actor, Audit};
+use domain::account::{Account, AccountSettings};
+use domain::audit::{Actor, ActorId, Audit};
 use domain::ids::{AuditId, Fingerprint, Mode, Scope};
 use domain::request_id::StoredRequestId;
 use domain::shard::ShardedScope;
 use domain::source_address::SourceAddress;
 use domain::time::Timestamp;
 
+use self::dashboard::Member;
 use crate::api_key::{self, ApiKey, ApiKeys};
 use crate::http::{Problem, RateLimit, RequestContext};
 use crate::random::{self, RandomError};
@@ -35,7 +36,8 @@ pub struct Caller {
     /// The ids of the account's charges are derived from it.
     pub salt: Vec<u8>,
     pub settings: AccountSettings,
-    pub fingerprint: Fingerprint,
+    /// The API key, or the member who acts at the dashboard.
+    pub by: ActorId,
     pub source: SourceAddress,
     pub request_id: StoredRequestId,
 }
@@ -45,9 +47,30 @@ impl Caller {
         ShardedScope { scope: self.scope, shards: self.settings.shards.read }
     }
 
+    /// A member who acts at the dashboard in one mode of the account, for the use cases of the API. The caller has
+    /// checked the member's role. 403 `account_suspended` for a suspended account.
+    pub fn of_member(
+        member: &Member,
+        account: &Account,
+        mode: Mode,
+        context: &RequestContext,
+    ) -> Result<Self, Problem> {
+        if account.settings.suspended {
+            return Err(Problem::AccountSuspended);
+        }
+        Ok(Self {
+            scope: Scope { account: account.id, mode },
+            salt: account.salt.clone().into_bytes(),
+            settings: account.settings.clone(),
+            by: ActorId::Member(member.user),
+            source: context.source,
+            request_id: context.id.stored(),
+        })
+    }
+
     /// The actor that the change to `version` stores in the row.
     pub fn actor(&self, version: u64) -> Actor {
-        Actor { fingerprint: self.fingerprint.clone(), source: self.source, version }
+        Actor { by: self.by.clone(), source: self.source, version }
     }
 
     /// Only for actions whose audit row the event dispatcher can't derive from the changed row. Must be written
@@ -60,8 +83,8 @@ impl Caller {
         at: Timestamp,
     ) -> Result<Audit, RandomError> {
         let id = AuditId::new(at, random::bytes()?);
-        let key = (&self.fingerprint, self.source);
-        Ok(Audit::by_key(key, self.scope, (id, at), action, subject.to_string(), details))
+        let actor = (&self.by, self.source);
+        Ok(Audit::by_actor(actor, self.scope, (id, at), action, subject.to_string(), details))
     }
 
     /// 403 `live_key_not_allowed`. For sandbox routes, where the caller acts as the acquirer.
@@ -120,7 +143,7 @@ impl ApiKeys {
             scope,
             salt: row.salt.into_bytes(),
             settings: row.settings,
-            fingerprint,
+            by: ActorId::Key(fingerprint),
             source: context.source,
             request_id: context.id.stored(),
         })

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use domain::audit::Actor;
 use domain::charge::{Charge, IncomingPayment, StatusChange, StoredCharge, TransactionStatus};
-use domain::ids::{ApiKeyId, ChargeId, Scope, Scoped};
+use domain::ids::{ChargeId, Scope, Scoped};
 use domain::med::MedCase;
 use domain::money::MinorUnits;
 use domain::refund::{Refund, RefundStatus};
@@ -230,7 +230,7 @@ impl TimelineEntry {
 
     fn by(self, actor: Option<&Actor>, version: u64) -> Self {
         let actor = actor.filter(|actor| actor.version == version);
-        Self { by: actor.map(|actor| ApiKeyId::from(actor.fingerprint.clone()).to_string()), ..self }
+        Self { by: actor.map(|actor| actor.by.to_string()), ..self }
     }
 }
 
