@@ -1,5 +1,4 @@
-//! Tests that the cost of lists and statistics does not grow with the account .
-//! `cargo bench -p local --bench growth` measures up to 1,000,000 charges and prints the figures.
+//! Tests that the cost of lists and statistics does not grow with the account.
 
 use std::time::Duration;
 

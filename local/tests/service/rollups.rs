@@ -216,20 +216,6 @@ async fn sums_equal_a_recount_for_any_cut_repetition_and_interleaving_of_batches
 }
 
 #[tokio::test]
-async fn the_sums_of_ninety_charges_are_split_over_transactions() {
-    let service = Service::without_event_sources().await;
-    let mut expected = Sums::new();
-    for _ in 0..90 {
-        let charge = service.charge().await;
-        add(&mut expected, &service, &charge, &[]).await;
-        // Each charge is on a separate day.
-        service.stack.clock.advance(86_400_000);
-    }
-    dispatch(&service.stack).await;
-    assert_eq!(counted_sums(&service).await, expected);
-}
-
-#[tokio::test]
 async fn a_late_change_that_could_not_be_counted_is_retried() {
     let service = Service::without_event_sources().await;
     let charge = service.charge().await;

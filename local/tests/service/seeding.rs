@@ -19,9 +19,6 @@ const BATCH: usize = 25;
 /// The number of batches written concurrently.
 const AT_ONCE: usize = 8;
 
-/// The number of rows that are in memory at the same time.
-const CHUNK: usize = 10_000;
-
 /// Writes `count` copies of `template` with distinct ids, evenly spread over the `days` before its creation,
 /// and their sums. The payments at the indices in `refused` are refused.
 pub(crate) async fn seed(
@@ -33,12 +30,8 @@ pub(crate) async fn seed(
 ) {
     let step = i64::try_from(days * 86_400_000 / count).unwrap();
     let mut sums: BTreeMap<String, BTreeMap<String, i64>> = BTreeMap::new();
-    let mut items = Vec::with_capacity(count.min(CHUNK));
+    let mut items = Vec::with_capacity(count);
     for number in 0..count {
-        if items.len() == CHUNK {
-            write(client, &items).await;
-            items.clear();
-        }
         let age_ms = step * i64::try_from(count - number).unwrap();
         let charge = Charge {
             id: ChargeId::derive(b"seed", Mode::Test, "seed", &number.to_string()),
@@ -106,7 +99,7 @@ pub(crate) async fn seed_deliveries(
         item.retain(|name, _| !name.starts_with("due_"));
         item
     };
-    write_all(client, (0..count).map(&mut delivery)).await;
+    write(client, &(0..count).map(&mut delivery).collect::<Vec<_>>()).await;
     // The numbers that the ends of the failed ones add.
     for ((day, attribute), number) in failures {
         let update = client.update_item().table_name("StateTable");
@@ -118,17 +111,6 @@ pub(crate) async fn seed_deliveries(
             .send()
             .await
             .unwrap();
-    }
-}
-
-/// Writes items that are built while they are written.
-pub(crate) async fn write_all(client: &aws_sdk_dynamodb::Client, mut items: impl Iterator<Item = Item>) {
-    loop {
-        let chunk: Vec<Item> = items.by_ref().take(CHUNK).collect();
-        if chunk.is_empty() {
-            return;
-        }
-        write(client, &chunk).await;
     }
 }
 
