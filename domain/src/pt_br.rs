@@ -1,25 +1,36 @@
 //! Formats money and times in Brazilian Portuguese notation.
 
-use crate::money::{Amount, Currency};
+use crate::money::{Amount, Currency, Money};
 use crate::time::{SAO_PAULO_BEHIND_SECONDS, Timestamp};
 
 const GROUP_DIGITS: usize = 3;
 
 /// Formats an amount as `R$ 1.234,56`. Currencies other than the real show their code: `EUR 1.234,56`.
 pub fn format_amount(amount: Amount, currency: Currency) -> String {
-    let decimal = amount.decimal(currency.exponent());
-    let (whole, fraction) = decimal.split_once('.').unwrap_or((&decimal, ""));
+    format_money(amount.in_currency(currency))
+}
+
+/// Like [`format_amount`], also for zero and for sums below it: `-R$ 0,50`.
+pub fn format_money(money: Money) -> String {
+    let (decimal, currency) = (money.decimal(), money.currency);
+    let (sign, decimal) = decimal.strip_prefix('-').map_or(("", decimal.as_str()), |rest| ("-", rest));
+    let (whole, fraction) = decimal.split_once('.').unwrap_or((decimal, ""));
     let groups = whole.as_bytes().rchunks(GROUP_DIGITS).rev();
     let groups: Vec<&str> = groups.filter_map(|digits| std::str::from_utf8(digits).ok()).collect();
     let symbol = if currency == Currency::BRL { "R$" } else { currency.as_str() };
     let comma = if fraction.is_empty() { "" } else { "," };
-    format!("{symbol} {}{comma}{fraction}", groups.join("."))
+    format!("{sign}{symbol} {}{comma}{fraction}", groups.join("."))
 }
 
 /// Formats a time in Brasília to the minute: `21/11/2026 às 15:04`. Seconds are dropped, so that a displayed
 /// deadline is never later than the real one.
 pub fn format_minute(at: Timestamp) -> String {
     in_brasilia(at, "%d/%m/%Y às %H:%M")
+}
+
+/// Formats a time in Brasília to the minute without words: `21/11/2026 15:04`.
+pub fn format_short_minute(at: Timestamp) -> String {
+    in_brasilia(at, "%d/%m/%Y %H:%M")
 }
 
 /// Formats a time in Brasília to the second: `21/11/2026 15:04:05`.
@@ -36,6 +47,7 @@ fn in_brasilia(at: Timestamp, format: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::money::MinorUnits;
 
     #[test]
     fn an_amount_has_points_between_thousands_and_a_comma() {
@@ -49,6 +61,14 @@ mod tests {
             (123_456, Currency::JPY, "JPY 123.456"),
         ] {
             assert_eq!(format_amount(Amount::parse(minor).unwrap(), currency), expected);
+        }
+    }
+
+    #[test]
+    fn a_sum_below_zero_has_its_sign_first() {
+        for (minor, expected) in [(-50, "-R$ 0,50"), (0, "R$ 0,00"), (-123_456, "-R$ 1.234,56")] {
+            let money = Money { minor: MinorUnits::new(minor), currency: Currency::BRL };
+            assert_eq!(format_money(money), expected);
         }
     }
 

@@ -8,6 +8,7 @@ use acquirer_worker::AcquirerWorker;
 use api_keys::ApiKeysApp;
 use aws_lambda_events::sqs;
 use checkout::Checkout;
+use dashboard::Pages;
 use event_dispatcher::Dispatcher;
 use ledger_verifier::LedgerVerifier;
 use mailer::Mailer;
@@ -89,6 +90,7 @@ fn create_function(
             http_function(acquirer_events::bank::router(BankNotifications::from_vars(aws, clock, var)?))
         }
         "CheckoutFunction" => http_function(checkout::router(Checkout::from_vars(aws, clock, var)?)),
+        "DashboardFunction" => http_function(dashboard::router(Pages::from_vars(aws, clock, var)?)),
         "EventDispatcherFunction" => {
             of_events!(Dispatcher::from_vars(aws, clock, var)?, |dispatcher, event: Value| dispatcher
                 .handle(event)

@@ -434,6 +434,9 @@ mod tests {
             ("/v1/infractions", "MedFunction"),
             ("/v1/auth/login", "ApiKeysFunction"),
             ("/checkout/x", "CheckoutFunction"),
+            ("/dashboard", "DashboardFunction"),
+            ("/dashboard/login", "DashboardFunction"),
+            ("/dashboard/charges/ch_1", "DashboardFunction"),
             ("//", "CheckoutFunction"),
             ("/v1/charges/", "CheckoutFunction"),
         ];
@@ -447,6 +450,8 @@ mod tests {
             assert_eq!(echo["function"], "BankNotificationsFunction", "{path}");
             assert_eq!(echoed(&gateway, Request::get("/"), path, b"").await["function"], "CheckoutFunction");
         }
+        let form = echoed(&gateway, Request::post("/"), "/dashboard/login", b"").await;
+        assert_eq!(form["function"], "ApiKeysFunction");
         assert_eq!(call(&gateway, Request::get("/"), "/_local/ping", b"").await.2, "pong");
         assert_eq!(call(&gateway, Request::get("/"), "/", b"").await.2, "home");
         assert_eq!(echoed(&gateway, Request::post("/"), "/", b"").await["function"], "CheckoutFunction");

@@ -504,12 +504,12 @@ fn startup_message(stack: &Stack, location: &str) -> String {
     format!(
         "The payment service is on {base_url} (state {location}; Ctrl-C stops it).
 {clock}
-  home        {base_url}/
+  dashboard   {base_url}/dashboard
   guide       {base_url}/docs
   test key    {key}
   live key    {live}
   bank        {bank}
-  user        {email}  {password}  (POST /v1/auth/login)
+  user        {email}  {password}  (dashboard, POST /v1/auth/login)
 
 Create a Pix charge of R$ 19,90, then open its `checkout_url` in a browser:
 

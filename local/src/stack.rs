@@ -15,8 +15,6 @@ use shared::clock::Clock;
 use shared::store::Store;
 use tokio::net::TcpListener;
 
-use crate::commands::Running;
-use crate::commands::running::ReadyFile;
 use crate::contents::{CLOCK_FILE, Contents};
 use crate::embedded::fault_proxy::{Ceiling, FaultProxy};
 use crate::embedded::signals::Changes;
@@ -28,7 +26,7 @@ use crate::gateway::{Gateway, LocalRoutes};
 use crate::guard::AllowedHost;
 use crate::lambda::Functions;
 use crate::local_bank::{self, BankSettings};
-use crate::local_routes::{LocalState, local_routes};
+use crate::local_routes::{LOG_IN, LocalState, local_routes};
 use crate::sdk;
 use crate::seed::Seed;
 use crate::services::Services;
@@ -202,6 +200,7 @@ impl Stack {
         let values = template_values(&base_url, &seed, reached.sqs_url.clone(), options.parameters);
         let mut environment = lambda_environment(&reached);
         environment.insert("WEBHOOK_LOCAL_NAMES".to_owned(), options.webhook_local_names);
+        environment.insert("LOCAL_LOG_IN".to_owned(), LOG_IN.to_owned());
         if let Some(mails) = &options.mail_directory {
             environment.insert(MAIL_DIRECTORY.to_owned(), mails.to_string_lossy().into_owned());
         }
@@ -227,13 +226,6 @@ impl Stack {
             contents: Arc::clone(&contents),
             changing: Arc::default(),
             charges: Charges::new(Store::new(sdk::dynamodb(&endpoints.dynamodb_url), STATE_TABLE)),
-            base_url: base_url.clone(),
-            api: Running::new(ReadyFile {
-                base_url: own_url,
-                test_api_key: seed.first.test_api_key.clone(),
-                dynamodb_url: endpoints.dynamodb_url.clone(),
-                table: STATE_TABLE.to_owned(),
-            }),
         };
         let router = local_routes(local, options.allowed_hosts);
         let local = LocalRoutes { router, gate: Arc::clone(&contents.gate) };

@@ -9,6 +9,7 @@ use crate::account::Accounts;
 use crate::acquirer::configuration::AccountAcquirers;
 use crate::acquirer::{Acquirers, Banks};
 use crate::api_key::ApiKeys;
+use crate::auth::dashboard::Dashboard;
 use crate::charge::Charges;
 use crate::clock::Clock;
 use crate::config::{ConfigError, PublicUrls, required};
@@ -55,6 +56,8 @@ pub struct Parts {
     pub clock: Clock,
     /// The public URLs of charges.
     pub public_urls: PublicUrls,
+    /// The sessions of dashboard users; `None` in functions that serve no page or form of the dashboard.
+    pub dashboard: Option<Dashboard>,
     /// Which addresses webhooks may be sent to.
     pub address_policy: AddressPolicy,
     /// Whether `GET /v1/charges` is served.
@@ -104,8 +107,11 @@ impl App {
             endpoints: Endpoints::new(store.clone()),
             deliveries: Deliveries::new(store.clone()),
             events: EventLog::new(store.clone()),
-            resends: Resends::new(store),
+            resends: Resends::new(store.clone()),
             clock,
+            dashboard: var("DASHBOARD_TOKEN_SECRET")
+                .map(|_set| Dashboard::from_vars(store.clone(), var))
+                .transpose()?,
             public_urls: PublicUrls::new(&required(var, "CHECKOUT_BASE_URL")?)?,
             address_policy: address_policy(var),
             charge_list_enabled: var("CHARGE_LIST").as_deref() != Some("off"),

@@ -61,6 +61,11 @@ impl PublicUrls {
         Ok(public_urls)
     }
 
+    /// The base URL of the API. The checkout's base URL leads to the API's path `/checkout`.
+    pub fn api_base_url(&self) -> &str {
+        self.checkout_base_url.strip_suffix("/checkout").unwrap_or(&self.checkout_base_url)
+    }
+
     /// The URL of a charge's hosted checkout.
     pub fn checkout_url(&self, id: ChargeId) -> String {
         format!("{}/{}", self.checkout_base_url, id.raw())

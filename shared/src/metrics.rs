@@ -84,6 +84,7 @@ const ROUTE: Dimension = Dimension {
         "GET /docs.md",
         "GET /llms.txt",
         "/checkout",
+        "/dashboard",
         "/v1/acquirer-events",
         "/v1/api-keys",
         "/v1/auth",

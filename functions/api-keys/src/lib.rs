@@ -1,7 +1,8 @@
-//! The function `api-keys`. It serves `/v1/api-keys` and `/v1/auth`, which issues and
-//! revokes the dashboard tokens that `/v1/api-keys` requires.
+//! The function `api-keys`. It serves `/v1/api-keys`, `/v1/auth`, which issues and revokes the dashboard tokens that
+//! `/v1/api-keys` requires, and the forms of the dashboard about them.
 
 mod auth;
+mod forms;
 mod keys;
 
 use axum::Router;
@@ -83,6 +84,7 @@ pub fn router(app: ApiKeysApp) -> Router {
         .route("/v1/api-keys/{id}/rotate", post(keys::rotate))
         .route("/v1/auth/login", post(auth::log_in))
         .route("/v1/auth/logout", post(auth::log_out))
+        .merge(forms::routes())
         .with_state(app);
     with_middleware(routes, origin)
 }

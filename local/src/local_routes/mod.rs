@@ -2,22 +2,23 @@
 
 mod bank_routes;
 mod fields;
-mod home;
 
 use std::sync::Arc;
 
-use axum::extract::State as Shared;
+use axum::extract::{RawQuery, State as Shared};
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
+use axum::http::header::{LOCATION, SET_COOKIE};
+use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde_json::{Value, json};
+use shared::auth::dashboard::token::TOKEN_SECONDS;
+use shared::auth::dashboard::{SESSION_COOKIE, set_cookie};
 use shared::charge::Charges;
 use shared::clock::Clock;
+use shared::http::Query;
 use tokio::sync::Mutex;
 
-pub use self::home::example_request;
-use crate::commands::Running;
 use crate::contents::{CLOCK_FILE, Contents};
 use crate::error::Error;
 use crate::guard::{self, AllowedHost};
@@ -29,26 +30,47 @@ const MAX_ADVANCE_SECONDS: i64 = 10 * 366 * 24 * 60 * 60;
 /// The time that the clock can't reach: 2100-01-01T00:00:00Z, in milliseconds since 1970.
 const CLOCK_ENDS_MS: i64 = 4_102_444_800_000;
 
+/// The path of the log-in by one click.
+pub(crate) const LOG_IN: &str = "/_local/dashboard";
+
 #[derive(Clone)]
 pub(crate) struct LocalState {
     pub(crate) contents: Arc<Contents>,
     /// Held by an advance of the clock and by a reset.
     pub(crate) changing: Arc<Mutex<()>>,
     pub(crate) charges: Charges,
-    pub(crate) api: Running,
-    pub(crate) base_url: String,
 }
 
 pub(crate) fn local_routes(state: LocalState, allowed_hosts: Vec<AllowedHost>) -> Router {
     let guard = axum::middleware::from_fn_with_state(Arc::from(allowed_hosts), guard::guard);
     Router::new()
-        .route("/", get(home::page))
+        .route("/", get(async || Redirect::to("/dashboard")))
+        .route(LOG_IN, get(log_in))
         .route("/_local/clock/advance", post(advance))
         .route("/_local/reset", post(reset))
         .merge(bank_routes::routes())
         .fallback(async || Refusal(StatusCode::NOT_FOUND, "no such route".to_owned()))
         .layer(guard)
         .with_state(state)
+}
+
+/// `GET /_local/dashboard` logs the browser in at the dashboard, as the first account's owner. The guard of these
+/// routes refuses requests from other sites' pages.
+async fn log_in(Shared(state): Shared<LocalState>, RawQuery(query): RawQuery) -> Result<Response, Refusal> {
+    let query = Query::parse(query.as_deref());
+    let seed = &state.contents.seed;
+    let token = seed.owner_token(&seed.first, state.contents.clock.now());
+    let token = token.map_err(|error| Refusal(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
+    let next = pages::safe_path(query.text("next"));
+    let cookie = set_cookie(SESSION_COOKIE, &token, TOKEN_SECONDS);
+    Ok((StatusCode::SEE_OTHER, [(SET_COOKIE, cookie), (LOCATION, next.to_owned())]).into_response())
+}
+
+/// Returns a command that creates a test charge of R$ 19,90.
+pub fn example_request(base_url: &str, key: &str) -> String {
+    format!(
+        "curl -s {base_url}/v1/pix/charges -H 'apikey: {key}' -H 'Idempotency-Key: order-0001' -H 'Content-Type: application/json' -d '{{\"amount\": 1990}}'"
+    )
 }
 
 /// `POST /_local/clock/advance {"seconds": 60}` moves the service's clock forward; 200

@@ -71,29 +71,3 @@ async fn a_service_on_all_addresses_names_another_base_url_in_links() {
     client.raw(Method::POST, PATH, &json_body, r#"{"seconds": 0}"#).await.expect(403);
     stack.stop().await;
 }
-
-#[tokio::test]
-async fn the_home_page_leads_to_the_documentation_and_to_checkout_pages_of_test_charges() {
-    let service = Service::start().await;
-    let page = async || {
-        let answer = service.raw(Method::GET, "/", &[], "").await;
-        assert_eq!(
-            (answer.status.as_u16(), answer.header("content-type")),
-            (200, Some("text/html; charset=utf-8"))
-        );
-        String::from_utf8(answer.bytes.to_vec()).unwrap()
-    };
-    let before = page().await;
-    for expected in ["lang=\"pt-BR\"", "href=\"/docs\"", "curl -s ", &service.key(), "Ainda não há cobranças"]
-    {
-        assert!(before.contains(expected), "{expected}: {before}");
-    }
-    assert!(!before.contains("<script"), "{before}");
-    let charge = service.new_charge(&json!({"amount": 1990})).await;
-    let url = charge["checkout_url"].as_str().unwrap();
-    let after = page().await;
-    assert!(after.contains(&format!("href=\"{url}\"")) && after.contains("R$ 19,90, pending"), "{after}");
-    assert_eq!(service.raw(Method::GET, url, &[], "").await.status, 200);
-    // The page contains an API key, so it has the guard of the routes under `/_local/`.
-    assert_eq!(service.raw(Method::GET, "/", &[("host", "evil.example")], "").await.status, 403);
-}

@@ -34,6 +34,7 @@ mod charge_list;
 mod charges;
 mod commands;
 mod contention;
+mod dashboard;
 mod dashboard_limit;
 mod delivery_list;
 mod description;

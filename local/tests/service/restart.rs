@@ -219,10 +219,10 @@ async fn the_startup_message_contains_a_curl_command_that_works() {
     let ready: Value =
         serde_json::from_slice(&std::fs::read(directory.0.join("ready.json")).unwrap()).unwrap();
     let client = Client::new(ready["base_url"].as_str().unwrap(), "");
-    for path in ["/", "/docs"] {
+    for (path, status) in [("/dashboard", 303), ("/docs", 200)] {
         let url = format!("{}{path} ", client.base_url);
         assert!(format!("{text_before_command} ").contains(&url), "{url}: {text_before_command}");
-        client.raw(Method::GET, url.trim(), &[], "").await.expect(200);
+        client.raw(Method::GET, url.trim(), &[], "").await.expect(status);
     }
     let expected = [
         "account_id",

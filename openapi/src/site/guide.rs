@@ -20,7 +20,7 @@ macro_rules! chapters {
 }
 
 /// All chapters, in the order in which a reader needs them.
-pub(super) const CHAPTERS: [Chapter; 14] = chapters![
+pub(super) const CHAPTERS: [Chapter; 15] = chapters![
     "quickstart",
     "authentication",
     "requests",
@@ -31,6 +31,7 @@ pub(super) const CHAPTERS: [Chapter; 14] = chapters![
     "refunds",
     "wallets",
     "med",
+    "dashboard",
     "sandbox",
     "shop",
     "going-live",

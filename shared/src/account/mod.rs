@@ -5,4 +5,5 @@ mod repository;
 mod user;
 
 pub use repository::{AccountError, Accounts};
+pub(crate) use user::USER;
 pub use user::{Role, TokenGeneration, User, UserChange, UserError, Users};

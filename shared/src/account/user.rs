@@ -15,6 +15,8 @@ use crate::store::{CommitOutcome, ListIndex, Plan, StoreError, Write};
 
 const MAX_LISTED: usize = 1_000;
 
+pub(crate) const USER: &str = "user";
+
 /// The role decides what a user may do with the account's API keys.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, IntoStaticStr, PartialEq, Serialize, VariantArray)]
 #[serde(rename_all = "UPPERCASE")]
@@ -31,6 +33,11 @@ impl Role {
             Self::Owner | Self::Admin => true,
             Self::Member => false,
         }
+    }
+
+    /// The least role that refunds, cancels, answers cases and changes endpoints in live mode.
+    pub fn administers(self) -> bool {
+        self.manages_keys()
     }
 
     pub fn as_str(self) -> &'static str {
@@ -89,7 +96,7 @@ impl User {
     }
 
     pub fn key_of(id: &UserId) -> Key {
-        Key { pk: format!("user#{id}"), sk: "user".to_owned() }
+        Key { pk: format!("user#{id}"), sk: USER.to_owned() }
     }
 }
 

@@ -1,16 +1,18 @@
 //! Claims emails, and records that they were sent.
 
 use domain::calendar::Day;
-use domain::ids::Scope;
+use domain::ids::{AccountId, EmailId, Scope};
 use domain::row::Key;
 use domain::time::Timestamp;
 
 use super::{Claim, Email, EmailRecord, lease_end};
-use crate::store::{Bound, CommitOutcome, Inserted, StoreError, Write, ttl};
+use crate::store::{Bound, CommitOutcome, Inserted, Order, StoreError, Write, from_item, ttl};
 
 /// The maximum number of emails that an account's test data may cause in a day (`America/Sao_Paulo`). Without
 /// it, a test suite could use up the sending quota that live emails need.
 const TEST_EMAILS_PER_DAY: i64 = 100;
+
+const PAGE: usize = 100;
 
 /// The attribute that counts a day's test emails.
 const COUNTER: &str = "mails";
@@ -37,6 +39,25 @@ impl Emails {
         }
         // Another worker has claimed the email since its row was read.
         Ok(Claim::Busy { until: lease_end(now) })
+    }
+
+    /// Newest first, at most 100 before an id, and whether there are older ones.
+    pub async fn list(
+        &self,
+        account: &AccountId,
+        before: Option<EmailId>,
+    ) -> Result<(Vec<EmailRecord>, bool), StoreError> {
+        let to = before.map_or_else(|| "ntc_~".to_owned(), |id| id.to_string());
+        // Two more than a page has: the range includes `before`, and one more shows whether there are older ones.
+        let most = PAGE.saturating_add(2);
+        let partition = EmailRecord::partition(account);
+        let items = self.store.range(&partition, ("ntc_", &to), Order::NewestFirst, most).await?;
+        let emails: Result<Vec<EmailRecord>, StoreError> = items.into_iter().map(from_item).collect();
+        let mut emails = emails?;
+        emails.retain(|email| Some(email.id) != before);
+        let has_more = emails.len() > PAGE;
+        emails.truncate(PAGE);
+        Ok((emails, has_more))
     }
 
     /// Counts one email against a test scope's daily limit. `false` means that the limit is reached.

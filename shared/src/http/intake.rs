@@ -17,7 +17,7 @@ use super::json::{self, JsonObject, JsonValue};
 use super::problem::{Detail, MAX_DETAILS, Problem};
 
 /// The largest body that is read, in bytes: 256 KiB.
-const MAX_BODY_BYTES: usize = 262_144;
+pub(super) const MAX_BODY_BYTES: usize = 262_144;
 
 /// A request's body: a JSON object without duplicate keys. An empty body is accepted as `{}`, because all
 /// fields of a route may be optional.
@@ -57,7 +57,7 @@ impl<S: Sync, const MAX: usize> FromRequest<S> for RawBody<MAX> {
     }
 }
 
-async fn read_body(body: Body, max_bytes: usize) -> Result<Bytes, Problem> {
+pub(super) async fn read_body(body: Body, max_bytes: usize) -> Result<Bytes, Problem> {
     to_bytes(body, max_bytes).await.map_err(|_too_long_or_broken| {
         Problem::Unreadable(format!("The body must be at most {max_bytes} bytes."))
     })
@@ -268,6 +268,32 @@ impl Query {
         fields.finish(Some(()))
     }
 
+    /// Without empty parameters, which a browser sends for the empty fields of a form.
+    #[must_use]
+    pub fn without_empty(&self) -> Self {
+        let filled = self.pairs.iter().filter(|(_, value)| !value.trim().is_empty());
+        Self { pairs: filled.map(|(name, value)| (name.clone(), value.trim().to_owned())).collect() }
+    }
+
+    /// Only the parameters that `keep` accepts.
+    #[must_use]
+    pub fn only(&self, keep: impl Fn(&str) -> bool) -> Self {
+        Self { pairs: self.pairs.iter().filter(|(name, _)| keep(name)).cloned().collect() }
+    }
+
+    /// The value of a parameter, unchecked.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.pairs.iter().find(|(given, _)| given == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Percent-encoded, with another value of one parameter.
+    pub fn with(&self, name: &str, value: &str) -> String {
+        let mut encoded = url::form_urlencoded::Serializer::new(String::new());
+        encoded.extend_pairs(self.pairs.iter().filter(|(given, _)| given != name));
+        encoded.append_pair(name, value);
+        encoded.finish()
+    }
+
     /// Whether the query string has the parameter.
     pub fn has<K>(&self, field: &Field<K>) -> bool {
         self.get(field).is_some()
@@ -275,11 +301,6 @@ impl Query {
 
     fn get<K>(&self, field: &Field<K>) -> Option<&str> {
         self.text(field.name)
-    }
-
-    /// Returns a parameter unchecked, for pages that people read. Routes of the API read theirs by a [`Field`].
-    pub fn text(&self, name: &str) -> Option<&str> {
-        self.pairs.iter().find(|(given, _)| given == name).map(|(_, value)| value.as_str())
     }
 
     /// Reads a parameter. Returns `None` if it fails, or is absent and has no default.

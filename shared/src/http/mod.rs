@@ -7,6 +7,8 @@ mod accept;
 mod context;
 mod created;
 pub mod field;
+mod form;
+mod gzip;
 mod intake;
 pub mod json;
 mod origin;
@@ -16,6 +18,7 @@ mod problem;
 pub use accept::MediaType;
 pub use context::{ClientHeaders, RateLimit, RequestContext, RequestId, problem_response};
 pub use created::Created;
+pub use form::{FormBody, SameOrigin};
 pub use intake::{Fields, JsonBody, Object, Query, RawBody};
 pub use json::{JsonObject, JsonValue};
 pub use origin::OriginSecrets;
@@ -47,6 +50,7 @@ pub fn with_middleware(routes: Router, origin: OriginSecrets) -> Router {
             Problem::Internal("a handler panicked".to_owned()).into_response()
         }))
         .layer(axum::middleware::from_fn_with_state(origin, context::wrap_request))
+        .layer(axum::middleware::from_fn(gzip::compress))
 }
 
 async fn no_such_route(method: axum::http::Method, uri: axum::http::Uri) -> Problem {

@@ -73,6 +73,13 @@ pub enum Problem {
     LiveKeyNotAllowed,
     /// 403 `cdn_required`: the request did not pass the CDN in front of the API.
     CdnBypassed,
+    /// 403 `cross_site_request`: a form of the dashboard was not sent by a page of this origin.
+    CrossSiteRequest,
+    /// 403 `role_required`: the user's role may not do this in live mode.
+    RoleRequired {
+        /// The least role that may.
+        role: &'static str,
+    },
     /// 404 `not_found`: no such resource in the caller's account and mode.
     NotFound {
         /// The kind of resource, such as `charge` or `webhook endpoint`.
@@ -87,6 +94,8 @@ pub enum Problem {
     },
     /// 409 `idempotency_key_reused`: the key was used with another body.
     IdempotencyKeyReused,
+    /// 409 `mode_changed`: a form of the dashboard was drawn for the other mode.
+    ModeChanged,
     /// 409 `EVIDENCE_NOT_UPLOADED`: the file was not uploaded, or its upload URL has expired.
     EvidenceNotUploaded,
     /// 409 `EVIDENCE_SIZE_MISMATCH`: the size of the uploaded file differs from the declared size.
@@ -189,11 +198,14 @@ impl Problem {
             | Self::CustomerVelocityExceeded
             | Self::AccountVelocityExceeded
             | Self::LiveKeyNotAllowed
+            | Self::CrossSiteRequest
+            | Self::RoleRequired { .. }
             | Self::CdnBypassed => StatusCode::FORBIDDEN,
             Self::NotFound { .. } | Self::NoSuchRoute { .. } => StatusCode::NOT_FOUND,
-            Self::IdempotencyKeyReused | Self::EvidenceNotUploaded | Self::EvidenceSizeMismatch { .. } => {
-                StatusCode::CONFLICT
-            }
+            Self::IdempotencyKeyReused
+            | Self::ModeChanged
+            | Self::EvidenceNotUploaded
+            | Self::EvidenceSizeMismatch { .. } => StatusCode::CONFLICT,
             Self::Unprocessable(_)
             | Self::UnprocessableField { .. }
             | Self::PaymentNotCancellable { .. }
@@ -238,6 +250,9 @@ impl Problem {
             Self::AccountVelocityExceeded => "fraud.account_velocity_exceeded",
             Self::LiveKeyNotAllowed => "live_key_not_allowed",
             Self::CdnBypassed => "cdn_required",
+            Self::CrossSiteRequest => "cross_site_request",
+            Self::RoleRequired { .. } => "role_required",
+            Self::ModeChanged => "mode_changed",
             Self::NotFound { .. } | Self::NoSuchRoute { .. } => "not_found",
             Self::IdempotencyKeyReused => "idempotency_key_reused",
             Self::EvidenceNotUploaded => "EVIDENCE_NOT_UPLOADED",
@@ -300,6 +315,13 @@ impl Problem {
             Self::CdnBypassed => {
                 "This host is not open to clients. Send requests to the public host of the API.".to_owned()
             }
+            Self::CrossSiteRequest => {
+                "The form was not sent by a page of this host. Open the dashboard and send it there.".to_owned()
+            }
+            Self::RoleRequired { role } => format!("In live mode, only a user with the role {role} or a higher one can do this."),
+            Self::ModeChanged => {
+                "The page was shown in the other mode (test or live). Open it again and repeat.".to_owned()
+            }
             Self::NotFound { what } => format!("There is no such {what} in this account and mode (test or live). Check the id and the key."),
             Self::NoSuchRoute { method, path } => format!("There is no route {method} {path}. Check the method and the path."),
             Self::IdempotencyKeyReused => {
@@ -355,19 +377,28 @@ impl Problem {
         }
     }
 
-    /// Builds the response, and logs the cause of a 500 or 503.
-    pub(super) fn respond(&self, request_id: &RequestId) -> Response {
+    /// `error.param`: the field that failed, if it is only one.
+    pub fn param(&self) -> Option<&str> {
+        match (self, self.details()) {
+            (Self::UnprocessableField { param, .. }, _) => Some(param),
+            (_, Some([only])) => Some(only.param.as_str()),
+            _ => None,
+        }
+    }
+
+    /// Logs the cause of a 500 or 503, which no response contains.
+    pub fn log(&self) {
         match self {
             Self::Unavailable(cause) => tracing::error!(cause, "a dependency failed"),
             Self::Internal(cause) => tracing::error!(cause, "internal error"),
             _ => {}
         }
-        let details = self.details();
-        let param = match (self, details) {
-            (Self::UnprocessableField { param, .. }, _) => Some(*param),
-            (_, Some([only])) => Some(only.param.as_str()),
-            _ => None,
-        };
+    }
+
+    /// Builds the response, and logs its cause.
+    pub(super) fn respond(&self, request_id: &RequestId) -> Response {
+        self.log();
+        let (details, param) = (self.details(), self.param());
         let body = ErrorBody {
             error: Error { kind: self.kind(), code: self.code(), message: self.message(), param, details },
             request_id: request_id.as_str(),

@@ -2,9 +2,11 @@
 //! request, so that a removed user loses access at once.
 
 pub mod log_in;
+mod session;
 mod throttle;
 pub mod token;
 
+use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 use tracing::field;
 
@@ -16,16 +18,17 @@ use domain::source_address::SourceAddress;
 use domain::time::Timestamp;
 
 use self::log_in::{Credentials, NewToken};
-use self::throttle::Throttle;
+pub use self::session::{LANGUAGE_COOKIE, MODE_COOKIE, SESSION_COOKIE, Session, cookie, set_cookie};
+use self::throttle::{Counted, Throttle};
 use self::token::{Claims, Tokens};
 use crate::account::password::PasswordChecker;
-use crate::account::{Role, User};
+use crate::account::{Role, USER, User};
 use crate::audit;
 use crate::config::{ConfigError, required};
 use crate::http::{Problem, RequestContext};
 use crate::metrics;
 use crate::random;
-use crate::store::{CommitOutcome, Store, Write, from_item, text};
+use crate::store::{CommitOutcome, Item, Store, Write, from_item, text};
 
 const REVOKED_TOKEN: &str = "ended-token";
 
@@ -105,22 +108,32 @@ impl Dashboard {
     /// `unauthorized`, also for a removed user or a new password; 429 `rate_limited` above 60 requests a
     /// minute; 400 `invalid_request` for any query parameter.
     pub async fn authenticate(&self, context: &RequestContext, now: Timestamp) -> Result<Member, Problem> {
-        let token = context.headers.bearer.as_ref();
-        let claims = token.and_then(|token| self.tokens.verify(token, now)).ok_or(Problem::NotLoggedIn)?;
-        let revoked = RevokedToken::key_of(&claims.jti);
-        let found = self.store.batch_get(&[User::key_of(&claims.sub), revoked]).await?;
-        let (mut user, mut is_revoked) = (None, false);
-        for row in found {
+        let claims = self.claims(context.headers.bearer.as_ref(), now)?;
+        let (user, _) = self.holder(&claims, &[]).await?;
+        self.throttle.count_request(&user, Counted::Api, context, now).await?;
+        context.query.require_empty()?;
+        Ok(Member { user: user.id, account: user.account, role: user.role, token: claims })
+    }
+
+    fn claims(&self, token: Option<&SecretString>, now: Timestamp) -> Result<Claims, Problem> {
+        token.and_then(|token| self.tokens.verify(token, now)).ok_or(Problem::NotLoggedIn)
+    }
+
+    /// The user whose token is valid, and the rows at `others`, in one request.
+    async fn holder(&self, claims: &Claims, others: &[Key]) -> Result<(User, Vec<Item>), Problem> {
+        let mut keys = vec![User::key_of(&claims.sub), RevokedToken::key_of(&claims.jti)];
+        keys.extend_from_slice(others);
+        let (mut user, mut is_revoked, mut rest) = (None, false, Vec::new());
+        for row in self.store.batch_get(&keys).await? {
             match text(&row, "sk").as_deref() {
                 Some(REVOKED_TOKEN) => is_revoked = true,
-                _ => user = Some(from_item::<User>(row)?),
+                Some(USER) => user = Some(from_item::<User>(row)?),
+                _ => rest.push(row),
             }
         }
         let user =
             user.filter(|user| !is_revoked && claims.is_valid_for(user)).ok_or(Problem::NotLoggedIn)?;
-        self.throttle.count_request(&user, context, now).await?;
-        context.query.require_empty()?;
-        Ok(Member { user: user.id, account: user.account, role: user.role, token: claims })
+        Ok((user, rest))
     }
 
     /// Logs the result with the user's id. The account's audit records log-ins, and the failure that locks the

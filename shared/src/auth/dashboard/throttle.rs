@@ -25,8 +25,19 @@ const MAX_FAILURES_OF_EMAIL: i64 = 10;
 const MAX_FAILURES_FROM_ADDRESS: i64 = 100;
 const COUNTER: &str = "failures";
 
-/// With all tokens of the user and on all routes.
+/// With all tokens of the user and on all routes of the API.
 const MAX_REQUESTS_A_MINUTE: i64 = 60;
+
+/// Pages and forms. A page that refreshes itself every 10 seconds takes six of them.
+const MAX_PAGES_A_MINUTE: i64 = 300;
+
+/// What a request of a user counts against. Each has its own limit, so that pages left open can't lock the user
+/// out of the API.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Counted {
+    Api,
+    Page,
+}
 
 #[derive(Debug)]
 pub(super) struct Attempt {
@@ -80,10 +91,14 @@ impl Throttle {
     pub(super) async fn count_request(
         &self,
         user: &User,
+        counted: Counted,
         context: &RequestContext,
         now: Timestamp,
     ) -> Result<(), Problem> {
-        let limit = (format!("dashboard-requests#{}", user.id), MAX_REQUESTS_A_MINUTE);
+        let limit = match counted {
+            Counted::Api => (format!("dashboard-requests#{}", user.id), MAX_REQUESTS_A_MINUTE),
+            Counted::Page => (format!("dashboard-pages#{}", user.id), MAX_PAGES_A_MINUTE),
+        };
         count_in_minute(&self.store, limit, (context, user.account.to_string()), now).await
     }
 

@@ -1,0 +1,162 @@
+// Opens pages of the service in a browser and runs axe-core. See .ci/browser.
+
+const fs = require("node:fs");
+const { createRequire } = require("node:module");
+const path = require("node:path");
+
+const [work, screenshots] = process.argv.slice(2);
+const requireInstalled = createRequire(path.join(path.resolve(work), "browser.js"));
+const axe = fs.readFileSync(requireInstalled.resolve("axe-core/axe.min.js"), "utf8");
+const puppeteer = requireInstalled("puppeteer-core");
+
+const SCREENS = {
+  small: { width: 320, height: 640, deviceScaleFactor: 2, isMobile: true, hasTouch: true },
+  phone: { width: 390, height: 844, deviceScaleFactor: 2, isMobile: true, hasTouch: true },
+  desktop: { width: 1280, height: 900 },
+};
+// The languages take turns over the screens and schemes, so that each page is opened in all three.
+const LANGUAGES = ["pt-BR", "en", "es"];
+
+const ready = JSON.parse(fs.readFileSync(path.join(work, "ready.json"), "utf8"));
+
+async function api(method, route, body, more = {}) {
+  const response = await fetch(`${ready.base_url}${route}`, {
+    method,
+    headers: { apikey: ready.test_api_key, "Content-Type": "application/json", ...more },
+    body: body && JSON.stringify(body),
+  });
+  if (!response.ok) throw new Error(`${method} ${route}: ${await response.text()}`);
+  return response.json();
+}
+
+async function until(what, read) {
+  for (let tries = 0; tries < 300; tries += 1) {
+    const found = await read();
+    if (found) return found;
+    await new Promise((done) => setTimeout(done, 100));
+  }
+  throw new Error(`no ${what}`);
+}
+
+// Objects in each state, with long and hostile texts.
+async function seed() {
+  const endpoint = await api("POST", "/v1/webhooks/endpoints", {
+    url: "http://127.0.0.1:9/hooks/a-very-long-path-of-an-endpoint-that-does-not-answer/v2",
+    events: ["charge.created", "charge.paid", "charge.expired"],
+  });
+  const charges = {};
+  const states = { open: null, paid: "pay", failed: "fail", expired: "expire", disputed: "pay", refunded: "pay" };
+  for (const [state, action] of Object.entries(states)) {
+    const charge = await api("POST", "/v1/pix/charges", {
+      amount: 12990,
+      description: "Order 1",
+      customer: { name: "Maria <b>Aparecida</b> dos Santos", document: "29537995593", email: "maria@example.com" },
+      metadata: { order_id: `4711-${state}`, note: "<script>alert(1)</script>" },
+    }, { "Idempotency-Key": `browser-${state}` });
+    if (action) await api("POST", `/v1/sandbox/charges/${charge.id}/${action}`, {});
+    charges[state] = charge;
+  }
+  const medCase = await api("POST", `/v1/sandbox/charges/${charges.disputed.id}/med-cases`, {});
+  await api("POST", `/v1/payments/${charges.refunded.id}/refund`, { amount: 1000, reason: "Size too small", idempotencyKey: "browser-refund" });
+  const delivery = await until("delivery", async () => {
+    const page = await api("GET", "/v1/webhooks/deliveries?limit=100");
+    return page.data.find((found) => found.attempts > 0);
+  });
+  const events = await api("GET", "/v1/events?limit=1");
+  return { endpoint, charges, medCase, delivery, event: events.data[0] };
+}
+
+async function main() {
+  // The empty states are seen first.
+  const empty = {};
+  for (const name of ["", "/charges", "/wallet", "/refunds", "/payouts", "/disputes", "/webhooks", "/events", "/notices"]) {
+    empty[`empty${name.replace("/", "-") || "-home"}`] = `/dashboard${name}`;
+  }
+  const browser = await puppeteer.launch({ executablePath: process.env.BROWSER, args: ["--no-sandbox"] });
+  let findings = 0;
+  const inspectAll = async (pages) => {
+    let turn = 0;
+    for (const [name, url] of Object.entries(pages)) {
+      for (const [screen, viewport] of Object.entries(SCREENS)) {
+        for (const scheme of ["light", "dark"]) {
+          const language = LANGUAGES[turn % LANGUAGES.length];
+          turn += 1;
+          const found = await inspect(browser, { name, url, screen, viewport, scheme, language });
+          for (const finding of found) console.error(`${name}, ${screen}, ${scheme}, ${language}: ${finding}`);
+          findings += found.length;
+        }
+      }
+      turn += 1;
+    }
+  };
+  try {
+    await inspectAll({ login: "/dashboard/login", "login-refused": "/dashboard/login?error=unauthorized" });
+    const entered = await browser.newPage();
+    await entered.goto(`${ready.base_url}/_local/dashboard`);
+    await entered.close();
+    await inspectAll(empty);
+    const seeded = await seed();
+    const { charges } = seeded;
+    const checkout = new URL(charges.open.checkout_url).pathname;
+    const pages = { docs: "/docs", checkout, "not-found": "/dashboard/charges/ch_x" };
+    const lists = ["", "/charges", "/charges?status=paid&method=PIX", "/wallet", "/refunds", "/payouts", "/disputes", "/webhooks", "/events", "/developers", "/team", "/audit", "/notices"];
+    for (const name of lists) pages[`list${name.replace(/[/?&=]/g, "-") || "-home"}`] = `/dashboard${name}`;
+    for (const [state, charge] of Object.entries(charges)) pages[`charge-${state}`] = `/dashboard/charges/${charge.id}`;
+    pages.dispute = `/dashboard/disputes/${seeded.medCase.id}`;
+    pages.endpoint = `/dashboard/webhooks/${seeded.endpoint.id}`;
+    pages.delivery = `/dashboard/deliveries/${seeded.delivery.id}`;
+    pages.event = `/dashboard/events/${seeded.event.id}`;
+    await inspectAll(pages);
+  } finally {
+    await browser.close();
+  }
+  console.log(`${findings} findings`);
+  if (findings > 0) process.exitCode = 1;
+}
+
+async function inspect(browser, { name, url, screen, viewport, scheme, language }) {
+  const page = await browser.newPage();
+  const found = [];
+  page.on("request", (request) => {
+    // The icon in the browser's own date field is a data URL.
+    const isOwn = request.url().startsWith("data:image/svg+xml");
+    if (!isOwn && !request.url().startsWith(ready.base_url)) found.push(`a request to ${request.url()}`);
+  });
+  page.on("console", (message) => {
+    // The checkout page and the documentation have no icon; browsers ask for one. The page of an error has the
+    // status of the error, which the browser reports.
+    const at = message.location().url ?? "";
+    const isExpected = at.endsWith("/favicon.ico") || (name === "not-found" && at.endsWith(url));
+    if (message.type() === "error" && !isExpected) found.push(`the console shows: ${message.text()}`);
+  });
+  page.on("pageerror", (error) => found.push(`the script fails: ${error.message}`));
+  await page.setViewport(viewport);
+  await page.setExtraHTTPHeaders({ "Accept-Language": language });
+  await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
+  await page.goto(`${ready.base_url}${url}`, { waitUntil: "load" });
+  if (screenshots) {
+    await page.screenshot({ path: path.join(screenshots, `${name}-${screen}-${scheme}.png`), fullPage: name !== "docs" });
+  }
+  const isWider = async (when) => {
+    const width = await page.evaluate(() => document.documentElement.scrollWidth);
+    if (width > viewport.width) found.push(`the page is ${width} wide${when}`);
+  };
+  await isWider("");
+  await page.evaluate(() => {
+    for (const fold of document.querySelectorAll("details")) {
+      fold.removeAttribute("name"); // Folds with one name close each other.
+      fold.open = true;
+    }
+  });
+  await isWider(" with open folds");
+  // A policy of the page forbids an inline script, but not one that the inspector evaluates.
+  await page.evaluate(axe);
+  const { violations } = await page.evaluate(() => window.axe.run());
+  for (const { id, help, nodes } of violations) {
+    found.push(`${id}: ${help}: ${nodes.slice(0, 3).map((node) => node.html.slice(0, 120)).join(" | ")} (${nodes.length})`);
+  }
+  await page.close();
+  return found;
+}
+
+main();

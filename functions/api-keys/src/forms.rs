@@ -1,0 +1,71 @@
+//! The dashboard's forms for log-in and log-out.
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::header::{LOCATION, SET_COOKIE};
+use axum::http::{HeaderMap, HeaderName, StatusCode};
+use axum::middleware::from_fn;
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use pages::{errors_as_pages, safe_path};
+use shared::auth::dashboard::log_in::Credentials;
+use shared::auth::dashboard::{SESSION_COOKIE, set_cookie};
+use shared::http::{FormBody, Problem, RequestContext, SameOrigin};
+use url::form_urlencoded;
+
+use crate::ApiKeysApp;
+
+const CLEAR_SITE_DATA: HeaderName = HeaderName::from_static("clear-site-data");
+
+const LOG_IN: &str = "/dashboard/login";
+
+pub(crate) fn routes() -> Router<ApiKeysApp> {
+    Router::new()
+        .route(LOG_IN, post(log_in))
+        .route("/dashboard/logout", post(log_out))
+        .layer(from_fn(errors_as_pages))
+}
+
+async fn log_in(
+    State(app): State<ApiKeysApp>,
+    _: SameOrigin,
+    context: RequestContext,
+    FormBody(form): FormBody,
+) -> Result<Response, Problem> {
+    let next = safe_path(form.text("next"));
+    let text = |name| form.text(name).unwrap_or_default().to_owned();
+    let credentials = Credentials { email: text("email"), password: text("password").into() };
+    match app.dashboard.log_in(credentials, context.source, app.clock.now()).await {
+        Ok(token) => Ok((StatusCode::SEE_OTHER, [(SET_COOKIE, token.cookie()), (LOCATION, next.to_owned())])
+            .into_response()),
+        Err(problem @ (Problem::WrongCredentials | Problem::TooManyLogins { .. })) => {
+            let mut query = form_urlencoded::Serializer::new(String::new());
+            query.append_pair("error", problem.code()).append_pair("next", next);
+            Ok((StatusCode::SEE_OTHER, [(LOCATION, format!("{LOG_IN}?{}", query.finish()))]).into_response())
+        }
+        Err(problem) => Err(problem),
+    }
+}
+
+/// Ends the session, if there is one, and removes what the browser keeps of the pages.
+async fn log_out(
+    State(app): State<ApiKeysApp>,
+    _: SameOrigin,
+    context: RequestContext,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let now = app.clock.now();
+    if let Ok(claims) = app.dashboard.claims_of_cookie(&headers, now) {
+        match app.dashboard.session(claims).await {
+            Ok(session) => app.dashboard.log_out(&session.member, context.source, now).await?,
+            Err(Problem::NotLoggedIn) => {}
+            Err(problem) => return Err(problem),
+        }
+    }
+    let headers = [
+        (SET_COOKIE, set_cookie(SESSION_COOKIE, "", 0)),
+        (CLEAR_SITE_DATA, "\"cache\", \"storage\"".to_owned()),
+        (LOCATION, LOG_IN.to_owned()),
+    ];
+    Ok((StatusCode::SEE_OTHER, headers).into_response())
+}

@@ -1,0 +1,195 @@
+//! The account: developers, team, audit and notices.
+
+use axum::response::Response;
+use domain::ids::{AuditId, EmailId};
+use maud::html;
+use pages::{Cell, Tone, code_block, empty, next_page, table, tag, time};
+use shared::account::{Role, Users};
+use shared::audit;
+use shared::email::{EmailTopic, Emails};
+use shared::http::Problem;
+
+use crate::visit::{Visitor, role_name};
+use crate::words as w;
+
+const TEAM: &str = "/dashboard/team";
+const AUDIT: &str = "/dashboard/audit";
+const NOTICES: &str = "/dashboard/notices";
+
+pub(crate) async fn developers(visitor: Visitor) -> Result<Response, Problem> {
+    let visit = visitor.enter_alone().await?;
+    let (page, mut keys) = visit
+        .load(async |visit| Ok(visit.visitor.pages.app.api_keys.list(&visit.session.account.id).await?))
+        .await?;
+    keys.retain(|key| key.mode == page.visit.visitor.mode);
+    let rows = keys.iter().map(|key| {
+        vec![
+            html! { code { (key.prefix) "…" } },
+            html! { span dir="auto" { (key.label) } },
+            time(key.created_at),
+        ]
+    });
+    let create = page.curl("/v1/pix/charges", &["Idempotency-Key: pedido-0001"], Some("{\"amount\": 1990}"));
+    let main = html! {
+        h1 { (page.say(w::DEVELOPERS)) }
+        div.two {
+            div {
+                section.card {
+                    @if keys.is_empty() { h2 { (page.say(w::KEYS)) } p { (page.say(w::NO_KEYS)) } } @else {
+                        (table(page.say(w::KEYS), &[
+                            (Cell::Main, page.say(w::KEY)),
+                            (Cell::Other, page.say(w::LABEL)),
+                            (Cell::Time, page.say(w::CREATED_ON)),
+                        ], rows.collect()))
+                    }
+                }
+                section.card {
+                    h2 { (page.say(w::QUICKSTART)) }
+                    p { (page.say(w::QUICKSTART_MEANS)) }
+                    (code_block(page.language, &create))
+                    p { (page.say(w::LISTEN_MEANS)) }
+                    (code_block(page.language, "cargo run -- listen --forward-to http://localhost:8000/webhook"))
+                }
+            }
+            section.card {
+                h2 { (page.say(w::API)) }
+                p { (page.say(w::BASE_URL)) }
+                (code_block(page.language, page.base_url()))
+                ul {
+                    li { a href="/docs" { (page.say(w::GUIDE)) } }
+                    li { a href="/v1/openapi.json" { "OpenAPI" } }
+                    li { a href="/llms.txt" { "llms.txt" } }
+                    li { a href="/dashboard/events" { (page.say(w::EVENTS)) } }
+                }
+            }
+        }
+    };
+    Ok(page.render(page.say(w::DEVELOPERS), main))
+}
+
+pub(crate) async fn team(visitor: Visitor) -> Result<Response, Problem> {
+    let visit = visitor.enter_alone().await?;
+    let (page, users) = visit
+        .load(async |visit| {
+            Ok(Users::new(visit.visitor.pages.store.clone()).list(&visit.session.account.id).await?)
+        })
+        .await?;
+    let rows = users.iter().map(|user| {
+        vec![
+            html! {
+                (user.email)
+                @if user.id == page.visit.session.user.id { " " (tag(Tone::Info, page.say(w::YOU))) }
+            },
+            html! { (page.say(role_name(user.role))) },
+            html! { (page.say(may(user.role))) },
+            time(user.created_at),
+        ]
+    });
+    let main = html! {
+        div.head {
+            h1 { (page.say(w::TEAM)) }
+            p { a href=(AUDIT) { (page.say(w::AUDIT)) } " · " a href=(NOTICES) { (page.say(w::NOTICES)) } }
+        }
+        section.card {
+            (table(page.say(w::MEMBERS), &[
+                (Cell::Main, page.say(w::EMAIL)),
+                (Cell::State, page.say(w::ROLE)),
+                (Cell::Other, page.say(w::MAY)),
+                (Cell::Time, page.say(w::CREATED_ON)),
+            ], rows.collect()))
+        }
+        p.soft { (page.say(w::TEAM_MEANS)) }
+    };
+    Ok(page.render(page.say(w::TEAM), main))
+}
+
+fn may(role: Role) -> pages::Word {
+    match role {
+        Role::Owner | Role::Admin => w::MAY_ADMIN,
+        Role::Member => w::MAY_MEMBER,
+    }
+}
+
+pub(crate) async fn audit(visitor: Visitor) -> Result<Response, Problem> {
+    let before: Option<AuditId> = visitor.query().text("starting_after").and_then(|id| id.parse().ok());
+    let visit = visitor.enter_alone().await?;
+    let (page, (found, has_more)) = visit
+        .load(async |visit| {
+            Ok(audit::page(&visit.visitor.pages.store, &visit.session.account.id, before).await?)
+        })
+        .await?;
+    let next = found.last().filter(|_| has_more).map(|row| format!("{AUDIT}?starting_after={}", row.id));
+    let rows = found.iter().map(|row| {
+        vec![
+            time(row.at),
+            html! { code { (row.action) } },
+            html! { (row.actor) },
+            html! { (row.subject) },
+            html! { (row.details.as_deref().unwrap_or_default()) },
+            html! { @if let Some(ip) = row.source.ip() { (ip) } },
+        ]
+    });
+    let main = html! {
+        p.crumb { a href=(TEAM) { (page.say(w::TEAM)) } }
+        h1 { (page.say(w::AUDIT)) }
+        @if found.is_empty() { (empty(page.say(w::NO_AUDIT), None)) } @else {
+            section.card {
+                (table(page.say(w::AUDIT), &[
+                    (Cell::Time, page.say(w::WHEN)),
+                    (Cell::Main, page.say(w::ACTION)),
+                    (Cell::Other, page.say(w::ACTOR)),
+                    (Cell::Other, page.say(w::OBJECT)),
+                    (Cell::Other, page.say(w::DETAILS)),
+                    (Cell::Other, page.say(w::ADDRESS)),
+                ], rows.collect()))
+            }
+        }
+        (next_page(page.language, w::OLDER, next))
+    };
+    Ok(page.render(page.say(w::AUDIT), main))
+}
+
+pub(crate) async fn notices(visitor: Visitor) -> Result<Response, Problem> {
+    let before: Option<EmailId> = visitor.query().text("starting_after").and_then(|id| id.parse().ok());
+    let visit = visitor.enter_alone().await?;
+    let (page, (mut found, has_more)) = visit
+        .load(async |visit| {
+            Ok(Emails::new(visit.visitor.pages.store.clone()).list(&visit.session.account.id, before).await?)
+        })
+        .await?;
+    let next = found.last().filter(|_| has_more).map(|row| format!("{NOTICES}?starting_after={}", row.id));
+    found.retain(|email| email.scope.mode == page.visit.visitor.mode);
+    let rows = found.iter().map(|email| {
+        let (word, link) = match &email.about {
+            EmailTopic::MedOpened(id) => (w::NOTICE_MED_OPENED, format!("/dashboard/disputes/{id}")),
+            EmailTopic::MedResolved(id) => (w::NOTICE_MED_RESOLVED, format!("/dashboard/disputes/{id}")),
+            EmailTopic::EndpointDisabled(id) => (w::NOTICE_ENDPOINT, format!("/dashboard/webhooks/{id}")),
+            EmailTopic::RefundDestination(id) => {
+                (w::NOTICE_DESTINATION, format!("/dashboard/charges/{}", id.charge()))
+            }
+        };
+        vec![
+            time(email.created_at),
+            html! { a href=(link) { (page.say(word)) } },
+            match email.sent_at {
+                Some(_) => tag(Tone::Good, page.say(w::SENT)),
+                None => tag(Tone::Warn, page.say(w::NOT_SENT)),
+            },
+        ]
+    });
+    let main = html! {
+        p.crumb { a href=(TEAM) { (page.say(w::TEAM)) } }
+        h1 { (page.say(w::NOTICES)) }
+        @if found.is_empty() { (empty(page.say(w::NO_NOTICES), None)) } @else {
+            section.card {
+                (table(page.say(w::NOTICES), &[
+                    (Cell::Time, page.say(w::WHEN)),
+                    (Cell::Main, page.say(w::NOTICE)),
+                    (Cell::State, page.say(w::STATE)),
+                ], rows.collect()))
+            }
+        }
+        (next_page(page.language, w::OLDER, next))
+    };
+    Ok(page.render(page.say(w::NOTICES), main))
+}

@@ -1,0 +1,165 @@
+//! The home page.
+
+use axum::response::Response;
+use domain::calendar::{BusinessDayRange, Day};
+use domain::med::{CaseStatus, MedCase};
+use domain::money::{Currency, MinorUnits};
+use domain::pt_br;
+use domain::rollup::Counter;
+use domain::time::Timestamp;
+use domain::wallet::{PRIMARY_CURRENCY, Wallet};
+use maud::{Markup, html};
+use pages::{Chart, code_block, money};
+use shared::http::Problem;
+use shared::med::CaseFilter;
+use shared::rollup::DayRow;
+use shared::webhook::endpoint::Endpoint;
+
+use crate::visit::{Page, Visitor};
+use crate::words as w;
+
+const DAYS: u64 = 14;
+
+/// In seconds. The sums change slowly, and the page reads more than others.
+const REFRESH_SECONDS: u32 = 60;
+
+pub(crate) async fn home(visitor: Visitor) -> Result<Response, Problem> {
+    let window = {
+        let today = Day::of(visitor.now);
+        BusinessDayRange { first: today.minus_days(DAYS.saturating_sub(1)), today }
+    };
+    let visit = visitor.enter_alone().await?;
+    let (page, (days, wallet, cases, endpoints)) = visit
+        .load(async |visit| {
+            let (app, scope) = (&visit.visitor.pages.app, visit.scope());
+            let open = CaseFilter::by_status(Some(CaseStatus::Open), None);
+            let (days, wallet, cases, endpoints) = tokio::join!(
+                Box::pin(app.rollups.for_window(&scope, window)),
+                Box::pin(app.wallets.in_currency(&scope, PRIMARY_CURRENCY)),
+                Box::pin(app.cases.list(&scope.scope, &open, None)),
+                Box::pin(app.endpoints.list(&scope.scope)),
+            );
+            Ok((days?, wallet?, cases?.items, endpoints?))
+        })
+        .await?;
+    let is_new = days.iter().all(|row| row.sums.get(Counter::Created) == 0);
+    let main = html! {
+        h1 { (page.say(w::HOME)) }
+        div #now data-refresh=(REFRESH_SECONDS) {
+            (alerts(&page, &cases, &endpoints))
+            div.grid {
+                (today(&page, &days, window.today))
+                (balance(&page, &wallet)?)
+                (releases(&page, &wallet)?)
+            }
+            @if is_new { (first_steps(&page, endpoints.is_empty())) } @else {
+                section.card { (chart(&page, &days, window)) }
+            }
+        }
+    };
+    Ok(page.render(page.say(w::HOME), main))
+}
+
+fn alerts(page: &Page, cases: &[MedCase], endpoints: &[Endpoint]) -> Markup {
+    let first_due = cases.iter().filter_map(|case| case.response_deadline).min();
+    let failing = endpoints.iter().filter_map(|endpoint| {
+        endpoint.failing_since.or(endpoint.disabled.as_ref().map(|d| d.at)).map(|since| (endpoint, since))
+    });
+    html! {
+        @if let Some(due) = first_due {
+            div.alert.warn {
+                (page.language.fill(w::DISPUTES_WAIT, &[&cases.len().to_string(), &minute(due)]))
+            }
+        }
+        @for (endpoint, since) in failing {
+            div.alert.bad { (page.language.fill(w::ENDPOINT_FAILS, &[&endpoint.url, &minute(since)])) }
+        }
+    }
+}
+
+fn minute(at: Timestamp) -> String {
+    pt_br::format_short_minute(at)
+}
+
+fn today(page: &Page, days: &[DayRow], today: Day) -> Markup {
+    let of_today = || days.iter().filter(|row| row.day == today);
+    let count = |counter| of_today().map(|row| row.sums.get(counter)).fold(0, i64::saturating_add);
+    let (created, paid) = (count(Counter::Created), count(Counter::Paid));
+    let percent = paid.min(created).saturating_mul(100).checked_div(created).unwrap_or_default();
+    let counts = [paid, created, percent].map(|number| number.to_string());
+    html! {
+        section.card {
+            h2 { (page.say(w::TODAY)) }
+            p.big { (money(volume(of_today()), PRIMARY_CURRENCY)) }
+            p.sm.soft { (page.language.fill(w::PAID_OF, &counts.each_ref().map(String::as_str))) }
+        }
+    }
+}
+
+fn volume<'a>(rows: impl Iterator<Item = &'a DayRow>) -> i64 {
+    rows.filter(|row| row.currency == PRIMARY_CURRENCY)
+        .map(|row| row.sums.get(Counter::Volume))
+        .fold(0, i64::saturating_add)
+}
+
+pub(crate) fn balance(page: &Page, wallet: &Wallet) -> Result<Markup, Problem> {
+    let retained = wallet.retained()?;
+    Ok(html! {
+        section.card {
+            h2 { (page.say(w::AVAILABLE)) }
+            p.big { (shown(wallet.available()?, wallet.currency)) }
+            @if !retained.is_zero() {
+                p.sm.soft {
+                    (page.language.fill(w::RETAINED_IS, &[&shown(retained, wallet.currency)]))
+                }
+            }
+        }
+    })
+}
+
+pub(crate) fn releases(page: &Page, wallet: &Wallet) -> Result<Markup, Problem> {
+    let next = wallet.releases().next();
+    Ok(html! {
+        section.card {
+            h2 { (page.say(w::PENDING)) }
+            p.big { (shown(wallet.pending()?, wallet.currency)) }
+            p.sm.soft {
+                @match next {
+                    Some(next) => (page.language.fill(w::NEXT_RELEASE, &[
+                        &shown(next.minor, wallet.currency), &minute(next.at()),
+                    ])),
+                    None => (page.say(w::NOTHING_PENDING)),
+                }
+            }
+        }
+    })
+}
+
+pub(crate) fn shown(minor: MinorUnits, currency: Currency) -> String {
+    money(minor.get(), currency)
+}
+
+fn chart(page: &Page, days: &[DayRow], window: BusinessDayRange) -> Markup {
+    let bars = window.latest(DAYS).map(|day| {
+        let sum = volume(days.iter().filter(|row| row.day == day));
+        (day.date().format("%d/%m").to_string(), sum, money(sum, PRIMARY_CURRENCY))
+    });
+    let (title, columns) = (page.say(w::VOLUME), (page.say(w::DAY), page.say(w::AMOUNT)));
+    Chart { title, columns, bars: bars.collect() }.render(page.language)
+}
+
+fn first_steps(page: &Page, has_no_endpoint: bool) -> Markup {
+    let command = page.curl("/v1/pix/charges", &["Idempotency-Key: pedido-0001"], Some("{\"amount\": 1990}"));
+    html! {
+        section.card {
+            h2 { (page.say(w::FIRST_STEPS)) }
+            ol {
+                li { p { (page.say(w::STEP_KEY)) } }
+                li { p { (page.say(w::STEP_CHARGE)) } (code_block(page.language, &command)) }
+                li { p { (page.say(w::STEP_PAY)) } }
+                @if has_no_endpoint { li { p { (page.say(w::STEP_WEBHOOK)) } } }
+            }
+            p { a href="/docs" { (page.say(w::GUIDE)) } }
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! Serves `/dashboard`: the pages for merchants. The function only reads. Each form of a page posts to the function
+//! that owns what the form changes; only the choices of mode and language, which are cookies, are handled here.
+
+mod account;
+mod charges;
+mod disputes;
+mod home;
+mod money;
+mod states;
+mod visit;
+mod webhooks;
+mod words;
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::extract::{Path, Request, State};
+use axum::http::header::{ETAG, HeaderValue, IF_NONE_MATCH, LOCATION, SET_COOKIE};
+use axum::http::{HeaderMap, Method, StatusCode};
+use axum::middleware::{Next, from_fn};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{any, get, post};
+use domain::hex;
+use domain::ids::Mode;
+use maud::html;
+use pages::{Document, Language, errors_as_pages, safe_path};
+use sha2::{Digest, Sha256};
+use shared::app::App;
+use shared::auth::dashboard::{Dashboard, LANGUAGE_COOKIE, MODE_COOKIE, set_cookie};
+use shared::clock::Clock;
+use shared::config::{ConfigError, required};
+use shared::http::{FormBody, Problem, RequestContext, SameOrigin, with_middleware};
+use shared::store::{Aws, Store};
+
+use crate::words as w;
+
+/// A year.
+const CHOICE_SECONDS: i64 = 365 * 24 * 60 * 60;
+
+/// The path under which the assets of the pages are served.
+const ASSETS: &str = "/dashboard/assets";
+
+/// A page is far smaller; the rest is margin.
+const MAX_PAGE_BYTES: usize = 1024 * 1024;
+
+/// Clones share it, because each request makes several.
+#[derive(Clone, Debug)]
+pub struct Pages(Arc<Parts>);
+
+#[derive(Debug)]
+pub struct Parts {
+    app: App,
+    dashboard: Dashboard,
+    store: Store,
+    /// The path of the log-in by one click, which exists only on a developer's machine.
+    local_log_in: Option<String>,
+}
+
+impl Deref for Pages {
+    type Target = Parts;
+
+    fn deref(&self) -> &Parts {
+        &self.0
+    }
+}
+
+impl Pages {
+    /// Reads the variables of [`App::from_vars`], `DASHBOARD_TOKEN_SECRET` and, on a developer's machine,
+    /// `LOCAL_LOG_IN`.
+    pub fn from_vars(
+        aws: &Aws,
+        clock: Clock,
+        var: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, ConfigError> {
+        let store = Store::new(aws.dynamodb(), required(var, "TABLE_NAME")?);
+        Ok(Self(Arc::new(Parts {
+            app: App::from_vars(aws, clock, var)?,
+            dashboard: Dashboard::from_vars(store.clone(), var)?,
+            store,
+            local_log_in: var("LOCAL_LOG_IN").filter(|path| !path.is_empty()),
+        })))
+    }
+}
+
+pub fn router(pages: Pages) -> Router {
+    let origin = pages.app.origin.clone();
+    let routes = Router::new()
+        .route("/dashboard", get(home::home))
+        .route("/dashboard/login", get(log_in))
+        .route("/dashboard/mode", post(choose_mode))
+        .route("/dashboard/language", post(choose_language))
+        .route("/dashboard/charges", get(charges::list))
+        .route("/dashboard/charges/{id}", get(charges::show))
+        .route("/dashboard/assets/{name}", get(asset))
+        .route("/dashboard/refunds", get(money::refunds))
+        .route("/dashboard/payouts", get(money::payouts))
+        .route("/dashboard/wallet", get(money::wallet))
+        .route("/dashboard/disputes", get(disputes::list))
+        .route("/dashboard/disputes/{id}", get(disputes::show))
+        .route("/dashboard/webhooks", get(webhooks::list))
+        .route("/dashboard/webhooks/{id}", get(webhooks::endpoint))
+        .route("/dashboard/deliveries/{id}", get(webhooks::delivery))
+        .route("/dashboard/events", get(webhooks::events))
+        .route("/dashboard/events/{id}", get(webhooks::event))
+        .route("/dashboard/developers", get(account::developers))
+        .route("/dashboard/team", get(account::team))
+        .route("/dashboard/audit", get(account::audit))
+        .route("/dashboard/notices", get(account::notices))
+        .route("/dashboard/{*rest}", any(async || Problem::NotFound { what: "page" }))
+        .layer(from_fn(with_etag))
+        .layer(from_fn(errors_as_pages))
+        .with_state(pages);
+    with_middleware(routes, origin)
+}
+
+async fn asset(Path(name): Path<String>) -> Response {
+    pages::assets::respond(&name)
+}
+
+async fn log_in(State(pages): State<Pages>, context: RequestContext, headers: HeaderMap) -> Response {
+    let language = Language::of(&headers);
+    let say = |word| language.say(word);
+    let next = safe_path(context.query.text("next"));
+    let main = html! {
+        div.card {
+            h1 { (say(w::DASHBOARD)) }
+            @if let Some(code) = context.query.text("error") {
+                div.alert.bad role="alert" { (say(w::of_code(code))) }
+            }
+            @if let Some(path) = &pages.local_log_in {
+                p { (say(w::LOCAL_LOG_IN_MEANS)) }
+                p { a.btn href={ (path) "?next=" (encoded(next)) } { (say(w::LOCAL_LOG_IN)) } }
+            }
+            form.fields method="post" action="/dashboard/login" {
+                (pages::hidden("next", next))
+                div {
+                    label for="email" { (say(w::EMAIL)) }
+                    input #email name="email" type="email" autocomplete="username" required maxlength="254";
+                }
+                div {
+                    label for="password" { (say(w::PASSWORD)) }
+                    input #password name="password" type="password" autocomplete="current-password" required maxlength="1024";
+                }
+                div { button { (say(w::LOG_IN)) } }
+            }
+        }
+    };
+    let title = say(w::LOG_IN);
+    pages::html(StatusCode::OK, Document { language, title, assets: ASSETS, shell: None, main }.render())
+}
+
+fn encoded(text: &str) -> String {
+    url::form_urlencoded::byte_serialize(text.as_bytes()).collect()
+}
+
+async fn choose_mode(_: SameOrigin, FormBody(form): FormBody) -> Result<Response, Problem> {
+    let mode = form.text("mode").and_then(|mode| mode.parse::<Mode>().ok());
+    let mode = mode.ok_or_else(|| Problem::field("mode", "must be test or live"))?;
+    Ok(chosen(MODE_COOKIE, mode.as_str(), form.text("next")))
+}
+
+async fn choose_language(_: SameOrigin, FormBody(form): FormBody) -> Result<Response, Problem> {
+    let language = form.text("language").and_then(Language::parse);
+    let language = language.ok_or_else(|| Problem::field("language", "must be pt-BR, en or es"))?;
+    Ok(chosen(LANGUAGE_COOKIE, language.tag(), form.text("next")))
+}
+
+/// 303 See Other, so that reloading the page does not send the form again.
+fn chosen(cookie: &str, value: &str, next: Option<&str>) -> Response {
+    let headers =
+        [(SET_COOKIE, set_cookie(cookie, value, CHOICE_SECONDS)), (LOCATION, safe_path(next).to_owned())];
+    (StatusCode::SEE_OTHER, headers).into_response()
+}
+
+/// Sends 304 instead of a page that the browser has. A page that refreshes itself costs few bytes then.
+async fn with_etag(request: Request, next: Next) -> Response {
+    let is_page = request.method() == Method::GET;
+    let known = request.headers().get(IF_NONE_MATCH).cloned();
+    let response = next.run(request).await;
+    if !is_page || response.status() != StatusCode::OK {
+        return response;
+    }
+    let (mut head, body) = response.into_parts();
+    let Ok(bytes) = to_bytes(body, MAX_PAGE_BYTES).await else {
+        return Problem::Internal("a page is larger than 1 MB".to_owned()).into_response();
+    };
+    let etag = format!("W/\"{}\"", hex::encode(&Sha256::digest(&bytes)));
+    let is_known = known.as_ref().and_then(|known| known.to_str().ok()).is_some_and(|known| known == etag);
+    if let Ok(etag) = HeaderValue::from_str(&etag) {
+        head.headers.insert(ETAG, etag);
+    }
+    if is_known {
+        head.status = StatusCode::NOT_MODIFIED;
+        return Response::from_parts(head, Body::empty());
+    }
+    Response::from_parts(head, Body::from(bytes))
+}

@@ -1,0 +1,248 @@
+//! The wallet, refunds and payouts.
+
+use axum::response::Response;
+use domain::ids::PayoutId;
+use domain::money::{Currency, MinorUnits};
+use domain::wallet::{Posting, PostingKind, Wallet};
+use maud::{Markup, html};
+use pages::{Cell, Tone, Word, empty, next_page, table, tag, time};
+use shared::http::Problem;
+use shared::payout::{PAGE_SIZE, Payouts};
+use shared::wallet::statement::{STATEMENT_QUERY, StatementFilter, StatementFormat};
+
+use crate::home::{balance, releases, shown};
+use crate::states::State as _;
+use crate::visit::{Page, Visitor};
+use crate::words as w;
+
+const WALLET: &str = "/dashboard/wallet";
+const REFUNDS: &str = "/dashboard/refunds";
+const PAYOUTS: &str = "/dashboard/payouts";
+
+/// Release days that the page lists.
+const RELEASES: usize = 31;
+
+pub(crate) async fn wallet(visitor: Visitor) -> Result<Response, Problem> {
+    let query = visitor.query();
+    let is_filter = |name: &str| STATEMENT_QUERY.iter().any(|field| field.name() == name);
+    let filter = StatementFilter::parse(&query.only(is_filter), StatementFormat::Json)?;
+    let currency =
+        query.text("currency").and_then(|code| Currency::parse(code).ok()).unwrap_or(Currency::BRL);
+    let visit = visitor.enter_alone().await?;
+    let (page, (wallets, statement)) = visit
+        .load(async |visit| {
+            let (wallets, scope) = (&visit.visitor.pages.app.wallets, visit.scope());
+            let (found, statement) = tokio::join!(
+                Box::pin(wallets.for_scope(&scope)),
+                Box::pin(wallets.statement(&scope, &filter)),
+            );
+            Ok((found?, statement?))
+        })
+        .await?;
+    let wallet = wallets.get(&currency).cloned().unwrap_or_else(|| Wallet::empty(currency));
+    let next =
+        statement.next_cursor.map(|id| format!("{WALLET}?{}", query.with("starting_after", &id.to_string())));
+    let rows: Vec<Vec<Markup>> =
+        statement.items.iter().map(|posting| movement(&page, posting)).collect::<Result<_, Problem>>()?;
+    let main = html! {
+        div.head {
+            h1 { (page.say(w::WALLET)) }
+            p { a href=(PAYOUTS) { (page.say(w::PAYOUTS)) } " · " a href=(REFUNDS) { (page.say(w::REFUNDS)) } }
+        }
+        @if wallets.len() > 1 {
+            nav.chips aria-label=(page.say(w::CURRENCY)) {
+                ul {
+                    @for each in wallets.keys() {
+                        li {
+                            a href={ (WALLET) "?currency=" (each.as_str()) } aria-current=[(*each == currency).then_some("true")] {
+                                (each.as_str())
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        div #balances data-refresh="10" {
+            div.grid {
+                (balance(&page, &wallet)?)
+                (releases(&page, &wallet)?)
+                section.card {
+                    h2 { (page.say(w::RETAINED)) }
+                    p.big { (shown(wallet.retained()?, currency)) }
+                }
+            }
+        }
+        (release_days(&page, &wallet))
+        @if rows.is_empty() { (empty(page.say(w::NO_MOVEMENTS), None)) } @else {
+            section.card {
+                (table(page.say(w::STATEMENT), &[
+                    (Cell::Time, page.say(w::WHEN)),
+                    (Cell::Main, page.say(w::MOVEMENT)),
+                    (Cell::Other, page.say(w::FEE)),
+                    (Cell::Other, page.say(w::PART)),
+                    (Cell::Amount, page.say(w::NET)),
+                ], rows))
+            }
+        }
+        (next_page(page.language, w::OLDER, next))
+    };
+    Ok(page.render(page.say(w::WALLET), main))
+}
+
+fn release_days(page: &Page, wallet: &Wallet) -> Markup {
+    let rows: Vec<Vec<Markup>> = wallet
+        .releases()
+        .take(RELEASES)
+        .map(|release| vec![time(release.at()), html! { (shown(release.minor, wallet.currency)) }])
+        .collect();
+    html! {
+        @if !rows.is_empty() {
+            section.card {
+                (table(page.say(w::RELEASE_DAYS), &[
+                    (Cell::Main, page.say(w::DAY)), (Cell::Amount, page.say(w::AMOUNT)),
+                ], rows))
+            }
+        }
+    }
+}
+
+fn movement(page: &Page, posting: &Posting) -> Result<Vec<Markup>, Problem> {
+    let fee = if posting.fee.is_zero() { String::new() } else { shown(posting.fee, posting.currency) };
+    Ok(vec![
+        time(posting.at),
+        html! {
+            (page.say(movement_name(posting.kind)))
+            @if let Some(charge) = posting.subject.charge {
+                " " a href={ "/dashboard/charges/" (charge) } { (page.say(w::CHARGE)) }
+            }
+            @if let Some(case) = posting.subject.case { " " a href={ "/dashboard/disputes/" (case) } { (page.say(w::KIND_CASE)) } }
+            @if let Some(note) = &posting.subject.note { " " span.soft { (note) } }
+        },
+        html! { (fee) },
+        html! { @for (word, minor) in parts(posting)? { span.sm { (page.say(word)) " " (shown(minor, posting.currency)) " " } } },
+        html! { (shown(posting.net()?, posting.currency)) },
+    ])
+}
+
+/// The changes of the three parts of the balance.
+fn parts(posting: &Posting) -> Result<Vec<(Word, MinorUnits)>, Problem> {
+    use domain::wallet::LedgerAccount::{MerchantAvailable, MerchantPending, MerchantRetained};
+    let parts =
+        [(w::AVAILABLE, MerchantAvailable), (w::PENDING, MerchantPending), (w::RETAINED, MerchantRetained)];
+    let mut changed = Vec::new();
+    for (word, account) in parts {
+        let change = posting.change(account)?;
+        if !change.is_zero() {
+            changed.push((word, change));
+        }
+    }
+    Ok(changed)
+}
+
+pub(crate) fn movement_name(kind: PostingKind) -> Word {
+    match kind {
+        PostingKind::Settlement => w::MOVED_SETTLEMENT,
+        PostingKind::ReviewHold | PostingKind::ReviewReturn => w::IN_REVIEW,
+        PostingKind::UnappliedReceipt | PostingKind::ReturnCompleted => w::MOVED_RETURN,
+        PostingKind::Release => w::RELEASED_ON,
+        PostingKind::Refund | PostingKind::RefundCompleted | PostingKind::RefundCredit => w::KIND_REFUND,
+        PostingKind::RefundFailed => w::MOVED_REFUND_FAILED,
+        PostingKind::CaseOpened => w::MOVED_CASE_OPENED,
+        PostingKind::CaseWon => w::MOVED_CASE_WON,
+        PostingKind::CaseLost => w::MOVED_CASE_LOST,
+        PostingKind::Payout | PostingKind::PayoutPaid => w::PAYOUT,
+        PostingKind::PayoutFailed => w::MOVED_PAYOUT_FAILED,
+        PostingKind::Adjustment => w::MOVED_ADJUSTMENT,
+    }
+}
+
+/// Refunds have no list of their own. They are the movements of that kind among those of a page of the statement,
+/// so a page may be short.
+pub(crate) async fn refunds(visitor: Visitor) -> Result<Response, Problem> {
+    let query = visitor.query();
+    let with_limit =
+        shared::http::Query::parse(Some(&query.only(|name| name == "starting_after").with("limit", "100")));
+    let filter = StatementFilter::parse(&with_limit, StatementFormat::Json)?;
+    let visit = visitor.enter_alone().await?;
+    let (page, statement) = visit
+        .load(async |visit| Ok(visit.visitor.pages.app.wallets.statement(&visit.scope(), &filter).await?))
+        .await?;
+    let is_refund =
+        |posting: &&Posting| matches!(posting.kind, PostingKind::Refund | PostingKind::RefundFailed);
+    let rows: Vec<Vec<Markup>> = statement
+        .items
+        .iter()
+        .filter(is_refund)
+        .map(|posting| {
+            let (tone, word) = match posting.kind {
+                PostingKind::RefundFailed => (Tone::Bad, w::FAILED),
+                _ => (Tone::Calm, w::KIND_REFUND),
+            };
+            vec![
+                time(posting.at),
+                html! {
+                    @if let Some(charge) = posting.subject.charge {
+                        a href={ "/dashboard/charges/" (charge) } { (page.say(w::CHARGE)) }
+                    }
+                    @if let Some(refund) = &posting.subject.refund { " " code.sm { (refund) } }
+                },
+                tag(tone, page.say(word)),
+                html! { (shown(posting.amount, posting.currency)) },
+            ]
+        })
+        .collect();
+    let next = statement.next_cursor.map(|id| format!("{REFUNDS}?starting_after={id}"));
+    let main = html! {
+        h1 { (page.say(w::REFUNDS)) }
+        @if rows.is_empty() {
+            (empty(page.say(w::NO_REFUNDS), Some(("/dashboard/charges?status=paid", page.say(w::CHARGES)))))
+        } @else {
+            section.card {
+                (table(page.say(w::REFUNDS), &[
+                    (Cell::Time, page.say(w::WHEN)),
+                    (Cell::Main, page.say(w::CHARGE)),
+                    (Cell::State, page.say(w::STATE)),
+                    (Cell::Amount, page.say(w::AMOUNT)),
+                ], rows))
+            }
+        }
+        (next_page(page.language, w::OLDER, next))
+    };
+    Ok(page.render(page.say(w::REFUNDS), main))
+}
+
+pub(crate) async fn payouts(visitor: Visitor) -> Result<Response, Problem> {
+    let after = visitor.query().text("starting_after").and_then(|id| id.parse::<PayoutId>().ok());
+    let visit = visitor.enter_alone().await?;
+    let (page, found) = visit
+        .load(async |visit| {
+            let payouts = Payouts::new(visit.visitor.pages.store.clone());
+            Ok(payouts.list(&visit.scope().scope, after).await?)
+        })
+        .await?;
+    let next = found.last().filter(|_| found.len() >= PAGE_SIZE);
+    let next = next.map(|last| format!("{PAYOUTS}?starting_after={}", last.id));
+    let rows = found.iter().map(|payout| {
+        vec![
+            time(payout.created_at),
+            html! { code.sm { (payout.id) } @if let Some(reason) = &payout.failure_reason { " " (reason) } },
+            payout.status.tag(page.language),
+            html! { (shown(payout.amount.into(), payout.currency)) },
+        ]
+    });
+    let main = html! {
+        h1 { (page.say(w::PAYOUTS)) }
+        @if found.is_empty() { (empty(page.say(w::NO_PAYOUTS), Some((WALLET, page.say(w::WALLET))))) } @else {
+            section.card {
+                (table(page.say(w::PAYOUTS), &[
+                    (Cell::Time, page.say(w::WHEN)),
+                    (Cell::Main, "Id"),
+                    (Cell::State, page.say(w::STATE)),
+                    (Cell::Amount, page.say(w::AMOUNT)),
+                ], rows.collect()))
+            }
+        }
+        (next_page(page.language, w::OLDER, next))
+    };
+    Ok(page.render(page.say(w::PAYOUTS), main))
+}

@@ -1,0 +1,99 @@
+//! The words and tones of states.
+
+use domain::charge::{PublicStatus, TransactionStatus};
+use domain::med::CaseStatus;
+use domain::payout::PayoutStatus;
+use domain::refund::RefundStatus;
+use maud::Markup;
+use pages::{Language, Tone, Word, tag};
+use shared::webhook::delivery::DeliveryStatus;
+use shared::webhook::endpoint::EndpointStatus;
+
+use crate::words as w;
+
+/// What a state is called, and how it looks.
+pub(crate) trait State: Copy {
+    fn shown(self) -> (Tone, Word);
+
+    fn tag(self, language: Language) -> Markup {
+        let (tone, word) = self.shown();
+        tag(tone, language.say(word))
+    }
+}
+
+impl State for PublicStatus {
+    fn shown(self) -> (Tone, Word) {
+        match self {
+            Self::Pending => (Tone::Info, w::AWAITING),
+            Self::Processing => (Tone::Info, w::IN_REVIEW),
+            Self::Paid => (Tone::Good, w::PAID),
+            Self::Failed => (Tone::Bad, w::DECLINED),
+            Self::Expired => (Tone::Calm, w::EXPIRED),
+            Self::Cancelled => (Tone::Calm, w::CANCELLED),
+            Self::Refunded => (Tone::Calm, w::REFUNDED),
+            Self::Disputed => (Tone::Warn, w::DISPUTED),
+        }
+    }
+}
+
+impl State for TransactionStatus {
+    fn shown(self) -> (Tone, Word) {
+        match self {
+            Self::Pending => (Tone::Info, w::PREPARING),
+            status => status.public().shown(),
+        }
+    }
+}
+
+impl State for RefundStatus {
+    fn shown(self) -> (Tone, Word) {
+        match self {
+            Self::Pending | Self::InProgress => (Tone::Info, w::IN_PROGRESS),
+            Self::Refunded => (Tone::Good, w::REFUNDED),
+            Self::Failed => (Tone::Bad, w::FAILED),
+        }
+    }
+}
+
+impl State for PayoutStatus {
+    fn shown(self) -> (Tone, Word) {
+        match self {
+            Self::Pending => (Tone::Info, w::IN_PROGRESS),
+            Self::Paid => (Tone::Good, w::TRANSFERRED),
+            Self::Failed => (Tone::Bad, w::FAILED),
+        }
+    }
+}
+
+impl State for CaseStatus {
+    fn shown(self) -> (Tone, Word) {
+        match self {
+            Self::Open => (Tone::Warn, w::CASE_OPEN),
+            Self::Appealed => (Tone::Info, w::CASE_APPEALED),
+            Self::Accepted => (Tone::Calm, w::CASE_ACCEPTED),
+            Self::Rejected => (Tone::Bad, w::CASE_LOST),
+            Self::Closed => (Tone::Calm, w::CASE_CLOSED),
+        }
+    }
+}
+
+impl State for DeliveryStatus {
+    fn shown(self) -> (Tone, Word) {
+        match self {
+            Self::Pending => (Tone::Info, w::DELIVERY_PENDING),
+            Self::Processing => (Tone::Info, w::IN_PROGRESS),
+            Self::Delivered => (Tone::Good, w::DELIVERED),
+            Self::Failed => (Tone::Bad, w::FAILED),
+            Self::Cancelled => (Tone::Calm, w::CANCELLED),
+        }
+    }
+}
+
+impl State for EndpointStatus {
+    fn shown(self) -> (Tone, Word) {
+        match self {
+            Self::Active => (Tone::Good, w::ACTIVE),
+            Self::Inactive => (Tone::Calm, w::PAUSED),
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! The session of a page. The reads of a page take three round trips: first the session beside what needs no
+//! account ([`Visitor::enter`]), then the counter of pages beside the page's own reads ([`Visit::load`]), which
+//! take up to two. Only a [`Page`] can be rendered, so that no page is shown without a session or uncounted.
+
+use axum::extract::FromRequestParts;
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+use axum::response::Response;
+use domain::ids::{Mode, Scope};
+use domain::shard::ShardedScope;
+use domain::time::Timestamp;
+use maud::{Markup, html};
+use pages::{Document, Language, Shell, Word};
+use shared::account::Role;
+use shared::auth::dashboard::token::Claims;
+use shared::auth::dashboard::{MODE_COOKIE, Session, cookie};
+use shared::http::{Problem, Query, RequestContext};
+
+use crate::words as w;
+use crate::{ASSETS, Pages};
+
+/// A request with a signed token, which may have been revoked since.
+pub(crate) struct Visitor {
+    pub(crate) pages: Pages,
+    pub(crate) language: Language,
+    pub(crate) mode: Mode,
+    pub(crate) now: Timestamp,
+    context: RequestContext,
+    claims: Claims,
+    here: String,
+}
+
+impl FromRequestParts<Pages> for Visitor {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, pages: &Pages) -> Result<Self, Problem> {
+        let Ok(context) = RequestContext::from_request_parts(parts, pages).await;
+        let now = pages.app.clock.now();
+        let mode = cookie(&parts.headers, MODE_COOKIE).and_then(|mode| mode.parse().ok());
+        Ok(Self {
+            claims: pages.dashboard.claims_of_cookie(&parts.headers, now)?,
+            language: Language::of(&parts.headers),
+            mode: mode.unwrap_or(Mode::Test),
+            here: parts.uri.path_and_query().map(ToString::to_string).unwrap_or_default(),
+            pages: pages.clone(),
+            now,
+            context,
+        })
+    }
+}
+
+impl Visitor {
+    /// The scope of the page, before the session is proved.
+    pub(crate) fn scope(&self) -> Scope {
+        Scope { account: self.claims.account_id, mode: self.mode }
+    }
+
+    pub(crate) fn query(&self) -> Query {
+        self.context.query.without_empty()
+    }
+
+    /// Proves the session. `first` is what the page reads meanwhile; it is dropped if the session has ended.
+    pub(crate) async fn enter<T>(
+        self,
+        first: impl AsyncFnOnce(&Self) -> Result<T, Problem>,
+    ) -> Result<(Visit, T), Problem> {
+        let session = Box::pin(self.pages.dashboard.session(self.claims.clone()));
+        let (session, first) = tokio::join!(session, Box::pin(first(&self)));
+        Ok((Visit { session: session?, visitor: self }, first?))
+    }
+
+    pub(crate) async fn enter_alone(self) -> Result<Visit, Problem> {
+        let session = Box::pin(self.pages.dashboard.session(self.claims.clone())).await?;
+        Ok(Visit { session, visitor: self })
+    }
+}
+
+pub(crate) struct Visit {
+    pub(crate) session: Session,
+    pub(crate) visitor: Visitor,
+}
+
+impl Visit {
+    pub(crate) fn scope(&self) -> ShardedScope {
+        self.session.sharded_scope(self.visitor.mode)
+    }
+
+    /// Counts the page, and reads what it shows.
+    pub(crate) async fn load<T>(
+        self,
+        reads: impl AsyncFnOnce(&Self) -> Result<T, Problem>,
+    ) -> Result<(Page, T), Problem> {
+        let Visitor { pages, context, now, .. } = &self.visitor;
+        let count = Box::pin(pages.dashboard.count_page(&self.session, context, *now));
+        let (counted, read) = tokio::join!(count, Box::pin(reads(&self)));
+        counted?;
+        let read = read?;
+        Ok((Page { language: self.visitor.language, visit: self }, read))
+    }
+}
+
+pub(crate) struct Page {
+    pub(crate) language: Language,
+    pub(crate) visit: Visit,
+}
+
+impl Page {
+    pub(crate) fn say(&self, word: Word) -> &'static str {
+        self.language.say(word)
+    }
+
+    pub(crate) fn is_test(&self) -> bool {
+        self.visit.visitor.mode == Mode::Test
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.visit.visitor.now
+    }
+
+    /// The base URL of the API.
+    pub(crate) fn base_url(&self) -> &str {
+        self.visit.visitor.pages.app.public_urls.api_base_url()
+    }
+
+    /// The command that makes a request of the API with the user's key.
+    pub(crate) fn curl(&self, path: &str, headers: &[&str], body: Option<&str>) -> String {
+        let mut command =
+            format!("curl -s {}{path} -H 'apikey: ak_{}_…'", self.base_url(), self.visit.visitor.mode);
+        for header in headers {
+            command.push_str(&format!(" -H '{header}'"));
+        }
+        if let Some(body) = body {
+            command.push_str(&format!(" -H 'Content-Type: application/json' -d '{body}'"));
+        }
+        command
+    }
+
+    pub(crate) fn render(&self, title: &str, main: Markup) -> Response {
+        let Visit { session, visitor } = &self.visit;
+        let shell = Shell {
+            merchant: &session.account.settings.merchant_name,
+            email: &session.user.email,
+            role: role_name(session.user.role),
+            mode: visitor.mode,
+            here: &visitor.here,
+        };
+        let notice = visitor.context.query.text("error");
+        let done = visitor.context.query.text("done");
+        let main = html! {
+            @if let Some(code) = notice {
+                div.alert.bad role="alert" {
+                    (self.say(w::of_code(code)))
+                    @if let Some(field) = visitor.context.query.text("field") { " (" code { (field) } ")" }
+                }
+            } @else if done.is_some() {
+                div.alert.good role="status" { (self.say(w::DONE)) }
+            }
+            (main)
+        };
+        let language = self.language;
+        let document = Document { language, title, assets: ASSETS, shell: Some(&shell), main };
+        pages::html(StatusCode::OK, document.render())
+    }
+}
+
+pub(crate) fn role_name(role: Role) -> Word {
+    match role {
+        Role::Owner => w::ROLE_OWNER,
+        Role::Admin => w::ROLE_ADMIN,
+        Role::Member => w::ROLE_MEMBER,
+    }
+}

@@ -1,0 +1,342 @@
+//! Webhooks: endpoints, deliveries and events. Deliveries and events are shown from the API's own views.
+
+use axum::extract::Path;
+use axum::response::Response;
+use domain::ids::{DeliveryId, EndpointId, EventId};
+use domain::tax_id::TaxId;
+use domain::time::Timestamp;
+use domain::vocabulary::Vocabulary;
+use maud::{Markup, html};
+use pages::{Cell, Tone, code_block, copy_button, empty, facts, next_page, table, tag, time};
+use serde::Serialize;
+use serde_json::Value;
+use shared::http::{Problem, Query};
+use shared::webhook::delivery::{
+    DELIVERIES_QUERY, DeliveryFilter, DeliveryListView, DeliveryStatus, DeliveryView,
+};
+use shared::webhook::endpoint::Endpoint;
+use shared::webhook::log::{EventFilter, EventListView};
+
+use crate::states::State as _;
+use crate::visit::{Page, Visit, Visitor};
+use crate::words as w;
+
+const PATH: &str = "/dashboard/webhooks";
+const EVENTS: &str = "/dashboard/events";
+
+pub(crate) async fn list(visitor: Visitor) -> Result<Response, Problem> {
+    let query = visitor.query();
+    let filter = delivery_filter(&query, None)?;
+    let visit = visitor.enter_alone().await?;
+    let (page, (endpoints, deliveries)) = visit
+        .load(async |visit| {
+            let (endpoints, scope) = (&visit.visitor.pages.app.endpoints, visit.scope());
+            let (endpoints, deliveries) =
+                tokio::join!(Box::pin(endpoints.list(&scope.scope)), Box::pin(deliveries(visit, &filter)));
+            Ok((endpoints?, deliveries?))
+        })
+        .await?;
+    let rows = endpoints.iter().map(|endpoint| {
+        vec![
+            html! { a href={ (PATH) "/" (endpoint.id) } dir="auto" { (endpoint.url) } },
+            health(&page, endpoint),
+            html! { (endpoint.events.len()) },
+            time(endpoint.created_at),
+        ]
+    });
+    let main = html! {
+        div.head { h1 { (page.say(w::WEBHOOKS)) } p { a href=(EVENTS) { (page.say(w::EVENTS)) } } }
+        @if endpoints.is_empty() {
+            (empty(page.say(w::NO_ENDPOINTS), Some(("/docs", page.say(w::GUIDE)))))
+            @if page.is_test() { div.card { (code_block(page.language, "cargo run -- listen")) } }
+        } @else {
+            section.card {
+                (table("Endpoints", &[
+                    (Cell::Main, "URL"),
+                    (Cell::State, page.say(w::STATE)),
+                    (Cell::Other, page.say(w::EVENTS)),
+                    (Cell::Time, page.say(w::CREATED_ON)),
+                ], rows.collect()))
+            }
+        }
+        (delivery_list(&page, PATH, &query, &deliveries))
+    };
+    Ok(page.render(page.say(w::WEBHOOKS), main))
+}
+
+fn health(page: &Page, endpoint: &Endpoint) -> Markup {
+    if let Some(disabled) = &endpoint.disabled {
+        return html! { (tag(Tone::Bad, page.say(w::SWITCHED_OFF))) " " (time(disabled.at)) };
+    }
+    if endpoint.failing_since.is_some() {
+        return tag(Tone::Bad, page.say(w::FAILING));
+    }
+    endpoint.status.tag(page.language)
+}
+
+/// The filter of the query, and the endpoint of the page.
+fn delivery_filter(query: &Query, endpoint: Option<EndpointId>) -> Result<DeliveryFilter, Problem> {
+    let known =
+        query.only(|name| name != "offset" && DELIVERIES_QUERY.iter().any(|field| field.name() == name));
+    match endpoint {
+        Some(id) => DeliveryFilter::parse(&Query::parse(Some(&known.with("endpointId", &id.to_string())))),
+        None => DeliveryFilter::parse(&known),
+    }
+}
+
+async fn deliveries(visit: &Visit, filter: &DeliveryFilter) -> Result<Value, Problem> {
+    let found = visit.visitor.pages.app.deliveries.list(&visit.scope(), filter, visit.visitor.now).await?;
+    value(&DeliveryListView::new(&found, filter))
+}
+
+fn value(view: &impl Serialize) -> Result<Value, Problem> {
+    serde_json::to_value(view).map_err(|error| Problem::Internal(error.to_string()))
+}
+
+/// The JSON as people read it, with masked CPFs and CNPJs.
+pub(crate) fn pretty(value: &Value) -> String {
+    let mut shown = value.clone();
+    mask(&mut shown);
+    serde_json::to_string_pretty(&shown).unwrap_or_default()
+}
+
+fn mask(value: &mut Value) {
+    match value {
+        Value::String(text) => {
+            if let Ok(document) = TaxId::parse(text) {
+                *text = document.masked();
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(mask),
+        Value::Object(fields) => fields.values_mut().for_each(mask),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+fn text<'a>(object: &'a Value, name: &str) -> &'a str {
+    object.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn number(object: &Value, name: &str) -> String {
+    object.get(name).and_then(Value::as_i64).map(|number| number.to_string()).unwrap_or_default()
+}
+
+fn at(object: &Value, name: &str) -> Markup {
+    let at = object.get(name).and_then(Value::as_str).and_then(|text| text.parse::<Timestamp>().ok());
+    at.map(time).unwrap_or_default()
+}
+
+fn state(page: &Page, delivery: &Value) -> Markup {
+    DeliveryStatus::named(text(delivery, "status"))
+        .map(|status| status.tag(page.language))
+        .unwrap_or_default()
+}
+
+fn delivery_list(page: &Page, path: &str, query: &Query, list: &Value) -> Markup {
+    let items = list.get("data").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let next = list.get("next_cursor").and_then(Value::as_str);
+    let next = next.map(|id| format!("{path}?{}", query.with("starting_after", id)));
+    let chosen = query.text("status").unwrap_or_default();
+    let rows = items.iter().map(|delivery| {
+        vec![
+            at(delivery, "createdAt"),
+            html! { a href={ "/dashboard/deliveries/" (text(delivery, "id")) } { (text(delivery, "eventType")) } },
+            state(page, delivery),
+            html! { (number(delivery, "attempts")) },
+            html! { (number(delivery, "lastStatusCode")) " " (text(delivery, "lastError")) },
+        ]
+    });
+    html! {
+        h2 { (page.say(w::DELIVERIES)) }
+        nav.chips aria-label=(page.say(w::DELIVERIES)) {
+            ul {
+                li { a href=(path) aria-current=[chosen.is_empty().then_some("true")] { (page.say(w::ALL)) } }
+                @for (name, each) in DeliveryStatus::vocabulary() {
+                    li {
+                        a href={ (path) "?status=" (name) } aria-current=[(chosen == name).then_some("true")] {
+                            (page.say(each.shown().1))
+                        }
+                    }
+                }
+            }
+        }
+        div #deliveries data-refresh="10" {
+            @if items.is_empty() { (empty(page.say(w::NO_DELIVERIES), None)) } @else {
+                section.card {
+                    (table(page.say(w::DELIVERIES), &[
+                        (Cell::Time, page.say(w::WHEN)),
+                        (Cell::Main, page.say(w::KIND_EVENT)),
+                        (Cell::State, page.say(w::STATE)),
+                        (Cell::Amount, page.say(w::ATTEMPTS)),
+                        (Cell::Other, page.say(w::LAST_ANSWER)),
+                    ], rows.collect()))
+                }
+            }
+            (next_page(page.language, w::OLDER, next))
+        }
+    }
+}
+
+pub(crate) async fn endpoint(visitor: Visitor, Path(id): Path<String>) -> Result<Response, Problem> {
+    let query = visitor.query();
+    let id: Option<EndpointId> = id.parse().ok();
+    let filter = delivery_filter(&query, id)?;
+    let (visit, endpoint) = visitor
+        .enter(async |visitor| {
+            let id = id.ok_or(Problem::NotFound { what: "webhook endpoint" })?;
+            Ok(visitor.pages.app.endpoints.find(&visitor.scope(), id).await?)
+        })
+        .await?;
+    let (page, deliveries) = visit.load(async |visit| deliveries(visit, &filter).await).await?;
+    let main = html! {
+        p.crumb { a href=(PATH) { (page.say(w::WEBHOOKS)) } }
+        h1 dir="auto" { (endpoint.url) }
+        @if let Some(disabled) = &endpoint.disabled {
+            div.alert.bad { (page.say(w::SWITCHED_OFF)) " " (time(disabled.at)) ": " (disabled.reason) }
+        }
+        section.card {
+            h2 { (page.say(w::DATA)) }
+            (facts(vec![
+                ("Id", html! { code { (endpoint.id) } }),
+                (page.say(w::STATE), health(&page, &endpoint)),
+                (page.say(w::FAILING_SINCE), endpoint.failing_since.map(time).unwrap_or_default()),
+                (page.say(w::SECRET), html! { (page.language.fill(w::SECRET_NUMBER, &[&endpoint.secret_version.to_string()])) }),
+                (page.say(w::CREATED_ON), time(endpoint.created_at)),
+                (page.say(w::EVENTS), html! { @for event in &endpoint.events { code { (event.as_str()) } " " } }),
+            ]))
+            p.sm { a href="/docs" { (page.say(w::VERIFY_SIGNATURE)) } }
+        }
+        (delivery_list(&page, &format!("{PATH}/{}", endpoint.id), &query, &deliveries))
+    };
+    Ok(page.render(&endpoint.url, main))
+}
+
+pub(crate) async fn delivery(visitor: Visitor, Path(id): Path<String>) -> Result<Response, Problem> {
+    let id: Option<DeliveryId> = id.parse().ok();
+    let visit = visitor.enter_alone().await?;
+    let (page, found) = visit
+        .load(async |visit| {
+            let deliveries = &visit.visitor.pages.app.deliveries;
+            let (delivery, payload) = deliveries.find(&visit.scope().scope, id, visit.visitor.now).await?;
+            value(&DeliveryView::new(&delivery, payload.as_deref()))
+        })
+        .await?;
+    let payload = found.get("payload").filter(|payload| !payload.is_null());
+    let event = text(&found, "eventType");
+    let waits = !matches!(text(&found, "status"), "DELIVERED" | "FAILED" | "CANCELLED");
+    let main = html! {
+        p.crumb { a href=(PATH) { (page.say(w::WEBHOOKS)) } " / " (page.say(w::KIND_DELIVERY)) }
+        div #delivery data-refresh=[waits.then_some("10")] {
+            h1 { (event) " " (state(&page, &found)) }
+            div.actions { (copy_button(page.language, w::COPY_ID, text(&found, "id"))) }
+            section.card {
+                h2 { (page.say(w::DATA)) }
+                (facts(vec![
+                    ("Id", html! { code { (text(&found, "id")) } }),
+                    ("Endpoint", html! {
+                        @match found.get("endpointId").and_then(Value::as_str) {
+                            Some(id) => a href={ (PATH) "/" (id) } { (id) },
+                            None => "webhookUrl",
+                        }
+                    }),
+                    (page.say(w::ATTEMPTS), html! { (number(&found, "attempts")) " / " (number(&found, "maxAttempts")) }),
+                    (page.say(w::LAST_STATUS), html! { (number(&found, "lastStatusCode")) }),
+                    (page.say(w::LAST_ERROR), html! { (text(&found, "lastError")) }),
+                    (page.say(w::NEXT_ATTEMPT), at(&found, "nextRetryAt")),
+                    (page.say(w::DELIVERED_ON), at(&found, "deliveredAt")),
+                    (page.say(w::CREATED_ON), at(&found, "createdAt")),
+                ]))
+            }
+        }
+        @if !text(&found, "lastResponseBody").is_empty() {
+            section.card { h2 { (page.say(w::LAST_ANSWER)) } pre tabindex="0" { (text(&found, "lastResponseBody")) } }
+        }
+        section.card {
+            h2 { (page.say(w::BODY)) }
+            @match payload {
+                Some(payload) => (code_block(page.language, &pretty(payload))),
+                None => p { (page.say(w::BODY_EXPIRED)) },
+            }
+        }
+    };
+    Ok(page.render(event, main))
+}
+
+pub(crate) async fn events(visitor: Visitor) -> Result<Response, Problem> {
+    let query = visitor.query();
+    let known = ["type", "object", "created_after", "created_before", "starting_after"];
+    let filter = EventFilter::parse(&query.only(|name| known.contains(&name)))?;
+    let visit = visitor.enter_alone().await?;
+    let (page, list) = visit
+        .load(async |visit| {
+            let found =
+                visit.visitor.pages.app.events.list(&visit.scope(), &filter, visit.visitor.now).await?;
+            value(&EventListView::new(&found)?)
+        })
+        .await?;
+    let items = list.get("data").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let next = list.get("next_cursor").and_then(Value::as_str);
+    let next = next.map(|id| format!("{EVENTS}?{}", query.with("starting_after", id)));
+    let rows = items.iter().map(|event| {
+        vec![
+            at(event, "created_at"),
+            html! { a href={ (EVENTS) "/" (text(event, "id")) } { (event_name(event)) } },
+            html! { (object_of(event)) },
+        ]
+    });
+    let main = html! {
+        p.crumb { a href=(PATH) { (page.say(w::WEBHOOKS)) } }
+        h1 { (page.say(w::EVENTS)) }
+        div #list data-refresh="10" {
+            @if items.is_empty() { (empty(page.say(w::NO_EVENTS), None)) } @else {
+                section.card {
+                    (table(page.say(w::EVENTS), &[
+                        (Cell::Time, page.say(w::WHEN)),
+                        (Cell::Main, page.say(w::KIND_EVENT)),
+                        (Cell::Other, page.say(w::OBJECT)),
+                    ], rows.collect()))
+                }
+            }
+            (next_page(page.language, w::OLDER, next))
+        }
+    };
+    Ok(page.render(page.say(w::EVENTS), main))
+}
+
+/// A canonical event has a `type`, a legacy one its name in `event`.
+fn event_name(event: &Value) -> &str {
+    let name = text(event, "type");
+    if name.is_empty() { text(event, "event") } else { name }
+}
+
+fn object_of(event: &Value) -> Markup {
+    let canonical = event.pointer("/data/object/id").and_then(Value::as_str);
+    let legacy = event.pointer("/data/transactionId").and_then(Value::as_str);
+    let id = canonical.or(legacy).unwrap_or_default();
+    html! {
+        @if id.starts_with("ch_") { a href={ "/dashboard/charges/" (id) } { (id) } }
+        @else if id.starts_with("med_") { a href={ "/dashboard/disputes/" (id) } { (id) } }
+        @else { (id) }
+    }
+}
+
+pub(crate) async fn event(visitor: Visitor, Path(id): Path<String>) -> Result<Response, Problem> {
+    let id: Option<EventId> = id.parse().ok();
+    let visit = visitor.enter_alone().await?;
+    let (page, event) = visit
+        .load(async |visit| {
+            let events = &visit.visitor.pages.app.events;
+            value(&events.find(&visit.scope(), id, visit.visitor.now).await?)
+        })
+        .await?;
+    let main = html! {
+        p.crumb { a href=(PATH) { (page.say(w::WEBHOOKS)) } " / " a href=(EVENTS) { (page.say(w::EVENTS)) } }
+        h1 { (event_name(&event)) }
+        p { (at(&event, "created_at")) " " (object_of(&event)) }
+        section.card {
+            h2 { (page.say(w::BODY)) }
+            (code_block(page.language, &pretty(&event)))
+        }
+    };
+    Ok(page.render(event_name(&event), main))
+}

@@ -1,0 +1,473 @@
+//! Tests of the dashboard's pages, as a browser requests them.
+
+use std::time::Duration;
+
+use axum::http::Method;
+use domain::ids::Mode;
+use serde_json::json;
+
+use crate::support::{Answer, Client, Service, eventually, id};
+
+/// A browser that is logged in: the cookies that it sends.
+pub(crate) struct Browser<'a> {
+    service: &'a Service,
+    cookies: String,
+}
+
+const FORM: (&str, &str) = ("content-type", "application/x-www-form-urlencoded");
+const SAME_ORIGIN: (&str, &str) = ("sec-fetch-site", "same-origin");
+
+fn encoded(fields: &[(&str, &str)]) -> String {
+    url::form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish()
+}
+
+fn cookie(answer: &Answer) -> String {
+    answer.header("set-cookie").unwrap().split(';').next().unwrap().to_owned()
+}
+
+fn text(answer: &Answer) -> String {
+    String::from_utf8(answer.bytes.to_vec()).unwrap()
+}
+
+impl<'a> Browser<'a> {
+    /// Logs in with the form.
+    pub(crate) async fn log_in(service: &'a Service, email: &str) -> Self {
+        let password = service.stack.seed.first.password.clone();
+        let fields = [("email", email), ("password", password.as_str()), ("next", "/dashboard/charges")];
+        let answer = post(service, "/dashboard/login", "", &fields).await;
+        assert_eq!((answer.status.as_u16(), answer.header("location")), (303, Some("/dashboard/charges")));
+        Self { service, cookies: cookie(&answer) }
+    }
+
+    pub(crate) async fn owner(service: &'a Service) -> Self {
+        Self::log_in(service, &service.stack.seed.first.owner_email).await
+    }
+
+    pub(crate) async fn member(service: &'a Service) -> Self {
+        Self::log_in(service, &service.stack.seed.member_email).await
+    }
+
+    pub(crate) fn in_mode(self, mode: Mode) -> Self {
+        Self { cookies: format!("{}; __Host-mode={mode}", self.cookies), ..self }
+    }
+
+    pub(crate) async fn answer(&self, path: &str, more: &[(&str, &str)]) -> Answer {
+        let headers = [&[("cookie", self.cookies.as_str())], more].concat();
+        self.service.raw(Method::GET, path, &headers, "").await
+    }
+
+    /// The HTML of a page that is shown.
+    pub(crate) async fn page(&self, path: &str) -> String {
+        let answer = self.answer(path, &[]).await;
+        assert_eq!(answer.status, 200, "{path}: {answer:?}");
+        text(&answer)
+    }
+
+    pub(crate) async fn post(&self, path: &str, fields: &[(&str, &str)]) -> Answer {
+        post(self.service, path, &self.cookies, fields).await
+    }
+}
+
+async fn post(service: &Service, path: &str, cookies: &str, fields: &[(&str, &str)]) -> Answer {
+    let headers = [FORM, SAME_ORIGIN, ("cookie", cookies)];
+    service.raw(Method::POST, path, &headers, encoded(fields)).await
+}
+
+/// The pages that show no single object.
+pub(crate) const PAGES: &[&str] = &[
+    "/dashboard",
+    "/dashboard/charges",
+    "/dashboard/refunds",
+    "/dashboard/payouts",
+    "/dashboard/wallet",
+    "/dashboard/disputes",
+    "/dashboard/webhooks",
+    "/dashboard/events",
+    "/dashboard/developers",
+    "/dashboard/team",
+    "/dashboard/audit",
+    "/dashboard/notices",
+];
+
+#[tokio::test]
+async fn a_user_logs_in_and_out_with_forms() {
+    let service = Service::start().await;
+    let browser = Browser::owner(&service).await;
+    let home = browser.page("/dashboard").await;
+    assert!(home.contains("Loja Exemplo") && home.contains("owner@loja.example"), "{home}");
+    let out = browser.post("/dashboard/logout", &[]).await;
+    assert_eq!((out.status.as_u16(), out.header("location")), (303, Some("/dashboard/login")));
+    assert!(out.header("set-cookie").unwrap().starts_with("__Host-session=; Path=/; Max-Age=0;"), "{out:?}");
+    assert!(out.header("clear-site-data").is_some());
+    // The token has ended, even for a browser that still sends it.
+    let ended = browser.answer("/dashboard/charges?status=paid", &[]).await;
+    assert_eq!(ended.status, 303);
+    let next = "/dashboard/login?next=%2Fdashboard%2Fcharges%3Fstatus%3Dpaid";
+    assert_eq!(ended.header("location"), Some(next));
+    assert_eq!(browser.post("/dashboard/logout", &[]).await.status, 303);
+}
+
+#[tokio::test]
+async fn a_wrong_password_leads_back_to_the_form_with_the_same_words_as_an_unknown_address() {
+    let service = Service::start().await;
+    let mut locations = Vec::new();
+    for email in [service.stack.seed.first.owner_email.as_str(), "unknown@loja.example"] {
+        let fields = [("email", email), ("password", "wrong"), ("next", "//evil.example")];
+        let answer = post(&service, "/dashboard/login", "", &fields).await;
+        assert_eq!((answer.status.as_u16(), answer.header("set-cookie")), (303, None));
+        locations.push(answer.header("location").unwrap().to_owned());
+    }
+    assert_eq!(locations[0], locations[1]);
+    assert_eq!(locations[0], "/dashboard/login?error=unauthorized&next=%2Fdashboard");
+    let form = service.raw(Method::GET, &locations[0], &[], "").await;
+    assert!(text(&form).contains("O e-mail ou a senha está errado."));
+}
+
+#[tokio::test]
+async fn the_session_cookie_can_be_sent_only_by_this_host_and_read_by_no_script() {
+    let service = Service::start().await;
+    let seed = &service.stack.seed.first;
+    let fields = [("email", seed.owner_email.as_str()), ("password", seed.password.as_str())];
+    let answer = post(&service, "/dashboard/login", "", &fields).await;
+    let cookie = answer.header("set-cookie").unwrap();
+    assert!(cookie.starts_with("__Host-session="), "{cookie}");
+    for part in ["; Path=/", "; Secure", "; HttpOnly", "; SameSite=Lax", "; Max-Age=43200"] {
+        assert!(cookie.contains(part), "{part}: {cookie}");
+    }
+    assert!(!cookie.contains("Domain"), "{cookie}");
+}
+
+#[tokio::test]
+async fn a_form_of_another_site_is_refused() {
+    let service = Service::start().await;
+    let browser = Browser::owner(&service).await;
+    let seed = &service.stack.seed.first;
+    let log_in = encoded(&[("email", &seed.owner_email), ("password", &seed.password)]);
+    let forms = [
+        ("/dashboard/login", log_in.as_str()),
+        ("/dashboard/logout", ""),
+        ("/dashboard/mode", "mode=live"),
+        ("/dashboard/language", "language=en"),
+    ];
+    for (path, body) in forms {
+        for foreign in [
+            &[("sec-fetch-site", "cross-site")][..],
+            &[("sec-fetch-site", "same-site")],
+            &[("origin", "https://evil.example")],
+            &[("origin", "null")],
+            &[],
+        ] {
+            let headers = [&[FORM, ("cookie", browser.cookies.as_str())], foreign].concat();
+            let answer = service.raw(Method::POST, path, &headers, body.to_owned()).await;
+            assert_eq!(
+                (answer.status.as_u16(), answer.header("set-cookie")),
+                (403, None),
+                "{path} {foreign:?}"
+            );
+            assert!(text(&answer).contains("O formulário não veio de uma página deste painel"));
+        }
+        let origin = service.base_url.clone();
+        let headers = [FORM, ("origin", origin.as_str())];
+        assert_eq!(service.raw(Method::POST, path, &headers, body.to_owned()).await.status, 303, "{path}");
+    }
+    browser.page("/dashboard").await;
+}
+
+#[tokio::test]
+async fn every_page_has_the_security_headers_and_nothing_inline() {
+    let service = Service::start().await;
+    let browser = Browser::owner(&service).await;
+    let mut answers = vec![service.raw(Method::GET, "/dashboard/login", &[], "").await];
+    for path in PAGES.iter().chain(&["/dashboard/nothing", "/dashboard/charges/x"]) {
+        answers.push(browser.answer(path, &[]).await);
+    }
+    for answer in answers {
+        let policy = answer.header("content-security-policy").unwrap();
+        for part in
+            ["default-src 'none'", "script-src 'self'", "frame-ancestors 'none'", "form-action 'self'"]
+        {
+            assert!(policy.contains(part), "{part}: {policy}");
+        }
+        assert!(!policy.contains("unsafe"), "{policy}");
+        assert_eq!(answer.header("cross-origin-opener-policy"), Some("same-origin"));
+        assert_eq!(answer.header("referrer-policy"), Some("no-referrer"));
+        assert_eq!(answer.header("cache-control"), Some("no-store"));
+        let html = text(&answer);
+        for inline in ["<style", " style=", " onclick=", "javascript:", "<script>", "http://www.w3"] {
+            assert!(!html.contains(inline), "{inline}: {html}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_unknown_page_is_a_page_with_the_id_of_the_request() {
+    let service = Service::start().await;
+    let browser = Browser::owner(&service).await;
+    for path in ["/dashboard/nothing", "/dashboard/charges/ch_fe5392dd-e865-8656-a544-24ef3d590c1b"] {
+        let answer = browser.answer(path, &[("x-request-id", "mine<b>")]).await;
+        assert_eq!(answer.status, 404);
+        let html = text(&answer);
+        assert!(html.contains("Não encontrado") && html.contains("mine&lt;b&gt;"), "{html}");
+    }
+}
+
+#[tokio::test]
+async fn a_charge_is_shown_to_its_own_account_and_mode_alone() {
+    let service = Service::start().await;
+    let browser = Browser::owner(&service).await;
+    let own = service.new_charge(&json!({"amount": 12_990, "metadata": {"order_id": "4711"}})).await;
+    let key = service.stack.seed.other.test_api_key.clone();
+    let headers = [("idempotency-key", "order-0001")];
+    let other = service.post_as(&key, "/v1/pix/charges", &json!({"amount": 777}), &headers).await.expect(201);
+    let page = browser.page(&format!("/dashboard/charges/{}", id(&own))).await;
+    assert!(page.contains("R$ 129,90") && page.contains("4711"), "{page}");
+    let path = format!("/dashboard/charges/{}", id(&other));
+    assert_eq!(browser.answer(&path, &[]).await.status, 404);
+    let list = browser.page("/dashboard/charges").await;
+    assert!(list.contains("R$ 129,90") && !list.contains("R$ 7,77"), "{list}");
+    let live = Browser::owner(&service).await.in_mode(Mode::Live);
+    assert_eq!(live.answer(&format!("/dashboard/charges/{}", id(&own)), &[]).await.status, 404);
+    let list = live.page("/dashboard/charges").await;
+    assert!(list.contains("Nenhuma cobrança ainda") && list.contains("Produção"), "{list}");
+}
+
+#[tokio::test]
+async fn hostile_names_and_metadata_are_shown_as_text() {
+    let service = Service::start().await;
+    let browser = Browser::owner(&service).await;
+    let hostile = "<img src=x onerror=alert(1)>\"'&";
+    let charge = service
+        .new_charge(&json!({
+            "amount": 1000,
+            "customer": {"name": hostile, "document": "29537995593"},
+            "metadata": {"order_id": hostile, "<script>alert(2)</script>": hostile},
+        }))
+        .await;
+    service.sandbox(&charge, "pay", &json!({})).await;
+    for path in ["/dashboard/charges".to_owned(), format!("/dashboard/charges/{}", id(&charge))] {
+        let html = browser.page(&path).await;
+        assert!(!html.contains("<img") && !html.contains("<script>alert"), "{html}");
+        assert!(html.contains("&lt;img"), "{html}");
+        assert!(!html.contains("29537995593"), "the document is masked: {html}");
+    }
+}
+
+#[tokio::test]
+async fn a_page_is_in_the_users_language() {
+    let service = Service::start().await;
+    let browser = Browser::owner(&service).await;
+    for (accepted, lang, word) in
+        [("pt-BR", "pt-BR", "Cobranças"), ("en-US,en", "en", "Charges"), ("es-AR", "es", "Cobros")]
+    {
+        for path in PAGES {
+            let html = text(&browser.answer(path, &[("accept-language", accepted)]).await);
+            assert!(
+                html.contains(&format!("<html lang=\"{lang}\">")) && html.contains(word),
+                "{path} {html}"
+            );
+        }
+    }
+    let chosen =
+        browser.post("/dashboard/language", &[("language", "es"), ("next", "/dashboard/charges")]).await;
+    assert_eq!(chosen.header("location"), Some("/dashboard/charges"));
+    let cookies = format!("{}; {}", browser.cookies, cookie(&chosen));
+    let html = text(
+        &Browser { service: &service, cookies }.answer("/dashboard", &[("accept-language", "en")]).await,
+    );
+    assert!(html.contains("<html lang=\"es\">"), "{html}");
+}
+
+#[tokio::test]
+async fn a_filtered_list_has_only_matching_charges_and_a_link_to_the_next_page() {
+    let service = Service::start().await;
+    let browser = Browser::owner(&service).await;
+    for order in 0..26 {
+        let body = json!({"amount": 1000 + order, "metadata": {"pedido": format!("N{order:02}")}});
+        let charge = service.new_charge(&body).await;
+        if order % 2 == 0 {
+            service.sandbox(&charge, "pay", &json!({})).await;
+        }
+    }
+    let paid = browser.page("/dashboard/charges?status=paid&created_after=&method=PIX").await;
+    assert!(paid.contains("N24") && !paid.contains("N25"), "{paid}");
+    let first = browser.page("/dashboard/charges?limit=20").await;
+    assert!(first.contains("N25") && !first.contains("N05"), "{first}");
+    let second = browser.page(&next_of(&first)).await;
+    assert!(second.contains("N05") && !second.contains("N25"), "{second}");
+    assert_eq!(browser.answer("/dashboard/charges?status=unknown", &[]).await.status, 400);
+}
+
+#[tokio::test]
+async fn a_page_that_the_browser_has_is_not_sent_again() {
+    let service = Service::start().await;
+    let browser = Browser::owner(&service).await;
+    let charge = service.charge().await;
+    let path = format!("/dashboard/charges/{}", id(&charge));
+    let etag = browser.answer(&path, &[]).await.header("etag").unwrap().to_owned();
+    let known = browser.answer(&path, &[("if-none-match", &etag)]).await;
+    assert_eq!((known.status.as_u16(), known.bytes.len()), (304, 0));
+    service.sandbox(&charge, "pay", &json!({})).await;
+    let changed = browser.answer(&path, &[("if-none-match", &etag)]).await;
+    assert_eq!(changed.status, 200);
+    assert!(text(&changed).contains("Paga"));
+}
+
+#[tokio::test]
+async fn texts_are_compressed_for_clients_that_accept_it() {
+    let service = Service::start().await;
+    for (path, times) in [("/docs", 2), ("/v1/openapi.json", 4)] {
+        let plain = service.raw(Method::GET, path, &[], "").await;
+        assert_eq!(plain.header("content-encoding"), None);
+        let headers = [("accept-encoding", "gzip, br")];
+        let compressed =
+            Client::of_other_server(&service.base_url).raw(Method::GET, path, &headers, "").await;
+        assert_eq!(compressed.header("content-encoding"), Some("gzip"));
+        assert_eq!(compressed.header("vary"), Some("accept-encoding"));
+        assert!(compressed.bytes.len() * times < plain.bytes.len(), "{path}: {}", compressed.bytes.len());
+    }
+}
+
+#[tokio::test]
+async fn the_assets_are_immutable_and_their_names_change_with_their_content() {
+    let service = Service::start().await;
+    let html = text(&service.raw(Method::GET, "/dashboard/login", &[], "").await);
+    let links: Vec<&str> = html.split("/dashboard/assets/").skip(1).collect();
+    assert_eq!(links.len(), 3, "{html}");
+    for link in links {
+        let path = format!("/dashboard/assets/{}", link.split('"').next().unwrap());
+        let asset = service.raw(Method::GET, &path, &[], "").await;
+        assert_eq!(asset.status, 200, "{path}");
+        assert_eq!(asset.header("cache-control"), Some("public, max-age=31536000, immutable"));
+    }
+    assert_eq!(service.raw(Method::GET, "/dashboard/assets/style-0.css", &[], "").await.status, 404);
+}
+
+#[tokio::test]
+async fn a_user_has_300_pages_a_minute() {
+    let service = Service::start().await;
+    let browser = Browser::owner(&service).await;
+    service.begin_minute().await;
+    for _ in 0..300 {
+        assert_eq!(browser.answer("/dashboard/charges", &[]).await.status, 200);
+    }
+    let refused = browser.answer("/dashboard/charges", &[]).await;
+    assert_eq!(refused.status, 429);
+    assert!(refused.header("retry-after").is_some());
+    assert!(text(&refused).contains("Pedidos demais"));
+    // The other user has pages left.
+    Browser::member(&service).await.page("/dashboard/charges").await;
+}
+
+#[tokio::test]
+async fn on_a_laptop_the_home_page_leads_to_the_dashboard_and_one_click_logs_in() {
+    let service = Service::start().await;
+    let home = service.raw(Method::GET, "/", &[], "").await;
+    assert_eq!((home.status.as_u16(), home.header("location")), (303, Some("/dashboard")));
+    let form = text(&service.raw(Method::GET, "/dashboard/login?next=/dashboard/charges", &[], "").await);
+    let link = "/_local/dashboard?next=%2Fdashboard%2Fcharges";
+    assert!(form.contains(&format!("href=\"{link}\"")), "{form}");
+    let entered = service.raw(Method::GET, link, &[], "").await;
+    assert_eq!((entered.status.as_u16(), entered.header("location")), (303, Some("/dashboard/charges")));
+    let browser = Browser { service: &service, cookies: cookie(&entered) };
+    assert!(browser.page("/dashboard").await.contains("owner@loja.example"));
+    let foreign = service.raw(Method::GET, link, &[("sec-fetch-site", "cross-site")], "").await;
+    assert_eq!(foreign.status, 403);
+}
+
+/// The requests of a page, and those in sequence.
+#[tokio::test]
+async fn pages_stay_within_their_budgets() {
+    let service = Service::without_event_sources().await;
+    let browser = Browser::owner(&service).await;
+    service.register_endpoint("http://127.0.0.1:9/", &["charge.paid"]).await;
+    let mut charge = json!(null);
+    for _ in 0..30 {
+        charge = service.charge().await;
+        service.sandbox(&charge, "pay", &json!({})).await;
+    }
+    let case = service.sandbox_answer(&charge, "med-cases", &json!({})).await.expect(201);
+    let next = next_of(&browser.page("/dashboard/charges").await);
+    let dispute = format!("/dashboard/disputes/{}", id(&case));
+    let proxy = service.stack.fault_proxy.as_ref().unwrap();
+    proxy.set_min_latency(Duration::from_millis(100));
+    for (path, requests) in [
+        ("/dashboard", 8),
+        ("/dashboard/charges", 4),
+        ("/dashboard/charges?status=paid", 5),
+        (next.as_str(), 5),
+        ("/dashboard/refunds", 4),
+        ("/dashboard/payouts", 4),
+        ("/dashboard/wallet", 4),
+        ("/dashboard/disputes", 5),
+        (dispute.as_str(), 5),
+        ("/dashboard/developers", 3),
+        ("/dashboard/team", 4),
+        ("/dashboard/audit", 4),
+        ("/dashboard/notices", 4),
+    ] {
+        proxy.reset();
+        browser.page(path).await;
+        let report = proxy.report();
+        assert!(report.requests() <= requests, "{path}: {report:?}");
+        assert!(report.sequential_requests <= 3, "{path}: {report:?}");
+        assert!(report.write_units <= 1.0, "{path}: {report:?}");
+    }
+}
+
+/// The link to the next page of a list.
+fn next_of(html: &str) -> String {
+    let before = html.split("\" rel=\"next\"").next().unwrap();
+    before.rsplit("href=\"").next().unwrap().replace("&amp;", "&")
+}
+
+#[tokio::test]
+async fn every_object_has_a_page_which_shows_no_secret_and_no_whole_document() {
+    let service = Service::start().await;
+    let seed = &service.stack.seed;
+    let browser = Browser::owner(&service).await;
+    let endpoint =
+        service.register_endpoint("http://127.0.0.1:9/a", &["charge.paid", "payment.completed"]).await;
+    let body = json!({
+        "amount": 5000, "customer": {"name": "Maria <b>Silva", "document": "29537995593", "email": "maria@example.com"},
+        "metadata": {"order_id": "4711"},
+    });
+    let charge = service.new_charge(&body).await;
+    service.sandbox(&charge, "pay", &json!({})).await;
+    let case =
+        service.sandbox_answer(&charge, "med-cases", &json!({"reason": "<i>fraude"})).await.expect(201);
+    let delivery = eventually("a delivery", async || service.deliveries("").await.into_iter().next()).await;
+    let event = service.get("/v1/events?limit=1").await.expect(200)["data"][0].clone();
+    let mut paths: Vec<String> = PAGES.iter().map(|path| (*path).to_owned()).collect();
+    paths.extend([
+        format!("/dashboard/charges/{}", id(&charge)),
+        format!("/dashboard/disputes/{}", id(&case)),
+        format!("/dashboard/webhooks/{}", id(&endpoint)),
+        format!("/dashboard/deliveries/{}", id(&delivery)),
+        format!("/dashboard/events/{}", id(&event)),
+    ]);
+    let member = Browser::member(&service).await;
+    let secrets = [
+        seed.first.test_api_key.as_str(),
+        seed.first.live_api_key.as_str(),
+        seed.first.password.as_str(),
+        endpoint["secret"].as_str().unwrap(),
+    ];
+    for path in &paths {
+        for (role, browser) in [("owner", &browser), ("member", &member)] {
+            let html = browser.page(path).await;
+            for secret in secrets {
+                assert!(!html.contains(secret), "{role} {path}: {secret}");
+            }
+            assert!(!html.contains("<b>Silva") && !html.contains("<i>fraude"), "{role} {path}: {html}");
+            assert!(!html.contains("29537995593"), "{role} {path}");
+        }
+        // The objects belong to test mode.
+        if !PAGES.contains(&path.as_str()) {
+            let live = Browser::owner(&service).await.in_mode(Mode::Live);
+            assert_eq!(live.answer(path, &[]).await.status, 404, "{path}");
+        }
+    }
+    for path in ["refunds/x", "disputes/x", "webhooks/x", "deliveries/x", "events/x"] {
+        assert_eq!(browser.answer(&format!("/dashboard/{path}"), &[]).await.status, 404, "{path}");
+    }
+}

@@ -1,0 +1,117 @@
+//! The languages of the pages. A text is a [`Word`] with one field for each language, so that one that lacks a
+//! language does not compile.
+
+use axum::http::HeaderMap;
+use axum::http::header::ACCEPT_LANGUAGE;
+use shared::auth::dashboard::{LANGUAGE_COOKIE, cookie};
+
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Language {
+    #[default]
+    Portuguese,
+    English,
+    Spanish,
+}
+
+/// A text in each language. `{}` marks where [`Language::fill`] puts a value.
+#[derive(Clone, Copy, Debug)]
+pub struct Word {
+    pub pt: &'static str,
+    pub en: &'static str,
+    pub es: &'static str,
+}
+
+/// Defines words: `NAME = "português", "English", "español";`
+#[macro_export]
+macro_rules! words {
+    ($visibility:vis, $($NAME:ident = $pt:literal, $en:literal, $es:literal;)+) => {
+        $($visibility const $NAME: $crate::Word = $crate::Word { pt: $pt, en: $en, es: $es };)+
+    };
+}
+
+impl Language {
+    pub const ALL: [Self; 3] = [Self::Portuguese, Self::English, Self::Spanish];
+
+    /// The `lang` of a page.
+    pub fn tag(self) -> &'static str {
+        match self {
+            Self::Portuguese => "pt-BR",
+            Self::English => "en",
+            Self::Spanish => "es",
+        }
+    }
+
+    /// The language's own name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Portuguese => "Português",
+            Self::English => "English",
+            Self::Spanish => "Español",
+        }
+    }
+
+    /// By the first two letters of a language tag.
+    pub fn parse(tag: &str) -> Option<Self> {
+        let is_same = |language: &Self| {
+            let known = language.tag().get(..2).unwrap_or_default();
+            tag.get(..2).is_some_and(|start| start.eq_ignore_ascii_case(known))
+        };
+        Self::ALL.into_iter().find(is_same)
+    }
+
+    /// The user's choice, else the first language of `Accept-Language` that the pages have. Its weights are
+    /// ignored, because browsers list the languages in the user's order.
+    pub fn of(headers: &HeaderMap) -> Self {
+        let chosen = cookie(headers, LANGUAGE_COOKIE).and_then(Self::parse);
+        let accepted = headers.get(ACCEPT_LANGUAGE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let accepted = || accepted.split(',').find_map(|tag| Self::parse(tag.trim()));
+        chosen.or_else(accepted).unwrap_or_default()
+    }
+
+    pub fn say(self, word: Word) -> &'static str {
+        match self {
+            Self::Portuguese => word.pt,
+            Self::English => word.en,
+            Self::Spanish => word.es,
+        }
+    }
+
+    /// The text with each `{}` replaced by the next value.
+    pub fn fill(self, word: Word, values: &[&str]) -> String {
+        let mut parts = self.say(word).split("{}");
+        let mut text = parts.next().unwrap_or_default().to_owned();
+        for (part, value) in parts.zip(values) {
+            text.push_str(value);
+            text.push_str(part);
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::header::COOKIE;
+
+    use super::*;
+
+    #[test]
+    fn the_users_choice_comes_before_the_browsers_languages() {
+        let of = |accepted: &str, cookie: &str| {
+            let headers = [(ACCEPT_LANGUAGE, accepted), (COOKIE, cookie)];
+            Language::of(&headers.into_iter().map(|(name, value)| (name, value.parse().unwrap())).collect())
+        };
+        assert_eq!(of("es-AR,es;q=0.9", ""), Language::Spanish);
+        assert_eq!(of("fr, en-GB;q=0.8", ""), Language::English);
+        assert_eq!(of("de", ""), Language::Portuguese);
+        assert_eq!(of("es", "__Host-language=pt-BR"), Language::Portuguese);
+        assert_eq!(of("es", "__Host-language=é"), Language::Spanish);
+    }
+
+    #[test]
+    fn each_mark_is_replaced_by_its_value() {
+        let word = Word { pt: "de {} a {}", en: "{} to {}", es: "sin marcas" };
+        assert_eq!(Language::Portuguese.fill(word, &["{}", "b"]), "de {} a b");
+        assert_eq!(Language::English.fill(word, &["a", "b"]), "a to b");
+        assert_eq!(Language::Spanish.fill(word, &["a"]), "sin marcas");
+    }
+}

@@ -1,0 +1,156 @@
+//! The frame of a page: head, bar of the mode, menu, footer.
+
+use domain::ids::Mode;
+use maud::{DOCTYPE, Markup, html};
+
+use crate::components::hidden;
+use crate::words as w;
+use crate::{Language, Word, assets};
+
+/// A page. The checkout page and the log-in page have no [`Shell`].
+#[derive(Debug)]
+pub struct Document<'a> {
+    pub language: Language,
+    /// Of the browser's tab.
+    pub title: &'a str,
+    /// The path under which the function serves the assets, without a slash at its end.
+    pub assets: &'a str,
+    pub shell: Option<&'a Shell<'a>>,
+    pub main: Markup,
+}
+
+/// What surrounds a page of a user who is logged in.
+#[derive(Debug)]
+pub struct Shell<'a> {
+    pub merchant: &'a str,
+    pub email: &'a str,
+    pub role: Word,
+    pub mode: Mode,
+    /// The path of the page with its query string, to which the choices of mode and language return.
+    pub here: &'a str,
+}
+
+/// The menu: path and word.
+const MENU: [(&str, Word); 7] = [
+    ("/dashboard", w::HOME),
+    ("/dashboard/charges", w::CHARGES),
+    ("/dashboard/wallet", w::WALLET),
+    ("/dashboard/disputes", w::DISPUTES),
+    ("/dashboard/webhooks", w::WEBHOOKS),
+    ("/dashboard/developers", w::DEVELOPERS),
+    ("/dashboard/team", w::TEAM),
+];
+
+/// Paths that belong to another item of the menu: `(path, item)`.
+const UNDER: [(&str, &str); 6] = [
+    ("/dashboard/refunds", "/dashboard/charges"),
+    ("/dashboard/payouts", "/dashboard/wallet"),
+    ("/dashboard/deliveries", "/dashboard/webhooks"),
+    ("/dashboard/events", "/dashboard/webhooks"),
+    ("/dashboard/audit", "/dashboard/team"),
+    ("/dashboard/notices", "/dashboard/team"),
+];
+
+impl Document<'_> {
+    pub fn render(&self) -> Markup {
+        let say = |word| self.language.say(word);
+        html! {
+            (DOCTYPE)
+            html lang=(self.language.tag()) {
+                head {
+                    meta charset="utf-8";
+                    meta name="viewport" content="width=device-width, initial-scale=1";
+                    meta name="robots" content="noindex, nofollow";
+                    // Prevents mobile browsers from turning numbers into phone links.
+                    meta name="format-detection" content="telephone=no";
+                    title { (self.title) }
+                    link rel="icon" href={ (self.assets) "/" (assets::ICON.name) };
+                    link rel="stylesheet" href={ (self.assets) "/" (assets::STYLE.name) };
+                    script src={ (self.assets) "/" (assets::SCRIPT.name) } defer {}
+                }
+                body {
+                    a.skip href="#main" { (say(w::SKIP)) }
+                    @if let Some(shell) = self.shell { (shell.render(self.language)) }
+                    main #main .small[self.shell.is_none()] { (self.main) }
+                }
+            }
+        }
+    }
+}
+
+impl Shell<'_> {
+    fn render(&self, language: Language) -> Markup {
+        let say = |word| language.say(word);
+        let (other, switch) = match self.mode {
+            Mode::Test => (Mode::Live, w::SHOW_LIVE),
+            Mode::Live => (Mode::Test, w::SHOW_TEST),
+        };
+        html! {
+            header {
+                @match self.mode {
+                    Mode::Test => p.bar { strong { (say(w::TEST_MODE)) } ": " (say(w::TEST_MODE_MEANS)) },
+                    Mode::Live => p.bar.live { strong { (say(w::LIVE_MODE)) } ": " (say(w::LIVE_MODE_MEANS)) },
+                }
+                div.top {
+                    strong dir="auto" { (self.merchant) }
+                    span.who { (self.email) " · " (say(self.role)) }
+                    form method="post" action="/dashboard/mode" {
+                        (hidden("next", self.here))
+                        button.quiet name="mode" value=(other.as_str()) { (say(switch)) }
+                    }
+                    form method="post" action="/dashboard/language" {
+                        (hidden("next", self.here))
+                        select name="language" aria-label=(say(w::LANGUAGE)) data-submit {
+                            @for each in Language::ALL {
+                                option value=(each.tag()) lang=(each.tag()) selected[each == language] { (each.name()) }
+                            }
+                        }
+                        button.quiet data-noscript { (say(w::CHOOSE)) }
+                    }
+                    form method="post" action="/dashboard/logout" { button.quiet { (say(w::LOG_OUT)) } }
+                }
+            }
+            nav.menu aria-label=(say(w::MENU)) {
+                ul {
+                    @for (path, word) in MENU {
+                        li { a href=(path) aria-current=[self.current(path)] { (say(word)) } }
+                    }
+                }
+            }
+        }
+    }
+
+    fn current(&self, item: &str) -> Option<&'static str> {
+        let path = self.here.split('?').next().unwrap_or_default();
+        if path == item {
+            return Some("page");
+        }
+        let is_below = |parent: &str| {
+            path.strip_prefix(parent).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        let is_other = UNDER.iter().any(|(below, of)| *of == item && is_below(below));
+        (is_other || (item != "/dashboard" && is_below(item))).then_some("true")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_menu_marks_the_page_and_the_item_above_it() {
+        let marked = |here| {
+            let shell = Shell { merchant: "<m>", email: "e", role: w::ROLE_OWNER, mode: Mode::Test, here };
+            MENU.map(|(path, _)| shell.current(path)).into_iter().filter(Option::is_some).count()
+        };
+        let shell = |here| Shell { merchant: "<m>", email: "e", role: w::ROLE_OWNER, mode: Mode::Test, here };
+        assert_eq!(shell("/dashboard").current("/dashboard"), Some("page"));
+        assert_eq!(shell("/dashboard/charges?status=paid").current("/dashboard/charges"), Some("page"));
+        assert_eq!(shell("/dashboard/charges/ch_1").current("/dashboard/charges"), Some("true"));
+        assert_eq!(shell("/dashboard/audit").current("/dashboard/team"), Some("true"));
+        for here in ["/dashboard", "/dashboard/charges/ch_1", "/dashboard/refunds", "/dashboard/payouts"] {
+            assert_eq!(marked(here), 1, "{here}");
+        }
+        assert!(shell("/dashboard").render(Language::Spanish).into_string().contains("&lt;m&gt;"));
+    }
+}

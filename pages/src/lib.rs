@@ -1,0 +1,17 @@
+//! What the HTML pages share: layout, components, style sheet, script, words in three languages, and the headers of
+//! a page. A page is HTML that works without the script. The script and the style sheet are files with a hash in
+//! their URL, so that the content security policy allows nothing inline.
+
+pub mod assets;
+mod components;
+mod language;
+mod layout;
+mod response;
+pub mod words;
+
+pub use components::{
+    Cell, Chart, Tone, code_block, copy_button, empty, facts, hidden, money, next_page, table, tag, time,
+};
+pub use language::{Language, Word};
+pub use layout::{Document, Shell};
+pub use response::{error_page, errors_as_pages, html, safe_path};

@@ -1,0 +1,107 @@
+//! Responses with a page: their headers, and errors as pages.
+
+use axum::extract::Request;
+use axum::http::header::{
+    CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, REFERRER_POLICY, RETRY_AFTER,
+};
+use axum::http::{Method, StatusCode};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Redirect, Response};
+use maud::{Markup, html};
+use shared::http::{Problem, RequestContext};
+use url::form_urlencoded::byte_serialize;
+
+use crate::words as w;
+use crate::{Document, Language};
+
+/// The page loads only its own style sheet and script, fetches only its own origin, sends forms only there, and no
+/// other page can frame it.
+const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
+
+const OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
+
+pub fn html(status: StatusCode, page: Markup) -> Response {
+    let headers: [(HeaderName, &str); 4] = [
+        (CONTENT_TYPE, "text/html; charset=utf-8"),
+        (CONTENT_SECURITY_POLICY, POLICY),
+        (REFERRER_POLICY, "no-referrer"),
+        (OPENER_POLICY, "same-origin"),
+    ];
+    (status, headers, page.into_string()).into_response()
+}
+
+/// The path to return to: only one of the dashboard, so that a link can't lead to another host.
+pub fn safe_path(next: Option<&str>) -> &str {
+    let is_safe = |path: &&str| {
+        let is_under =
+            *path == "/dashboard" || path.starts_with("/dashboard/") || path.starts_with("/dashboard?");
+        is_under && path.chars().all(|c| c.is_ascii_graphic() && c != '\\')
+    };
+    next.filter(is_safe).unwrap_or("/dashboard")
+}
+
+/// Answers an error with a page. A request without a session leads to the log-in, and from there back to the page.
+pub async fn errors_as_pages(request: Request, next: Next) -> Response {
+    let language = Language::of(request.headers());
+    let id = request.extensions().get::<RequestContext>().map(|context| context.id.as_str().to_owned());
+    let here = request.uri().path_and_query().map(|path| path.as_str().to_owned());
+    let here = here.filter(|_| request.method() == Method::GET).unwrap_or_default();
+    let mut response = next.run(request).await;
+    let Some(problem) = response.extensions_mut().remove::<Problem>() else { return response };
+    if matches!(problem, Problem::NotLoggedIn) {
+        let next: String = byte_serialize(safe_path(Some(&here)).as_bytes()).collect();
+        return Redirect::to(&format!("/dashboard/login?next={next}")).into_response();
+    }
+    error_page(language, &problem, &id.unwrap_or_default())
+}
+
+pub fn error_page(language: Language, problem: &Problem, request_id: &str) -> Response {
+    problem.log();
+    let (say, status) = (|word| language.say(word), problem.status());
+    let title = match status {
+        StatusCode::NOT_FOUND => w::ERROR_NOT_FOUND,
+        StatusCode::FORBIDDEN => w::ERROR_FORBIDDEN,
+        StatusCode::CONFLICT => w::ERROR_CONFLICT,
+        StatusCode::TOO_MANY_REQUESTS => w::ERROR_TOO_MANY,
+        status if status.is_client_error() => w::ERROR_INVALID,
+        _ => w::ERROR_UNAVAILABLE,
+    };
+    let main = html! {
+        div.card {
+            h1 { (say(title)) }
+            p { (say(w::of_code(problem.code()))) }
+            p.sm.soft { (say(w::REQUEST)) " " code { (request_id) } }
+            p { a href="/dashboard" { (say(w::TO_HOME)) } }
+        }
+    };
+    let document = Document { language, title: say(title), assets: "/dashboard/assets", shell: None, main };
+    let mut response = html(status, document.render());
+    if let Problem::RateLimited { retry_after_seconds } = problem {
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(*retry_after_seconds));
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_path_of_the_dashboard_is_a_way_back() {
+        for path in ["/dashboard", "/dashboard/charges?status=paid", "/dashboard?x=1"] {
+            assert_eq!(safe_path(Some(path)), path);
+        }
+        for path in [
+            "//evil.example",
+            "https://evil.example/dashboard/",
+            "/dashboardx",
+            "/",
+            "",
+            "/dashboard/\\\\evil",
+            "/dashboard/a b",
+        ] {
+            assert_eq!(safe_path(Some(path)), "/dashboard", "{path}");
+        }
+        assert_eq!(safe_path(None), "/dashboard");
+    }
+}

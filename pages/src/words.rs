@@ -1,0 +1,90 @@
+//! The words that more than one function's pages show.
+
+use crate::Word;
+
+crate::words! { pub,
+    SKIP = "Ir para o conteúdo", "Skip to the content", "Ir al contenido";
+    MENU = "Menu", "Menu", "Menú";
+    HOME = "Início", "Home", "Inicio";
+    CHARGES = "Cobranças", "Charges", "Cobros";
+    WALLET = "Carteira", "Wallet", "Cartera";
+    DISPUTES = "Disputas", "Disputes", "Disputas";
+    WEBHOOKS = "Webhooks", "Webhooks", "Webhooks";
+    DEVELOPERS = "Desenvolvedores", "Developers", "Desarrolladores";
+    TEAM = "Equipe", "Team", "Equipo";
+    TEST_MODE = "Modo teste", "Test mode", "Modo prueba";
+    TEST_MODE_MEANS = "nenhum dinheiro é movimentado", "no money moves", "no se mueve dinero";
+    LIVE_MODE = "Produção", "Live mode", "Producción";
+    LIVE_MODE_MEANS = "dinheiro de verdade", "real money", "dinero real";
+    SHOW_LIVE = "Ver produção", "Show live mode", "Ver producción";
+    SHOW_TEST = "Ver modo teste", "Show test mode", "Ver modo prueba";
+    LANGUAGE = "Idioma", "Language", "Idioma";
+    CHOOSE = "Escolher", "Choose", "Elegir";
+    LOG_OUT = "Sair", "Log out", "Salir";
+    LOG_IN = "Entrar", "Log in", "Entrar";
+    ROLE_OWNER = "Dono", "Owner", "Dueño";
+    ROLE_ADMIN = "Administrador", "Administrator", "Administrador";
+    ROLE_MEMBER = "Membro", "Member", "Miembro";
+    COPY = "Copiar", "Copy", "Copiar";
+    COPIED = "Copiado", "Copied", "Copiado";
+    AS_TABLE = "Ver como tabela", "Show as a table", "Ver como tabla";
+    REQUEST = "Pedido ao servidor", "Request", "Solicitud";
+    TO_HOME = "Voltar ao início", "Back to the home page", "Volver al inicio";
+    ERROR_NOT_FOUND = "Não encontrado", "Not found", "No encontrado";
+    ERROR_FORBIDDEN = "Não permitido", "Not permitted", "No permitido";
+    ERROR_CONFLICT = "A página mudou", "The page has changed", "La página cambió";
+    ERROR_TOO_MANY = "Pedidos demais", "Too many requests", "Demasiadas solicitudes";
+    ERROR_INVALID = "Pedido inválido", "Invalid request", "Solicitud no válida";
+    ERROR_UNAVAILABLE = "Indisponível no momento", "Unavailable at the moment", "No disponible por el momento";
+
+    CODE_INVALID = "Um campo não é válido. Corrija e envie de novo.", "A field is not valid. Correct it and send again.", "Un campo no es válido. Corríjalo y envíe de nuevo.";
+    CODE_AMOUNT = "O valor não é válido. Use, por exemplo, 129,90.", "The amount is not valid. Use, for example, 129.90.", "El importe no es válido. Use, por ejemplo, 129,90.";
+    CODE_CREDENTIALS = "O e-mail ou a senha está errado.", "The e-mail address or the password is wrong.", "El correo o la contraseña es incorrecto.";
+    CODE_KEY_ROLE = "Só um dono ou administrador gerencia chaves. Peça a um deles.", "Only an owner or administrator manages keys. Ask one of them.", "Solo un dueño o administrador gestiona claves. Pídaselo a uno de ellos.";
+    CODE_ROLE = "O seu papel não permite isto em produção. Peça a um dono ou administrador.", "Your role does not permit this in live mode. Ask an owner or administrator.", "Su rol no permite esto en producción. Pídaselo a un dueño o administrador.";
+    CODE_SUSPENDED = "A conta está suspensa. Fale com a operadora.", "The account is suspended. Ask your operator.", "La cuenta está suspendida. Hable con su operador.";
+    CODE_VELOCITY = "Cobranças demais em pouco tempo. Tente mais tarde.", "Too many charges in a short time. Retry later.", "Demasiados cobros en poco tiempo. Inténtelo más tarde.";
+    CODE_TEST_ONLY = "Isto só existe no modo teste.", "This exists in test mode only.", "Esto solo existe en modo prueba.";
+    CODE_CROSS_SITE = "O formulário não veio de uma página deste painel. Abra o painel e envie de novo.", "The form did not come from a page of this dashboard. Open the dashboard and send it again.", "El formulario no vino de una página de este panel. Abra el panel y envíe de nuevo.";
+    CODE_MODE_CHANGED = "A página era do outro modo (teste ou produção). Abra-a de novo e repita.", "The page was shown in the other mode (test or live). Open it again and repeat.", "La página era del otro modo (prueba o producción). Ábrala de nuevo y repita.";
+    CODE_NOT_FOUND = "Não existe nesta conta e neste modo. Confira o endereço, ou troque entre teste e produção.", "It does not exist in this account and mode. Check the address, or switch between test and live mode.", "No existe en esta cuenta y este modo. Revise la dirección, o cambie entre prueba y producción.";
+    CODE_REUSED = "Este formulário já foi enviado com outros dados. Recarregue a página.", "This form was already sent with other data. Reload the page.", "Este formulario ya se envió con otros datos. Recargue la página.";
+    CODE_UPLOAD = "O arquivo não chegou inteiro. Envie de novo.", "The file did not arrive complete. Upload it again.", "El archivo no llegó completo. Envíelo de nuevo.";
+    CODE_RULE = "Uma regra da conta ou do pagamento não permite isto agora.", "A rule of the account or of the payment does not permit this now.", "Una regla de la cuenta o del pago no permite esto ahora.";
+    CODE_NOT_CANCELLABLE = "Só uma cobrança ainda não paga pode ser cancelada. Uma paga pode ser devolvida.", "Only an unpaid charge can be cancelled. A paid one can be refunded.", "Solo un cobro no pagado puede cancelarse. Uno pagado puede devolverse.";
+    CODE_NOT_REFUNDABLE = "Só uma cobrança paga pode ser devolvida.", "Only a paid charge can be refunded.", "Solo un cobro pagado puede devolverse.";
+    CODE_DISPUTED = "A cobrança tem ou teve uma disputa. Ela não pode ser devolvida.", "The charge is or was disputed. It can't be refunded.", "El cobro tiene o tuvo una disputa. No puede devolverse.";
+    CODE_EXCEEDS = "O valor é maior do que o que resta devolver.", "The amount is higher than what is left to refund.", "El importe es mayor que lo que queda por devolver.";
+    CODE_BALANCE = "O saldo disponível não cobre a devolução.", "The available balance does not cover the refund.", "El saldo disponible no cubre la devolución.";
+    CODE_NO_REFUND = "Este meio de pagamento não permite esta devolução.", "This payment method does not support this refund.", "Este medio de pago no permite esta devolución.";
+    CODE_LIMITED = "Pedidos demais. Espere um pouco e tente de novo.", "Too many requests. Wait a little and retry.", "Demasiadas solicitudes. Espere un poco e inténtelo de nuevo.";
+    CODE_UNAVAILABLE = "Uma parte do serviço não respondeu. Tente de novo em instantes; enviar de novo não repete a ação.", "A part of the service did not answer. Retry in a moment; sending again does not repeat the action.", "Una parte del servicio no respondió. Inténtelo de nuevo; enviar otra vez no repite la acción.";
+}
+
+/// What an error's code means for the user. The list of codes is closed: `shared::http::Problem`.
+pub fn of_code(code: &str) -> Word {
+    match code {
+        "invalid_amount" => CODE_AMOUNT,
+        "unauthorized" => CODE_CREDENTIALS,
+        "API_KEY_ROLE_REQUIRED" => CODE_KEY_ROLE,
+        "role_required" => CODE_ROLE,
+        "account_suspended" => CODE_SUSPENDED,
+        "fraud.customer_velocity_exceeded" | "fraud.account_velocity_exceeded" => CODE_VELOCITY,
+        "live_key_not_allowed" => CODE_TEST_ONLY,
+        "cross_site_request" => CODE_CROSS_SITE,
+        "mode_changed" => CODE_MODE_CHANGED,
+        "not_found" => CODE_NOT_FOUND,
+        "idempotency_key_reused" => CODE_REUSED,
+        "EVIDENCE_NOT_UPLOADED" | "EVIDENCE_SIZE_MISMATCH" => CODE_UPLOAD,
+        "unprocessable_entity" | "cdn_required" => CODE_RULE,
+        "payment_not_cancellable" => CODE_NOT_CANCELLABLE,
+        "payment_not_refundable" => CODE_NOT_REFUNDABLE,
+        "charge_disputed" => CODE_DISPUTED,
+        "refund_exceeds_remaining" => CODE_EXCEEDS,
+        "insufficient_balance" => CODE_BALANCE,
+        "REFUND_NOT_SUPPORTED" => CODE_NO_REFUND,
+        "rate_limited" => CODE_LIMITED,
+        "service_unavailable" | "internal_error" => CODE_UNAVAILABLE,
+        _ => CODE_INVALID,
+    }
+}

@@ -1,0 +1,98 @@
+//! The session of a browser: the dashboard token in a cookie.
+
+use domain::account::Account;
+use domain::ids::{Mode, Scope};
+use domain::shard::ShardedScope;
+use domain::time::Timestamp;
+use secrecy::{ExposeSecret, SecretString};
+
+use axum::http::HeaderMap;
+use axum::http::header::COOKIE;
+
+use super::token::{Claims, TOKEN_SECONDS};
+use super::{Counted, Dashboard, Member};
+use crate::account::User;
+use crate::auth::dashboard::log_in::NewToken;
+use crate::http::{Problem, RequestContext};
+use crate::store::from_item;
+
+/// A browser accepts a `__Host-` cookie only with `Secure` and `Path=/` and without a domain, so that no other
+/// host can set it.
+pub const SESSION_COOKIE: &str = "__Host-session";
+pub const MODE_COOKIE: &str = "__Host-mode";
+pub const LANGUAGE_COOKIE: &str = "__Host-language";
+
+/// Returns the value of a cookie of the request.
+pub fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    let sent = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
+    let mut pairs = sent.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    pairs.find(|(sent, _)| *sent == name).map(|(_, value)| value)
+}
+
+/// Returns a `Set-Cookie` header. With 0 seconds the browser removes the cookie.
+pub fn set_cookie(name: &str, value: &str, seconds: i64) -> String {
+    format!("{name}={value}; Path=/; Max-Age={seconds}; Secure; HttpOnly; SameSite=Lax")
+}
+
+/// A user who is logged in at the dashboard.
+#[derive(Clone, Debug)]
+pub struct Session {
+    pub user: User,
+    pub account: Account,
+    pub member: Member,
+}
+
+impl Session {
+    pub fn sharded_scope(&self, mode: Mode) -> ShardedScope {
+        let scope = Scope { account: self.account.id, mode };
+        ShardedScope { scope, shards: self.account.settings.shards.read }
+    }
+}
+
+impl NewToken {
+    /// The `Set-Cookie` header of the session.
+    pub fn cookie(&self) -> String {
+        set_cookie(SESSION_COOKIE, self.token.expose_secret(), TOKEN_SECONDS)
+    }
+}
+
+impl Dashboard {
+    /// Verifies the signature and expiry of the token in the cookie, without a read. [`Dashboard::session`] must
+    /// follow before anything is shown. 401 `unauthorized`.
+    pub fn claims_of_cookie(&self, headers: &HeaderMap, now: Timestamp) -> Result<Claims, Problem> {
+        let token = cookie(headers, SESSION_COOKIE).map(SecretString::from);
+        self.claims(token.as_ref(), now)
+    }
+
+    /// Verifies that the token is still valid, and reads the account, in one request. 401 `unauthorized`.
+    pub async fn session(&self, claims: Claims) -> Result<Session, Problem> {
+        let (user, rest) = self.holder(&claims, &[Account::key_of(&claims.account_id)]).await?;
+        let account = rest.into_iter().next().ok_or(Problem::NotLoggedIn)?;
+        let member = Member { user: user.id, account: user.account, role: user.role, token: claims };
+        Ok(Session { account: from_item(account)?, user, member })
+    }
+
+    /// 429 `rate_limited` above 300 pages and forms a minute.
+    pub async fn count_page(
+        &self,
+        session: &Session,
+        context: &RequestContext,
+        now: Timestamp,
+    ) -> Result<(), Problem> {
+        self.throttle.count_request(&session.user, Counted::Page, context, now).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cookie_is_found_by_its_whole_name() {
+        let headers = |value: &str| HeaderMap::from_iter([(COOKIE, value.parse().unwrap())]);
+        let sent = headers("x__Host-mode=1; __Host-mode=live;__Host-session=a=b");
+        assert_eq!(cookie(&sent, MODE_COOKIE), Some("live"));
+        assert_eq!(cookie(&sent, SESSION_COOKIE), Some("a=b"));
+        assert_eq!(cookie(&sent, "mode"), None);
+    }
+}
