@@ -229,10 +229,11 @@ pub(crate) async fn description(context: RequestContext, request: HeaderMap) -> 
 }
 
 /// The comparison is weak, because a cache may have marked the tag as weak (RFC 9110, section 13.1.2).
-fn is_known(request: &HeaderMap, etag: &str) -> bool {
+pub(crate) fn is_known(request: &HeaderMap, etag: &str) -> bool {
     let values = request.get_all(IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
     let mut listed = values.flat_map(|value| value.split(',')).map(str::trim);
-    listed.any(|tag| tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == etag)
+    let strong = |tag: &str| tag.strip_prefix("W/").unwrap_or(tag) == etag.strip_prefix("W/").unwrap_or(etag);
+    listed.any(|tag| tag == "*" || strong(tag))
 }
 
 /// Returns the text between two marks; empty if one is missing.

@@ -8,13 +8,14 @@
 
 pub mod docs;
 pub mod page;
+mod words;
 
 use artefacts::pdf::{BoletoDocument, boleto_pdf};
 use artefacts::qr;
 use axum::Router;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
-use axum::http::{HeaderName, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use domain::charge::StoredCharge;
@@ -22,6 +23,7 @@ use domain::ids::ChargeId;
 use domain::money::{Amount, Currency};
 use domain::pt_br;
 use domain::time::Timestamp;
+use pages::Language;
 use shared::charge::Charges;
 use shared::clock::Clock;
 use shared::config::{ConfigError, required};
@@ -82,12 +84,19 @@ pub fn router(checkout: Checkout) -> Router {
     with_middleware(routes, origin)
 }
 
-async fn show(State(checkout): State<Checkout>, request: RequestContext, raw_id: RawId) -> Response {
+async fn show(
+    State(checkout): State<Checkout>,
+    request: RequestContext,
+    headers: HeaderMap,
+    raw_id: RawId,
+) -> Response {
     let found = checkout.find(&request, raw_id).await;
     if let Err(error) = &found {
         tracing::error!(%error, "the charge of a checkout page can't be read");
     }
-    page_of(found, checkout.clock.now())
+    let chosen = request.query.text("lang").and_then(Language::parse);
+    let language = chosen.unwrap_or_else(|| Language::of(&headers));
+    page_of(found, checkout.clock.now(), language, &headers)
 }
 
 async fn show_qr(
@@ -133,22 +142,30 @@ fn boleto_of(found: Result<Option<StoredCharge>, StoreError>, now: Timestamp) ->
     Ok((headers, pdf).into_response())
 }
 
-/// Responds with a page in every case, also for errors, because a payer cannot read JSON.
-fn page_of(found: Result<Option<StoredCharge>, StoreError>, now: Timestamp) -> Response {
-    match found {
-        Ok(Some(charge)) => html(StatusCode::OK, page::render(&charge.read_at(now), now)),
-        Ok(None) => html(StatusCode::NOT_FOUND, page::not_found()),
-        Err(_logged) => html(StatusCode::SERVICE_UNAVAILABLE, page::unavailable()),
+/// Responds with a page in every case, also for errors, because a payer cannot read JSON; with 304 if the reader has
+/// the page.
+fn page_of(
+    found: Result<Option<StoredCharge>, StoreError>,
+    now: Timestamp,
+    language: Language,
+    request: &HeaderMap,
+) -> Response {
+    let (status, page) = match found {
+        Ok(Some(charge)) => (StatusCode::OK, page::render(&charge.read_at(now), now, language)),
+        Ok(None) => (StatusCode::NOT_FOUND, page::not_found(now, language)),
+        Err(_logged) => (StatusCode::SERVICE_UNAVAILABLE, page::unavailable(now, language)),
+    };
+    let etag = [(header::ETAG, page.etag.as_str())];
+    if docs::is_known(request, &page.etag) {
+        return (StatusCode::NOT_MODIFIED, etag).into_response();
     }
-}
-
-fn html(status: StatusCode, body: String) -> Response {
-    let headers: [(HeaderName, &str); 3] = [
+    let headers: [(HeaderName, &str); 4] = [
         (header::CONTENT_TYPE, "text/html; charset=utf-8"),
         (header::CONTENT_SECURITY_POLICY, page::content_security_policy()),
         (header::REFERRER_POLICY, "no-referrer"),
+        (header::VARY, "accept-language, cookie"),
     ];
-    (status, headers, body).into_response()
+    (status, etag, headers, page.html).into_response()
 }
 
 /// Responds with the QR image whatever the charge's status, because the charge object contains the image's

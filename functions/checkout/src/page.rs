@@ -1,17 +1,16 @@
 //! Renders the checkout page: one variant for each state of a charge, and pages for an unknown charge and for
 //! a failure.
 //!
-//! Rendering is a pure function of the charge and the time; [`maud`] escapes every value. The page shows only
-//! the receiver's name as the payer's bank shows it, the amount, the description, times, and what the payer
-//! needs to pay. Of the customer's data, it shows only the last three digits of the phone number, for MB WAY.
-//! The page loads nothing but the QR image, from its own origin. Its content security policy forbids
-//! everything else.
+//! Rendering is a pure function of the charge, the time and the language; [`maud`] escapes every value. The page shows
+//! only the receiver's name as the payer's bank shows it, the amount, the order number, the description, times, what
+//! the payer needs to pay, and the payment's id. Of the customer's data, it shows only the last three digits of the
+//! phone number, for MB WAY. The page loads nothing but the QR image and itself, from its own origin. Its content
+//! security policy forbids everything else.
 //!
 //! The page of a test charge also has a form that simulates the payment, which another function handles.
 //!
-//! While the charge's state can still change, the page reloads itself. The script pauses reloading while the
-//! payer uses the code, and reloads at once when the payer returns from the bank's app. Without scripts,
-//! `<meta>` reloads the page.
+//! While the charge's state can still change, the script fetches the page every few seconds and shows a new state
+//! without a reload. Without scripts, `<meta>` reloads the page.
 
 use std::sync::LazyLock;
 
@@ -20,34 +19,49 @@ use domain::charge::{Charge, Pix, TransactionStatus};
 use domain::ids::Mode;
 use domain::payment_method::PaymentMethod;
 use domain::time::Timestamp;
-use domain::{pt_br, text};
+use domain::{hex, pt_br, text};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
+use pages::{Language, Word};
+use sha2::{Digest, Sha256};
 use shared::http::csp_source;
+use url::Url;
+
+use crate::words as w;
 
 const STYLE: &str = include_str!("page.css");
 
 const SCRIPT: &str = include_str!("page.js");
 
-/// The reload interval while the payer may be paying, in seconds. It is short, so that the page soon shows
-/// that the payment arrived.
-const REFRESH_WHILE_PENDING: Option<u32> = Some(10);
+/// The seconds between two looks at a charge that can be paid. They are few, so that the page soon shows that the
+/// payment arrived.
+const REFRESH_WHILE_PENDING: Option<u32> = Some(3);
 
-/// The reload interval during a review, in seconds. It is longer, because a review may last hours.
+/// The seconds between two looks during a review. They are more, because a review may last hours.
 const REFRESH_WHILE_PROCESSING: Option<u32> = Some(60);
+
+/// The seconds between two reloads without scripts. A reload loses the reader's place, so it is rarer.
+const RELOAD: u32 = 10;
 
 static CONTENT_SECURITY_POLICY: LazyLock<String> = LazyLock::new(|| {
     format!(
-        "default-src 'none'; img-src 'self'; style-src '{}'; script-src '{}'; base-uri 'none'; \
-         form-action 'self'; frame-ancestors 'none'",
+        "default-src 'none'; img-src 'self' data:; connect-src 'self'; style-src '{}'; script-src '{}'; \
+         base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
         csp_source(STYLE),
         csp_source(SCRIPT),
     )
 });
 
 /// Returns the content security policy. It allows only the page's style and script, by their hashes, and
-/// images and forms to the same origin.
+/// images, forms and fetches to the same origin.
 pub fn content_security_policy() -> &'static str {
     &CONTENT_SECURITY_POLICY
+}
+
+/// A rendered page, and the weak `ETag` of what it shows: two pages of one state differ in the time alone.
+#[derive(Debug)]
+pub struct Page {
+    pub html: String,
+    pub etag: String,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -83,67 +97,36 @@ impl PageState {
         }
     }
 
-    fn title(self, charge: &Charge) -> &'static str {
+    fn title(self, charge: &Charge) -> Word {
         match self {
-            Self::Preparing => "Preparando o pagamento",
-            Self::Payable if charge.methods == [PaymentMethod::Pix] => "Pague com Pix",
-            Self::Payable => "Pague esta cobrança",
-            Self::Closing => "Verificando o pagamento",
-            Self::Processing => "Pagamento em análise",
-            Self::Paid => "Pagamento confirmado",
-            Self::Refused => "Pagamento recusado",
-            Self::Cancelled => "Cobrança cancelada",
-            Self::Expired => "Cobrança expirada",
-            Self::Refunded => "Pagamento devolvido",
-            Self::Disputed => "Pagamento em disputa",
+            Self::Preparing => w::PREPARING,
+            Self::Payable if charge.methods == [PaymentMethod::Pix] => w::PAY_BY_PIX,
+            Self::Payable => w::PAY,
+            Self::Closing => w::CLOSING,
+            Self::Processing => w::PROCESSING,
+            Self::Paid => w::PAID,
+            Self::Refused => w::REFUSED,
+            Self::Cancelled => w::CANCELLED,
+            Self::Expired => w::EXPIRED,
+            Self::Refunded => w::REFUNDED,
+            Self::Disputed => w::DISPUTED,
         }
     }
 
-    fn message(self, charge: &Charge) -> String {
-        let deadline = || pt_br::format_minute(charge.expires_at());
-        match self {
-            Self::Preparing => "O código Pix aparece aqui em instantes.".to_owned(),
-            Self::Payable => format!("Pague até {} (horário de Brasília).", deadline()),
-            Self::Closing => format!(
-                "O prazo para pagar terminou em {}. Se você já pagou, aguarde: a confirmação aparece aqui. \
-                 Se não pagou, não pague mais este código.",
-                deadline()
-            ),
-            Self::Processing => {
-                "Seu pagamento está sendo analisado. Não pague de novo: o resultado aparece aqui.".to_owned()
-            }
-            Self::Paid => match &charge.applied_payment {
-                Some(applied) if applied.method == PaymentMethod::Pix => {
-                    format!("Recebemos o seu Pix em {}. Obrigado!", pt_br::format_minute(applied.paid_at))
-                }
-                Some(applied) => {
-                    format!(
-                        "Recebemos o seu pagamento em {}. Obrigado!",
-                        pt_br::format_minute(applied.paid_at)
-                    )
-                }
-                None => "Recebemos o seu pagamento. Obrigado!".to_owned(),
-            },
-            Self::Refused => {
-                "O pagamento não foi concluído. Para tentar de novo, peça uma nova cobrança à loja."
-                    .to_owned()
-            }
-            Self::Cancelled => {
-                "Esta cobrança foi cancelada e não pode mais ser paga. Em caso de dúvida, fale com a loja."
-                    .to_owned()
-            }
-            Self::Expired => format!(
-                "O prazo para pagar terminou em {}. Não pague mais este código: peça uma nova cobrança à loja.",
-                deadline()
-            ),
-            Self::Refunded => {
-                "O valor foi devolvido à conta de onde saiu. Em caso de dúvida, fale com a loja.".to_owned()
-            }
-            Self::Disputed => {
-                "Este pagamento foi contestado e está sendo analisado. Acompanhe o caso pelo seu banco."
-                    .to_owned()
-            }
-        }
+    /// `None` while the charge can be paid: then each method says until when.
+    fn message(self) -> Option<Word> {
+        Some(match self {
+            Self::Payable => return None,
+            Self::Preparing => w::PREPARING_MEANS,
+            Self::Closing => w::CLOSING_MEANS,
+            Self::Processing => w::PROCESSING_MEANS,
+            Self::Paid => w::PAID_MEANS,
+            Self::Refused => w::REFUSED_MEANS,
+            Self::Cancelled => w::CANCELLED_MEANS,
+            Self::Expired => w::EXPIRED_MEANS,
+            Self::Refunded => w::REFUNDED_MEANS,
+            Self::Disputed => w::DISPUTED_MEANS,
+        })
     }
 
     fn appearance(self) -> Appearance {
@@ -208,110 +191,209 @@ impl Appearance {
 
 /// Renders the page of a charge. The caller must have applied the charge's expiry: see
 /// [`domain::charge::StoredCharge::read_at`].
-pub fn render(charge: &Charge, now: Timestamp) -> String {
-    let state = PageState::of(charge, now);
-    let amount = pt_br::format_amount(charge.amount, charge.currency);
-    let receiver = charge.artefacts.pix.as_ref().and_then(|pix| receiver(&pix.br_code));
-    let title = state.title(charge);
-    let tab_title = match receiver {
-        Some(receiver) => format!("{title}: {amount} para {receiver}"),
-        None => format!("{title}: {amount}"),
-    };
-    let is_test = charge.scope.mode == Mode::Test;
-    let frame = Frame {
-        tab_title: &tab_title,
-        appearance: state.appearance(),
-        refresh_seconds: state.refresh_seconds(),
-        is_test,
-    };
-    let content = html! {
-        h1 #situacao tabindex="-1" { (title) }
-        p.message { (state.message(charge)) }
-        dl {
-            @if let Some(receiver) = receiver {
-                div { dt { "Para" } dd dir="auto" { (receiver) } }
-            }
-            div { dt { "Valor" } dd.amount { (amount) } }
-            @if let Some(description) = description(charge) {
-                div { dt { "Descrição" } dd.description dir="auto" { (description) } }
-            }
-        }
-        @if state == PageState::Payable {
-            (payment_methods(charge, now))
-            @if is_test { (simulation(charge, now)) }
-        }
-    };
-    frame.around(&content)
+pub fn render(charge: &Charge, now: Timestamp, language: Language) -> Page {
+    CheckoutPage { charge, now, language, state: PageState::of(charge, now) }.render()
 }
 
-/// Renders each payment method of the charge that has not expired.
-fn payment_methods(charge: &Charge, now: Timestamp) -> Markup {
-    let has_several = charge.methods.len() > 1;
-    html! {
-        @for (method, end) in charge.payable_methods(now) {
-            section.way {
-                @if has_several || method != PaymentMethod::Pix {
-                    h2 { (method.facts().name) }
+struct CheckoutPage<'a> {
+    charge: &'a Charge,
+    now: Timestamp,
+    language: Language,
+    state: PageState,
+}
+
+impl CheckoutPage<'_> {
+    fn say(&self, word: Word) -> &'static str {
+        self.language.say(word)
+    }
+
+    fn render(&self) -> Page {
+        let Self { charge, state, language, .. } = *self;
+        let amount = pt_br::format_amount(charge.amount, charge.currency);
+        let receiver = charge.artefacts.pix.as_ref().and_then(|pix| receiver(&pix.br_code));
+        let title = self.say(state.title(charge));
+        let tab_title = match receiver {
+            Some(receiver) => language.fill(w::TAB_TITLE, &[title, &amount, receiver]),
+            None => format!("{title}: {amount}"),
+        };
+        let is_test = charge.scope.mode == Mode::Test;
+        let is_paid = matches!(state, PageState::Paid | PageState::Refunded | PageState::Disputed);
+        let content = html! {
+            h1 #state tabindex="-1" { (title) }
+            @if let Some(message) = state.message() {
+                p.message { (language.fill(message, &[&self.minute(charge.expires_at())])) }
+            }
+            dl {
+                div { dt { (self.say(w::AMOUNT)) } dd.amount { (amount) } }
+                @if let Some(receiver) = receiver {
+                    div { dt { (self.say(w::TO)) } dd dir="auto" { (receiver) } }
                 }
-                @if has_several {
-                    p.message { "Até " (pt_br::format_minute(end)) "." }
+                @if let Some(order) = charge.metadata.order_number() {
+                    div { dt { (self.say(w::ORDER)) } dd dir="auto" { (visible(&order)) } }
                 }
-                (method_content(charge, method))
+                @if let Some(description) = description(charge) {
+                    div { dt { (self.say(w::DESCRIPTION)) } dd.description dir="auto" { (description) } }
+                }
+                @if is_paid { (self.receipt()) }
+            }
+            @if state == PageState::Payable {
+                (self.payment_methods())
+                @if is_test { (self.simulation()) }
+            } @else if let Some(url) = way_back(charge) {
+                p.back { a href=(url) rel="noreferrer" { (self.say(w::BACK)) } }
+            }
+        };
+        let frame = Frame {
+            language,
+            tab_title: &tab_title,
+            appearance: state.appearance(),
+            refresh_seconds: state.refresh_seconds(),
+            is_test,
+            now: self.now,
+        };
+        frame.around(&content)
+    }
+
+    /// A time in Brasília, with the name of the zone.
+    fn minute(&self, at: Timestamp) -> String {
+        let minute = match self.language {
+            Language::Portuguese => pt_br::format_minute(at),
+            Language::English | Language::Spanish => pt_br::format_short_minute(at),
+        };
+        self.language.fill(w::AT, &[&minute])
+    }
+
+    fn method_name(&self, method: PaymentMethod) -> &'static str {
+        match method {
+            PaymentMethod::CreditCard => self.say(w::CARD),
+            PaymentMethod::Crypto => self.say(w::CRYPTO),
+            PaymentMethod::Pix | PaymentMethod::Boleto | PaymentMethod::Mbway | PaymentMethod::Multibanco => {
+                method.facts().name
             }
         }
     }
-}
 
-fn method_content(charge: &Charge, method: PaymentMethod) -> Markup {
-    let artefacts = &charge.artefacts;
-    html! {
-        @match method {
-            PaymentMethod::Pix => @if let Some(pix) = &artefacts.pix { (by_pix(charge, pix)) },
-            PaymentMethod::CreditCard => p { a href={ (charge.id.raw()) "/card" } { "Pagar com cartão" } },
-            PaymentMethod::Mbway => @if let Some(mbway) = &artefacts.mbway {
-                p { "Confirme o pagamento no aplicativo MB WAY do telefone terminado em "
-                    strong { (last_digits(&mbway.phone)) } "." }
-            },
-            PaymentMethod::Multibanco => @if let Some(multibanco) = &artefacts.multibanco {
-                dl {
-                    div { dt { "Entidade" } dd { (multibanco.entity) } }
-                    div { dt { "Referência" } dd { (multibanco.reference) } }
-                }
-            },
-            PaymentMethod::Boleto => p { a href={ (charge.id.raw()) "/boleto.pdf" } { "Abrir o boleto" } },
-            PaymentMethod::Crypto => @if let Some(crypto) = &artefacts.crypto {
-                dl {
-                    div { dt { "Rede" } dd { (crypto.network) } }
-                    div { dt { "Endereço" } dd.address { (crypto.address) } }
-                    div { dt { "Valor exato" } dd { (crypto.amount) " " (crypto.currency) } }
-                }
-            },
+    fn receipt(&self) -> Markup {
+        let Some(payment) = &self.charge.applied_payment else { return Markup::default() };
+        html! {
+            div { dt { (self.say(w::PAID_BY)) } dd { (self.method_name(payment.method)) } }
+            div { dt { (self.say(w::PAID_AT)) } dd { (self.minute(payment.paid_at)) } }
+            @if payment.method == PaymentMethod::Pix {
+                div { dt { (self.say(w::END_TO_END)) } dd.address { (payment.payment_id) } }
+            }
         }
     }
-}
 
-/// `acquirer-events` handles it. Each button is a form of its own, because a payment is by one of the
-/// methods.
-fn simulation(charge: &Charge, now: Timestamp) -> Markup {
-    // The URL is relative to the page's URL, like that of the QR image.
-    let action = format!("{}/simulate", charge.id.raw());
-    let methods: Vec<PaymentMethod> = charge.payable_methods(now).map(|(method, _)| method).collect();
-    html! {
-        section.simulation aria-labelledby="simulacao" {
-            h2 #simulacao { "Simular pagamento" }
-            p { "Ambiente de teste — nenhum dinheiro é movimentado." }
-            div.outcomes {
-                @for method in &methods {
-                    form method="post" action=(action) {
-                        input type="hidden" name="method" value=(method.as_str());
-                        button id={ "pago-" (method.as_str()) } name="outcome" value="paid" {
-                            "Pago"
-                            @if methods.len() > 1 { " com " (method.facts().name) }
-                        }
+    /// Each method that has not expired: the first is open, and opening another closes it.
+    fn payment_methods(&self) -> Markup {
+        let methods: Vec<_> = self.charge.payable_methods(self.now).collect();
+        html! {
+            @if let [(method, end)] = methods.as_slice() {
+                section.way { (self.method_content(*method, *end)) }
+            } @else {
+                h2 { (self.say(w::METHODS)) }
+                @for (index, (method, end)) in methods.iter().enumerate() {
+                    details.way name="method" open[index == 0] {
+                        summary { (self.method_name(*method)) }
+                        (self.method_content(*method, *end))
                     }
                 }
-                form method="post" action=(action) {
-                    button.declined #recusado name="outcome" value="declined" { "Recusado" }
+            }
+            p #announcement .hidden role="status" {}
+        }
+    }
+
+    /// The script counts the last quarter of the time down.
+    fn deadline(&self, end: Timestamp) -> Markup {
+        let created = self.charge.created_at;
+        let quarter = end.millis().saturating_sub(created.millis()) / 4;
+        html! {
+            p.message data-ends=(end.millis()) data-quarter=(quarter) data-word=(self.say(w::LEFT))
+                data-said5=(self.say(w::FIVE_MINUTES)) data-said1=(self.say(w::ONE_MINUTE)) {
+                (self.language.fill(w::UNTIL, &[&self.minute(end)])) " "
+                strong data-left aria-live="off" {}
+            }
+        }
+    }
+
+    fn method_content(&self, method: PaymentMethod, end: Timestamp) -> Markup {
+        let artefacts = &self.charge.artefacts;
+        let raw_id = self.charge.id.raw();
+        html! {
+            (self.deadline(end))
+            @match method {
+                PaymentMethod::Pix => @if let Some(pix) = &artefacts.pix { (self.by_pix(pix)) },
+                PaymentMethod::CreditCard => a.button href={ (raw_id) "/card" } { (self.say(w::PAY_BY_CARD)) },
+                PaymentMethod::Mbway => @if let Some(mbway) = &artefacts.mbway {
+                    p { (self.say(w::MBWAY)) " " strong { (last_digits(&mbway.phone)) } "." }
+                },
+                PaymentMethod::Multibanco => @if let Some(multibanco) = &artefacts.multibanco {
+                    dl {
+                        div { dt { (self.say(w::ENTITY)) } dd { (multibanco.entity) } }
+                        div { dt { (self.say(w::REFERENCE)) } dd { (multibanco.reference) } }
+                    }
+                },
+                PaymentMethod::Boleto => a.button href={ (raw_id) "/boleto.pdf" } { (self.say(w::OPEN_BOLETO)) },
+                PaymentMethod::Crypto => @if let Some(crypto) = &artefacts.crypto {
+                    dl {
+                        div { dt { (self.say(w::NETWORK)) } dd { (crypto.network) } }
+                        div { dt { (self.say(w::ADDRESS)) } dd.address { (crypto.address) } }
+                        div { dt { (self.say(w::EXACT_AMOUNT)) } dd { (crypto.amount) " " (crypto.currency) } }
+                    }
+                },
+            }
+        }
+    }
+
+    fn by_pix(&self, pix: &Pix) -> Markup {
+        html! {
+            div.pix {
+                section.copy {
+                    label for="code" { (self.say(w::CODE)) }
+                    input #code type="text" readonly autocomplete="off" spellcheck="false" value=(pix.br_code);
+                    // Hidden until the script shows them, because the buttons do nothing without it.
+                    button type="button" data-copy="code" data-done=(self.say(w::COPIED))
+                        data-failed=(self.say(w::NOT_COPIED)) aria-live="polite" hidden { (self.say(w::COPY_CODE)) }
+                    button.quiet type="button" data-share=(pix.br_code) hidden { (self.say(w::SHARE)) }
+                }
+                section.scan {
+                    // The URL is relative to the page's URL, so that it works behind any base path. A usual QR
+                    // code has 65 modules including its margin, so each module is exactly four pixels wide.
+                    img src={ (self.charge.id.raw()) "/qr.png" } width="260" height="260" alt=(self.say(w::QR));
+                }
+                section.steps {
+                    h2 { (self.say(w::HOW)) }
+                    ol { @for step in [w::STEP_1, w::STEP_2, w::STEP_3] { li { (self.say(step)) } } }
+                    p { (self.say(w::CONFIRMATION)) }
+                }
+            }
+        }
+    }
+
+    /// `acquirer-events` handles it. Each button is a form of its own, because a payment is by one of the
+    /// methods.
+    fn simulation(&self) -> Markup {
+        // The URL is relative to the page's URL, like that of the QR image.
+        let action = format!("{}/simulate", self.charge.id.raw());
+        let methods: Vec<_> = self.charge.payable_methods(self.now).map(|(method, _)| method).collect();
+        html! {
+            section.simulation aria-labelledby="simulation" {
+                h2 #simulation { (self.say(w::SIMULATE)) }
+                p { (self.say(w::SIMULATE_MEANS)) }
+                div.outcomes {
+                    @for method in &methods {
+                        form method="post" action=(action) {
+                            input type="hidden" name="method" value=(method.as_str());
+                            button name="outcome" value="paid" {
+                                @if methods.len() > 1 {
+                                    (self.language.fill(w::AS_PAID_BY, &[self.method_name(*method)]))
+                                } @else { (self.say(w::AS_PAID)) }
+                            }
+                        }
+                    }
+                    form method="post" action=(action) {
+                        button.declined name="outcome" value="declined" { (self.say(w::AS_DECLINED)) }
+                    }
                 }
             }
         }
@@ -324,108 +406,99 @@ fn last_digits(phone: &str) -> String {
     digits.into_iter().rev().collect()
 }
 
-fn by_pix(charge: &Charge, pix: &Pix) -> Markup {
-    html! {
-        div.ways {
-            section.copy aria-labelledby="copia-e-cola" {
-                h2 #copia-e-cola { label for="codigo" { "Pix copia e cola" } }
-                input #codigo type="text" readonly autocomplete="off" spellcheck="false" value=(pix.br_code);
-                // Hidden until the script shows it, because the button does nothing without the script.
-                button #copiar type="button" hidden { "Copiar código" }
-                p #copiado role="status" aria-live="polite" {}
-            }
-            section.scan aria-labelledby="qr" {
-                h2 #qr { "QR code" }
-                // The URL is relative to the page's URL, so that it works behind any base path. A usual QR
-                // code has 65 modules including its margin, so each module is exactly four pixels wide.
-                img src={ (charge.id.raw()) "/qr.png" } width="260" height="260" alt="QR code Pix desta cobrança";
-            }
-            section.steps aria-labelledby="passos" {
-                h2 #passos { "Como pagar" }
-                ol {
-                    li { "Abra o aplicativo do seu banco e escolha pagar com Pix." }
-                    li { "Cole o código em “Pix copia e cola” ou escaneie o QR code." }
-                    li { "Confira o valor e o nome de quem recebe e confirme." }
-                }
-                p { "A confirmação aparece nesta página em alguns segundos." }
-            }
-        }
-    }
-}
-
-pub fn not_found() -> String {
+pub fn not_found(now: Timestamp, language: Language) -> Page {
     let frame = Frame {
-        tab_title: "Cobrança não encontrada",
+        language,
+        tab_title: language.say(w::NOT_FOUND),
         appearance: Appearance::Ended,
         refresh_seconds: None,
         is_test: false,
+        now,
     };
     frame.around(&html! {
-        h1 { "Cobrança não encontrada" }
-        p.message { "Confira se o endereço está completo ou peça um novo link à loja." }
+        h1 { (language.say(w::NOT_FOUND)) }
+        p.message { (language.say(w::NOT_FOUND_MEANS)) }
     })
 }
 
 /// Renders the page for a charge that can't be read.
-pub fn unavailable() -> String {
+pub fn unavailable(now: Timestamp, language: Language) -> Page {
     let frame = Frame {
-        tab_title: "Página indisponível no momento",
+        language,
+        tab_title: language.say(w::UNAVAILABLE),
         appearance: Appearance::Waiting,
         refresh_seconds: REFRESH_WHILE_PENDING,
         is_test: false,
+        now,
     };
     frame.around(&html! {
-        h1 { "Página indisponível no momento" }
-        p.message {
-            "Não conseguimos carregar esta cobrança. Tentamos de novo em alguns segundos. "
-            "Se você já pagou, não pague de novo."
-        }
+        h1 #state tabindex="-1" { (language.say(w::UNAVAILABLE)) }
+        p.message { (language.say(w::UNAVAILABLE_MEANS)) }
     })
 }
 
 struct Frame<'a> {
+    language: Language,
     tab_title: &'a str,
     appearance: Appearance,
     refresh_seconds: Option<u32>,
     is_test: bool,
+    now: Timestamp,
 }
 
 impl Frame<'_> {
-    fn around(&self, content: &Markup) -> String {
+    fn around(&self, content: &Markup) -> Page {
+        let say = |word| self.language.say(word);
+        let main = html! {
+            @if let Some(icon_path) = self.appearance.icon_path() {
+                svg.sign viewBox="0 0 24 24" width="56" height="56" aria-hidden="true" {
+                    circle cx="12" cy="12" r="12" {}
+                    path d=(icon_path) {}
+                }
+            }
+            (content)
+        };
+        let etag = format!("W/\"{}\"", hex::encode(&Sha256::digest(&main.0)));
         let page = html! {
             (DOCTYPE)
-            html lang="pt-BR" {
+            html lang=(self.language.tag()) {
                 head {
                     meta charset="utf-8";
                     meta name="viewport" content="width=device-width, initial-scale=1";
                     meta name="robots" content="noindex, nofollow";
                     // Prevents mobile browsers from turning the code's digits into phone links.
                     meta name="format-detection" content="telephone=no";
-                    @if let Some(seconds) = self.refresh_seconds {
-                        noscript { meta http-equiv="refresh" content=(seconds); }
+                    @if self.refresh_seconds.is_some() {
+                        noscript { meta http-equiv="refresh" content=(RELOAD); }
                     }
                     title { (self.tab_title) }
+                    link rel="icon" href="data:,";
                     style { (PreEscaped(STYLE)) }
                 }
-                body data-refresh-seconds=[self.refresh_seconds] {
+                body data-refresh=[self.refresh_seconds] data-now=(self.now.millis()) data-etag=(etag) {
                     @if self.is_test {
-                        header { p.test { strong { "Ambiente de teste" } ": nenhum dinheiro é cobrado." } }
+                        header { p.test { strong { (say(w::TEST)) } ": " (say(w::TEST_MEANS)) } }
                     }
-                    main class=(self.appearance.class()) {
-                        @if let Some(icon_path) = self.appearance.icon_path() {
-                            svg.sign viewBox="0 0 24 24" width="56" height="56" aria-hidden="true" {
-                                circle cx="12" cy="12" r="12" {}
-                                path d=(icon_path) {}
-                            }
+                    main class=(self.appearance.class()) { (main) }
+                    footer aria-label=(say(w::LANGUAGES)) {
+                        @for each in Language::ALL {
+                            a href={ "?lang=" (each.tag()) } lang=(each.tag()) aria-current=[(each == self.language).then_some("true")] { (each.name()) }
                         }
-                        (content)
                     }
                     script { (PreEscaped(SCRIPT)) }
                 }
             }
         };
-        page.into_string()
+        Page { html: page.into_string(), etag }
     }
+}
+
+/// Where the shop wants the payer after the payment: the metadata `returnUrl`, if it is a URL of the web.
+fn way_back(charge: &Charge) -> Option<String> {
+    let url = Url::parse(&charge.metadata.text("returnUrl")?).ok()?;
+    let is_web =
+        matches!(url.scheme(), "http" | "https") && url.username().is_empty() && url.password().is_none();
+    is_web.then(|| url.into())
 }
 
 /// `None` when the code can't be parsed or has no name.
@@ -437,12 +510,15 @@ fn receiver(br_code: &str) -> Option<&str> {
 fn description(charge: &Charge) -> Option<String> {
     let metadata = charge.metadata.to_map();
     let description = metadata.get("description")?.as_str()?;
-    // Metadata may contain any text. Characters that hide or reorder text are removed, so that the payer
-    // reads the description as it is written.
+    Some(visible(description)).filter(|visible| !visible.is_empty())
+}
+
+/// Metadata may contain any text. Characters that hide or reorder text are removed, so that the payer reads it as it
+/// is written.
+fn visible(metadata: &str) -> String {
     let visible: String =
-        description.chars().filter(|character| !text::is_forbidden_in_multiline(*character)).collect();
-    let visible = visible.trim();
-    (!visible.is_empty()).then(|| visible.to_owned())
+        metadata.chars().filter(|character| !text::is_forbidden_in_multiline(*character)).collect();
+    visible.trim().to_owned()
 }
 
 #[cfg(test)]

@@ -6,8 +6,12 @@ use crate::tests::{RAW_ID, at, br_code, charge};
 const BEFORE_THE_DEADLINE: &str = "2026-11-21T18:00:00Z";
 const AFTER_THE_DEADLINE: &str = "2026-11-21T18:05:00Z";
 
+fn page_in(language: Language, now: &str, differs: &Value) -> Page {
+    render(charge(differs).as_stored(), at(now), language)
+}
+
 fn page_at(now: &str, differs: &Value) -> String {
-    render(charge(differs).as_stored(), at(now))
+    page_in(Language::Portuguese, now, differs).html
 }
 
 fn page(differs: &Value) -> String {
@@ -51,9 +55,9 @@ fn a_payable_charge_shows_everything_that_is_needed_to_pay_it() {
         "Pedido 42</dd>",
         "Pague até 21/11/2026 às 15:04 (horário de Brasília).",
         "Copiar código",
-        r#"<label for="codigo">"#,
+        r#"<label for="code">"#,
         r#"<meta http-equiv="refresh" content="10">"#,
-        r#"data-refresh-seconds="10""#,
+        r#"data-refresh="3""#,
         &format!(r#"src="{RAW_ID}/qr.png""#),
         &format!(r#"value="{}""#, br_code("Loja do Bairro")),
     ] {
@@ -71,14 +75,14 @@ fn a_charge_that_is_not_payable_has_a_page_for_its_state_without_a_code() {
             json!({"status": "PENDING"}),
             "Preparando o pagamento",
             "em instantes",
-            Some(10),
+            Some(3),
         ),
         (
             AFTER_THE_DEADLINE,
             json!({}),
             "Verificando o pagamento",
             "terminou em 21/11/2026 às 15:04",
-            Some(10),
+            Some(3),
         ),
         (
             BEFORE_THE_DEADLINE,
@@ -87,7 +91,7 @@ fn a_charge_that_is_not_payable_has_a_page_for_its_state_without_a_code() {
             "Não pague de novo",
             Some(60),
         ),
-        (AFTER_THE_DEADLINE, paid, "Pagamento confirmado", "Pix em 21/11/2026 às 15:02", None),
+        (AFTER_THE_DEADLINE, paid, "Pagamento confirmado", "Pago em</dt><dd>21/11/2026 às 15:02", None),
         (
             AFTER_THE_DEADLINE,
             json!({"status": "APPROVED"}),
@@ -121,10 +125,9 @@ fn a_charge_that_is_not_payable_has_a_page_for_its_state_without_a_code() {
             "{title}"
         );
         assert!(page.contains(message), "{title}");
-        let refreshes =
-            refresh.map(|seconds: u32| format!(r#"<meta http-equiv="refresh" content="{seconds}">"#));
+        let refreshes = refresh.map(|seconds: u32| format!(r#"<body data-refresh="{seconds}""#));
         assert_eq!(page.contains("http-equiv"), refreshes.is_some(), "{title}");
-        assert!(refreshes.is_none_or(|meta| page.contains(&meta)), "{title}");
+        assert!(refreshes.is_none_or(|body| page.contains(&body)), "{title}");
         for only_when_payable in ["br.gov.bcb.pix", "qr.png", "<input", "<button"] {
             assert!(!page.contains(only_when_payable), "{title}: {only_when_payable}");
         }
@@ -151,7 +154,7 @@ fn only_the_page_of_a_test_charge_that_can_be_paid_has_the_form_that_simulates_i
     let payable = page(&json!({"scope": test}));
     for expected in [
         "Simular pagamento</h2>".to_owned(),
-        "Ambiente de teste — nenhum dinheiro é movimentado.".to_owned(),
+        "Ambiente de teste: nenhum dinheiro é movimentado.".to_owned(),
         format!(r#"<form method="post" action="{RAW_ID}/simulate">"#),
         r#"name="outcome" value="paid">Pago</button>"#.to_owned(),
         r#"name="outcome" value="declined">Recusado</button>"#.to_owned(),
@@ -185,7 +188,7 @@ fn the_form_has_a_button_for_each_method_that_has_not_expired() {
         },
     });
     let both = page_at("2026-11-21T17:05:00Z", &differs);
-    assert!(both.contains("Pago com Multibanco") && both.contains("Pago com MB WAY"), "{both}");
+    assert!(both.contains("Pago: Multibanco") && both.contains("Pago: MB WAY"), "{both}");
     let one = page_at("2026-11-21T17:09:00Z", &differs);
     assert!(one.contains(r#"value="MULTIBANCO""#) && one.contains(">Pago</button>"), "{one}");
     assert!(!one.contains(r#"value="MBWAY""#));
@@ -239,7 +242,6 @@ fn only_the_description_of_the_metadata_is_shown_and_no_data_of_customer_or_paye
             "code-7",
             "acc_0123",
             "hash-of-the-request",
-            "E0000000",
         ] {
             assert!(!page.contains(hidden), "{status}: {hidden}");
         }
@@ -263,10 +265,12 @@ fn the_page_has_no_line_for_an_absent_value() {
 
 #[test]
 fn the_content_security_policy_allows_the_style_and_script_of_the_pages() {
-    for page in [page(&json!({})), page(&json!({"status": "PAID"})), not_found(), unavailable()] {
+    let (now, language) = (at(BEFORE_THE_DEADLINE), Language::Portuguese);
+    let errors = [not_found(now, language).html, unavailable(now, language).html];
+    for page in [page(&json!({})), page(&json!({"status": "PAID"}))].into_iter().chain(errors) {
         let expected = format!(
-            "default-src 'none'; img-src 'self'; style-src '{}'; script-src '{}'; base-uri 'none'; \
-             form-action 'self'; frame-ancestors 'none'",
+            "default-src 'none'; img-src 'self' data:; connect-src 'self'; style-src '{}'; script-src '{}'; \
+             base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
             csp_source(inner(&page, "style")),
             csp_source(inner(&page, "script")),
         );
@@ -285,10 +289,85 @@ fn a_csp_source_equals_the_example_of_the_specification() {
 
 #[test]
 fn an_unknown_charge_has_a_page_and_a_failure_has_one_that_reloads() {
-    assert!(not_found().contains("Cobrança não encontrada</h1>") && !not_found().contains("http-equiv"));
-    assert!(
-        unavailable().contains("Página indisponível") && unavailable().contains("http-equiv=\"refresh\"")
+    let (now, language) = (at(BEFORE_THE_DEADLINE), Language::Portuguese);
+    let (unknown, failed) = (not_found(now, language).html, unavailable(now, language).html);
+    assert!(unknown.contains("Cobrança não encontrada</h1>") && !unknown.contains("http-equiv"));
+    assert!(failed.contains("Página indisponível") && failed.contains("http-equiv=\"refresh\""));
+}
+
+#[test]
+fn the_page_speaks_the_languages_of_its_readers() {
+    for (language, expected) in [
+        (
+            Language::English,
+            ["<html lang=\"en\">", "Pay by Pix</h1>", "Pay by 21/11/2026 15:04 (Brasília time)."],
+        ),
+        (
+            Language::Spanish,
+            ["<html lang=\"es\">", "Pague con Pix</h1>", "hasta el 21/11/2026 15:04 (hora de Brasilia)."],
+        ),
+    ] {
+        let page = page_in(language, BEFORE_THE_DEADLINE, &json!({})).html;
+        for text in expected {
+            assert!(page.contains(text), "{text}");
+        }
+        assert!(page.contains("<a href=\"?lang=pt-BR\" lang=\"pt-BR\">Português</a>"));
+    }
+}
+
+#[test]
+fn two_pages_of_one_state_have_one_tag_and_a_new_state_has_another() {
+    let tag = |now: &str, differs: &Value| page_in(Language::Portuguese, now, differs).etag;
+    let first = tag("2026-11-21T18:00:00Z", &json!({}));
+    assert!(first.starts_with("W/\""));
+    assert_eq!(first, tag("2026-11-21T18:00:03Z", &json!({})));
+    assert_ne!(first, tag("2026-11-21T18:00:03Z", &json!({"status": "PAID"})));
+    assert_ne!(first, page_in(Language::English, "2026-11-21T18:00:00Z", &json!({})).etag);
+}
+
+#[test]
+fn the_last_quarter_of_a_methods_own_time_is_counted_down() {
+    // The charge was created at 17:04:30 and the code expires an hour later.
+    let page = page(&json!({}));
+    let ends = at("2026-11-21T18:04:30Z").millis();
+    assert!(page.contains(&format!("data-ends=\"{ends}\" data-quarter=\"900000\"")), "{page}");
+}
+
+#[test]
+fn an_end_leads_back_to_the_shop_if_the_shop_named_a_url_of_the_web() {
+    for status in ["PAID", "EXPIRED", "REFUSED", "CANCELLED"] {
+        let with =
+            |url: &str| page(&json!({"status": status, "metadata": json!({"returnUrl": url}).to_string()}));
+        let page = with("https://loja.example/pedidos/7?a=1&b=2");
+        let link =
+            "<a href=\"https://loja.example/pedidos/7?a=1&amp;b=2\" rel=\"noreferrer\">Voltar à loja</a>";
+        assert!(page.contains(link), "{status}");
+        for url in ["javascript:alert(1)", "/pedidos/7", "https://a:b@loja.example", "data:text/html,x"] {
+            assert!(!with(url).contains("Voltar"), "{url}");
+        }
+    }
+}
+
+#[test]
+fn a_paid_charge_shows_order_time_and_transaction() {
+    let page = page(&json!({
+        "status": "PAID", "receipt": applied_payment(), "metadata": json!({"order_id": 4711}).to_string(),
+    }));
+    for expected in [
+        "Pedido</dt><dd dir=\"auto\">4711<",
+        "Pago com</dt><dd>Pix<",
+        "E00000000202611211802a1b2c3d4e5f</dd>",
+    ] {
+        assert!(page.contains(expected), "{expected}: {page}");
+    }
+}
+
+#[test]
+fn the_page_is_small() {
+    let page = page(
+        &json!({"scope": "acc_0123456789abcdef:test", "metadata": json!({"order_id": "4711", "description": "Pedido 42"}).to_string()}),
     );
+    assert!(page.len() <= 15 * 1024, "{}", page.len());
 }
 
 #[test]
@@ -312,8 +391,10 @@ fn each_method_is_shown_until_it_expires() {
         "Entidade</dt><dd>00000</dd>",
         "Referência</dt><dd>123456789</dd>",
         "terminado em <strong>678</strong>",
-        "Até 21/11/2026 às 14:08.",
-        &format!(r#"href="{RAW_ID}/card""#),
+        "Pague até 21/11/2026 às 14:08 (horário de Brasília).",
+        r#"<details class="way" name="method" open><summary>Multibanco</summary>"#,
+        r#"<details class="way" name="method"><summary>Cartão de crédito</summary>"#,
+        &format!(r#"<a class="button" href="{RAW_ID}/card""#),
     ] {
         assert!(first.contains(expected), "{expected}: {first}");
     }

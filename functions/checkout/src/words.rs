@@ -1,0 +1,90 @@
+//! The words of the checkout page.
+
+pages::words! { pub(crate),
+    TEST = "Ambiente de teste", "Test mode", "Modo de prueba";
+    TEST_MEANS = "nenhum dinheiro é cobrado.", "no money is charged.", "no se cobra dinero.";
+    PREPARING = "Preparando o pagamento", "Preparing the payment", "Preparando el pago";
+    PAY_BY_PIX = "Pague com Pix", "Pay by Pix", "Pague con Pix";
+    PAY = "Pague esta cobrança", "Pay this charge", "Pague este cobro";
+    CLOSING = "Verificando o pagamento", "Checking the payment", "Verificando el pago";
+    PROCESSING = "Pagamento em análise", "Payment under review", "Pago en revisión";
+    PAID = "Pagamento confirmado", "Payment confirmed", "Pago confirmado";
+    REFUSED = "Pagamento recusado", "Payment declined", "Pago rechazado";
+    CANCELLED = "Cobrança cancelada", "Charge cancelled", "Cobro cancelado";
+    EXPIRED = "Cobrança expirada", "Charge expired", "Cobro vencido";
+    REFUNDED = "Pagamento devolvido", "Payment refunded", "Pago devuelto";
+    DISPUTED = "Pagamento em disputa", "Payment disputed", "Pago en disputa";
+    AT = "{} (horário de Brasília)", "{} (Brasília time)", "{} (hora de Brasilia)";
+    UNTIL = "Pague até {}.", "Pay by {}.", "Pague hasta el {}.";
+    PREPARING_MEANS = "O código Pix aparece aqui em instantes.", "The Pix code appears here in a moment.", "El código Pix aparece aquí en unos instantes.";
+    CLOSING_MEANS = "O prazo para pagar terminou em {}. Se você já pagou, aguarde: a confirmação aparece aqui. Se não pagou, não pague mais este código.",
+        "The time to pay ended on {}. If you have paid, wait: the confirmation appears here. If not, do not pay this code any more.",
+        "El plazo para pagar terminó el {}. Si ya pagó, espere: la confirmación aparece aquí. Si no pagó, ya no pague este código.";
+    PROCESSING_MEANS = "Seu pagamento está sendo analisado. Não pague de novo: o resultado aparece aqui.",
+        "Your payment is under review. Do not pay again: the result appears here.",
+        "Su pago está en revisión. No pague de nuevo: el resultado aparece aquí.";
+    PAID_MEANS = "Recebemos o seu pagamento. Obrigado!", "We received your payment. Thank you!", "Recibimos su pago. ¡Gracias!";
+    REFUSED_MEANS = "O pagamento não foi concluído. Para tentar de novo, peça uma nova cobrança à loja.",
+        "The payment was not completed. To try again, ask the shop for a new charge.",
+        "El pago no se completó. Para intentarlo de nuevo, pida un nuevo cobro a la tienda.";
+    CANCELLED_MEANS = "Esta cobrança foi cancelada e não pode mais ser paga. Em caso de dúvida, fale com a loja.",
+        "This charge was cancelled and can no longer be paid. If in doubt, ask the shop.",
+        "Este cobro fue cancelado y ya no puede pagarse. En caso de duda, hable con la tienda.";
+    EXPIRED_MEANS = "O prazo para pagar terminou em {}. Não pague mais este código: peça uma nova cobrança à loja.",
+        "The time to pay ended on {}. Do not pay this code any more: ask the shop for a new charge.",
+        "El plazo para pagar terminó el {}. Ya no pague este código: pida un nuevo cobro a la tienda.";
+    REFUNDED_MEANS = "O valor foi devolvido à conta de onde saiu. Em caso de dúvida, fale com a loja.",
+        "The amount was returned to the account from which it came. If in doubt, ask the shop.",
+        "El importe fue devuelto a la cuenta de la que salió. En caso de duda, hable con la tienda.";
+    DISPUTED_MEANS = "Este pagamento foi contestado e está sendo analisado. Acompanhe o caso pelo seu banco.",
+        "This payment was disputed and is under review. Your bank informs you about the case.",
+        "Este pago fue impugnado y está en revisión. Su banco le informa sobre el caso.";
+    TAB_TITLE = "{}: {} para {}", "{}: {} to {}", "{}: {} para {}";
+    TO = "Para", "To", "Para";
+    DESCRIPTION = "Descrição", "Description", "Descripción";
+    ORDER = "Pedido", "Order", "Pedido";
+    PAID_BY = "Pago com", "Paid by", "Pagado con";
+    PAID_AT = "Pago em", "Paid on", "Pagado el";
+    END_TO_END = "Id da transação", "Transaction id", "Id de la transacción";
+    BACK = "Voltar à loja", "Back to the shop", "Volver a la tienda";
+    METHODS = "Escolha como pagar", "Choose how to pay", "Elija cómo pagar";
+    CARD = "Cartão de crédito", "Credit card", "Tarjeta de crédito";
+    CRYPTO = "Criptomoeda", "Cryptocurrency", "Criptomoneda";
+    PAY_BY_CARD = "Pagar com cartão", "Pay by card", "Pagar con tarjeta";
+    OPEN_BOLETO = "Abrir o boleto", "Open the boleto", "Abrir el boleto";
+    MBWAY = "Confirme o pagamento no aplicativo MB WAY do telefone terminado em",
+        "Confirm the payment in the MB WAY app of the phone that ends in",
+        "Confirme el pago en la aplicación MB WAY del teléfono terminado en";
+    ENTITY = "Entidade", "Entity", "Entidad";
+    REFERENCE = "Referência", "Reference", "Referencia";
+    NETWORK = "Rede", "Network", "Red";
+    ADDRESS = "Endereço", "Address", "Dirección";
+    AMOUNT = "Valor", "Amount", "Importe";
+    EXACT_AMOUNT = "Valor exato", "Exact amount", "Importe exacto";
+    CODE = "Pix copia e cola", "Pix code to copy and paste", "Código Pix para copiar y pegar";
+    COPY_CODE = "Copiar código", "Copy the code", "Copiar el código";
+    COPIED = "Copiado ✓", "Copied ✓", "Copiado ✓";
+    NOT_COPIED = "Selecione e copie o código", "Select and copy the code", "Seleccione y copie el código";
+    SHARE = "Compartilhar", "Share", "Compartir";
+    QR = "QR code Pix desta cobrança", "Pix QR code of this charge", "Código QR Pix de este cobro";
+    HOW = "Como pagar", "How to pay", "Cómo pagar";
+    STEP_1 = "Abra o aplicativo do seu banco e escolha pagar com Pix.", "Open your bank's app and choose to pay by Pix.", "Abra la aplicación de su banco y elija pagar con Pix.";
+    STEP_2 = "Cole o código em “Pix copia e cola” ou escaneie o QR code.", "Paste the code under “Pix copia e cola”, or scan the QR code.", "Pegue el código en “Pix copia e cola” o escanee el código QR.";
+    STEP_3 = "Confira o valor e o nome de quem recebe e confirme.", "Check the amount and the receiver's name, and confirm.", "Revise el importe y el nombre de quien recibe, y confirme.";
+    CONFIRMATION = "A confirmação aparece nesta página em alguns segundos.", "The confirmation appears on this page within a few seconds.", "La confirmación aparece en esta página en unos segundos.";
+    LEFT = "Faltam", "Time left:", "Quedan";
+    FIVE_MINUTES = "Faltam 5 minutos para pagar.", "5 minutes are left to pay.", "Quedan 5 minutos para pagar.";
+    ONE_MINUTE = "Falta 1 minuto para pagar.", "1 minute is left to pay.", "Queda 1 minuto para pagar.";
+    SIMULATE = "Simular pagamento", "Simulate the payment", "Simular el pago";
+    SIMULATE_MEANS = "Ambiente de teste: nenhum dinheiro é movimentado.", "Test mode: no money moves.", "Modo de prueba: no se mueve dinero.";
+    AS_PAID = "Pago", "Paid", "Pagado";
+    AS_PAID_BY = "Pago: {}", "Paid: {}", "Pagado: {}";
+    AS_DECLINED = "Recusado", "Declined", "Rechazado";
+    NOT_FOUND = "Cobrança não encontrada", "Charge not found", "Cobro no encontrado";
+    NOT_FOUND_MEANS = "Confira se o endereço está completo ou peça um novo link à loja.", "Check that the address is complete, or ask the shop for a new link.", "Revise que la dirección esté completa o pida un nuevo enlace a la tienda.";
+    UNAVAILABLE = "Página indisponível no momento", "The page is not available at the moment", "Página no disponible por el momento";
+    UNAVAILABLE_MEANS = "Não conseguimos carregar esta cobrança. Tentamos de novo em alguns segundos. Se você já pagou, não pague de novo.",
+        "This charge could not be loaded. The page tries again in a few seconds. If you have paid, do not pay again.",
+        "No pudimos cargar este cobro. Lo intentamos de nuevo en unos segundos. Si ya pagó, no pague de nuevo.";
+    LANGUAGES = "Idioma", "Language", "Idioma";
+}
