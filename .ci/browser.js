@@ -99,7 +99,7 @@ async function main() {
     const { charges } = seeded;
     const checkout = new URL(charges.open.checkout_url).pathname;
     const pages = { docs: "/docs", checkout, "not-found": "/dashboard/charges/ch_x" };
-    const lists = ["", "/charges", "/charges?status=paid&method=PIX", "/wallet", "/refunds", "/payouts", "/disputes", "/webhooks", "/events", "/developers", "/team", "/audit", "/notices"];
+    const lists = ["", "/charges", "/charges?status=paid&method=PIX", "/charges/new", "/charges?error=invalid_request&field=amount", "/wallet", "/refunds", "/payouts", "/disputes", "/webhooks", "/events", "/developers", "/team", "/audit", "/notices"];
     for (const name of lists) pages[`list${name.replace(/[/?&=]/g, "-") || "-home"}`] = `/dashboard${name}`;
     for (const [state, charge] of Object.entries(charges)) pages[`charge-${state}`] = `/dashboard/charges/${charge.id}`;
     pages.dispute = `/dashboard/disputes/${seeded.medCase.id}`;

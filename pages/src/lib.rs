@@ -4,6 +4,7 @@
 
 pub mod assets;
 mod components;
+pub mod forms;
 mod language;
 mod layout;
 mod response;

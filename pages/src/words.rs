@@ -1,5 +1,7 @@
 //! The words that more than one function's pages show.
 
+use shared::account::Role;
+
 use crate::Word;
 
 crate::words! { pub,
@@ -25,6 +27,11 @@ crate::words! { pub,
     ROLE_OWNER = "Dono", "Owner", "Dueño";
     ROLE_ADMIN = "Administrador", "Administrator", "Administrador";
     ROLE_MEMBER = "Membro", "Member", "Miembro";
+    NEEDS_ADMIN = "precisa de administrador", "needs an administrator", "requiere administrador";
+    NEW_SECRET = "Segredo do endpoint", "Secret of the endpoint", "Secreto del endpoint";
+    NEW_KEY = "Chave da API", "API key", "Clave de la API";
+    SECRET_ONCE = "Mostrado só agora. Guarde em lugar seguro: depois não pode ser lido de novo.", "Shown only now. Store it in a safe place: it can't be read again.", "Se muestra solo ahora. Guárdelo en un lugar seguro: no podrá leerse de nuevo.";
+    SECRET_STORED = "Já guardei", "I have stored it", "Ya lo guardé";
     COPY = "Copiar", "Copy", "Copiar";
     COPIED = "Copiado", "Copied", "Copiado";
     AS_TABLE = "Ver como tabela", "Show as a table", "Ver como tabla";
@@ -59,6 +66,14 @@ crate::words! { pub,
     CODE_NO_REFUND = "Este meio de pagamento não permite esta devolução.", "This payment method does not support this refund.", "Este medio de pago no permite esta devolución.";
     CODE_LIMITED = "Pedidos demais. Espere um pouco e tente de novo.", "Too many requests. Wait a little and retry.", "Demasiadas solicitudes. Espere un poco e inténtelo de nuevo.";
     CODE_UNAVAILABLE = "Uma parte do serviço não respondeu. Tente de novo em instantes; enviar de novo não repete a ação.", "A part of the service did not answer. Retry in a moment; sending again does not repeat the action.", "Una parte del servicio no respondió. Inténtelo de nuevo; enviar otra vez no repite la acción.";
+}
+
+pub fn of_role(role: Role) -> Word {
+    match role {
+        Role::Owner => ROLE_OWNER,
+        Role::Admin => ROLE_ADMIN,
+        Role::Member => ROLE_MEMBER,
+    }
 }
 
 /// What an error's code means for the user. The list of codes is closed: `shared::http::Problem`.

@@ -9,6 +9,7 @@
 
 pub mod bank;
 pub mod bodies;
+mod forms;
 mod med;
 pub mod simulation;
 #[cfg(test)]
@@ -56,6 +57,7 @@ pub fn router(app: App) -> Router {
         .route("/v1/sandbox/med/cases/{id}/resolve", post(med::resolve))
         .route("/checkout/{raw_id}/simulate", post(simulation::simulate))
         .route("/checkout/{raw_id}/card", get(three_d_secure::show).post(three_d_secure::decide))
+        .merge(forms::routes())
         .with_state(app);
     with_middleware(routes, origin)
 }

@@ -92,7 +92,7 @@ pub(crate) async fn simulate(
 }
 
 /// Returns the command of a simulation. `None`: the charge can't be paid now.
-async fn command(
+pub(crate) async fn command(
     app: &App,
     charge: &Charge,
     simulation: Simulation,

@@ -1,15 +1,21 @@
-//! The dashboard's forms for log-in and log-out.
+//! The dashboard's forms for log-in, log-out and API keys.
 
 use axum::Router;
-use axum::extract::State;
+use axum::extract::{Path, State};
 use axum::http::header::{LOCATION, SET_COOKIE};
 use axum::http::{HeaderMap, HeaderName, StatusCode};
 use axum::middleware::from_fn;
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
-use pages::{errors_as_pages, safe_path};
+use domain::ids::{ApiKeyId, Mode};
+use pages::forms::{MemberForm, Need, Sessions, answer, body};
+use pages::{errors_as_pages, safe_path, words as w};
+use secrecy::ExposeSecret;
+use serde_json::json;
+use shared::api_key::request::NewApiKey;
 use shared::auth::dashboard::log_in::Credentials;
-use shared::auth::dashboard::{SESSION_COOKIE, set_cookie};
+use shared::auth::dashboard::{Dashboard, SESSION_COOKIE, set_cookie};
+use shared::clock::Clock;
 use shared::http::{FormBody, Problem, RequestContext, SameOrigin};
 use url::form_urlencoded;
 
@@ -17,12 +23,17 @@ use crate::ApiKeysApp;
 
 const CLEAR_SITE_DATA: HeaderName = HeaderName::from_static("clear-site-data");
 
+const DEVELOPERS: &str = "/dashboard/developers";
+
 const LOG_IN: &str = "/dashboard/login";
 
 pub(crate) fn routes() -> Router<ApiKeysApp> {
     Router::new()
         .route(LOG_IN, post(log_in))
         .route("/dashboard/logout", post(log_out))
+        .route("/dashboard/developers/keys", post(issue))
+        .route("/dashboard/developers/keys/{id}/rotate", post(rotate))
+        .route("/dashboard/developers/keys/{id}/revoke", post(revoke))
         .layer(from_fn(errors_as_pages))
 }
 
@@ -68,4 +79,44 @@ async fn log_out(
         (LOCATION, LOG_IN.to_owned()),
     ];
     Ok((StatusCode::SEE_OTHER, headers).into_response())
+}
+
+impl Sessions for ApiKeysApp {
+    fn dashboard(&self) -> Option<&Dashboard> {
+        Some(&self.dashboard)
+    }
+
+    fn clock(&self) -> &Clock {
+        &self.clock
+    }
+}
+
+async fn issue(member: MemberForm<ApiKeysApp>) -> Result<Response, Problem> {
+    member.require(Need::Keys)?;
+    let MemberForm { app, session, caller, form, now, .. } = &member;
+    let is_test = caller.scope.mode == Mode::Test;
+    let fields = json!({"label": form.text("label"), "test": is_test});
+    let request = match body(fields).and_then(|fields| NewApiKey::parse(&fields)) {
+        Ok(request) => request,
+        Err(problem) => return answer(Err(problem), DEVELOPERS),
+    };
+    let issued = app.api_keys.issue(&session.account.id, &request, &session.member.operator(), *now).await?;
+    Ok(member.secret_page(w::NEW_KEY, issued.cleartext.expose_secret(), DEVELOPERS))
+}
+
+async fn rotate(Path(id): Path<String>, member: MemberForm<ApiKeysApp>) -> Result<Response, Problem> {
+    member.require(Need::Keys)?;
+    let MemberForm { app, session, now, .. } = &member;
+    let id: Option<ApiKeyId> = id.parse().ok();
+    let operator = session.member.operator();
+    let rotated = app.api_keys.rotate(&session.account.id, id.as_ref(), None, &operator, *now).await?;
+    Ok(member.secret_page(w::NEW_KEY, rotated.cleartext.expose_secret(), DEVELOPERS))
+}
+
+async fn revoke(Path(id): Path<String>, member: MemberForm<ApiKeysApp>) -> Result<Response, Problem> {
+    member.require(Need::Keys)?;
+    let MemberForm { app, session, now, .. } = &member;
+    let id: Option<ApiKeyId> = id.parse().ok();
+    app.api_keys.revoke(&session.account.id, id.as_ref(), &session.member.operator(), *now).await?;
+    answer(Ok(DEVELOPERS.to_owned()), DEVELOPERS)
 }

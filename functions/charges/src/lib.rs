@@ -1,5 +1,7 @@
 //! Serves `/v1/charges` and `/v1/pix/charges`.
 
+mod forms;
+
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
@@ -22,6 +24,7 @@ pub fn router(app: App) -> Router {
         .route("/v1/pix/charges", post(create_pix))
         .route("/v1/charges/{id}", get(read))
         .route("/v1/charges/{id}/timeline", get(timeline))
+        .merge(forms::routes())
         .with_state(app);
     with_middleware(routes, origin)
 }

@@ -1,17 +1,19 @@
 //! The account: developers, team, audit and notices.
 
 use axum::response::Response;
-use domain::ids::{AuditId, EmailId};
+use domain::ids::{ApiKeyId, AuditId, EmailId};
 use maud::html;
+use pages::forms::{Need, submit};
 use pages::{Cell, Tone, code_block, empty, next_page, table, tag, time};
 use shared::account::{Role, Users};
 use shared::audit;
 use shared::email::{EmailTopic, Emails};
 use shared::http::Problem;
 
-use crate::visit::{Visitor, role_name};
+use crate::visit::Visitor;
 use crate::words as w;
 
+const KEYS: &str = "/dashboard/developers/keys";
 const TEAM: &str = "/dashboard/team";
 const AUDIT: &str = "/dashboard/audit";
 const NOTICES: &str = "/dashboard/notices";
@@ -27,6 +29,12 @@ pub(crate) async fn developers(visitor: Visitor) -> Result<Response, Problem> {
             html! { code { (key.prefix) "…" } },
             html! { span dir="auto" { (key.label) } },
             time(key.created_at),
+            html! {
+                div.actions {
+                    (page.confirmed(&format!("{KEYS}/{}/rotate", ApiKeyId::from(key.fingerprint.clone())), (w::ROTATE, "quiet"), Need::Keys, w::ROTATE_KEY_ASK))
+                    (page.confirmed(&format!("{KEYS}/{}/revoke", ApiKeyId::from(key.fingerprint.clone())), (w::REVOKE, "danger"), Need::Keys, w::REVOKE_ASK))
+                }
+            },
         ]
     });
     let create = page.curl("/v1/pix/charges", &["Idempotency-Key: pedido-0001"], Some("{\"amount\": 1990}"));
@@ -40,7 +48,19 @@ pub(crate) async fn developers(visitor: Visitor) -> Result<Response, Problem> {
                             (Cell::Main, page.say(w::KEY)),
                             (Cell::Other, page.say(w::LABEL)),
                             (Cell::Time, page.say(w::CREATED_ON)),
+                            (Cell::Other, page.say(w::ACTION)),
                         ], rows.collect()))
+                    }
+                    details {
+                        summary { (page.say(w::NEW_API_KEY)) }
+                        form.row method="post" action=(KEYS) {
+                            (page.mode_field())
+                            div.f {
+                                label for="label" { (page.say(w::LABEL)) }
+                                input #label name="label" maxlength="64";
+                            }
+                            (submit(page.language, (w::ISSUE, ""), page.may(Need::Keys)))
+                        }
                     }
                 }
                 section.card {
@@ -80,7 +100,7 @@ pub(crate) async fn team(visitor: Visitor) -> Result<Response, Problem> {
                 (user.email)
                 @if user.id == page.visit.session.user.id { " " (tag(Tone::Info, page.say(w::YOU))) }
             },
-            html! { (page.say(role_name(user.role))) },
+            html! { (page.say(w::of_role(user.role))) },
             html! { (page.say(may(user.role))) },
             time(user.created_at),
         ]

@@ -3,18 +3,21 @@
 use axum::extract::Path;
 use axum::response::Response;
 use domain::charge::{Charge, PublicStatus, TransactionStatus};
-use domain::ids::ChargeId;
+use domain::hex;
+use domain::ids::{ChargeId, Scoped as _};
 use domain::money::{Currency, MinorUnits};
 use domain::payment_method::PaymentMethod;
-use domain::pt_br;
 use domain::refund::RefundStatus;
 use domain::tax_id::Document;
 use domain::vocabulary::Vocabulary;
 use maud::{Markup, html};
-use pages::{Cell, Tone, copy_button, empty, facts, money, next_page, table, tag, time};
+use pages::forms::{Need, submit};
+use pages::{Cell, Tone, Word, copy_button, empty, facts, money, next_page, table, tag, time};
+use sha2::{Digest, Sha256};
 use shared::charge::{CHARGES_QUERY, ChargeFilter};
 use shared::http::{Problem, Query};
-use shared::services::{ChargeTimeline, TimelineEntry, TimelineKind, charge_timeline};
+use shared::random;
+use shared::services::{ChargeRows, ChargeTimeline, TimelineEntry, TimelineKind, charge_timeline};
 use shared::webhook::delivery::DeliveryStatus;
 
 use crate::money::movement_name;
@@ -27,6 +30,18 @@ const PATH: &str = "/dashboard/charges";
 
 /// A filter of the page alone: charges of the other methods are left out, so a page may be short.
 const METHOD: &str = "method";
+
+/// The filters in the form.
+const FILTERS: [&str; 8] = [
+    METHOD,
+    "order_id",
+    "customer_id",
+    "customer_email",
+    "end_to_end_id",
+    "txid",
+    "created_after",
+    "created_before",
+];
 
 /// The keys of `metadata` that merchants use for their order.
 const ORDER_KEYS: [&str; 3] = ["order_id", "orderId", "pedido"];
@@ -42,7 +57,8 @@ pub(crate) async fn list(visitor: Visitor) -> Result<Response, Problem> {
     let (page, found) = visit
         .load(async |visit| {
             let charges = &visit.visitor.pages.app.charges;
-            Ok(charges.list(&visit.scope(), &filter, cursor, visit.visitor.now).await?)
+            let salt = visit.session.account.salt.as_bytes();
+            Ok(charges.list(&visit.scope(), salt, &filter, cursor, visit.visitor.now).await?)
         })
         .await?;
     let shown =
@@ -52,7 +68,10 @@ pub(crate) async fn list(visitor: Visitor) -> Result<Response, Problem> {
         found.next_cursor.map(|id| format!("{PATH}?{}", query.with("starting_after", &id.to_string())));
     let is_filtered = is_filtered(&query);
     let main = html! {
-        h1 { (page.say(w::CHARGES)) }
+        div.head {
+            h1 { (page.say(w::CHARGES)) }
+            p { a.btn href={ (PATH) "/new" } { (page.say(w::NEW_CHARGE)) } }
+        }
         (chips(&page, &query))
         (filters(&page, &query, method))
         div #list data-refresh="10" {
@@ -60,7 +79,7 @@ pub(crate) async fn list(visitor: Visitor) -> Result<Response, Problem> {
                 @if is_filtered {
                     (empty(page.say(w::NO_CHARGES_FOUND), Some((PATH, page.say(w::CLEAR_FILTERS)))))
                 } @else {
-                    (empty(page.say(w::NO_CHARGES), Some(("/docs", page.say(w::GUIDE)))))
+                    (empty(page.say(w::NO_CHARGES), Some(("/dashboard/charges/new", page.say(w::NEW_CHARGE)))))
                 }
             } @else {
                 section.card {
@@ -80,9 +99,7 @@ pub(crate) async fn list(visitor: Visitor) -> Result<Response, Problem> {
 }
 
 fn is_filtered(query: &Query) -> bool {
-    [METHOD, "status", "customer_id", "created_after", "created_before", "starting_after"]
-        .iter()
-        .any(|name| query.text(name).is_some())
+    FILTERS.iter().chain(&["status", "starting_after"]).any(|name| query.text(name).is_some())
 }
 
 fn row(page: &Page, charge: &Charge) -> Vec<Markup> {
@@ -153,9 +170,7 @@ fn chips(page: &Page, query: &Query) -> Markup {
 }
 
 fn filters(page: &Page, query: &Query, method: Option<PaymentMethod>) -> Markup {
-    let is_used = [METHOD, "customer_id", "created_after", "created_before"]
-        .iter()
-        .any(|name| query.text(name).is_some());
+    let is_used = FILTERS.iter().any(|name| query.text(name).is_some());
     html! {
         details.card open[is_used] {
             summary { (page.say(w::FILTERS)) }
@@ -163,7 +178,11 @@ fn filters(page: &Page, query: &Query, method: Option<PaymentMethod>) -> Markup 
                 @if let Some(status) = query.text("status") { (pages::hidden("status", status)) }
                 (field("created_after", "date", page.say(w::FROM), query))
                 (field("created_before", "date", page.say(w::TO), query))
+                (field("order_id", "text", page.say(w::ORDER), query))
                 (field("customer_id", "text", page.say(w::DOCUMENT), query))
+                (field("customer_email", "email", page.say(w::EMAIL), query))
+                (field("end_to_end_id", "text", "End-to-end id", query))
+                (field("txid", "text", "txid", query))
                 div.f {
                     label for="method" { (page.say(w::METHOD)) }
                     select #method name="method" {
@@ -191,28 +210,22 @@ fn field(name: &str, kind: &str, label: &str, query: &Query) -> Markup {
 
 pub(crate) async fn show(visitor: Visitor, Path(id): Path<String>) -> Result<Response, Problem> {
     let id = ChargeId::parse_any(&id).ok();
-    let (visit, found) = visitor
+    let unknown = || Problem::NotFound { what: "charge" };
+    let (visit, rows) = visitor
         .enter(async |visitor| {
-            let app = &visitor.pages.app;
-            let (charge, refunds) = tokio::join!(app.charges.find(id), app.refunds.for_charge(id));
-            Ok((charge?, refunds?))
+            let rows = ChargeRows::read(&visitor.pages.store, id.ok_or_else(unknown)?).await?;
+            rows.filter(|rows| rows.scope() == visitor.scope()).ok_or_else(unknown)
         })
         .await?;
-    let (charge, refunds) = found;
-    let scope = visit.scope().scope;
-    let stored = charge.filter(|charge| charge.as_stored().scope == scope);
-    let stored = stored.ok_or(Problem::NotFound { what: "charge" });
     let (page, timeline) = visit
         .load(async |visit| {
-            let stored = stored.clone()?;
             let (store, now) = (&visit.visitor.pages.store, visit.visitor.now);
-            Ok((charge_timeline(store, &stored, now).await?, stored.read_at(now)))
+            Ok(charge_timeline(store, rows, now).await?)
         })
         .await?;
-    let (timeline, charge) = timeline;
-    let heading = order(&charge)
+    let ChargeTimeline { charge, refunds, cases, .. } = &timeline;
+    let heading = order(charge)
         .map_or_else(|| page.say(w::CHARGE).to_owned(), |order| format!("{} {order}", page.say(w::ORDER)));
-    let refunds: Vec<_> = refunds.into_iter().filter(|refund| refund.scope == charge.scope).collect();
     let main = html! {
         p.crumb { a href=(PATH) { (page.say(w::CHARGES)) } " / " span dir="auto" { (heading) } }
         div #charge data-refresh=[(!is_final(charge.status)).then_some("10")] {
@@ -221,18 +234,25 @@ pub(crate) async fn show(visitor: Visitor, Path(id): Path<String>) -> Result<Res
             }
             p.soft {
                 (charge.method().facts().name) " · " (time(charge.created_at))
-                @if let Some(customer) = customer(&charge) { " · " span dir="auto" { (customer) } }
+                @if let Some(customer) = customer(charge) { " · " span dir="auto" { (customer) } }
             }
             div.actions {
                 a.btn.quiet href=(page.visit.visitor.pages.app.public_urls.checkout_url(charge.id)) { (page.say(w::CHECKOUT_PAGE)) }
                 (copy_button(page.language, w::COPY_LINK, &page.visit.visitor.pages.app.public_urls.checkout_url(charge.id)))
                 (copy_button(page.language, w::COPY_ID, &charge.id.to_string()))
             }
+            (actions(&page, &charge)?)
             div.two {
                 div {
                     section.card {
                         h2 { (page.say(w::TIMELINE)) }
                         (timeline_list(&page, &timeline, charge.currency))
+                    }
+                    @for case in cases {
+                        section.card {
+                            h2 { a href={ "/dashboard/disputes/" (case.id) } { (page.say(w::KIND_CASE)) } " " (case.status.tag(page.language)) }
+                            p { (money(case.amount.minor(), case.currency)) " · " (time(case.created_at)) }
+                        }
                     }
                     @if !refunds.is_empty() {
                         section.card {
@@ -253,8 +273,8 @@ pub(crate) async fn show(visitor: Visitor, Path(id): Path<String>) -> Result<Res
                     }
                 }
                 div {
-                    section.card { h2 { (page.say(w::DATA)) } (data(&page, &charge)?) }
-                    (metadata(&page, &charge))
+                    section.card { h2 { (page.say(w::DATA)) } (data(&page, charge)?) }
+                    (metadata(&page, charge))
                     section.card {
                         details {
                             summary { (page.say(w::SAME_BY_API)) }
@@ -266,6 +286,87 @@ pub(crate) async fn show(visitor: Visitor, Path(id): Path<String>) -> Result<Res
         }
     };
     Ok(page.render(&heading, main))
+}
+
+/// The form of a new charge.
+pub(crate) async fn new(visitor: Visitor) -> Result<Response, Problem> {
+    let visit = visitor.enter_alone().await?;
+    let (page, ()) = visit.load(async |_| Ok(())).await?;
+    let key = hex::encode(&random::bytes::<16>()?);
+    let input = |name: &str, label: Word, kind: &str| {
+        html! { div { label for=(name) { (page.say(label)) } input id=(name) name=(name) type=(kind); } }
+    };
+    let main = html! {
+        p.crumb { a href=(PATH) { (page.say(w::CHARGES)) } }
+        h1 { (page.say(w::NEW_CHARGE)) }
+        section.card {
+            form.fields method="post" action=(PATH) {
+                (page.mode_field())
+                (pages::hidden("idempotency_key", &key))
+                div {
+                    label for="amount" { (page.say(w::AMOUNT)) " (R$)" }
+                    input #amount name="amount" inputmode="decimal" required placeholder="129,90";
+                }
+                (input("order_id", w::ORDER, "text"))
+                (input("name", w::CUSTOMER, "text"))
+                (input("document", w::DOCUMENT, "text"))
+                (input("email", w::EMAIL, "email"))
+                (input("description", w::DESCRIPTION, "text"))
+                div { button { (page.say(w::CREATE)) } }
+            }
+        }
+    };
+    Ok(page.render(page.say(w::NEW_CHARGE), main))
+}
+
+/// What the user may do with the charge now.
+fn actions(page: &Page, charge: &Charge) -> Result<Markup, Problem> {
+    let action = |name: &str| format!("{PATH}/{}/{name}", charge.id);
+    let refundable = match charge.status {
+        TransactionStatus::Paid | TransactionStatus::Approved => charge.funds.refundable(charge.amount)?,
+        _ => MinorUnits::ZERO,
+    };
+    let simulate = |outcome: &str| pages::hidden("outcome", outcome);
+    Ok(html! {
+        @if page.is_test() && charge.is_open() {
+            div.actions {
+                (page.button(&action("simulate"), (w::SIMULATE_PAID, ""), Need::Member, simulate("paid")))
+                (page.button(&action("simulate"), (w::SIMULATE_DECLINED, "quiet"), Need::Member, simulate("declined")))
+                (page.button(&action("simulate"), (w::SIMULATE_EXPIRED, "quiet"), Need::Member, simulate("expired")))
+            }
+        }
+        @if charge.is_open() {
+            div.actions { (page.confirmed(&action("cancel"), (w::CANCEL, "danger"), Need::Admin, w::CANCEL_ASK)) }
+        }
+        @if refundable.is_positive() {
+            details.card {
+                summary { (page.say(w::REFUND)) }
+                form.row method="post" action=(action("refund")) {
+                    (page.mode_field())
+                    (pages::hidden("idempotency_key", &refund_key(page, charge)))
+                    div.f {
+                        label for="refund-amount" { (page.say(w::AMOUNT)) " (" (money(refundable.get(), charge.currency)) ")" }
+                        input #refund-amount name="amount" inputmode="decimal" placeholder=(page.say(w::ALL_OF_IT));
+                    }
+                    div.f {
+                        label for="refund-reason" { (page.say(w::REASON)) }
+                        input #refund-reason name="reason" maxlength="500";
+                    }
+                    (submit(page.language, (w::REFUND, "danger"), page.may(Need::Admin)))
+                }
+            }
+        }
+    })
+}
+
+/// The same until the charge changes, so that a form that is sent twice refunds once, and a page that did not
+/// change has the same `ETag`.
+fn refund_key(page: &Page, charge: &Charge) -> String {
+    let user = page.visit.session.user.id;
+    hex::encode(&Sha256::digest(format!("refund {user} {} {}", charge.id, charge.version)))
+        .chars()
+        .take(32)
+        .collect()
 }
 
 /// Whether nothing changes any more unless someone acts.
@@ -355,9 +456,7 @@ fn timeline_list(page: &Page, timeline: &ChargeTimeline, currency: Currency) -> 
         ol.line {
             @for entry in timeline.entries.iter().rev() { li { (timeline_entry(page, entry, currency)) } }
         }
-        @if let Some(from) = timeline.partial_from {
-            p.sm.soft { (page.language.fill(w::PARTIAL, &[&pt_br::format_short_minute(from)])) }
-        }
+        @if !timeline.is_complete { p.sm.soft { (page.say(w::PARTIAL)) } }
     }
 }
 
@@ -383,11 +482,17 @@ fn timeline_entry(page: &Page, entry: &TimelineEntry, currency: Currency) -> Mar
         TimelineKind::Case | TimelineKind::Payment | TimelineKind::Event => None,
     };
     html! {
-        (page.say(kind)) " " (state.unwrap_or_else(|| tag(Tone::Calm, &entry.state)))
+        @match (entry.what, &entry.id) {
+            (TimelineKind::Delivery, Some(id)) => a href={ "/dashboard/deliveries/" (id) } { (page.say(kind)) },
+            (TimelineKind::Event, Some(id)) => a href={ "/dashboard/events/" (id) } { (page.say(kind)) },
+            (TimelineKind::Case, Some(id)) => a href={ "/dashboard/disputes/" (id) } { (page.say(kind)) },
+            _ => (page.say(kind)),
+        }
+        " " (state.unwrap_or_else(|| tag(Tone::Calm, &entry.state)))
         @if let Some(amount) = entry.amount { " " (money(amount, currency)) }
         div.sm.soft {
             (time(entry.at))
-            @if let Some(key) = &entry.by { " · " (page.language.fill(w::BY_KEY, &[&key.to_string()])) }
+            @if let Some(by) = &entry.by { " · " (page.language.fill(w::BY_KEY, &[by])) }
             @if let Some(id) = &entry.request_id { " · " (page.language.fill(w::IN_REQUEST, &[id])) }
         }
         @if let Some(details) = entry.details.as_deref().filter(|text| !text.is_empty()) { div.sm.soft { (details) } }

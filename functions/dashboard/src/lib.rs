@@ -92,6 +92,7 @@ pub fn router(pages: Pages) -> Router {
         .route("/dashboard/mode", post(choose_mode))
         .route("/dashboard/language", post(choose_language))
         .route("/dashboard/charges", get(charges::list))
+        .route("/dashboard/charges/new", get(charges::new))
         .route("/dashboard/charges/{id}", get(charges::show))
         .route("/dashboard/assets/{name}", get(asset))
         .route("/dashboard/refunds", get(money::refunds))

@@ -10,8 +10,8 @@ use domain::ids::{Mode, Scope};
 use domain::shard::ShardedScope;
 use domain::time::Timestamp;
 use maud::{Markup, html};
+use pages::forms::{Need, submit};
 use pages::{Document, Language, Shell, Word};
-use shared::account::Role;
 use shared::auth::dashboard::token::Claims;
 use shared::auth::dashboard::{MODE_COOKIE, Session, cookie};
 use shared::http::{Problem, Query, RequestContext};
@@ -135,12 +135,41 @@ impl Page {
         command
     }
 
+    pub(crate) fn may(&self, need: Need) -> bool {
+        need.is_met(&self.visit.session, self.visit.visitor.mode)
+    }
+
+    /// A form with only a button. The mode that the page was drawn for is posted with it.
+    pub(crate) fn button(&self, action: &str, button: (Word, &str), need: Need, more: Markup) -> Markup {
+        html! {
+            form method="post" action=(action) {
+                (self.mode_field())
+                (more)
+                (submit(self.language, button, self.may(need)))
+            }
+        }
+    }
+
+    /// Like [`Page::button`], after a question.
+    pub(crate) fn confirmed(&self, action: &str, button: (Word, &str), need: Need, question: Word) -> Markup {
+        html! {
+            form method="post" action=(action) data-confirm=(self.say(question)) {
+                (self.mode_field())
+                (submit(self.language, button, self.may(need)))
+            }
+        }
+    }
+
+    pub(crate) fn mode_field(&self) -> Markup {
+        pages::hidden("mode", self.visit.visitor.mode.as_str())
+    }
+
     pub(crate) fn render(&self, title: &str, main: Markup) -> Response {
         let Visit { session, visitor } = &self.visit;
         let shell = Shell {
             merchant: &session.account.settings.merchant_name,
             email: &session.user.email,
-            role: role_name(session.user.role),
+            role: w::of_role(session.user.role),
             mode: visitor.mode,
             here: &visitor.here,
         };
@@ -160,13 +189,5 @@ impl Page {
         let language = self.language;
         let document = Document { language, title, assets: ASSETS, shell: Some(&shell), main };
         pages::html(StatusCode::OK, document.render())
-    }
-}
-
-pub(crate) fn role_name(role: Role) -> Word {
-    match role {
-        Role::Owner => w::ROLE_OWNER,
-        Role::Admin => w::ROLE_ADMIN,
-        Role::Member => w::ROLE_MEMBER,
     }
 }

@@ -6,7 +6,9 @@ use domain::ids::{DeliveryId, EndpointId, EventId};
 use domain::tax_id::TaxId;
 use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
+use domain::webhook::event_type::{EventType, Family};
 use maud::{Markup, html};
+use pages::forms::{Need, submit};
 use pages::{Cell, Tone, code_block, copy_button, empty, facts, next_page, table, tag, time};
 use serde::Serialize;
 use serde_json::Value;
@@ -14,7 +16,7 @@ use shared::http::{Problem, Query};
 use shared::webhook::delivery::{
     DELIVERIES_QUERY, DeliveryFilter, DeliveryListView, DeliveryStatus, DeliveryView,
 };
-use shared::webhook::endpoint::Endpoint;
+use shared::webhook::endpoint::{Endpoint, EndpointStatus};
 use shared::webhook::log::{EventFilter, EventListView};
 
 use crate::states::State as _;
@@ -59,9 +61,49 @@ pub(crate) async fn list(visitor: Visitor) -> Result<Response, Problem> {
                 ], rows.collect()))
             }
         }
+        (registration(&page, endpoints.is_empty()))
         (delivery_list(&page, PATH, &query, &deliveries))
     };
     Ok(page.render(page.say(w::WEBHOOKS), main))
+}
+
+fn registration(page: &Page, is_first: bool) -> Markup {
+    html! {
+        details.card open[is_first] {
+            summary { (page.say(w::REGISTER_ENDPOINT)) }
+            form.fields method="post" action=(PATH) {
+                (page.mode_field())
+                div { label for="url" { "URL" } input #url name="url" type="url" required placeholder="https://loja.example/webhook"; }
+                fieldset {
+                    legend { (page.say(w::EVENTS)) }
+                    @for event in EventType::subscribable() {
+                        label {
+                            input type="checkbox" name="events" value=(event.as_str()) checked[event.family() == Family::Canonical];
+                            " " code { (event.as_str()) }
+                        }
+                    }
+                }
+                div { (submit(page.language, (w::REGISTER, ""), page.may(Need::Admin))) }
+            }
+        }
+    }
+}
+
+/// What the user may do with the endpoint.
+fn endpoint_actions(page: &Page, endpoint: &Endpoint) -> Markup {
+    let action = |name: &str| format!("{PATH}/{}/{name}", endpoint.id);
+    let (next, label) = match endpoint.status {
+        EndpointStatus::Active => (EndpointStatus::Inactive, w::PAUSE),
+        EndpointStatus::Inactive => (EndpointStatus::Active, w::RESUME),
+    };
+    html! {
+        div.actions {
+            (page.button(&action("status"), (label, "quiet"), Need::Admin, pages::hidden("status", next.as_str())))
+            (page.button(&action("test"), (w::SEND_TEST, "quiet"), Need::Admin, html! {}))
+            (page.confirmed(&action("rotate"), (w::ROTATE, "quiet"), Need::Admin, w::ROTATE_SECRET_ASK))
+            (page.confirmed(&action("delete"), (w::DELETE, "danger"), Need::Admin, w::DELETE_ASK))
+        }
+    }
 }
 
 fn health(page: &Page, endpoint: &Endpoint) -> Markup {
@@ -194,6 +236,7 @@ pub(crate) async fn endpoint(visitor: Visitor, Path(id): Path<String>) -> Result
         @if let Some(disabled) = &endpoint.disabled {
             div.alert.bad { (page.say(w::SWITCHED_OFF)) " " (time(disabled.at)) ": " (disabled.reason) }
         }
+        (endpoint_actions(&page, &endpoint))
         section.card {
             h2 { (page.say(w::DATA)) }
             (facts(vec![
@@ -228,7 +271,10 @@ pub(crate) async fn delivery(visitor: Visitor, Path(id): Path<String>) -> Result
         p.crumb { a href=(PATH) { (page.say(w::WEBHOOKS)) } " / " (page.say(w::KIND_DELIVERY)) }
         div #delivery data-refresh=[waits.then_some("10")] {
             h1 { (event) " " (state(&page, &found)) }
-            div.actions { (copy_button(page.language, w::COPY_ID, text(&found, "id"))) }
+            div.actions {
+                (page.button(&format!("/dashboard/deliveries/{}/resend", text(&found, "id")), (w::RESEND, ""), Need::Member, html! {}))
+                (copy_button(page.language, w::COPY_ID, text(&found, "id")))
+            }
             section.card {
                 h2 { (page.say(w::DATA)) }
                 (facts(vec![

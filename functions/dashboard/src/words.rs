@@ -86,7 +86,7 @@ pages::words! { pub(crate),
     COPY_ID = "Copiar id", "Copy the id", "Copiar id";
     METADATA = "Metadados", "Metadata", "Metadatos";
     SAME_BY_API = "O mesmo pela API", "The same with the API", "Lo mismo con la API";
-    BY_KEY = "pela chave {}", "by the key {}", "con la clave {}";
+    BY_KEY = "por {}", "by {}", "por {}";
     IN_REQUEST = "na requisição {}", "in the request {}", "en la solicitud {}";
     KIND_STATUS = "Cobrança", "Charge", "Cobro";
     KIND_PAYMENT = "Pagamento recebido", "Payment received", "Pago recibido";
@@ -95,6 +95,31 @@ pages::words! { pub(crate),
     KIND_POSTING = "Carteira", "Wallet", "Cartera";
     KIND_EVENT = "Evento", "Event", "Evento";
     KIND_DELIVERY = "Entrega", "Delivery", "Entrega";
+    NEW_CHARGE = "Nova cobrança", "New charge", "Nuevo cobro";
+    CREATE = "Criar", "Create", "Crear";
+    DESCRIPTION = "Descrição", "Description", "Descripción";
+    REFUND = "Devolver", "Refund", "Devolver";
+    ALL_OF_IT = "tudo", "all of it", "todo";
+    CANCEL = "Cancelar cobrança", "Cancel the charge", "Cancelar el cobro";
+    CANCEL_ASK = "Cancelar esta cobrança? Ela não poderá mais ser paga.", "Cancel this charge? It can't be paid any more.", "¿Cancelar este cobro? Ya no podrá pagarse.";
+    SIMULATE_PAID = "Simular pagamento", "Simulate the payment", "Simular el pago";
+    SIMULATE_DECLINED = "Simular recusa", "Simulate a decline", "Simular el rechazo";
+    SIMULATE_EXPIRED = "Simular vencimento", "Simulate the expiry", "Simular el vencimiento";
+    REGISTER_ENDPOINT = "Registrar endpoint", "Register an endpoint", "Registrar un endpoint";
+    REGISTER = "Registrar", "Register", "Registrar";
+    PAUSE = "Pausar", "Pause", "Pausar";
+    RESUME = "Reativar", "Resume", "Reactivar";
+    SEND_TEST = "Enviar teste", "Send a test", "Enviar una prueba";
+    ROTATE = "Trocar", "Rotate", "Rotar";
+    ROTATE_SECRET_ASK = "Trocar o segredo? O anterior deixa de assinar os próximos envios.", "Rotate the secret? The former one no longer signs what is sent.", "¿Rotar el secreto? El anterior deja de firmar los próximos envíos.";
+    DELETE = "Excluir", "Delete", "Eliminar";
+    DELETE_ASK = "Excluir este endpoint? As entregas pendentes são canceladas.", "Delete this endpoint? Its pending deliveries are cancelled.", "¿Eliminar este endpoint? Se cancelan las entregas pendientes.";
+    RESEND = "Enviar de novo", "Send again", "Enviar de nuevo";
+    NEW_API_KEY = "Nova chave", "New key", "Nueva clave";
+    ISSUE = "Emitir", "Issue", "Emitir";
+    ROTATE_KEY_ASK = "Trocar esta chave? A anterior para de funcionar na hora.", "Rotate this key? The former one stops working at once.", "¿Rotar esta clave? La anterior deja de funcionar enseguida.";
+    REVOKE = "Revogar", "Revoke", "Revocar";
+    REVOKE_ASK = "Revogar esta chave? Ela para de funcionar na hora.", "Revoke this key? It stops working at once.", "¿Revocar esta clave? Deja de funcionar enseguida.";
     RETAINED = "Retido", "Retained", "Retenido";
     CURRENCY = "Moeda", "Currency", "Moneda";
     STATEMENT = "Extrato", "Statement", "Extracto";
@@ -183,5 +208,5 @@ pages::words! { pub(crate),
     NOTICE_MED_RESOLVED = "Disputa encerrada", "Dispute closed", "Disputa cerrada";
     NOTICE_ENDPOINT = "Endpoint desligado", "Endpoint switched off", "Endpoint desactivado";
     NOTICE_DESTINATION = "Devolução a uma chave de terceiro", "Refund to a third party's key", "Devolución a la clave de un tercero";
-    PARTIAL = "Desde {} só aparece o que está ligado a uma mudança conhecida.", "From {} on, only what belongs to a known change is shown.", "Desde {} solo aparece lo ligado a un cambio conocido.";
+    PARTIAL = "Há mais eventos e entregas do que os mostrados aqui.", "There are more events and deliveries than are shown here.", "Hay más eventos y entregas que los mostrados aquí.";
 }

@@ -1,5 +1,6 @@
 //! Serves `/v1/payments`, which shows charges as payments.
 
+mod forms;
 mod list;
 mod refunds;
 mod resend;
@@ -39,6 +40,7 @@ pub fn router(app: App) -> Router {
         .route("/v1/payments/{id}/refund", post(refunds::create))
         .route("/v1/payments/{id}/refunds", get(refunds::list))
         .route("/v1/payments/{id}/resend-webhook", post(resend::resend_webhook))
+        .merge(forms::routes())
         .with_state(app);
     with_middleware(routes, origin)
 }

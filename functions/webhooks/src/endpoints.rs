@@ -93,6 +93,6 @@ pub(crate) async fn rotate_override_secret(
     Ok(Json(OverrideSecretView::new(&secret)).into_response())
 }
 
-fn new_secret() -> Result<EndpointSecret, Problem> {
+pub(crate) fn new_secret() -> Result<EndpointSecret, Problem> {
     Ok(EndpointSecret::from_random(&random::bytes()?))
 }

@@ -3,6 +3,7 @@
 mod deliveries;
 mod endpoints;
 mod events;
+mod forms;
 
 use axum::extract::FromRef;
 use axum::routing::{get, post};
@@ -72,6 +73,7 @@ pub fn router(webhooks: Webhooks) -> Router {
         .route("/v1/webhooks/stats", get(deliveries::stats))
         .route("/v1/events", get(events::list))
         .route("/v1/events/{id}", get(events::read))
+        .merge(forms::routes())
         .with_state(webhooks);
     with_middleware(routes, origin)
 }

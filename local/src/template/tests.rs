@@ -127,7 +127,15 @@ fn only_functions_with_sessions_receive_the_token_secret_which_must_have_a_value
     let template = Template::deployed().unwrap();
     for function in &template.functions {
         let environment = template.environment(&function.logical_id, &template_values()).unwrap();
-        let has_sessions = ["ApiKeysFunction", "DashboardFunction"].contains(&function.logical_id.as_str());
+        let has_sessions = [
+            "AcquirerEventsFunction",
+            "ApiKeysFunction",
+            "ChargesFunction",
+            "DashboardFunction",
+            "PaymentsFunction",
+            "WebhooksFunction",
+        ]
+        .contains(&function.logical_id.as_str());
         assert_eq!(
             environment.values().any(|value| value == "a secret"),
             has_sessions,

@@ -63,6 +63,10 @@ impl<'a> Browser<'a> {
         text(&answer)
     }
 
+    pub(crate) fn cookies(&self) -> &str {
+        &self.cookies
+    }
+
     pub(crate) async fn post(&self, path: &str, fields: &[(&str, &str)]) -> Answer {
         post(self.service, path, &self.cookies, fields).await
     }
@@ -77,6 +81,7 @@ async fn post(service: &Service, path: &str, cookies: &str, fields: &[(&str, &st
 pub(crate) const PAGES: &[&str] = &[
     "/dashboard",
     "/dashboard/charges",
+    "/dashboard/charges/new",
     "/dashboard/refunds",
     "/dashboard/payouts",
     "/dashboard/wallet",

@@ -35,6 +35,7 @@ mod charges;
 mod commands;
 mod contention;
 mod dashboard;
+mod dashboard_forms;
 mod dashboard_limit;
 mod delivery_list;
 mod description;

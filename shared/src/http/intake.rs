@@ -286,6 +286,11 @@ impl Query {
         self.pairs.iter().find(|(given, _)| given == name).map(|(_, value)| value.as_str())
     }
 
+    /// All values of a parameter that may be repeated, unchecked.
+    pub fn texts<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        self.pairs.iter().filter(move |(given, _)| given == name).map(|(_, value)| value.as_str())
+    }
+
     /// Percent-encoded, with another value of one parameter.
     pub fn with(&self, name: &str, value: &str) -> String {
         let mut encoded = url::form_urlencoded::Serializer::new(String::new());

@@ -1,0 +1,57 @@
+//! The dashboard's forms that play the payer and the payer's bank in test mode.
+
+use axum::Router;
+use axum::extract::Path;
+use axum::middleware::from_fn;
+use axum::response::Response;
+use axum::routing::post;
+use domain::charge::StoredCharge;
+use domain::charge::transition::Command;
+use domain::ids::ChargeId;
+use pages::errors_as_pages;
+use pages::forms::{MemberForm, answer};
+use shared::app::App;
+use shared::http::{Problem, RequestContext};
+
+use crate::simulation::{Simulated, Simulation, command};
+
+pub(crate) fn routes() -> Router<App> {
+    Router::new().route("/dashboard/charges/{id}/simulate", post(simulate)).layer(from_fn(errors_as_pages))
+}
+
+async fn simulate(
+    Path(id): Path<String>,
+    context: RequestContext,
+    member: MemberForm,
+) -> Result<Response, Problem> {
+    member.require_test()?;
+    let id = ChargeId::parse_any(&id).ok();
+    let found =
+        member.app.charges.find(id).await?.filter(|charge| charge.as_stored().scope == member.caller.scope);
+    let charge = found.ok_or(Problem::NotFound { what: "charge" })?;
+    context.set_charge(charge.as_stored().id);
+    let path = format!("/dashboard/charges/{}", charge.as_stored().id);
+    let done = Box::pin(simulated(&member, charge)).await;
+    answer(done.map(|()| path.clone()), &path)
+}
+
+/// A simulation that the charge's state no longer allows changes nothing, because the page shows that state.
+async fn simulated(member: &MemberForm, stored: StoredCharge) -> Result<(), Problem> {
+    let MemberForm { app, form, now, .. } = member;
+    let charge = stored.clone().read_at(*now);
+    let outcome = match form.text("outcome") {
+        Some("paid") => Simulated::Paid,
+        Some("declined") => Simulated::Declined,
+        Some("expired") => {
+            let at = stored.as_stored().expires_at().min(*now);
+            app.charges.apply(stored, &Command::Expire { at }, *now).await?;
+            return Ok(());
+        }
+        _ => return Err(Problem::field("outcome", "must be paid, declined or expired")),
+    };
+    let simulation = Simulation { outcome, method: None };
+    if let Some(command) = command(app, &charge, simulation, *now).await? {
+        app.charges.apply(stored, &command, *now).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,79 @@
+//! The dashboard's forms that refund or cancel a charge.
+
+use axum::Router;
+use axum::extract::Path;
+use axum::middleware::from_fn;
+use axum::response::Response;
+use axum::routing::post;
+use domain::charge::StoredCharge;
+use domain::ids::ChargeId;
+use pages::errors_as_pages;
+use pages::forms::{MemberForm, Need, answer, body, minor_units};
+use serde_json::json;
+use shared::app::App;
+use shared::http::{Problem, RequestContext};
+use shared::refund::NewRefund;
+use shared::services::cancel_charge;
+
+pub(crate) fn routes() -> Router<App> {
+    Router::new()
+        .route("/dashboard/charges/{id}/refund", post(refund))
+        .route("/dashboard/charges/{id}/cancel", post(cancel))
+        .layer(from_fn(errors_as_pages))
+}
+
+/// 404 for a charge of another account or mode.
+async fn own_charge(
+    member: &MemberForm,
+    context: &RequestContext,
+    id: &str,
+) -> Result<StoredCharge, Problem> {
+    let id = ChargeId::parse_any(id).ok();
+    let found =
+        member.app.charges.find(id).await?.filter(|charge| charge.as_stored().scope == member.caller.scope);
+    let charge = found.ok_or(Problem::NotFound { what: "charge" })?;
+    context.set_charge(charge.as_stored().id);
+    Ok(charge)
+}
+
+async fn refund(
+    Path(id): Path<String>,
+    context: RequestContext,
+    member: MemberForm,
+) -> Result<Response, Problem> {
+    member.require(Need::Admin)?;
+    let charge = own_charge(&member, &context, &id).await?;
+    let path = format!("/dashboard/charges/{}", charge.as_stored().id);
+    let refunded = Box::pin(refunded(&member, charge)).await;
+    answer(refunded.map(|()| path.clone()), &path)
+}
+
+async fn refunded(member: &MemberForm, charge: StoredCharge) -> Result<(), Problem> {
+    let MemberForm { app, caller, form, .. } = member;
+    let amount = match form.text("amount") {
+        None => None,
+        Some(text) => Some(minor_units(text).ok_or_else(|| Problem::field("amount", "must be an amount"))?),
+    };
+    let request = NewRefund::parse(&body(json!({
+        "amount": amount,
+        "reason": form.text("reason"),
+        "idempotencyKey": form.text("idempotency_key"),
+    }))?)?;
+    let stored = app.refunds.find(Some(request.id(charge.as_stored().id))).await?;
+    let capabilities = app.acquirers.of_charge(charge.as_stored()).await?.refund_capabilities();
+    app.refunds.create(caller, (charge, stored), &request, capabilities, &app.clock).await?;
+    Ok(())
+}
+
+async fn cancel(
+    Path(id): Path<String>,
+    context: RequestContext,
+    member: MemberForm,
+) -> Result<Response, Problem> {
+    member.require(Need::Admin)?;
+    let charge = own_charge(&member, &context, &id).await?;
+    let path = format!("/dashboard/charges/{}", charge.as_stored().id);
+    let MemberForm { app, caller, now, .. } = &member;
+    let cancelled = Box::pin(cancel_charge(app.charge_cancellation(), charge, caller, *now)).await;
+    answer(cancelled.map(|_charge| path.clone()).map_err(Problem::from), &path)
+}

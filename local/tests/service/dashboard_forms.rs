@@ -1,0 +1,226 @@
+//! Tests of the dashboard's forms: what they change, and who may send them.
+
+use axum::http::Method;
+use domain::ids::Mode;
+use serde_json::{Value, json};
+
+use crate::dashboard::Browser;
+use crate::support::{Service, eventually, id};
+
+/// The hidden fields and the rest of the form with this action, as a browser sends them.
+fn fields_of(html: &str, action: &str) -> Vec<(String, String)> {
+    let form = html.split("<form").find(|form| form.contains(&format!("action=\"{action}\"")));
+    let form = form.unwrap_or_else(|| panic!("no form {action}: {html}")).split("</form>").next().unwrap();
+    let attribute = |input: &str, name: &str| {
+        let value = input.split(&format!("{name}=\"")).nth(1)?.split('"').next()?;
+        Some(value.replace("&amp;", "&"))
+    };
+    let inputs = form.split("<input").skip(1).map(|input| input.split('>').next().unwrap());
+    inputs
+        .filter(|input| input.contains("type=\"hidden\""))
+        .map(|input| (attribute(input, "name").unwrap(), attribute(input, "value").unwrap_or_default()))
+        .collect()
+}
+
+impl Browser<'_> {
+    /// Fills in the form of a page, sends it, and returns where it led.
+    async fn submit(&self, page: &str, action: &str, more: &[(&str, &str)]) -> String {
+        let html = self.page(page).await;
+        let hidden = fields_of(&html, action);
+        let hidden = hidden.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let fields: Vec<(&str, &str)> = hidden.chain(more.iter().copied()).collect();
+        let answer = self.post(action, &fields).await;
+        assert_eq!(answer.status, 303, "{action}: {answer:?}");
+        answer.header("location").unwrap().to_owned()
+    }
+}
+
+async fn paid(service: &Service) -> Value {
+    let charge = service.new_charge(&json!({"amount": 10_000})).await;
+    service.sandbox(&charge, "pay", &json!({})).await
+}
+
+#[tokio::test]
+async fn a_charge_is_created_paid_and_refunded_in_part() {
+    let service = Service::start().await;
+    let browser = Browser::member(&service).await;
+    let fields = [("amount", "129,90"), ("order_id", "4711"), ("name", "Maria Silva"), ("email", "")];
+    let page = browser.submit("/dashboard/charges/new", "/dashboard/charges", &fields).await;
+    assert!(page.starts_with("/dashboard/charges/ch_"), "{page}");
+    assert!(browser.page(&page).await.contains("R$ 129,90"));
+
+    let simulate = format!("{page}/simulate");
+    let back = browser.submit(&page, &simulate, &[("outcome", "paid")]).await;
+    assert_eq!(back, format!("{page}?done=1"));
+    let charge = service.get(&page.replace("/dashboard/", "/v1/")).await.expect(200);
+    assert_eq!((&charge["status"], &charge["metadata"]["order_id"]), (&json!("paid"), &json!("4711")));
+
+    let refund = format!("{page}/refund");
+    let html = browser.page(&page).await;
+    let hidden = fields_of(&html, &refund);
+    let key = hidden.iter().find(|(name, _)| name == "idempotency_key").unwrap().1.clone();
+    let fields =
+        [("mode", "test"), ("idempotency_key", key.as_str()), ("amount", "29,90"), ("reason", "Troca")];
+    // A form that is sent twice refunds once.
+    for _ in 0..2 {
+        let answer = browser.post(&refund, &fields).await;
+        assert_eq!(answer.header("location"), Some(format!("{page}?done=1").as_str()), "{answer:?}");
+    }
+    let list = service.get(&format!("/v1/payments/{}/refunds", id(&charge))).await.expect(200);
+    assert_eq!(list["data"].as_array().unwrap().len(), 1, "{list}");
+    assert_eq!(list["data"][0]["amount"], 2_990);
+    let too_much = browser.submit(&page, &refund, &[("amount", "500,00")]).await;
+    assert_eq!(too_much, format!("{page}?error=refund_exceeds_remaining"));
+    assert!(browser.page(&too_much).await.contains("O valor é maior do que o que resta devolver."));
+    let malformed = browser.submit(&page, &refund, &[("amount", "dez")]).await;
+    assert_eq!(malformed, format!("{page}?error=invalid_request&field=amount"));
+}
+
+#[tokio::test]
+async fn a_member_may_not_act_on_money_in_live_mode() {
+    let service = Service::start().await;
+    let key = service.stack.seed.first.live_api_key.clone();
+    let headers = [("idempotency-key", "order-0001")];
+    let live = service.post_as(&key, "/v1/pix/charges", &json!({"amount": 5000}), &headers).await.expect(201);
+    let page = format!("/dashboard/charges/{}", id(&live));
+    let cancel = format!("{page}/cancel");
+    let member = Browser::member(&service).await.in_mode(Mode::Live);
+    let html = member.page(&page).await;
+    assert!(html.contains("<button disabled") && html.contains("precisa de administrador"), "{html}");
+    let refused = member.post(&cancel, &[("mode", "live")]).await;
+    assert_eq!(refused.status, 403);
+    let refused =
+        member.post(&format!("{page}/refund"), &[("mode", "live"), ("idempotency_key", "k-1234567")]).await;
+    assert_eq!(refused.status, 403);
+    assert_eq!(
+        service.get_as(&key, &format!("/v1/charges/{}", id(&live))).await.expect(200)["status"],
+        "pending"
+    );
+    let owner = Browser::owner(&service).await.in_mode(Mode::Live);
+    assert_eq!(owner.submit(&page, &cancel, &[]).await, format!("{page}?done=1"));
+    assert_eq!(
+        service.get_as(&key, &format!("/v1/charges/{}", id(&live))).await.expect(200)["status"],
+        "cancelled"
+    );
+    // The simulation exists in test mode only.
+    assert_eq!(
+        owner.post(&format!("{page}/simulate"), &[("mode", "live"), ("outcome", "paid")]).await.status,
+        403
+    );
+}
+
+#[tokio::test]
+async fn a_form_is_refused_if_the_mode_changed_or_the_session_ended_or_another_site_sent_it() {
+    let service = Service::start().await;
+    let charge = paid(&service).await;
+    let path = format!("/dashboard/charges/{}/refund", id(&charge));
+    let fields = [("mode", "test"), ("idempotency_key", "refund-0001"), ("amount", "1,00")];
+    let owner = Browser::owner(&service).await;
+    for mode in [&[("mode", "live")][..], &[]] {
+        let fields = [mode, &fields[1..]].concat();
+        assert_eq!(owner.post(&path, &fields).await.status, 409);
+    }
+    let foreign = [
+        ("cookie", owner.cookies()),
+        ("content-type", "application/x-www-form-urlencoded"),
+        ("sec-fetch-site", "cross-site"),
+    ];
+    let body = "mode=test&idempotency_key=refund-0001&amount=1,00";
+    assert_eq!(service.raw(Method::POST, &path, &foreign, body).await.status, 403);
+    owner.post("/dashboard/logout", &[]).await;
+    let ended = owner.post(&path, &fields).await;
+    assert_eq!(ended.header("location"), Some("/dashboard/login?next=%2Fdashboard"));
+    let refunds = service.get(&format!("/v1/payments/{}/refunds", id(&charge))).await.expect(200);
+    assert_eq!(refunds["data"], json!([]));
+    // A charge of another account.
+    let key = service.stack.seed.other.test_api_key.clone();
+    let headers = [("idempotency-key", "order-0001")];
+    let other = service.post_as(&key, "/v1/pix/charges", &json!({"amount": 777}), &headers).await.expect(201);
+    let owner = Browser::owner(&service).await;
+    for action in ["refund", "cancel", "simulate"] {
+        let answer = owner.post(&format!("/dashboard/charges/{}/{action}", id(&other)), &fields).await;
+        assert_eq!(answer.status, 404, "{action}");
+    }
+}
+
+#[tokio::test]
+async fn an_endpoint_is_registered_paused_rotated_and_deleted() {
+    let service = Service::start().await;
+    let owner = Browser::owner(&service).await;
+    let fields = [
+        ("mode", "test"),
+        ("url", "http://127.0.0.1:9/hook"),
+        ("events", "charge.paid"),
+        ("events", "charge.created"),
+    ];
+    let registered = owner.post("/dashboard/webhooks", &fields).await;
+    assert_eq!((registered.status.as_u16(), registered.header("cache-control")), (200, Some("no-store")));
+    let list = service.get("/v1/webhooks/endpoints").await.expect(200);
+    let endpoint = list["data"].as_array().or(list.as_array()).unwrap()[0].clone();
+    assert_eq!(endpoint["events"].as_array().unwrap().len(), 2);
+    let page = format!("/dashboard/webhooks/{}", id(&endpoint));
+    let secret = |answer: &crate::support::Answer| {
+        let html = String::from_utf8(answer.bytes.to_vec()).unwrap();
+        html.split("<code id=\"secret\">").nth(1).unwrap().split('<').next().unwrap().to_owned()
+    };
+    let first = secret(&registered);
+    assert_eq!(first.len(), 64);
+    assert!(!owner.page(&page).await.contains(&first));
+    let rotated = owner.post(&format!("{page}/rotate"), &[("mode", "test")]).await;
+    assert_ne!(secret(&rotated), first);
+    let paused = owner.submit(&page, &format!("{page}/status"), &[]).await;
+    assert_eq!(paused, format!("{page}?done=1"));
+    assert_eq!(
+        service.get(&format!("/v1/webhooks/endpoints/{}", id(&endpoint))).await.expect(200)["status"],
+        "INACTIVE"
+    );
+    owner.submit(&page, &format!("{page}/status"), &[]).await;
+    let deleted = owner.submit(&page, &format!("{page}/delete"), &[]).await;
+    assert_eq!(deleted, "/dashboard/webhooks?done=1");
+    assert_eq!(owner.answer(&page, &[]).await.status, 404);
+    let invalid =
+        owner.post("/dashboard/webhooks", &[("mode", "test"), ("url", "x"), ("events", "charge.paid")]).await;
+    assert_eq!(invalid.header("location"), Some("/dashboard/webhooks?error=invalid_request&field=url"));
+    // The audit names the member.
+    let audit = eventually("audit rows", async || {
+        let html = owner.page("/dashboard/audit").await;
+        (html.contains("webhook-endpoint.register") && html.contains("usr_")).then_some(html)
+    });
+    audit.await;
+}
+
+#[tokio::test]
+async fn a_delivery_is_sent_again() {
+    let service = Service::start().await;
+    service.register_endpoint("http://127.0.0.1:9/", &["charge.paid"]).await;
+    paid(&service).await;
+    let delivery = eventually("a delivery", async || service.deliveries("").await.into_iter().next()).await;
+    let member = Browser::member(&service).await;
+    let page = format!("/dashboard/deliveries/{}", id(&delivery));
+    let led = member.submit(&page, &format!("{page}/resend"), &[]).await;
+    assert!(led.starts_with("/dashboard/deliveries/wd_") && led.ends_with("?done=1"), "{led}");
+    eventually("a second delivery", async || (service.deliveries("").await.len() == 2).then_some(())).await;
+}
+
+#[tokio::test]
+async fn only_an_owner_or_administrator_manages_keys() {
+    let service = Service::start().await;
+    let member = Browser::member(&service).await;
+    let html = member.page("/dashboard/developers").await;
+    assert!(html.contains("<button disabled"), "{html}");
+    let refused = member.post("/dashboard/developers/keys", &[("mode", "test"), ("label", "x")]).await;
+    assert_eq!(refused.status, 403);
+    let owner = Browser::owner(&service).await;
+    let issued =
+        owner.post("/dashboard/developers/keys", &[("mode", "test"), ("label", "Loja <b>nova")]).await;
+    assert_eq!((issued.status.as_u16(), issued.header("cache-control")), (200, Some("no-store")));
+    let html = String::from_utf8(issued.bytes.to_vec()).unwrap();
+    let key = html.split("<code id=\"secret\">").nth(1).unwrap().split('<').next().unwrap().to_owned();
+    assert!(key.starts_with("ak_test_"), "{key}");
+    service.get_as(&key, "/v1/wallets").await.expect(200);
+    let list = owner.page("/dashboard/developers").await;
+    assert!(list.contains("Loja &lt;b&gt;nova") && !list.contains(&key), "{list}");
+    let revoke = list.split("action=\"").find(|form| form.contains("/revoke\"")).unwrap();
+    let revoke = revoke.split('"').next().unwrap();
+    assert_eq!(owner.submit("/dashboard/developers", revoke, &[]).await, "/dashboard/developers?done=1");
+}

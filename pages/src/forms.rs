@@ -1,0 +1,239 @@
+//! Forms of the dashboard. A form posts to the function that owns what it changes, which runs the use case of the
+//! API as the member and answers 303 to a page. A refusal returns to the form's page with its code.
+
+use axum::extract::{FromRef, FromRequest, FromRequestParts, Request};
+use axum::http::StatusCode;
+use axum::http::header::LOCATION;
+use axum::response::{IntoResponse, Response};
+use domain::ids::Mode;
+use domain::time::Timestamp;
+use maud::{Markup, html};
+use serde_json::Value;
+use shared::app::App;
+use shared::auth::Caller;
+use shared::auth::dashboard::{Dashboard, MODE_COOKIE, Session, cookie};
+use shared::clock::Clock;
+use shared::http::{FormBody, JsonObject, Problem, Query, RequestContext, SameOrigin, json};
+use url::form_urlencoded;
+
+use crate::layout::Shell;
+use crate::words as w;
+use crate::{Document, Language, Word, copy_button};
+
+/// What a role may do at least in live mode. In test mode, every member may do what needs no [`Need::Keys`].
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Need {
+    Member,
+    Admin,
+    /// API keys, in both modes.
+    Keys,
+}
+
+impl Need {
+    pub fn is_met(self, session: &Session, mode: Mode) -> bool {
+        let administers = session.user.role.manages_keys();
+        match self {
+            Self::Member => true,
+            Self::Admin => administers || mode == Mode::Test,
+            Self::Keys => administers,
+        }
+    }
+}
+
+/// The state of a function that handles forms of members.
+pub trait Sessions {
+    fn dashboard(&self) -> Option<&Dashboard>;
+    fn clock(&self) -> &Clock;
+}
+
+impl Sessions for App {
+    fn dashboard(&self) -> Option<&Dashboard> {
+        self.dashboard.as_ref()
+    }
+
+    fn clock(&self) -> &Clock {
+        &self.clock
+    }
+}
+
+/// A form that a member sent from a page of this origin, in the mode for which the page was drawn.
+pub struct MemberForm<A = App> {
+    pub app: A,
+    pub session: Session,
+    pub caller: Caller,
+    /// Without empty fields.
+    pub form: Query,
+    pub language: Language,
+    pub now: Timestamp,
+}
+
+impl<S, A> FromRequest<S> for MemberForm<A>
+where
+    S: Send + Sync,
+    A: Sessions + FromRef<S> + Send + Sync,
+{
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+        let (mut parts, body) = request.into_parts();
+        SameOrigin::from_request_parts(&mut parts, state).await?;
+        let Ok(context) = RequestContext::from_request_parts(&mut parts, state).await;
+        let app = A::from_ref(state);
+        let now = app.clock().now();
+        let missing = || Problem::Internal("the function has no secret of dashboard tokens".to_owned());
+        let dashboard = app.dashboard().ok_or_else(missing)?;
+        let session = Box::pin(dashboard.session(dashboard.claims_of_cookie(&parts.headers, now)?)).await?;
+        dashboard.count_page(&session, &context, now).await?;
+        let shown = cookie(&parts.headers, MODE_COOKIE).and_then(|mode| mode.parse().ok());
+        let mode: Mode = shown.unwrap_or(Mode::Test);
+        let language = Language::of(&parts.headers);
+        let FormBody(form) = FormBody::from_request(Request::from_parts(parts, body), state).await?;
+        if form.text("mode") != Some(mode.as_str()) {
+            return Err(Problem::ModeChanged);
+        }
+        let caller = Caller::of_member(&session.member, &session.account, mode, &context)?;
+        Ok(Self { caller, session, form: form.without_empty(), language, now, app })
+    }
+}
+
+impl<A> MemberForm<A> {
+    /// 403 `role_required`, in live mode, or for keys.
+    pub fn require(&self, need: Need) -> Result<(), Problem> {
+        if need.is_met(&self.session, self.caller.scope.mode) {
+            return Ok(());
+        }
+        Err(if need == Need::Keys {
+            Problem::ApiKeyRoleRequired
+        } else {
+            Problem::RoleRequired { role: "ADMIN" }
+        })
+    }
+
+    pub fn require_test(&self) -> Result<(), Problem> {
+        self.caller.require_test()
+    }
+
+    /// A page with a secret, which is shown once.
+    pub fn secret_page(&self, title: Word, secret: &str, back: &str) -> Response {
+        let say = |word| self.language.say(word);
+        let main = html! {
+            h1 { (say(title)) }
+            section.card {
+                div.alert.warn { (say(w::SECRET_ONCE)) }
+                pre tabindex="0" { code #secret { (secret) } }
+                div.actions {
+                    (copy_button(self.language, w::COPY, secret))
+                    a.btn.quiet href=(back) { (say(w::SECRET_STORED)) }
+                }
+            }
+        };
+        let shell = Shell {
+            merchant: &self.session.account.settings.merchant_name,
+            email: &self.session.user.email,
+            role: w::of_role(self.session.user.role),
+            mode: self.caller.scope.mode,
+            here: back,
+        };
+        let assets = "/dashboard/assets";
+        let document =
+            Document { language: self.language, title: say(title), assets, shell: Some(&shell), main };
+        crate::html(StatusCode::OK, document.render())
+    }
+}
+
+/// A request's body from the values of a form; a value that is absent or null is left out.
+pub fn body(fields: Value) -> Result<JsonObject, Problem> {
+    let Value::Object(mut fields) = fields else { return Ok(JsonObject::new()) };
+    fields.retain(|_, value| !value.is_null());
+    json::parse_object(Value::Object(fields).to_string().as_bytes())
+}
+
+/// 303 to the page, which says that the form was done; or to the form's page with the refusal. An error that the
+/// user can't correct in the form is an error page.
+pub fn answer(done: Result<String, Problem>, back: &str) -> Result<Response, Problem> {
+    let location = match done {
+        Ok(path) => format!("{path}?done=1"),
+        Err(problem) => refusal(problem, back)?,
+    };
+    Ok((StatusCode::SEE_OTHER, [(LOCATION, location)]).into_response())
+}
+
+pub fn refusal(problem: Problem, back: &str) -> Result<String, Problem> {
+    let status = problem.status();
+    let is_correctable = [StatusCode::BAD_REQUEST, StatusCode::CONFLICT, StatusCode::UNPROCESSABLE_ENTITY]
+        .contains(&status)
+        || matches!(
+            problem,
+            Problem::TooManyTests { .. }
+                | Problem::CustomerVelocityExceeded
+                | Problem::AccountVelocityExceeded
+        );
+    if !is_correctable || matches!(problem, Problem::ModeChanged) {
+        return Err(problem);
+    }
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    query.append_pair("error", problem.code());
+    if let Some(field) = problem.param() {
+        query.append_pair("field", field);
+    }
+    Ok(format!("{back}?{}", query.finish()))
+}
+
+/// Parses an amount as people write it, in the currency's smallest unit: `1.234,56`, `1234.56` and `1234`.
+pub fn minor_units(text: &str) -> Option<i64> {
+    let text: String = text.trim().trim_start_matches("R$").chars().filter(|c| !c.is_whitespace()).collect();
+    let (whole, fraction) = match (text.rsplit_once(','), text.rsplit_once('.')) {
+        (Some((whole, fraction)), _) => (whole.replace('.', ""), fraction.to_owned()),
+        // Points without a comma divide thousands if three digits follow.
+        (None, Some((whole, fraction))) if fraction.len() != 3 => (whole.to_owned(), fraction.to_owned()),
+        (None, _) => (text.replace('.', ""), String::new()),
+    };
+    let is_number = |digits: &str| digits.chars().all(|c| c.is_ascii_digit());
+    if whole.is_empty() || !is_number(&whole) || !is_number(&fraction) || fraction.len() > 2 {
+        return None;
+    }
+    format!("{whole}{fraction:0<2}").parse().ok()
+}
+
+/// The button of an action. Without the role it is disabled, and says which role it needs.
+pub fn submit(language: Language, (label, class): (Word, &str), is_allowed: bool) -> Markup {
+    html! {
+        @if is_allowed { button.(class) { (language.say(label)) } }
+        @else { button disabled title=(language.say(w::NEEDS_ADMIN)) { (language.say(label)) " (" (language.say(w::NEEDS_ADMIN)) ")" } }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_amount_is_read_as_people_write_it() {
+        for (text, minor) in [
+            ("129,90", 12_990),
+            ("R$ 1.234,56", 123_456),
+            ("1234.56", 123_456),
+            ("1.234", 123_400),
+            ("19.9", 1_990),
+            ("10", 1_000),
+            ("0,01", 1),
+        ] {
+            assert_eq!(minor_units(text), Some(minor), "{text}");
+        }
+        for text in ["", "abc", "1,234", "-5", "1,2,3", "1.2.3x", "99999999999999999999"] {
+            assert_eq!(minor_units(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_that_the_form_can_correct_returns_to_it() {
+        let refused = Problem::field("amount", "must be an integer");
+        assert_eq!(
+            refusal(refused, "/dashboard/charges/new").unwrap(),
+            "/dashboard/charges/new?error=invalid_request&field=amount"
+        );
+        for problem in [Problem::ModeChanged, Problem::NotLoggedIn, Problem::RoleRequired { role: "ADMIN" }] {
+            assert!(refusal(problem, "/dashboard").is_err());
+        }
+    }
+}
