@@ -30,7 +30,7 @@ pub struct Asset {
 
 impl Asset {
     fn new(name: &str, ending: &str, content_type: &'static str, content: &'static str) -> Self {
-        let hash: String = hex::encode(&Sha256::digest(content)).chars().take(HASH_CHARS).collect();
+        let hash: String = hex::encode(Sha256::digest(content)).chars().take(HASH_CHARS).collect();
         Self { name: format!("{name}-{hash}.{ending}"), content_type, content }
     }
 }

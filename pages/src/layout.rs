@@ -141,7 +141,7 @@ mod tests {
     fn the_menu_marks_the_page_and_the_item_above_it() {
         let marked = |here| {
             let shell = Shell { merchant: "<m>", email: "e", role: w::ROLE_OWNER, mode: Mode::Test, here };
-            MENU.map(|(path, _)| shell.current(path)).into_iter().filter(Option::is_some).count()
+            MENU.iter().filter(|(path, _)| shell.current(path).is_some()).count()
         };
         let shell = |here| Shell { merchant: "<m>", email: "e", role: w::ROLE_OWNER, mode: Mode::Test, here };
         assert_eq!(shell("/dashboard").current("/dashboard"), Some("page"));

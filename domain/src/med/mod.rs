@@ -668,8 +668,8 @@ impl MedCase {
         let disputes = charge.disputes.clone().map(|disputes| self.close_in(disputes, end, now));
         let next = Charge { funds, disputes, ..transition::next_version(charge.clone(), now) };
         let charge = Charge { status: next.status_by_funds()?, ..next };
-        let case = Self { moved, ..next_case }.with_move(posting.as_ref());
-        Ok(CaseStep { case, charge, posting })
+        let ended = Self { moved, ..next_case }.with_move(posting.as_ref());
+        Ok(CaseStep { case: ended, charge, posting })
     }
 
     fn close_in(&self, disputes: Disputes, end: CaseEnd, now: Timestamp) -> Disputes {

@@ -444,10 +444,9 @@ impl Refund {
             Posting::key_of((&self.scope, self.shard()), self.currency, id, is_in_statement)
         };
         let of_step = |(version, status, at)| match status {
-            RefundStatus::Pending => vec![(version, at, true)],
+            RefundStatus::Pending | RefundStatus::Failed => vec![(version, at, true)],
             RefundStatus::InProgress => Vec::new(),
             RefundStatus::Refunded => vec![(version, at, false), (version, at, true)],
-            RefundStatus::Failed => vec![(version, at, true)],
         };
         self.steps().flat_map(of_step).map(key).collect()
     }

@@ -458,7 +458,7 @@ impl Frame<'_> {
             }
             (content)
         };
-        let etag = format!("W/\"{}\"", hex::encode(&Sha256::digest(&main.0)));
+        let etag = format!("W/\"{}\"", hex::encode(Sha256::digest(&main.0)));
         let page = html! {
             (DOCTYPE)
             html lang=(self.language.tag()) {

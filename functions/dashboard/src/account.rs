@@ -84,7 +84,7 @@ pub(crate) async fn developers(visitor: Visitor) -> Result<Response, Problem> {
             }
         }
     };
-    Ok(page.render(page.say(w::DEVELOPERS), main))
+    Ok(page.render(page.say(w::DEVELOPERS), &main))
 }
 
 pub(crate) async fn team(visitor: Visitor) -> Result<Response, Problem> {
@@ -120,7 +120,7 @@ pub(crate) async fn team(visitor: Visitor) -> Result<Response, Problem> {
         }
         p.soft { (page.say(w::TEAM_MEANS)) }
     };
-    Ok(page.render(page.say(w::TEAM), main))
+    Ok(page.render(page.say(w::TEAM), &main))
 }
 
 fn may(role: Role) -> pages::Word {
@@ -166,7 +166,7 @@ pub(crate) async fn audit(visitor: Visitor) -> Result<Response, Problem> {
         }
         (next_page(page.language, w::OLDER, next))
     };
-    Ok(page.render(page.say(w::AUDIT), main))
+    Ok(page.render(page.say(w::AUDIT), &main))
 }
 
 pub(crate) async fn notices(visitor: Visitor) -> Result<Response, Problem> {
@@ -211,5 +211,5 @@ pub(crate) async fn notices(visitor: Visitor) -> Result<Response, Problem> {
         }
         (next_page(page.language, w::OLDER, next))
     };
-    Ok(page.render(page.say(w::NOTICES), main))
+    Ok(page.render(page.say(w::NOTICES), &main))
 }

@@ -95,7 +95,7 @@ pub(crate) async fn list(visitor: Visitor) -> Result<Response, Problem> {
             (next_page(page.language, w::OLDER, next))
         }
     };
-    Ok(page.render(page.say(w::CHARGES), main))
+    Ok(page.render(page.say(w::CHARGES), &main))
 }
 
 fn is_filtered(query: &Query) -> bool {
@@ -241,7 +241,7 @@ pub(crate) async fn show(visitor: Visitor, Path(id): Path<String>) -> Result<Res
                 (copy_button(page.language, w::COPY_LINK, &page.visit.visitor.pages.app.public_urls.checkout_url(charge.id)))
                 (copy_button(page.language, w::COPY_ID, &charge.id.to_string()))
             }
-            (actions(&page, &charge)?)
+            (actions(&page, charge)?)
             div.two {
                 div {
                     section.card {
@@ -285,14 +285,14 @@ pub(crate) async fn show(visitor: Visitor, Path(id): Path<String>) -> Result<Res
             }
         }
     };
-    Ok(page.render(&heading, main))
+    Ok(page.render(&heading, &main))
 }
 
 /// The form of a new charge.
 pub(crate) async fn new(visitor: Visitor) -> Result<Response, Problem> {
     let visit = visitor.enter_alone().await?;
     let (page, ()) = visit.load(async |_| Ok(())).await?;
-    let key = hex::encode(&random::bytes::<16>()?);
+    let key = hex::encode(random::bytes::<16>()?);
     let input = |name: &str, label: Word, kind: &str| {
         html! { div { label for=(name) { (page.say(label)) } input id=(name) name=(name) type=(kind); } }
     };
@@ -316,7 +316,7 @@ pub(crate) async fn new(visitor: Visitor) -> Result<Response, Problem> {
             }
         }
     };
-    Ok(page.render(page.say(w::NEW_CHARGE), main))
+    Ok(page.render(page.say(w::NEW_CHARGE), &main))
 }
 
 /// What the user may do with the charge now.
@@ -330,9 +330,9 @@ fn actions(page: &Page, charge: &Charge) -> Result<Markup, Problem> {
     Ok(html! {
         @if page.is_test() && charge.is_open() {
             div.actions {
-                (page.button(&action("simulate"), (w::SIMULATE_PAID, ""), Need::Member, simulate("paid")))
-                (page.button(&action("simulate"), (w::SIMULATE_DECLINED, "quiet"), Need::Member, simulate("declined")))
-                (page.button(&action("simulate"), (w::SIMULATE_EXPIRED, "quiet"), Need::Member, simulate("expired")))
+                (page.button(&action("simulate"), (w::SIMULATE_PAID, ""), Need::Member, &simulate("paid")))
+                (page.button(&action("simulate"), (w::SIMULATE_DECLINED, "quiet"), Need::Member, &simulate("declined")))
+                (page.button(&action("simulate"), (w::SIMULATE_EXPIRED, "quiet"), Need::Member, &simulate("expired")))
             }
         }
         @if charge.is_open() {
@@ -363,7 +363,7 @@ fn actions(page: &Page, charge: &Charge) -> Result<Markup, Problem> {
 /// change has the same `ETag`.
 fn refund_key(page: &Page, charge: &Charge) -> String {
     let user = page.visit.session.user.id;
-    hex::encode(&Sha256::digest(format!("refund {user} {} {}", charge.id, charge.version)))
+    hex::encode(Sha256::digest(format!("refund {user} {} {}", charge.id, charge.version)))
         .chars()
         .take(32)
         .collect()

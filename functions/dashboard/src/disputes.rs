@@ -77,7 +77,7 @@ pub(crate) async fn list(visitor: Visitor) -> Result<Response, Problem> {
             (next_page(page.language, w::OLDER, next))
         }
     };
-    Ok(page.render(page.say(w::DISPUTES), main))
+    Ok(page.render(page.say(w::DISPUTES), &main))
 }
 
 /// The deadline, and the hours that are left while an answer is possible.
@@ -167,5 +167,5 @@ pub(crate) async fn show(visitor: Visitor, Path(id): Path<String>) -> Result<Res
             }
         }
     };
-    Ok(page.render(&heading, main))
+    Ok(page.render(&heading, &main))
 }

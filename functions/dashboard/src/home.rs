@@ -57,7 +57,7 @@ pub(crate) async fn home(visitor: Visitor) -> Result<Response, Problem> {
             }
         }
     };
-    Ok(page.render(page.say(w::HOME), main))
+    Ok(page.render(page.say(w::HOME), &main))
 }
 
 fn alerts(page: &Page, cases: &[MedCase], endpoints: &[Endpoint]) -> Markup {

@@ -187,7 +187,7 @@ async fn with_etag(request: Request, next: Next) -> Response {
     let Ok(bytes) = to_bytes(body, MAX_PAGE_BYTES).await else {
         return Problem::Internal("a page is larger than 1 MB".to_owned()).into_response();
     };
-    let etag = format!("W/\"{}\"", hex::encode(&Sha256::digest(&bytes)));
+    let etag = format!("W/\"{}\"", hex::encode(Sha256::digest(&bytes)));
     let is_known = known.as_ref().and_then(|known| known.to_str().ok()).is_some_and(|known| known == etag);
     if let Ok(etag) = HeaderValue::from_str(&etag) {
         head.headers.insert(ETAG, etag);

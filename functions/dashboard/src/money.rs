@@ -86,7 +86,7 @@ pub(crate) async fn wallet(visitor: Visitor) -> Result<Response, Problem> {
         }
         (next_page(page.language, w::OLDER, next))
     };
-    Ok(page.render(page.say(w::WALLET), main))
+    Ok(page.render(page.say(w::WALLET), &main))
 }
 
 fn release_days(page: &Page, wallet: &Wallet) -> Markup {
@@ -208,7 +208,7 @@ pub(crate) async fn refunds(visitor: Visitor) -> Result<Response, Problem> {
         }
         (next_page(page.language, w::OLDER, next))
     };
-    Ok(page.render(page.say(w::REFUNDS), main))
+    Ok(page.render(page.say(w::REFUNDS), &main))
 }
 
 pub(crate) async fn payouts(visitor: Visitor) -> Result<Response, Problem> {
@@ -244,5 +244,5 @@ pub(crate) async fn payouts(visitor: Visitor) -> Result<Response, Problem> {
         }
         (next_page(page.language, w::OLDER, next))
     };
-    Ok(page.render(page.say(w::PAYOUTS), main))
+    Ok(page.render(page.say(w::PAYOUTS), &main))
 }

@@ -2,6 +2,8 @@
 //! account ([`Visitor::enter`]), then the counter of pages beside the page's own reads ([`Visit::load`]), which
 //! take up to two. Only a [`Page`] can be rendered, so that no page is shown without a session or uncounted.
 
+use std::fmt::Write as _;
+
 use axum::extract::FromRequestParts;
 use axum::http::StatusCode;
 use axum::http::request::Parts;
@@ -127,10 +129,10 @@ impl Page {
         let mut command =
             format!("curl -s {}{path} -H 'apikey: ak_{}_…'", self.base_url(), self.visit.visitor.mode);
         for header in headers {
-            command.push_str(&format!(" -H '{header}'"));
+            let _ = write!(command, " -H '{header}'");
         }
         if let Some(body) = body {
-            command.push_str(&format!(" -H 'Content-Type: application/json' -d '{body}'"));
+            let _ = write!(command, " -H 'Content-Type: application/json' -d '{body}'");
         }
         command
     }
@@ -140,7 +142,7 @@ impl Page {
     }
 
     /// A form with only a button. The mode that the page was drawn for is posted with it.
-    pub(crate) fn button(&self, action: &str, button: (Word, &str), need: Need, more: Markup) -> Markup {
+    pub(crate) fn button(&self, action: &str, button: (Word, &str), need: Need, more: &Markup) -> Markup {
         html! {
             form method="post" action=(action) {
                 (self.mode_field())
@@ -164,7 +166,7 @@ impl Page {
         pages::hidden("mode", self.visit.visitor.mode.as_str())
     }
 
-    pub(crate) fn render(&self, title: &str, main: Markup) -> Response {
+    pub(crate) fn render(&self, title: &str, main: &Markup) -> Response {
         let Visit { session, visitor } = &self.visit;
         let shell = Shell {
             merchant: &session.account.settings.merchant_name,

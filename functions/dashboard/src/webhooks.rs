@@ -64,7 +64,7 @@ pub(crate) async fn list(visitor: Visitor) -> Result<Response, Problem> {
         (registration(&page, endpoints.is_empty()))
         (delivery_list(&page, PATH, &query, &deliveries))
     };
-    Ok(page.render(page.say(w::WEBHOOKS), main))
+    Ok(page.render(page.say(w::WEBHOOKS), &main))
 }
 
 fn registration(page: &Page, is_first: bool) -> Markup {
@@ -98,8 +98,8 @@ fn endpoint_actions(page: &Page, endpoint: &Endpoint) -> Markup {
     };
     html! {
         div.actions {
-            (page.button(&action("status"), (label, "quiet"), Need::Admin, pages::hidden("status", next.as_str())))
-            (page.button(&action("test"), (w::SEND_TEST, "quiet"), Need::Admin, html! {}))
+            (page.button(&action("status"), (label, "quiet"), Need::Admin, &pages::hidden("status", next.as_str())))
+            (page.button(&action("test"), (w::SEND_TEST, "quiet"), Need::Admin, &html! {}))
             (page.confirmed(&action("rotate"), (w::ROTATE, "quiet"), Need::Admin, w::ROTATE_SECRET_ASK))
             (page.confirmed(&action("delete"), (w::DELETE, "danger"), Need::Admin, w::DELETE_ASK))
         }
@@ -251,7 +251,7 @@ pub(crate) async fn endpoint(visitor: Visitor, Path(id): Path<String>) -> Result
         }
         (delivery_list(&page, &format!("{PATH}/{}", endpoint.id), &query, &deliveries))
     };
-    Ok(page.render(&endpoint.url, main))
+    Ok(page.render(&endpoint.url, &main))
 }
 
 pub(crate) async fn delivery(visitor: Visitor, Path(id): Path<String>) -> Result<Response, Problem> {
@@ -272,7 +272,7 @@ pub(crate) async fn delivery(visitor: Visitor, Path(id): Path<String>) -> Result
         div #delivery data-refresh=[waits.then_some("10")] {
             h1 { (event) " " (state(&page, &found)) }
             div.actions {
-                (page.button(&format!("/dashboard/deliveries/{}/resend", text(&found, "id")), (w::RESEND, ""), Need::Member, html! {}))
+                (page.button(&format!("/dashboard/deliveries/{}/resend", text(&found, "id")), (w::RESEND, ""), Need::Member, &html! {}))
                 (copy_button(page.language, w::COPY_ID, text(&found, "id")))
             }
             section.card {
@@ -305,7 +305,7 @@ pub(crate) async fn delivery(visitor: Visitor, Path(id): Path<String>) -> Result
             }
         }
     };
-    Ok(page.render(event, main))
+    Ok(page.render(event, &main))
 }
 
 pub(crate) async fn events(visitor: Visitor) -> Result<Response, Problem> {
@@ -346,7 +346,7 @@ pub(crate) async fn events(visitor: Visitor) -> Result<Response, Problem> {
             (next_page(page.language, w::OLDER, next))
         }
     };
-    Ok(page.render(page.say(w::EVENTS), main))
+    Ok(page.render(page.say(w::EVENTS), &main))
 }
 
 /// A canonical event has a `type`, a legacy one its name in `event`.
@@ -384,5 +384,5 @@ pub(crate) async fn event(visitor: Visitor, Path(id): Path<String>) -> Result<Re
             (code_block(page.language, &pretty(&event)))
         }
     };
-    Ok(page.render(event_name(&event), main))
+    Ok(page.render(event_name(&event), &main))
 }

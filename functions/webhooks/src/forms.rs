@@ -3,7 +3,7 @@
 use axum::Router;
 use axum::extract::{Path, State};
 use axum::middleware::from_fn;
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Redirect, Response};
 use axum::routing::post;
 use domain::ids::{EndpointId, ResendId};
 use domain::webhook::signature::EndpointSecret;
@@ -41,13 +41,8 @@ async fn register(State(secrets): State<SigningSecrets>, member: MemberForm) -> 
     member.require(Need::Admin)?;
     match Box::pin(registered(&secrets, &member)).await {
         Ok((id, secret)) => Ok(secret_page(&member, &secret, &format!("{PATH}/{id}"))),
-        Err(problem) => redirect(refusal(problem, PATH)?),
+        Err(problem) => Ok(Redirect::to(&refusal(problem, PATH)?).into_response()),
     }
-}
-
-fn redirect(location: String) -> Result<Response, Problem> {
-    use axum::response::IntoResponse;
-    Ok(axum::response::Redirect::to(&location).into_response())
 }
 
 async fn registered(

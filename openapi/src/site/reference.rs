@@ -27,8 +27,10 @@ pub(super) fn operation_id(operation: &Operation<'_>) -> String {
 }
 
 pub(super) fn blocks(description: Description<'_>) -> Vec<Block> {
-    let groups = description.tags().into_iter().map(|(tag, about, _)| (tag_id(tag), tag, about));
-    let groups = groups.map(|(id, tag, about)| format!("- [{tag}](#{id}): {about}\n")).collect();
+    let mut groups = String::new();
+    for (tag, about, _) in description.tags() {
+        let _ = writeln!(groups, "- [{tag}](#{}): {about}", tag_id(tag));
+    }
     let mut blocks = vec![heading(2, REFERENCE.to_owned(), "Reference"), Block::Text(groups)];
     for (tag, about, operations) in description.tags() {
         blocks.push(heading(3, tag_id(tag), tag));
