@@ -136,12 +136,13 @@ impl Recent {
         Ok(Some(Self { from, up_to, sums }))
     }
 
-    /// Takes the rows of a stride out of the sums. `None`: the stride reaches further than the sums.
+    /// Takes the rows of a stride out of the sums. `None`: the stride reaches their end or further. Then the sums are
+    /// over: a row that appeared after they were stored is in the stride, and not in them.
     fn without(mut self, passed: &BTreeMap<String, Sums>, reached: &str) -> Option<Self> {
         for (sort, sums) in passed {
             self.sums.entry(sort.clone()).or_default().subtract_all(sums);
         }
-        (reached <= self.up_to.as_str()).then(|| Self { from: reached.to_owned(), ..self })
+        (reached < self.up_to.as_str()).then(|| Self { from: reached.to_owned(), ..self })
     }
 
     /// Stores the sums. `seen`: on the condition that they still reach this far.
@@ -262,8 +263,9 @@ impl CountedLog {
     pub(crate) async fn run(&self, log: &impl Log, now: Timestamp) -> Result<(), StoreError> {
         let row = self.store.get_item(&self.total_key()).await?.unwrap_or_default();
         let due = row.get("due_sk").cloned();
-        let Some(checkpoint) = self.advance(log, text(&row, CHECKPOINT), now).await? else { return Ok(()) };
-        let is_left = self.store_recent(log, checkpoint.as_deref(), now).await?;
+        let advanced = self.advance(log, text(&row, CHECKPOINT), now).await?;
+        let Some((checkpoint, had_recent)) = advanced else { return Ok(()) };
+        let is_left = self.store_recent(log, checkpoint.as_deref(), had_recent, now).await?;
         let next = if is_left {
             Some(now.saturating_plus_seconds(NEXT_RUN_SECONDS))
         } else {
@@ -303,18 +305,19 @@ impl CountedLog {
         after(&log.last_id_at(last))
     }
 
-    /// Advances the checkpoint. Returns the new one; the outer `None`: another run has advanced it meanwhile, and
-    /// will make the next run due.
+    /// Advances the checkpoint. Returns the new one, and whether sums of recent rows were stored for the old one; the
+    /// outer `None`: another run has advanced it meanwhile, and will make the next run due.
     async fn advance(
         &self,
         log: &impl Log,
         mut checkpoint: Option<String>,
         now: Timestamp,
-    ) -> Result<Option<Option<String>>, StoreError> {
+    ) -> Result<Option<(Option<String>, bool)>, StoreError> {
         let to = Self::passable(log, now);
         let recent = self.store.get_item(&recent_key(&self.partition)).await?;
         let recent = recent.map(|recent| Recent::of(&recent, checkpoint.as_deref())).transpose()?;
         let mut recent = recent.flatten();
+        let had_recent = recent.is_some();
         for _stride in 0..MAX_STRIDES {
             let from = checkpoint.as_deref().map_or_else(|| log.first_id(), after);
             if from > to {
@@ -336,14 +339,16 @@ impl CountedLog {
                 break;
             }
         }
-        Ok(Some(checkpoint))
+        Ok(Some((checkpoint, had_recent)))
     }
 
-    /// Stores the sums of the rows after the checkpoint, if they are many. Returns whether there are any.
+    /// Stores the sums of the rows after the checkpoint, if they are many, or if sums were stored before: rows may have
+    /// appeared among those. Returns whether there are any.
     async fn store_recent(
         &self,
         log: &impl Log,
         checkpoint: Option<&str>,
+        had_recent: bool,
         now: Timestamp,
     ) -> Result<bool, StoreError> {
         let settled = now.plus_millis(SETTLED_AFTER_MS.saturating_neg()).unwrap_or(Timestamp::MIN);
@@ -365,7 +370,7 @@ impl CountedLog {
                 break;
             }
         }
-        if let Some(read_to) = read_to.filter(|_| rows_read >= FEW_ROWS) {
+        if let Some(read_to) = read_to.filter(|_| had_recent || rows_read >= FEW_ROWS) {
             let recent = Recent { from: checkpoint.unwrap_or(FIRST).to_owned(), up_to: read_to, sums };
             let _written = self.store.commit(vec![recent.write(&self.partition, None)?]).await?;
         }
@@ -394,4 +399,25 @@ fn sums_of(item: &Item) -> Result<Sums, StoreError> {
         }
     }
     Ok(sums)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sums(count: i64) -> BTreeMap<String, Sums> {
+        let mut sums = Sums::default();
+        sums.add_to("n".to_owned(), count);
+        [("day".to_owned(), sums)].into()
+    }
+
+    #[test]
+    fn recent_sums_lose_the_rows_that_a_run_passes_and_are_over_when_it_reaches_their_end() {
+        let recent = || Recent { from: "a".to_owned(), up_to: "f".to_owned(), sums: sums(5) };
+        let left = recent().without(&sums(2), "c").unwrap();
+        assert_eq!((left.from.as_str(), left.up_to.as_str(), left.sums), ("c", "f", sums(3)));
+        // A sixth row appeared after they were stored.
+        assert!(recent().without(&sums(6), "f").is_none());
+        assert!(recent().without(&sums(6), "g").is_none());
+    }
 }

@@ -161,7 +161,7 @@ impl Dispatcher {
     /// A record that is set aside or postponed counts as done. Returns the first record that must be retried.
     /// Lambda then passes on the batch again from that record.
     async fn handle_batch(&self, batch: StreamEvent) -> DynamoDbEventResponse {
-        let failures = self.work_on(&batch.records).await;
+        let failures = self.work_on(&batch.records, false).await;
         let failed = self.set_aside_unreadable(&batch.records, &failures).await;
         let retried = self.postpone_throttled(failed).await.into_iter().map(sequence_number);
         let mut response = DynamoDbEventResponse::default();
@@ -175,7 +175,7 @@ impl Dispatcher {
     }
 
     /// Carries out the actions of records. Returns the records that failed, by sequence number.
-    async fn work_on(&self, records: &[EventRecord]) -> HashMap<String, Cause> {
+    async fn work_on(&self, records: &[EventRecord], is_replay: bool) -> HashMap<String, Cause> {
         let mut scopes: HashMap<Scope, ScopeWork> = HashMap::new();
         let (mut acquirers, mut emails) = (Vec::new(), Vec::new());
         let (mut audits, mut abandonments) = (Vec::new(), Vec::new());
@@ -209,7 +209,8 @@ impl Dispatcher {
                     audits.extend(audit.map(|audit| (number(), *audit)));
                     abandonments.extend(abandonment.map(|abandonment| *abandonment));
                     new_lookups.extend(lookups.map(|lookups| (number(), lookups)));
-                    figure.into_iter().for_each(Figure::write);
+                    // The first pass of a record that is replayed has counted it.
+                    figure.into_iter().filter(|_| !is_replay).for_each(Figure::write);
                 }
                 // A newer version wrote the row. Its functions will process the record.
                 Err(WorkError::Store(StoreError::Unavailable(error))) => {

@@ -226,7 +226,8 @@ impl Dispatcher {
         object: &QuarantinedObject,
     ) -> Result<(Vec<EventRecord>, HashMap<String, Cause>), ReplayError> {
         let records = self.fetch(object).await?;
-        let failures = self.work_on(&records).await;
+        let is_postponed = object.key.starts_with(POSTPONED);
+        let failures = self.work_on(&records, is_postponed).await;
         Ok((records, failures))
     }
 

@@ -527,7 +527,7 @@ async fn a_record_in_the_format_of_a_newer_version_is_retried_and_not_set_aside(
     newer["format"] = json!({"N": (READ_FORMAT + 1).to_string()});
     let record = record("INSERT", &Value::Null, &newer);
     assert!(matches!(dispatcher().read(&record), Err(WorkError::Store(StoreError::Unavailable(_)))));
-    let failures = dispatcher().work_on(&[record]).await;
+    let failures = dispatcher().work_on(&[record], false).await;
     assert_eq!(failures, HashMap::from([("111".to_owned(), Cause::Unavailable)]));
 }
 

@@ -228,6 +228,21 @@ async fn a_repeated_stream_record_sends_the_message_of_an_existing_delivery_agai
 }
 
 #[tokio::test]
+async fn a_stream_record_that_is_repeated_late_sends_the_message_of_an_existing_delivery_again() {
+    let (service, listener, _waiting) = with_queued_deliveries(1).await;
+    let queue = Queue::new(&service, QUEUE);
+    queue.delete(&queue.receive().await[0]).await;
+    // A delivery that is inserted now would count as late.
+    service.stack.clock.advance(200_000);
+    dispatch(&service.stack).await;
+    assert_eq!(queue.count().await.0, "1");
+    work(&service).await;
+    assert_eq!(listener.hooks().len(), 1);
+    assert_eq!(service.deliveries("&status=DELIVERED").await.len(), 1);
+    assert_eq!(service.get("/v1/webhooks/stats").await.expect(200)["total"], 1);
+}
+
+#[tokio::test]
 async fn a_count_lists_old_deliveries_and_makes_them_due_but_not_those_of_the_last_minutes() {
     let (service, _listener, _waiting) = with_queued_deliveries(1).await;
     let deliveries = Deliveries::new(service.store());

@@ -25,6 +25,7 @@ use crate::store::{Item, Store, StoreError, from_item, key_of_item};
 use crate::webhook::delivery::{Delivery, deletions};
 use crate::webhook::endpoint::Endpoints;
 use crate::webhook::event::{Event, EventRef};
+use crate::webhook::resend::MAX_RESENT;
 
 /// The most rows of one step, which two requests read.
 const MOST_KEYS: usize = 200;
@@ -191,6 +192,7 @@ pub async fn charge_timeline(
     entries.extend(deliveries.iter().map(delivery));
     // The sort is stable: entries of one kind at one time stay in the order in which they happened.
     entries.sort_by_key(|entry| (entry.at, entry.what));
+    let has_all_resends = events.iter().all(|event| event.resent.len() < MAX_RESENT);
     Ok(ChargeTimeline {
         charge: charge.read_at(now),
         refunds,
@@ -200,7 +202,7 @@ pub async fn charge_timeline(
         events,
         deliveries,
         entries,
-        is_complete: is_complete && has_all_deliveries,
+        is_complete: is_complete && has_all_deliveries && has_all_resends,
     })
 }
 
@@ -396,17 +398,19 @@ struct TimelineEntryView {
     actor: Option<String>,
 }
 
+impl ChargeTimeline {
+    /// The entries without the movements that do not change the merchant's wallet. They are not in its statement
+    /// either.
+    pub fn merchants_entries(&self) -> impl DoubleEndedIterator<Item = &TimelineEntry> {
+        let internal = self.postings.iter().filter(|posting| !posting.kind.is_in_statement());
+        let internal: HashSet<String> = internal.map(|posting| posting.id.to_string()).collect();
+        self.entries.iter().filter(move |entry| entry.id.as_ref().is_none_or(|id| !internal.contains(id)))
+    }
+}
+
 impl From<ChargeTimeline> for TimelineView {
     fn from(timeline: ChargeTimeline) -> Self {
-        // Movements that do not change the merchant's wallet are not in its statement either.
-        let internal: HashSet<String> = timeline
-            .postings
-            .iter()
-            .filter(|posting| !posting.kind.is_in_statement())
-            .map(|posting| posting.id.to_string())
-            .collect();
-        let is_shown = |entry: &TimelineEntry| entry.id.as_ref().is_none_or(|id| !internal.contains(id));
-        let data = timeline.entries.into_iter().filter(is_shown).map(|entry| TimelineEntryView {
+        let data = timeline.merchants_entries().cloned().map(|entry| TimelineEntryView {
             at: entry.at,
             kind: entry.what,
             id: entry.id,

@@ -38,7 +38,7 @@ const MAX_TESTS_A_MINUTE: i64 = 10;
 const SECONDS_A_MINUTE: i64 = 60;
 
 /// The most resent deliveries that an event's row names. A row has at most 400 KB, and a name takes 29 bytes.
-const MAX_RESENT: usize = 50;
+pub(crate) const MAX_RESENT: usize = 50;
 
 /// The attribute that counts an endpoint's tests of a minute.
 const TESTS: &str = "tests";

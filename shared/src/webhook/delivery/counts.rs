@@ -97,12 +97,17 @@ impl Tally {
     }
 }
 
+/// The inserts of late deliveries add to one of some rows of the day, so that after an outage they do not wait for one
+/// another.
 fn day_sort(entry: &Entry) -> String {
-    format!("{DAY}{}#{}", Day::of(entry.at()), endpoint_text(entry.endpoint))
+    let row = format!("{DAY}{}#{}", Day::of(entry.at()), endpoint_text(entry.endpoint));
+    let last = entry.id.to_string().pop().filter(|_| entry.counted);
+    last.map_or_else(|| row.clone(), |last| format!("{row}#{last}"))
 }
 
 fn parse_day(sort: &str) -> Option<(Day, Option<EndpointId>)> {
-    let (day, endpoint) = sort.strip_prefix(DAY)?.split_once('#')?;
+    let (day, rest) = sort.strip_prefix(DAY)?.split_once('#')?;
+    let endpoint = rest.split('#').next()?;
     Some((day.parse().ok()?, parse_endpoint(endpoint).ok()?))
 }
 

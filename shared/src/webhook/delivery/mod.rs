@@ -76,7 +76,7 @@ use domain::webhook::schedule::MAX_ATTEMPTS;
 use super::endpoint::Endpoint;
 use super::event::Event;
 use crate::checkpoint::LATE_MS;
-use crate::store::{Inserted, Store, StoreError, Write};
+use crate::store::{CommitOutcome, Inserted, Store, StoreError, Write};
 
 /// The lease of a worker's claim, in seconds: twice the 30 s limit of an attempt.
 pub const LEASE_SECONDS: i64 = 60;
@@ -418,13 +418,13 @@ impl Deliveries {
         self.rows_a_query.map_or(most, |rows| rows.min(most))
     }
 
-    /// Inserts a delivery, unless it exists. Returns the stored one. Of one that its insert counts, the given one is
-    /// returned in any case: the stream or the due index starts it.
+    /// Inserts a delivery, unless it exists. Returns the stored one.
     pub async fn insert(&self, delivery: Delivery) -> Result<Delivery, StoreError> {
-        if delivery.counted {
-            let _inserted_or_existing = self.store.commit(delivery.insertion()?).await?;
+        if delivery.counted && matches!(self.store.commit(delivery.insertion()?).await?, CommitOutcome::Done)
+        {
             return Ok(delivery);
         }
+        // A late one may exist from an attempt that was not late. Then it is unlisted and waits for a message.
         match self.store.insert(&delivery).await? {
             Inserted::New => Ok(delivery),
             Inserted::Existing(stored) => Ok(stored),
