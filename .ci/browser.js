@@ -58,12 +58,21 @@ async function seed() {
   }
   const medCase = await api("POST", `/v1/sandbox/charges/${charges.disputed.id}/med-cases`, {});
   await api("POST", `/v1/payments/${charges.refunded.id}/refund`, { amount: 1000, reason: "Size too small", idempotencyKey: "browser-refund" });
+  const payment = await api("POST", "/v1/payments", {
+    amount: 12990,
+    paymentMethods: ["BOLETO", "PIX", "CREDIT_CARD"],
+    customerName: "Maria dos Santos",
+    customerDocument: "29537995593",
+    customerEmail: "maria@example.com",
+    idempotencyKey: "browser-payment",
+    metadata: { returnUrl: "https://shop.example/orders/4711" },
+  });
   const delivery = await until("delivery", async () => {
     const page = await api("GET", "/v1/webhooks/deliveries?limit=100");
     return page.data.find((found) => found.attempts > 0);
   });
   const events = await api("GET", "/v1/events?limit=1");
-  return { endpoint, charges, medCase, delivery, event: events.data[0] };
+  return { endpoint, charges, payment, medCase, delivery, event: events.data[0] };
 }
 
 async function main() {
@@ -98,7 +107,15 @@ async function main() {
     const seeded = await seed();
     const { charges } = seeded;
     const checkout = new URL(charges.open.checkout_url).pathname;
-    const pages = { docs: "/docs", checkout, "not-found": "/dashboard/charges/ch_x" };
+    const pages = {
+      docs: "/docs",
+      "docs-page": "/docs/webhooks",
+      "docs-search": "/docs/search?q=signature+verify",
+      checkout,
+      "checkout-methods": `/checkout/${seeded.payment.id.replace("tx_", "")}`,
+      "not-found": "/dashboard/charges/ch_x",
+    };
+    for (const state of ["paid", "failed", "expired", "disputed"]) pages[`checkout-${state}`] = new URL(charges[state].checkout_url).pathname;
     const lists = ["", "/charges", "/charges?status=paid&method=PIX", "/charges/new", "/charges?error=invalid_request&field=amount", "/wallet", "/refunds", "/payouts", "/disputes", "/webhooks", "/events", "/developers", "/team", "/audit", "/notices"];
     for (const name of lists) pages[`list${name.replace(/[/?&=]/g, "-") || "-home"}`] = `/dashboard${name}`;
     for (const [state, charge] of Object.entries(charges)) pages[`charge-${state}`] = `/dashboard/charges/${charge.id}`;
@@ -118,8 +135,8 @@ async function inspect(browser, { name, url, screen, viewport, scheme, language 
   const page = await browser.newPage();
   const found = [];
   page.on("request", (request) => {
-    // The icon in the browser's own date field is a data URL.
-    const isOwn = request.url().startsWith("data:image/svg+xml");
+    // The icons of the browser's own date field and of the checkout page are data URLs.
+    const isOwn = request.url().startsWith("data:");
     if (!isOwn && !request.url().startsWith(ready.base_url)) found.push(`a request to ${request.url()}`);
   });
   page.on("console", (message) => {

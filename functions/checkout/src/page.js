@@ -2,10 +2,11 @@
   "use strict";
   const main = document.querySelector("main");
   // Milliseconds that the service's clock is ahead of the payer's.
-  const ahead = Number(document.body.dataset.now) - Date.now();
+  let ahead = Number(document.body.dataset.now) - Date.now();
   // The state as the service sent it, without what this script changed.
   let shown = main.innerHTML;
-  let announced = 0;
+  let isLooking = false;
+  const announced = new Set();
 
   const prepare = () => {
     for (const button of main.querySelectorAll("[data-copy]")) button.hidden = false;
@@ -28,45 +29,60 @@
       copied = document.execCommand("copy");
       button.focus();
     }
-    const usual = button.textContent;
+    button.dataset.usual ??= button.textContent;
     button.textContent = copied ? button.dataset.done : button.dataset.failed;
-    setTimeout(() => { button.textContent = usual; }, 4000);
+    setTimeout(() => { button.textContent = button.dataset.usual; }, 4000);
   });
   document.addEventListener("focusin", (event) => { if (event.target.readOnly) event.target.select(); });
 
-  const refresh = async () => {
-    if (document.hidden || !navigator.onLine) return;
+  const title = () => document.getElementById("state")?.textContent;
+  const look = async () => {
     const headers = { "If-None-Match": document.body.dataset.etag };
-    const response = await fetch(location.href, { cache: "no-store", headers }).catch(() => null);
-    // A failure leaves what is shown.
-    if (!response || response.status === 304 || response.status >= 500) return;
+    const response = await fetch(location.href, { cache: "no-store", headers, signal: AbortSignal.timeout(10000) });
+    if (response.status === 304 || response.status >= 500) return;
     const page = new DOMParser().parseFromString(await response.text(), "text/html");
     const next = page.querySelector("main");
     if (!next || next.innerHTML === shown) return;
+    const before = title();
     shown = next.innerHTML;
+    ahead = Number(page.body.dataset.now) - Date.now();
     main.className = next.className;
     main.innerHTML = shown;
     document.title = page.title;
     Object.assign(document.body.dataset, { refresh: "", ...page.body.dataset });
     prepare();
     // A screen reader reads the new state out.
-    document.getElementById("state").focus();
+    if (title() !== before) document.getElementById("state")?.focus();
+  };
+  // One look at a time, so that a late answer can't replace a newer one.
+  const refresh = async () => {
+    if (isLooking || document.hidden || !navigator.onLine) return;
+    isLooking = true;
+    // A failure leaves what is shown.
+    await look().catch(() => {});
+    isLooking = false;
   };
 
   const count = () => {
     for (const deadline of main.querySelectorAll("[data-ends]")) {
       const left = Number(deadline.dataset.ends) - Date.now() - ahead;
       if (left <= 0) {
-        // Nobody may pay a code that has expired.
+        // Nobody may pay a code that has expired. The next look shows the state, whatever was shown.
         deadline.closest(".way").remove();
+        shown = "";
+        document.body.dataset.etag = "";
         refresh();
       } else if (left <= Number(deadline.dataset.quarter)) {
         const seconds = Math.floor(left / 1000);
-        const clock = `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}`;
+        const two = (number) => String(Math.floor(number)).padStart(2, "0");
+        const hours = seconds >= 3600 ? `${Math.floor(seconds / 3600)}:` : "";
+        const clock = `${hours}${two((seconds / 60) % 60)}:${two(seconds % 60)}`;
         deadline.querySelector("[data-left]").textContent = `${deadline.dataset.word} ${clock}`;
         for (const minutes of [5, 1]) {
-          if (Math.ceil(seconds / 60) === minutes && announced !== minutes) {
-            announced = minutes;
+          const name = `${deadline.dataset.ends} ${minutes}`;
+          const isNow = seconds <= 60 * minutes && seconds > 60 * minutes - 5;
+          if (isNow && !announced.has(name)) {
+            announced.add(name);
             document.getElementById("announcement").textContent = deadline.dataset[`said${minutes}`];
           }
         }
