@@ -13,12 +13,16 @@ use shared::app::App;
 use shared::auth::Caller;
 use shared::auth::dashboard::{Dashboard, MODE_COOKIE, Session, cookie};
 use shared::clock::Clock;
-use shared::http::{FormBody, JsonObject, Problem, Query, RequestContext, SameOrigin, json};
+use shared::http::{Detail, FormBody, JsonObject, Problem, Query, RequestContext, SameOrigin, json};
 use url::form_urlencoded;
 
 use crate::layout::Shell;
 use crate::words as w;
 use crate::{Document, Language, Word, copy_button};
+
+/// For how long after a log-in a member may do what moves live money or changes who may, in seconds. So a session that
+/// was left open on a desk can only be looked at.
+const LOGGED_IN_RECENTLY_SECONDS: i64 = 600;
 
 /// What a role may do at least in live mode. In test mode, every member may do what needs no [`Need::Keys`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -97,10 +101,13 @@ where
 }
 
 impl<A> MemberForm<A> {
-    /// 403 `role_required`, in live mode, or for keys.
+    /// 403 `role_required`, in live mode, or for keys. In live mode, the log-in must be recent too, else the member
+    /// has to log in again.
     pub fn require(&self, need: Need) -> Result<(), Problem> {
         if need.is_met(&self.session, self.caller.scope.mode) {
-            return Ok(());
+            let age = self.now.seconds().saturating_sub(self.session.member.logged_in_at());
+            let is_recent = age <= LOGGED_IN_RECENTLY_SECONDS || self.caller.scope.mode == Mode::Test;
+            return if is_recent { Ok(()) } else { Err(Problem::NotLoggedIn) };
         }
         Err(if need == Need::Keys {
             Problem::ApiKeyRoleRequired
@@ -181,18 +188,32 @@ pub fn refusal(problem: Problem, back: &str) -> Result<String, Problem> {
 
 /// Parses an amount as people write it, in the currency's smallest unit: `1.234,56`, `1234.56` and `1234`.
 pub fn minor_units(text: &str) -> Option<i64> {
-    let text: String = text.trim().trim_start_matches("R$").chars().filter(|c| !c.is_whitespace()).collect();
+    let text = text.trim().trim_start_matches("R$").trim();
     let (whole, fraction) = match (text.rsplit_once(','), text.rsplit_once('.')) {
-        (Some((whole, fraction)), _) => (whole.replace('.', ""), fraction.to_owned()),
+        (Some((whole, fraction)), _) => (without_points(whole)?, fraction),
         // Points without a comma divide thousands if three digits follow.
-        (None, Some((whole, fraction))) if fraction.len() != 3 => (whole.to_owned(), fraction.to_owned()),
-        (None, _) => (text.replace('.', ""), String::new()),
+        (None, Some((whole, fraction))) if fraction.len() != 3 => (whole.to_owned(), fraction),
+        (None, _) => (without_points(text)?, ""),
     };
     let is_number = |digits: &str| digits.chars().all(|c| c.is_ascii_digit());
-    if whole.is_empty() || !is_number(&whole) || !is_number(&fraction) || fraction.len() > 2 {
+    if whole.is_empty() || !is_number(&whole) || !is_number(fraction) || fraction.len() > 2 {
         return None;
     }
     format!("{whole}{fraction:0<2}").parse().ok()
+}
+
+pub fn invalid_amount() -> Problem {
+    Problem::InvalidAmount(vec![Detail::new("amount", "must be an amount")])
+}
+
+/// `None`: the points do not divide groups of thousands.
+fn without_points(text: &str) -> Option<String> {
+    let mut groups = text.split('.');
+    let first = groups.next()?;
+    let rest: Vec<&str> = groups.collect();
+    let is_grouped = (1..=3).contains(&first.len()) && !first.starts_with('0');
+    let is_grouped = is_grouped && rest.iter().all(|group| group.len() == 3);
+    (rest.is_empty() || is_grouped).then(|| text.replace('.', ""))
 }
 
 /// The button of an action. Without the role it is disabled, and says which role it needs.
@@ -220,7 +241,19 @@ mod tests {
         ] {
             assert_eq!(minor_units(text), Some(minor), "{text}");
         }
-        for text in ["", "abc", "1,234", "-5", "1,2,3", "1.2.3x", "99999999999999999999"] {
+        for text in [
+            "",
+            "abc",
+            "1,234",
+            "-5",
+            "1,2,3",
+            "1.2.3x",
+            "99999999999999999999",
+            "0.500",
+            "1.2.345",
+            "1.23,45",
+            "5 0",
+        ] {
             assert_eq!(minor_units(text), None, "{text}");
         }
     }

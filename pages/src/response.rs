@@ -45,12 +45,16 @@ pub async fn errors_as_pages(request: Request, next: Next) -> Response {
     let language = Language::of(request.headers());
     let id = request.extensions().get::<RequestContext>().map(|context| context.id.as_str().to_owned());
     let here = request.uri().path_and_query().map(|path| path.as_str().to_owned());
-    let here = here.filter(|_| request.method() == Method::GET).unwrap_or_default();
+    let (here, again) = match request.method() {
+        &Method::GET => (here.unwrap_or_default(), ""),
+        // A form's own path has no page.
+        _ => (String::new(), "&error=log_in_again"),
+    };
     let mut response = next.run(request).await;
     let Some(problem) = response.extensions_mut().remove::<Problem>() else { return response };
     if matches!(problem, Problem::NotLoggedIn) {
         let next: String = byte_serialize(safe_path(Some(&here)).as_bytes()).collect();
-        return Redirect::to(&format!("/dashboard/login?next={next}")).into_response();
+        return Redirect::to(&format!("/dashboard/login?next={next}{again}")).into_response();
     }
     error_page(language, &problem, &id.unwrap_or_default())
 }

@@ -12,6 +12,7 @@ use pages::forms::{MemberForm, Need, Sessions, answer, body};
 use pages::{errors_as_pages, safe_path, words as w};
 use secrecy::ExposeSecret;
 use serde_json::json;
+use shared::api_key::ApiKeyError;
 use shared::api_key::request::NewApiKey;
 use shared::auth::dashboard::log_in::Credentials;
 use shared::auth::dashboard::{Dashboard, SESSION_COOKIE, set_cookie};
@@ -104,10 +105,17 @@ async fn issue(member: MemberForm<ApiKeysApp>) -> Result<Response, Problem> {
     Ok(member.secret_page(w::NEW_KEY, issued.cleartext.expose_secret(), DEVELOPERS))
 }
 
+/// 404 for a key of another account or mode.
+async fn own_key(member: &MemberForm<ApiKeysApp>, id: &str) -> Result<Option<ApiKeyId>, Problem> {
+    let id: Option<ApiKeyId> = id.parse().ok();
+    let key = member.app.api_keys.find(&member.session.account.id, id.as_ref()).await?;
+    if key.mode == member.caller.scope.mode { Ok(id) } else { Err(ApiKeyError::NotFound.into()) }
+}
+
 async fn rotate(Path(id): Path<String>, member: MemberForm<ApiKeysApp>) -> Result<Response, Problem> {
     member.require(Need::Keys)?;
     let MemberForm { app, session, now, .. } = &member;
-    let id: Option<ApiKeyId> = id.parse().ok();
+    let id = own_key(&member, &id).await?;
     let operator = session.member.operator();
     let rotated = app.api_keys.rotate(&session.account.id, id.as_ref(), None, &operator, *now).await?;
     Ok(member.secret_page(w::NEW_KEY, rotated.cleartext.expose_secret(), DEVELOPERS))
@@ -116,7 +124,7 @@ async fn rotate(Path(id): Path<String>, member: MemberForm<ApiKeysApp>) -> Resul
 async fn revoke(Path(id): Path<String>, member: MemberForm<ApiKeysApp>) -> Result<Response, Problem> {
     member.require(Need::Keys)?;
     let MemberForm { app, session, now, .. } = &member;
-    let id: Option<ApiKeyId> = id.parse().ok();
+    let id = own_key(&member, &id).await?;
     app.api_keys.revoke(&session.account.id, id.as_ref(), &session.member.operator(), *now).await?;
     answer(Ok(DEVELOPERS.to_owned()), DEVELOPERS)
 }

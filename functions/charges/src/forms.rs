@@ -7,12 +7,13 @@ use axum::middleware::from_fn;
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use pages::errors_as_pages;
-use pages::forms::{MemberForm, body, minor_units, refusal};
+use pages::forms::{MemberForm, body, invalid_amount, minor_units, refusal};
 use serde_json::json;
 use shared::app::App;
 use shared::charge::request::{ChargeRoute, NewCharge};
 use shared::http::{Fields, Problem, RequestContext};
 use shared::services::{IdempotencyNamespace, create_charge};
+use url::form_urlencoded;
 
 const NEW: &str = "/dashboard/charges/new";
 
@@ -23,6 +24,14 @@ pub(crate) fn routes() -> Router<App> {
 async fn create(context: RequestContext, member: MemberForm) -> Result<Response, Problem> {
     let location = match Box::pin(created(&context, &member)).await {
         Ok(id) => format!("/dashboard/charges/{id}"),
+        // The charge may exist, so another try must have the same key.
+        Err(problem) if problem.status() == StatusCode::SERVICE_UNAVAILABLE => {
+            problem.log();
+            let mut query = form_urlencoded::Serializer::new(String::new());
+            query.append_pair("error", problem.code());
+            query.append_pair("key", member.form.text("idempotency_key").unwrap_or_default());
+            format!("{NEW}?{}", query.finish())
+        }
         Err(problem) => refusal(problem, NEW)?,
     };
     Ok((StatusCode::SEE_OTHER, [(LOCATION, location)]).into_response())
@@ -31,8 +40,7 @@ async fn create(context: RequestContext, member: MemberForm) -> Result<Response,
 async fn created(context: &RequestContext, member: &MemberForm) -> Result<String, Problem> {
     let MemberForm { app, caller, form, now, .. } = member;
     let text = |name| form.text(name);
-    let amount =
-        text("amount").and_then(minor_units).ok_or_else(|| Problem::field("amount", "must be an amount"))?;
+    let amount = text("amount").and_then(minor_units).ok_or_else(invalid_amount)?;
     let customer = json!({"name": text("name"), "document": text("document"), "email": text("email")});
     let request = body(json!({
         "amount": amount,

@@ -292,7 +292,11 @@ pub(crate) async fn show(visitor: Visitor, Path(id): Path<String>) -> Result<Res
 pub(crate) async fn new(visitor: Visitor) -> Result<Response, Problem> {
     let visit = visitor.enter_alone().await?;
     let (page, ()) = visit.load(async |_| Ok(())).await?;
-    let key = hex::encode(random::bytes::<16>()?);
+    // After a failure, the form has the key of the first try.
+    let query = page.visit.visitor.query();
+    let kept =
+        query.text("key").filter(|key| key.len() == 32 && key.bytes().all(|byte| byte.is_ascii_hexdigit()));
+    let key = kept.map_or_else(|| random::bytes::<16>().map(hex::encode), |key| Ok(key.to_owned()))?;
     let input = |name: &str, label: Word, kind: &str| {
         html! { div { label for=(name) { (page.say(label)) } input id=(name) name=(name) type=(kind); } }
     };
@@ -341,7 +345,7 @@ fn actions(page: &Page, charge: &Charge) -> Result<Markup, Problem> {
         @if refundable.is_positive() {
             details.card {
                 summary { (page.say(w::REFUND)) }
-                form.row method="post" action=(action("refund")) {
+                form.row method="post" action=(action("refund")) data-confirm=(page.say(w::REFUND_ASK)) {
                     (page.mode_field())
                     (pages::hidden("idempotency_key", &refund_key(page, charge)))
                     div.f {
@@ -454,7 +458,7 @@ fn metadata(page: &Page, charge: &Charge) -> Markup {
 fn timeline_list(page: &Page, timeline: &ChargeTimeline, currency: Currency) -> Markup {
     html! {
         ol.line {
-            @for entry in timeline.entries.iter().rev() { li { (timeline_entry(page, entry, currency)) } }
+            @for entry in timeline.merchants_entries().rev() { li { (timeline_entry(page, entry, currency)) } }
         }
         @if !timeline.is_complete { p.sm.soft { (page.say(w::PARTIAL)) } }
     }

@@ -20,7 +20,7 @@ use axum::extract::{Path, Request, State};
 use axum::http::header::{ETAG, HeaderValue, IF_NONE_MATCH, LOCATION, SET_COOKIE};
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::middleware::{Next, from_fn};
-use axum::response::{IntoResponse, Response};
+use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{any, get, post};
 use domain::hex;
 use domain::ids::Mode;
@@ -88,6 +88,7 @@ pub fn router(pages: Pages) -> Router {
     let origin = pages.app.origin.clone();
     let routes = Router::new()
         .route("/dashboard", get(home::home))
+        .route("/dashboard/", get(async || Redirect::permanent("/dashboard")))
         .route("/dashboard/login", get(log_in))
         .route("/dashboard/mode", post(choose_mode))
         .route("/dashboard/language", post(choose_language))

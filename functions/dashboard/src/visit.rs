@@ -181,7 +181,7 @@ impl Page {
             @if let Some(code) = notice {
                 div.alert.bad role="alert" {
                     (self.say(w::of_code(code)))
-                    @if let Some(field) = visitor.context.query.text("field") { " (" code { (field) } ")" }
+                    @if let Some(field) = visitor.context.query.text("field").filter(|field| is_name(field)) { " (" code { (field) } ")" }
                 }
             } @else if done.is_some() {
                 div.alert.good role="status" { (self.say(w::DONE)) }
@@ -192,4 +192,9 @@ impl Page {
         let document = Document { language, title, assets: ASSETS, shell: Some(&shell), main };
         pages::html(StatusCode::OK, document.render())
     }
+}
+
+/// Whether a text can be the name of a field: a link must not put its author's words on the page.
+fn is_name(text: &str) -> bool {
+    text.len() <= 64 && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-[]".contains(&byte))
 }

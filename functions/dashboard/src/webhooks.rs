@@ -144,15 +144,33 @@ pub(crate) fn pretty(value: &Value) -> String {
 
 fn mask(value: &mut Value) {
     match value {
-        Value::String(text) => {
-            if let Ok(document) = TaxId::parse(text) {
-                *text = document.masked();
+        Value::String(text) => *text = masked(text),
+        Value::Number(number) => {
+            if let Ok(document) = TaxId::parse(&format!("{:0>11}", number.to_string())) {
+                *value = document.masked().into();
             }
         }
         Value::Array(items) => items.iter_mut().for_each(mask),
         Value::Object(fields) => fields.values_mut().for_each(mask),
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        Value::Null | Value::Bool(_) => {}
     }
+}
+
+/// The text with each CPF and CNPJ masked, with or without its punctuation.
+pub(crate) fn masked(text: &str) -> String {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '/');
+    let mut masked = String::with_capacity(text.len());
+    for piece in text.split_inclusive(|c| !is_part(c)) {
+        let word = piece.trim_end_matches(|c| !is_part(c)).trim_end_matches('.');
+        let bare: String = word.chars().filter(char::is_ascii_alphanumeric).collect();
+        if let Ok(document) = TaxId::parse(&bare) {
+            masked.push_str(&document.masked());
+            masked.push_str(piece.get(word.len()..).unwrap_or_default());
+        } else {
+            masked.push_str(piece);
+        }
+    }
+    masked
 }
 
 fn text<'a>(object: &'a Value, name: &str) -> &'a str {
@@ -287,7 +305,7 @@ pub(crate) async fn delivery(visitor: Visitor, Path(id): Path<String>) -> Result
                     }),
                     (page.say(w::ATTEMPTS), html! { (number(&found, "attempts")) " / " (number(&found, "maxAttempts")) }),
                     (page.say(w::LAST_STATUS), html! { (number(&found, "lastStatusCode")) }),
-                    (page.say(w::LAST_ERROR), html! { (text(&found, "lastError")) }),
+                    (page.say(w::LAST_ERROR), html! { (masked(text(&found, "lastError"))) }),
                     (page.say(w::NEXT_ATTEMPT), at(&found, "nextRetryAt")),
                     (page.say(w::DELIVERED_ON), at(&found, "deliveredAt")),
                     (page.say(w::CREATED_ON), at(&found, "createdAt")),
@@ -295,7 +313,7 @@ pub(crate) async fn delivery(visitor: Visitor, Path(id): Path<String>) -> Result
             }
         }
         @if !text(&found, "lastResponseBody").is_empty() {
-            section.card { h2 { (page.say(w::LAST_ANSWER)) } pre tabindex="0" { (text(&found, "lastResponseBody")) } }
+            section.card { h2 { (page.say(w::LAST_ANSWER)) } pre tabindex="0" { (masked(text(&found, "lastResponseBody"))) } }
         }
         section.card {
             h2 { (page.say(w::BODY)) }

@@ -8,7 +8,7 @@ use axum::routing::post;
 use domain::charge::StoredCharge;
 use domain::ids::ChargeId;
 use pages::errors_as_pages;
-use pages::forms::{MemberForm, Need, answer, body, minor_units};
+use pages::forms::{MemberForm, Need, answer, body, invalid_amount, minor_units};
 use serde_json::json;
 use shared::app::App;
 use shared::http::{Problem, RequestContext};
@@ -52,7 +52,7 @@ async fn refunded(member: &MemberForm, charge: StoredCharge) -> Result<(), Probl
     let MemberForm { app, caller, form, .. } = member;
     let amount = match form.text("amount") {
         None => None,
-        Some(text) => Some(minor_units(text).ok_or_else(|| Problem::field("amount", "must be an amount"))?),
+        Some(text) => Some(minor_units(text).ok_or_else(invalid_amount)?),
     };
     let request = NewRefund::parse(&body(json!({
         "amount": amount,

@@ -28,7 +28,7 @@ pub(super) async fn compress(request: Request, next: Next) -> Response {
         tracing::error!("a response is larger than 6 MB");
         return StatusCode::INTERNAL_SERVER_ERROR.into_response();
     };
-    head.headers.insert(VARY, HeaderValue::from_static("accept-encoding"));
+    head.headers.append(VARY, HeaderValue::from_static("accept-encoding"));
     if bytes.len() < MIN_BYTES {
         return Response::from_parts(head, Body::from(bytes));
     }

@@ -74,6 +74,13 @@ impl Row for RevokedToken {
     }
 }
 
+impl Member {
+    /// When the member logged in, in seconds of Unix time.
+    pub fn logged_in_at(&self) -> i64 {
+        self.token.exp.saturating_sub(token::TOKEN_SECONDS)
+    }
+}
+
 const BY_LOG_IN: &str = "requested at the log-in";
 const BY_LOG_OUT: &str = "requested at the dashboard";
 
