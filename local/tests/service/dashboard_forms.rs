@@ -73,7 +73,7 @@ async fn a_charge_is_created_paid_and_refunded_in_part() {
     assert_eq!(too_much, format!("{page}?error=refund_exceeds_remaining"));
     assert!(browser.page(&too_much).await.contains("O valor é maior do que o que resta devolver."));
     let malformed = browser.submit(&page, &refund, &[("amount", "dez")]).await;
-    assert_eq!(malformed, format!("{page}?error=invalid_request&field=amount"));
+    assert_eq!(malformed, format!("{page}?error=invalid_amount&field=amount"));
 }
 
 #[tokio::test]
@@ -92,6 +92,11 @@ async fn a_member_may_not_act_on_money_in_live_mode() {
     let refused =
         member.post(&format!("{page}/refund"), &[("mode", "live"), ("idempotency_key", "k-1234567")]).await;
     assert_eq!(refused.status, 403);
+    // A session that was left open.
+    let stale = Browser::owner(&service).await.in_mode(Mode::Live);
+    service.stack.clock.advance(601_000);
+    let again = stale.post(&cancel, &[("mode", "live")]).await;
+    assert_eq!(again.header("location"), Some("/dashboard/login?next=%2Fdashboard&error=log_in_again"));
     assert_eq!(
         service.get_as(&key, &format!("/v1/charges/{}", id(&live))).await.expect(200)["status"],
         "pending"
@@ -129,7 +134,7 @@ async fn a_form_is_refused_if_the_mode_changed_or_the_session_ended_or_another_s
     assert_eq!(service.raw(Method::POST, &path, &foreign, body).await.status, 403);
     owner.post("/dashboard/logout", &[]).await;
     let ended = owner.post(&path, &fields).await;
-    assert_eq!(ended.header("location"), Some("/dashboard/login?next=%2Fdashboard"));
+    assert_eq!(ended.header("location"), Some("/dashboard/login?next=%2Fdashboard&error=log_in_again"));
     let refunds = service.get(&format!("/v1/payments/{}/refunds", id(&charge))).await.expect(200);
     assert_eq!(refunds["data"], json!([]));
     // A charge of another account.
