@@ -112,8 +112,8 @@ impl Site {
     fn page(&self, name: &str, title: &str, content: &str) -> String {
         let here = format!("href=\"/docs/{name}\"");
         let head = self.head.replacen("<title>", &format!("<title>{title} · "), 1);
-        let head = head.replacen(&here, &format!("{here} aria-current=\"page\""), 1);
-        format!("{head}<article>{content}</article>{}", self.foot)
+        let foot = self.foot.replacen(&here, &format!("{here} aria-current=\"page\""), 1);
+        format!("{head}<article>{content}</article>{foot}")
     }
 
     /// Returns the sections that have all words. Those with the words in the title are first.

@@ -61,7 +61,6 @@ pub(super) fn site(description: Description<'_>, blocks: &[Block]) -> String {
                     p.jump { a href="#contents" { "Contents" } }
                 }
                 div.columns {
-                    nav #contents aria-label="Contents" { (contents(description)) }
                     main #content {
                         article data-page="" data-title="Documentation" {
                             h1 { (description.title()) }
@@ -78,6 +77,7 @@ pub(super) fn site(description: Description<'_>, blocks: &[Block]) -> String {
                             }
                         }
                     }
+                    nav #contents aria-label="Contents" { (contents(description)) }
                 }
             }
         }
