@@ -346,7 +346,8 @@ impl World {
         let rows = rows.map_err(Error::of("reading the due index"))?;
         let kind = |key: &str| key.split('#').next().unwrap_or_default().to_owned();
         let keys = rows.iter().filter_map(key_of_item);
-        let keys = keys.filter(|key| !key.sk.starts_with('~') && !key.pk.starts_with("rollup#"));
+        let keys =
+            keys.filter(|key| !["deliveries#", "rollup#"].iter().any(|counts| key.pk.starts_with(counts)));
         Ok(counted(keys.map(|key| format!("{} {}", kind(&key.pk), kind(&key.sk))).collect()))
     }
 
