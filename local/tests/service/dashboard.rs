@@ -476,3 +476,39 @@ async fn every_object_has_a_page_which_shows_no_secret_and_no_whole_document() {
         assert_eq!(browser.answer(&format!("/dashboard/{path}"), &[]).await.status, 404, "{path}");
     }
 }
+
+#[tokio::test]
+async fn lists_find_what_the_filters_of_the_api_find() {
+    let service = Service::start().await;
+    let listener = crate::support::Listener::start().await;
+    let endpoint = service.register_endpoint(&listener.url, &["charge.paid"]).await;
+    let charge = service
+        .new_charge(&json!({
+            "amount": 12_990, "metadata": {"order_id": "4711"},
+            "customer": {"document": "29537995593", "email": "maria@example.com"},
+        }))
+        .await;
+    let end_to_end_id = "E00000000202611211000abcdefghijk";
+    service.sandbox(&charge, "pay", &json!({"end_to_end_id": end_to_end_id})).await;
+    listener.wait_for_event("charge.paid").await;
+    let payouts = shared::payout::Payouts::new(service.store());
+    let (operator, now) = (crate::support::operator(), service.stack.clock.now());
+    let money = (domain::money::Amount::parse(100).unwrap(), domain::money::Currency::BRL);
+    let payout = domain::ids::PayoutId::new(now, shared::random::bytes().unwrap());
+    payouts.create(payout, service.scope(), money, &operator, now).await.unwrap();
+    let browser = Browser::owner(&service).await;
+    let shown = id(&charge);
+    for filter in [
+        "order_id=4711".to_owned(),
+        "customer_email=maria%40example.com".to_owned(),
+        "customer_id=29537995593".to_owned(),
+        format!("end_to_end_id={end_to_end_id}"),
+    ] {
+        let path = format!("/dashboard/charges?{filter}");
+        eventually(&path, async || browser.page(&path).await.contains(shown).then_some(())).await;
+    }
+    assert!(browser.page("/dashboard/payouts").await.contains("R$ 1,00"));
+    let endpoint = format!("/dashboard/webhooks/{}", id(&endpoint));
+    assert!(browser.page(&format!("{endpoint}?status=DELIVERED")).await.contains("charge.paid"));
+    browser.page(&format!("{endpoint}?status=FAILED")).await;
+}
