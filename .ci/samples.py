@@ -115,7 +115,9 @@ class LossyProxy:
                 if is_lost:
                     content = b""
                     self.send_header("Retry-After", retry_after[len(proxy.times) - 1]())
-                self.send_header("Content-Type", "application/json")
+                for name in ("Content-Type", "Content-Encoding"):
+                    if not is_lost and response.headers[name]:
+                        self.send_header(name, response.headers[name])
                 self.send_header("Content-Length", str(len(content)))
                 self.end_headers()
                 self.wfile.write(content)
