@@ -92,6 +92,26 @@ pub fn table(caption: &str, columns: &[(Cell, &str)], rows: Vec<Vec<Markup>>) ->
     }
 }
 
+/// Links to the parts of a list: the path and parameter, the value that is shown, and the values with their words. An
+/// empty value is the whole list.
+pub fn chips<'a>(
+    label: &str,
+    (path, parameter): (&str, &str),
+    chosen: &str,
+    choices: impl Iterator<Item = (&'a str, &'a str)>,
+) -> Markup {
+    html! {
+        nav.chips aria-label=(label) {
+            ul {
+                @for (value, word) in choices {
+                    @let query = if value.is_empty() { String::new() } else { format!("?{parameter}={value}") };
+                    li { a href={ (path) (query) } aria-current=[(chosen == value).then_some("true")] { (word) } }
+                }
+            }
+        }
+    }
+}
+
 /// Names and values. A value without text is left out.
 pub fn facts(facts: Vec<(&str, Markup)>) -> Markup {
     html! {

@@ -5,13 +5,14 @@ use axum::extract::{FromRef, FromRequest, FromRequestParts, Request};
 use axum::http::StatusCode;
 use axum::http::header::LOCATION;
 use axum::response::{IntoResponse, Response};
-use domain::ids::Mode;
+use domain::charge::StoredCharge;
+use domain::ids::{ChargeId, Mode};
 use domain::time::Timestamp;
 use maud::{Markup, html};
 use serde_json::Value;
 use shared::app::App;
 use shared::auth::Caller;
-use shared::auth::dashboard::{Dashboard, MODE_COOKIE, Session, cookie};
+use shared::auth::dashboard::{Dashboard, Session, shown_mode};
 use shared::clock::Clock;
 use shared::http::{Detail, FormBody, JsonObject, Problem, Query, RequestContext, SameOrigin, json};
 use url::form_urlencoded;
@@ -88,10 +89,10 @@ where
         let dashboard = app.dashboard().ok_or_else(missing)?;
         let session = Box::pin(dashboard.session(dashboard.claims_of_cookie(&parts.headers, now)?)).await?;
         dashboard.count_page(&session, &context, now).await?;
-        let shown = cookie(&parts.headers, MODE_COOKIE).and_then(|mode| mode.parse().ok());
-        let mode: Mode = shown.unwrap_or(Mode::Test);
+        let mode = shown_mode(&parts.headers);
         let language = Language::of(&parts.headers);
-        let FormBody(form) = FormBody::from_request(Request::from_parts(parts, body), state).await?;
+        let FormBody(form): FormBody =
+            FormBody::from_request(Request::from_parts(parts, body), state).await?;
         if form.text("mode") != Some(mode.as_str()) {
             return Err(Problem::ModeChanged);
         }
@@ -134,17 +135,20 @@ impl<A> MemberForm<A> {
                 }
             }
         };
-        let shell = Shell {
-            merchant: &self.session.account.settings.merchant_name,
-            email: &self.session.user.email,
-            role: w::of_role(self.session.user.role),
-            mode: self.caller.scope.mode,
-            here: back,
-        };
-        let assets = "/dashboard/assets";
-        let document =
-            Document { language: self.language, title: say(title), assets, shell: Some(&shell), main };
+        let shell = Shell::of(&self.session, self.caller.scope.mode, back);
+        let document = Document { language: self.language, title: say(title), shell: Some(&shell), main };
         crate::html(StatusCode::OK, document.render())
+    }
+}
+
+impl MemberForm {
+    /// The charge with an id, as it is stored. 404 for a charge of another account or mode.
+    pub async fn charge(&self, context: &RequestContext, id: &str) -> Result<StoredCharge, Problem> {
+        let found = self.app.charges.find(ChargeId::parse_any(id).ok()).await?;
+        let found = found.filter(|charge| charge.as_stored().scope == self.caller.scope);
+        let charge = found.ok_or(Problem::NotFound { what: "charge" })?;
+        context.set_charge(charge.as_stored().id);
+        Ok(charge)
     }
 }
 

@@ -2,19 +2,21 @@
 
 use domain::ids::Mode;
 use maud::{DOCTYPE, Markup, html};
+use shared::auth::dashboard::Session;
 
 use crate::components::hidden;
 use crate::words as w;
 use crate::{Language, Word, assets};
 
-/// A page. The checkout page and the log-in page have no [`Shell`].
+/// The path under which `functions/dashboard` serves the assets.
+const ASSETS: &str = "/dashboard/assets";
+
+/// A page. The log-in page and the pages of errors have no [`Shell`].
 #[derive(Debug)]
 pub struct Document<'a> {
     pub language: Language,
     /// Of the browser's tab.
     pub title: &'a str,
-    /// The path under which the function serves the assets, without a slash at its end.
-    pub assets: &'a str,
     pub shell: Option<&'a Shell<'a>>,
     pub main: Markup,
 }
@@ -64,9 +66,9 @@ impl Document<'_> {
                     // Prevents mobile browsers from turning numbers into phone links.
                     meta name="format-detection" content="telephone=no";
                     title { (self.title) }
-                    link rel="icon" href={ (self.assets) "/" (assets::ICON.name) };
-                    link rel="stylesheet" href={ (self.assets) "/" (assets::STYLE.name) };
-                    script src={ (self.assets) "/" (assets::SCRIPT.name) } defer {}
+                    link rel="icon" href={ (ASSETS) "/" (assets::ICON.name) };
+                    link rel="stylesheet" href={ (ASSETS) "/" (assets::STYLE.name) };
+                    script src={ (ASSETS) "/" (assets::SCRIPT.name) } defer {}
                 }
                 body {
                     a.skip href="#main" { (say(w::SKIP)) }
@@ -74,6 +76,18 @@ impl Document<'_> {
                     main #main .small[self.shell.is_none()] { (self.main) }
                 }
             }
+        }
+    }
+}
+
+impl<'a> Shell<'a> {
+    pub fn of(session: &'a Session, mode: Mode, here: &'a str) -> Self {
+        Self {
+            merchant: &session.account.settings.merchant_name,
+            email: &session.user.email,
+            role: w::of_role(session.user.role),
+            mode,
+            here,
         }
     }
 }

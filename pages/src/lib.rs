@@ -11,7 +11,8 @@ mod response;
 pub mod words;
 
 pub use components::{
-    Cell, Chart, Tone, code_block, copy_button, empty, facts, hidden, money, next_page, table, tag, time,
+    Cell, Chart, Tone, chips, code_block, copy_button, empty, facts, hidden, money, next_page, table, tag,
+    time,
 };
 pub use language::{Language, Word};
 pub use layout::{Document, Shell};

@@ -78,7 +78,7 @@ pub fn error_page(language: Language, problem: &Problem, request_id: &str) -> Re
             p { a href="/dashboard" { (say(w::TO_HOME)) } }
         }
     };
-    let document = Document { language, title: say(title), assets: "/dashboard/assets", shell: None, main };
+    let document = Document { language, title: say(title), shell: None, main };
     let mut response = html(status, document.render());
     if let Problem::RateLimited { retry_after_seconds } = problem {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(*retry_after_seconds));

@@ -7,7 +7,6 @@ use axum::response::Response;
 use axum::routing::post;
 use domain::charge::StoredCharge;
 use domain::charge::transition::Command;
-use domain::ids::ChargeId;
 use pages::errors_as_pages;
 use pages::forms::{MemberForm, answer};
 use shared::app::App;
@@ -25,11 +24,7 @@ async fn simulate(
     member: MemberForm,
 ) -> Result<Response, Problem> {
     member.require_test()?;
-    let id = ChargeId::parse_any(&id).ok();
-    let found =
-        member.app.charges.find(id).await?.filter(|charge| charge.as_stored().scope == member.caller.scope);
-    let charge = found.ok_or(Problem::NotFound { what: "charge" })?;
-    context.set_charge(charge.as_stored().id);
+    let charge = member.charge(&context, &id).await?;
     let path = format!("/dashboard/charges/{}", charge.as_stored().id);
     let done = Box::pin(simulated(&member, charge)).await;
     answer(done.map(|()| path.clone()), &path)

@@ -5,8 +5,6 @@
 //! sends `Origin: null`, which shows nothing.
 
 use axum::extract::State;
-use axum::http::HeaderMap;
-use axum::http::header::CONTENT_TYPE;
 use axum::response::Redirect;
 use domain::charge::Charge;
 use domain::charge::transition::{Command, Payment};
@@ -15,14 +13,12 @@ use domain::payment_method::PaymentMethod;
 use domain::time::Timestamp;
 use shared::app::App;
 use shared::http::field::{Definitions, Word};
-use shared::http::{Fields, Problem, Query, RawBody, RequestContext};
+use shared::http::{Fields, FormBody, Problem, Query, RequestContext};
 
 use crate::{RawId, charge_id, terms_of};
 
 /// The largest form, in bytes. The form of the page has fewer than 50.
 const MAX_BODY_BYTES: usize = 1_024;
-
-const FORM: &str = "application/x-www-form-urlencoded";
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Simulated {
@@ -48,13 +44,7 @@ pub(crate) struct Simulation {
 }
 
 impl Simulation {
-    pub(crate) fn parse(headers: &HeaderMap, body: &[u8]) -> Result<Self, Problem> {
-        let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-        let essence = content_type.and_then(|text| text.split(';').next()).unwrap_or_default().trim();
-        if !essence.eq_ignore_ascii_case(FORM) {
-            return Err(Problem::field("Content-Type", format!("must be {FORM}")));
-        }
-        let form = Query::parse(Some(&String::from_utf8_lossy(body)));
+    fn parse(form: &Query) -> Result<Self, Problem> {
         let mut fields = Fields::new();
         form.allow_only(&mut fields, SIMULATION_FORM);
         let outcome = form.read(&mut fields, &OUTCOME);
@@ -69,10 +59,9 @@ pub(crate) async fn simulate(
     State(app): State<App>,
     request: RequestContext,
     raw_id: RawId,
-    headers: HeaderMap,
-    RawBody(body): RawBody<MAX_BODY_BYTES>,
+    FormBody(form): FormBody<MAX_BODY_BYTES>,
 ) -> Result<Redirect, Problem> {
-    let simulation = Simulation::parse(&headers, &body)?;
+    let simulation = Simulation::parse(&form)?;
     let id = charge_id(raw_id);
     let found = app.charges.find(id).await?;
     // A live charge is answered as an unknown one.

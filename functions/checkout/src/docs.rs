@@ -9,15 +9,11 @@ use std::sync::LazyLock;
 
 use axum::extract::Path;
 use axum::extract::rejection::PathRejection;
-use axum::http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_NONE_MATCH, REFERRER_POLICY,
-};
+use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, REFERRER_POLICY};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use domain::hex;
 use maud::{Markup, html};
-use sha2::{Digest, Sha256};
-use shared::http::{Problem, RequestContext, csp_source};
+use shared::http::{Problem, RequestContext, csp_source, etag_of, is_known};
 
 /// A new release can change the files, so caches keep them for five minutes. After that, an unchanged file
 /// costs a 304.
@@ -59,7 +55,7 @@ struct File {
 impl File {
     fn new(content_type: &'static str, content: impl Into<Cow<'static, str>>) -> Self {
         let content = content.into();
-        let etag = format!("\"{}\"", hex::encode(Sha256::digest(&*content)));
+        let etag = etag_of(&*content);
         Self { content_type, content, etag }
     }
 
@@ -226,14 +222,6 @@ pub(crate) async fn index(request: HeaderMap) -> Response {
 pub(crate) async fn description(context: RequestContext, request: HeaderMap) -> Result<Response, Problem> {
     context.query.require_empty()?;
     Ok(DESCRIPTION.respond(&request))
-}
-
-/// The comparison is weak, because a cache may have marked the tag as weak (RFC 9110, section 13.1.2).
-pub(crate) fn is_known(request: &HeaderMap, etag: &str) -> bool {
-    let values = request.get_all(IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
-    let mut listed = values.flat_map(|value| value.split(',')).map(str::trim);
-    let strong = |tag: &str| tag.strip_prefix("W/").unwrap_or(tag) == etag.strip_prefix("W/").unwrap_or(etag);
-    listed.any(|tag| tag == "*" || strong(tag))
 }
 
 /// Returns the text between two marks; empty if one is missing.

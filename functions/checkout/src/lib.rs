@@ -27,7 +27,7 @@ use pages::Language;
 use shared::charge::Charges;
 use shared::clock::Clock;
 use shared::config::{ConfigError, required};
-use shared::http::{OriginSecrets, Problem, RequestContext, with_middleware};
+use shared::http::{OriginSecrets, Problem, RequestContext, is_known, with_middleware};
 use shared::store::{Aws, Store, StoreError};
 
 /// The QR image may be cached, because a charge's code never changes. The lifetime of an hour lets caches
@@ -156,7 +156,7 @@ fn page_of(
         Err(_logged) => (StatusCode::SERVICE_UNAVAILABLE, page::unavailable(now, language)),
     };
     let etag = [(header::ETAG, page.etag.as_str())];
-    if docs::is_known(request, &page.etag) {
+    if is_known(request, &page.etag) {
         return (StatusCode::NOT_MODIFIED, etag).into_response();
     }
     let headers: [(HeaderName, &str); 4] = [

@@ -19,11 +19,10 @@ use domain::charge::{Charge, Pix, TransactionStatus};
 use domain::ids::Mode;
 use domain::payment_method::PaymentMethod;
 use domain::time::Timestamp;
-use domain::{hex, pt_br, text};
+use domain::{pt_br, text};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use pages::{Language, Word};
-use sha2::{Digest, Sha256};
-use shared::http::csp_source;
+use shared::http::{csp_source, etag_of};
 use url::Url;
 
 use crate::words as w;
@@ -458,7 +457,7 @@ impl Frame<'_> {
             }
             (content)
         };
-        let etag = format!("W/\"{}\"", hex::encode(Sha256::digest(&main.0)));
+        let etag = format!("W/{}", etag_of(&main.0));
         let page = html! {
             (DOCTYPE)
             html lang=(self.language.tag()) {

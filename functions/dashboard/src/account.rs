@@ -37,7 +37,7 @@ pub(crate) async fn developers(visitor: Visitor) -> Result<Response, Problem> {
             },
         ]
     });
-    let create = page.curl("/v1/pix/charges", &["Idempotency-Key: pedido-0001"], Some("{\"amount\": 1990}"));
+    let create = page.curl_first_charge();
     let main = html! {
         h1 { (page.say(w::DEVELOPERS)) }
         div.two {

@@ -21,7 +21,7 @@ use shared::services::{ChargeRows, ChargeTimeline, TimelineEntry, TimelineKind, 
 use shared::webhook::delivery::DeliveryStatus;
 
 use crate::money::movement_name;
-use crate::states::State as _;
+use crate::states::{State as _, all};
 use crate::visit::{Page, Visitor};
 use crate::webhooks::pretty;
 use crate::words as w;
@@ -43,13 +43,9 @@ const FILTERS: [&str; 8] = [
     "created_before",
 ];
 
-/// The keys of `metadata` that merchants use for their order.
-const ORDER_KEYS: [&str; 3] = ["order_id", "orderId", "pedido"];
-
 pub(crate) async fn list(visitor: Visitor) -> Result<Response, Problem> {
     let query = visitor.query();
-    let is_filter = |name: &str| CHARGES_QUERY.iter().any(|field| field.name() == name);
-    let filter = ChargeFilter::parse(&query.only(is_filter))?;
+    let filter = ChargeFilter::parse(&query.known(CHARGES_QUERY))?;
     let method = query.text(METHOD).and_then(PaymentMethod::named);
     let (visit, cursor) = visitor
         .enter(async |visitor| Ok(visitor.pages.app.charges.find(filter.starting_after).await?))
@@ -114,18 +110,12 @@ fn row(page: &Page, charge: &Charge) -> Vec<Markup> {
 
 /// What people know a charge by: its order, its customer, or else a part of its id.
 fn title(charge: &Charge) -> String {
-    let known: Vec<String> = order(charge).into_iter().chain(customer(charge)).collect();
+    let known: Vec<String> = charge.metadata.order_number().into_iter().chain(customer(charge)).collect();
     if known.is_empty() {
         charge.id.to_string().chars().take(14).chain(['…']).collect()
     } else {
         known.join(" · ")
     }
-}
-
-fn order(charge: &Charge) -> Option<String> {
-    let metadata = charge.metadata.to_map();
-    let value = ORDER_KEYS.iter().find_map(|key| metadata.get(*key))?;
-    value.as_str().map(str::to_owned).or_else(|| value.as_i64().map(|number| number.to_string()))
 }
 
 /// The first name, and the first letter of the last one.
@@ -152,21 +142,8 @@ fn chips(page: &Page, query: &Query) -> Markup {
         PublicStatus::Cancelled,
         PublicStatus::Processing,
     ];
-    html! {
-        nav.chips aria-label=(page.say(w::STATE)) {
-            ul {
-                li { a href=(PATH) aria-current=[chosen.is_empty().then_some("true")] { (page.say(w::ALL)) } }
-                @for status in statuses {
-                    @let name: &str = status.into();
-                    li {
-                        a href={ (PATH) "?status=" (name) } aria-current=[(chosen == name).then_some("true")] {
-                            (page.say(status.shown().1))
-                        }
-                    }
-                }
-            }
-        }
-    }
+    let choices = statuses.map(|status| (status.into(), page.say(status.shown().1)));
+    pages::chips(page.say(w::STATE), (PATH, "status"), chosen, all(page).chain(choices))
 }
 
 fn filters(page: &Page, query: &Query, method: Option<PaymentMethod>) -> Markup {
@@ -224,7 +201,9 @@ pub(crate) async fn show(visitor: Visitor, Path(id): Path<String>) -> Result<Res
         })
         .await?;
     let ChargeTimeline { charge, refunds, cases, .. } = &timeline;
-    let heading = order(charge)
+    let heading = charge
+        .metadata
+        .order_number()
         .map_or_else(|| page.say(w::CHARGE).to_owned(), |order| format!("{} {order}", page.say(w::ORDER)));
     let main = html! {
         p.crumb { a href=(PATH) { (page.say(w::CHARGES)) } " / " span dir="auto" { (heading) } }
@@ -409,7 +388,7 @@ fn data(page: &Page, charge: &Charge) -> Result<Markup, Problem> {
     let text = |text: Option<&str>| html! { @if let Some(text) = text { (text) } };
     Ok(facts(vec![
         ("Id", html! { code { (charge.id) } }),
-        (page.say(w::ORDER), text(order(charge).as_deref())),
+        (page.say(w::ORDER), text(charge.metadata.order_number().as_deref())),
         (page.say(w::CUSTOMER), text(customer(charge).as_deref())),
         (page.say(w::DOCUMENT), text(document.as_deref())),
         (page.say(w::AMOUNT), html! { (money(charge.amount.minor(), charge.currency)) }),

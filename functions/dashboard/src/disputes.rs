@@ -49,19 +49,10 @@ pub(crate) async fn list(visitor: Visitor) -> Result<Response, Problem> {
             html! { (case.reason.as_deref().unwrap_or_default()) },
         ]
     });
+    let choices = CaseStatus::vocabulary().into_iter().map(|(name, each)| (name, page.say(each.shown().1)));
     let main = html! {
         h1 { (page.say(w::DISPUTES)) }
-        nav.chips aria-label=(page.say(w::STATE)) {
-            ul {
-                @for (name, each) in CaseStatus::vocabulary() {
-                    li {
-                        a href={ (PATH) "?status=" (name) } aria-current=[(each == status).then_some("true")] {
-                            (page.say(each.shown().1))
-                        }
-                    }
-                }
-            }
-        }
+        (pages::chips(page.say(w::STATE), (PATH, "status"), name, choices))
         div #list data-refresh="10" {
             @if cases.is_empty() { (empty(page.say(w::NO_DISPUTES), None)) } @else {
                 section.card {

@@ -149,7 +149,7 @@ fn chart(page: &Page, days: &[DayRow], window: BusinessDayRange) -> Markup {
 }
 
 fn first_steps(page: &Page, has_no_endpoint: bool) -> Markup {
-    let command = page.curl("/v1/pix/charges", &["Idempotency-Key: pedido-0001"], Some("{\"amount\": 1990}"));
+    let command = page.curl_first_charge();
     html! {
         section.card {
             h2 { (page.say(w::FIRST_STEPS)) }

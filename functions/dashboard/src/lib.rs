@@ -17,30 +17,25 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::{Path, Request, State};
-use axum::http::header::{ETAG, HeaderValue, IF_NONE_MATCH, LOCATION, SET_COOKIE};
+use axum::http::header::{ETAG, HeaderValue, LOCATION, SET_COOKIE};
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{any, get, post};
-use domain::hex;
 use domain::ids::Mode;
 use maud::html;
 use pages::{Document, Language, errors_as_pages, safe_path};
-use sha2::{Digest, Sha256};
 use shared::app::App;
 use shared::auth::dashboard::{Dashboard, LANGUAGE_COOKIE, MODE_COOKIE, set_cookie};
 use shared::clock::Clock;
 use shared::config::{ConfigError, required};
-use shared::http::{FormBody, Problem, RequestContext, SameOrigin, with_middleware};
+use shared::http::{FormBody, Problem, RequestContext, SameOrigin, etag_of, is_known, with_middleware};
 use shared::store::{Aws, Store};
 
 use crate::words as w;
 
 /// A year.
 const CHOICE_SECONDS: i64 = 365 * 24 * 60 * 60;
-
-/// The path under which the assets of the pages are served.
-const ASSETS: &str = "/dashboard/assets";
 
 /// A page is far smaller; the rest is margin.
 const MAX_PAGE_BYTES: usize = 1024 * 1024;
@@ -150,7 +145,7 @@ async fn log_in(State(pages): State<Pages>, context: RequestContext, headers: He
         }
     };
     let title = say(w::LOG_IN);
-    pages::html(StatusCode::OK, Document { language, title, assets: ASSETS, shell: None, main }.render())
+    pages::html(StatusCode::OK, Document { language, title, shell: None, main }.render())
 }
 
 fn encoded(text: &str) -> String {
@@ -179,7 +174,7 @@ fn chosen(cookie: &str, value: &str, next: Option<&str>) -> Response {
 /// Sends 304 instead of a page that the browser has. A page that refreshes itself costs few bytes then.
 async fn with_etag(request: Request, next: Next) -> Response {
     let is_page = request.method() == Method::GET;
-    let known = request.headers().get(IF_NONE_MATCH).cloned();
+    let sent = request.headers().clone();
     let response = next.run(request).await;
     if !is_page || response.status() != StatusCode::OK {
         return response;
@@ -188,12 +183,11 @@ async fn with_etag(request: Request, next: Next) -> Response {
     let Ok(bytes) = to_bytes(body, MAX_PAGE_BYTES).await else {
         return Problem::Internal("a page is larger than 1 MB".to_owned()).into_response();
     };
-    let etag = format!("W/\"{}\"", hex::encode(Sha256::digest(&bytes)));
-    let is_known = known.as_ref().and_then(|known| known.to_str().ok()).is_some_and(|known| known == etag);
+    let etag = format!("W/{}", etag_of(&bytes));
     if let Ok(etag) = HeaderValue::from_str(&etag) {
         head.headers.insert(ETAG, etag);
     }
-    if is_known {
+    if is_known(&sent, &etag) {
         head.status = StatusCode::NOT_MODIFIED;
         return Response::from_parts(head, Body::empty());
     }

@@ -24,8 +24,7 @@ const RELEASES: usize = 31;
 
 pub(crate) async fn wallet(visitor: Visitor) -> Result<Response, Problem> {
     let query = visitor.query();
-    let is_filter = |name: &str| STATEMENT_QUERY.iter().any(|field| field.name() == name);
-    let filter = StatementFilter::parse(&query.only(is_filter), StatementFormat::Json)?;
+    let filter = StatementFilter::parse(&query.known(STATEMENT_QUERY), StatementFormat::Json)?;
     let currency =
         query.text("currency").and_then(|code| Currency::parse(code).ok()).unwrap_or(Currency::BRL);
     let visit = visitor.enter_alone().await?;
@@ -44,23 +43,14 @@ pub(crate) async fn wallet(visitor: Visitor) -> Result<Response, Problem> {
         statement.next_cursor.map(|id| format!("{WALLET}?{}", query.with("starting_after", &id.to_string())));
     let rows: Vec<Vec<Markup>> =
         statement.items.iter().map(|posting| movement(&page, posting)).collect::<Result<_, Problem>>()?;
+    let currencies = wallets.keys().map(|each| (each.as_str(), each.as_str()));
     let main = html! {
         div.head {
             h1 { (page.say(w::WALLET)) }
             p { a href=(PAYOUTS) { (page.say(w::PAYOUTS)) } " · " a href=(REFUNDS) { (page.say(w::REFUNDS)) } }
         }
         @if wallets.len() > 1 {
-            nav.chips aria-label=(page.say(w::CURRENCY)) {
-                ul {
-                    @for each in wallets.keys() {
-                        li {
-                            a href={ (WALLET) "?currency=" (each.as_str()) } aria-current=[(*each == currency).then_some("true")] {
-                                (each.as_str())
-                            }
-                        }
-                    }
-                }
-            }
+            (pages::chips(page.say(w::CURRENCY), (WALLET, "currency"), currency.as_str(), currencies))
         }
         div #balances data-refresh="10" {
             div.grid {

@@ -9,6 +9,7 @@ use pages::{Language, Tone, Word, tag};
 use shared::webhook::delivery::DeliveryStatus;
 use shared::webhook::endpoint::EndpointStatus;
 
+use crate::visit::Page;
 use crate::words as w;
 
 /// What a state is called, and how it looks.
@@ -19,6 +20,11 @@ pub(crate) trait State: Copy {
         let (tone, word) = self.shown();
         tag(tone, language.say(word))
     }
+}
+
+/// The choice of a list that shows every state.
+pub(crate) fn all(page: &Page) -> impl Iterator<Item = (&'static str, &'static str)> {
+    std::iter::once(("", page.say(w::ALL)))
 }
 
 impl State for PublicStatus {

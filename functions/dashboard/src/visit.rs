@@ -15,11 +15,11 @@ use maud::{Markup, html};
 use pages::forms::{Need, submit};
 use pages::{Document, Language, Shell, Word};
 use shared::auth::dashboard::token::Claims;
-use shared::auth::dashboard::{MODE_COOKIE, Session, cookie};
+use shared::auth::dashboard::{Session, shown_mode};
 use shared::http::{Problem, Query, RequestContext};
 
+use crate::Pages;
 use crate::words as w;
-use crate::{ASSETS, Pages};
 
 /// A request with a signed token, which may have been revoked since.
 pub(crate) struct Visitor {
@@ -38,11 +38,10 @@ impl FromRequestParts<Pages> for Visitor {
     async fn from_request_parts(parts: &mut Parts, pages: &Pages) -> Result<Self, Problem> {
         let Ok(context) = RequestContext::from_request_parts(parts, pages).await;
         let now = pages.app.clock.now();
-        let mode = cookie(&parts.headers, MODE_COOKIE).and_then(|mode| mode.parse().ok());
         Ok(Self {
             claims: pages.dashboard.claims_of_cookie(&parts.headers, now)?,
             language: Language::of(&parts.headers),
-            mode: mode.unwrap_or(Mode::Test),
+            mode: shown_mode(&parts.headers),
             here: parts.uri.path_and_query().map(ToString::to_string).unwrap_or_default(),
             pages: pages.clone(),
             now,
@@ -137,6 +136,11 @@ impl Page {
         command
     }
 
+    /// The command that creates a first charge.
+    pub(crate) fn curl_first_charge(&self) -> String {
+        self.curl("/v1/pix/charges", &["Idempotency-Key: pedido-0001"], Some("{\"amount\": 1990}"))
+    }
+
     pub(crate) fn may(&self, need: Need) -> bool {
         need.is_met(&self.visit.session, self.visit.visitor.mode)
     }
@@ -168,13 +172,7 @@ impl Page {
 
     pub(crate) fn render(&self, title: &str, main: &Markup) -> Response {
         let Visit { session, visitor } = &self.visit;
-        let shell = Shell {
-            merchant: &session.account.settings.merchant_name,
-            email: &session.user.email,
-            role: w::of_role(session.user.role),
-            mode: visitor.mode,
-            here: &visitor.here,
-        };
+        let shell = Shell::of(session, visitor.mode, &visitor.here);
         let notice = visitor.context.query.text("error");
         let done = visitor.context.query.text("done");
         let main = html! {
@@ -189,7 +187,7 @@ impl Page {
             (main)
         };
         let language = self.language;
-        let document = Document { language, title, assets: ASSETS, shell: Some(&shell), main };
+        let document = Document { language, title, shell: Some(&shell), main };
         pages::html(StatusCode::OK, document.render())
     }
 }

@@ -19,7 +19,7 @@ use shared::webhook::delivery::{
 use shared::webhook::endpoint::{Endpoint, EndpointStatus};
 use shared::webhook::log::{EventFilter, EventListView};
 
-use crate::states::State as _;
+use crate::states::{State as _, all};
 use crate::visit::{Page, Visit, Visitor};
 use crate::words as w;
 
@@ -118,8 +118,7 @@ fn health(page: &Page, endpoint: &Endpoint) -> Markup {
 
 /// The filter of the query, and the endpoint of the page.
 fn delivery_filter(query: &Query, endpoint: Option<EndpointId>) -> Result<DeliveryFilter, Problem> {
-    let known =
-        query.only(|name| name != "offset" && DELIVERIES_QUERY.iter().any(|field| field.name() == name));
+    let known = query.known(DELIVERIES_QUERY).only(|name| name != "offset");
     match endpoint {
         Some(id) => DeliveryFilter::parse(&Query::parse(Some(&known.with("endpointId", &id.to_string())))),
         None => DeliveryFilter::parse(&known),
@@ -157,7 +156,7 @@ fn mask(value: &mut Value) {
 }
 
 /// The text with each CPF and CNPJ masked, with or without its punctuation.
-pub(crate) fn masked(text: &str) -> String {
+fn masked(text: &str) -> String {
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '/');
     let mut masked = String::with_capacity(text.len());
     for piece in text.split_inclusive(|c| !is_part(c)) {
@@ -206,20 +205,11 @@ fn delivery_list(page: &Page, path: &str, query: &Query, list: &Value) -> Markup
             html! { (number(delivery, "lastStatusCode")) " " (text(delivery, "lastError")) },
         ]
     });
+    let choices =
+        DeliveryStatus::vocabulary().into_iter().map(|(name, each)| (name, page.say(each.shown().1)));
     html! {
         h2 { (page.say(w::DELIVERIES)) }
-        nav.chips aria-label=(page.say(w::DELIVERIES)) {
-            ul {
-                li { a href=(path) aria-current=[chosen.is_empty().then_some("true")] { (page.say(w::ALL)) } }
-                @for (name, each) in DeliveryStatus::vocabulary() {
-                    li {
-                        a href={ (path) "?status=" (name) } aria-current=[(chosen == name).then_some("true")] {
-                            (page.say(each.shown().1))
-                        }
-                    }
-                }
-            }
-        }
+        (pages::chips(page.say(w::DELIVERIES), (path, "status"), chosen, all(page).chain(choices)))
         div #deliveries data-refresh="10" {
             @if items.is_empty() { (empty(page.say(w::NO_DELIVERIES), None)) } @else {
                 section.card {

@@ -6,7 +6,6 @@ use axum::middleware::from_fn;
 use axum::response::Response;
 use axum::routing::post;
 use domain::charge::StoredCharge;
-use domain::ids::ChargeId;
 use pages::errors_as_pages;
 use pages::forms::{MemberForm, Need, answer, body, invalid_amount, minor_units};
 use serde_json::json;
@@ -22,27 +21,13 @@ pub(crate) fn routes() -> Router<App> {
         .layer(from_fn(errors_as_pages))
 }
 
-/// 404 for a charge of another account or mode.
-async fn own_charge(
-    member: &MemberForm,
-    context: &RequestContext,
-    id: &str,
-) -> Result<StoredCharge, Problem> {
-    let id = ChargeId::parse_any(id).ok();
-    let found =
-        member.app.charges.find(id).await?.filter(|charge| charge.as_stored().scope == member.caller.scope);
-    let charge = found.ok_or(Problem::NotFound { what: "charge" })?;
-    context.set_charge(charge.as_stored().id);
-    Ok(charge)
-}
-
 async fn refund(
     Path(id): Path<String>,
     context: RequestContext,
     member: MemberForm,
 ) -> Result<Response, Problem> {
     member.require(Need::Admin)?;
-    let charge = own_charge(&member, &context, &id).await?;
+    let charge = member.charge(&context, &id).await?;
     let path = format!("/dashboard/charges/{}", charge.as_stored().id);
     let refunded = Box::pin(refunded(&member, charge)).await;
     answer(refunded.map(|()| path.clone()), &path)
@@ -71,7 +56,7 @@ async fn cancel(
     member: MemberForm,
 ) -> Result<Response, Problem> {
     member.require(Need::Admin)?;
-    let charge = own_charge(&member, &context, &id).await?;
+    let charge = member.charge(&context, &id).await?;
     let path = format!("/dashboard/charges/{}", charge.as_stored().id);
     let MemberForm { app, caller, now, .. } = &member;
     let cancelled = Box::pin(cancel_charge(app.charge_cancellation(), charge, caller, *now)).await;

@@ -1,5 +1,6 @@
-//! Tests of the hash chain of an account's audit rows: concurrent writers extend it without gaps, repeated
-//! stream records append nothing twice, and a damaged row stops nobody. The unit tests of the chain tamper with it.
+//! Tests of the hash chain of an account's audit rows: concurrent writers extend it without gaps, a repeated stream
+//! record adds no second row, and rows are still added after one that can't be read. The unit tests of the chain
+//! change rows.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

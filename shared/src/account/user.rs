@@ -35,11 +35,6 @@ impl Role {
         }
     }
 
-    /// The least role that refunds, cancels, answers cases and changes endpoints in live mode.
-    pub fn administers(self) -> bool {
-        self.manages_keys()
-    }
-
     pub fn as_str(self) -> &'static str {
         self.into()
     }

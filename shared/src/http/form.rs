@@ -39,11 +39,11 @@ fn is_same_origin(headers: &HeaderMap) -> bool {
     })
 }
 
-/// The fields of a form, unchecked.
+/// The fields of a form of at most `MAX` bytes, unchecked.
 #[derive(Clone, Debug)]
-pub struct FormBody(pub Query);
+pub struct FormBody<const MAX: usize = MAX_BODY_BYTES>(pub Query);
 
-impl<S: Sync> FromRequest<S> for FormBody {
+impl<S: Sync, const MAX: usize> FromRequest<S> for FormBody<MAX> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, _state: &S) -> Result<Self, Problem> {
@@ -53,7 +53,7 @@ impl<S: Sync> FromRequest<S> for FormBody {
         if !essence.eq_ignore_ascii_case(FORM) {
             return Err(Problem::field("Content-Type", format!("must be {FORM}")));
         }
-        let bytes = read_body(body, MAX_BODY_BYTES).await?;
+        let bytes = read_body(body, MAX).await?;
         Ok(Self(Query::parse(Some(&String::from_utf8_lossy(&bytes)))))
     }
 }

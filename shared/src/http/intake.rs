@@ -275,6 +275,12 @@ impl Query {
         Self { pairs: filled.map(|(name, value)| (name.clone(), value.trim().to_owned())).collect() }
     }
 
+    /// Only the parameters of a route: the URL of a page has others beside them.
+    #[must_use]
+    pub fn known(&self, fields: Definitions) -> Self {
+        self.only(|name| fields.iter().any(|field| field.name() == name))
+    }
+
     /// Only the parameters that `keep` accepts.
     #[must_use]
     pub fn only(&self, keep: impl Fn(&str) -> bool) -> Self {

@@ -6,6 +6,7 @@
 mod accept;
 mod context;
 mod created;
+mod etag;
 pub mod field;
 mod form;
 mod gzip;
@@ -18,6 +19,7 @@ mod problem;
 pub use accept::MediaType;
 pub use context::{ClientHeaders, RateLimit, RequestContext, RequestId, problem_response};
 pub use created::Created;
+pub use etag::{etag_of, is_known};
 pub use form::{FormBody, SameOrigin};
 pub use intake::{Fields, JsonBody, Object, Query, RawBody};
 pub use json::{JsonObject, JsonValue};

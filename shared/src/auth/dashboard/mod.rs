@@ -18,7 +18,9 @@ use domain::source_address::SourceAddress;
 use domain::time::Timestamp;
 
 use self::log_in::{Credentials, NewToken};
-pub use self::session::{LANGUAGE_COOKIE, MODE_COOKIE, SESSION_COOKIE, Session, cookie, set_cookie};
+pub use self::session::{
+    LANGUAGE_COOKIE, MODE_COOKIE, SESSION_COOKIE, Session, cookie, set_cookie, shown_mode,
+};
 use self::throttle::{Counted, Throttle};
 use self::token::{Claims, Tokens};
 use crate::account::password::PasswordChecker;

@@ -29,6 +29,11 @@ pub fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     pairs.find(|(sent, _)| *sent == name).map(|(_, value)| value)
 }
 
+/// Returns the mode that the pages show; without a choice, that of tests.
+pub fn shown_mode(headers: &HeaderMap) -> Mode {
+    cookie(headers, MODE_COOKIE).and_then(|mode| mode.parse().ok()).unwrap_or(Mode::Test)
+}
+
 /// Returns a `Set-Cookie` header. With 0 seconds the browser removes the cookie.
 pub fn set_cookie(name: &str, value: &str, seconds: i64) -> String {
     format!("{name}={value}; Path=/; Max-Age={seconds}; Secure; HttpOnly; SameSite=Lax")
