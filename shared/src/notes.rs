@@ -1,7 +1,8 @@
 //! Notes of the scopes with new deliveries, which are not in the due index. The dispatcher notes a scope in the
 //! present [`Period`]. Four and a half minutes after the end of the period, the scheduler checks the scope's
 //! deliveries, and puts those that still wait into the due index, because their message may be lost. Then it
-//! moves a checkpoint, the last period that it has checked. A period is checked again if the check failed.
+//! moves a checkpoint, the last period that it has checked. A scope whose check failed is noted again, in the
+//! present period.
 
 use serde::{Deserialize, Serialize};
 

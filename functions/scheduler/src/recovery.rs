@@ -16,7 +16,8 @@ use crate::{Scheduler, WORK_TIME};
 const CONCURRENT_SCOPES: usize = 16;
 
 impl Scheduler {
-    /// Checks all periods that were not checked yet. A period is checked again if one of its scopes failed.
+    /// Checks all periods that were not checked yet. A scope that fails is checked again later: the checkpoint must
+    /// not wait for it, because one row that can't be read would keep the lost messages of all other scopes.
     pub(crate) async fn recover_messages(&self) -> Result<(), WorkError> {
         let started = Instant::now();
         let (mut checked, mut outcome) = (None, Ok(()));
@@ -24,9 +25,11 @@ impl Scheduler {
             if started.elapsed() >= WORK_TIME {
                 break;
             }
-            outcome = self.check_scopes(period).await;
-            if outcome.is_err() {
-                break;
+            let failed = self.check_scopes(period).await?;
+            let now = Period::of(self.clock.now());
+            for (scope, error) in failed {
+                self.deliveries().note_new(&scope, now).await?;
+                outcome = Err(error);
             }
             checked = Some(period);
         }
@@ -36,27 +39,26 @@ impl Scheduler {
         outcome
     }
 
-    /// Checks the scopes that had new deliveries in a period. The error is that of one scope; the others are checked
-    /// nevertheless.
-    async fn check_scopes(&self, period: Period) -> Result<(), WorkError> {
+    /// Checks the scopes that had new deliveries in a period. Returns those that failed.
+    async fn check_scopes(&self, period: Period) -> Result<Vec<(Scope, WorkError)>, WorkError> {
         let scopes = self.deliveries().scopes_with_new(period).await?;
-        let mut failure = None;
+        let mut failed = Vec::new();
         for some in scopes.chunks(CONCURRENT_SCOPES) {
             let mut checks = JoinSet::new();
             for scope in some {
                 let (scheduler, scope) = (self.clone(), *scope);
-                checks.spawn(async move { scheduler.check_scope(&scope).await }.in_current_span());
+                checks.spawn(async move { scheduler.check_scope(scope).await }.in_current_span());
             }
-            failure = checks.join_all().await.into_iter().find_map(Result::err).or(failure);
+            failed.extend(checks.join_all().await.into_iter().filter_map(Result::err));
         }
-        failure.map_or(Ok(()), Err)
+        Ok(failed)
     }
 
-    async fn check_scope(&self, scope: &Scope) -> Result<(), WorkError> {
-        let listed = self.deliveries().list_undelivered(scope, self.clock.now()).await;
-        listed.inspect_err(|error| {
+    async fn check_scope(&self, scope: Scope) -> Result<(), (Scope, WorkError)> {
+        let listed = self.deliveries().list_undelivered(&scope, self.clock.now()).await;
+        listed.map(drop).map_err(|error| {
             tracing::error!(%scope, %error, "undelivered deliveries were not listed; a later run retries");
-        })?;
-        Ok(())
+            (scope, error.into())
+        })
     }
 }

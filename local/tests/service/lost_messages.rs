@@ -1,10 +1,15 @@
 //! Tests that each delivery is attempted although its message is not followed by the scheduler: a worker dies,
 //! the database fails for hours, a message is given up by its queue, or a message is lost.
 
+use std::collections::HashMap;
+
+use aws_sdk_dynamodb::types::AttributeValue::S;
 use aws_sdk_sqs::types::{Message, QueueAttributeName};
+use domain::ids::Scope;
 use local::embedded::fault_proxy::Fault;
 use local::template::{queue_arn, queue_url};
 use serde_json::{Value, json};
+use shared::notes::Period;
 use shared::webhook::delivery::{Claim, Deliveries};
 
 use crate::invocations::dispatch;
@@ -204,6 +209,40 @@ async fn a_lost_message_is_sent_again_and_the_delivery_is_listed_meanwhile() {
     recover(&service).await.unwrap();
     run_due_rows(&service).await;
     assert_eq!(queue.count().await, ("0".to_owned(), "0".to_owned()), "delivered deliveries are not due");
+}
+
+#[tokio::test]
+async fn a_scope_that_cant_be_read_is_checked_later_and_delays_no_other() {
+    let (service, _listener, _waiting) = with_queued_deliveries(1).await;
+    let queue = Queue::new(&service, QUEUE);
+    queue.delete(&queue.receive().await[0]).await;
+    let other: Scope = "acc_00000000000000ff:test".parse().unwrap();
+    let broken_row = |row: &str| {
+        HashMap::from([("pk".to_owned(), S(row.to_owned())), ("sk".to_owned(), S("account".to_owned()))])
+    };
+    service.put_item(broken_row("account#acc_00000000000000ff")).await;
+    // Its period is an earlier one.
+    let deliveries = Deliveries::new(service.store());
+    let now = service.stack.clock.now();
+    let earlier = Period::of(now.saturating_plus_seconds(-300));
+    deliveries.note_new(&other, earlier).await.unwrap();
+
+    service.stack.clock.advance(900_000);
+    recover(&service).await.unwrap_err();
+    run_due_rows(&service).await;
+    assert_eq!(queue.count().await.0, "1", "the message of the other scope is sent again");
+    let unchecked = Period::unchecked(&service.store(), service.stack.clock.now()).await.unwrap();
+    assert_eq!(unchecked, []);
+
+    service.stack.clock.advance(900_000);
+    recover(&service).await.unwrap_err();
+    let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
+    let delete = client.delete_item().table_name("StateTable");
+    let delete =
+        delete.key("pk", S("account#acc_00000000000000ff".to_owned())).key("sk", S("account".to_owned()));
+    delete.send().await.unwrap();
+    service.stack.clock.advance(900_000);
+    recover(&service).await.unwrap();
 }
 
 #[tokio::test]
