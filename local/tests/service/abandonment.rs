@@ -514,8 +514,7 @@ async fn a_delivery_that_becomes_pending_after_the_abandonment_is_shown_as_cance
     expect_counts(&service, 0, 11).await;
 }
 
-/// The number of pending deliveries in the next test. docs/decisions/070-abandonment-by-generation.md has
-/// measurements of `cargo run` with 10,000 deliveries.
+/// The number of pending deliveries in the next test: more than one step of the dispatcher, of 1,000 entries.
 const MANY: usize = 1_500;
 
 #[tokio::test]
