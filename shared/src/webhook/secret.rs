@@ -1,6 +1,6 @@
 //! The secrets that sign deliveries: one of each endpoint, and the override secret of each scope, which signs
 //! deliveries to transactions' `webhookUrl`s. A `webhookUrl` is not registered, so no secret is created for it.
-//! Each scope has one secret for all its `webhookUrl`s (design: Settled here).
+//! Each scope has one secret for all its `webhookUrl`s.
 //!
 //! The secrets are in the table of secrets, which has no stream, so that none reaches the event dispatcher. A
 //! change that concerns an endpoint and its secret is one transaction over both tables.
