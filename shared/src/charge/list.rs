@@ -19,7 +19,7 @@ use crate::http::field::{
     bank_id,
 };
 use crate::http::{Fields, Problem, Query};
-use crate::store::{ListIndex, Page, PageError, StoreError};
+use crate::store::{ListIndex, Order, Page, PageError, StoreError, key_of_item};
 
 /// Charges read for a page with a filter that no index or lookup row covers together with the others. That filter
 /// is checked after the rows are read, and the page may have fewer charges than `limit` although more follow.
@@ -122,22 +122,10 @@ enum Source<'a> {
 pub type ChargePage = Page<Charge, ChargeId>;
 
 impl ChargeFilter {
-    /// The newest charges. No more are read than the page has, also if a filter is added that no index covers.
-    pub(crate) fn newest(limit: usize) -> Self {
-        Self {
-            limit,
-            filtered_window: limit,
-            starting_after: None,
-            status: None,
-            created_after: None,
-            created_before: None,
-            customer: None,
-            order: None,
-            email: None,
-            end_to_end_id: None,
-            txid: None,
-            amount: None,
-        }
+    /// A page of at most `most` charges, for which no more are read, also if no index covers all filters.
+    #[must_use]
+    pub fn reading(self, most: usize) -> Self {
+        Self { limit: most, filtered_window: most, ..self }
     }
 
     /// Reports every invalid parameter at once. An unknown one is invalid too.
@@ -260,6 +248,30 @@ impl Charges {
             |charge| filter.matches(charge),
             |charge| charge.id,
         ))
+    }
+
+    /// The newest charges of the filter's only value, at most `most`, without their rows. It must be the value of an
+    /// index or lookup row, without other filters.
+    pub(crate) async fn newest_ids(
+        &self,
+        scope: &ShardedScope,
+        salt: &[u8],
+        filter: &ChargeFilter,
+        most: usize,
+    ) -> Result<Vec<ChargeId>, StoreError> {
+        let (range, order) = (("0", "~"), Order::NewestFirst);
+        let sorts: Vec<String> = match filter.source(scope) {
+            Source::Index(index, partitions) => {
+                let entries = self.store.list_of_each(index, &partitions, range, order, most).await?;
+                entries.into_iter().map(|entry| entry.sort).collect()
+            }
+            Source::Lookup(value) => {
+                let rows = self.store.range(&value.partition(&scope.scope, salt), range, order, most).await?;
+                rows.iter().filter_map(key_of_item).map(|key| key.sk).collect()
+            }
+            Source::Charge(_) | Source::Payment(_) => Vec::new(),
+        };
+        Ok(sorts.iter().filter_map(|sort| Lookup::charge_of(sort)).collect())
     }
 
     /// The charge with this id, if the scope has it and it is after the cursor.

@@ -30,5 +30,5 @@ pub use payment_list::{
     PAYMENTS_QUERY, PaymentFilter, PaymentList, PaymentListError, PaymentListView, PaymentPage,
 };
 pub use receipts::{Applied, ReceiptError, Receipts, check_returnable};
-pub use search::{SearchHit, SearchQuery, SearchResult, search};
+pub use search::{Located, SearchHit, SearchQuery, SearchResult, locate, search};
 pub use set_aside_items::{SetAsideError, SetAsideItems};

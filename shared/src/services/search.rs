@@ -13,11 +13,12 @@ use domain::payout::Payout;
 use domain::refund::Refund;
 use domain::row::Key;
 use domain::shard::ShardedScope;
-use domain::tax_id::Document;
+use domain::tax_id::{Document, TaxId};
 use domain::time::Timestamp;
 use domain::wallet::Posting;
 
 use crate::charge::{ChargeFilter, Charges};
+use crate::http::Query;
 use crate::store::{Item, PageError, Store, StoreError, from_item, key_of_item};
 use crate::webhook::delivery::Delivery;
 use crate::webhook::endpoint::Endpoint;
@@ -57,7 +58,7 @@ pub enum SearchQuery {
 }
 
 impl SearchQuery {
-    /// `None`: the text is blank or too long.
+    /// `None`: the text is blank or too long: an order number has at most 200 characters.
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
         if text.chars().count() > MAX_CHARS {
@@ -108,27 +109,23 @@ impl SearchQuery {
         }
     }
 
-    /// The lists of charges in which the text is searched, one after the other until one has charges. A text of the
-    /// form of another value may be an order number.
-    fn filters(&self, text: &str) -> Vec<ChargeFilter> {
-        let filter = ChargeFilter::newest(MOST_HITS);
-        let by_order =
-            || LookupValue::order(text).map(|order| ChargeFilter { order: Some(order), ..filter.clone() });
-        let by_document =
-            |document: &Document| ChargeFilter { customer: Some(document.clone()), ..filter.clone() };
+    /// The lists of charges in which the text is searched, at most two: a parameter of the list, and its value. The
+    /// first with charges counts. A text of the form of another value may be an order number.
+    fn lists(&self, text: &str) -> Vec<(&'static str, String)> {
+        let text = text.trim();
+        let by_order = LookupValue::order(text).map(|_| ("order_id", text.to_owned()));
+        let by_document = |document: &Document| ("customer_id", document.as_str().to_owned());
         match self {
             Self::Document(digits, typed) if digits == typed => {
-                std::iter::once(by_document(digits)).chain(by_order()).collect()
+                std::iter::once(by_document(digits)).chain(by_order).collect()
             }
-            Self::Document(digits, typed) => {
-                [by_document(digits), by_document(typed)].into_iter().chain(by_order()).collect()
-            }
-            Self::Email(email) => vec![ChargeFilter { email: Some(email.clone()), ..filter }],
-            Self::Amount(amount) => vec![ChargeFilter { amount: Some(*amount), ..filter }],
-            Self::Charge(_) => by_order().into_iter().collect(),
+            Self::Document(digits, typed) => [digits, typed].map(by_document).into(),
+            Self::Email(_) => vec![("customer_email", text.to_owned())],
+            Self::Amount(amount) => vec![("amount", amount.minor().to_string())],
+            Self::Charge(_) => by_order.into_iter().collect(),
             // A document of another country has any form.
             Self::Order(_) => {
-                by_order().into_iter().chain(Document::parse(text.trim()).as_ref().map(by_document)).collect()
+                by_order.into_iter().chain(Document::parse(text).as_ref().map(by_document)).collect()
             }
             Self::Refund(_)
             | Self::Case(_)
@@ -143,6 +140,12 @@ impl SearchQuery {
     }
 }
 
+/// `None`: the list does not accept the value, so it has no charge with it.
+fn newest_of((name, value): &(&'static str, String)) -> Option<ChargeFilter> {
+    let query = Query::parse(Some(&Query::parse(None).with(name, value)));
+    ChargeFilter::parse(&query).ok().map(|filter| filter.reading(MOST_HITS))
+}
+
 fn of_id<T: FromStr>(text: &str, query: fn(T) -> SearchQuery) -> Option<SearchQuery> {
     text.parse().ok().map(query)
 }
@@ -150,6 +153,8 @@ fn of_id<T: FromStr>(text: &str, query: fn(T) -> SearchQuery) -> Option<SearchQu
 fn document(text: &str) -> Option<SearchQuery> {
     let digits: String = text.chars().filter(|letter| !matches!(letter, '.' | '-' | '/')).collect();
     let is_document = matches!(digits.len(), 11 | 14) && digits.bytes().all(|byte| byte.is_ascii_digit());
+    // With punctuation and wrong check digits, it is rather an order number.
+    let is_document = is_document && (digits == text || TaxId::parse(&digits).is_ok());
     let (digits, typed) = (Document::parse(&digits)?, Document::parse(text)?);
     is_document.then_some(SearchQuery::Document(digits, typed))
 }
@@ -198,28 +203,18 @@ pub async fn search(
     now: Timestamp,
 ) -> Result<Option<SearchResult>, StoreError> {
     let Some(query) = SearchQuery::parse(text) else { return Ok(None) };
+    let charges = Charges::new(store.clone());
     let (mut hits, mut has_more) = (Vec::new(), false);
-    for item in store.batch_get(&query.keys(scope)).await? {
-        let Some(hit) = read_hit(item, scope, now)? else { continue };
-        let charge = match &hit {
-            SearchHit::Payment(payment) => payment.charge_id(),
-            SearchHit::Charge(_)
-            | SearchHit::Refund(_)
-            | SearchHit::Case(_)
-            | SearchHit::Event(_)
-            | SearchHit::Delivery(_)
-            | SearchHit::Endpoint(_)
-            | SearchHit::Posting(_)
-            | SearchHit::Payout(_) => None,
-        };
-        let charge = Charges::new(store.clone()).find(charge).await?;
+    for hit in read_hits(store, &query, scope, now).await? {
+        let charge = if let SearchHit::Payment(payment) = &hit { payment.charge_id() } else { None };
+        let charge = charges.find(charge).await?;
         hits.push(charge.map_or(hit, |charge| SearchHit::Charge(Box::new(charge.read_at(now)))));
     }
-    for filter in query.filters(text) {
+    for filter in query.lists(text).iter().filter_map(newest_of) {
         if !hits.is_empty() {
             break;
         }
-        let page = Charges::new(store.clone()).list(scope, salt, &filter, None, now).await;
+        let page = charges.list(scope, salt, &filter, None, now).await;
         let page = page.map_err(|error| match error {
             PageError::Store(error) => error,
             PageError::UnknownCursor(what) => StoreError::Corrupt(what.to_owned()),
@@ -228,6 +223,62 @@ pub async fn search(
         hits.extend(page.items.into_iter().map(|charge| SearchHit::Charge(Box::new(charge))));
     }
     Ok(Some(SearchResult { query, hits, has_more }))
+}
+
+/// Where a search leads.
+#[derive(Clone, Debug)]
+pub enum Located {
+    Hit(SearchHit),
+    Charge(ChargeId),
+    /// Several charges: the parameter of the list of charges that shows them, and its value.
+    List(&'static str, String),
+}
+
+/// Like [`search`], but reads no charge that a list has. It takes at most two requests, at the same time. An amount
+/// leads to the list, which is read anyway.
+pub async fn locate(
+    store: &Store,
+    scope: &ShardedScope,
+    salt: &[u8],
+    query: &SearchQuery,
+    text: &str,
+    now: Timestamp,
+) -> Result<Option<Located>, StoreError> {
+    let (charges, lists) = (Charges::new(store.clone()), query.lists(text));
+    if let (SearchQuery::Amount(_), Some((name, value))) = (query, lists.first()) {
+        return Ok(Some(Located::List(name, value.clone())));
+    }
+    let newest = async |list: Option<&(&'static str, String)>| match list.and_then(newest_of) {
+        Some(filter) => charges.newest_ids(scope, salt, &filter, 2).await,
+        None => Ok(Vec::new()),
+    };
+    let (hits, first, second) = tokio::join!(
+        Box::pin(read_hits(store, query, scope, now)),
+        Box::pin(newest(lists.first())),
+        Box::pin(newest(lists.get(1))),
+    );
+    if let Some(hit) = hits?.into_iter().next() {
+        return Ok(Some(Located::Hit(hit)));
+    }
+    for ((name, value), found) in lists.into_iter().zip([first?, second?]) {
+        match found.as_slice() {
+            [] => {}
+            [charge] => return Ok(Some(Located::Charge(*charge))),
+            _ => return Ok(Some(Located::List(name, value))),
+        }
+    }
+    Ok(None)
+}
+
+/// Reads the object with the searched id.
+async fn read_hits(
+    store: &Store,
+    query: &SearchQuery,
+    scope: &ShardedScope,
+    now: Timestamp,
+) -> Result<Vec<SearchHit>, StoreError> {
+    let items = store.batch_get(&query.keys(scope)).await?;
+    items.into_iter().filter_map(|item| read_hit(item, scope, now).transpose()).collect()
 }
 
 /// `None`: the row belongs to another scope, or has expired.
@@ -302,6 +353,8 @@ mod tests {
             ("E00000000202611211000abcdefghijk".to_owned(), "Payment"),
             ("29537995593".to_owned(), "Document"),
             ("295.379.955-93".to_owned(), "Document"),
+            ("295.379.955-94".to_owned(), "Order"),
+            ("2026-1127-000-001".to_owned(), "Order"),
             ("12.345.678/0001-95".to_owned(), "Document"),
             ("Maria@Example.com".to_owned(), "Email"),
             ("R$ 1.234,56".to_owned(), "Amount"),
