@@ -11,7 +11,7 @@ use domain::refund::RefundStatus;
 use domain::tax_id::Document;
 use domain::vocabulary::Vocabulary;
 use maud::{Markup, html};
-use pages::forms::{Need, submit};
+use pages::forms::{Need, invalid_amount, minor_units, submit};
 use pages::{Cell, Tone, Word, copy_button, empty, facts, money, next_page, table, tag, time};
 use sha2::{Digest, Sha256};
 use shared::charge::{CHARGES_QUERY, ChargeFilter};
@@ -32,8 +32,9 @@ const PATH: &str = "/dashboard/charges";
 const METHOD: &str = "method";
 
 /// The filters in the form.
-const FILTERS: [&str; 8] = [
+const FILTERS: [&str; 9] = [
     METHOD,
+    "amount",
     "order_id",
     "customer_id",
     "customer_email",
@@ -45,8 +46,7 @@ const FILTERS: [&str; 8] = [
 
 pub(crate) async fn list(visitor: Visitor) -> Result<Response, Problem> {
     let query = visitor.query();
-    let filter = ChargeFilter::parse(&query.known(CHARGES_QUERY))?;
-    let method = query.text(METHOD).and_then(PaymentMethod::named);
+    let (filter, method) = filter_of(&query)?;
     let (visit, cursor) = visitor
         .enter(async |visitor| Ok(visitor.pages.app.charges.find(filter.starting_after).await?))
         .await?;
@@ -72,7 +72,9 @@ pub(crate) async fn list(visitor: Visitor) -> Result<Response, Problem> {
         (filters(&page, &query, method))
         div #list data-refresh="10" {
             @if rows.is_empty() {
-                @if is_filtered {
+                @if next.is_some() {
+                    (empty(page.say(w::NONE_HERE), None))
+                } @else if is_filtered {
                     (empty(page.say(w::NO_CHARGES_FOUND), Some((PATH, page.say(w::CLEAR_FILTERS)))))
                 } @else {
                     (empty(page.say(w::NO_CHARGES), Some(("/dashboard/charges/new", page.say(w::NEW_CHARGE)))))
@@ -90,8 +92,19 @@ pub(crate) async fn list(visitor: Visitor) -> Result<Response, Problem> {
             }
             (next_page(page.language, w::OLDER, next))
         }
+        p.sm { a href={ (PATH) ".csv?" (query.with("limit", "1000")) } { (page.say(w::CSV)) } }
     };
     Ok(page.render(page.say(w::CHARGES), &main))
+}
+
+/// The filter of the API, and the method, which is a filter of the page alone. People write amounts with a comma.
+pub(crate) fn filter_of(query: &Query) -> Result<(ChargeFilter, Option<PaymentMethod>), Problem> {
+    let mut known = query.known(CHARGES_QUERY);
+    if let Some(text) = known.text("amount") {
+        let minor = minor_units(text).ok_or_else(invalid_amount)?;
+        known = Query::parse(Some(&known.with("amount", &minor.to_string())));
+    }
+    Ok((ChargeFilter::parse(&known)?, query.text(METHOD).and_then(PaymentMethod::named)))
 }
 
 fn is_filtered(query: &Query) -> bool {
@@ -119,7 +132,7 @@ fn title(charge: &Charge) -> String {
 }
 
 /// The first name, and the first letter of the last one.
-fn customer(charge: &Charge) -> Option<String> {
+pub(crate) fn customer(charge: &Charge) -> Option<String> {
     let mut words = charge.customer.name.as_deref()?.split_whitespace();
     let first = words.next()?;
     let initial = words.next_back().and_then(|last| last.chars().next());
@@ -155,6 +168,7 @@ fn filters(page: &Page, query: &Query, method: Option<PaymentMethod>) -> Markup 
                 @if let Some(status) = query.text("status") { (pages::hidden("status", status)) }
                 (field("created_after", "date", page.say(w::FROM), query))
                 (field("created_before", "date", page.say(w::TO), query))
+                (field("amount", "text", page.say(w::AMOUNT), query))
                 (field("order_id", "text", page.say(w::ORDER), query))
                 (field("customer_id", "text", page.say(w::DOCUMENT), query))
                 (field("customer_email", "email", page.say(w::EMAIL), query))
@@ -369,6 +383,19 @@ fn is_final(status: TransactionStatus) -> bool {
     }
 }
 
+/// `None`: the charge is not settled.
+pub(crate) fn fee_and_net(charge: &Charge) -> Result<Option<(MinorUnits, MinorUnits)>, Problem> {
+    let Some(settlement) = &charge.settlement else { return Ok(None) };
+    let net = settlement.net(charge.amount);
+    Ok(Some((MinorUnits::from(charge.amount).checked_sub(net)?, net)))
+}
+
+/// The payer's document, masked.
+pub(crate) fn document(charge: &Charge) -> Option<String> {
+    let document = charge.payer_tax_id().map(|tax_id| tax_id.masked());
+    document.or_else(|| charge.customer.document.as_ref().map(masked))
+}
+
 fn data(page: &Page, charge: &Charge) -> Result<Markup, Problem> {
     let sum = |minor: MinorUnits| html! { (money(minor.get(), charge.currency)) };
     let above_zero = |minor: MinorUnits| {
@@ -379,11 +406,9 @@ fn data(page: &Page, charge: &Charge) -> Result<Markup, Problem> {
         }
     };
     let settlement = charge.settlement.as_ref();
-    let net = settlement.map(|settlement| settlement.net(charge.amount));
-    let fee = net.map(|net| MinorUnits::from(charge.amount).checked_sub(net)).transpose()?;
+    let (fee, net) = fee_and_net(charge)?.unzip();
     let paid = charge.applied_payment.as_ref();
-    let document = charge.payer_tax_id().map(|tax_id| tax_id.masked());
-    let document = document.or_else(|| charge.customer.document.as_ref().map(masked));
+    let document = document(charge);
     let expires = !is_final(charge.status) && paid.is_none();
     let text = |text: Option<&str>| html! { @if let Some(text) = text { (text) } };
     Ok(facts(vec![

@@ -63,6 +63,7 @@ pub(crate) async fn wallet(visitor: Visitor) -> Result<Response, Problem> {
             }
         }
         (release_days(&page, &wallet))
+        (statement_form(&page, currency))
         @if rows.is_empty() { (empty(page.say(w::NO_MOVEMENTS), None)) } @else {
             section.card {
                 (table(page.say(w::STATEMENT), &[
@@ -77,6 +78,21 @@ pub(crate) async fn wallet(visitor: Visitor) -> Result<Response, Problem> {
         (next_page(page.language, w::OLDER, next))
     };
     Ok(page.render(page.say(w::WALLET), &main))
+}
+
+/// The statement of a period as CSV.
+fn statement_form(page: &Page, currency: Currency) -> Markup {
+    html! {
+        details.card {
+            summary { (page.say(w::STATEMENT)) ": " (page.say(w::CSV)) }
+            form.row action={ (WALLET) ".csv" } {
+                (pages::hidden("currency", currency.as_str()))
+                div.f { label for="from" { (page.say(w::FROM)) } input #from name="created_after" type="date"; }
+                div.f { label for="to" { (page.say(w::TO)) } input #to name="created_before" type="date"; }
+                button { (page.say(w::CSV)) }
+            }
+        }
+    }
 }
 
 fn release_days(page: &Page, wallet: &Wallet) -> Markup {

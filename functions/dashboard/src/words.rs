@@ -11,6 +11,7 @@ pages::words! { pub(crate),
     DONE = "Feito.", "Done.", "Hecho.";
     PAGE_NOT_FOUND = "Página não encontrada", "Page not found", "Página no encontrada";
 
+
     AWAITING = "Aguardando pagamento", "Awaiting payment", "Esperando pago";
     PREPARING = "Em preparo", "Being prepared", "En preparación";
     IN_REVIEW = "Em análise", "In review", "En revisión";
@@ -55,6 +56,9 @@ pages::words! { pub(crate),
 
     NO_CHARGES = "Nenhuma cobrança ainda. Crie a primeira pela API.", "No charges yet. Create the first one with the API.", "Aún no hay cobros. Cree el primero con la API.";
     NO_CHARGES_FOUND = "Nenhuma cobrança com estes filtros.", "No charges with these filters.", "Ningún cobro con estos filtros.";
+    NONE_HERE = "Nenhuma nesta parte da lista. Continue em Mais antigas, ou escolha datas.", "None in this part of the list. Go on to Older, or choose dates.", "Ninguno en esta parte de la lista. Siga en Más antiguos, o elija fechas.";
+    CSV = "Baixar CSV (até 1.000 linhas)", "Download CSV (up to 1,000 rows)", "Descargar CSV (hasta 1.000 filas)";
+    CSV_CUT = "Cortado em 1.000 linhas: há mais. Escolha datas mais próximas.", "Cut at 1,000 rows: there are more. Choose closer dates.", "Cortado en 1.000 filas: hay más. Elija fechas más próximas.";
     CLEAR_FILTERS = "Limpar filtros", "Clear the filters", "Quitar los filtros";
     FILTERS = "Filtros", "Filters", "Filtros";
     FILTER = "Filtrar", "Filter", "Filtrar";

@@ -1,13 +1,12 @@
 //! Serves `/v1/wallets`: balances and the statement, as JSON or CSV.
 
-use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::http::{HeaderName, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use shared::app::App;
 use shared::extract::{Authenticated, AuthenticatedQuery};
-use shared::http::{MediaType, Problem, RequestContext, with_middleware};
+use shared::http::{MediaType, Problem, RequestContext, csv_attachment, with_middleware};
 use shared::wallet::statement::{StatementFilter, StatementFormat, balance_currency};
 use shared::wallet::view::{BalanceView, FlatBalanceView, StatementView, WalletView, statement_csv};
 
@@ -57,16 +56,10 @@ async fn statement(
             let filter = StatementFilter::parse(&query, StatementFormat::Csv)?;
             let page = app.wallets.statement(&caller.sharded_scope(), &filter).await?;
             let text = statement_csv(&page).map_err(|error| Problem::Internal(error.to_string()))?;
-            let mut response = text.into_response();
-            let headers = response.headers_mut();
-            headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/csv; charset=utf-8"));
-            headers.insert(
-                CONTENT_DISPOSITION,
-                HeaderValue::from_static("attachment; filename=\"statement.csv\""),
-            );
+            let mut response = csv_attachment("statement.csv", text);
             let cursor = page.next_cursor.and_then(|id| HeaderValue::from_str(&id.to_string()).ok());
             if let Some(cursor) = cursor {
-                headers.insert(NEXT_CURSOR, cursor);
+                response.headers_mut().insert(NEXT_CURSOR, cursor);
             }
             Ok(response)
         }

@@ -1,6 +1,7 @@
 //! Content negotiation by the `Accept` header (RFC 9110, section 12.5.1).
 
-use axum::http::header::{ACCEPT, HeaderMap};
+use axum::http::header::{ACCEPT, CONTENT_DISPOSITION, CONTENT_TYPE, HeaderMap};
+use axum::response::{IntoResponse, Response};
 
 /// A media type of a response.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -18,6 +19,13 @@ impl MediaType {
             Self::Csv => ("text/csv", "text/*"),
         }
     }
+}
+
+/// A browser stores the text under this name. It does not show it.
+pub fn csv_attachment(name: &str, text: Vec<u8>) -> Response {
+    let disposition = format!("attachment; filename=\"{name}\"");
+    let headers = [(CONTENT_TYPE, "text/csv; charset=utf-8"), (CONTENT_DISPOSITION, disposition.as_str())];
+    (headers, text).into_response()
 }
 
 /// The weight 1. Weights are stored as integers, in thousandths, because RFC 9110 allows three decimals.

@@ -16,7 +16,7 @@ mod origin;
 mod path;
 mod problem;
 
-pub use accept::MediaType;
+pub use accept::{MediaType, csv_attachment};
 pub use context::{ClientHeaders, RateLimit, RequestContext, RequestId, problem_response};
 pub use created::Created;
 pub use etag::{etag_of, is_known};

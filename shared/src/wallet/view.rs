@@ -308,7 +308,7 @@ pub fn statement_csv(page: &StatementPage) -> Result<Vec<u8>, CsvError> {
 }
 
 /// Escapes a text that a spreadsheet would run as a formula (OWASP: CSV injection).
-fn escape_formula(text: &str) -> String {
+pub fn escape_formula(text: &str) -> String {
     match text.chars().next() {
         Some('=' | '+' | '-' | '@' | '\t' | '\r') => format!("'{text}"),
         _ => text.to_owned(),
