@@ -3,6 +3,7 @@
 use domain::ids::Mode;
 use maud::{DOCTYPE, Markup, html};
 use shared::auth::dashboard::Session;
+use url::form_urlencoded;
 
 use crate::components::hidden;
 use crate::words as w;
@@ -10,6 +11,8 @@ use crate::{Language, Word, assets};
 
 /// The path under which `functions/dashboard` serves the assets.
 const ASSETS: &str = "/dashboard/assets";
+
+const SEARCH: &str = "/dashboard/search";
 
 /// A page. The log-in page and the pages of errors have no [`Shell`].
 #[derive(Debug)]
@@ -107,6 +110,11 @@ impl Shell<'_> {
                 }
                 div.top {
                     strong dir="auto" { (self.merchant) }
+                    form role="search" action=(SEARCH) {
+                        label.vh for="q" { (say(w::SEARCH_KEY)) }
+                        input #q name="q" type="search" maxlength="254" placeholder=(say(w::SEARCH_BY)) value=[self.searched()];
+                        button.quiet { (say(w::SEARCH)) }
+                    }
                     span.who { (self.email) " · " (say(self.role)) }
                     form method="post" action="/dashboard/mode" {
                         (hidden("next", self.here))
@@ -132,6 +140,12 @@ impl Shell<'_> {
                 }
             }
         }
+    }
+
+    fn searched(&self) -> Option<String> {
+        let (path, query) = self.here.split_once('?')?;
+        let mut fields = form_urlencoded::parse(query.as_bytes()).filter(|_| path == SEARCH);
+        fields.find(|(name, _)| name == "q").map(|(_, value)| value.into_owned())
     }
 
     fn current(&self, item: &str) -> Option<&'static str> {
@@ -165,6 +179,8 @@ mod tests {
         for here in ["/dashboard", "/dashboard/charges/ch_1", "/dashboard/refunds", "/dashboard/payouts"] {
             assert_eq!(marked(here), 1, "{here}");
         }
+        assert_eq!(shell("/dashboard/search?q=a%22b&x=1").searched().as_deref(), Some("a\"b"));
+        assert_eq!(shell("/dashboard/charges?q=1").searched(), None);
         assert!(shell("/dashboard").render(Language::Spanish).into_string().contains("&lt;m&gt;"));
     }
 }

@@ -7,6 +7,9 @@ use crate::Word;
 crate::words! { pub,
     SKIP = "Ir para o conteúdo", "Skip to the content", "Ir al contenido";
     MENU = "Menu", "Menu", "Menú";
+    SEARCH = "Buscar", "Search", "Buscar";
+    SEARCH_KEY = "Buscar (tecla /)", "Search (key /)", "Buscar (tecla /)";
+    SEARCH_BY = "Pedido, CPF, e-mail, id, 129,90", "Order, CPF, e-mail, id, 129,90", "Pedido, CPF, correo, id, 129,90";
     HOME = "Início", "Home", "Inicio";
     CHARGES = "Cobranças", "Charges", "Cobros";
     WALLET = "Carteira", "Wallet", "Cartera";
@@ -45,6 +48,7 @@ crate::words! { pub,
     ERROR_UNAVAILABLE = "Indisponível no momento", "Unavailable at the moment", "No disponible por el momento";
 
     CODE_INVALID = "Um campo não é válido. Corrija e envie de novo.", "A field is not valid. Correct it and send again.", "Un campo no es válido. Corríjalo y envíe de nuevo.";
+    CODE_TOO_LONG = "O texto é longo demais. A busca aceita até 200 caracteres.", "The text is too long. The search accepts up to 200 characters.", "El texto es demasiado largo. La búsqueda acepta hasta 200 caracteres.";
     CODE_AMOUNT = "O valor não é válido. Use, por exemplo, 129,90.", "The amount is not valid. Use, for example, 129.90.", "El importe no es válido. Use, por ejemplo, 129,90.";
     CODE_LOG_IN_AGAIN = "Para agir em produção, entre de novo: a sua entrada tem mais de 10 minutos, ou terminou. Nada foi alterado.", "To act in live mode, log in again: your log-in is older than 10 minutes, or has ended. Nothing was changed.", "Para actuar en producción, entre de nuevo: su entrada tiene más de 10 minutos, o terminó. No se cambió nada.";
     CODE_CREDENTIALS = "O e-mail ou a senha está errado.", "The e-mail address or the password is wrong.", "El correo o la contraseña es incorrecto.";
@@ -81,6 +85,7 @@ pub fn of_role(role: Role) -> Word {
 pub fn of_code(code: &str) -> Word {
     match code {
         "invalid_amount" => CODE_AMOUNT,
+        "text_too_long" => CODE_TOO_LONG,
         "unauthorized" => CODE_CREDENTIALS,
         "log_in_again" => CODE_LOG_IN_AGAIN,
         "API_KEY_ROLE_REQUIRED" => CODE_KEY_ROLE,

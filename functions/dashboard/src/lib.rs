@@ -7,6 +7,7 @@ mod disputes;
 mod export;
 mod home;
 mod money;
+mod search;
 mod states;
 mod visit;
 mod webhooks;
@@ -88,6 +89,7 @@ pub fn router(pages: Pages) -> Router {
         .route("/dashboard/login", get(log_in))
         .route("/dashboard/mode", post(choose_mode))
         .route("/dashboard/language", post(choose_language))
+        .route("/dashboard/search", get(search::search))
         .route("/dashboard/charges", get(charges::list))
         .route("/dashboard/charges.csv", get(export::charges))
         .route("/dashboard/charges/new", get(charges::new))

@@ -11,6 +11,10 @@ pages::words! { pub(crate),
     DONE = "Feito.", "Done.", "Hecho.";
     PAGE_NOT_FOUND = "Página não encontrada", "Page not found", "Página no encontrada";
 
+    SEARCH_TITLE = "Busca", "Search", "Búsqueda";
+    SEARCH_NOTHING = "Nada com «{}» neste modo.", "Nothing with “{}” in this mode.", "Nada con «{}» en este modo.";
+    SEARCH_HELP = "A busca encontra: número do pedido; id de cobrança, devolução, disputa, evento, entrega, endpoint, movimento ou repasse (ch_, tx_, re_, med_, evt_, wd_, wh_, mv_, po_); txid; end-to-end id; CPF ou CNPJ; e-mail; valor com vírgula, como 129,90.", "The search finds: order number; id of a charge, refund, dispute, event, delivery, endpoint, movement or payout (ch_, tx_, re_, med_, evt_, wd_, wh_, mv_, po_); txid; end-to-end id; CPF or CNPJ; e-mail address; amount with a comma, such as 129,90.", "La búsqueda encuentra: número de pedido; id de cobro, devolución, disputa, evento, entrega, endpoint, movimiento o retiro (ch_, tx_, re_, med_, evt_, wd_, wh_, mv_, po_); txid; end-to-end id; CPF o CNPJ; correo; importe con coma, como 129,90.";
+    SEARCH_NOT = "O nome do cliente não é pesquisado. Um pedido novo é encontrado depois de um segundo. O outro modo (teste ou produção) tem a sua própria busca.", "The customer's name is not searched. A new order is found after a second. The other mode (test or live) has its own search.", "El nombre del cliente no se busca. Un pedido nuevo se encuentra después de un segundo. El otro modo (prueba o producción) tiene su propia búsqueda.";
 
     AWAITING = "Aguardando pagamento", "Awaiting payment", "Esperando pago";
     PREPARING = "Em preparo", "Being prepared", "En preparación";

@@ -37,6 +37,7 @@ mod contention;
 mod dashboard;
 mod dashboard_forms;
 mod dashboard_limit;
+mod dashboard_search;
 mod delivery_list;
 mod description;
 mod emails;

@@ -1,0 +1,243 @@
+//! Tests of the dashboard's search, of the filters of its list of charges, and of its CSV files.
+
+use domain::ids::Mode;
+use serde_json::{Value, json};
+
+use crate::dashboard::{Browser, text};
+use crate::invocations::dispatch;
+use crate::support::{Service, id};
+
+const MARIA: &str = "29537995593";
+
+/// The page of a search.
+fn of(text: &str) -> String {
+    let query = url::form_urlencoded::Serializer::new(String::new()).append_pair("q", text).finish();
+    format!("/dashboard/search?{query}")
+}
+
+impl Browser<'_> {
+    /// Searches, checks the cost, and returns where the search led; `None`: it found nothing.
+    async fn search(&self, service: &Service, text: &str) -> Option<String> {
+        let proxy = service.stack.fault_proxy.as_ref().unwrap();
+        proxy.reset();
+        let answer = self.answer(&of(text), &[]).await;
+        let report = proxy.report();
+        assert!(report.requests() <= 4 && report.read_units <= 30.0, "{text}: {report:?}");
+        assert!(report.sequential_requests <= 3 && report.write_units <= 1.0, "{text}: {report:?}");
+        let location = answer.header("location").map(str::to_owned);
+        assert_eq!(answer.status.as_u16(), if location.is_some() { 303 } else { 200 }, "{text}: {answer:?}");
+        location
+    }
+}
+
+async fn charge_of_order(service: &Service, order: &str) -> Value {
+    let customer = json!({"name": "Maria Souza", "document": MARIA, "email": "maria@example.com"});
+    service.new_charge(&json!({"amount": 1290, "customer": customer, "metadata": {"order_id": order}})).await
+}
+
+#[tokio::test]
+async fn a_search_with_one_hit_leads_to_its_page() {
+    let service = Service::without_event_sources().await;
+    let endpoint = service.register_endpoint("http://127.0.0.1:9/hook", &["charge.paid"]).await;
+    let charge = charge_of_order(&service, "4711").await;
+    let paid = service.sandbox(&charge, "pay", &json!({})).await;
+    let payment = format!("/v1/payments/{}", id(&charge).trim_start_matches("ch_"));
+    let refund = json!({"amount": 300, "idempotencyKey": "refund-0001"});
+    let refund = service.post(&format!("{payment}/refund"), &refund).await.expect(201);
+    let case = service.sandbox_answer(&charge, "med-cases", &json!({})).await.expect(201);
+    let foreign = json!({
+        "amount": 1000, "paymentMethods": ["PIX"], "idempotencyKey": "order-0001", "customerDocument": "PT 123",
+    });
+    let foreign = service.post("/v1/payments", &foreign).await.expect(201);
+    dispatch(&service.stack).await;
+    let delivery = service.deliveries("").await.remove(0);
+    let event = service.get("/v1/events?type=charge.paid").await.expect(200)["data"][0].clone();
+    let movement = service.get("/v1/wallets/transactions").await.expect(200)["data"][0].clone();
+    let browser = Browser::owner(&service).await;
+
+    let page = format!("/dashboard/charges/{}", id(&charge));
+    let txid = charge["pix"]["txid"].as_str().unwrap();
+    let end_to_end_id = paid["settlement"]["end_to_end_id"].as_str().unwrap();
+    let raw = id(&charge).trim_start_matches("ch_");
+    let texts = [
+        id(&charge),
+        &format!("tx_{raw}"),
+        raw,
+        txid,
+        &txid.to_uppercase(),
+        end_to_end_id,
+        id(&refund),
+        MARIA,
+        "295.379.955-93",
+        " maria@EXAMPLE.com ",
+        "4711",
+    ]
+    .map(str::to_owned);
+    for text in texts {
+        assert_eq!(browser.search(&service, &text).await.as_ref(), Some(&page), "{text}");
+    }
+    let foreign = format!("/dashboard/charges/ch_{}", id(&foreign));
+    assert_eq!(browser.search(&service, "PT 123").await, Some(foreign));
+    for (object, below) in
+        [(&case, "disputes"), (&endpoint, "webhooks"), (&delivery, "deliveries"), (&event, "events")]
+    {
+        let expected = format!("/dashboard/{below}/{}", id(object));
+        assert_eq!(browser.search(&service, id(object)).await.as_ref(), Some(&expected));
+        browser.page(&expected).await;
+    }
+    // The statement, with this movement alone.
+    let statement = browser.search(&service, id(&movement)).await.unwrap();
+    let rows = browser.page(&statement).await.matches("href=\"/dashboard/charges/").count();
+    assert!(statement.starts_with("/dashboard/wallet?") && rows == 1, "{statement}: {rows}");
+    // The form of the list shows the amount as it was typed.
+    let list = browser.search(&service, "12,90").await.unwrap();
+    assert_eq!(list, "/dashboard/charges?amount=R%24+12%2C90");
+    assert!(browser.page(&list).await.contains(id(&charge)));
+    // Another mode and another account.
+    let live = Browser::owner(&service).await.in_mode(Mode::Live);
+    for text in [id(&charge), txid, end_to_end_id, "4711", MARIA, id(&endpoint), id(&movement)] {
+        assert_eq!(live.search(&service, text).await, None, "{text}");
+    }
+}
+
+#[tokio::test]
+async fn a_search_with_several_hits_leads_to_their_list_and_one_without_says_what_can_be_found() {
+    let service = Service::without_event_sources().await;
+    for _ in 0..3 {
+        charge_of_order(&service, "4711").await;
+    }
+    // An order number of the form of a CPF.
+    for _ in 0..2 {
+        charge_of_order(&service, "52998224725").await;
+    }
+    dispatch(&service.stack).await;
+    let browser = Browser::member(&service).await;
+    for (text, list, rows) in [
+        ("4711", "order_id=4711", 3),
+        ("52998224725", "order_id=52998224725", 2),
+        ("maria@example.com", "customer_email=maria%40example.com", 5),
+        ("295.379.955-93", "customer_id=29537995593", 5),
+    ] {
+        let led = browser.search(&service, text).await.unwrap();
+        assert_eq!(led, format!("/dashboard/charges?{list}"));
+        assert_eq!(browser.page(&led).await.matches("href=\"/dashboard/charges/ch_").count(), rows, "{text}");
+    }
+    let unknown = "ch_fe5392dd-e865-8656-a544-24ef3d590c1b";
+    for text in [
+        "4712",
+        "Maria Souza",
+        "req_1",
+        "11144477735",
+        "111.444.777-35",
+        "E00000000202611211000abcdefghijk",
+        unknown,
+    ] {
+        assert_eq!(browser.search(&service, text).await, None, "{text}");
+        let html = browser.page(&of(text)).await;
+        assert!(html.contains(&format!("Nada com «{text}»")), "{html}");
+        assert!(
+            html.contains("número do pedido; id de cobrança") && html.contains("O nome do cliente não é"),
+            "{html}"
+        );
+    }
+    let blank = browser.page("/dashboard/search?q=+").await;
+    assert!(!blank.contains("Nada com") && blank.contains("número do pedido; id de cobrança"), "{blank}");
+}
+
+#[tokio::test]
+async fn a_hostile_search_is_shown_as_text_and_a_long_one_refused_in_words() {
+    let service = Service::without_event_sources().await;
+    let browser = Browser::owner(&service).await;
+    for text in [
+        "<script>alert(1)</script>\"'&",
+        "' OR 1=1 --",
+        "ch_../../x",
+        "%00\u{0}\u{202e}é",
+        "R$ 99999999999999999999,00",
+        "@",
+        "E0000000020261121100\u{7f}bcdefghijk",
+        &"ж".repeat(200),
+    ] {
+        let html = browser.page(&of(text)).await;
+        assert!(!html.contains("<script>alert") && html.contains("Nada com «"), "{html}");
+    }
+    for text in ["x".repeat(201), "é".repeat(1_000)] {
+        let refused = browser.answer(&of(&text), &[]).await;
+        assert_eq!(refused.header("location"), Some("/dashboard/search?error=text_too_long"));
+    }
+    let html = browser.page("/dashboard/search?error=text_too_long").await;
+    assert!(html.contains("A busca aceita até 200 caracteres."), "{html}");
+}
+
+#[tokio::test]
+async fn charges_are_filtered_by_amount_as_people_write_it() {
+    let service = Service::without_event_sources().await;
+    for amount in [129_000, 1290, 1291] {
+        service.new_charge(&json!({"amount": amount})).await;
+    }
+    let browser = Browser::owner(&service).await;
+    for (amount, shown) in [("1.290,00", "R$ 1.290,00"), ("12,90", "R$ 12,90"), ("R%24+12,91", "R$ 12,91")] {
+        let html = browser.page(&format!("/dashboard/charges?amount={amount}")).await;
+        assert_eq!(html.matches("href=\"/dashboard/charges/ch_").count(), 1, "{html}");
+        assert!(html.contains(&format!(">{shown}</td>")), "{html}");
+    }
+    let refused = browser.answer("/dashboard/charges?amount=dez", &[]).await;
+    assert_eq!(refused.status, 400);
+    assert!(text(&refused).contains("O valor não é válido. Use, por exemplo, 129,90."));
+}
+
+/// The lines of a file that a page offers. It is stored, not shown, and not kept by a proxy.
+async fn file(browser: &Browser<'_>, path: &str) -> Vec<String> {
+    let answer = browser.answer(path, &[]).await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    assert!(answer.header("content-disposition").unwrap().starts_with("attachment; filename="));
+    assert_eq!(answer.header("content-type"), Some("text/csv; charset=utf-8"));
+    assert_eq!(answer.header("cache-control"), Some("no-store"));
+    text(&answer).lines().map(str::to_owned).collect()
+}
+
+#[tokio::test]
+async fn the_charges_of_a_view_are_a_csv_file() {
+    let service = Service::without_event_sources().await;
+    let charge = charge_of_order(&service, "=HYPERLINK(\"http://evil\")").await;
+    service.sandbox(&charge, "pay", &json!({})).await;
+    service.new_charge(&json!({"amount": 500})).await;
+    let browser = Browser::member(&service).await;
+    let list = browser.page("/dashboard/charges?status=paid&amount=&limit=20").await;
+    let link = list.split("href=\"/dashboard/charges.csv?").nth(1).unwrap().split('"').next().unwrap();
+    let lines = file(&browser, &format!("/dashboard/charges.csv?{}", link.replace("&amp;", "&"))).await;
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    assert!(
+        lines[0].trim_start_matches('\u{feff}').starts_with("Criada (America/Sao_Paulo);Pedido;Cliente;"),
+        "{lines:?}"
+    );
+    let created = charge["created_at"].as_str().unwrap().parse().unwrap();
+    let begins = format!(
+        "{};\"'=HYPERLINK(\"\"http://evil\"\")\";Maria S.;***.379.955-**;Pix;Paga;BRL;12,90;",
+        domain::pt_br::format_second(created)
+    );
+    assert!(lines[1].starts_with(&begins), "{begins} {lines:?}");
+    assert!(lines[1].contains(id(&charge)) && !lines[1].contains(MARIA), "{lines:?}");
+    assert_eq!(file(&browser, "/dashboard/charges.csv").await.len(), 3);
+    assert_eq!(file(&browser, "/dashboard/charges.csv?method=BOLETO").await.len(), 1);
+    let movements = file(&browser, "/dashboard/wallet.csv?currency=BRL&created_after=&created_before=").await;
+    assert!(movements[0].starts_with("id,created_at,type,") && movements.len() == 2, "{movements:?}");
+    let logged_out = service.raw(axum::http::Method::GET, "/dashboard/charges.csv", &[], "").await;
+    assert_eq!(logged_out.status, 303);
+}
+
+#[tokio::test]
+async fn a_csv_file_has_at_most_1000_rows_and_says_when_it_is_cut() {
+    let service = Service::without_event_sources().await;
+    let charge = service.stored_charge(id(&service.charge().await).parse().unwrap()).await;
+    let dynamodb = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
+    crate::seeding::seed(&dynamodb, &charge, 1_000, 10, &[]).await;
+    let browser = Browser::owner(&service).await;
+    let proxy = service.stack.fault_proxy.as_ref().unwrap();
+    proxy.reset();
+    let lines = file(&browser, "/dashboard/charges.csv").await;
+    let report = proxy.report();
+    assert!(report.requests() <= 13 && report.read_units <= 1_030.0, "{report:?}");
+    assert_eq!(lines.len(), 1_002);
+    assert_eq!(lines.last().unwrap(), "Cortado em 1.000 linhas: há mais. Escolha datas mais próximas.");
+}
