@@ -2,7 +2,7 @@
 
 use axum::response::Response;
 use domain::calendar::{BusinessDayRange, Day};
-use domain::med::{CaseStatus, MedCase};
+use domain::med::MedCase;
 use domain::money::{Currency, MinorUnits};
 use domain::pt_br;
 use domain::rollup::Counter;
@@ -11,7 +11,7 @@ use domain::wallet::{PRIMARY_CURRENCY, Wallet};
 use maud::{Markup, html};
 use pages::{Chart, code_block, money};
 use shared::http::Problem;
-use shared::med::CaseFilter;
+use shared::med::MOST_COUNTED;
 use shared::rollup::DayRow;
 use shared::webhook::endpoint::Endpoint;
 
@@ -29,24 +29,23 @@ pub(crate) async fn home(visitor: Visitor) -> Result<Response, Problem> {
         BusinessDayRange { first: today.minus_days(DAYS.saturating_sub(1)), today }
     };
     let visit = visitor.enter_alone().await?;
-    let (page, (days, wallet, cases, endpoints)) = visit
+    let (page, (days, wallet, (open_cases, cases), endpoints)) = visit
         .load(async |visit| {
             let (app, scope) = (&visit.visitor.pages.app, visit.scope());
-            let open = CaseFilter::by_status(Some(CaseStatus::Open), None);
             let (days, wallet, cases, endpoints) = tokio::join!(
                 Box::pin(app.rollups.for_window(&scope, window)),
                 Box::pin(app.wallets.in_currency(&scope, PRIMARY_CURRENCY)),
-                Box::pin(app.cases.list(&scope.scope, &open, None)),
+                Box::pin(app.cases.open_first(&scope.scope)),
                 Box::pin(app.endpoints.list(&scope.scope)),
             );
-            Ok((days?, wallet?, cases?.items, endpoints?))
+            Ok((days?, wallet?, cases?, endpoints?))
         })
         .await?;
     let is_new = days.iter().all(|row| row.sums.get(Counter::Created) == 0);
     let main = html! {
         h1 { (page.say(w::HOME)) }
         div #now data-refresh=(REFRESH_SECONDS) {
-            (alerts(&page, &cases, &endpoints))
+            (alerts(&page, open_cases, &cases, &endpoints))
             div.grid {
                 (today(&page, &days, window.today))
                 (balance(&page, &wallet)?)
@@ -60,19 +59,27 @@ pub(crate) async fn home(visitor: Visitor) -> Result<Response, Problem> {
     Ok(page.render(page.say(w::HOME), &main))
 }
 
-fn alerts(page: &Page, cases: &[MedCase], endpoints: &[Endpoint]) -> Markup {
+fn alerts(page: &Page, open_cases: usize, cases: &[MedCase], endpoints: &[Endpoint]) -> Markup {
     let first_due = cases.iter().filter_map(|case| case.response_deadline).min();
+    let number = if open_cases > MOST_COUNTED { format!("{MOST_COUNTED}+") } else { open_cases.to_string() };
     let failing = endpoints.iter().filter_map(|endpoint| {
         endpoint.failing_since.or(endpoint.disabled.as_ref().map(|d| d.at)).map(|since| (endpoint, since))
     });
     html! {
-        @if let Some(due) = first_due {
+        @if open_cases > 0 {
             div.alert.warn {
-                (page.language.fill(w::DISPUTES_WAIT, &[&cases.len().to_string(), &minute(due)]))
+                @match first_due {
+                    Some(due) => (page.language.fill(w::DISPUTES_WAIT, &[&number, &minute(due)])),
+                    None => (page.language.fill(w::DISPUTES_OPEN, &[&number])),
+                }
+                " " a href="/dashboard/disputes" { (page.say(w::ANSWER)) }
             }
         }
         @for (endpoint, since) in failing {
-            div.alert.bad { (page.language.fill(w::ENDPOINT_FAILS, &[&endpoint.url, &minute(since)])) }
+            div.alert.bad {
+                (page.language.fill(w::ENDPOINT_FAILS, &[&endpoint.url, &minute(since)])) " "
+                a href={ "/dashboard/webhooks/" (endpoint.id) } { (page.say(w::SEE_CAUSE)) }
+            }
         }
     }
 }

@@ -9,18 +9,16 @@ use domain::vocabulary::Vocabulary;
 use domain::webhook::event_type::{EventType, Family};
 use maud::{Markup, html};
 use pages::forms::{Need, submit};
-use pages::{Cell, Tone, code_block, copy_button, empty, facts, next_page, table, tag, time};
+use pages::{Cell, Language, Tone, code_block, copy_button, empty, facts, next_page, table, tag, time};
 use serde::Serialize;
 use serde_json::Value;
 use shared::http::{Problem, Query};
-use shared::webhook::delivery::{
-    DELIVERIES_QUERY, DeliveryFilter, DeliveryListView, DeliveryStatus, DeliveryView,
-};
+use shared::webhook::delivery::{DayFigures, DeliveryStatus, DeliveryView, RecentDeliveries, RecentFilter};
 use shared::webhook::endpoint::{Endpoint, EndpointStatus};
 use shared::webhook::log::{EventFilter, EventListView};
 
 use crate::states::{State as _, all};
-use crate::visit::{Page, Visit, Visitor};
+use crate::visit::{Page, Visitor};
 use crate::words as w;
 
 const PATH: &str = "/dashboard/webhooks";
@@ -28,13 +26,15 @@ const EVENTS: &str = "/dashboard/events";
 
 pub(crate) async fn list(visitor: Visitor) -> Result<Response, Problem> {
     let query = visitor.query();
-    let filter = delivery_filter(&query, None)?;
+    let filter = recent_filter(&query, None);
     let visit = visitor.enter_alone().await?;
     let (page, (endpoints, deliveries)) = visit
         .load(async |visit| {
-            let (endpoints, scope) = (&visit.visitor.pages.app.endpoints, visit.scope());
-            let (endpoints, deliveries) =
-                tokio::join!(Box::pin(endpoints.list(&scope.scope)), Box::pin(deliveries(visit, &filter)));
+            let (app, scope) = (&visit.visitor.pages.app, visit.scope());
+            let (endpoints, deliveries) = tokio::join!(
+                Box::pin(app.endpoints.list(&scope.scope)),
+                Box::pin(app.deliveries.recent(&scope, &filter, visit.visitor.now)),
+            );
             Ok((endpoints?, deliveries?))
         })
         .await?;
@@ -116,18 +116,28 @@ fn health(page: &Page, endpoint: &Endpoint) -> Markup {
     endpoint.status.tag(page.language)
 }
 
-/// The filter of the query, and the endpoint of the page.
-fn delivery_filter(query: &Query, endpoint: Option<EndpointId>) -> Result<DeliveryFilter, Problem> {
-    let known = query.known(DELIVERIES_QUERY).only(|name| name != "offset");
-    match endpoint {
-        Some(id) => DeliveryFilter::parse(&Query::parse(Some(&known.with("endpointId", &id.to_string())))),
-        None => DeliveryFilter::parse(&known),
-    }
+/// A cursor or status that is not one is left out.
+fn recent_filter(query: &Query, endpoint: Option<EndpointId>) -> RecentFilter {
+    let after = query.text("starting_after").and_then(|id| id.parse().ok());
+    RecentFilter { endpoint, status: query.text("status").and_then(DeliveryStatus::named), after }
 }
 
-async fn deliveries(visit: &Visit, filter: &DeliveryFilter) -> Result<Value, Problem> {
-    let found = visit.visitor.pages.app.deliveries.list(&visit.scope(), filter, visit.visitor.now).await?;
-    value(&DeliveryListView::new(&found, filter))
+/// Why an attempt failed. The texts of the worker are a closed list; another one is shown as it is.
+fn failure(language: Language, error: &str) -> String {
+    if let Some(status) = error.strip_prefix("answered ") {
+        let (status, word) =
+            status.split_once(';').map_or((status, w::ANSWERED), |(s, _)| (s, w::REDIRECTED));
+        return language.fill(word, &[status]);
+    }
+    let words = [
+        ("timeout", w::TIMED_OUT),
+        ("connection timed out", w::TIMED_OUT),
+        ("connection refused", w::CONNECTION_REFUSED),
+        ("DNS name not found", w::NAME_UNKNOWN),
+        ("TLS", w::CERTIFICATE),
+    ];
+    let word = words.iter().find(|(begins, _)| error.starts_with(begins));
+    word.map_or_else(|| without_documents(error), |(_, word)| language.say(*word).to_owned())
 }
 
 fn value(view: &impl Serialize) -> Result<Value, Problem> {
@@ -143,7 +153,7 @@ pub(crate) fn pretty(value: &Value) -> String {
 
 fn mask(value: &mut Value) {
     match value {
-        Value::String(text) => *text = masked(text),
+        Value::String(text) => *text = without_documents(text),
         Value::Number(number) => {
             if let Ok(document) = TaxId::parse(&format!("{:0>11}", number.to_string())) {
                 *value = document.masked().into();
@@ -156,20 +166,20 @@ fn mask(value: &mut Value) {
 }
 
 /// The text with each CPF and CNPJ masked, with or without its punctuation.
-fn masked(text: &str) -> String {
+pub(crate) fn without_documents(text: &str) -> String {
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '/');
-    let mut masked = String::with_capacity(text.len());
+    let mut shown = String::with_capacity(text.len());
     for piece in text.split_inclusive(|c| !is_part(c)) {
         let word = piece.trim_end_matches(|c| !is_part(c)).trim_end_matches('.');
         let bare: String = word.chars().filter(char::is_ascii_alphanumeric).collect();
         if let Ok(document) = TaxId::parse(&bare) {
-            masked.push_str(&document.masked());
-            masked.push_str(piece.get(word.len()..).unwrap_or_default());
+            shown.push_str(&document.masked());
+            shown.push_str(piece.get(word.len()..).unwrap_or_default());
         } else {
-            masked.push_str(piece);
+            shown.push_str(piece);
         }
     }
-    masked
+    shown
 }
 
 fn text<'a>(object: &'a Value, name: &str) -> &'a str {
@@ -191,18 +201,16 @@ fn state(page: &Page, delivery: &Value) -> Markup {
         .unwrap_or_default()
 }
 
-fn delivery_list(page: &Page, path: &str, query: &Query, list: &Value) -> Markup {
-    let items = list.get("data").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    let next = list.get("next_cursor").and_then(Value::as_str);
-    let next = next.map(|id| format!("{path}?{}", query.with("starting_after", id)));
+fn delivery_list(page: &Page, path: &str, query: &Query, list: &RecentDeliveries) -> Markup {
+    let next = list.next.map(|id| format!("{path}?{}", query.with("starting_after", &id.to_string())));
     let chosen = query.text("status").unwrap_or_default();
-    let rows = items.iter().map(|delivery| {
+    let rows = list.deliveries.iter().map(|delivery| {
         vec![
-            at(delivery, "createdAt"),
-            html! { a href={ "/dashboard/deliveries/" (text(delivery, "id")) } { (text(delivery, "eventType")) } },
-            state(page, delivery),
-            html! { (number(delivery, "attempts")) },
-            html! { (number(delivery, "lastStatusCode")) " " (text(delivery, "lastError")) },
+            time(delivery.created_at),
+            html! { a href={ "/dashboard/deliveries/" (delivery.id) } { (delivery.event_type.as_str()) } },
+            delivery.status.tag(page.language),
+            html! { (delivery.attempts.min(delivery.max_attempts)) },
+            html! { @if let Some(error) = delivery.error() { (failure(page.language, &error)) } },
         ]
     });
     let choices =
@@ -211,7 +219,7 @@ fn delivery_list(page: &Page, path: &str, query: &Query, list: &Value) -> Markup
         h2 { (page.say(w::DELIVERIES)) }
         (pages::chips(page.say(w::DELIVERIES), (path, "status"), chosen, all(page).chain(choices)))
         div #deliveries data-refresh="10" {
-            @if items.is_empty() { (empty(page.say(w::NO_DELIVERIES), None)) } @else {
+            @if !list.deliveries.is_empty() {
                 section.card {
                     (table(page.say(w::DELIVERIES), &[
                         (Cell::Time, page.say(w::WHEN)),
@@ -221,8 +229,44 @@ fn delivery_list(page: &Page, path: &str, query: &Query, list: &Value) -> Markup
                         (Cell::Other, page.say(w::LAST_ANSWER)),
                     ], rows.collect()))
                 }
+            } @else if next.is_some() {
+                (empty(page.say(w::NONE_HERE), None))
+            } @else {
+                (empty(page.say(w::NO_DELIVERIES), None))
             }
             (next_page(page.language, w::OLDER, next))
+        }
+    }
+}
+
+/// The figures of two days, and what the newest deliveries show.
+fn figures(page: &Page, recent: &RecentDeliveries) -> Markup {
+    let Some([today, yesterday]) = recent.days else { return html! {} };
+    let of_day = |day: DayFigures| {
+        let numbers = [day.all, day.failed, day.cancelled].map(|number| number.to_string());
+        html! { (page.language.fill(w::OF_A_DAY, &numbers.each_ref().map(String::as_str))) }
+    };
+    let newest = &recent.deliveries;
+    let waiting = newest.iter().filter(|delivery| {
+        matches!(delivery.status, DeliveryStatus::Pending | DeliveryStatus::Processing)
+            && delivery.attempts > 0
+    });
+    let waiting = [waiting.count(), newest.len()].map(|number| number.to_string());
+    let failed = newest.iter().find_map(|delivery| delivery.error().map(|error| (delivery, error)));
+    html! {
+        section.card {
+            h2 { (page.say(w::HEALTH)) }
+            (facts(vec![
+                (page.say(w::TODAY), of_day(today)),
+                (page.say(w::YESTERDAY), of_day(yesterday)),
+                (page.say(w::WAITING), html! { (page.language.fill(w::OF_NEWEST, &waiting.each_ref().map(String::as_str))) }),
+                (page.say(w::LAST_ERROR), html! {
+                    @if let Some((delivery, error)) = failed {
+                        a href={ "/dashboard/deliveries/" (delivery.id) } { (time(delivery.updated_at)) } " "
+                        (failure(page.language, &error))
+                    }
+                }),
+            ]))
         }
     }
 }
@@ -230,26 +274,28 @@ fn delivery_list(page: &Page, path: &str, query: &Query, list: &Value) -> Markup
 pub(crate) async fn endpoint(visitor: Visitor, Path(id): Path<String>) -> Result<Response, Problem> {
     let query = visitor.query();
     let id: Option<EndpointId> = id.parse().ok();
-    let filter = delivery_filter(&query, id)?;
-    let (visit, endpoint) = visitor
-        .enter(async |visitor| {
-            let id = id.ok_or(Problem::NotFound { what: "webhook endpoint" })?;
-            Ok(visitor.pages.app.endpoints.find(&visitor.scope(), id).await?)
+    let unknown = || Problem::NotFound { what: "webhook endpoint" };
+    let filter = recent_filter(&query, Some(id.ok_or_else(unknown)?));
+    let visit = visitor.enter_alone().await?;
+    let (page, recent) = visit
+        .load(async |visit| {
+            let deliveries = &visit.visitor.pages.app.deliveries;
+            Ok(deliveries.recent(&visit.scope(), &filter, visit.visitor.now).await?)
         })
         .await?;
-    let (page, deliveries) = visit.load(async |visit| deliveries(visit, &filter).await).await?;
+    let endpoint = recent.endpoint.as_ref().ok_or_else(unknown)?;
     let main = html! {
         p.crumb { a href=(PATH) { (page.say(w::WEBHOOKS)) } }
         h1 dir="auto" { (endpoint.url) }
         @if let Some(disabled) = &endpoint.disabled {
             div.alert.bad { (page.say(w::SWITCHED_OFF)) " " (time(disabled.at)) ": " (disabled.reason) }
         }
-        (endpoint_actions(&page, &endpoint))
+        (endpoint_actions(&page, endpoint))
         section.card {
             h2 { (page.say(w::DATA)) }
             (facts(vec![
                 ("Id", html! { code { (endpoint.id) } }),
-                (page.say(w::STATE), health(&page, &endpoint)),
+                (page.say(w::STATE), health(&page, endpoint)),
                 (page.say(w::FAILING_SINCE), endpoint.failing_since.map(time).unwrap_or_default()),
                 (page.say(w::SECRET), html! { (page.language.fill(w::SECRET_NUMBER, &[&endpoint.secret_version.to_string()])) }),
                 (page.say(w::CREATED_ON), time(endpoint.created_at)),
@@ -257,7 +303,8 @@ pub(crate) async fn endpoint(visitor: Visitor, Path(id): Path<String>) -> Result
             ]))
             p.sm { a href="/docs" { (page.say(w::VERIFY_SIGNATURE)) } }
         }
-        (delivery_list(&page, &format!("{PATH}/{}", endpoint.id), &query, &deliveries))
+        (figures(&page, &recent))
+        (delivery_list(&page, &format!("{PATH}/{}", endpoint.id), &query, &recent))
     };
     Ok(page.render(&endpoint.url, &main))
 }
@@ -295,7 +342,7 @@ pub(crate) async fn delivery(visitor: Visitor, Path(id): Path<String>) -> Result
                     }),
                     (page.say(w::ATTEMPTS), html! { (number(&found, "attempts")) " / " (number(&found, "maxAttempts")) }),
                     (page.say(w::LAST_STATUS), html! { (number(&found, "lastStatusCode")) }),
-                    (page.say(w::LAST_ERROR), html! { (masked(text(&found, "lastError"))) }),
+                    (page.say(w::LAST_ERROR), html! { @if !text(&found, "lastError").is_empty() { (failure(page.language, text(&found, "lastError"))) } }),
                     (page.say(w::NEXT_ATTEMPT), at(&found, "nextRetryAt")),
                     (page.say(w::DELIVERED_ON), at(&found, "deliveredAt")),
                     (page.say(w::CREATED_ON), at(&found, "createdAt")),
@@ -303,7 +350,7 @@ pub(crate) async fn delivery(visitor: Visitor, Path(id): Path<String>) -> Result
             }
         }
         @if !text(&found, "lastResponseBody").is_empty() {
-            section.card { h2 { (page.say(w::LAST_ANSWER)) } pre tabindex="0" { (masked(text(&found, "lastResponseBody"))) } }
+            section.card { h2 { (page.say(w::LAST_ANSWER)) } pre tabindex="0" { (without_documents(text(&found, "lastResponseBody"))) } }
         }
         section.card {
             h2 { (page.say(w::BODY)) }

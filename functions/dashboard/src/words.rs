@@ -48,6 +48,7 @@ pages::words! { pub(crate),
     VOLUME = "Volume pago por dia de criação", "Paid volume by day of creation", "Volumen pagado por día de creación";
     DAY = "Dia", "Day", "Día";
     DISPUTES_WAIT = "Disputas que esperam resposta: {}. A mais próxima vence em {}.", "Disputes that wait for an answer: {}. The first is due on {}.", "Disputas que esperan respuesta: {}. La más próxima vence el {}.";
+    DISPUTES_OPEN = "Disputas que esperam resposta: {}.", "Disputes that wait for an answer: {}.", "Disputas que esperan respuesta: {}.";
     ANSWER = "Responder", "Answer", "Responder";
     ENDPOINT_FAILS = "O endpoint {} falha desde {}.", "The endpoint {} has been failing since {}.", "El endpoint {} falla desde {}.";
     SEE_CAUSE = "Ver a causa", "See the cause", "Ver la causa";
@@ -170,6 +171,17 @@ pages::words! { pub(crate),
     NO_ENDPOINTS = "Nenhum endpoint ainda. Registre o primeiro para receber os eventos.", "No endpoints yet. Register the first one to receive the events.", "Aún no hay endpoints. Registre el primero para recibir los eventos.";
     FAILING = "Falhando", "Failing", "Fallando";
     FAILING_SINCE = "Falha desde", "Failing since", "Falla desde";
+    HEALTH = "Saúde: hoje e ontem", "Health: today and yesterday", "Salud: hoy y ayer";
+    YESTERDAY = "Ontem", "Yesterday", "Ayer";
+    OF_A_DAY = "{} entregas; {} esgotaram as tentativas; {} canceladas", "{} deliveries; {} ran out of attempts; {} cancelled", "{} entregas; {} agotaron los intentos; {} canceladas";
+    WAITING = "Esperam nova tentativa", "Wait for another attempt", "Esperan otro intento";
+    OF_NEWEST = "{} das {} mais recentes", "{} of the newest {}", "{} de las {} más recientes";
+    ANSWERED = "O servidor respondeu com o status HTTP {}.", "The server answered with the HTTP status {}.", "El servidor respondió con el estado HTTP {}.";
+    REDIRECTED = "O servidor redirecionou (status {}). Redirecionamentos não são seguidos: registre a URL final.", "The server redirected (status {}). Redirects are not followed: register the final URL.", "El servidor redirigió (estado {}). No se siguen redirecciones: registre la URL final.";
+    TIMED_OUT = "O servidor não respondeu a tempo. Responda 2xx antes de processar o evento.", "The server did not answer in time. Answer 2xx before you process the event.", "El servidor no respondió a tiempo. Responda 2xx antes de procesar el evento.";
+    CONNECTION_REFUSED = "A conexão foi recusada: nada escuta nesse endereço.", "The connection was refused: nothing listens at that address.", "La conexión fue rechazada: nada escucha en esa dirección.";
+    NAME_UNKNOWN = "O nome do servidor não existe no DNS.", "The server's name does not exist in the DNS.", "El nombre del servidor no existe en el DNS.";
+    CERTIFICATE = "O certificado TLS do servidor não é válido.", "The server's TLS certificate is not valid.", "El certificado TLS del servidor no es válido.";
     SWITCHED_OFF = "Desligado pelo serviço", "Switched off by the service", "Desactivado por el servicio";
     SECRET = "Segredo", "Secret", "Secreto";
     SECRET_NUMBER = "nº {} (mostrado só uma vez)", "no. {} (shown only once)", "n.º {} (mostrado solo una vez)";

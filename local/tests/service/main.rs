@@ -36,6 +36,7 @@ mod commands;
 mod contention;
 mod dashboard;
 mod dashboard_forms;
+mod dashboard_health;
 mod dashboard_limit;
 mod dashboard_search;
 mod delivery_list;

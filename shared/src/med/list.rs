@@ -4,13 +4,17 @@
 use domain::charge::Charge;
 use domain::ids::{ChargeId, MedCaseId, Scope};
 use domain::med::{CASE_SORT, CaseKind, CaseStatus, MedCase};
-use domain::row::sortable;
+use domain::row::{Key, sortable};
 use domain::time::Timestamp;
 
 use crate::http::field::{CHARGE_ID, Count, Definitions, Field, LIMIT, Parsed, TimeBound, Word};
 use crate::http::{Fields, Problem, Query};
 use crate::med::MedCases;
-use crate::store::{ListIndex, Page, PageError, StoreError};
+use crate::store::{ListIndex, Order, Page, PageError, StoreError};
+
+/// The most open cases that are counted, and the most whose rows are read: 40 read units.
+pub const MOST_COUNTED: usize = 100;
+const MOST_READ: usize = 40;
 
 /// Index entries read for a page that is filtered by both status and type. No index covers both, so the type is
 /// checked after the rows are read, and the page may have fewer cases than `limit` although more follow.
@@ -135,6 +139,17 @@ impl MedCases {
         Ok(filter.page(
             self.store.rows_after((index, &[partition]), (&from, &to), cursor.as_deref(), window).await?,
         ))
+    }
+
+    /// The number of open cases, one more than [`MOST_COUNTED`] if there are more, and the oldest of them. Since banks
+    /// set deadlines a fixed time after the opening, these are due first.
+    pub async fn open_first(&self, scope: &Scope) -> Result<(usize, Vec<MedCase>), StoreError> {
+        let partition = MedCase::status_partition(scope, CaseStatus::Open);
+        let (range, most) = (("0", "~"), MOST_COUNTED.saturating_add(1));
+        let entries =
+            self.store.list(ListIndex::ByStatus, &partition, range, Order::OldestFirst, most).await?;
+        let keys: Vec<Key> = entries.iter().take(MOST_READ).map(|entry| entry.key.clone()).collect();
+        Ok((entries.len(), self.store.get_in_order(&keys).await?))
     }
 
     /// A charge's cases are few and share its partition, so all of them are read.

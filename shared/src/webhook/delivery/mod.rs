@@ -62,7 +62,7 @@ pub(super) use counts::first_shown;
 pub use counts::scope_of as counted_scope;
 use counts::{ALL, additions};
 pub use list::{DELIVERIES_QUERY, DeliveryFilter};
-pub use page::DeliveryPage;
+pub use page::{DayFigures, DeliveryPage, RecentDeliveries, RecentFilter};
 pub use view::{DeliveryListView, DeliveryStats, DeliveryView};
 
 use domain::ids::{DeliveryId, EndpointId, EventId, ResendId, Scope};

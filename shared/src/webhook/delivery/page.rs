@@ -9,6 +9,10 @@
 //! A delivery in its first attempt is not listed, because that would cost a write unit. Beyond the newest
 //! [`NEW_ROWS`], it is shown by its id, and counted as `DELIVERED` until its attempt fails or the checkpoint lists it.
 
+mod recent;
+
+pub use recent::{DayFigures, RecentDeliveries, RecentFilter};
+
 use std::collections::BTreeMap;
 
 use domain::calendar::Day;

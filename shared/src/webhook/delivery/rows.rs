@@ -68,6 +68,10 @@ impl Rows {
         self.deliveries.contains_key(&id)
     }
 
+    pub(super) fn endpoint(&self, id: EndpointId) -> Option<&Endpoint> {
+        self.endpoints.get(&id)
+    }
+
     /// Returns why a pending delivery is abandoned; `None`: it is not, or its endpoint was not read.
     fn cause(&self, endpoint: Option<EndpointId>, generation: u64) -> Option<Cause> {
         let id = endpoint?;

@@ -1,0 +1,127 @@
+//! Pages of deliveries for people, without bodies and totals. A page takes two rounds of requests, and the same read
+//! units at any number of deliveries.
+
+use domain::calendar::Day;
+use domain::ids::{DeliveryId, EndpointId};
+use domain::row::Key;
+use domain::shard::ShardedScope;
+use domain::time::Timestamp;
+
+use super::super::counts;
+use super::super::entry::Entry;
+use super::super::log::LogPage;
+use super::super::rows::Rows;
+use super::super::{Deliveries, Delivery, DeliveryStatus};
+use super::{Selection, Tally};
+use crate::store::{Order, StoreError};
+use crate::webhook::endpoint::Endpoint;
+
+/// The most deliveries of a page. A row of one that failed may take two read units.
+const PAGE: usize = 15;
+
+/// The entries among which those of an endpoint are searched: four read units. A page of one may be short although
+/// more follow.
+const WINDOW: usize = 100;
+
+#[derive(Clone, Copy, Debug)]
+pub struct RecentFilter {
+    pub endpoint: Option<EndpointId>,
+    pub status: Option<DeliveryStatus>,
+    /// The last delivery of the previous page.
+    pub after: Option<DeliveryId>,
+}
+
+/// The deliveries of a day that are counted: all, those without attempts left, and the cancelled ones.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct DayFigures {
+    pub all: u64,
+    pub failed: u64,
+    pub cancelled: u64,
+}
+
+#[derive(Debug)]
+pub struct RecentDeliveries {
+    /// Newest first.
+    pub deliveries: Vec<Delivery>,
+    pub next: Option<DeliveryId>,
+    /// The endpoint of the filter. `None`: it does not exist.
+    pub endpoint: Option<Endpoint>,
+    /// Today and yesterday. Only on the first page of all deliveries to an endpoint. Some of the last four minutes
+    /// are missing if more than [`WINDOW`] were made in them.
+    pub days: Option<[DayFigures; 2]>,
+}
+
+impl Deliveries {
+    pub async fn recent(
+        &self,
+        scope: &ShardedScope,
+        filter: &RecentFilter,
+        now: Timestamp,
+    ) -> Result<RecentDeliveries, StoreError> {
+        let today = Day::of(now);
+        let shown = Selection { endpoint: filter.endpoint, ..Selection::shown(now) };
+        let of_days = Selection { first: today.minus_days(1), ..shown };
+        let (from, last) = shown.ids();
+        let to = filter.after.map_or(last, DeliveryId::previous);
+        let most = if filter.endpoint.is_some() { WINDOW } else { PAGE.saturating_add(1) };
+        let entries = async {
+            match filter.status {
+                _ if from > to => Ok(LogPage::default()),
+                None | Some(DeliveryStatus::Delivered) => {
+                    self.log(scope, (from, to), Order::NewestFirst, most).await
+                }
+                Some(status) => {
+                    let status = status.as_str();
+                    let range = (format!("{status}#{from}"), format!("{status}#{to}~"));
+                    self.listed(&scope.scope, range, most).await
+                }
+            }
+        };
+        let has_figures = filter.endpoint.is_some() && filter.status.is_none() && filter.after.is_none();
+        let counts = async {
+            if has_figures { self.load_counts(&scope.scope, of_days.first).await.map(Some) } else { Ok(None) }
+        };
+        let (entries, counts) = tokio::try_join!(Box::pin(entries), Box::pin(counts))?;
+        let matching: Vec<&Entry> =
+            entries.entries.iter().filter(|entry| shown.admits_endpoint(entry.endpoint)).collect();
+        let on_page = || matching.iter().take(PAGE);
+        let receivers = on_page().filter_map(|entry| entry.endpoint).chain(filter.endpoint);
+        let receivers: Vec<Key> = receivers.map(|id| Endpoint::key_of(&scope.scope, id)).collect();
+        let keys = on_page().map(|entry| Delivery::key_of(&scope.scope, entry.id)).chain(receivers).collect();
+        let mut rows = Rows::of(scope.scope);
+        self.load(&mut rows, keys).await?;
+        let days = counts.map(|counts| {
+            let counted_to = counts.counted_to.as_ref().and_then(|id| id.parse::<DeliveryId>().ok());
+            let mut days = counts::by_day(&counts, &of_days);
+            let new = matching.iter().filter(|entry| Some(entry.id) > counted_to && !entry.counted);
+            for entry in new {
+                days.entry(Day::of(entry.at())).or_default().add_to_all(1);
+            }
+            let of = |day| days.get(&day).map(figures).unwrap_or_default();
+            [of(today), of(today.minus_days(1))]
+        });
+        let is_shown = |delivery: &Delivery| filter.status.is_none_or(|status| delivery.status == status);
+        Ok(RecentDeliveries {
+            next: if matching.len() > PAGE {
+                on_page().last().map(|entry| entry.id)
+            } else {
+                entries.read_to
+            },
+            deliveries: on_page()
+                .filter_map(|entry| rows.delivery(entry.id))
+                .map(|(delivery, _)| delivery)
+                .filter(is_shown)
+                .collect(),
+            endpoint: filter.endpoint.and_then(|id| rows.endpoint(id).cloned()),
+            days,
+        })
+    }
+}
+
+fn figures(tally: &Tally) -> DayFigures {
+    DayFigures {
+        all: tally.of(None),
+        failed: tally.of(Some(DeliveryStatus::Failed)),
+        cancelled: tally.of(Some(DeliveryStatus::Cancelled)),
+    }
+}
