@@ -11,6 +11,7 @@ use shared::email::{EmailTopic, Emails};
 use shared::http::Problem;
 
 use crate::visit::Visitor;
+use crate::webhooks::without_documents;
 use crate::words as w;
 
 const KEYS: &str = "/dashboard/developers/keys";
@@ -145,7 +146,7 @@ pub(crate) async fn audit(visitor: Visitor) -> Result<Response, Problem> {
             html! { code { (row.action) } },
             html! { (row.actor) },
             html! { (row.subject) },
-            html! { (row.details.as_deref().unwrap_or_default()) },
+            html! { (without_documents(row.details.as_deref().unwrap_or_default())) },
             html! { @if let Some(ip) = row.source.ip() { (ip) } },
         ]
     });

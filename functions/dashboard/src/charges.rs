@@ -23,7 +23,7 @@ use shared::webhook::delivery::DeliveryStatus;
 use crate::money::movement_name;
 use crate::states::{State as _, all};
 use crate::visit::{Page, Visitor};
-use crate::webhooks::pretty;
+use crate::webhooks::{pretty, without_documents};
 use crate::words as w;
 
 const PATH: &str = "/dashboard/charges";
@@ -123,7 +123,7 @@ fn row(page: &Page, charge: &Charge) -> Vec<Markup> {
 
 /// What people know a charge by: its order, its customer, or else a part of its id.
 fn title(charge: &Charge) -> String {
-    let known: Vec<String> = charge.metadata.order_number().into_iter().chain(customer(charge)).collect();
+    let known: Vec<String> = order(charge).into_iter().chain(customer(charge)).collect();
     if known.is_empty() {
         charge.id.to_string().chars().take(14).chain(['…']).collect()
     } else {
@@ -131,9 +131,15 @@ fn title(charge: &Charge) -> String {
     }
 }
 
+/// A shop may use a document as its order number.
+pub(crate) fn order(charge: &Charge) -> Option<String> {
+    charge.metadata.order_number().map(|order| without_documents(&order))
+}
+
 /// The first name, and the first letter of the last one.
 pub(crate) fn customer(charge: &Charge) -> Option<String> {
-    let mut words = charge.customer.name.as_deref()?.split_whitespace();
+    let name = without_documents(charge.customer.name.as_deref()?);
+    let mut words = name.split_whitespace();
     let first = words.next()?;
     let initial = words.next_back().and_then(|last| last.chars().next());
     Some(initial.map_or_else(|| first.to_owned(), |initial| format!("{first} {initial}.")))
@@ -215,9 +221,7 @@ pub(crate) async fn show(visitor: Visitor, Path(id): Path<String>) -> Result<Res
         })
         .await?;
     let ChargeTimeline { charge, refunds, cases, .. } = &timeline;
-    let heading = charge
-        .metadata
-        .order_number()
+    let heading = order(charge)
         .map_or_else(|| page.say(w::CHARGE).to_owned(), |order| format!("{} {order}", page.say(w::ORDER)));
     let main = html! {
         p.crumb { a href=(PATH) { (page.say(w::CHARGES)) } " / " span dir="auto" { (heading) } }
@@ -260,7 +264,7 @@ pub(crate) async fn show(visitor: Visitor, Path(id): Path<String>) -> Result<Res
                                 html! { code { (refund.id) } },
                                 refund.status.tag(page.language),
                                 html! { (money(refund.share.gross.minor(), refund.currency)) },
-                                html! { (refund.reason.as_deref().or(refund.failure_reason.as_deref()).unwrap_or_default()) },
+                                html! { (without_documents(refund.reason.as_deref().or(refund.failure_reason.as_deref()).unwrap_or_default())) },
                             ]).collect()))
                         }
                     }
@@ -410,10 +414,10 @@ fn data(page: &Page, charge: &Charge) -> Result<Markup, Problem> {
     let paid = charge.applied_payment.as_ref();
     let document = document(charge);
     let expires = !is_final(charge.status) && paid.is_none();
-    let text = |text: Option<&str>| html! { @if let Some(text) = text { (text) } };
+    let text = |text: Option<&str>| html! { @if let Some(text) = text { (without_documents(text)) } };
     Ok(facts(vec![
         ("Id", html! { code { (charge.id) } }),
-        (page.say(w::ORDER), text(charge.metadata.order_number().as_deref())),
+        (page.say(w::ORDER), text(order(charge).as_deref())),
         (page.say(w::CUSTOMER), text(customer(charge).as_deref())),
         (page.say(w::DOCUMENT), text(document.as_deref())),
         (page.say(w::AMOUNT), html! { (money(charge.amount.minor(), charge.currency)) }),
@@ -503,6 +507,6 @@ fn timeline_entry(page: &Page, entry: &TimelineEntry, currency: Currency) -> Mar
             @if let Some(by) = &entry.by { " · " (page.language.fill(w::BY_KEY, &[by])) }
             @if let Some(id) = &entry.request_id { " · " (page.language.fill(w::IN_REQUEST, &[id])) }
         }
-        @if let Some(details) = entry.details.as_deref().filter(|text| !text.is_empty()) { div.sm.soft { (details) } }
+        @if let Some(details) = entry.details.as_deref().filter(|text| !text.is_empty()) { div.sm.soft { (without_documents(details)) } }
     }
 }

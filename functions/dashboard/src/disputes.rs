@@ -13,6 +13,7 @@ use shared::med::CaseFilter;
 
 use crate::states::State as _;
 use crate::visit::{Page, Visitor};
+use crate::webhooks::without_documents;
 use crate::words as w;
 
 const PATH: &str = "/dashboard/disputes";
@@ -46,7 +47,7 @@ pub(crate) async fn list(visitor: Visitor) -> Result<Response, Problem> {
             html! { a href={ (PATH) "/" (case.id) } { (page.say(kind_name(case.kind))) " · " (time(case.created_at)) } },
             case.status.tag(page.language),
             html! { (money(case.amount.minor(), case.currency)) },
-            html! { (case.reason.as_deref().unwrap_or_default()) },
+            html! { (without_documents(case.reason.as_deref().unwrap_or_default())) },
         ]
     });
     let choices = CaseStatus::vocabulary().into_iter().map(|(name, each)| (name, page.say(each.shown().1)));
@@ -133,12 +134,12 @@ pub(crate) async fn show(visitor: Visitor, Path(id): Path<String>) -> Result<Res
                         (page.say(w::CHARGE), html! { a href={ "/dashboard/charges/" (case.id.charge()) } { (case.id.charge()) } }),
                         (page.say(w::AMOUNT), html! { (money(case.amount.minor(), case.currency)) }),
                         (page.say(w::RETAINED), if case.moved.is_zero() { html! {} } else { html! { (money(case.moved.get(), case.currency)) } }),
-                        (page.say(w::REASON), html! { (case.reason.as_deref().unwrap_or_default()) }),
+                        (page.say(w::REASON), html! { (without_documents(case.reason.as_deref().unwrap_or_default())) }),
                         (page.say(w::CREATED_ON), time(case.created_at)),
                         (page.say(w::ANSWER_BY), case.response_deadline.map(time).unwrap_or_default()),
                         (page.say(w::EVIDENCE), html! { (case.evidence_count) }),
                         (page.say(w::APPEALED_ON), case.appealed_at.map(time).unwrap_or_default()),
-                        (page.say(w::APPEAL), html! { (case.appeal_reason.as_deref().unwrap_or_default()) }),
+                        (page.say(w::APPEAL), html! { (without_documents(case.appeal_reason.as_deref().unwrap_or_default())) }),
                         (page.say(w::ENDED_ON), case.closed_at.map(time).unwrap_or_default()),
                         (page.say(w::OUTCOME), html! { @if let Some(outcome) = outcome { (page.say(outcome)) } }),
                     ]))

@@ -11,7 +11,7 @@ use shared::http::{Problem, csv_attachment};
 use shared::wallet::statement::{CSV_STATEMENT_QUERY, StatementFilter, StatementFormat};
 use shared::wallet::view::{escape_formula, statement_csv};
 
-use crate::charges::{customer, document, fee_and_net, filter_of};
+use crate::charges::{customer, document, fee_and_net, filter_of, order};
 use crate::states::State as _;
 use crate::visit::Visitor;
 use crate::words as w;
@@ -93,7 +93,7 @@ fn row(language: Language, charge: &Charge) -> Result<[String; COLUMNS], Problem
     let pix = paid.filter(|paid| paid.method == PaymentMethod::Pix);
     Ok([
         pt_br::format_second(charge.created_at),
-        text(charge.metadata.order_number()),
+        text(order(charge)),
         text(customer(charge)),
         text(document(charge)),
         charge.method().facts().name.to_owned(),

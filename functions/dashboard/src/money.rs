@@ -13,6 +13,7 @@ use shared::wallet::statement::{STATEMENT_QUERY, StatementFilter, StatementForma
 use crate::home::{balance, releases, shown};
 use crate::states::State as _;
 use crate::visit::{Page, Visitor};
+use crate::webhooks::without_documents;
 use crate::words as w;
 
 const WALLET: &str = "/dashboard/wallet";
@@ -122,7 +123,7 @@ fn movement(page: &Page, posting: &Posting) -> Result<Vec<Markup>, Problem> {
                 " " a href={ "/dashboard/charges/" (charge) } { (page.say(w::CHARGE)) }
             }
             @if let Some(case) = posting.subject.case { " " a href={ "/dashboard/disputes/" (case) } { (page.say(w::KIND_CASE)) } }
-            @if let Some(note) = &posting.subject.note { " " span.soft { (note) } }
+            @if let Some(note) = &posting.subject.note { " " span.soft { (without_documents(note)) } }
         },
         html! { (fee) },
         html! { @for (word, minor) in parts(posting)? { span.sm { (page.say(word)) " " (shown(minor, posting.currency)) " " } } },
@@ -231,7 +232,7 @@ pub(crate) async fn payouts(visitor: Visitor) -> Result<Response, Problem> {
     let rows = found.iter().map(|payout| {
         vec![
             time(payout.created_at),
-            html! { code.sm { (payout.id) } @if let Some(reason) = &payout.failure_reason { " " (reason) } },
+            html! { code.sm { (payout.id) } @if let Some(reason) = &payout.failure_reason { " " (without_documents(reason)) } },
             payout.status.tag(page.language),
             html! { (shown(payout.amount.into(), payout.currency)) },
         ]

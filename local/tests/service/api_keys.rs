@@ -250,7 +250,7 @@ async fn a_member_lists_keys_but_cannot_manage_them() {
 }
 
 /// Changes the stored row of a user.
-async fn change_user(store: &Store, email: &str, change: impl Fn(&mut User)) {
+pub(crate) async fn change_user(store: &Store, email: &str, change: impl Fn(&mut User)) {
     let mut user: User = store.get(&User::key_of(&UserId::from_email(email))).await.unwrap().unwrap();
     let version = user.version;
     user.version += 1;

@@ -35,6 +35,7 @@ mod charges;
 mod commands;
 mod contention;
 mod dashboard;
+mod dashboard_crawl;
 mod dashboard_forms;
 mod dashboard_health;
 mod dashboard_limit;
