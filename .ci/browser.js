@@ -123,12 +123,35 @@ async function main() {
     pages.endpoint = `/dashboard/webhooks/${seeded.endpoint.id}`;
     pages.delivery = `/dashboard/deliveries/${seeded.delivery.id}`;
     pages.event = `/dashboard/events/${seeded.event.id}`;
+    pages.settings = "/dashboard/settings";
     await inspectAll(pages);
+    await setBrand(browser);
+    await inspectAll({
+      "branded-settings": pages.settings,
+      "branded-checkout": checkout,
+      "branded-expired": pages["checkout-expired"],
+      "branded-paid": pages["checkout-paid"],
+    });
   } finally {
     await browser.close();
   }
   console.log(`${findings} findings`);
   if (findings > 0) process.exitCode = 1;
+}
+
+// Fills in the forms of the settings.
+async function setBrand(browser) {
+  const page = await browser.newPage();
+  await page.goto(`${ready.base_url}/dashboard/settings`);
+  const fields = { name: "Loja do Bairro <b>& Filhos</b>", color: "#ffe08a", email: "atendimento@loja-do-bairro.example", phone: "(11) 4000-1234" };
+  for (const [name, value] of Object.entries(fields)) await page.type(`#${name}`, value);
+  await Promise.all([page.waitForNavigation(), page.click('form[action="/dashboard/settings"] button')]);
+  const logo = path.join(work, "logo.png");
+  fs.writeFileSync(logo, Buffer.from("iVBORw0KGgoAAAANSUhEUgAAACAAAAAQCAIAAAD4YuoOAAAAHUlEQVR4nGPgz46hKWIYtWDUglELRi0YtWAoWAAAGA+sEFhgz1oAAAAASUVORK5CYII=", "base64"));
+  await (await page.$("#logo")).uploadFile(logo);
+  await Promise.all([page.waitForNavigation(), page.click('form[enctype] button')]);
+  if (!page.url().endsWith("?done=1")) throw new Error(`the logo led to ${page.url()}`);
+  await page.close();
 }
 
 async function inspect(browser, { name, url, screen, viewport, scheme, language }) {

@@ -358,6 +358,7 @@ fn view(account: &Account) -> Value {
         "merchant_name": settings.merchant_name,
         "merchant_city": settings.merchant_city,
         "contact": account.contact.address,
+        "brand": account.brand,
         "suspended": settings.suspended,
         "mail": if account.contact.mail_off { "off" } else { "on" },
         "charge_expires_in_seconds": settings.charge_expires_in_seconds,

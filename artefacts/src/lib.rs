@@ -17,6 +17,7 @@
 //! | [`crypto`] | addresses on TRON and Bitcoin's test networks | base58check, BIP-173 |
 //! | [`digits`] | nothing: the type of the digits in boletos and references | none |
 //! | [`text`] | nothing: names in the characters that codes and documents can show | Unicode, NFKD |
+//! | [`logo`] | nothing: checks the file of a shop's logo | ISO/IEC 15948 |
 //! | [`pdf`] | the boleto and the payment receipt as PDF | PDF 1.7, Banco do Brasil's layout |
 #![cfg_attr(
     test,
@@ -33,6 +34,7 @@ pub mod brcode;
 pub mod crypto;
 pub mod digits;
 pub mod interleaved;
+pub mod logo;
 pub mod multibanco;
 pub mod pdf;
 pub mod qr;

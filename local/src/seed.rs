@@ -9,7 +9,7 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::OnceLock;
 
-use domain::account::{Account, AccountSettings, Contact};
+use domain::account::{Account, AccountSettings, Brand, Contact};
 use domain::hex;
 use domain::ids::{AccountId, Mode, UserId};
 use domain::time::Timestamp;
@@ -208,7 +208,15 @@ impl SeededAccount {
         let address = self.owner_email.parse().map_err(|e| Error::because("seeding", &e))?;
         let contact = Contact { address: Some(address), mail_off: false };
         let (settings, salt) = (self.settings(), self.salt.clone());
-        Ok(Account { id: self.id, settings, contact, salt, created_at: now, version: 1 })
+        Ok(Account {
+            id: self.id,
+            settings,
+            contact,
+            brand: Brand::default(),
+            salt,
+            created_at: now,
+            version: 1,
+        })
     }
 
     fn settings(&self) -> AccountSettings {

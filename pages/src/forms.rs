@@ -4,6 +4,7 @@
 use axum::extract::{FromRef, FromRequest, FromRequestParts, Request};
 use axum::http::StatusCode;
 use axum::http::header::LOCATION;
+use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use domain::charge::StoredCharge;
 use domain::ids::{ChargeId, Mode};
@@ -32,6 +33,8 @@ pub enum Need {
     Admin,
     /// API keys, in both modes.
     Keys,
+    /// What both modes share, in both modes, after a recent log-in.
+    Settings,
 }
 
 impl Need {
@@ -40,7 +43,7 @@ impl Need {
         match self {
             Self::Member => true,
             Self::Admin => administers || mode == Mode::Test,
-            Self::Keys => administers,
+            Self::Keys | Self::Settings => administers,
         }
     }
 }
@@ -81,8 +84,22 @@ where
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
         let (mut parts, body) = request.into_parts();
-        SameOrigin::from_request_parts(&mut parts, state).await?;
-        let Ok(context) = RequestContext::from_request_parts(&mut parts, state).await;
+        let member = Self::enter(&mut parts, state).await?;
+        let FormBody(form): FormBody =
+            FormBody::from_request(Request::from_parts(parts, body), state).await?;
+        member.filled(form)
+    }
+}
+
+impl<A: Sessions> MemberForm<A> {
+    /// Proves the session and counts the form before its body is read.
+    pub(crate) async fn enter<S>(parts: &mut Parts, state: &S) -> Result<Self, Problem>
+    where
+        S: Send + Sync,
+        A: FromRef<S>,
+    {
+        SameOrigin::from_request_parts(parts, state).await?;
+        let Ok(context) = RequestContext::from_request_parts(parts, state).await;
         let app = A::from_ref(state);
         let now = app.clock().now();
         let missing = || Problem::Internal("the function has no secret of dashboard tokens".to_owned());
@@ -91,13 +108,16 @@ where
         dashboard.count_page(&session, &context, now).await?;
         let mode = shown_mode(&parts.headers);
         let language = Language::of(&parts.headers);
-        let FormBody(form): FormBody =
-            FormBody::from_request(Request::from_parts(parts, body), state).await?;
-        if form.text("mode") != Some(mode.as_str()) {
+        let caller = Caller::of_member(&session.member, &session.account, mode, &context)?;
+        Ok(Self { caller, session, form: Query::parse(None), language, now, app })
+    }
+
+    /// 409 `mode_changed` if the page was drawn for the other mode.
+    pub(crate) fn filled(self, form: Query) -> Result<Self, Problem> {
+        if form.text("mode") != Some(self.caller.scope.mode.as_str()) {
             return Err(Problem::ModeChanged);
         }
-        let caller = Caller::of_member(&session.member, &session.account, mode, &context)?;
-        Ok(Self { caller, session, form: form.without_empty(), language, now, app })
+        Ok(Self { form: form.without_empty(), ..self })
     }
 }
 
@@ -107,7 +127,8 @@ impl<A> MemberForm<A> {
     pub fn require(&self, need: Need) -> Result<(), Problem> {
         if need.is_met(&self.session, self.caller.scope.mode) {
             let age = self.now.seconds().saturating_sub(self.session.member.logged_in_at());
-            let is_recent = age <= LOGGED_IN_RECENTLY_SECONDS || self.caller.scope.mode == Mode::Test;
+            let is_test = self.caller.scope.mode == Mode::Test && need != Need::Settings;
+            let is_recent = age <= LOGGED_IN_RECENTLY_SECONDS || is_test;
             return if is_recent { Ok(()) } else { Err(Problem::NotLoggedIn) };
         }
         Err(if need == Need::Keys {

@@ -36,7 +36,7 @@ pub struct Shell<'a> {
 }
 
 /// The menu: path and word.
-const MENU: [(&str, Word); 7] = [
+const MENU: [(&str, Word); 8] = [
     ("/dashboard", w::HOME),
     ("/dashboard/charges", w::CHARGES),
     ("/dashboard/wallet", w::WALLET),
@@ -44,6 +44,7 @@ const MENU: [(&str, Word); 7] = [
     ("/dashboard/webhooks", w::WEBHOOKS),
     ("/dashboard/developers", w::DEVELOPERS),
     ("/dashboard/team", w::TEAM),
+    ("/dashboard/settings", w::SETTINGS),
 ];
 
 /// Paths that belong to another item of the menu: `(path, item)`.

@@ -8,6 +8,7 @@ pub mod forms;
 mod language;
 mod layout;
 mod response;
+pub mod upload;
 pub mod words;
 
 pub use components::{

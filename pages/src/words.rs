@@ -17,6 +17,7 @@ crate::words! { pub,
     WEBHOOKS = "Webhooks", "Webhooks", "Webhooks";
     DEVELOPERS = "Desenvolvedores", "Developers", "Desarrolladores";
     TEAM = "Equipe", "Team", "Equipo";
+    SETTINGS = "Configurações", "Settings", "Ajustes";
     TEST_MODE = "Modo teste", "Test mode", "Modo prueba";
     TEST_MODE_MEANS = "nenhum dinheiro é movimentado", "no money moves", "no se mueve dinero";
     LIVE_MODE = "Produção", "Live mode", "Producción";

@@ -7,6 +7,7 @@ use domain::charge::transition::Rejection;
 use domain::med::{CaseRefused, EvidenceRefused};
 use domain::money::MoneyError;
 
+use crate::account::AccountError;
 use crate::account::password::PasswordError;
 use crate::acquirer::AcquirerError;
 use crate::api_key::ApiKeyError;
@@ -71,6 +72,18 @@ impl From<AcquirerError> for Problem {
             AcquirerError::Unavailable(_) => Self::Unavailable(error.to_string()),
             AcquirerError::Busy => Self::Busy,
             AcquirerError::InvalidArtefact(_) => Self::Internal(error.to_string()),
+        }
+    }
+}
+
+impl From<AccountError> for Problem {
+    fn from(error: AccountError) -> Self {
+        match error {
+            AccountError::NotFound => Self::NotFound { what: "account" },
+            AccountError::Store(error) => error.into(),
+            AccountError::FewerShards { .. } | AccountError::Random(_) | AccountError::Audit(_) => {
+                Self::Internal(error.to_string())
+            }
         }
     }
 }

@@ -1,9 +1,11 @@
 //! Accounts of merchants, and their settings: limits, fees and defaults.
 
+mod brand;
 mod contact;
 mod limits;
 pub mod terms;
 
+pub use brand::{Brand, Color, LogoHash, Phone};
 pub use contact::{Contact, MailAddress, MailAddressError};
 pub use limits::{ThirdPartyLimits, VelocityLimits};
 use serde::{Deserialize, Serialize};
@@ -79,6 +81,9 @@ pub struct Account {
     /// The contact that receives the account's emails.
     #[serde(default, skip_serializing_if = "Contact::is_default")]
     pub contact: Contact,
+    /// What payers see of the shop.
+    #[serde(default, skip_serializing_if = "Brand::is_default")]
+    pub brand: Brand,
     /// A random secret in hex. The charges' ids are derived from it, so that they cannot be guessed.
     pub salt: String,
     /// When the account was created.
@@ -122,6 +127,7 @@ mod tests {
             id: AccountId::new([1; 10]),
             settings: AccountSettings::new("Loja", "São Paulo"),
             contact: Contact::default(),
+            brand: Brand::default(),
             salt: "5a17".to_owned(),
             created_at: Timestamp::MIN,
             version: 1,
@@ -131,9 +137,14 @@ mod tests {
             assert_eq!(serde_json::from_value::<Account>(row.clone()).unwrap(), *account);
             names.iter().map(|name| row.pointer(name).cloned().unwrap_or_default()).collect()
         };
-        let names =
-            ["/settings/velocity", "/settings/third_party_refunds", "/settings/shards/read", "/contact"];
-        assert_eq!(stored(&account, &names), [const { Value::Null }; 4]);
+        let names = [
+            "/settings/velocity",
+            "/settings/third_party_refunds",
+            "/settings/shards/read",
+            "/contact",
+            "/brand",
+        ];
+        assert_eq!(stored(&account, &names), [const { Value::Null }; 5]);
         let two = ShardCount::try_from(2).unwrap();
         let changed = Account {
             settings: AccountSettings {
@@ -143,6 +154,7 @@ mod tests {
                 ..account.settings.clone()
             },
             contact: Contact { address: None, mail_off: true },
+            brand: Brand { color: "#0f6b5c".parse().ok(), ..Brand::default() },
             ..account
         };
         let expected = [
@@ -150,6 +162,7 @@ mod tests {
             json!({"test": 5}),
             json!(2),
             json!({"mail_off": true}),
+            json!({"color": "#0f6b5c"}),
         ];
         assert_eq!(stored(&changed, &names), expected);
     }

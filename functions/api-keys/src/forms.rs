@@ -35,6 +35,7 @@ pub(crate) fn routes() -> Router<ApiKeysApp> {
         .route("/dashboard/developers/keys", post(issue))
         .route("/dashboard/developers/keys/{id}/rotate", post(rotate))
         .route("/dashboard/developers/keys/{id}/revoke", post(revoke))
+        .merge(crate::brand::routes())
         .layer(from_fn(errors_as_pages))
 }
 

@@ -2,6 +2,7 @@
 //! `/v1/api-keys` requires, and the forms of the dashboard about them.
 
 mod auth;
+mod brand;
 mod forms;
 mod keys;
 
@@ -11,6 +12,7 @@ use axum::http::request::Parts;
 use axum::routing::{get, post};
 use domain::source_address::SourceAddress;
 use domain::time::Timestamp;
+use shared::account::{Accounts, Logos};
 use shared::api_key::ApiKeys;
 use shared::auth::dashboard::{Dashboard, Member};
 use shared::clock::Clock;
@@ -21,6 +23,8 @@ use shared::store::{Aws, Store};
 /// Clones share the AWS clients and the clock.
 #[derive(Clone, Debug)]
 pub struct ApiKeysApp {
+    pub accounts: Accounts,
+    pub logos: Logos,
     pub api_keys: ApiKeys,
     pub dashboard: Dashboard,
     pub clock: Clock,
@@ -36,6 +40,8 @@ impl ApiKeysApp {
     ) -> Result<Self, ConfigError> {
         let store = Store::new(aws.dynamodb(), required(var, "TABLE_NAME")?);
         Ok(Self {
+            accounts: Accounts::new(store.clone()),
+            logos: Logos::from_vars(aws, var)?,
             api_keys: ApiKeys::new(store.clone(), required(var, "API_KEYS_TABLE_NAME")?),
             dashboard: Dashboard::from_vars(store, var)?,
             clock,

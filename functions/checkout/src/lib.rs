@@ -1,10 +1,10 @@
-//! Serves `/checkout`: the hosted checkout page, its QR image and the boleto's PDF. The routes are public: anyone who knows a charge's URL can see its
-//! page. [`page`] renders the page.
+//! Serves `/checkout`: the hosted checkout page, its QR image, the boleto's PDF and the logos of shops.
+//! The routes are public: anyone who knows a charge's URL can see its page. [`page`] renders the page.
 //!
 //! [`docs`] serves the documentation for merchants and the description of the API, which are public too.
 //!
-//! The function only reads charges, and never API keys. It is also the API's `$default` route, so it returns
-//! 404 for every path that no other function serves.
+//! The function only reads charges and accounts, and never API keys. It is also the API's `$default` route, so it
+//! returns 404 for every path that no other function serves.
 
 pub mod docs;
 pub mod page;
@@ -18,12 +18,14 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use domain::account::{Account, Brand};
 use domain::charge::StoredCharge;
 use domain::ids::ChargeId;
 use domain::money::{Amount, Currency};
 use domain::pt_br;
 use domain::time::Timestamp;
 use pages::Language;
+use shared::account::{Accounts, Logos};
 use shared::charge::Charges;
 use shared::clock::Clock;
 use shared::config::{ConfigError, required};
@@ -39,7 +41,9 @@ type RawId = Result<Path<String>, PathRejection>;
 
 #[derive(Clone, Debug)]
 pub struct Checkout {
+    pub accounts: Accounts,
     pub charges: Charges,
+    pub logos: Logos,
     pub clock: Clock,
     /// The secrets of the CDN in front of the API.
     pub origin: OriginSecrets,
@@ -52,7 +56,13 @@ impl Checkout {
         var: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, ConfigError> {
         let store = Store::new(aws.dynamodb(), required(var, "TABLE_NAME")?);
-        Ok(Self { charges: Charges::new(store), clock, origin: OriginSecrets::from_vars(var)? })
+        Ok(Self {
+            accounts: Accounts::new(store.clone()),
+            charges: Charges::new(store),
+            logos: Logos::from_vars(aws, var)?,
+            clock,
+            origin: OriginSecrets::from_vars(var)?,
+        })
     }
 
     /// Reads the charge with the raw id in the path: a lower-case UUID with hyphens and without a prefix.
@@ -67,12 +77,21 @@ impl Checkout {
         }
         self.charges.find(id).await
     }
+
+    /// `None`: there is no answer. Then the page has no brand, and the charge can still be paid.
+    async fn account(&self, charge: &StoredCharge) -> Option<Account> {
+        self.accounts.find(&charge.as_stored().scope.account).await.unwrap_or_else(|error| {
+            tracing::error!(%error, "the account of a checkout page can't be read");
+            None
+        })
+    }
 }
 
 pub fn router(checkout: Checkout) -> Router {
     let origin = checkout.origin.clone();
     let routes = Router::new()
         .route("/checkout/{raw_id}", get(show))
+        .route("/checkout/logos/{name}", get(show_logo))
         .route("/checkout/{raw_id}/qr.png", get(show_qr))
         .route("/checkout/{raw_id}/boleto.pdf", get(show_boleto))
         .route("/docs", get(docs::first_page))
@@ -90,13 +109,40 @@ async fn show(
     headers: HeaderMap,
     raw_id: RawId,
 ) -> Response {
-    let found = checkout.find(&request, raw_id).await;
+    let (found, account) = read(&checkout, &request, raw_id).await;
+    let brand = account.map(|account| account.brand).unwrap_or_default();
+    page_of(found, &brand, checkout.clock.now(), language(&request, &headers), &headers)
+}
+
+type Found = Result<Option<StoredCharge>, StoreError>;
+
+async fn read(checkout: &Checkout, request: &RequestContext, raw_id: RawId) -> (Found, Option<Account>) {
+    let found = checkout.find(request, raw_id).await;
     if let Err(error) = &found {
         tracing::error!(%error, "the charge of a checkout page can't be read");
     }
+    let account = match &found {
+        Ok(Some(charge)) => checkout.account(charge).await,
+        Ok(None) | Err(_) => None,
+    };
+    (found, account)
+}
+
+fn language(request: &RequestContext, headers: &HeaderMap) -> Language {
     let chosen = request.query.text("lang").and_then(Language::parse);
-    let language = chosen.unwrap_or_else(|| Language::of(&headers));
-    page_of(found, checkout.clock.now(), language, &headers)
+    chosen.unwrap_or_else(|| Language::of(headers))
+}
+
+async fn show_logo(State(checkout): State<Checkout>, name: RawId) -> Result<Response, Problem> {
+    let hash = name.ok().and_then(|Path(name)| name.strip_suffix(".png")?.parse().ok());
+    let missing = || Problem::NotFound { what: "logo" };
+    let file = checkout.logos.get(&hash.ok_or_else(missing)?).await?.ok_or_else(missing)?;
+    let headers: [(HeaderName, &str); 3] = [
+        (header::CONTENT_TYPE, "image/png"),
+        (header::CACHE_CONTROL, "public, max-age=31536000, immutable"),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    ];
+    Ok((headers, file).into_response())
 }
 
 async fn show_qr(
@@ -144,14 +190,9 @@ fn boleto_of(found: Result<Option<StoredCharge>, StoreError>, now: Timestamp) ->
 
 /// Responds with a page in every case, also for errors, because a payer cannot read JSON; with 304 if the reader has
 /// the page.
-fn page_of(
-    found: Result<Option<StoredCharge>, StoreError>,
-    now: Timestamp,
-    language: Language,
-    request: &HeaderMap,
-) -> Response {
+fn page_of(found: Found, brand: &Brand, now: Timestamp, language: Language, request: &HeaderMap) -> Response {
     let (status, page) = match found {
-        Ok(Some(charge)) => (StatusCode::OK, page::render(&charge.read_at(now), now, language)),
+        Ok(Some(charge)) => (StatusCode::OK, page::render(&charge.read_at(now), brand, now, language)),
         Ok(None) => (StatusCode::NOT_FOUND, page::not_found(now, language)),
         Err(_logged) => (StatusCode::SERVICE_UNAVAILABLE, page::unavailable(now, language)),
     };
@@ -161,7 +202,7 @@ fn page_of(
     }
     let headers: [(HeaderName, &str); 4] = [
         (header::CONTENT_TYPE, "text/html; charset=utf-8"),
-        (header::CONTENT_SECURITY_POLICY, page::content_security_policy()),
+        (header::CONTENT_SECURITY_POLICY, &page.policy),
         (header::REFERRER_POLICY, "no-referrer"),
         (header::VARY, "accept-language, cookie"),
     ];

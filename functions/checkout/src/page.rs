@@ -1,11 +1,11 @@
 //! Renders the checkout page: one variant for each state of a charge, and pages for an unknown charge and for
 //! a failure.
 //!
-//! Rendering is a pure function of the charge, the time and the language; [`maud`] escapes every value. The page shows
-//! only the receiver's name as the payer's bank shows it, the amount, the order number, the description, times, what
-//! the payer needs to pay, and the payment's id. Of the customer's data, it shows only the last three digits of the
-//! phone number, for MB WAY. The page loads nothing but the QR image and itself, from its own origin. Its content
-//! security policy forbids everything else.
+//! Rendering is a pure function of the charge, the shop's brand, the time and the language; [`maud`] escapes every value.
+//! The page shows only the brand, the receiver's name as the payer's bank shows it, the amount, the order number, the
+//! description, times, what the payer needs to pay, and the payment's id. Of the customer's data, it shows only the last
+//! three digits of the phone number, for MB WAY. The page loads nothing but the QR image, the logo and itself, from its
+//! own origin. Its content security policy forbids everything else.
 //!
 //! The page of a test charge also has a form that simulates the payment, which another function handles.
 //!
@@ -15,6 +15,7 @@
 use std::sync::LazyLock;
 
 use artefacts::brcode::BrCode;
+use domain::account::{Brand, Color, MailAddress};
 use domain::charge::{Charge, Pix, TransactionStatus};
 use domain::ids::Mode;
 use domain::payment_method::PaymentMethod;
@@ -24,12 +25,15 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use pages::{Language, Word};
 use shared::http::{csp_source, etag_of};
 use url::Url;
+use url::form_urlencoded::byte_serialize;
 
 use crate::words as w;
 
 const STYLE: &str = include_str!("page.css");
 
 const SCRIPT: &str = include_str!("page.js");
+
+static SCRIPT_SOURCE: LazyLock<String> = LazyLock::new(|| csp_source(SCRIPT));
 
 /// The seconds between two looks at a charge that can be paid. They are few, so that the page soon shows that the
 /// payment arrived.
@@ -41,25 +45,13 @@ const REFRESH_WHILE_PROCESSING: Option<u32> = Some(60);
 /// The seconds between two reloads without scripts. A reload loses the reader's place, so it is rarer.
 const RELOAD: u32 = 10;
 
-static CONTENT_SECURITY_POLICY: LazyLock<String> = LazyLock::new(|| {
-    format!(
-        "default-src 'none'; img-src 'self' data:; connect-src 'self'; style-src '{}'; script-src '{}'; \
-         base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
-        csp_source(STYLE),
-        csp_source(SCRIPT),
-    )
-});
-
-/// Returns the content security policy. It allows only the page's style and script, by their hashes, and
-/// images, forms and fetches to the same origin.
-pub fn content_security_policy() -> &'static str {
-    &CONTENT_SECURITY_POLICY
-}
-
 /// A rendered page, and the weak `ETag` of what it shows: two pages of one state differ in the time alone.
 #[derive(Debug)]
 pub struct Page {
     pub html: String,
+    /// The content security policy. It allows only the page's style and script, by their hashes, and images, forms and
+    /// fetches to the same origin.
+    pub policy: String,
     pub etag: String,
 }
 
@@ -190,12 +182,13 @@ impl Appearance {
 
 /// Renders the page of a charge. The caller must have applied the charge's expiry: see
 /// [`domain::charge::StoredCharge::read_at`].
-pub fn render(charge: &Charge, now: Timestamp, language: Language) -> Page {
-    CheckoutPage { charge, now, language, state: PageState::of(charge, now) }.render()
+pub fn render(charge: &Charge, brand: &Brand, now: Timestamp, language: Language) -> Page {
+    CheckoutPage { charge, brand, now, language, state: PageState::of(charge, now) }.render()
 }
 
 struct CheckoutPage<'a> {
     charge: &'a Charge,
+    brand: &'a Brand,
     now: Timestamp,
     language: Language,
     state: PageState,
@@ -218,6 +211,7 @@ impl CheckoutPage<'_> {
         let is_test = charge.scope.mode == Mode::Test;
         let is_paid = matches!(state, PageState::Paid | PageState::Refunded | PageState::Disputed);
         let content = html! {
+            (self.shop())
             h1 #state tabindex="-1" { (title) }
             @if let Some(message) = state.message() {
                 p.message { (language.fill(message, &[&self.minute(charge.expires_at())])) }
@@ -238,12 +232,16 @@ impl CheckoutPage<'_> {
             @if state == PageState::Payable {
                 (self.payment_methods())
                 @if is_test { (self.simulation()) }
-            } @else if let Some(url) = way_back(charge) {
-                p.back { a href=(url) rel="noreferrer" { (self.say(w::BACK)) } }
+            } @else {
+                @if let Some(url) = way_back(charge) {
+                    p.back { a href=(url) rel="noreferrer" { (self.say(w::BACK)) } }
+                }
+                (self.contact())
             }
         };
         let frame = Frame {
             language,
+            color: self.brand.color,
             tab_title: &tab_title,
             appearance: state.appearance(),
             refresh_seconds: state.refresh_seconds(),
@@ -251,6 +249,31 @@ impl CheckoutPage<'_> {
             now: self.now,
         };
         frame.around(&content)
+    }
+
+    fn shop(&self) -> Markup {
+        let Brand { name, logo, .. } = self.brand;
+        html! {
+            @if name.is_some() || logo.is_some() {
+                p.shop {
+                    @if let Some(logo) = logo { img src=(logo.file()) alt=""; }
+                    @if let Some(name) = name { strong dir="auto" { (name) } }
+                }
+            }
+        }
+    }
+
+    fn contact(&self) -> Markup {
+        let Brand { email, phone, .. } = self.brand;
+        html! {
+            @if email.is_some() || phone.is_some() {
+                p.back {
+                    (self.say(w::CONTACT))
+                    @if let Some(email) = email { " " a href=(mailto(email)) { (email) } }
+                    @if let Some(phone) = phone { " " a href=(phone.url()) { (phone) } }
+                }
+            }
+        }
     }
 
     /// A time in Brasília, with the name of the zone.
@@ -408,6 +431,7 @@ fn last_digits(phone: &str) -> String {
 pub fn not_found(now: Timestamp, language: Language) -> Page {
     let frame = Frame {
         language,
+        color: None,
         tab_title: language.say(w::NOT_FOUND),
         appearance: Appearance::Ended,
         refresh_seconds: None,
@@ -424,6 +448,7 @@ pub fn not_found(now: Timestamp, language: Language) -> Page {
 pub fn unavailable(now: Timestamp, language: Language) -> Page {
     let frame = Frame {
         language,
+        color: None,
         tab_title: language.say(w::UNAVAILABLE),
         appearance: Appearance::Waiting,
         refresh_seconds: REFRESH_WHILE_PENDING,
@@ -438,6 +463,8 @@ pub fn unavailable(now: Timestamp, language: Language) -> Page {
 
 struct Frame<'a> {
     language: Language,
+    /// Of the shop's brand.
+    color: Option<Color>,
     tab_title: &'a str,
     appearance: Appearance,
     refresh_seconds: Option<u32>,
@@ -458,6 +485,7 @@ impl Frame<'_> {
             (content)
         };
         let etag = format!("W/{}", etag_of(&main.0));
+        let style = format!("{STYLE}{}", self.color.map(accent).unwrap_or_default());
         let page = html! {
             (DOCTYPE)
             html lang=(self.language.tag()) {
@@ -472,7 +500,7 @@ impl Frame<'_> {
                     }
                     title { (self.tab_title) }
                     link rel="icon" href="data:,";
-                    style { (PreEscaped(STYLE)) }
+                    style { (PreEscaped(&style)) }
                 }
                 body data-refresh=[self.refresh_seconds] data-now=(self.now.millis()) data-etag=(etag) {
                     @if self.is_test {
@@ -488,8 +516,30 @@ impl Frame<'_> {
                 }
             }
         };
-        Page { html: page.into_string(), etag }
+        let policy = format!(
+            "default-src 'none'; img-src 'self' data:; connect-src 'self'; style-src '{}'; script-src '{}'; \
+             base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+            csp_source(&style),
+            *SCRIPT_SOURCE,
+        );
+        Page { html: page.into_string(), policy, etag }
     }
+}
+
+/// The rules for a shop's colour. The edge of the buttons keeps its contrast with the page, in light and dark.
+fn accent(color: Color) -> String {
+    let text = color.text();
+    format!(
+        ":root{{--brand:{color};--on:{text}}}button,.button{{border-color:var(--edge)}}main{{border-top:.25rem solid {color}}}"
+    )
+}
+
+fn mailto(address: &MailAddress) -> String {
+    let text = address.as_str();
+    let local = text.strip_suffix(address.domain()).and_then(|local| local.strip_suffix('@'));
+    // Characters such as `?` and `&` would begin other parts of the URL.
+    let local: String = byte_serialize(local.unwrap_or_default().as_bytes()).collect();
+    format!("mailto:{local}@{}", address.domain())
 }
 
 /// Where the shop wants the payer after the payment: the metadata `returnUrl`, if it is a URL of the web.

@@ -47,6 +47,7 @@ pages::words! { pub(crate),
     PAID_AT = "Pago em", "Paid on", "Pagado el";
     END_TO_END = "Id da transação", "Transaction id", "Id de la transacción";
     BACK = "Voltar à loja", "Back to the shop", "Volver a la tienda";
+    CONTACT = "Fale com a loja:", "Contact the shop:", "Hable con la tienda:";
     METHODS = "Escolha como pagar", "Choose how to pay", "Elija cómo pagar";
     CARD = "Cartão de crédito", "Credit card", "Tarjeta de crédito";
     CRYPTO = "Criptomoeda", "Cryptocurrency", "Criptomoneda";

@@ -8,6 +8,7 @@ mod export;
 mod home;
 mod money;
 mod search;
+mod settings;
 mod states;
 mod visit;
 mod webhooks;
@@ -96,6 +97,7 @@ pub fn router(pages: Pages) -> Router {
         .route("/dashboard/charges/{id}", get(charges::show))
         .route("/dashboard/assets/{name}", get(asset))
         .route("/dashboard/refunds", get(money::refunds))
+        .route("/dashboard/settings", get(settings::show))
         .route("/dashboard/payouts", get(money::payouts))
         .route("/dashboard/wallet", get(money::wallet))
         .route("/dashboard/wallet.csv", get(export::statement))

@@ -9,6 +9,23 @@ pages::words! { pub(crate),
     LOCAL_LOG_IN = "Entrar com um clique", "Log in with one click", "Entrar con un clic";
     LOCAL_LOG_IN_MEANS = "Este serviço roda neste computador. Entre como dono da Loja Exemplo.", "This service runs on this computer. Log in as the owner of Loja Exemplo.", "Este servicio corre en este equipo. Entre como dueño de Loja Exemplo.";
     DONE = "Feito.", "Done.", "Hecho.";
+    BRAND = "Marca", "Brand", "Marca";
+    BRAND_MEANS = "O pagador vê isto na página de pagamento e no comprovante, nos modos teste e produção. Um campo vazio não aparece.", "Payers see this on the checkout page and on the receipt, in test and live mode. An empty field is not shown.", "El pagador ve esto en la página de pago y en el comprobante, en los modos prueba y producción. Un campo vacío no aparece.";
+    SHOP_NAME = "Nome da loja", "Name of the shop", "Nombre de la tienda";
+    COLOR = "Cor dos botões, como #0f6b5c", "Colour of the buttons, such as #0f6b5c", "Color de los botones, como #0f6b5c";
+    COLOR_PREVIEW = "Um botão nesta cor", "A button in this colour", "Un botón en este color";
+    SUPPORT_EMAIL = "E-mail de atendimento", "Support e-mail", "Correo de atención";
+    SUPPORT_PHONE = "Telefone de atendimento, como (11) 4000-1234", "Support phone, such as (11) 4000-1234", "Teléfono de atención, como (11) 4000-1234";
+    SAVE = "Salvar", "Save", "Guardar";
+    LOGO = "Logo", "Logo", "Logo";
+    LOGO_RULE = "Um arquivo PNG de até 30 KB e 1.024 pixels de lado, sem animação.", "A PNG file of at most 30 KB and 1,024 pixels a side, without animation.", "Un archivo PNG de hasta 30 KB y 1.024 píxeles por lado, sin animación.";
+    UPLOAD_LOGO = "Enviar logo", "Upload the logo", "Subir el logo";
+    REMOVE = "Remover", "Remove", "Quitar";
+    REMOVE_LOGO_ASK = "Remover o logo?", "Remove the logo?", "¿Quitar el logo?";
+    ACCOUNT = "Conta", "Account", "Cuenta";
+    RECEIVER = "Nome no banco do pagador", "Name at the payer's bank", "Nombre en el banco del pagador";
+    CITY = "Cidade", "City", "Ciudad";
+    ACCOUNT_MEANS = "A operadora altera estes dados.", "Your operator changes these data.", "Su operador cambia estos datos.";
     PAGE_NOT_FOUND = "Página não encontrada", "Page not found", "Página no encontrada";
 
     SEARCH_TITLE = "Busca", "Search", "Búsqueda";

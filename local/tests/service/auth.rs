@@ -1,7 +1,7 @@
 //! Tests of the `apikey` header (contract: Authentication) and the rate limit.
 
 use axum::http::Method;
-use domain::account::{Account, AccountSettings, Contact};
+use domain::account::{Account, AccountSettings, Brand, Contact};
 use domain::ids::{AccountId, Mode};
 use serde_json::json;
 use shared::api_key::{self, ApiKey, ApiKeys};
@@ -103,6 +103,7 @@ async fn a_key_over_its_rate_limit_is_refused_until_the_next_minute() {
         id: AccountId::new([9; 10]),
         settings,
         contact: Contact::default(),
+        brand: Brand::default(),
         salt: "salt".to_owned(),
         created_at: now,
         version: 1,

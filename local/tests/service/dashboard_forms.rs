@@ -24,7 +24,7 @@ fn fields_of(html: &str, action: &str) -> Vec<(String, String)> {
 
 impl Browser<'_> {
     /// Fills in the form of a page, sends it, and returns where it led.
-    async fn submit(&self, page: &str, action: &str, more: &[(&str, &str)]) -> String {
+    pub(crate) async fn submit(&self, page: &str, action: &str, more: &[(&str, &str)]) -> String {
         let html = self.page(page).await;
         let hidden = fields_of(&html, action);
         let hidden = hidden.iter().map(|(name, value)| (name.as_str(), value.as_str()));

@@ -29,6 +29,7 @@ mod bank_notifications;
 mod bank_proxy;
 mod bank_refusals;
 mod bank_returns;
+mod brand;
 mod budgets;
 mod charge_list;
 mod charges;

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use domain::account::{ACCOUNTS, Account, AccountSettings, Contact};
+use domain::account::{ACCOUNTS, Account, AccountSettings, Brand, Contact};
 use domain::audit::Operator;
 use domain::hex;
 use domain::ids::{AccountId, Scope};
@@ -53,7 +53,8 @@ impl Accounts {
     ) -> Result<Account, AccountError> {
         let id = AccountId::new(random::bytes()?);
         let salt = hex::encode(random::bytes::<16>()?);
-        let account = Account { id, settings, contact, salt, created_at: now, version: 1 };
+        let brand = Brand::default();
+        let account = Account { id, settings, contact, brand, salt, created_at: now, version: 1 };
         let audit = audit::by_operator(operator, id, "account.open", id.to_string(), now)?;
         let audit = audit.with_details(format!(
             "{}, contact {}",
@@ -97,6 +98,17 @@ impl Accounts {
         now: Timestamp,
     ) -> Result<Account, AccountError> {
         self.change(id, action, |account| &mut account.contact, change, operator, now).await
+    }
+
+    pub async fn change_brand(
+        &self,
+        id: &AccountId,
+        action: &str,
+        change: impl Fn(&mut Brand),
+        operator: &Operator,
+        now: Timestamp,
+    ) -> Result<Account, AccountError> {
+        self.change(id, action, |account| &mut account.brand, change, operator, now).await
     }
 
     /// If `change` leaves the part as it was, nothing is written.

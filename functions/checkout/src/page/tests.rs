@@ -7,7 +7,12 @@ const BEFORE_THE_DEADLINE: &str = "2026-11-21T18:00:00Z";
 const AFTER_THE_DEADLINE: &str = "2026-11-21T18:05:00Z";
 
 fn page_in(language: Language, now: &str, differs: &Value) -> Page {
-    render(charge(differs).as_stored(), at(now), language)
+    render(charge(differs).as_stored(), &Brand::default(), at(now), language)
+}
+
+fn branded(differs: &Value, brand: &Value) -> Page {
+    let brand = serde_json::from_value(brand.clone()).unwrap();
+    render(charge(differs).as_stored(), &brand, at(BEFORE_THE_DEADLINE), Language::Portuguese)
 }
 
 fn page_at(now: &str, differs: &Value) -> String {
@@ -266,19 +271,52 @@ fn the_page_has_no_line_for_an_absent_value() {
 #[test]
 fn the_content_security_policy_allows_the_style_and_script_of_the_pages() {
     let (now, language) = (at(BEFORE_THE_DEADLINE), Language::Portuguese);
-    let errors = [not_found(now, language).html, unavailable(now, language).html];
-    for page in [page(&json!({})), page(&json!({"status": "PAID"}))].into_iter().chain(errors) {
+    let errors = [not_found(now, language), unavailable(now, language)];
+    let pages = [
+        page_in(language, BEFORE_THE_DEADLINE, &json!({})),
+        page_in(language, BEFORE_THE_DEADLINE, &json!({"status": "PAID"})),
+        branded(&json!({}), &json!({"color": "#ffe08a"})),
+    ];
+    for Page { html: page, policy, .. } in pages.into_iter().chain(errors) {
         let expected = format!(
             "default-src 'none'; img-src 'self' data:; connect-src 'self'; style-src '{}'; script-src '{}'; \
              base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
             csp_source(inner(&page, "style")),
             csp_source(inner(&page, "script")),
         );
-        assert_eq!(content_security_policy(), expected);
+        assert_eq!(policy, expected);
         for outside_the_policy in [" style=", " onclick=", "javascript:", "http://", "https://", "\r"] {
             assert!(!page.contains(outside_the_policy), "{outside_the_policy:?}");
         }
     }
+}
+
+#[test]
+fn the_page_has_the_brand_of_the_shop() {
+    let logo = "a".repeat(64);
+    let brand = json!({
+        "name": "<b>Loja & Cia</b>", "color": "#ffe08a", "logo": logo,
+        "email": "ajuda?bcc=x&y@loja.example", "phone": "(11) 4000-1234",
+    });
+    let open = branded(&json!({}), &brand).html;
+    for expected in [
+        format!(
+            "<p class=\"shop\"><img src=\"logos/{logo}.png\" alt=\"\"><strong dir=\"auto\">&lt;b&gt;Loja &amp; Cia&lt;/b&gt;</strong></p>"
+        ),
+        // The receiver remains as the payer's bank shows it.
+        "Loja do Bairro</dd>".to_owned(),
+        ":root{--brand:#ffe08a;--on:#000000}".to_owned(),
+    ] {
+        assert!(open.contains(&expected), "{expected}: {open}");
+    }
+    assert!(!open.contains("mailto:"), "while the charge can be paid, nothing leads away");
+    for status in ["PAID", "EXPIRED", "REFUSED", "CANCELLED", "REFUNDED"] {
+        let ended = branded(&json!({"status": status}), &brand).html;
+        let contact = "Fale com a loja: <a href=\"mailto:ajuda%3Fbcc%3Dx%26y@loja.example\">ajuda?bcc=x&amp;y@loja.example</a> <a href=\"tel:1140001234\">(11) 4000-1234</a>";
+        assert!(ended.contains(contact), "{status}: {ended}");
+    }
+    let plain = page(&json!({"status": "PAID"}));
+    assert!(!plain.contains("class=\"shop\"") && !plain.contains("Fale com a loja:"), "{plain}");
 }
 
 #[test]
@@ -364,9 +402,11 @@ fn a_paid_charge_shows_order_time_and_transaction() {
 
 #[test]
 fn the_page_is_small() {
-    let page = page(
+    let page = branded(
         &json!({"scope": "acc_0123456789abcdef:test", "metadata": json!({"order_id": "4711", "description": "Pedido 42"}).to_string()}),
-    );
+        &json!({"name": "Loja do Bairro", "color": "#ffe08a", "logo": "a".repeat(64)}),
+    )
+    .html;
     assert!(page.len() <= 15 * 1024, "{}", page.len());
 }
 

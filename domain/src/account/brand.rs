@@ -1,0 +1,228 @@
+//! The brand of an account: what payers see of a shop on the checkout page and on receipts.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::MailAddress;
+use crate::hex;
+use crate::text::serde_as_text;
+
+/// The optional parts of an account's brand. The copies of the settings in the rows of API keys lack it, because no
+/// request with a key needs it.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Brand {
+    /// Shown at the top of the page. `None`: the page names only the receiver of the BR Code.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The colour of buttons.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub color: Option<Color>,
+    /// Where payers may ask for help.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub email: Option<MailAddress>,
+    /// Where payers may ask for help.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phone: Option<Phone>,
+    /// The file of the logo.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub logo: Option<LogoHash>,
+}
+
+impl Brand {
+    pub(crate) fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// An opaque colour of sRGB: red, green and blue.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Color([u8; 3]);
+
+/// The text is not a [`Color`].
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("must be a colour such as #0f6b5c")]
+pub struct ColorError;
+
+impl Color {
+    const BLACK: Self = Self([0; 3]);
+    const WHITE: Self = Self([255; 3]);
+
+    /// The colour of text on this one: black or white, whichever has the greater contrast. It is at least 4.5:1 on
+    /// every colour, so no colour needs to be refused.
+    #[must_use]
+    pub fn text(self) -> Self {
+        let contrast = |text: &Self| self.contrast(*text);
+        if contrast(&Self::BLACK) > contrast(&Self::WHITE) { Self::BLACK } else { Self::WHITE }
+    }
+
+    /// The contrast ratio of WCAG 2.2, from 1 to 21.
+    fn contrast(self, other: Self) -> f64 {
+        let (one, two) = (self.luminance(), other.luminance());
+        (one.max(two) + 0.05) / (one.min(two) + 0.05)
+    }
+
+    fn luminance(self) -> f64 {
+        let linear = |channel: u8| {
+            let share = f64::from(channel) / 255.0;
+            if share <= 0.04045 { share / 12.92 } else { ((share + 0.055) / 1.055).powf(2.4) }
+        };
+        let Self([red, green, blue]) = self;
+        0.2126 * linear(red) + 0.7152 * linear(green) + 0.0722 * linear(blue)
+    }
+}
+
+impl fmt::Display for Color {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "#{}", hex::encode(self.0))
+    }
+}
+
+impl FromStr for Color {
+    type Err = ColorError;
+
+    fn from_str(text: &str) -> Result<Self, ColorError> {
+        let mut channels = [0; 3];
+        let digits = text.strip_prefix('#').ok_or(ColorError)?;
+        hex::decode_to_slice(digits, &mut channels).map_err(|_| ColorError)?;
+        Ok(Self(channels))
+    }
+}
+
+serde_as_text!(Color);
+
+/// A phone number as people write it, such as `(11) 4000-1234`.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Phone(Box<str>);
+
+/// The text is not a [`Phone`].
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("must be a phone number of 3 to 15 digits, such as (11) 4000-1234")]
+pub struct PhoneError;
+
+impl Phone {
+    /// The URL that calls the number (RFC 3966).
+    pub fn url(&self) -> String {
+        let dialled = self.0.chars().filter(|c| c.is_ascii_digit() || *c == '+');
+        format!("tel:{}", dialled.collect::<String>())
+    }
+}
+
+impl fmt::Display for Phone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FromStr for Phone {
+    type Err = PhoneError;
+
+    fn from_str(text: &str) -> Result<Self, PhoneError> {
+        let number = text.strip_prefix('+').unwrap_or(text);
+        let is_number = number.chars().all(|c| c.is_ascii_digit() || " ().-".contains(c));
+        let digits = number.bytes().filter(u8::is_ascii_digit).count();
+        let is_phone = is_number && (3..=15).contains(&digits) && text.len() <= 32;
+        if is_phone { Ok(Self(text.into())) } else { Err(PhoneError) }
+    }
+}
+
+serde_as_text!(Phone);
+
+/// The SHA-256 of a logo's file in hex, which names the file. So a URL of a logo always has the same content.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct LogoHash(Box<str>);
+
+/// The text is not a [`LogoHash`].
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("must be 64 hexadecimal digits")]
+pub struct LogoHashError;
+
+impl LogoHash {
+    /// Hashes the content of a file.
+    pub fn of(file: &[u8]) -> Self {
+        Self(hex::encode(Sha256::digest(file)).into())
+    }
+
+    /// The key of the file in the bucket, and the path of its public URL under `/checkout/`.
+    pub fn file(&self) -> String {
+        format!("logos/{self}.png")
+    }
+}
+
+impl fmt::Display for LogoHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FromStr for LogoHash {
+    type Err = LogoHashError;
+
+    fn from_str(text: &str) -> Result<Self, LogoHashError> {
+        let is_hash = text.len() == 64 && text.bytes().all(|c| matches!(c, b'0'..=b'9' | b'a'..=b'f'));
+        if is_hash { Ok(Self(text.into())) } else { Err(LogoHashError) }
+    }
+}
+
+serde_as_text!(LogoHash);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn black_or_white_text_is_legible_on_every_colour() {
+        let channel = || (0..=255).step_by(5);
+        for red in channel() {
+            for green in channel() {
+                for blue in channel() {
+                    let color = Color([red, green, blue]);
+                    assert!(color.contrast(color.text()) >= 4.5, "{color}");
+                }
+            }
+        }
+        let text = |color: &str| color.parse::<Color>().unwrap().text().to_string();
+        assert_eq!([text("#0f6b5c"), text("#FFE08A")], ["#ffffff", "#000000"]);
+        let contrast = Color::BLACK.contrast(Color::WHITE);
+        assert!((contrast - 21.0).abs() < 1e-9, "{contrast}");
+    }
+
+    #[test]
+    fn only_six_hexadecimal_digits_are_a_colour() {
+        assert_eq!("#0F6b5c".parse::<Color>().unwrap().to_string(), "#0f6b5c");
+        for text in
+            ["", "#", "0f6b5c", "#0f6", "#0f6b5", "#0f6b5c0", "#0f6b5g", "red", "#0f6b5c}*{", "#é6b5c"]
+        {
+            assert_eq!(text.parse::<Color>(), Err(ColorError), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_phone_number_is_shown_as_it_is_written_and_dialled_by_its_digits() {
+        for (text, url) in [
+            ("(11) 4000-1234", "tel:1140001234"),
+            ("+55 11 4000.1234", "tel:+551140001234"),
+            ("190", "tel:190"),
+        ] {
+            let phone: Phone = text.parse().unwrap();
+            assert_eq!((phone.to_string().as_str(), phone.url().as_str()), (text, url));
+        }
+        for text in ["", "12", "11 4000-1234 ramal 5", "++551140001234", "1234567890123456", "11\n400012"] {
+            assert_eq!(text.parse::<Phone>(), Err(PhoneError), "{text}");
+        }
+        assert_eq!(format!("1{}23", " ".repeat(30)).parse::<Phone>(), Err(PhoneError));
+    }
+
+    #[test]
+    fn a_logo_is_named_by_its_content() {
+        let hash = LogoHash::of(b"abc");
+        let expected = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(hash.to_string(), expected);
+        assert_eq!(expected.parse(), Ok(hash));
+        for text in ["", &expected[1..], &expected.to_uppercase(), &format!("../{}", &expected[3..])] {
+            assert_eq!(text.parse::<LogoHash>(), Err(LogoHashError), "{text}");
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! The forms of the brand: what payers see of the shop.
+
+use std::str::FromStr;
+
+use axum::Router;
+use axum::response::Response;
+use axum::routing::post;
+use domain::account::{Brand, Color, LogoHash, MailAddress, Phone};
+use pages::forms::{MemberForm, Need, answer, body};
+use pages::upload::MemberUpload;
+use serde_json::json;
+use shared::account::MAX_LOGO_BYTES;
+use shared::http::field::{Definitions, EMAIL_CHARS, Refined, Text};
+use shared::http::{Fields, JsonObject, Object, Problem};
+
+use crate::ApiKeysApp;
+
+const SETTINGS: &str = "/dashboard/settings";
+
+pub(crate) fn routes() -> Router<ApiKeysApp> {
+    Router::new()
+        .route(SETTINGS, post(change))
+        .route("/dashboard/settings/logo", post(upload_logo))
+        .route("/dashboard/settings/logo/remove", post(remove_logo))
+}
+
+const fn parsed<T: FromStr>((min, max): (usize, usize), rule: &'static str) -> Refined<T> {
+    Refined { text: Text::one_line(min, max), format: None, parse: |text| text.parse().ok(), rule }
+}
+
+shared::fields! {
+    NAME: Text = "name", Text::one_line(1, 60), Optional, "Loja do Bairro",
+        "The name at the top of the checkout page.";
+    COLOR: Refined<Color> = "color", parsed((7, 7), "must be a colour such as #0f6b5c"), Optional, "#0f6b5c",
+        "The colour of the page's buttons.";
+    EMAIL: Refined<MailAddress> = "email",
+        parsed(EMAIL_CHARS, "must be an e-mail address in ASCII, such as ana@loja.example"),
+        Optional, "ajuda@loja.example", "Where payers ask for help.";
+    PHONE: Refined<Phone> = "phone",
+        parsed((3, 32), "must be a phone number of 3 to 15 digits, such as (11) 4000-1234"),
+        Optional, "(11) 4000-1234", "Where payers ask for help.";
+}
+
+const FIELDS: Definitions = &[&NAME, &COLOR, &EMAIL, &PHONE];
+
+/// An empty field removes what it had. The logo has a form of its own.
+fn parse(sent: &JsonObject) -> Result<Brand, Problem> {
+    let (mut fields, root) = (Fields::new(), Object::root(sent, FIELDS));
+    let brand = Brand {
+        name: fields.read(&root, &NAME),
+        color: fields.read(&root, &COLOR),
+        email: fields.read(&root, &EMAIL),
+        phone: fields.read(&root, &PHONE),
+        logo: None,
+    };
+    fields.finish(Some(brand))
+}
+
+async fn change(member: MemberForm<ApiKeysApp>) -> Result<Response, Problem> {
+    member.require(Need::Settings)?;
+    let text = |name| member.form.text(name);
+    let sent = json!({
+        "name": text("name"), "color": text("color"), "email": text("email"), "phone": text("phone"),
+    });
+    let done = match body(sent).and_then(|sent| parse(&sent)) {
+        Ok(new) => store(&member, |brand| *brand = Brand { logo: brand.logo.clone(), ..new.clone() }).await,
+        Err(problem) => Err(problem),
+    };
+    answer(done, SETTINGS)
+}
+
+async fn upload_logo(MemberUpload { member, file }: MemberUpload<ApiKeysApp>) -> Result<Response, Problem> {
+    member.require(Need::Settings)?;
+    if file.len() > MAX_LOGO_BYTES || !artefacts::logo::is_logo(&file) {
+        let rule = "must be a PNG of at most 30 KiB and 1,024 pixels a side, without animation";
+        return answer(Err(Problem::field("logo", rule)), SETTINGS);
+    }
+    let hash = LogoHash::of(&file);
+    // Before the row names it. After a crash between the two, the file is unused.
+    member.app.logos.put(&hash, file.into()).await?;
+    answer(store(&member, |brand| brand.logo = Some(hash.clone())).await, SETTINGS)
+}
+
+async fn remove_logo(member: MemberForm<ApiKeysApp>) -> Result<Response, Problem> {
+    member.require(Need::Settings)?;
+    answer(store(&member, |brand| brand.logo = None).await, SETTINGS)
+}
+
+async fn store(member: &MemberForm<ApiKeysApp>, change: impl Fn(&mut Brand)) -> Result<String, Problem> {
+    let MemberForm { app, session, now, .. } = member;
+    let (id, operator) = (&session.account.id, session.member.operator());
+    app.accounts.change_brand(id, "account.set-brand", change, &operator, *now).await?;
+    Ok(SETTINGS.to_owned())
+}

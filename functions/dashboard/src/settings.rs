@@ -1,0 +1,81 @@
+//! The settings of the account: the brand that payers see.
+
+use axum::response::Response;
+use domain::account::Color;
+use maud::{Markup, html};
+use pages::facts;
+use pages::forms::{Need, submit};
+use shared::http::Problem;
+
+use crate::visit::{Page, Visitor};
+use crate::words as w;
+
+const PATH: &str = "/dashboard/settings";
+
+pub(crate) async fn show(visitor: Visitor) -> Result<Response, Problem> {
+    let (page, ()) = visitor.enter_alone().await?.load(async |_| Ok(())).await?;
+    let account = &page.visit.session.account;
+    let (brand, settings) = (&account.brand, &account.settings);
+    let may = page.may(Need::Settings);
+    let input = |name: &str, kind: &str, label: &str, max: &str, value: Option<String>| {
+        html! {
+            div {
+                label for=(name) { (label) }
+                input id=(name) name=(name) type=(kind) maxlength=(max) value=[value];
+            }
+        }
+    };
+    let main = html! {
+        h1 { (page.say(w::SETTINGS)) }
+        section.card {
+            h2 { (page.say(w::BRAND)) }
+            p { (page.say(w::BRAND_MEANS)) }
+            form.fields method="post" action=(PATH) {
+                (page.mode_field())
+                (input("name", "text", page.say(w::SHOP_NAME), "60", brand.name.clone()))
+                (input("color", "text", page.say(w::COLOR), "7", brand.color.as_ref().map(ToString::to_string)))
+                @if let Some(color) = brand.color { (preview(&page, color)) }
+                (input("email", "email", page.say(w::SUPPORT_EMAIL), "254", brand.email.as_ref().map(ToString::to_string)))
+                (input("phone", "tel", page.say(w::SUPPORT_PHONE), "32", brand.phone.as_ref().map(ToString::to_string)))
+                div { (submit(page.language, (w::SAVE, ""), may)) }
+            }
+        }
+        section.card {
+            h2 { (page.say(w::LOGO)) }
+            @if let Some(logo) = &brand.logo {
+                p { img.logo src={ "/checkout/" (logo.file()) } alt=(page.say(w::LOGO)); }
+                div.actions {
+                    (page.confirmed(&format!("{PATH}/logo/remove"), (w::REMOVE, "danger"), Need::Settings, w::REMOVE_LOGO_ASK))
+                }
+            }
+            form.fields method="post" action={ (PATH) "/logo" } enctype="multipart/form-data" {
+                (page.mode_field())
+                div {
+                    label for="logo" { (page.say(w::LOGO_RULE)) }
+                    input #logo name="logo" type="file" accept="image/png" required;
+                }
+                div { (submit(page.language, (w::UPLOAD_LOGO, ""), may)) }
+            }
+        }
+        section.card {
+            h2 { (page.say(w::ACCOUNT)) }
+            (facts(vec![
+                (page.say(w::RECEIVER), html! { span dir="auto" { (settings.merchant_name) } }),
+                (page.say(w::CITY), html! { span dir="auto" { (settings.merchant_city) } }),
+            ]))
+            p.sm.soft { (page.say(w::ACCOUNT_MEANS)) }
+        }
+    };
+    Ok(page.render(page.say(w::SETTINGS), &main))
+}
+
+/// A picture, because the content security policy forbids an inline style.
+fn preview(page: &Page, color: Color) -> Markup {
+    let label = page.say(w::COLOR_PREVIEW);
+    html! {
+        svg viewBox="0 0 240 44" width="240" height="44" role="img" aria-label=(label) {
+            rect width="240" height="44" rx="8" fill=(color) {}
+            text x="120" y="27" text-anchor="middle" font-weight="600" fill=(color.text()) { (label) }
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! Tests of the brand of a shop: its forms, its logo, and the pages that payers see.
+
+use axum::http::Method;
+use domain::ids::Mode;
+use serde_json::{Value, json};
+
+use crate::dashboard::Browser;
+use crate::support::{Answer, Service, id};
+
+const SETTINGS: &str = "/dashboard/settings";
+const LOGO: &str = "/dashboard/settings/logo";
+
+/// A file of the size in pixels and at least `bytes` long.
+fn png(width: u32, height: u32, bytes: usize) -> Vec<u8> {
+    let mut file = Vec::new();
+    let mut encoder = png::Encoder::new(&mut file, width, height);
+    encoder.set_depth(png::BitDepth::One);
+    if bytes > 0 {
+        encoder.add_text_chunk("Comment".to_owned(), "x".repeat(bytes)).unwrap();
+    }
+    let rows = width.div_ceil(8) * height;
+    let image = vec![0xff; usize::try_from(rows).unwrap()];
+    encoder.write_header().unwrap().write_image_data(&image).unwrap();
+    file
+}
+
+/// Sends a file as a browser without JavaScript does.
+async fn upload(service: &Service, cookies: &str, mode: &str, file: &[u8]) -> Answer {
+    let mut body = format!(
+        "--b\r\nContent-Disposition: form-data; name=\"mode\"\r\n\r\n{mode}\r\n--b\r\n\
+         Content-Disposition: form-data; name=\"logo\"; filename=\"../logo.png\"\r\nContent-Type: image/png\r\n\r\n"
+    )
+    .into_bytes();
+    body.extend_from_slice(file);
+    body.extend_from_slice(b"\r\n--b--\r\n");
+    let headers = [
+        ("cookie", cookies),
+        ("sec-fetch-site", "same-origin"),
+        ("content-type", "multipart/form-data; boundary=b"),
+    ];
+    service.raw(Method::POST, LOGO, &headers, body).await
+}
+
+fn led_to(answer: &Answer) -> &str {
+    assert_eq!(answer.status, 303, "{answer:?}");
+    answer.header("location").unwrap()
+}
+
+async fn public(service: &Service, path: &str) -> String {
+    let page = service.raw(Method::GET, path, &[], "").await;
+    assert_eq!(page.status, 200, "{path}");
+    String::from_utf8(page.bytes.to_vec()).unwrap()
+}
+
+fn checkout(charge: &Value) -> String {
+    format!("/checkout/{}", id(charge).trim_start_matches("ch_"))
+}
+
+#[tokio::test]
+async fn the_brand_of_the_settings_is_on_the_checkout_page() {
+    let service = Service::start().await;
+    let owner = Browser::owner(&service).await;
+    let charge = service.charge().await;
+    let before = public(&service, &checkout(&charge)).await;
+    assert!(!before.contains("class=\"shop\""), "{before}");
+    let fields = [
+        ("name", "Loja <b>do</b> Bairro"),
+        ("color", "#FFE08A"),
+        ("email", "ajuda@loja.example"),
+        ("phone", "(11) 4000-1234"),
+    ];
+    assert_eq!(owner.submit(SETTINGS, SETTINGS, &fields).await, "/dashboard/settings?done=1");
+    let settings = owner.page(SETTINGS).await;
+    for shown in
+        ["Loja &lt;b&gt;do&lt;/b&gt; Bairro", "value=\"#ffe08a\"", "fill=\"#000000\"", "(11) 4000-1234"]
+    {
+        assert!(settings.contains(shown), "{shown}: {settings}");
+    }
+    let open = public(&service, &checkout(&charge)).await;
+    assert!(
+        open.contains("Loja &lt;b&gt;do&lt;/b&gt; Bairro") && open.contains("--brand:#ffe08a;--on:#000000")
+    );
+    assert!(!open.contains("<b>do"), "{open}");
+    service.sandbox(&charge, "expire", &json!({})).await;
+    let ended = public(&service, &checkout(&charge)).await;
+    assert!(
+        ended.contains("href=\"mailto:ajuda@loja.example\"") && ended.contains("href=\"tel:1140001234\"")
+    );
+    // The audit names the member.
+    let audit = owner.page("/dashboard/audit").await;
+    assert!(audit.contains("account.set-brand") && audit.contains("usr_"), "{audit}");
+    // Empty fields remove what they had.
+    assert_eq!(owner.submit(SETTINGS, SETTINGS, &[("name", "")]).await, "/dashboard/settings?done=1");
+    let after = public(&service, &checkout(&charge)).await;
+    assert!(!after.contains("class=\"shop\"") && !after.contains("mailto:"), "{after}");
+}
+
+#[tokio::test]
+async fn a_brand_that_breaks_a_rule_changes_nothing() {
+    let service = Service::start().await;
+    let owner = Browser::owner(&service).await;
+    let long = "x".repeat(61);
+    for (field, value) in [
+        ("name", long.as_str()),
+        ("name", "Loja \u{202e}oãn"),
+        ("color", "red"),
+        ("color", "#12345"),
+        ("color", "#0}*{d:n"),
+        ("email", "ana"),
+        ("email", "ana@loja.example,eva@loja.example"),
+        ("phone", "javascript:1"),
+        ("phone", "12"),
+    ] {
+        let led = owner
+            .submit(SETTINGS, SETTINGS, &[("name", "Loja"), (field, value)][usize::from(field == "name")..])
+            .await;
+        assert_eq!(led, format!("/dashboard/settings?error=invalid_request&field={field}"), "{value}");
+    }
+    let page = owner.page(SETTINGS).await;
+    assert!(page.contains("id=\"name\" name=\"name\" type=\"text\" maxlength=\"60\">"), "{page}");
+}
+
+#[tokio::test]
+async fn only_an_owner_or_administrator_changes_the_brand_from_a_page_of_this_origin() {
+    let service = Service::start().await;
+    let member = Browser::member(&service).await;
+    assert!(member.page(SETTINGS).await.contains("<button disabled"));
+    let file = png(8, 8, 0);
+    for mode in ["test", "live"] {
+        let member = Browser::member(&service).await.in_mode(mode.parse().unwrap());
+        for path in [SETTINGS, "/dashboard/settings/logo/remove"] {
+            assert_eq!(
+                member.post(path, &[("mode", mode), ("name", "x")]).await.status,
+                403,
+                "{path} {mode}"
+            );
+        }
+        assert_eq!(upload(&service, member.cookies(), mode, &file).await.status, 403, "{mode}");
+    }
+    let owner = Browser::owner(&service).await;
+    // A page that was drawn for the other mode, another site, no session.
+    assert_eq!(upload(&service, owner.cookies(), "live", &file).await.status, 409);
+    for path in [SETTINGS, LOGO, "/dashboard/settings/logo/remove"] {
+        for site in ["cross-site", "same-site"] {
+            let headers = [
+                ("cookie", owner.cookies()),
+                ("sec-fetch-site", site),
+                ("content-type", "application/x-www-form-urlencoded"),
+            ];
+            assert_eq!(
+                service.raw(Method::POST, path, &headers, "mode=test&name=x").await.status,
+                403,
+                "{path}"
+            );
+        }
+    }
+    assert!(led_to(&upload(&service, "", "test", &file).await).starts_with("/dashboard/login"));
+    // What both modes share needs a recent log-in in test mode too.
+    service.stack.clock.advance(601_000);
+    for answer in [
+        owner.post(SETTINGS, &[("mode", "test"), ("name", "x")]).await,
+        upload(&service, owner.cookies(), "test", &file).await,
+    ] {
+        assert_eq!(led_to(&answer), "/dashboard/login?next=%2Fdashboard&error=log_in_again");
+    }
+    let audit = Browser::owner(&service).await.page("/dashboard/audit").await;
+    assert!(!audit.contains("account.set-brand"), "{audit}");
+    let live = Browser::owner(&service).await.in_mode(Mode::Live);
+    assert_eq!(live.submit(SETTINGS, SETTINGS, &[("name", "Loja")]).await, "/dashboard/settings?done=1");
+}
+
+#[tokio::test]
+async fn a_logo_is_a_small_png_which_the_checkout_serves_until_it_is_removed() {
+    let service = Service::start().await;
+    let owner = Browser::owner(&service).await;
+    let charge = service.charge().await;
+    let refused = "/dashboard/settings?error=invalid_request&field=logo";
+    for (what, file) in [
+        ("nothing", vec![]),
+        ("a picture of another kind", b"GIF89a\x01\x00\x01\x00\x80\x00\x00".to_vec()),
+        ("a page", b"<!doctype html><script>alert(1)</script>".to_vec()),
+        ("a truncated file", png(64, 64, 0)[..40].to_vec()),
+        ("a file of over 30 KiB", png(64, 64, 30 * 1024)),
+        ("huge dimensions", png(20_000, 20, 0)),
+    ] {
+        assert_eq!(led_to(&upload(&service, owner.cookies(), "test", &file).await), refused, "{what}");
+    }
+    let too_large = upload(&service, owner.cookies(), "test", &vec![0; 262_144]).await;
+    assert_eq!(too_large.status, 400);
+    let malformed = owner.post(LOGO, &[("mode", "test")]).await;
+    assert_eq!(malformed.status, 400);
+
+    let file = png(400, 100, 20 * 1024);
+    assert_eq!(led_to(&upload(&service, owner.cookies(), "test", &file).await), "/dashboard/settings?done=1");
+    // A change of the other fields leaves the logo.
+    owner.submit(SETTINGS, SETTINGS, &[("name", "Loja")]).await;
+    let page = public(&service, &checkout(&charge)).await;
+    let logo = page.split("src=\"logos/").nth(1).unwrap().split('"').next().unwrap();
+    let path = format!("/checkout/logos/{logo}");
+    assert!(owner.page(SETTINGS).await.contains(&format!("src=\"{path}\"")));
+    let served = service.raw(Method::GET, &path, &[], "").await;
+    assert_eq!((served.status.as_u16(), served.bytes.as_ref()), (200, file.as_slice()));
+    for (name, value) in [
+        ("content-type", "image/png"),
+        ("cache-control", "public, max-age=31536000, immutable"),
+        ("x-content-type-options", "nosniff"),
+    ] {
+        assert_eq!(served.header(name), Some(value));
+    }
+    let other = "0".repeat(64);
+    for name in ["x.png", &logo[..64], &format!("{other}.png"), "..%2Fevidence%2Fx.png", "%FF"] {
+        let answer = service.raw(Method::GET, &format!("/checkout/logos/{name}"), &[], "").await;
+        assert_eq!(answer.status, 404, "{name}");
+    }
+    let removed = owner.submit(SETTINGS, "/dashboard/settings/logo/remove", &[]).await;
+    assert_eq!(removed, "/dashboard/settings?done=1");
+    let page = public(&service, &checkout(&charge)).await;
+    assert!(!page.contains("logos/") && page.contains("Loja</strong>"), "{page}");
+}

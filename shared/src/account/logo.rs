@@ -1,0 +1,47 @@
+//! The files of logos in S3. No other module accesses them.
+
+use aws_sdk_s3::error::{DisplayErrorContext, ProvideErrorMetadata};
+use domain::account::LogoHash;
+
+use crate::config::{ConfigError, required};
+use crate::object_store::ObjectStoreError;
+use crate::store::Aws;
+
+/// The largest file in bytes: 30 KiB.
+pub const MAX_LOGO_BYTES: usize = 30 * 1024;
+
+/// Clones share one client.
+#[derive(Clone, Debug)]
+pub struct Logos {
+    client: aws_sdk_s3::Client,
+    bucket: String,
+}
+
+impl Logos {
+    /// Reads the variable `DOCUMENTS_BUCKET`.
+    pub fn from_vars(aws: &Aws, var: &dyn Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
+        Ok(Self { client: aws.s3(), bucket: required(var, "DOCUMENTS_BUCKET")? })
+    }
+
+    /// A file is never deleted: another account may have the same one, and browsers keep it anyway.
+    pub async fn put(&self, hash: &LogoHash, file: Vec<u8>) -> Result<(), ObjectStoreError> {
+        let put = self.client.put_object().bucket(&self.bucket).key(hash.file());
+        put.content_type("image/png").body(file.into()).send().await?;
+        Ok(())
+    }
+
+    pub async fn get(&self, hash: &LogoHash) -> Result<Option<Vec<u8>>, ObjectStoreError> {
+        let get = self.client.get_object().bucket(&self.bucket).key(hash.file());
+        match get.send().await {
+            Ok(answer) => {
+                let file = answer.body.collect().await;
+                let file = file
+                    .map_err(|error| ObjectStoreError::Unavailable(DisplayErrorContext(error).to_string()))?;
+                Ok(Some(file.to_vec()))
+            }
+            // Without the permission to list the bucket, S3 reports a missing file as AccessDenied.
+            Err(error) if matches!(error.code(), Some("NoSuchKey" | "AccessDenied")) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
