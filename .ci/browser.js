@@ -124,6 +124,8 @@ async function main() {
     pages.delivery = `/dashboard/deliveries/${seeded.delivery.id}`;
     pages.event = `/dashboard/events/${seeded.event.id}`;
     pages.settings = "/dashboard/settings";
+    pages.receipt = `/dashboard/charges/${charges.refunded.id}/receipt`;
+    pages["payers-receipt"] = `${new URL(charges.paid.checkout_url).pathname}/receipt`;
     await inspectAll(pages);
     await setBrand(browser);
     await inspectAll({
@@ -131,6 +133,7 @@ async function main() {
       "branded-checkout": checkout,
       "branded-expired": pages["checkout-expired"],
       "branded-paid": pages["checkout-paid"],
+      "branded-receipt": pages.receipt,
     });
   } finally {
     await browser.close();

@@ -7,6 +7,7 @@ mod components;
 pub mod forms;
 mod language;
 mod layout;
+mod receipt;
 mod response;
 pub mod upload;
 pub mod words;
@@ -17,4 +18,5 @@ pub use components::{
 };
 pub use language::{Language, Word};
 pub use layout::{Document, Shell};
+pub use receipt::{ReceiptDetails, receipt};
 pub use response::{error_page, errors_as_pages, html, safe_path};

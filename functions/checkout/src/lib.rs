@@ -1,4 +1,4 @@
-//! Serves `/checkout`: the hosted checkout page, its QR image, the boleto's PDF and the logos of shops.
+//! Serves `/checkout`: the hosted checkout page, its QR image, the boleto's PDF, the receipt and the logos of shops.
 //! The routes are public: anyone who knows a charge's URL can see its page. [`page`] renders the page.
 //!
 //! [`docs`] serves the documentation for merchants and the description of the API, which are public too.
@@ -24,7 +24,8 @@ use domain::ids::ChargeId;
 use domain::money::{Amount, Currency};
 use domain::pt_br;
 use domain::time::Timestamp;
-use pages::Language;
+use pages::words::RECEIPT;
+use pages::{Document, Language, ReceiptDetails};
 use shared::account::{Accounts, Logos};
 use shared::charge::Charges;
 use shared::clock::Clock;
@@ -93,6 +94,7 @@ pub fn router(checkout: Checkout) -> Router {
         .route("/checkout/{raw_id}", get(show))
         .route("/checkout/logos/{name}", get(show_logo))
         .route("/checkout/{raw_id}/qr.png", get(show_qr))
+        .route("/checkout/{raw_id}/receipt", get(show_receipt))
         .route("/checkout/{raw_id}/boleto.pdf", get(show_boleto))
         .route("/docs", get(docs::first_page))
         .route("/docs/{page}", get(docs::page))
@@ -131,6 +133,30 @@ async fn read(checkout: &Checkout, request: &RequestContext, raw_id: RawId) -> (
 fn language(request: &RequestContext, headers: &HeaderMap) -> Language {
     let chosen = request.query.text("lang").and_then(Language::parse);
     chosen.unwrap_or_else(|| Language::of(headers))
+}
+
+/// The receipt for the payer. Anyone who has its URL sees it, so it lacks the payer.
+async fn show_receipt(
+    State(checkout): State<Checkout>,
+    request: RequestContext,
+    headers: HeaderMap,
+    raw_id: RawId,
+) -> Response {
+    let language = language(&request, &headers);
+    let (found, account) = read(&checkout, &request, raw_id).await;
+    let found = match (found, account) {
+        (Ok(Some(charge)), Some(account)) => {
+            let charge = charge.as_stored();
+            if let Some(main) = pages::receipt(charge, &account, ReceiptDetails::default(), language) {
+                let document = Document { language, title: language.say(RECEIPT), shell: None, main };
+                return pages::html(StatusCode::OK, document.render());
+            }
+            Ok(None)
+        }
+        (Ok(Some(_)), None) => Err(StoreError::Unavailable("the account can't be read".to_owned())),
+        (found, _) => found,
+    };
+    page_of(found, &Brand::default(), checkout.clock.now(), language, &headers)
 }
 
 async fn show_logo(State(checkout): State<Checkout>, name: RawId) -> Result<Response, Problem> {

@@ -22,6 +22,7 @@ use domain::payment_method::PaymentMethod;
 use domain::time::Timestamp;
 use domain::{pt_br, text};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
+use pages::words::RECEIPT;
 use pages::{Language, Word};
 use shared::http::{csp_source, etag_of};
 use url::Url;
@@ -233,6 +234,9 @@ impl CheckoutPage<'_> {
                 (self.payment_methods())
                 @if is_test { (self.simulation()) }
             } @else {
+                @if is_paid && charge.settlement.is_some() {
+                    p.back { a href={ (charge.id.raw()) "/receipt?lang=" (language.tag()) } { (self.say(RECEIPT)) } }
+                }
                 @if let Some(url) = way_back(charge) {
                     p.back { a href=(url) rel="noreferrer" { (self.say(w::BACK)) } }
                 }

@@ -12,7 +12,9 @@ use domain::tax_id::Document;
 use domain::vocabulary::Vocabulary;
 use maud::{Markup, html};
 use pages::forms::{Need, invalid_amount, minor_units, submit};
-use pages::{Cell, Tone, Word, copy_button, empty, facts, money, next_page, table, tag, time};
+use pages::{
+    Cell, ReceiptDetails, Tone, Word, copy_button, empty, facts, money, next_page, table, tag, time,
+};
 use sha2::{Digest, Sha256};
 use shared::charge::{CHARGES_QUERY, ChargeFilter};
 use shared::http::{Problem, Query};
@@ -149,6 +151,12 @@ fn masked(document: &Document) -> String {
     document.tax_id().map_or_else(|| "***".to_owned(), |tax_id| tax_id.masked())
 }
 
+/// The payer's document, masked.
+fn document(charge: &Charge) -> Option<String> {
+    let document = charge.payer_tax_id().map(|tax_id| tax_id.masked());
+    document.or_else(|| charge.customer.document.as_ref().map(masked))
+}
+
 fn chips(page: &Page, query: &Query) -> Markup {
     let chosen = query.text("status").unwrap_or_default();
     let statuses = [
@@ -207,13 +215,7 @@ fn field(name: &str, kind: &str, label: &str, query: &Query) -> Markup {
 
 pub(crate) async fn show(visitor: Visitor, Path(id): Path<String>) -> Result<Response, Problem> {
     let id = ChargeId::parse_any(&id).ok();
-    let unknown = || Problem::NotFound { what: "charge" };
-    let (visit, rows) = visitor
-        .enter(async |visitor| {
-            let rows = ChargeRows::read(&visitor.pages.store, id.ok_or_else(unknown)?).await?;
-            rows.filter(|rows| rows.scope() == visitor.scope()).ok_or_else(unknown)
-        })
-        .await?;
+    let (visit, rows) = visitor.enter(async |visitor| own_rows(visitor, id).await).await?;
     let (page, timeline) = visit
         .load(async |visit| {
             let (store, now) = (&visit.visitor.pages.store, visit.visitor.now);
@@ -235,6 +237,7 @@ pub(crate) async fn show(visitor: Visitor, Path(id): Path<String>) -> Result<Res
             }
             div.actions {
                 a.btn.quiet href=(page.visit.visitor.pages.app.public_urls.checkout_url(charge.id)) { (page.say(w::CHECKOUT_PAGE)) }
+                @if charge.settlement.is_some() { a.btn.quiet href={ (PATH) "/" (charge.id) "/receipt" } { (page.say(w::RECEIPT)) } }
                 (copy_button(page.language, w::COPY_LINK, &page.visit.visitor.pages.app.public_urls.checkout_url(charge.id)))
                 (copy_button(page.language, w::COPY_ID, &charge.id.to_string()))
             }
@@ -283,6 +286,28 @@ pub(crate) async fn show(visitor: Visitor, Path(id): Path<String>) -> Result<Res
         }
     };
     Ok(page.render(&heading, &main))
+}
+
+pub(crate) async fn receipt(visitor: Visitor, Path(id): Path<String>) -> Result<Response, Problem> {
+    let id = ChargeId::parse_any(&id).ok();
+    let (visit, rows) = visitor.enter(async |visitor| own_rows(visitor, id).await).await?;
+    let (page, ()) = visit.load(async |_| Ok(())).await?;
+    let ChargeRows { charge, refunds, .. } = &rows;
+    let charge = charge.as_stored();
+    let details = ReceiptDetails { payer: customer(charge), document: document(charge), refunds };
+    let receipt = pages::receipt(charge, &page.visit.session.account, details, page.language);
+    let main = html! {
+        p.crumb { a href={ (PATH) "/" (charge.id) } { (page.say(w::CHARGE)) } }
+        (receipt.ok_or(Problem::NotFound { what: "receipt" })?)
+    };
+    Ok(page.render(page.say(w::RECEIPT), &main))
+}
+
+/// The rows of a charge of the page's scope.
+async fn own_rows(visitor: &Visitor, id: Option<ChargeId>) -> Result<ChargeRows, Problem> {
+    let unknown = || Problem::NotFound { what: "charge" };
+    let rows = ChargeRows::read(&visitor.pages.store, id.ok_or_else(unknown)?).await?;
+    rows.filter(|rows| rows.scope() == visitor.scope()).ok_or_else(unknown)
 }
 
 /// The form of a new charge.
@@ -412,14 +437,13 @@ fn data(page: &Page, charge: &Charge) -> Result<Markup, Problem> {
     let settlement = charge.settlement.as_ref();
     let (fee, net) = fee_and_net(charge)?.unzip();
     let paid = charge.applied_payment.as_ref();
-    let document = document(charge);
     let expires = !is_final(charge.status) && paid.is_none();
     let text = |text: Option<&str>| html! { @if let Some(text) = text { (without_documents(text)) } };
     Ok(facts(vec![
         ("Id", html! { code { (charge.id) } }),
         (page.say(w::ORDER), text(order(charge).as_deref())),
         (page.say(w::CUSTOMER), text(customer(charge).as_deref())),
-        (page.say(w::DOCUMENT), text(document.as_deref())),
+        (page.say(w::DOCUMENT), text(document(charge).as_deref())),
         (page.say(w::AMOUNT), html! { (money(charge.amount.minor(), charge.currency)) }),
         (page.say(w::FEE), fee.map(above_zero).unwrap_or_default()),
         (page.say(w::NET), net.map(sum).unwrap_or_default()),

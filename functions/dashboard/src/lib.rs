@@ -95,6 +95,7 @@ pub fn router(pages: Pages) -> Router {
         .route("/dashboard/charges.csv", get(export::charges))
         .route("/dashboard/charges/new", get(charges::new))
         .route("/dashboard/charges/{id}", get(charges::show))
+        .route("/dashboard/charges/{id}/receipt", get(charges::receipt))
         .route("/dashboard/assets/{name}", get(asset))
         .route("/dashboard/refunds", get(money::refunds))
         .route("/dashboard/settings", get(settings::show))

@@ -5,7 +5,7 @@ use domain::ids::Mode;
 use serde_json::{Value, json};
 
 use crate::dashboard::Browser;
-use crate::support::{Answer, Service, id};
+use crate::support::{Answer, Service, eventually, id};
 
 const SETTINGS: &str = "/dashboard/settings";
 const LOGO: &str = "/dashboard/settings/logo";
@@ -216,4 +216,74 @@ async fn a_logo_is_a_small_png_which_the_checkout_serves_until_it_is_removed() {
     assert_eq!(removed, "/dashboard/settings?done=1");
     let page = public(&service, &checkout(&charge)).await;
     assert!(!page.contains("logos/") && page.contains("Loja</strong>"), "{page}");
+}
+
+#[tokio::test]
+async fn a_receipt_has_the_payment_and_its_refunds_and_no_whole_document() {
+    let service = Service::start().await;
+    let owner = Browser::owner(&service).await;
+    owner.submit(SETTINGS, SETTINGS, &[("name", "Loja <b>do</b> Bairro"), ("phone", "(11) 4000-1234")]).await;
+    let body = json!({
+        "amount": 12_990,
+        "customer": {"name": "Maria <i>Aparecida Silva", "document": "29537995593", "email": "maria@example.com"},
+        "metadata": {"order_id": "4711"},
+    });
+    let charge = service.new_charge(&body).await;
+    let receipts =
+        [format!("/dashboard/charges/{}/receipt", id(&charge)), format!("{}/receipt", checkout(&charge))];
+    for path in &receipts {
+        assert_eq!(owner.answer(path, &[]).await.status, 404, "an unpaid charge has no receipt: {path}");
+    }
+    let end_to_end_id = "E00000000202611211000abcdefghijk";
+    service.sandbox(&charge, "pay", &json!({"end_to_end_id": end_to_end_id})).await;
+    let refund = json!({"amount": 2_990, "idempotencyKey": "refund-0001"});
+    service.post(&format!("/v1/payments/{}/refund", id(&charge)), &refund).await.expect(201);
+    eventually("the refund", async || {
+        let page = owner.page(&receipts[0]).await;
+        page.contains("R$ 29,90").then_some(())
+    })
+    .await;
+    for path in &receipts {
+        let html = String::from_utf8(owner.answer(path, &[]).await.bytes.to_vec()).unwrap();
+        for shown in [
+            "Comprovante",
+            "Loja &lt;b&gt;do&lt;/b&gt; Bairro",
+            "R$ 129,90",
+            "4711",
+            "Pix",
+            end_to_end_id,
+            "R$ 29,90",
+            "(11) 4000-1234",
+            "Ambiente de teste",
+        ] {
+            assert!(html.contains(shown), "{path}: {shown}: {html}");
+        }
+        for hidden in [
+            "29537995593",
+            "295.379.955-93",
+            "maria@example.com",
+            "Aparecida",
+            "<b>do",
+            "<script>",
+            " style=",
+        ] {
+            assert!(!html.contains(hidden), "{path}: {hidden}: {html}");
+        }
+    }
+    let shops = owner.page(&receipts[0]).await;
+    assert!(shops.contains("Maria S.") && shops.contains("***.379.955-**"), "{shops}");
+    let payers = public(&service, &receipts[1]).await;
+    assert!(!payers.contains("Maria") && !payers.contains("379"), "anyone who has the URL sees it: {payers}");
+    let paid = public(&service, &checkout(&charge)).await;
+    assert!(
+        paid.contains(&format!("href=\"{}/receipt?lang=pt-BR\"", &checkout(&charge)["/checkout/".len()..])),
+        "{paid}"
+    );
+    assert!(owner.page(&format!("/dashboard/charges/{}", id(&charge))).await.contains(&receipts[0]));
+    // A receipt of another mode, or of another account.
+    let live = Browser::owner(&service).await.in_mode(Mode::Live);
+    assert_eq!(live.answer(&receipts[0], &[]).await.status, 404);
+    for path in ["/checkout/none/receipt", "/checkout/%FF/receipt"] {
+        assert_eq!(service.raw(Method::GET, path, &[], "").await.status, 404, "{path}");
+    }
 }

@@ -1,0 +1,84 @@
+//! The receipt of a payment, for a screen and for paper.
+
+use domain::account::Account;
+use domain::charge::Charge;
+use domain::ids::Mode;
+use domain::payment_method::PaymentMethod;
+use domain::pt_br;
+use domain::refund::{Refund, RefundStatus};
+use domain::time::Timestamp;
+use maud::{Markup, html};
+
+use crate::components::{Cell, facts, money, table};
+use crate::words as w;
+use crate::{Language, Word};
+
+/// What a receipt shows besides the charge and the shop.
+#[derive(Debug, Default)]
+pub struct ReceiptDetails<'a> {
+    /// The payer's name and document, masked. `None` on a public page.
+    pub payer: Option<String>,
+    pub document: Option<String>,
+    pub refunds: &'a [Refund],
+}
+
+/// `None`: the charge has no settled payment.
+pub fn receipt(
+    charge: &Charge,
+    account: &Account,
+    details: ReceiptDetails<'_>,
+    language: Language,
+) -> Option<Markup> {
+    let paid = charge.applied_payment.as_ref().filter(|_| charge.settlement.is_some())?;
+    let say = |word: Word| language.say(word);
+    let (brand, receiver) = (&account.brand, account.settings.merchant_name.as_str());
+    let returned = charge.funds.refunded().ok()?.get().saturating_add(charge.funds.med_lost.get());
+    let sum = |minor: i64| html! { (money(minor, charge.currency)) };
+    let text = |text: Option<String>| html! { @if let Some(text) = text { span dir="auto" { (text) } } };
+    let completed: Vec<_> = details
+        .refunds
+        .iter()
+        .filter(|refund| refund.status == RefundStatus::Refunded)
+        .map(|refund| {
+            vec![
+                html! { (second(refund.updated_at)) },
+                html! { code { (refund.rtr_id.as_deref().unwrap_or_default()) } },
+                sum(refund.share.gross.minor()),
+            ]
+        })
+        .collect();
+    Some(html! {
+        section.card {
+            @if charge.scope.mode == Mode::Test { p.alert.warn { (say(w::TEST_RECEIPT)) } }
+            @if let Some(logo) = &brand.logo { p { img.logo src={ "/checkout/" (logo.file()) } alt=""; } }
+            h1 { (say(w::RECEIPT)) }
+            p.big { (money(charge.amount.minor(), charge.currency)) }
+            (facts(vec![
+                (say(w::SHOP), text(Some(brand.name.clone().unwrap_or_else(|| receiver.to_owned())))),
+                (say(w::RECEIVED_BY), text(brand.name.is_some().then(|| receiver.to_owned()))),
+                (say(w::ORDER_NUMBER), text(charge.metadata.order_number())),
+                (say(w::PAYER), text(details.payer)),
+                (say(w::PAYER_DOCUMENT), text(details.document)),
+                (say(w::PAID_ON), html! { (second(paid.paid_at)) }),
+                (say(w::PAID_WITH), html! { (paid.method.facts().name) }),
+                ("End-to-end id", html! { @if paid.method == PaymentMethod::Pix { code { (paid.payment_id) } } }),
+                (say(w::TRANSACTION), html! { code { (charge.id.raw()) } }),
+                (say(w::RETURNED), html! { @if returned > 0 { (sum(returned)) } }),
+                (say(w::SHOPS_EMAIL), text(brand.email.as_ref().map(ToString::to_string))),
+                (say(w::SHOPS_PHONE), text(brand.phone.as_ref().map(ToString::to_string))),
+            ]))
+        }
+        @if !completed.is_empty() {
+            section.card {
+                (table(say(w::RETURNS), &[
+                    (Cell::Time, say(w::RETURNED_ON)), (Cell::Main, "Id"), (Cell::Amount, say(w::RETURNED)),
+                ], completed))
+            }
+        }
+    })
+}
+
+/// On paper there is no zone on hover.
+fn second(at: Timestamp) -> String {
+    format!("{} (America/Sao_Paulo)", pt_br::format_second(at))
+}
