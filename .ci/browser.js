@@ -126,6 +126,7 @@ async function main() {
     pages.settings = "/dashboard/settings";
     pages.receipt = `/dashboard/charges/${charges.refunded.id}/receipt`;
     pages["payers-receipt"] = `${new URL(charges.paid.checkout_url).pathname}/receipt`;
+    pages["three-d-secure"] = `/checkout/${seeded.payment.id.replace("tx_", "")}/card`;
     await inspectAll(pages);
     await setBrand(browser);
     await inspectAll({

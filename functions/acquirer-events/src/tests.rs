@@ -4,6 +4,7 @@ use charges::{at, paid, waiting};
 use domain::charge::{Artefacts, Card, Charge, TransactionStatus};
 use domain::payment_method::PaymentMethod;
 use http_body_util::BodyExt;
+use pages::Language;
 use serde_json::{Value, json};
 use shared::http::field::{Field, JsonKind, Presence};
 use shared::http::json::parse_object;
@@ -99,10 +100,10 @@ async fn main_element(status: TransactionStatus, return_url: Option<&str>) -> St
         card: Some(Card { return_url: return_url.map(str::to_owned), expires_at: at(3600) }),
         ..Artefacts::default()
     };
-    let response = three_d_secure::page(&charge, at(60));
+    let response = three_d_secure::page(&charge, at(60), Language::Portuguese);
     let body = response.into_body().collect().await.unwrap().to_bytes();
     let page = String::from_utf8(body.to_vec()).unwrap();
-    let (_, main) = page.split_once("<main>").unwrap();
+    let (_, main) = page.split_once("</strong></p>").unwrap();
     main.split_once("</main>").unwrap().0.to_owned()
 }
 
@@ -118,11 +119,11 @@ async fn the_3_d_secure_page_offers_the_next_step_and_leads_back_at_the_end() {
     }
     insta::assert_json_snapshot!(pages, @r#"
     [
-      "<h1>Pagar com cartão</h1><p class=\"amount\">R$ 10,00</p><p>Este é o cartão de teste: nenhum número é pedido. Continue para a autenticação do emissor.</p><form method=\"post\"><button name=\"step\" value=\"begin\">Continuar</button></form>",
-      "<h1>Autenticação 3-D Secure</h1><p class=\"amount\">R$ 10,00</p><p>Aqui o emissor do cartão pergunta se foi você. Escolha o que o titular responde.</p><form method=\"post\"><button name=\"step\" value=\"approve\">Aprovar</button><button class=\"decline\" name=\"step\" value=\"decline\">Recusar</button></form>",
-      "<h1>Pagamento aprovado</h1><p class=\"amount\">R$ 10,00</p><a class=\"back\" href=\"https://loja.example/pedido?a=1&amp;b=2\">Voltar para a loja</a>",
-      "<h1>Pagamento recusado</h1><p class=\"amount\">R$ 10,00</p><p>Você já pode fechar esta página.</p>",
-      "<h1>Esta cobrança não pode mais ser paga com cartão</h1><p class=\"amount\">R$ 10,00</p><p>Você já pode fechar esta página.</p>"
+      "<div class=\"card\"><h1>Pagar com cartão</h1><p class=\"big\">R$ 10,00</p><p>Este é o cartão de teste: nenhum número é pedido. Continue para a autenticação do emissor.</p><form class=\"actions\" method=\"post\"><button name=\"step\" value=\"begin\">Continuar</button></form></div>",
+      "<div class=\"card\"><h1>Autenticação 3-D Secure</h1><p class=\"big\">R$ 10,00</p><p>Aqui o emissor do cartão pergunta se foi você. Escolha o que o titular responde.</p><form class=\"actions\" method=\"post\"><button name=\"step\" value=\"approve\">Aprovar</button><button class=\"danger\" name=\"step\" value=\"decline\">Recusar</button></form></div>",
+      "<div class=\"card\"><h1>Pagamento aprovado</h1><p class=\"big\">R$ 10,00</p><p><a class=\"btn\" href=\"https://loja.example/pedido?a=1&amp;b=2\">Voltar à loja</a></p></div>",
+      "<div class=\"card\"><h1>Pagamento recusado</h1><p class=\"big\">R$ 10,00</p><p>Você já pode fechar esta página.</p></div>",
+      "<div class=\"card\"><h1>Esta cobrança não pode mais ser paga com cartão</h1><p class=\"big\">R$ 10,00</p><p>Você já pode fechar esta página.</p></div>"
     ]
     "#);
 }

@@ -4,11 +4,9 @@
 //! The page is public, like an issuer's page: anyone with its URL can approve or decline. It does not ask for
 //! a card number. It exists only for charges of the sandbox acquirer.
 
-use std::sync::LazyLock;
-
 use axum::extract::rejection::RawFormRejection;
 use axum::extract::{RawForm, State};
-use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use domain::charge::transition::{Command, Payment};
 use domain::charge::{Charge, StoredCharge, TransactionStatus};
@@ -16,48 +14,65 @@ use domain::ids::AcquirerPaymentId;
 use domain::payment_method::PaymentMethod;
 use domain::pt_br;
 use domain::time::Timestamp;
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{Markup, html};
+use pages::{Document, Language, Word as Text};
 use shared::app::App;
 use shared::http::field::{Definitions, Word};
-use shared::http::{Fields, Problem, Query, csp_source};
+use shared::http::{Fields, Problem, Query};
 
 use crate::{RawId, charge_id, terms_of};
-
-const STYLE: &str = include_str!("three_d_secure.css");
-
-static CONTENT_SECURITY_POLICY: LazyLock<String> = LazyLock::new(|| {
-    format!(
-        "default-src 'none'; style-src '{}'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
-        csp_source(STYLE)
-    )
-});
 
 const SECONDS_BEFORE_RETURN: u32 = 2;
 
 const DECLINED_CODE: &str = "authentication_failed";
 
-pub(crate) async fn show(State(app): State<App>, raw_id: RawId) -> Response {
-    let now = app.clock.now();
+pages::words! { pub(crate),
+    TEST = "Ambiente de teste: nenhum dinheiro é cobrado.", "Test mode: no money is charged.", "Modo de prueba: no se cobra dinero.";
+    PAY = "Pagar com cartão", "Pay by card", "Pagar con tarjeta";
+    PAY_MEANS = "Este é o cartão de teste: nenhum número é pedido. Continue para a autenticação do emissor.",
+        "This is the test card: no number is asked for. Continue to the authentication by the issuer.",
+        "Esta es la tarjeta de prueba: no se pide ningún número. Continúe a la autenticación del emisor.";
+    CONTINUE = "Continuar", "Continue", "Continuar";
+    AUTHENTICATE = "Autenticação 3-D Secure", "3-D Secure authentication", "Autenticación 3-D Secure";
+    AUTHENTICATE_MEANS = "Aqui o emissor do cartão pergunta se foi você. Escolha o que o titular responde.",
+        "Here the card's issuer asks whether it was you. Choose what the holder answers.",
+        "Aquí el emisor de la tarjeta pregunta si fue usted. Elija lo que responde el titular.";
+    APPROVE = "Aprovar", "Approve", "Aprobar";
+    DECLINE = "Recusar", "Decline", "Rechazar";
+    APPROVED = "Pagamento aprovado", "Payment approved", "Pago aprobado";
+    REFUSED = "Pagamento recusado", "Payment declined", "Pago rechazado";
+    ENDED = "Esta cobrança não pode mais ser paga com cartão", "This charge can no longer be paid by card", "Este cobro ya no puede pagarse con tarjeta";
+    BACK = "Voltar à loja", "Back to the shop", "Volver a la tienda";
+    CLOSE = "Você já pode fechar esta página.", "You may close this page now.", "Ya puede cerrar esta página.";
+    NOT_FOUND = "Cobrança não encontrada", "Charge not found", "Cobro no encontrado";
+    NOT_FOUND_MEANS = "Confira se o endereço está completo ou peça um novo link à loja.", "Check that the address is complete, or ask the shop for a new link.", "Revise que la dirección esté completa o pida un nuevo enlace a la tienda.";
+    UNAVAILABLE = "Página indisponível no momento", "The page is not available at the moment", "Página no disponible por el momento";
+    UNAVAILABLE_MEANS = "Nada foi decidido. Tente de novo em alguns segundos.", "Nothing was decided. Retry in a few seconds.", "No se decidió nada. Inténtelo de nuevo en unos segundos.";
+}
+
+pub(crate) async fn show(State(app): State<App>, headers: HeaderMap, raw_id: RawId) -> Response {
+    let (now, language) = (app.clock.now(), Language::of(&headers));
     match find(&app, raw_id).await {
-        Ok(Some(charge)) => page(&charge.read_at(now), now),
-        Ok(None) => not_found(),
-        Err(problem) => unavailable(&problem),
+        Ok(Some(charge)) => page(&charge.read_at(now), now, language),
+        Ok(None) => not_found(language),
+        Err(problem) => unavailable(&problem, language),
     }
 }
 
 pub(crate) async fn decide(
     State(app): State<App>,
+    headers: HeaderMap,
     raw_id: RawId,
     form: Result<RawForm, RawFormRejection>,
 ) -> Response {
-    let now = app.clock.now();
+    let (now, language) = (app.clock.now(), Language::of(&headers));
     let step = form.ok().and_then(|RawForm(bytes)| {
         let form = Query::parse(Some(&String::from_utf8_lossy(&bytes)));
         form.read(&mut Fields::new(), &STEP)
     });
     let decided = match find(&app, raw_id).await {
         Ok(Some(charge)) => apply(&app, charge, step, now).await,
-        Ok(None) => return not_found(),
+        Ok(None) => return not_found(language),
         Err(problem) => Err(problem),
     };
     match decided {
@@ -66,7 +81,7 @@ pub(crate) async fn decide(
         Ok(_) | Err(Problem::Unprocessable(_)) => {
             (StatusCode::SEE_OTHER, [(header::LOCATION, HeaderValue::from_static("card"))]).into_response()
         }
-        Err(problem) => unavailable(&problem),
+        Err(problem) => unavailable(&problem, language),
     }
 }
 
@@ -145,44 +160,49 @@ async fn apply(
     Ok(app.charges.apply(stored, &command, now).await?)
 }
 
-pub(crate) fn page(charge: &Charge, now: Timestamp) -> Response {
-    let amount = pt_br::format_amount(charge.amount, charge.currency);
+pub(crate) fn page(charge: &Charge, now: Timestamp, language: Language) -> Response {
+    let say = |word| language.say(word);
     let step = CardStep::of(charge, now);
     let (title, content) = match step {
         CardStep::Begin => (
-            "Pagar com cartão",
+            PAY,
             html! {
-                p { "Este é o cartão de teste: nenhum número é pedido. Continue para a autenticação do emissor." }
-                form method="post" { button name="step" value="begin" { "Continuar" } }
+                p { (say(PAY_MEANS)) }
+                form.actions method="post" { button name="step" value="begin" { (say(CONTINUE)) } }
             },
         ),
         CardStep::Decide => (
-            "Autenticação 3-D Secure",
+            AUTHENTICATE,
             html! {
-                p { "Aqui o emissor do cartão pergunta se foi você. Escolha o que o titular responde." }
-                form method="post" {
-                    button name="step" value="approve" { "Aprovar" }
-                    button.decline name="step" value="decline" { "Recusar" }
+                p { (say(AUTHENTICATE_MEANS)) }
+                form.actions method="post" {
+                    button name="step" value="approve" { (say(APPROVE)) }
+                    button.danger name="step" value="decline" { (say(DECLINE)) }
                 }
             },
         ),
         CardStep::Ended => (end_of(charge), html! {}),
     };
     let return_url = charge.artefacts.card.as_ref().and_then(|card| card.return_url.as_deref());
-    let ended = step == CardStep::Ended;
+    let return_url = return_url.filter(|_| step == CardStep::Ended);
     let content = html! {
-        h1 { (title) }
-        p.amount { (amount) }
+        p.big { (pt_br::format_amount(charge.amount, charge.currency)) }
         (content)
-        @if ended { (back(return_url)) }
+        @if let Some(url) = return_url { p { a.btn href=(url) { (say(BACK)) } } }
+        @else if step == CardStep::Ended { p { (say(CLOSE)) } }
     };
-    framed(StatusCode::OK, title, return_url.filter(|_| ended), &content)
+    let mut response = framed(StatusCode::OK, title, &content, language);
+    let refresh = return_url.map(|url| format!("{SECONDS_BEFORE_RETURN}; url={url}"));
+    if let Some(refresh) = refresh.and_then(|text| HeaderValue::from_str(&text).ok()) {
+        response.headers_mut().insert(header::REFRESH, refresh);
+    }
+    response
 }
 
-fn end_of(charge: &Charge) -> &'static str {
+fn end_of(charge: &Charge) -> Text {
     match charge.status {
-        TransactionStatus::Approved => "Pagamento aprovado",
-        TransactionStatus::Refused => "Pagamento recusado",
+        TransactionStatus::Approved => APPROVED,
+        TransactionStatus::Refused => REFUSED,
         TransactionStatus::Pending
         | TransactionStatus::WaitingPayment
         | TransactionStatus::Processing
@@ -191,59 +211,26 @@ fn end_of(charge: &Charge) -> &'static str {
         | TransactionStatus::Expired
         | TransactionStatus::Refunded
         | TransactionStatus::Chargeback
-        | TransactionStatus::Dispute => "Esta cobrança não pode mais ser paga com cartão",
+        | TransactionStatus::Dispute => ENDED,
     }
 }
 
-fn back(return_url: Option<&str>) -> Markup {
-    html! {
-        @if let Some(url) = return_url { a.back href=(url) { "Voltar para a loja" } }
-        @else { p { "Você já pode fechar esta página." } }
-    }
+fn not_found(language: Language) -> Response {
+    let content = html! { p { (language.say(NOT_FOUND_MEANS)) } };
+    framed(StatusCode::NOT_FOUND, NOT_FOUND, &content, language)
 }
 
-fn not_found() -> Response {
-    let content = html! {
-        h1 { "Cobrança não encontrada" }
-        p { "Confira se o endereço está completo ou peça um novo link à loja." }
-    };
-    framed(StatusCode::NOT_FOUND, "Cobrança não encontrada", None, &content)
-}
-
-fn unavailable(problem: &Problem) -> Response {
+fn unavailable(problem: &Problem, language: Language) -> Response {
     tracing::error!(?problem, "the 3-D Secure page failed");
-    let body = html! {
-        h1 { "Página indisponível no momento" }
-        p { "Nada foi decidido. Tente de novo em alguns segundos." }
-    };
-    framed(StatusCode::SERVICE_UNAVAILABLE, "Página indisponível no momento", None, &body)
+    let content = html! { p { (language.say(UNAVAILABLE_MEANS)) } };
+    framed(StatusCode::SERVICE_UNAVAILABLE, UNAVAILABLE, &content, language)
 }
 
-/// Renders a whole page. `leave_for` is the URL to which the browser goes after [`SECONDS_BEFORE_RETURN`].
-fn framed(status: StatusCode, title: &str, leave_for: Option<&str>, content: &Markup) -> Response {
-    let body = html! {
-        (DOCTYPE)
-        html lang="pt-BR" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="robots" content="noindex, nofollow";
-                @if let Some(url) = leave_for {
-                    meta http-equiv="refresh" content={ (SECONDS_BEFORE_RETURN) "; url=" (url) };
-                }
-                title { (title) }
-                style { (PreEscaped(STYLE)) }
-            }
-            body {
-                header { p.test { strong { "Ambiente de teste" } ": nenhum dinheiro é cobrado." } }
-                main { (content) }
-            }
-        }
+fn framed(status: StatusCode, title: Text, content: &Markup, language: Language) -> Response {
+    let title = language.say(title);
+    let main = html! {
+        p.alert.warn { strong { (language.say(TEST)) } }
+        div.card { h1 { (title) } (content) }
     };
-    let headers: [(HeaderName, &str); 3] = [
-        (header::CONTENT_TYPE, "text/html; charset=utf-8"),
-        (header::CONTENT_SECURITY_POLICY, &CONTENT_SECURITY_POLICY),
-        (header::REFERRER_POLICY, "no-referrer"),
-    ];
-    (status, headers, body.into_string()).into_response()
+    pages::html(status, Document { language, title, shell: None, main }.render())
 }
