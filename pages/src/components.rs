@@ -3,6 +3,7 @@
 
 use domain::money::{Currency, MinorUnits, Money};
 use domain::pt_br;
+use domain::tax_id::TaxId;
 use domain::time::Timestamp;
 use maud::{Markup, html};
 
@@ -12,6 +13,23 @@ use crate::{Language, Word};
 /// Formats a sum in all languages alike: `R$ 1.234,56`.
 pub fn money(minor: i64, currency: Currency) -> String {
     pt_br::format_money(Money { minor: MinorUnits::new(minor), currency })
+}
+
+/// The text with each CPF and CNPJ masked, with or without its punctuation.
+pub fn without_documents(text: &str) -> String {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '/');
+    let mut shown = String::with_capacity(text.len());
+    for piece in text.split_inclusive(|c| !is_part(c)) {
+        let word = piece.trim_end_matches(|c| !is_part(c)).trim_end_matches('.');
+        let bare: String = word.chars().filter(char::is_ascii_alphanumeric).collect();
+        if let Ok(document) = TaxId::parse(&bare) {
+            shown.push_str(&document.masked());
+            shown.push_str(piece.get(word.len()..).unwrap_or_default());
+        } else {
+            shown.push_str(piece);
+        }
+    }
+    shown
 }
 
 /// A time in São Paulo, with the zone on hover.

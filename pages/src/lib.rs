@@ -14,7 +14,7 @@ pub mod words;
 
 pub use components::{
     Cell, Chart, Tone, chips, code_block, copy_button, empty, facts, hidden, money, next_page, table, tag,
-    time,
+    time, without_documents,
 };
 pub use language::{Language, Word};
 pub use layout::{Document, Shell};

@@ -9,14 +9,14 @@ use domain::refund::{Refund, RefundStatus};
 use domain::time::Timestamp;
 use maud::{Markup, html};
 
-use crate::components::{Cell, facts, money, table};
+use crate::components::{Cell, facts, money, table, without_documents};
 use crate::words as w;
 use crate::{Language, Word};
 
 /// What a receipt shows besides the charge and the shop.
 #[derive(Debug, Default)]
 pub struct ReceiptDetails<'a> {
-    /// The payer's name and document, masked. `None` on a public page.
+    /// The payer's name, without documents, and document, masked. `None` on a public page.
     pub payer: Option<String>,
     pub document: Option<String>,
     pub refunds: &'a [Refund],
@@ -56,7 +56,7 @@ pub fn receipt(
             (facts(vec![
                 (say(w::SHOP), text(Some(brand.name.clone().unwrap_or_else(|| receiver.to_owned())))),
                 (say(w::RECEIVED_BY), text(brand.name.is_some().then(|| receiver.to_owned()))),
-                (say(w::ORDER_NUMBER), text(charge.metadata.order_number())),
+                (say(w::ORDER_NUMBER), text(charge.metadata.order_number().as_deref().map(without_documents))),
                 (say(w::PAYER), text(details.payer)),
                 (say(w::PAYER_DOCUMENT), text(details.document)),
                 (say(w::PAID_ON), html! { (second(paid.paid_at)) }),

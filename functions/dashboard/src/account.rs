@@ -4,14 +4,13 @@ use axum::response::Response;
 use domain::ids::{ApiKeyId, AuditId, EmailId};
 use maud::html;
 use pages::forms::{Need, submit};
-use pages::{Cell, Tone, code_block, empty, next_page, table, tag, time};
+use pages::{Cell, Tone, code_block, empty, next_page, table, tag, time, without_documents};
 use shared::account::{Role, Users};
 use shared::audit;
 use shared::email::{EmailTopic, Emails};
 use shared::http::Problem;
 
 use crate::visit::Visitor;
-use crate::webhooks::without_documents;
 use crate::words as w;
 
 const KEYS: &str = "/dashboard/developers/keys";

@@ -14,6 +14,7 @@ use maud::{Markup, html};
 use pages::forms::{Need, invalid_amount, minor_units, submit};
 use pages::{
     Cell, ReceiptDetails, Tone, Word, copy_button, empty, facts, money, next_page, table, tag, time,
+    without_documents,
 };
 use sha2::{Digest, Sha256};
 use shared::charge::{CHARGES_QUERY, ChargeFilter};
@@ -25,7 +26,7 @@ use shared::webhook::delivery::DeliveryStatus;
 use crate::money::movement_name;
 use crate::states::{State as _, all};
 use crate::visit::{Page, Visitor};
-use crate::webhooks::{pretty, without_documents};
+use crate::webhooks::pretty;
 use crate::words as w;
 
 const PATH: &str = "/dashboard/charges";
@@ -152,7 +153,7 @@ fn masked(document: &Document) -> String {
 }
 
 /// The payer's document, masked.
-fn document(charge: &Charge) -> Option<String> {
+pub(crate) fn document(charge: &Charge) -> Option<String> {
     let document = charge.payer_tax_id().map(|tax_id| tax_id.masked());
     document.or_else(|| charge.customer.document.as_ref().map(masked))
 }
@@ -417,12 +418,6 @@ pub(crate) fn fee_and_net(charge: &Charge) -> Result<Option<(MinorUnits, MinorUn
     let Some(settlement) = &charge.settlement else { return Ok(None) };
     let net = settlement.net(charge.amount);
     Ok(Some((MinorUnits::from(charge.amount).checked_sub(net)?, net)))
-}
-
-/// The payer's document, masked.
-pub(crate) fn document(charge: &Charge) -> Option<String> {
-    let document = charge.payer_tax_id().map(|tax_id| tax_id.masked());
-    document.or_else(|| charge.customer.document.as_ref().map(masked))
 }
 
 fn data(page: &Page, charge: &Charge) -> Result<Markup, Problem> {

@@ -7,13 +7,14 @@ use domain::med::{CaseKind, CaseStatus, MedCase, MoneyOutcome};
 use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
 use maud::{Markup, html};
-use pages::{Cell, Tone, Word, copy_button, empty, facts, money, next_page, table, tag, time};
+use pages::{
+    Cell, Tone, Word, copy_button, empty, facts, money, next_page, table, tag, time, without_documents,
+};
 use shared::http::Problem;
 use shared::med::CaseFilter;
 
 use crate::states::State as _;
 use crate::visit::{Page, Visitor};
-use crate::webhooks::without_documents;
 use crate::words as w;
 
 const PATH: &str = "/dashboard/disputes";

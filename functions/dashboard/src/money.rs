@@ -5,7 +5,7 @@ use domain::ids::PayoutId;
 use domain::money::{Currency, MinorUnits};
 use domain::wallet::{Posting, PostingKind, Wallet};
 use maud::{Markup, html};
-use pages::{Cell, Tone, Word, empty, next_page, table, tag, time};
+use pages::{Cell, Tone, Word, empty, next_page, table, tag, time, without_documents};
 use shared::http::Problem;
 use shared::payout::{PAGE_SIZE, Payouts};
 use shared::wallet::statement::{STATEMENT_QUERY, StatementFilter, StatementFormat};
@@ -13,7 +13,6 @@ use shared::wallet::statement::{STATEMENT_QUERY, StatementFilter, StatementForma
 use crate::home::{balance, releases, shown};
 use crate::states::State as _;
 use crate::visit::{Page, Visitor};
-use crate::webhooks::without_documents;
 use crate::words as w;
 
 const WALLET: &str = "/dashboard/wallet";

@@ -9,7 +9,10 @@ use domain::vocabulary::Vocabulary;
 use domain::webhook::event_type::{EventType, Family};
 use maud::{Markup, html};
 use pages::forms::{Need, submit};
-use pages::{Cell, Language, Tone, code_block, copy_button, empty, facts, next_page, table, tag, time};
+use pages::{
+    Cell, Language, Tone, code_block, copy_button, empty, facts, next_page, table, tag, time,
+    without_documents,
+};
 use serde::Serialize;
 use serde_json::Value;
 use shared::http::{Problem, Query};
@@ -163,23 +166,6 @@ fn mask(value: &mut Value) {
         Value::Object(fields) => fields.values_mut().for_each(mask),
         Value::Null | Value::Bool(_) => {}
     }
-}
-
-/// The text with each CPF and CNPJ masked, with or without its punctuation.
-pub(crate) fn without_documents(text: &str) -> String {
-    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '/');
-    let mut shown = String::with_capacity(text.len());
-    for piece in text.split_inclusive(|c| !is_part(c)) {
-        let word = piece.trim_end_matches(|c| !is_part(c)).trim_end_matches('.');
-        let bare: String = word.chars().filter(char::is_ascii_alphanumeric).collect();
-        if let Ok(document) = TaxId::parse(&bare) {
-            shown.push_str(&document.masked());
-            shown.push_str(piece.get(word.len()..).unwrap_or_default());
-        } else {
-            shown.push_str(piece);
-        }
-    }
-    shown
 }
 
 fn text<'a>(object: &'a Value, name: &str) -> &'a str {
