@@ -14,6 +14,8 @@ const SCREENS = {
   phone: { width: 390, height: 844, deviceScaleFactor: 2, isMobile: true, hasTouch: true },
   desktop: { width: 1280, height: 900 },
 };
+// Uncompressed bytes of the HTML and of all that a first view loads.
+const MOST_BYTES = { dashboard: [30_000, 60_000], checkout: [15_000, 30_000], docs: [120_000, 160_000] };
 // The languages take turns over the screens and schemes, so that each page is opened in all three.
 const LANGUAGES = ["pt-BR", "en", "es"];
 
@@ -136,6 +138,9 @@ async function main() {
       "branded-paid": pages["checkout-paid"],
       "branded-receipt": pages.receipt,
     });
+    for (const name of ["list-home", "charge-paid", "checkout"]) {
+      console.log(`${name}: largest contentful paint after ${await largestPaint(browser, pages[name])} ms on a slow phone`);
+    }
   } finally {
     await browser.close();
   }
@@ -158,6 +163,21 @@ async function setBrand(browser) {
   await page.close();
 }
 
+// Milliseconds to the largest contentful paint on a slow phone: a fourth of the CPU's speed, and slow 4G.
+async function largestPaint(browser, url) {
+  const page = await browser.newPage();
+  await page.setViewport(SCREENS.phone);
+  await page.emulateCPUThrottling(4);
+  await page.emulateNetworkConditions({ download: 1_600_000 / 8, upload: 750_000 / 8, latency: 150 });
+  await page.goto(`${ready.base_url}${url}`, { waitUntil: "load" });
+  const paint = await page.evaluate(() => new Promise((found) => {
+    const observer = new PerformanceObserver((list) => found(list.getEntries().at(-1).startTime));
+    observer.observe({ type: "largest-contentful-paint", buffered: true });
+  }));
+  await page.close();
+  return Math.round(paint);
+}
+
 async function inspect(browser, { name, url, screen, viewport, scheme, language }) {
   const page = await browser.newPage();
   const found = [];
@@ -173,6 +193,11 @@ async function inspect(browser, { name, url, screen, viewport, scheme, language 
     const isExpected = at.endsWith("/favicon.ico") || (name === "not-found" && at.endsWith(url));
     if (message.type() === "error" && !isExpected) found.push(`the console shows: ${message.text()}`);
   });
+  const sizes = [];
+  page.on("response", (response) => {
+    const isData = response.url().startsWith("data:");
+    if (!isData) sizes.push(response.buffer().then((bytes) => bytes.length, () => 0));
+  });
   page.on("pageerror", (error) => found.push(`the script fails: ${error.message}`));
   await page.setViewport(viewport);
   await page.setExtraHTTPHeaders({ "Accept-Language": language });
@@ -181,6 +206,10 @@ async function inspect(browser, { name, url, screen, viewport, scheme, language 
   if (screenshots) {
     await page.screenshot({ path: path.join(screenshots, `${name}-${screen}-${scheme}.png`), fullPage: name !== "docs" });
   }
+  const [html, ...others] = await Promise.all(sizes);
+  const all = others.reduce((sum, bytes) => sum + bytes, html);
+  const [mostHtml, mostAll] = MOST_BYTES[url.split(/[/?]/)[1]];
+  if (html > mostHtml || all > mostAll) found.push(`${html} bytes of HTML, ${all} in all`);
   const isWider = async (when) => {
     const width = await page.evaluate(() => document.documentElement.scrollWidth);
     if (width > viewport.width) found.push(`the page is ${width} wide${when}`);
