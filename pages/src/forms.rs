@@ -191,6 +191,10 @@ pub fn answer(done: Result<String, Problem>, back: &str) -> Result<Response, Pro
 }
 
 pub fn refusal(problem: Problem, back: &str) -> Result<String, Problem> {
+    if matches!(problem, Problem::NotLoggedIn) {
+        let back: String = form_urlencoded::byte_serialize(back.as_bytes()).collect();
+        return Ok(format!("/dashboard/login?next={back}&error=log_in_again"));
+    }
     let status = problem.status();
     let is_correctable = [StatusCode::BAD_REQUEST, StatusCode::CONFLICT, StatusCode::UNPROCESSABLE_ENTITY]
         .contains(&status)
@@ -290,7 +294,9 @@ mod tests {
             refusal(refused, "/dashboard/charges/new").unwrap(),
             "/dashboard/charges/new?error=invalid_request&field=amount"
         );
-        for problem in [Problem::ModeChanged, Problem::NotLoggedIn, Problem::RoleRequired { role: "ADMIN" }] {
+        let log_in = "/dashboard/login?next=%2Fdashboard%2Fdisputes%2Fmed_1&error=log_in_again";
+        assert_eq!(refusal(Problem::NotLoggedIn, "/dashboard/disputes/med_1").unwrap(), log_in);
+        for problem in [Problem::ModeChanged, Problem::RoleRequired { role: "ADMIN" }] {
             assert!(refusal(problem, "/dashboard").is_err());
         }
     }

@@ -221,6 +221,9 @@ pub struct MedCase {
     /// Text of the merchant's appeal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub appeal_reason: Option<String>,
+    /// Text of an appeal that is not sent yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub appeal_draft: Option<String>,
     /// When the merchant appealed.
     #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
     pub appealed_at: Option<Timestamp>,
@@ -317,6 +320,10 @@ impl AppealReason {
         &self.0
     }
 }
+
+/// Most characters of a stored draft: twice those of an appeal, so that a text that was refused as too long can
+/// be shortened.
+const MAX_DRAFT_CHARS: usize = 4_000;
 
 /// Why a case cannot be opened.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
@@ -418,6 +425,7 @@ impl MedCase {
             infraction: None,
             evidence_requested_at: None,
             appeal_reason: None,
+            appeal_draft: None,
             appealed_at: None,
             evidence_count: 0,
             money_outcome: None,
@@ -509,11 +517,25 @@ impl MedCase {
             let case = Self {
                 status: CaseStatus::Appealed,
                 appeal_reason: Some(reason.as_str().to_owned()),
+                appeal_draft: None,
                 appealed_at: Some(now),
                 ..self.next_published_version(now)
             };
             case.without_money(charge, now)
         })
+    }
+
+    /// Stores the text of an appeal that is not sent yet. `None`: the case is not open, or has this draft.
+    pub fn with_draft(&self, text: &str, now: Timestamp) -> Option<Self> {
+        let draft: String = text.chars().take(MAX_DRAFT_CHARS).collect();
+        let appeal_draft = (!text::is_blank(&draft)).then_some(draft);
+        let is_new = self.status == CaseStatus::Open && self.appeal_draft != appeal_draft;
+        is_new.then(|| Self { appeal_draft, ..self.next_version(now) })
+    }
+
+    /// Whether the case was not answered in time, so that the payer's bank decides without the merchant.
+    pub fn is_past_deadline(&self, now: Timestamp) -> bool {
+        self.status == CaseStatus::Open && self.response_deadline.is_some_and(|deadline| deadline < now)
     }
 
     /// The merchant accepts the claim, so the case is lost. `None`: the case is not open.
@@ -643,6 +665,7 @@ impl MedCase {
             status: end.status,
             money_outcome: Some(end.outcome),
             withdrawn: end.withdrawn,
+            appeal_draft: None,
             closed_at: Some(now),
             unconfirmed: false,
             ..self.next_published_version(now)

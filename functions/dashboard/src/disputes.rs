@@ -2,11 +2,13 @@
 
 use axum::extract::Path;
 use axum::response::Response;
+use domain::charge::Charge;
 use domain::ids::MedCaseId;
-use domain::med::{CaseKind, CaseStatus, MedCase, MoneyOutcome};
+use domain::med::{AppealReason, CaseKind, CaseStatus, MedCase, MoneyOutcome};
 use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
 use maud::{Markup, html};
+use pages::forms::{Need, submit};
 use pages::{
     Cell, Tone, Word, copy_button, empty, facts, money, next_page, table, tag, time, without_documents,
 };
@@ -20,6 +22,8 @@ use crate::words as w;
 const PATH: &str = "/dashboard/disputes";
 
 const SECONDS_AN_HOUR: i64 = 3_600;
+
+const HOURS_A_DAY: i64 = 24;
 
 /// Hours before the deadline from which it is marked.
 const URGENT_HOURS: i64 = 48;
@@ -73,15 +77,17 @@ pub(crate) async fn list(visitor: Visitor) -> Result<Response, Problem> {
     Ok(page.render(page.say(w::DISPUTES), &main))
 }
 
-/// The deadline, and the hours that are left while an answer is possible.
+/// The deadline, and the time that is left while an answer is possible.
 fn deadline(page: &Page, case: &MedCase, due: Timestamp) -> Markup {
     let hours = due.seconds().saturating_sub(page.now().seconds()).div_euclid(SECONDS_AN_HOUR);
+    let left = |word, count: i64| page.language.fill(word, &[&count.to_string()]);
     html! {
         (time(due))
         @if case.status == CaseStatus::Open {
             " "
-            @if hours < 0 { (tag(Tone::Bad, page.say(w::OVERDUE))) }
-            @else if hours < URGENT_HOURS { (tag(Tone::Warn, &page.language.fill(w::HOURS_LEFT, &[&hours.to_string()]))) }
+            @if case.is_past_deadline(page.now()) { (tag(Tone::Bad, page.say(w::OVERDUE))) }
+            @else if hours < URGENT_HOURS { (tag(Tone::Warn, &left(w::HOURS_LEFT, hours))) }
+            @else { (tag(Tone::Calm, &left(w::DAYS_LEFT, hours.div_euclid(HOURS_A_DAY)))) }
         }
     }
 }
@@ -119,15 +125,23 @@ pub(crate) async fn show(visitor: Visitor, Path(id): Path<String>) -> Result<Res
         MoneyOutcome::ClosedWithoutRefund => w::OUTCOME_NO_REFUND,
         MoneyOutcome::Lost => w::OUTCOME_LOST,
     });
+    let refresh = case.closed_at.is_none().then_some("10");
     let main = html! {
         p.crumb { a href=(PATH) { (page.say(w::DISPUTES)) } " / " (page.say(kind_name(case.kind))) }
-        div #case data-refresh=[case.closed_at.is_none().then_some("10")] {
+        div #case data-refresh=[refresh] {
             h1 { (heading) " " (case.status.tag(page.language)) }
             @if let Some(due) = case.response_deadline.filter(|_| case.status == CaseStatus::Open) {
-                div.alert.warn { strong { (page.say(w::ANSWER_BY)) } " " (deadline(&page, &case, due)) }
+                div.alert.warn {
+                    p { strong { (page.say(w::ANSWER_BY)) } " " (deadline(&page, &case, due)) " " (page.say(w::SAO_PAULO_TIME)) }
+                    @if case.is_past_deadline(page.now()) { p { (page.say(w::PAST_DEADLINE)) } }
+                }
             }
-            div.actions { (copy_button(page.language, w::COPY_ID, &case.id.to_string())) }
-            div.two {
+        }
+        div.actions { (copy_button(page.language, w::COPY_ID, &case.id.to_string())) }
+        div.two {
+            div { (answer(&page, &case, helps(&case, charge.as_ref()))) }
+            // The forms are outside of the parts that are replaced, so that a text that is being written stays.
+            div #data data-refresh=[refresh] {
                 section.card {
                     h2 { (page.say(w::DATA)) }
                     (facts(vec![
@@ -161,4 +175,61 @@ pub(crate) async fn show(visitor: Visitor, Path(id): Path<String>) -> Result<Res
         }
     };
     Ok(page.render(&heading, &main))
+}
+
+/// Which evidence helps, by what the payer alleges (docs/guide/med.md). The charge knows the alleged method of the
+/// case that opened last.
+fn helps(case: &MedCase, charge: Option<&Charge>) -> Option<Word> {
+    let latest = charge.and_then(|charge| charge.disputes.as_ref()).filter(|latest| latest.case == case.id);
+    match latest.and_then(|disputes| disputes.latest.method.as_deref()) {
+        Some("scam") => Some(w::HELPS_SCAM),
+        Some("unauthorized" | "invasion" | "coercion") => Some(w::HELPS_UNAUTHORIZED),
+        _ if case.kind == CaseKind::Fraud => Some(w::HELPS_UNAUTHORIZED),
+        _ => None,
+    }
+}
+
+/// The forms that answer the case: they end with its deadline, but for the acceptance.
+fn answer(page: &Page, case: &MedCase, helps: Option<Word>) -> Markup {
+    if case.status != CaseStatus::Open {
+        return html! {};
+    }
+    let action = |name: &str| format!("{PATH}/{}/{name}", case.id);
+    let (least, most) = AppealReason::CHARS;
+    let may = page.may(Need::Admin);
+    html! {
+        @if !case.is_past_deadline(page.now()) {
+            section.card {
+                h2 { (page.say(w::APPEAL)) }
+                p { (page.say(w::HELPS)) @if let Some(more) = helps { " " (page.say(more)) } }
+                form.fields method="post" action=(action("appeal")) {
+                    (page.mode_field())
+                    div {
+                        label for="reason" { (page.say(w::APPEAL_TEXT)) }
+                        textarea #reason name="reason" rows="8" required minlength=(least) maxlength=(most) aria-describedby="once" {
+                            // The browser drops the first line break of a field.
+                            "\n" (case.appeal_draft.as_deref().unwrap_or_default())
+                        }
+                    }
+                    p #once.sm.soft { (page.say(w::APPEAL_ONCE)) }
+                    div.actions {
+                        (submit(page.language, (w::DO_APPEAL, ""), may))
+                        @if may { button.quiet name="draft" value="1" formnovalidate { (page.say(w::SAVE_DRAFT)) } }
+                    }
+                }
+            }
+        }
+        details.card {
+            summary { (page.say(w::ACCEPT_LOSS)) }
+            p { (page.say(w::ACCEPT_MEANS)) }
+            form.row method="post" action=(action("accept")) {
+                (page.mode_field())
+                div.f {
+                    label for="amount" { (page.language.fill(w::TYPE_AMOUNT, &[&money(case.amount.minor(), case.currency)])) }
+                    input #amount name="amount" inputmode="decimal" autocomplete="off" required;
+                }
+                (submit(page.language, (w::ACCEPT_LOSS, "danger"), may))
+            }
+        }
+    }
 }

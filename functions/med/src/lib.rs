@@ -1,4 +1,6 @@
-//! Serves `/v1/med/cases` and its alias `/v1/infractions`.
+//! Serves `/v1/med/cases` and its alias `/v1/infractions`, and the dashboard's forms that answer a case.
+
+mod forms;
 
 use axum::extract::{FromRef, State};
 use axum::http::StatusCode;
@@ -63,7 +65,7 @@ pub fn router(med: Med) -> Router {
             .route(&format!("{path}/{{id}}/evidence"), get(list_evidence).post(announce_evidence))
             .route(&format!("{path}/{{id}}/evidence/{{evidence_id}}/complete"), post(complete_evidence));
     }
-    with_middleware(routes.with_state(med), origin)
+    with_middleware(routes.merge(forms::routes()).with_state(med), origin)
 }
 
 async fn list(

@@ -37,6 +37,7 @@ mod commands;
 mod contention;
 mod dashboard;
 mod dashboard_crawl;
+mod dashboard_disputes;
 mod dashboard_forms;
 mod dashboard_health;
 mod dashboard_limit;

@@ -11,7 +11,7 @@ use super::CaseError;
 use crate::audit;
 use crate::auth::Caller;
 use crate::random::RandomError;
-use crate::store::{StoreError, Write, reuse_or_read};
+use crate::store::{Plan, StoreError, Write, reuse_or_read};
 use crate::wallet::counters::{self, DebitCheck};
 
 crate::store::repository!(MedCases);
@@ -63,6 +63,18 @@ impl MedCases {
             Ok(Some(appealed.by(|version| caller.actor(version))))
         };
         self.change(case, None, step).await
+    }
+
+    /// Stores the text of an appeal that is not sent yet, if the case is open.
+    pub async fn save_draft(&self, id: MedCaseId, text: &str, now: Timestamp) -> Result<(), StoreError> {
+        let plan = |case: Option<MedCase>| {
+            let next = case.as_ref().and_then(|case| case.with_draft(text, now));
+            Ok(match case.zip(next) {
+                Some((case, next)) => Plan::Commit(vec![Write::replace(&next, case.version)?], ()),
+                None => Plan::Finished(()),
+            })
+        };
+        self.store.update("a MED case", &MedCase::key_of(id), plan).await
     }
 
     /// A case that has ended is returned unchanged.

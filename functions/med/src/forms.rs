@@ -1,0 +1,105 @@
+//! The dashboard's forms that answer a case.
+
+use axum::Router;
+use axum::extract::Path;
+use axum::middleware::from_fn;
+use axum::response::Response;
+use axum::routing::post;
+use domain::med::{CaseStatus, MedCase};
+use domain::pt_br;
+use pages::errors_as_pages;
+use pages::forms::{MemberForm, Need, answer, body};
+use serde_json::json;
+use shared::http::{Problem, RequestContext};
+use shared::med::request::appeal_reason;
+
+use crate::Med;
+
+pub(crate) fn routes() -> Router<Med> {
+    Router::new()
+        .route("/dashboard/disputes/{id}/appeal", post(appeal))
+        .route("/dashboard/disputes/{id}/accept", post(accept))
+        .layer(from_fn(errors_as_pages))
+}
+
+/// Without a check of the time of the log-in: a draft or a file moves no money.
+fn require_role(member: &MemberForm) -> Result<(), Problem> {
+    let is_met = Need::Admin.is_met(&member.session, member.caller.scope.mode);
+    if is_met { Ok(()) } else { Err(Problem::RoleRequired { role: "ADMIN" }) }
+}
+
+/// The case with an id, and its page. 404 for a case of another account or mode.
+async fn own_case(
+    member: &MemberForm,
+    context: &RequestContext,
+    id: &str,
+) -> Result<(MedCase, String), Problem> {
+    let found = member.app.cases.find(id.parse().ok()).await?;
+    let found = found.filter(|case| case.scope == member.caller.scope);
+    let case = found.ok_or(Problem::NotFound { what: "MED case" })?;
+    context.set_charge(case.id.charge());
+    let page = format!("/dashboard/disputes/{}", case.id);
+    Ok((case, page))
+}
+
+fn require_open(case: &MedCase) -> Result<(), Problem> {
+    let text = || "The case is no longer open. It can't be answered.".to_owned();
+    if case.status == CaseStatus::Open { Ok(()) } else { Err(Problem::Unprocessable(text())) }
+}
+
+fn require_before_deadline(case: &MedCase, member: &MemberForm) -> Result<(), Problem> {
+    let text = || "The deadline has passed. The payer's bank decides without an answer.".to_owned();
+    if case.is_past_deadline(member.now) { Err(Problem::Unprocessable(text())) } else { Ok(()) }
+}
+
+/// Sends the appeal, or only stores its text. The text of an appeal that is refused is stored too, so that it
+/// need not be written again.
+async fn appeal(
+    Path(id): Path<String>,
+    context: RequestContext,
+    member: MemberForm,
+) -> Result<Response, Problem> {
+    require_role(&member)?;
+    let (case, page) = own_case(&member, &context, &id).await?;
+    let id = case.id;
+    // A browser sends a line break as two characters, which would count twice.
+    let text = member.form.text("reason").unwrap_or_default().replace("\r\n", "\n");
+    let is_draft = member.form.text("draft").is_some();
+    let sent = if is_draft { Ok(()) } else { Box::pin(send(&member, case, &text)).await };
+    if is_draft || sent.is_err() {
+        member.app.cases.save_draft(id, &text, member.now).await?;
+    }
+    answer(sent.map(|()| page.clone()), &page)
+}
+
+async fn send(member: &MemberForm, case: MedCase, text: &str) -> Result<(), Problem> {
+    member.require(Need::Admin)?;
+    require_open(&case)?;
+    require_before_deadline(&case, member)?;
+    let reason = appeal_reason(&body(json!({ "reason": text }))?)?;
+    member.app.cases.appeal(case, &reason, &member.caller, member.now).await?;
+    Ok(())
+}
+
+async fn accept(
+    Path(id): Path<String>,
+    context: RequestContext,
+    member: MemberForm,
+) -> Result<Response, Problem> {
+    let (case, page) = own_case(&member, &context, &id).await?;
+    let accepted = Box::pin(accepted(&member, case)).await;
+    answer(accepted.map(|()| page.clone()), &page)
+}
+
+/// The loss is final, so the member types its amount.
+async fn accepted(member: &MemberForm, case: MedCase) -> Result<(), Problem> {
+    member.require(Need::Admin)?;
+    require_open(&case)?;
+    let digits = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>();
+    let typed = digits(member.form.text("amount").unwrap_or_default());
+    if typed != digits(&pt_br::format_amount(case.amount, case.currency)) {
+        return Err(pages::forms::invalid_amount());
+    }
+    member.app.cases.accept(case, &member.caller, member.now).await?;
+    Ok(())
+}
