@@ -17,7 +17,7 @@ use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::header::{CONTENT_TYPE, HOST, HeaderMap, ORIGIN};
 use axum::http::request::Parts;
-use axum::http::{Method, StatusCode};
+use axum::http::{HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use domain::url_policy::AddressKind;
@@ -110,6 +110,12 @@ fn parse_authority(scheme: &str, text: &[u8]) -> Option<Url> {
 
 fn host_of(url: &Url) -> Option<Host<String>> {
     url.host().map(|host| without_root_dot(host.to_owned()))
+}
+
+/// Whether an `Origin` is that of a page which this machine serves.
+pub(crate) fn is_of_this_machine(origin: &HeaderValue) -> bool {
+    let url = origin.to_str().ok().and_then(|origin| Url::parse(origin).ok());
+    url.and_then(|url| host_of(&url)).is_some_and(|host| is_loopback_or_allowed(&host, &[]))
 }
 
 fn without_root_dot(host: Host<String>) -> Host<String> {

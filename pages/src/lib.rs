@@ -19,4 +19,4 @@ pub use components::{
 pub use language::{Language, Word};
 pub use layout::{Document, Shell};
 pub use receipt::{ReceiptDetails, receipt};
-pub use response::{error_page, errors_as_pages, html, safe_path};
+pub use response::{connecting_to, error_page, errors_as_pages, html, safe_path};

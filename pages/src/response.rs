@@ -30,6 +30,15 @@ pub fn html(status: StatusCode, page: Markup) -> Response {
     (status, headers, page.into_string()).into_response()
 }
 
+/// Lets the page of a response also send to another origin, such as that of the storage of files.
+pub fn connecting_to(mut response: Response, origin: &str) -> Response {
+    let policy = POLICY.replace("connect-src 'self'", &format!("connect-src 'self' {origin}"));
+    if let Ok(policy) = HeaderValue::try_from(policy) {
+        response.headers_mut().insert(CONTENT_SECURITY_POLICY, policy);
+    }
+    response
+}
+
 /// The path to return to: only one of the dashboard, so that a link can't lead to another host.
 pub fn safe_path(next: Option<&str>) -> &str {
     let is_safe = |path: &&str| {

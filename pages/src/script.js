@@ -1,5 +1,5 @@
 (()=>{"use strict";
-// 1 copy; 2 confirm; 3 choices that submit; 4 refresh of fragments; 5 keys. Every page works without this file.
+// 1 copy; 2 confirm; 3 choices that submit; 4 refresh of fragments; 5 keys; 6 uploads. Every page works without this file, but for uploads.
 const d=document;
 d.addEventListener("click",async e=>{const b=e.target.closest("[data-copy]");if(!b)return;b.dataset.usual??=b.textContent;if(e.detail)b.blur();try{await navigator.clipboard.writeText(b.dataset.copy);b.textContent=b.dataset.done}catch{b.textContent="✕"}setTimeout(()=>{b.textContent=b.dataset.usual},2000)});
 d.addEventListener("submit",e=>{const f=e.target;if(f.dataset.confirm&&!confirm(f.dataset.confirm)){e.preventDefault();return}if(f.method==="post")setTimeout(()=>f.querySelectorAll("button").forEach(b=>{b.disabled=true}),0)});
@@ -9,6 +9,23 @@ d.addEventListener("change",e=>{if(e.target.matches("[data-submit]"))e.target.fo
 for(const b of d.querySelectorAll("[data-copy]"))b.hidden=false;
 for(const b of d.querySelectorAll("[data-noscript]"))b.hidden=true;
 d.addEventListener("keydown",e=>{const q=d.getElementById("q");if(q&&e.key==="/"&&!/^(INPUT|TEXTAREA|SELECT)$/.test(d.activeElement.tagName)){e.preventDefault();q.focus()}});
+// Announces a file, sends it to the storage and confirms it. The form has the words.
+const up=d.querySelector("[data-upload]");
+if(up){const w=up.dataset,input=up.querySelector("[type=file]"),bar=up.querySelector("progress"),state=up.querySelector("[role=status]");
+const post=async(path,fields)=>{const r=await fetch(w.upload+path,{method:"POST",body:new URLSearchParams({mode:up.elements.mode.value,...fields})});
+if(r.redirected)location=r.url;
+if(!r.ok)throw new DOMParser().parseFromString(await r.text(),"text/html").querySelector("main p")?.textContent;return r};
+const put=(url,file)=>new Promise((done,failed)=>{const x=new XMLHttpRequest();x.open("PUT",url);x.setRequestHeader("Content-Type",file.type);x.upload.onprogress=e=>{bar.value=e.loaded/e.total};x.onload=()=>x.status===200?done():failed();x.onerror=()=>failed();x.send(file)});
+const send=async file=>{const say=(word,why)=>{state.textContent=word.replace("{}",()=>file.name)+(typeof why==="string"?" "+why:"")};
+if(!input.accept.split(",").includes(file.type))return say(w.type);
+if(!file.size||file.size>w.max)return say(w.size);
+say(w.sending);bar.value=0;bar.hidden=false;
+try{const t=await(await post("",{file_name:file.name,file_size:file.size,mime_type:file.type})).json();
+await put(t.upload_url,file);await post(`/${t.id}/complete`,{});say(w.done)}catch(why){say(w.failed,why)}
+bar.hidden=true;tick()};
+let queue=Promise.resolve();const add=files=>{for(const file of[...files])queue=queue.then(()=>send(file))};
+up.hidden=false;input.addEventListener("change",()=>{add(input.files);input.value=""});
+up.addEventListener("dragover",e=>e.preventDefault());up.addEventListener("drop",e=>{e.preventDefault();add(e.dataTransfer.files)})}
 const root=d.querySelector("[data-refresh]");if(!root)return;
 const usual=1000*(Number(root.dataset.refresh)||10);let wait=usual,etag="",timer;
 const busy=el=>el.contains(d.activeElement)||el.querySelector("details[open],dialog[open]")||!getSelection().isCollapsed&&el.contains(getSelection().anchorNode);

@@ -1,7 +1,7 @@
 //! Disputes: MED cases and chargebacks.
 
 use axum::extract::Path;
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Redirect, Response};
 use domain::charge::Charge;
 use domain::ids::MedCaseId;
 use domain::med::{AppealReason, CaseKind, CaseStatus, MedCase, MoneyOutcome};
@@ -14,6 +14,7 @@ use pages::{
 };
 use shared::http::Problem;
 use shared::med::CaseFilter;
+use shared::med::evidence::{Evidence, EvidenceRow, MAX_BYTES, MimeType};
 
 use crate::states::State as _;
 use crate::visit::{Page, Visitor};
@@ -101,24 +102,47 @@ fn kind_name(kind: CaseKind) -> Word {
     }
 }
 
+async fn own_case(visitor: &Visitor, id: Option<MedCaseId>) -> Result<MedCase, Problem> {
+    let case = visitor.pages.app.cases.find(id).await?;
+    case.filter(|case| case.scope == visitor.scope()).ok_or(Problem::NotFound { what: "MED case" })
+}
+
+/// Leads to the signed URL of a file. The page has no such URL, because they expire within minutes.
+pub(crate) async fn file(
+    visitor: Visitor,
+    Path((id, file)): Path<(String, String)>,
+) -> Result<Response, Problem> {
+    let id: Option<MedCaseId> = id.parse().ok();
+    let ids = id.zip(file.parse().ok());
+    let (visit, found) = visitor
+        .enter(async |visitor| {
+            own_case(visitor, id).await?;
+            Ok(visitor.pages.evidence.find(ids).await?)
+        })
+        .await?;
+    let (_page, url) = visit
+        .load(async |visit| {
+            let Some(EvidenceRow::Confirmed(evidence)) = found else {
+                return Err(Problem::NotFound { what: "evidence of this case" });
+            };
+            Ok(visit.visitor.pages.evidence.files.view_url(&evidence, visit.visitor.now).await?)
+        })
+        .await?;
+    Ok(Redirect::to(&url).into_response())
+}
+
 pub(crate) async fn show(visitor: Visitor, Path(id): Path<String>) -> Result<Response, Problem> {
     let id: Option<MedCaseId> = id.parse().ok();
-    let (visit, case) = visitor
-        .enter(async |visitor| {
-            let case = visitor.pages.app.cases.find(id).await?;
-            case.filter(|case| case.scope == visitor.scope()).ok_or(Problem::NotFound { what: "MED case" })
-        })
-        .await?;
-    let (page, charge) = visit
+    let (visit, case) = visitor.enter(async |visitor| own_case(visitor, id).await).await?;
+    let (page, (charge, files)) = visit
         .load(async |visit| {
-            let app = &visit.visitor.pages.app;
-            Ok(app
-                .charges
-                .find(Some(case.id.charge()))
-                .await?
-                .map(|charge| charge.read_at(visit.visitor.now)))
+            let Visitor { pages, now, .. } = &visit.visitor;
+            let charge = Box::pin(pages.app.charges.find(Some(case.id.charge())));
+            let (charge, files) = tokio::try_join!(charge, Box::pin(pages.evidence.for_case(case.id)))?;
+            Ok((charge.map(|charge| charge.read_at(*now)), files))
         })
         .await?;
+    let may_attach = !case.status.is_over() && !case.is_past_deadline(page.now());
     let heading = format!("{} {}", page.say(kind_name(case.kind)), money(case.amount.minor(), case.currency));
     let outcome = case.money_outcome.map(|outcome| match outcome {
         MoneyOutcome::RefundedToMerchant => w::OUTCOME_MERCHANT,
@@ -139,7 +163,15 @@ pub(crate) async fn show(visitor: Visitor, Path(id): Path<String>) -> Result<Res
         }
         div.actions { (copy_button(page.language, w::COPY_ID, &case.id.to_string())) }
         div.two {
-            div { (answer(&page, &case, helps(&case, charge.as_ref()))) }
+            div {
+                section.card {
+                    h2 { (page.say(w::EVIDENCE)) }
+                    @if may_attach { p { (page.say(w::HELPS)) @if let Some(more) = helps(&case, charge.as_ref()) { " " (page.say(more)) } } }
+                    div #files data-refresh=[refresh] { (file_list(&page, &case, &files)) }
+                    @if may_attach { (upload(&page, &case)) }
+                }
+                (answer(&page, &case))
+            }
             // The forms are outside of the parts that are replaced, so that a text that is being written stays.
             div #data data-refresh=[refresh] {
                 section.card {
@@ -174,7 +206,52 @@ pub(crate) async fn show(visitor: Visitor, Path(id): Path<String>) -> Result<Res
             }
         }
     };
-    Ok(page.render(&heading, &main))
+    let response = page.render(&heading, &main);
+    if !may_attach {
+        return Ok(response);
+    }
+    let storage = page.visit.visitor.pages.evidence.files.origin(page.now()).await?;
+    Ok(pages::connecting_to(response, &storage))
+}
+
+fn file_list(page: &Page, case: &MedCase, files: &[Evidence]) -> Markup {
+    let rows = files.iter().map(|evidence| {
+        let path = format!("{PATH}/{}/evidence/{}", case.id, evidence.id);
+        let kilobytes = evidence.file.size.div_ceil(1024);
+        vec![
+            html! { a href=(path) dir="auto" { (evidence.file.name.as_str()) } },
+            html! { (kilobytes) " KB" },
+            time(evidence.uploaded_at),
+        ]
+    });
+    let columns =
+        [(Cell::Main, page.say(w::FILE)), (Cell::Amount, page.say(w::SIZE)), (Cell::Time, page.say(w::WHEN))];
+    html! {
+        @if files.is_empty() { p.soft { (page.say(w::NO_FILES)) } }
+        @else { (table(page.say(w::EVIDENCE), &columns, rows.collect())) }
+    }
+}
+
+/// The script uploads to the storage, because the body of a form can't have the size of a file.
+fn upload(page: &Page, case: &MedCase) -> Markup {
+    let types: Vec<&str> = MimeType::vocabulary().into_iter().map(|(name, _)| name).collect();
+    html! {
+        @if page.may(Need::Admin) {
+            p.soft data-noscript { (page.say(w::NEEDS_SCRIPT)) }
+            form.drop hidden data-upload={ (PATH) "/" (case.id) "/evidence" } data-max=(MAX_BYTES)
+                data-type=(page.say(w::UPLOAD_TYPE)) data-size=(page.say(w::UPLOAD_SIZE))
+                data-sending=(page.say(w::UPLOADING)) data-done=(page.say(w::UPLOADED)) data-failed=(page.say(w::UPLOAD_FAILED)) {
+                (page.mode_field())
+                label for="file" { (page.say(w::ATTACH)) }
+                input #file type="file" multiple accept=(types.join(",")) aria-describedby="files-rule";
+                p #files-rule.sm.soft { (page.say(w::ATTACH_RULE)) }
+                progress hidden max="1" aria-label=(page.say(w::ATTACH)) {}
+                p role="status" {}
+            }
+        } @else {
+            p.soft { (page.say(w::ATTACH)) " (" (page.say(w::NEEDS_ADMIN)) ")" }
+        }
+    }
 }
 
 /// Which evidence helps, by what the payer alleges (docs/guide/med.md). The charge knows the alleged method of the
@@ -190,7 +267,7 @@ fn helps(case: &MedCase, charge: Option<&Charge>) -> Option<Word> {
 }
 
 /// The forms that answer the case: they end with its deadline, but for the acceptance.
-fn answer(page: &Page, case: &MedCase, helps: Option<Word>) -> Markup {
+fn answer(page: &Page, case: &MedCase) -> Markup {
     if case.status != CaseStatus::Open {
         return html! {};
     }
@@ -201,7 +278,6 @@ fn answer(page: &Page, case: &MedCase, helps: Option<Word>) -> Markup {
         @if !case.is_past_deadline(page.now()) {
             section.card {
                 h2 { (page.say(w::APPEAL)) }
-                p { (page.say(w::HELPS)) @if let Some(more) = helps { " " (page.say(more)) } }
                 form.fields method="post" action=(action("appeal")) {
                     (page.mode_field())
                     div {

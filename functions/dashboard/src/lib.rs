@@ -33,6 +33,7 @@ use shared::auth::dashboard::{Dashboard, LANGUAGE_COOKIE, MODE_COOKIE, set_cooki
 use shared::clock::Clock;
 use shared::config::{ConfigError, required};
 use shared::http::{FormBody, Problem, RequestContext, SameOrigin, etag_of, is_known, with_middleware};
+use shared::med::evidence::{CaseEvidence, EvidenceFiles};
 use shared::store::{Aws, Store};
 
 use crate::words as w;
@@ -52,6 +53,8 @@ pub struct Parts {
     app: App,
     dashboard: Dashboard,
     store: Store,
+    /// Only read.
+    evidence: CaseEvidence,
     /// The path of the log-in by one click, which exists only on a developer's machine.
     local_log_in: Option<String>,
 }
@@ -65,7 +68,7 @@ impl Deref for Pages {
 }
 
 impl Pages {
-    /// Reads the variables of [`App::from_vars`], `DASHBOARD_TOKEN_SECRET` and, on a developer's machine,
+    /// Reads the variables of [`App::from_vars`], `DASHBOARD_TOKEN_SECRET`, `DOCUMENTS_BUCKET` and, on a developer's machine,
     /// `LOCAL_LOG_IN`.
     pub fn from_vars(
         aws: &Aws,
@@ -76,6 +79,10 @@ impl Pages {
         Ok(Self(Arc::new(Parts {
             app: App::from_vars(aws, clock, var)?,
             dashboard: Dashboard::from_vars(store.clone(), var)?,
+            evidence: CaseEvidence::new(
+                store.clone(),
+                EvidenceFiles::new(aws.s3(), required(var, "DOCUMENTS_BUCKET")?),
+            ),
             store,
             local_log_in: var("LOCAL_LOG_IN").filter(|path| !path.is_empty()),
         })))
@@ -104,6 +111,7 @@ pub fn router(pages: Pages) -> Router {
         .route("/dashboard/wallet.csv", get(export::statement))
         .route("/dashboard/disputes", get(disputes::list))
         .route("/dashboard/disputes/{id}", get(disputes::show))
+        .route("/dashboard/disputes/{id}/evidence/{file}", get(disputes::file))
         .route("/dashboard/webhooks", get(webhooks::list))
         .route("/dashboard/webhooks/{id}", get(webhooks::endpoint))
         .route("/dashboard/deliveries/{id}", get(webhooks::delivery))

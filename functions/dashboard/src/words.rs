@@ -177,6 +177,17 @@ pages::words! { pub(crate),
     HELPS = "Ajudam a ganhar: nota fiscal, comprovante de entrega e mensagens do cliente.", "What helps to win: the invoice, the proof of delivery and messages of the customer.", "Ayudan a ganar: la factura, el comprobante de entrega y los mensajes del cliente.";
     HELPS_SCAM = "O pagador diz que caiu em um golpe: mostre também o anúncio, as condições que ele aceitou e que a loja existe.", "The payer reports a scam: also show the offer, the terms that the payer accepted, and that the shop exists.", "El pagador dice que cayó en una estafa: muestre también el anuncio, las condiciones que aceptó y que la tienda existe.";
     HELPS_UNAUTHORIZED = "O pagador diz que não quis este pagamento: mostre também o cadastro, as compras anteriores e a entrega no endereço dele.", "The payer says that the payment was not intended: also show the customer's account, earlier orders, and the delivery to their address.", "El pagador dice que no quiso este pago: muestre también el registro, las compras anteriores y la entrega en su dirección.";
+    NO_FILES = "Nenhum arquivo ainda.", "No files yet.", "Ningún archivo aún.";
+    FILE = "Arquivo", "File", "Archivo";
+    SIZE = "Tamanho", "Size", "Tamaño";
+    ATTACH = "Anexar provas: escolha os arquivos ou solte-os aqui", "Attach evidence: choose the files or drop them here", "Adjuntar pruebas: elija los archivos o suéltelos aquí";
+    ATTACH_RULE = "PNG, JPEG, WebP, GIF ou PDF, até 10 MB cada um, no máximo 50.", "PNG, JPEG, WebP, GIF or PDF, up to 10 MB each, at most 50.", "PNG, JPEG, WebP, GIF o PDF, hasta 10 MB cada uno, 50 como máximo.";
+    NEEDS_SCRIPT = "Anexar exige JavaScript.", "Attaching files needs JavaScript.", "Adjuntar requiere JavaScript.";
+    UPLOAD_TYPE = "{}: este tipo não serve. Envie PNG, JPEG, WebP, GIF ou PDF.", "{}: this type is not accepted. Send PNG, JPEG, WebP, GIF or PDF.", "{}: este tipo no sirve. Envíe PNG, JPEG, WebP, GIF o PDF.";
+    UPLOAD_SIZE = "{}: o arquivo está vazio ou tem mais de 10 MB. Envie um menor.", "{}: the file is empty or larger than 10 MB. Send a smaller one.", "{}: el archivo está vacío o tiene más de 10 MB. Envíe uno menor.";
+    UPLOADING = "Enviando {}…", "Sending {}…", "Enviando {}…";
+    UPLOADED = "{} foi anexado.", "{} is attached.", "{} fue adjuntado.";
+    UPLOAD_FAILED = "{} não foi anexado. Confira a conexão e tente de novo.", "{} was not attached. Check the connection and retry.", "{} no fue adjuntado. Revise la conexión e inténtelo de nuevo.";
     APPEAL_TEXT = "Conte o que foi vendido, quando e como foi entregue", "Tell what was sold, when and how it was delivered", "Cuente qué se vendió, cuándo y cómo se entregó";
     APPEAL_ONCE = "De 5 a 2.000 caracteres. Anexe as provas antes: a contestação é enviada uma só vez.", "5 to 2,000 characters. Attach the evidence first: the appeal is sent only once.", "De 5 a 2.000 caracteres. Adjunte las pruebas antes: la apelación se envía una sola vez.";
     DO_APPEAL = "Contestar", "Appeal", "Apelar";

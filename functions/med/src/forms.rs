@@ -1,7 +1,8 @@
 //! The dashboard's forms that answer a case.
 
 use axum::Router;
-use axum::extract::Path;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
 use axum::middleware::from_fn;
 use axum::response::Response;
 use axum::routing::post;
@@ -11,14 +12,17 @@ use pages::errors_as_pages;
 use pages::forms::{MemberForm, Need, answer, body};
 use serde_json::json;
 use shared::http::{Problem, RequestContext};
+use shared::med::evidence::CaseEvidence;
 use shared::med::request::appeal_reason;
 
-use crate::Med;
+use crate::{Med, upload_ticket};
 
 pub(crate) fn routes() -> Router<Med> {
     Router::new()
         .route("/dashboard/disputes/{id}/appeal", post(appeal))
         .route("/dashboard/disputes/{id}/accept", post(accept))
+        .route("/dashboard/disputes/{id}/evidence", post(announce_file))
+        .route("/dashboard/disputes/{id}/evidence/{file}/complete", post(complete_file))
         .layer(from_fn(errors_as_pages))
 }
 
@@ -102,4 +106,37 @@ async fn accepted(member: &MemberForm, case: MedCase) -> Result<(), Problem> {
     }
     member.app.cases.accept(case, &member.caller, member.now).await?;
     Ok(())
+}
+
+/// Answers the page's script with the same ticket as the API.
+async fn announce_file(
+    Path(id): Path<String>,
+    State(evidence): State<CaseEvidence>,
+    context: RequestContext,
+    member: MemberForm,
+) -> Result<Response, Problem> {
+    require_role(&member)?;
+    let (case, _) = own_case(&member, &context, &id).await?;
+    require_before_deadline(&case, &member)?;
+    let text = |name| member.form.text(name);
+    let file = body(json!({
+        "file_name": text("file_name"),
+        "file_size": text("file_size").and_then(|size| size.parse::<i64>().ok()),
+        "mime_type": text("mime_type"),
+    }))?;
+    upload_ticket(&evidence, &case, &file, member.now).await
+}
+
+async fn complete_file(
+    Path((id, file)): Path<(String, String)>,
+    State(evidence): State<CaseEvidence>,
+    context: RequestContext,
+    member: MemberForm,
+) -> Result<StatusCode, Problem> {
+    require_role(&member)?;
+    let (case, _) = own_case(&member, &context, &id).await?;
+    let found = evidence.find(file.parse().ok().map(|file| (case.id, file))).await?;
+    let found = found.ok_or(Problem::NotFound { what: "evidence of this case" })?;
+    Box::pin(evidence.complete(case, found, member.now)).await?;
+    Ok(StatusCode::NO_CONTENT)
 }

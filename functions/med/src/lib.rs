@@ -9,11 +9,12 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use domain::ids::{EvidenceId, MedCaseId};
 use domain::med::MedCase;
+use domain::time::Timestamp;
 use shared::app::App;
 use shared::clock::Clock;
 use shared::config::{ConfigError, required};
 use shared::extract::{AuthenticatedQuery, CallerOwned, Deferred};
-use shared::http::{IdPair, JsonBody, Problem, RequestContext, with_middleware};
+use shared::http::{IdPair, JsonBody, JsonObject, Problem, RequestContext, with_middleware};
 use shared::med::evidence::{
     CaseEvidence, EvidenceFile, EvidenceFiles, EvidenceListView, EvidenceView, UploadView, UploadedBy,
 };
@@ -113,8 +114,17 @@ async fn announce_evidence(
     State(evidence): State<CaseEvidence>,
     JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
-    let file = EvidenceFile::parse(&body)?;
-    let upload = evidence.request_upload(&case, file, UploadedBy::Merchant, now).await?;
+    upload_ticket(&evidence, &case, &body, now).await
+}
+
+async fn upload_ticket(
+    evidence: &CaseEvidence,
+    case: &MedCase,
+    body: &JsonObject,
+    now: Timestamp,
+) -> Result<Response, Problem> {
+    let file = EvidenceFile::parse(body)?;
+    let upload = evidence.request_upload(case, file, UploadedBy::Merchant, now).await?;
     let ticket = UploadView::signed(&upload, &evidence.files).await?;
     Ok((StatusCode::CREATED, Json(ticket)).into_response())
 }

@@ -1,7 +1,7 @@
 //! The embedded S3: the crate s3s with its objects in a directory.
 //!
 //! The server verifies signatures, so it rejects a presigned URL that AWS rejects. `Guard` adds the checks
-//! that s3s lacks. There are no object versions and no lifecycle rules. Without a state directory, the
+//! that s3s lacks, and pages of this machine may upload from a browser. There are no object versions and no lifecycle rules. Without a state directory, the
 //! objects are in a temporary directory.
 
 use std::path::PathBuf;
@@ -9,12 +9,18 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use domain::time::Timestamp;
-use hyper::header::AUTHORIZATION;
+use hyper::body::Incoming;
+use hyper::header::{
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN, AUTHORIZATION,
+    HeaderValue, ORIGIN, VARY,
+};
+use hyper::service::service_fn;
+use hyper::{Method, Request, StatusCode};
 use s3s::access::{S3Access, S3AccessContext};
 use s3s::auth::SimpleAuth;
 use s3s::config::{S3Config, StaticConfigProvider};
-use s3s::service::S3ServiceBuilder;
-use s3s::{S3Result, s3_error};
+use s3s::service::{S3Service, S3ServiceBuilder};
+use s3s::{HttpError, HttpResponse, S3Result, s3_error};
 use s3s_fs::FileSystem;
 use shared::clock::Clock;
 use tokio::net::TcpListener;
@@ -22,6 +28,7 @@ use url::form_urlencoded;
 
 use super::{ACCESS_KEY, SECRET_KEY, State};
 use crate::error::{Error, Result};
+use crate::guard::is_of_this_machine;
 use crate::http::Server;
 
 /// A running embedded S3.
@@ -93,6 +100,33 @@ fn expiry(date: &str, expires: &str) -> Option<Timestamp> {
     signed.plus_seconds(expires.parse().ok()?).ok()
 }
 
+/// Answers a page of this machine as the bucket's CORS rule in `template.yaml` answers the API's origin: the page
+/// may upload, and read nothing. A page of another site may not, because everyone knows the access key.
+async fn answer_browser(
+    s3: S3Service,
+    request: Request<Incoming>,
+) -> std::result::Result<HttpResponse, HttpError> {
+    let is_preflight = request.method() == Method::OPTIONS;
+    let is_upload = is_preflight || request.method() == Method::PUT;
+    let origin = request.headers().get(ORIGIN).filter(|origin| is_upload && is_of_this_machine(origin));
+    let origin = origin.cloned();
+    let mut response = if is_preflight {
+        HttpResponse::new(s3s::Body::empty())
+    } else {
+        s3.call(request.map(s3s::Body::from)).await?
+    };
+    if let Some(origin) = origin {
+        let headers = response.headers_mut();
+        headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+        headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("PUT"));
+        headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static("*"));
+        headers.insert(VARY, HeaderValue::from_static("Origin"));
+    } else if is_preflight {
+        *response.status_mut() = StatusCode::FORBIDDEN;
+    }
+    Ok(response)
+}
+
 impl S3 {
     pub fn start(state: &State, listener: TcpListener, clock: &Clock) -> Result<Self> {
         let (root, temporary) = match state {
@@ -114,7 +148,11 @@ impl S3 {
         config.presigned_url_max_skew_time_secs = u32::MAX;
         builder.set_config(Arc::new(StaticConfigProvider::new(Arc::new(config))));
         let service = builder.build();
-        let server = Server::start(listener, move |_| service.clone()).map_err(io)?;
+        let serve = move |_| {
+            let service = service.clone();
+            service_fn(move |request| answer_browser(service.clone(), request))
+        };
+        let server = Server::start(listener, serve).map_err(io)?;
         Ok(Self { server, _temporary: temporary })
     }
 

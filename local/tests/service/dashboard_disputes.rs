@@ -129,9 +129,14 @@ async fn in_live_mode_an_administrator_who_logged_in_recently_answers() {
     let service = Service::without_event_sources().await;
     let (page, live) = service.live_case().await;
     let actions = [("appeal", ("reason", TEXT)), ("accept", ("amount", "30,90"))];
+    let file = [("evidence", ("file_name", "a.pdf")), ("evidence/mev_x/complete", ("file_name", "a.pdf"))];
     let member = Browser::member(&service).await.in_mode(Mode::Live);
-    assert!(member.page(&page).await.contains("Contestar (precisa de administrador)"));
-    for (action, field) in actions {
+    let html = member.page(&page).await;
+    assert!(
+        html.contains("Contestar (precisa de administrador)") && !html.contains("type=\"file\""),
+        "{html}"
+    );
+    for (action, field) in actions.into_iter().chain(file) {
         let refused = member.post(&format!("{page}/{action}"), &[("mode", "live"), field]).await;
         assert_eq!(refused.status, 403, "{action}");
     }
@@ -161,7 +166,7 @@ async fn only_a_page_of_this_origin_mode_and_account_answers_a_case() {
     let page = page_of(&case);
     let owner = Browser::owner(&service).await;
     let live = Browser::owner(&service).await.in_mode(Mode::Live);
-    for action in ["appeal", "accept"] {
+    for action in ["appeal", "accept", "evidence", "evidence/mev_x/complete"] {
         let path = format!("{page}/{action}");
         let headers = [
             ("cookie", owner.cookies()),
@@ -176,4 +181,110 @@ async fn only_a_page_of_this_origin_mode_and_account_answers_a_case() {
         assert_eq!(owner.post(&unknown, &[("mode", "test")]).await.status, 404, "{path}");
     }
     assert_eq!(case_of(&service, &page).await["status"], "open");
+}
+
+const PDF: &[u8] = b"%PDF-1.7\nnota fiscal";
+
+/// The ticket of an upload that the page's script announces.
+async fn ticket(browser: &Browser<'_>, page: &str, bytes: &[u8], mime_type: &str) -> Value {
+    let size = bytes.len().to_string();
+    let fields =
+        [("mode", "test"), ("file_name", "nota <b>.pdf"), ("file_size", &size), ("mime_type", mime_type)];
+    browser.post(&format!("{page}/evidence"), &fields).await.expect(201)
+}
+
+#[tokio::test]
+async fn a_page_uploads_evidence_to_the_storage_and_links_to_it() {
+    let service = Service::start().await;
+    let case = service.disputed(json!({})).await;
+    let page = page_of(&case);
+    let member = Browser::member(&service).await;
+    let answer = member.answer(&page, &[]).await;
+    let html = member.page(&page).await;
+    assert!(html.contains("type=\"file\"") && html.contains("Anexar exige JavaScript."), "{html}");
+    let ticket = ticket(&member, &page, PDF, "application/pdf").await;
+    let url = ticket["upload_url"].as_str().unwrap();
+    // The policy of the page permits the storage, and the storage permits the page.
+    let storage = url::Url::parse(url).unwrap().origin().ascii_serialization();
+    let policy = answer.header("content-security-policy").unwrap();
+    assert!(policy.contains(&format!("connect-src 'self' {storage};")), "{policy}");
+    let origin = ("origin", service.base_url.as_str());
+    let asks = [("access-control-request-method", "PUT"), ("access-control-request-headers", "content-type")];
+    let preflight = service.raw(Method::OPTIONS, url, &[&[origin], &asks[..]].concat(), "").await;
+    let allowed =
+        |answer: &crate::support::Answer| answer.header("access-control-allow-origin").map(str::to_owned);
+    assert_eq!((preflight.status.as_u16(), allowed(&preflight)), (200, Some(service.base_url.clone())));
+    assert_eq!(preflight.header("access-control-allow-methods"), Some("PUT"));
+    assert_eq!(preflight.header("access-control-allow-headers"), Some("*"));
+    for foreign in ["https://evil.example", "http://127.0.0.1.evil.example", "null"] {
+        let headers = [&[("origin", foreign)], &asks[..]].concat();
+        let refused = service.raw(Method::OPTIONS, url, &headers, "").await;
+        assert_eq!((refused.status.as_u16(), allowed(&refused)), (403, None), "{foreign}");
+    }
+    let complete = format!("{page}/evidence/{}/complete", id(&ticket));
+    let early = member.post(&complete, &[("mode", "test")]).await;
+    assert_eq!(early.status, 409);
+    let early = String::from_utf8(early.bytes.to_vec()).unwrap();
+    assert!(early.contains("<p>O arquivo não chegou inteiro. Envie de novo.</p>"), "{early}");
+    let sent = service.raw(Method::PUT, url, &[origin, ("content-type", "application/pdf")], PDF).await;
+    assert_eq!((sent.status.as_u16(), allowed(&sent)), (200, Some(service.base_url.clone())));
+    // A page can read nothing of the storage.
+    assert_eq!(allowed(&service.raw(Method::GET, url, &[origin], "").await), None);
+    for _ in 0..2 {
+        assert_eq!(member.post(&complete, &[("mode", "test")]).await.status, 204);
+    }
+    let html = member.page(&page).await;
+    let link = format!("{page}/evidence/{}", id(&ticket));
+    assert!(html.contains(&format!("href=\"{link}\"")) && html.contains("nota &lt;b&gt;.pdf"), "{html}");
+    assert!(!html.contains("X-Amz-Signature"), "{html}");
+    let signed = member.answer(&link, &[]).await;
+    assert_eq!(signed.status, 303);
+    let file = service.raw(Method::GET, signed.header("location").unwrap(), &[], "").await;
+    assert_eq!((file.status.as_u16(), &file.bytes[..]), (200, PDF));
+    let live = Browser::owner(&service).await.in_mode(Mode::Live);
+    for (browser, path) in [(&live, &link), (&member, &format!("{page}/evidence/mev_x"))] {
+        assert_eq!(browser.answer(path, &[]).await.status, 404, "{path}");
+    }
+    // After the end of the case, nothing is attached.
+    service.decide_case(&case, "merchant").await.expect(200);
+    let html = member.page(&page).await;
+    assert!(html.contains(&link) && !html.contains("type=\"file\""), "{html}");
+    let answer = member.answer(&page, &[]).await;
+    assert!(answer.header("content-security-policy").unwrap().contains("connect-src 'self';"));
+}
+
+#[tokio::test]
+async fn a_file_of_a_wrong_type_size_or_time_is_refused() {
+    let service = Service::start().await;
+    let due = service.stack.clock.now().plus_seconds(86_400).unwrap().to_iso();
+    let case = service.disputed(json!({"response_deadline": due})).await;
+    let (page, evidence) = (page_of(&case), format!("{}/evidence", page_of(&case)));
+    let member = Browser::member(&service).await;
+    for (size, mime_type) in
+        [("10485761", "application/pdf"), ("0", "application/pdf"), ("9", "text/html"), ("x", "image/png")]
+    {
+        let fields =
+            [("mode", "test"), ("file_name", "a.pdf"), ("file_size", size), ("mime_type", mime_type)];
+        assert_eq!(member.post(&evidence, &fields).await.status, 400, "{size} {mime_type}");
+    }
+    let ticket = ticket(&member, &page, b"no pdf", "application/pdf").await;
+    let url = ticket["upload_url"].as_str().unwrap();
+    let headers = [("content-type", "application/pdf")];
+    assert_eq!(service.raw(Method::PUT, url, &headers, &b"no pdf"[..]).await.status, 200);
+    let complete = format!("{evidence}/{}/complete", id(&ticket));
+    assert_eq!(member.post(&complete, &[("mode", "test")]).await.status, 400);
+    service.advance_seconds(86_401).await;
+    let member = Browser::member(&service).await;
+    let fields =
+        [("mode", "test"), ("file_name", "a.pdf"), ("file_size", "9"), ("mime_type", "application/pdf")];
+    assert_eq!(member.post(&evidence, &fields).await.status, 422);
+}
+
+#[test]
+fn the_bucket_permits_the_origin_of_the_api_and_only_uploads() {
+    let template: serde_yaml_ng::Value = serde_yaml_ng::from_str(local::template::TEMPLATE).unwrap();
+    let rule = &template["Resources"]["DocumentsBucket"]["Properties"]["CorsConfiguration"]["CorsRules"][0];
+    assert_eq!(rule["AllowedMethods"], serde_yaml_ng::from_str::<serde_yaml_ng::Value>("[PUT]").unwrap());
+    let origins = serde_yaml_ng::to_string(&rule["AllowedOrigins"]).unwrap();
+    assert!(origins.contains("https://${Host}") && origins.contains("CheckoutBaseUrl"), "{origins}");
 }

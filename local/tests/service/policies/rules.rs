@@ -12,9 +12,10 @@ use super::roles::{Role, text};
 pub(super) type Permission = (String, String, Vec<String>);
 
 /// The files of each function that uses a bucket: actions and key prefixes.
-const FILES: [(&str, &str, &str); 11] = [
+const FILES: [(&str, &str, &str); 12] = [
     ("ApiKeysFunction", "s3:PutObject", "DocumentsBucket/logos/*"),
     ("CheckoutFunction", "s3:GetObject", "DocumentsBucket/logos/*"),
+    ("DashboardFunction", "s3:GetObject", "DocumentsBucket/evidence/*"),
     ("EventDispatcherFunction", "s3:PutObject", "FailedRecordsBucket/failed-stream-records/*"),
     ("EventDispatcherFunction", "s3:GetObject", "FailedRecordsBucket/failed-stream-records/postponed/*"),
     ("EventDispatcherFunction", "s3:DeleteObject", "FailedRecordsBucket/failed-stream-records/postponed/*"),

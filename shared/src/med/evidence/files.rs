@@ -9,7 +9,9 @@ use aws_sdk_s3::types::MetadataDirective;
 
 use domain::time::Timestamp;
 
-use crate::med::evidence::{Evidence, LEADING_BYTES, UPLOAD_SECONDS, Upload, UploadedFile, VIEW_SECONDS};
+use crate::med::evidence::{
+    Evidence, LEADING_BYTES, PENDING_PREFIX, UPLOAD_SECONDS, Upload, UploadedFile, VIEW_SECONDS,
+};
 use crate::object_store::ObjectStoreError;
 
 /// Clones share one client.
@@ -49,6 +51,15 @@ impl EvidenceFiles {
             .key(evidence.object())
             .presigned(valid_for(VIEW_SECONDS, now)?);
         Ok(get.await.map_err(unsigned)?.uri().to_owned())
+    }
+
+    /// The origin of the upload URLs, which the policy of a page that uploads must name.
+    pub async fn origin(&self, now: Timestamp) -> Result<String, ObjectStoreError> {
+        let put = self.client.put_object().bucket(&self.bucket).key(PENDING_PREFIX);
+        let put = put.presigned(valid_for(UPLOAD_SECONDS, now)?).await.map_err(unsigned)?;
+        let url = url::Url::parse(put.uri());
+        let url = url.map_err(|error| ObjectStoreError::PresigningFailed(error.to_string()))?;
+        Ok(url.origin().ascii_serialization())
     }
 
     pub async fn put_upload(&self, upload: &Upload, bytes: Vec<u8>) -> Result<(), ObjectStoreError> {
