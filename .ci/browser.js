@@ -101,7 +101,7 @@ async function main() {
     }
   };
   try {
-    await inspectAll({ login: "/dashboard/login", "login-refused": "/dashboard/login?error=unauthorized" });
+    await inspectAll({ login: "/dashboard/login", "login-refused": "/dashboard/login?error=unauthorized", "login-code": "/dashboard/totp?error=wrong_proof" });
     const entered = await browser.newPage();
     await entered.goto(`${ready.base_url}/_local/dashboard`);
     await entered.close();
@@ -118,7 +118,7 @@ async function main() {
       "not-found": "/dashboard/charges/ch_x",
     };
     for (const state of ["paid", "failed", "expired", "disputed"]) pages[`checkout-${state}`] = new URL(charges[state].checkout_url).pathname;
-    const lists = ["", "/charges", "/charges?status=paid&method=PIX", "/search", "/search?q=4712-%3Cb%3Enothing-with-a-long-number-0123456789012345678901234567890123456789", "/charges/new", "/charges?error=invalid_request&field=amount", "/wallet", "/refunds", "/payouts", "/disputes", "/webhooks", "/events", "/developers", "/team", "/audit", "/notices"];
+    const lists = ["", "/charges", "/charges?status=paid&method=PIX", "/search", "/search?q=4712-%3Cb%3Enothing-with-a-long-number-0123456789012345678901234567890123456789", "/charges/new", "/charges?error=invalid_request&field=amount", "/wallet", "/refunds", "/payouts", "/disputes", "/webhooks", "/events", "/developers", "/team", "/security", "/security?error=wrong_proof", "/confirm", "/audit", "/notices"];
     for (const name of lists) pages[`list${name.replace(/[/?&=]/g, "-") || "-home"}`] = `/dashboard${name}`;
     for (const [state, charge] of Object.entries(charges)) pages[`charge-${state}`] = `/dashboard/charges/${charge.id}`;
     pages.dispute = `/dashboard/disputes/${seeded.medCase.id}`;

@@ -6,6 +6,7 @@
 //!
 //! Source: ISO/IEC 18004, byte mode, error correction M.
 
+use std::fmt::Write as _;
 use std::iter;
 
 use base64::Engine as _;
@@ -83,6 +84,20 @@ pub fn png(code: &str) -> Result<Vec<u8>, QrError> {
 /// Encodes a code as [`png()`] does, and returns the file in base64 (RFC 4648, with padding).
 pub fn png_base64(code: &str) -> Result<String, QrError> {
     png(code).map(|file| STANDARD.encode(file))
+}
+
+/// Encodes a code for an SVG in a page: the side, with the quiet zone, and the path of the black modules. A secret is
+/// drawn so, because an image has a URL of its own.
+pub fn svg_path(code: &str) -> Result<(usize, String), QrError> {
+    let (width, modules) = symbol(code.as_bytes())?;
+    let mut path = String::new();
+    for (y, row) in modules.chunks(width).enumerate() {
+        for (x, _) in row.iter().enumerate().filter(|(_, module)| **module == Color::Dark) {
+            // Writing to a string never fails.
+            let _ = write!(path, "M{} {}h1v1h-1z", x.saturating_add(MARGIN), y.saturating_add(MARGIN));
+        }
+    }
+    Ok((width.saturating_add(2 * MARGIN), path))
 }
 
 /// A pixel has one bit, which is 0 for black.
@@ -181,6 +196,24 @@ mod tests {
         assert_eq!(picture.side, 390);
         assert!(file.len() < 3_500, "{}", file.len());
         assert_eq!(STANDARD.decode(png_base64(&code).unwrap()).unwrap(), file);
+    }
+
+    #[test]
+    fn a_code_is_scanned_back_from_its_svg() {
+        const SCALE: usize = 4;
+        let code =
+            "otpauth://totp/Loja:ana%40loja.example?secret=GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ&issuer=Loja";
+        let (modules, path) = svg_path(code).unwrap();
+        let side = modules * SCALE;
+        let mut pixels = vec![255; side * side];
+        for module in path.split_terminator("h1v1h-1z") {
+            let (x, y) = module.strip_prefix('M').unwrap().split_once(' ').unwrap();
+            let (x, y): (usize, usize) = (x.parse().unwrap(), y.parse().unwrap());
+            for row in y * SCALE..(y + 1) * SCALE {
+                pixels[row * side + x * SCALE..][..SCALE].fill(0);
+            }
+        }
+        assert_eq!(scan(&Picture { side, pixels }), code);
     }
 
     #[test]

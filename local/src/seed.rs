@@ -213,6 +213,7 @@ impl SeededAccount {
             settings,
             contact,
             brand: Brand::default(),
+            requires_second_factor: false,
             salt,
             created_at: now,
             version: 1,

@@ -11,6 +11,7 @@ use domain::ids::{ChargeId, Mode};
 use domain::time::Timestamp;
 use maud::{Markup, html};
 use serde_json::Value;
+use shared::account::Role;
 use shared::app::App;
 use shared::auth::Caller;
 use shared::auth::dashboard::{Dashboard, Session, shown_mode};
@@ -20,7 +21,7 @@ use url::form_urlencoded;
 
 use crate::layout::Shell;
 use crate::words as w;
-use crate::{Document, Language, Word, copy_button};
+use crate::{Document, Language, Word, copy_button, safe_path};
 
 /// For how long after a log-in a member may do what moves live money or changes who may, in seconds. So a session that
 /// was left open on a desk can only be looked at.
@@ -35,6 +36,8 @@ pub enum Need {
     Keys,
     /// What both modes share, in both modes, after a recent log-in.
     Settings,
+    /// The team and what all users must do, as [`Need::Settings`].
+    Owner,
 }
 
 impl Need {
@@ -44,6 +47,7 @@ impl Need {
             Self::Member => true,
             Self::Admin => administers || mode == Mode::Test,
             Self::Keys | Self::Settings => administers,
+            Self::Owner => session.user.role == Role::Owner,
         }
     }
 }
@@ -91,9 +95,37 @@ where
     }
 }
 
+/// A form that is open to a member without the second factor that the account demands.
+pub struct UnenrolledForm<A>(pub MemberForm<A>);
+
+impl<S, A> FromRequest<S> for UnenrolledForm<A>
+where
+    S: Send + Sync,
+    A: Sessions + FromRef<S> + Send + Sync,
+{
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+        let (mut parts, body) = request.into_parts();
+        let member = MemberForm::enter_unenrolled(&mut parts, state).await?;
+        let FormBody(form): FormBody =
+            FormBody::from_request(Request::from_parts(parts, body), state).await?;
+        Ok(Self(member.filled(form)?))
+    }
+}
+
 impl<A: Sessions> MemberForm<A> {
     /// Proves the session and counts the form before its body is read.
     pub(crate) async fn enter<S>(parts: &mut Parts, state: &S) -> Result<Self, Problem>
+    where
+        S: Send + Sync,
+        A: FromRef<S>,
+    {
+        let member = Self::enter_unenrolled(parts, state).await?;
+        if member.session.lacks_second_factor() { Err(Problem::SecondFactorDemanded) } else { Ok(member) }
+    }
+
+    async fn enter_unenrolled<S>(parts: &mut Parts, state: &S) -> Result<Self, Problem>
     where
         S: Send + Sync,
         A: FromRef<S>,
@@ -104,7 +136,8 @@ impl<A: Sessions> MemberForm<A> {
         let now = app.clock().now();
         let missing = || Problem::Internal("the function has no secret of dashboard tokens".to_owned());
         let dashboard = app.dashboard().ok_or_else(missing)?;
-        let session = Box::pin(dashboard.session(dashboard.claims_of_cookie(&parts.headers, now)?)).await?;
+        let claims = dashboard.claims_of_cookie(&parts.headers, now)?;
+        let session = Box::pin(dashboard.session_to_enrol(claims)).await?;
         dashboard.count_page(&session, &context, now).await?;
         let mode = shown_mode(&parts.headers);
         let language = Language::of(&parts.headers);
@@ -122,20 +155,26 @@ impl<A: Sessions> MemberForm<A> {
 }
 
 impl<A> MemberForm<A> {
-    /// 403 `role_required`, in live mode, or for keys. In live mode, the log-in must be recent too, else the member
-    /// has to log in again.
+    /// 403 `role_required`. In live mode, and for what both modes share, the log-in must be recent too: 401
+    /// `log_in_again`.
     pub fn require(&self, need: Need) -> Result<(), Problem> {
         if need.is_met(&self.session, self.caller.scope.mode) {
-            let age = self.now.seconds().saturating_sub(self.session.member.logged_in_at());
-            let is_test = self.caller.scope.mode == Mode::Test && need != Need::Settings;
-            let is_recent = age <= LOGGED_IN_RECENTLY_SECONDS || is_test;
-            return if is_recent { Ok(()) } else { Err(Problem::NotLoggedIn) };
+            let is_test =
+                self.caller.scope.mode == Mode::Test && !matches!(need, Need::Settings | Need::Owner);
+            return if is_test { Ok(()) } else { self.require_recent() };
         }
-        Err(if need == Need::Keys {
-            Problem::ApiKeyRoleRequired
-        } else {
-            Problem::RoleRequired { role: "ADMIN" }
+        Err(match need {
+            Need::Keys => Problem::ApiKeyRoleRequired,
+            Need::Owner => Problem::RoleRequired { role: "OWNER" },
+            Need::Admin | Need::Member | Need::Settings => Problem::RoleRequired { role: "ADMIN" },
         })
+    }
+
+    /// 401 `log_in_again` if the log-in, or its last confirmation, is not recent.
+    pub fn require_recent(&self) -> Result<(), Problem> {
+        let age = self.now.seconds().saturating_sub(self.session.member.logged_in_at());
+        let back = safe_path(self.form.text("back")).to_owned();
+        if age <= LOGGED_IN_RECENTLY_SECONDS { Ok(()) } else { Err(Problem::LogInAgain { back }) }
     }
 
     pub fn require_test(&self) -> Result<(), Problem> {
@@ -156,8 +195,14 @@ impl<A> MemberForm<A> {
                 }
             }
         };
+        self.page(title, main, back)
+    }
+
+    /// A page that is answered to this form alone. `back`: the page that the choices of mode and language lead to.
+    pub fn page(&self, title: Word, main: Markup, back: &str) -> Response {
         let shell = Shell::of(&self.session, self.caller.scope.mode, back);
-        let document = Document { language: self.language, title: say(title), shell: Some(&shell), main };
+        let document =
+            Document { language: self.language, title: self.language.say(title), shell: Some(&shell), main };
         crate::html(StatusCode::OK, document.render())
     }
 }

@@ -48,12 +48,13 @@ const MENU: [(&str, Word); 8] = [
 ];
 
 /// Paths that belong to another item of the menu: `(path, item)`.
-const UNDER: [(&str, &str); 6] = [
+const UNDER: [(&str, &str); 7] = [
     ("/dashboard/refunds", "/dashboard/charges"),
     ("/dashboard/payouts", "/dashboard/wallet"),
     ("/dashboard/deliveries", "/dashboard/webhooks"),
     ("/dashboard/events", "/dashboard/webhooks"),
     ("/dashboard/audit", "/dashboard/team"),
+    ("/dashboard/security", "/dashboard/team"),
     ("/dashboard/notices", "/dashboard/team"),
 ];
 
@@ -116,7 +117,7 @@ impl Shell<'_> {
                         input #q name="q" type="search" maxlength="254" placeholder=(say(w::SEARCH_BY)) value=[self.searched()];
                         button.quiet { (say(w::SEARCH)) }
                     }
-                    span.who { (self.email) " · " (say(self.role)) }
+                    span.who { a href="/dashboard/security" { (self.email) } " · " (say(self.role)) }
                     form method="post" action="/dashboard/mode" {
                         (hidden("next", self.here))
                         button.quiet name="mode" value=(other.as_str()) { (say(switch)) }

@@ -65,7 +65,18 @@ pub async fn errors_as_pages(request: Request, next: Next) -> Response {
         let next: String = byte_serialize(safe_path(Some(&here)).as_bytes()).collect();
         return Redirect::to(&format!("/dashboard/login?next={next}{again}")).into_response();
     }
-    error_page(language, &problem, &id.unwrap_or_default())
+    let to_page = match &problem {
+        Problem::LogInAgain { back } => {
+            let next: String = byte_serialize(back.as_bytes()).collect();
+            Some(format!("/dashboard/confirm?next={next}"))
+        }
+        Problem::SecondFactorDemanded => Some("/dashboard/security".to_owned()),
+        _ => None,
+    };
+    match to_page {
+        Some(path) => Redirect::to(&path).into_response(),
+        None => error_page(language, &problem, &id.unwrap_or_default()),
+    }
 }
 
 pub fn error_page(language: Language, problem: &Problem, request_id: &str) -> Response {

@@ -68,6 +68,7 @@ crate::words! { pub,
     CODE_AMOUNT = "O valor não é válido. Use, por exemplo, 129,90.", "The amount is not valid. Use, for example, 129.90.", "El importe no es válido. Use, por ejemplo, 129,90.";
     CODE_LOG_IN_AGAIN = "Para agir em produção, entre de novo: a sua entrada tem mais de 10 minutos, ou terminou. Nada foi alterado.", "To act in live mode, log in again: your log-in is older than 10 minutes, or has ended. Nothing was changed.", "Para actuar en producción, entre de nuevo: su entrada tiene más de 10 minutos, o terminó. No se cambió nada.";
     CODE_CREDENTIALS = "O e-mail ou a senha está errado.", "The e-mail address or the password is wrong.", "El correo o la contraseña es incorrecto.";
+    CODE_PROOF = "A senha ou o código está errado, ou o código já foi usado. Espere o próximo código e tente de novo.", "The password or the code is wrong, or the code was used before. Wait for the next code and retry.", "La contraseña o el código es incorrecto, o el código ya se usó. Espere el próximo código e inténtelo de nuevo.";
     CODE_KEY_ROLE = "Só um dono ou administrador gerencia chaves. Peça a um deles.", "Only an owner or administrator manages keys. Ask one of them.", "Solo un dueño o administrador gestiona claves. Pídaselo a uno de ellos.";
     CODE_ROLE = "O seu papel não permite isto em produção. Peça a um dono ou administrador.", "Your role does not permit this in live mode. Ask an owner or administrator.", "Su rol no permite esto en producción. Pídaselo a un dueño o administrador.";
     CODE_SUSPENDED = "A conta está suspensa. Fale com a operadora.", "The account is suspended. Ask your operator.", "La cuenta está suspendida. Hable con su operador.";
@@ -103,6 +104,7 @@ pub fn of_code(code: &str) -> Word {
         "invalid_amount" => CODE_AMOUNT,
         "text_too_long" => CODE_TOO_LONG,
         "unauthorized" => CODE_CREDENTIALS,
+        "wrong_proof" => CODE_PROOF,
         "log_in_again" => CODE_LOG_IN_AGAIN,
         "API_KEY_ROLE_REQUIRED" => CODE_KEY_ROLE,
         "role_required" => CODE_ROLE,

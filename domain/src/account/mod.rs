@@ -84,6 +84,9 @@ pub struct Account {
     /// What payers see of the shop.
     #[serde(default, skip_serializing_if = "Brand::is_default")]
     pub brand: Brand,
+    /// True when each user must turn on the second factor before anything else.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub requires_second_factor: bool,
     /// A random secret in hex. The charges' ids are derived from it, so that they cannot be guessed.
     pub salt: String,
     /// When the account was created.
@@ -128,6 +131,7 @@ mod tests {
             settings: AccountSettings::new("Loja", "São Paulo"),
             contact: Contact::default(),
             brand: Brand::default(),
+            requires_second_factor: false,
             salt: "5a17".to_owned(),
             created_at: Timestamp::MIN,
             version: 1,

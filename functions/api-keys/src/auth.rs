@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use shared::auth::dashboard::log_in::{Credentials, NewTokenView};
+use shared::auth::dashboard::log_in::{Credentials, LogIn, NewTokenView};
 use shared::http::{JsonBody, Problem, RequestContext};
 
 use crate::{ApiKeysApp, LoggedIn};
@@ -16,8 +16,10 @@ pub(crate) async fn log_in(
 ) -> Result<Response, Problem> {
     context.query.require_empty()?;
     let credentials = Credentials::parse(&body?.0)?;
-    let token = app.dashboard.log_in(credentials, context.source, app.clock.now()).await?;
-    Ok(Json(NewTokenView::new(&token)).into_response())
+    match app.dashboard.log_in(credentials, context.source, app.clock.now()).await? {
+        LogIn::Done(token) => Ok(Json(NewTokenView::new(&token)).into_response()),
+        LogIn::Pending(_) => Err(Problem::SecondFactorRequired),
+    }
 }
 
 pub(crate) async fn log_out(LoggedIn { app, member, now, source }: LoggedIn) -> Result<StatusCode, Problem> {

@@ -14,19 +14,21 @@ use secrecy::ExposeSecret;
 use serde_json::json;
 use shared::api_key::ApiKeyError;
 use shared::api_key::request::NewApiKey;
-use shared::auth::dashboard::log_in::Credentials;
-use shared::auth::dashboard::{Dashboard, SESSION_COOKIE, set_cookie};
+use shared::auth::dashboard::log_in::{Credentials, LogIn};
+use shared::auth::dashboard::token::PENDING_SECONDS;
+use shared::auth::dashboard::{Dashboard, PENDING_COOKIE, SESSION_COOKIE, set_cookie};
 use shared::clock::Clock;
 use shared::http::{FormBody, Problem, RequestContext, SameOrigin};
 use url::form_urlencoded;
 
 use crate::ApiKeysApp;
+use crate::security::CODE;
 
 const CLEAR_SITE_DATA: HeaderName = HeaderName::from_static("clear-site-data");
 
 const DEVELOPERS: &str = "/dashboard/developers";
 
-const LOG_IN: &str = "/dashboard/login";
+pub(crate) const LOG_IN: &str = "/dashboard/login";
 
 pub(crate) fn routes() -> Router<ApiKeysApp> {
     Router::new()
@@ -47,17 +49,29 @@ async fn log_in(
 ) -> Result<Response, Problem> {
     let next = safe_path(form.text("next"));
     let text = |name| form.text(name).unwrap_or_default().to_owned();
-    let credentials = Credentials { email: text("email"), password: text("password").into() };
+    let credentials = Credentials { email: text("email"), password: text("password").into(), totp: None };
     match app.dashboard.log_in(credentials, context.source, app.clock.now()).await {
-        Ok(token) => Ok((StatusCode::SEE_OTHER, [(SET_COOKIE, token.cookie()), (LOCATION, next.to_owned())])
-            .into_response()),
+        Ok(LogIn::Done(token)) => Ok(led(next.to_owned(), token.cookie())),
+        Ok(LogIn::Pending(token)) => {
+            let cookie = set_cookie(PENDING_COOKIE, token.expose_secret(), PENDING_SECONDS);
+            Ok(led(path_with(CODE, &[("next", next)]), cookie))
+        }
         Err(problem @ (Problem::WrongCredentials | Problem::TooManyLogins { .. })) => {
-            let mut query = form_urlencoded::Serializer::new(String::new());
-            query.append_pair("error", problem.code()).append_pair("next", next);
-            Ok((StatusCode::SEE_OTHER, [(LOCATION, format!("{LOG_IN}?{}", query.finish()))]).into_response())
+            let path = path_with(LOG_IN, &[("error", problem.code()), ("next", next)]);
+            Ok((StatusCode::SEE_OTHER, [(LOCATION, path)]).into_response())
         }
         Err(problem) => Err(problem),
     }
+}
+
+/// 303 with a cookie.
+pub(crate) fn led(path: String, cookie: String) -> Response {
+    (StatusCode::SEE_OTHER, [(SET_COOKIE, cookie), (LOCATION, path)]).into_response()
+}
+
+pub(crate) fn path_with(path: &str, parameters: &[(&str, &str)]) -> String {
+    let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(parameters).finish();
+    format!("{path}?{query}")
 }
 
 /// Ends the session, if there is one, and removes what the browser keeps of the pages.
@@ -69,7 +83,7 @@ async fn log_out(
 ) -> Result<Response, Problem> {
     let now = app.clock.now();
     if let Ok(claims) = app.dashboard.claims_of_cookie(&headers, now) {
-        match app.dashboard.session(claims).await {
+        match app.dashboard.session_to_enrol(claims).await {
             Ok(session) => app.dashboard.log_out(&session.member, context.source, now).await?,
             Err(Problem::NotLoggedIn) => {}
             Err(problem) => return Err(problem),

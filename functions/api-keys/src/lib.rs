@@ -5,6 +5,7 @@ mod auth;
 mod brand;
 mod forms;
 mod keys;
+mod security;
 
 use axum::Router;
 use axum::extract::FromRequestParts;
@@ -91,6 +92,7 @@ pub fn router(app: ApiKeysApp) -> Router {
         .route("/v1/auth/login", post(auth::log_in))
         .route("/v1/auth/logout", post(auth::log_out))
         .merge(forms::routes())
+        .merge(security::routes())
         .with_state(app);
     with_middleware(routes, origin)
 }

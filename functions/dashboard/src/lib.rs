@@ -8,6 +8,7 @@ mod export;
 mod home;
 mod money;
 mod search;
+mod security;
 mod settings;
 mod states;
 mod visit;
@@ -95,6 +96,9 @@ pub fn router(pages: Pages) -> Router {
         .route("/dashboard", get(home::home))
         .route("/dashboard/", get(async || Redirect::permanent("/dashboard")))
         .route("/dashboard/login", get(log_in))
+        .route("/dashboard/totp", get(security::code))
+        .route("/dashboard/confirm", get(security::confirm))
+        .route("/dashboard/security", get(security::show))
         .route("/dashboard/mode", post(choose_mode))
         .route("/dashboard/language", post(choose_language))
         .route("/dashboard/search", get(search::search))

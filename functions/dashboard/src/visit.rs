@@ -70,6 +70,12 @@ impl Visitor {
         Ok((Visit { session: session?, visitor: self }, first?))
     }
 
+    /// For the pages that a user sees before the second factor that the account demands is on.
+    pub(crate) async fn enter_to_enrol(self) -> Result<Visit, Problem> {
+        let session = Box::pin(self.pages.dashboard.session_to_enrol(self.claims.clone())).await?;
+        Ok(Visit { session, visitor: self })
+    }
+
     pub(crate) async fn enter_alone(self) -> Result<Visit, Problem> {
         let session = Box::pin(self.pages.dashboard.session(self.claims.clone())).await?;
         Ok(Visit { session, visitor: self })
@@ -166,8 +172,10 @@ impl Page {
         }
     }
 
+    /// With the page to return to, if the form needs a log-in that is more recent.
     pub(crate) fn mode_field(&self) -> Markup {
-        pages::hidden("mode", self.visit.visitor.mode.as_str())
+        let here = self.visit.visitor.here.split('?').next().unwrap_or_default();
+        html! { (pages::hidden("mode", self.visit.visitor.mode.as_str())) (pages::hidden("back", here)) }
     }
 
     pub(crate) fn render(&self, title: &str, main: &Markup) -> Response {

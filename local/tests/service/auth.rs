@@ -104,6 +104,7 @@ async fn a_key_over_its_rate_limit_is_refused_until_the_next_minute() {
         settings,
         contact: Contact::default(),
         brand: Brand::default(),
+        requires_second_factor: false,
         salt: "salt".to_owned(),
         created_at: now,
         version: 1,

@@ -14,14 +14,14 @@ pub(crate) struct Browser<'a> {
     cookies: String,
 }
 
-const FORM: (&str, &str) = ("content-type", "application/x-www-form-urlencoded");
+pub(crate) const FORM: (&str, &str) = ("content-type", "application/x-www-form-urlencoded");
 const SAME_ORIGIN: (&str, &str) = ("sec-fetch-site", "same-origin");
 
-fn encoded(fields: &[(&str, &str)]) -> String {
+pub(crate) fn encoded(fields: &[(&str, &str)]) -> String {
     url::form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish()
 }
 
-fn cookie(answer: &Answer) -> String {
+pub(crate) fn cookie(answer: &Answer) -> String {
     answer.header("set-cookie").unwrap().split(';').next().unwrap().to_owned()
 }
 
@@ -37,6 +37,10 @@ impl<'a> Browser<'a> {
         let answer = post(service, "/dashboard/login", "", &fields).await;
         assert_eq!((answer.status.as_u16(), answer.header("location")), (303, Some("/dashboard/charges")));
         Self { service, cookies: cookie(&answer) }
+    }
+
+    pub(crate) fn with_cookies(service: &'a Service, cookies: String) -> Self {
+        Self { service, cookies }
     }
 
     pub(crate) async fn owner(service: &'a Service) -> Self {
@@ -72,7 +76,7 @@ impl<'a> Browser<'a> {
     }
 }
 
-async fn post(service: &Service, path: &str, cookies: &str, fields: &[(&str, &str)]) -> Answer {
+pub(crate) async fn post(service: &Service, path: &str, cookies: &str, fields: &[(&str, &str)]) -> Answer {
     let headers = [FORM, SAME_ORIGIN, ("cookie", cookies)];
     service.raw(Method::POST, path, &headers, encoded(fields)).await
 }
@@ -91,6 +95,8 @@ pub(crate) const PAGES: &[&str] = &[
     "/dashboard/events",
     "/dashboard/developers",
     "/dashboard/team",
+    "/dashboard/security",
+    "/dashboard/confirm",
     "/dashboard/audit",
     "/dashboard/notices",
 ];
@@ -183,7 +189,10 @@ async fn a_form_of_another_site_is_refused() {
 async fn every_page_has_the_security_headers_and_nothing_inline() {
     let service = Service::start().await;
     let browser = Browser::owner(&service).await;
-    let mut answers = vec![service.raw(Method::GET, "/dashboard/login", &[], "").await];
+    let mut answers = Vec::new();
+    for path in ["/dashboard/login", "/dashboard/totp"] {
+        answers.push(service.raw(Method::GET, path, &[], "").await);
+    }
     for path in PAGES.iter().chain(&["/dashboard/nothing", "/dashboard/charges/x"]) {
         answers.push(browser.answer(path, &[]).await);
     }
@@ -414,6 +423,8 @@ async fn pages_stay_within_their_budgets() {
         (endpoint.as_str(), 5, 30.0),
         ("/dashboard/developers", 3, 10.0),
         ("/dashboard/team", 4, 30.0),
+        ("/dashboard/security", 3, 30.0),
+        ("/dashboard/confirm", 2, 30.0),
         ("/dashboard/audit", 4, 30.0),
         ("/dashboard/notices", 4, 30.0),
     ] {

@@ -95,8 +95,8 @@ async fn a_member_may_not_act_on_money_in_live_mode() {
     // A session that was left open.
     let stale = Browser::owner(&service).await.in_mode(Mode::Live);
     service.stack.clock.advance(601_000);
-    let again = stale.post(&cancel, &[("mode", "live")]).await;
-    assert_eq!(again.header("location"), Some("/dashboard/login?next=%2Fdashboard&error=log_in_again"));
+    let again = stale.submit(&page, &cancel, &[]).await;
+    assert_eq!(again, format!("/dashboard/confirm?next={}", page.replace('/', "%2F")));
     assert_eq!(
         service.get_as(&key, &format!("/v1/charges/{}", id(&live))).await.expect(200)["status"],
         "pending"

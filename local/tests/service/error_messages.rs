@@ -74,6 +74,8 @@ fn constructed(messages: &mut Messages) {
         Problem::Unauthorized,
         Problem::NotLoggedIn,
         Problem::WrongCredentials,
+        Problem::SecondFactorRequired,
+        Problem::SecondFactorDemanded,
         Problem::UnknownSender,
         Problem::ApiKeyRoleRequired,
         Problem::AccountSuspended,

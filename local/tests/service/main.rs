@@ -42,6 +42,7 @@ mod dashboard_forms;
 mod dashboard_health;
 mod dashboard_limit;
 mod dashboard_search;
+mod dashboard_security;
 mod delivery_list;
 mod description;
 mod emails;

@@ -14,6 +14,8 @@ const fn error(status: u16, kind: &'static str, code: &'static str) -> ErrorCode
 pub(super) const INVALID_REQUEST: ErrorCode = error(400, "invalid_request_error", "invalid_request");
 pub(super) const INVALID_AMOUNT: ErrorCode = error(400, "invalid_request_error", "invalid_amount");
 pub(super) const UNAUTHORIZED: ErrorCode = error(401, "authentication_error", "unauthorized");
+pub(super) const TOTP_REQUIRED: ErrorCode = error(401, "authentication_error", "totp_required");
+pub(super) const TOTP_ENROLMENT: ErrorCode = error(403, "permission_error", "totp_enrolment_required");
 pub(super) const ROLE_REQUIRED: ErrorCode = error(403, "permission_error", "API_KEY_ROLE_REQUIRED");
 pub(super) const ACCOUNT_SUSPENDED: ErrorCode = error(403, "permission_error", "account_suspended");
 pub(super) const CUSTOMER_VELOCITY: ErrorCode =

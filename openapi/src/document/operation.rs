@@ -178,13 +178,16 @@ impl Operation {
             Access::ApiKey => {
                 all.extend([errors::UNAUTHORIZED, errors::ACCOUNT_SUSPENDED, errors::RATE_LIMITED]);
             }
-            Access::Dashboard => all.extend([errors::UNAUTHORIZED, errors::RATE_LIMITED]),
+            Access::Dashboard => {
+                all.extend([errors::UNAUTHORIZED, errors::TOTP_ENROLMENT, errors::RATE_LIMITED]);
+            }
             Access::TestKey => {
                 let of_key = [errors::ACCOUNT_SUSPENDED, errors::LIVE_KEY];
                 all.extend(of_key.into_iter().chain([errors::UNAUTHORIZED, errors::RATE_LIMITED]));
             }
             Access::DashboardManager => {
-                all.extend([errors::UNAUTHORIZED, errors::ROLE_REQUIRED, errors::RATE_LIMITED]);
+                all.extend([errors::UNAUTHORIZED, errors::TOTP_ENROLMENT, errors::ROLE_REQUIRED]);
+                all.push(errors::RATE_LIMITED);
             }
             Access::Bank => all.push(errors::UNAUTHORIZED),
             Access::Public => {}

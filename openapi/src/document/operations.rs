@@ -24,7 +24,7 @@ use shared::webhook::log::EVENTS_QUERY;
 use super::errors::{
     ACCOUNT_VELOCITY, CUSTOMER_VELOCITY, DISPUTED, EXCEEDS_REMAINING, INSUFFICIENT_BALANCE, INVALID_AMOUNT,
     INVALID_REQUEST, KEY_REUSED, NOT_CANCELLABLE, NOT_REFUNDABLE, NOT_UPLOADED, RATE_LIMITED,
-    REFUND_NOT_SUPPORTED, SIZE_MISMATCH, UNAUTHORIZED, UNPROCESSABLE,
+    REFUND_NOT_SUPPORTED, SIZE_MISMATCH, TOTP_REQUIRED, UNAUTHORIZED, UNPROCESSABLE,
 };
 use super::operation::{Access, Operation, Tag, api};
 use crate::responses::{Content, Success};
@@ -198,7 +198,7 @@ operations! {
         "Returns a dashboard token that is valid for 12 hours. In a quarter of an hour, 10 log-ins for an e-mail address may fail."
         [200 [Json "DashboardToken"]] .access(Access::Public)
         .json(LOG_IN_BODY, r#"{"email": "owner@loja.example", "password": "correct horse battery staple"}"#)
-        .errors(&[UNAUTHORIZED, RATE_LIMITED]);
+        .errors(&[UNAUTHORIZED, TOTP_REQUIRED, RATE_LIMITED]);
     "POST /v1/auth/logout" "logOut" ApiKeys "Log out"
         "Ends this token at once."
         [204] .access(Access::Dashboard);

@@ -53,8 +53,17 @@ impl Accounts {
     ) -> Result<Account, AccountError> {
         let id = AccountId::new(random::bytes()?);
         let salt = hex::encode(random::bytes::<16>()?);
-        let brand = Brand::default();
-        let account = Account { id, settings, contact, brand, salt, created_at: now, version: 1 };
+        let (brand, requires_second_factor) = (Brand::default(), false);
+        let account = Account {
+            id,
+            settings,
+            contact,
+            brand,
+            requires_second_factor,
+            salt,
+            created_at: now,
+            version: 1,
+        };
         let audit = audit::by_operator(operator, id, "account.open", id.to_string(), now)?;
         let audit = audit.with_details(format!(
             "{}, contact {}",
@@ -109,6 +118,18 @@ impl Accounts {
         now: Timestamp,
     ) -> Result<Account, AccountError> {
         self.change(id, action, |account| &mut account.brand, change, operator, now).await
+    }
+
+    pub async fn require_second_factor(
+        &self,
+        id: &AccountId,
+        is_required: bool,
+        operator: &Operator,
+        now: Timestamp,
+    ) -> Result<Account, AccountError> {
+        let action = "account.require-second-factor";
+        let set = |part: &mut bool| *part = is_required;
+        self.change(id, action, |account| &mut account.requires_second_factor, set, operator, now).await
     }
 
     /// If `change` leaves the part as it was, nothing is written.

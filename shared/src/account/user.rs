@@ -66,6 +66,9 @@ pub struct User {
     /// It changes when the password is reset.
     #[serde(rename = "tokens")]
     pub token_generation: TokenGeneration,
+    /// Since when a log-in needs a code too. `None`: the second factor is off.
+    #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
+    pub second_factor_at: Option<Timestamp>,
     pub version: u64,
 }
 
@@ -86,6 +89,7 @@ impl User {
             role,
             created_at: now,
             token_generation: tokens,
+            second_factor_at: None,
             version: 1,
         }
     }
@@ -115,6 +119,9 @@ pub enum UserChange {
     Role(Role),
     /// Makes all earlier tokens invalid.
     Password(PasswordHash, TokenGeneration),
+    /// Makes all earlier tokens invalid.
+    EndSessions(TokenGeneration),
+    SecondFactorOff,
     /// Makes all tokens of the user invalid.
     Remove,
 }
@@ -177,6 +184,19 @@ impl Users {
                 UserChange::Password(hash, tokens) => {
                     let next = User { password_hash: hash.clone(), token_generation: *tokens, ..next };
                     ("user.reset-password", String::new(), next.clone(), Write::replace(&next, user.version)?)
+                }
+                UserChange::EndSessions(tokens) => {
+                    let next = User { token_generation: *tokens, ..next };
+                    ("user.end-sessions", String::new(), next.clone(), Write::replace(&next, user.version)?)
+                }
+                UserChange::SecondFactorOff => {
+                    let next = User { second_factor_at: None, ..next };
+                    (
+                        "user.second-factor-off",
+                        String::new(),
+                        next.clone(),
+                        Write::replace(&next, user.version)?,
+                    )
                 }
                 UserChange::Remove => {
                     let expected_version = i64::try_from(user.version).unwrap_or(i64::MAX);

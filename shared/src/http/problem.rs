@@ -55,8 +55,17 @@ pub enum Problem {
     Unauthorized,
     /// 401 `unauthorized`: the dashboard token is missing or not valid.
     NotLoggedIn,
-    /// 401 `unauthorized`: no user has this e-mail address, or the password is wrong.
+    /// 401 `unauthorized`: no user has this e-mail address, or the password or the code is wrong.
     WrongCredentials,
+    /// 401 `totp_required`: the password is right, and the user has turned on the second factor.
+    SecondFactorRequired,
+    /// 401 `log_in_again`: a form of the dashboard needs a password or code of the last ten minutes.
+    LogInAgain {
+        /// The page of the form.
+        back: String,
+    },
+    /// 403 `totp_enrolment_required`: the account demands a second factor that the user has not turned on.
+    SecondFactorDemanded,
     /// 401 `unauthorized`: a bank's notification could not be authenticated.
     UnknownSender,
     /// 403 `API_KEY_ROLE_REQUIRED`: the user is neither an OWNER nor an ADMIN, so they may not manage API
@@ -190,10 +199,14 @@ impl Problem {
     pub fn status(&self) -> StatusCode {
         match self {
             Self::Invalid(_) | Self::InvalidAmount(_) | Self::Unreadable(_) => StatusCode::BAD_REQUEST,
-            Self::Unauthorized | Self::NotLoggedIn | Self::WrongCredentials | Self::UnknownSender => {
-                StatusCode::UNAUTHORIZED
-            }
+            Self::Unauthorized
+            | Self::NotLoggedIn
+            | Self::WrongCredentials
+            | Self::SecondFactorRequired
+            | Self::LogInAgain { .. }
+            | Self::UnknownSender => StatusCode::UNAUTHORIZED,
             Self::ApiKeyRoleRequired
+            | Self::SecondFactorDemanded
             | Self::AccountSuspended
             | Self::CustomerVelocityExceeded
             | Self::AccountVelocityExceeded
@@ -244,6 +257,9 @@ impl Problem {
             Self::Unauthorized | Self::NotLoggedIn | Self::WrongCredentials | Self::UnknownSender => {
                 "unauthorized"
             }
+            Self::SecondFactorRequired => "totp_required",
+            Self::SecondFactorDemanded => "totp_enrolment_required",
+            Self::LogInAgain { .. } => "log_in_again",
             Self::ApiKeyRoleRequired => "API_KEY_ROLE_REQUIRED",
             Self::AccountSuspended => "account_suspended",
             Self::CustomerVelocityExceeded => "fraud.customer_velocity_exceeded",
@@ -296,7 +312,18 @@ impl Problem {
             Self::UnknownSender => {
                 "The notification could not be authenticated. Check the registered URL, the client certificate and the source address, and for a MED notice its `X-Signature`.".to_owned()
             }
-            Self::WrongCredentials => "The e-mail address or the password is wrong.".to_owned(),
+            Self::WrongCredentials => {
+                "The e-mail address, the password or the code is wrong, or the code was used before.".to_owned()
+            }
+            Self::SecondFactorRequired => {
+                "The user has a second factor. Send the code of the authenticator app, or a recovery code, as `totp`.".to_owned()
+            }
+            Self::SecondFactorDemanded => {
+                "The account demands a second factor. Turn it on at /dashboard/security first.".to_owned()
+            }
+            Self::LogInAgain { .. } => {
+                "The password or a code of the last ten minutes is needed. Confirm it at /dashboard/confirm.".to_owned()
+            }
             Self::ApiKeyRoleRequired => {
                 "Only an OWNER or ADMIN of the account can issue, rotate or revoke API keys.".to_owned()
             }

@@ -15,14 +15,18 @@ crate::fields! {
     /// wrong password (401), not as an invalid field.
     PASSWORD: Text = "password", Text::of(1, 1_024), Required, "correct horse battery staple",
         "The user's password.";
+    TOTP: Text = "totp", Text::of(1, 64), Optional, "287082",
+        "The code of the user's authenticator app, or a recovery code. Required if the user has turned on the second factor. Each code is accepted once.";
 }
 
-pub const LOG_IN_BODY: Definitions = &[&EMAIL, &PASSWORD];
+pub const LOG_IN_BODY: Definitions = &[&EMAIL, &PASSWORD, &TOTP];
 
 #[derive(Clone, Debug)]
 pub struct Credentials {
     pub email: String,
     pub password: SecretString,
+    /// The code of the second factor.
+    pub totp: Option<String>,
 }
 
 impl Credentials {
@@ -30,8 +34,17 @@ impl Credentials {
         let mut fields = Fields::new();
         let root = Object::root(body, LOG_IN_BODY);
         let both = fields.read(&root, &EMAIL).zip(fields.read(&root, &PASSWORD));
-        fields.finish(both.map(|(email, password)| Self { email, password: password.into() }))
+        let totp = fields.read(&root, &TOTP);
+        fields.finish(both.map(|(email, password)| Self { email, password: password.into(), totp }))
     }
+}
+
+/// The outcome of a log-in with the right password.
+#[derive(Debug)]
+pub enum LogIn {
+    Done(NewToken),
+    /// A code must follow, with this token, within five minutes.
+    Pending(SecretString),
 }
 
 #[derive(Debug)]

@@ -2,14 +2,17 @@
 //! request, so that a removed user loses access at once.
 
 pub mod log_in;
+mod security;
 mod session;
 mod throttle;
 pub mod token;
+mod totp;
 
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 use tracing::field;
 
+use domain::account::Account;
 use domain::audit::{Audit, Operator};
 use domain::hex;
 use domain::ids::{AccountId, UserId};
@@ -17,12 +20,13 @@ use domain::row::{Key, Row};
 use domain::source_address::SourceAddress;
 use domain::time::Timestamp;
 
-use self::log_in::{Credentials, NewToken};
+use self::log_in::{Credentials, LogIn, NewToken};
 pub use self::session::{
-    LANGUAGE_COOKIE, MODE_COOKIE, SESSION_COOKIE, Session, cookie, set_cookie, shown_mode,
+    LANGUAGE_COOKIE, MODE_COOKIE, PENDING_COOKIE, SESSION_COOKIE, Session, cookie, set_cookie, shown_mode,
 };
 use self::throttle::{Counted, Throttle};
 use self::token::{Claims, Tokens};
+pub use self::totp::Enrolment;
 use crate::account::password::PasswordChecker;
 use crate::account::{Role, USER, User};
 use crate::audit;
@@ -30,7 +34,7 @@ use crate::config::{ConfigError, required};
 use crate::http::{Problem, RequestContext};
 use crate::metrics;
 use crate::random;
-use crate::store::{CommitOutcome, Item, Store, Write, from_item, text};
+use crate::store::{CommitOutcome, Store, Write, from_item, text};
 
 const REVOKED_TOKEN: &str = "ended-token";
 
@@ -98,13 +102,17 @@ pub struct Dashboard {
     tokens: Tokens,
     throttle: Throttle,
     password_checker: PasswordChecker,
+    /// The table of secrets, which has the seeds of second factors. `None` in functions that check no code.
+    secrets: Option<Store>,
 }
 
 impl Dashboard {
     /// Reads the secrets from `DASHBOARD_TOKEN_SECRET`; see [`Tokens::new`].
     pub fn from_vars(store: Store, var: &dyn Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
         let tokens = Tokens::new(&required(var, "DASHBOARD_TOKEN_SECRET")?.into())?;
+        let secrets = var("SECRETS_TABLE_NAME").map(|table| Store::new(store.client().clone(), table));
         Ok(Self {
+            secrets,
             throttle: Throttle::new(store.clone()),
             store,
             tokens,
@@ -115,11 +123,14 @@ impl Dashboard {
     /// Verifies the token with one read, then counts the request with one update. A refused token is not
     /// counted, because the holder of a revoked token could use up the user's limit. Fails in this order: 401
     /// `unauthorized`, also for a removed user or a new password; 429 `rate_limited` above 60 requests a
-    /// minute; 400 `invalid_request` for any query parameter.
+    /// minute; 403 `totp_enrolment_required`; 400 `invalid_request` for any query parameter.
     pub async fn authenticate(&self, context: &RequestContext, now: Timestamp) -> Result<Member, Problem> {
         let claims = self.claims(context.headers.bearer.as_ref(), now)?;
-        let (user, _) = self.holder(&claims, &[]).await?;
+        let (user, account) = self.holder(&claims).await?;
         self.throttle.count_request(&user, Counted::Api, context, now).await?;
+        if account.is_some_and(|account| lacks_second_factor(&user, &account)) {
+            return Err(Problem::SecondFactorDemanded);
+        }
         context.query.require_empty()?;
         Ok(Member { user: user.id, account: user.account, role: user.role, token: claims })
     }
@@ -128,21 +139,21 @@ impl Dashboard {
         token.and_then(|token| self.tokens.verify(token, now)).ok_or(Problem::NotLoggedIn)
     }
 
-    /// The user whose token is valid, and the rows at `others`, in one request.
-    async fn holder(&self, claims: &Claims, others: &[Key]) -> Result<(User, Vec<Item>), Problem> {
-        let mut keys = vec![User::key_of(&claims.sub), RevokedToken::key_of(&claims.jti)];
-        keys.extend_from_slice(others);
-        let (mut user, mut is_revoked, mut rest) = (None, false, Vec::new());
+    /// The user whose token is valid, and the user's account, in one request.
+    async fn holder(&self, claims: &Claims) -> Result<(User, Option<Account>), Problem> {
+        let account = Account::key_of(&claims.account_id);
+        let keys = [User::key_of(&claims.sub), RevokedToken::key_of(&claims.jti), account];
+        let (mut user, mut is_revoked, mut account) = (None, false, None);
         for row in self.store.batch_get(&keys).await? {
             match text(&row, "sk").as_deref() {
                 Some(REVOKED_TOKEN) => is_revoked = true,
                 Some(USER) => user = Some(from_item::<User>(row)?),
-                _ => rest.push(row),
+                _ => account = Some(from_item::<Account>(row)?),
             }
         }
         let user =
             user.filter(|user| !is_revoked && claims.is_valid_for(user)).ok_or(Problem::NotLoggedIn)?;
-        Ok((user, rest))
+        Ok((user, account))
     }
 
     /// Logs the result with the user's id. The account's audit records log-ins, and the failure that locks the
@@ -150,11 +161,49 @@ impl Dashboard {
     /// that a client can't find out which addresses have a user. 429 `rate_limited` after too many failures.
     pub async fn log_in(
         &self,
-        credentials: Credentials,
+        Credentials { email, password, totp }: Credentials,
+        source: SourceAddress,
+        now: Timestamp,
+    ) -> Result<LogIn, Problem> {
+        let id = UserId::from_email(&email);
+        let shown = (Some(password), totp.as_deref());
+        let user = self.prove(id, shown, source, now).await?;
+        if user.second_factor_at.is_some() && totp.is_none() {
+            let holder = (user.id, user.account, user.role, user.token_generation);
+            return Ok(LogIn::Pending(self.tokens.issue_pending(holder, now)?));
+        }
+        self.enter(&user, source, now).await.map(LogIn::Done)
+    }
+
+    /// Completes a log-in whose password was right. 401 `unauthorized` if that was more than five minutes ago, or for a
+    /// wrong code.
+    pub async fn log_in_with_code(
+        &self,
+        pending: Option<&str>,
+        code: &str,
         source: SourceAddress,
         now: Timestamp,
     ) -> Result<NewToken, Problem> {
-        let id = UserId::from_email(&credentials.email);
+        let claims = pending.and_then(|token| self.tokens.verify_pending(&token.into(), now));
+        let claims = claims.ok_or(Problem::NotLoggedIn)?;
+        let user = self.prove(claims.sub, (None, Some(code)), source, now).await?;
+        // A new password since then ended the log-in too.
+        if claims.is_valid_for(&user) {
+            self.enter(&user, source, now).await
+        } else {
+            Err(Problem::NotLoggedIn)
+        }
+    }
+
+    /// Verifies what a user shows: the password, the code of the second factor, or both. It counts as a failed log-in
+    /// until it is right. A code that is not needed is ignored.
+    async fn prove(
+        &self,
+        id: UserId,
+        (password, code): (Option<SecretString>, Option<&str>),
+        source: SourceAddress,
+        now: Timestamp,
+    ) -> Result<User, Problem> {
         let attempt = match self.throttle.count_attempt(&id, source, now).await {
             Ok(attempt) => attempt,
             Err(problem) => {
@@ -165,18 +214,39 @@ impl Dashboard {
             }
         };
         let user: Option<User> = self.store.get(&User::key_of(&id)).await?;
-        let hash = user.as_ref().map(|user| user.password_hash.clone());
-        let is_right = self.password_checker.verify(credentials.password, hash).await?;
+        let has_second_factor = user.as_ref().is_some_and(|user| user.second_factor_at.is_some());
+        // Without a password, the code must be checked.
+        let mut is_right = has_second_factor;
+        let mut reason = "wrong e-mail address or password";
+        if let Some(password) = password {
+            let hash = user.as_ref().map(|user| user.password_hash.clone());
+            is_right = self.password_checker.verify(password, hash).await?;
+        }
+        if is_right
+            && has_second_factor
+            && let Some(code) = code
+        {
+            is_right = self.accept_code(&id, code, now).await?;
+            reason = "wrong or used code";
+        }
         let Some(user) = user.clone().filter(|_| is_right) else {
-            log_refused(&id, source, "wrong e-mail address or password");
+            log_refused(&id, source, reason);
             if let Some(user) = user.filter(|_| attempt.is_last) {
                 self.audit(&user, source, "user.lock-out", now).await?;
             }
             return Err(Problem::WrongCredentials);
         };
         self.throttle.uncount_attempt(attempt).await?;
-        self.audit(&user, source, "user.log-in", now).await?;
-        tracing::info!(user = %id, account = %user.account, source = source.ip().map(field::display), "log-in");
+        Ok(user)
+    }
+
+    async fn enter(&self, user: &User, source: SourceAddress, now: Timestamp) -> Result<NewToken, Problem> {
+        self.audit(user, source, "user.log-in", now).await?;
+        tracing::info!(user = %user.id, account = %user.account, source = source.ip().map(field::display), "log-in");
+        self.new_token(user, now)
+    }
+
+    fn new_token(&self, user: &User, now: Timestamp) -> Result<NewToken, Problem> {
         let jti = hex::encode(random::bytes::<16>()?);
         // The token has the generation in the row whose password was verified. If the password is reset
         // between the read of that row and here, the new token is already invalid.
@@ -206,17 +276,32 @@ impl Dashboard {
         source: SourceAddress,
         now: Timestamp,
     ) -> Result<(), Problem> {
-        let Member { user, account, token, .. } = member;
-        let revoked = RevokedToken { jti: token.jti.clone(), exp: token.exp };
-        let audit = audit_row(*user, *account, ("user.log-out", BY_LOG_OUT), source, now)?;
-        match self.store.commit(vec![Write::insert(&revoked)?, Write::audit(&audit)]).await? {
-            CommitOutcome::Done => {
-                tracing::info!(%user, %account, source = source.ip().map(field::display), "log-out");
-            }
-            CommitOutcome::Conflict { .. } => {}
+        if self.end_token(member, "user.log-out", source, now).await? {
+            let Member { user, account, .. } = member;
+            tracing::info!(%user, %account, source = source.ip().map(field::display), "log-out");
         }
         Ok(())
     }
+
+    /// `false`: it was revoked before.
+    async fn end_token(
+        &self,
+        member: &Member,
+        action: &str,
+        source: SourceAddress,
+        now: Timestamp,
+    ) -> Result<bool, Problem> {
+        let Member { user, account, token, .. } = member;
+        let revoked = RevokedToken { jti: token.jti.clone(), exp: token.exp };
+        let audit = audit_row(*user, *account, (action, BY_LOG_OUT), source, now)?;
+        let outcome = self.store.commit(vec![Write::insert(&revoked)?, Write::audit(&audit)]).await?;
+        Ok(outcome == CommitOutcome::Done)
+    }
+}
+
+/// Whether the account demands a second factor that the user has not turned on.
+fn lacks_second_factor(user: &User, account: &Account) -> bool {
+    account.requires_second_factor && user.second_factor_at.is_none()
 }
 
 fn audit_row(

@@ -14,11 +14,12 @@ use super::{Counted, Dashboard, Member};
 use crate::account::User;
 use crate::auth::dashboard::log_in::NewToken;
 use crate::http::{Problem, RequestContext};
-use crate::store::from_item;
 
 /// A browser accepts a `__Host-` cookie only with `Secure` and `Path=/` and without a domain, so that no other
 /// host can set it.
 pub const SESSION_COOKIE: &str = "__Host-session";
+/// Between the password and the code of a log-in.
+pub const PENDING_COOKIE: &str = "__Host-log-in";
 pub const MODE_COOKIE: &str = "__Host-mode";
 pub const LANGUAGE_COOKIE: &str = "__Host-language";
 
@@ -54,6 +55,12 @@ impl Session {
     }
 }
 
+impl Session {
+    pub fn lacks_second_factor(&self) -> bool {
+        super::lacks_second_factor(&self.user, &self.account)
+    }
+}
+
 impl NewToken {
     /// The `Set-Cookie` header of the session.
     pub fn cookie(&self) -> String {
@@ -69,12 +76,18 @@ impl Dashboard {
         self.claims(token.as_ref(), now)
     }
 
-    /// Verifies that the token is still valid, and reads the account, in one request. 401 `unauthorized`.
+    /// Verifies that the token is still valid, and reads the account, in one request. 401 `unauthorized`; 403
+    /// `totp_enrolment_required` for a user without the second factor that the account demands.
     pub async fn session(&self, claims: Claims) -> Result<Session, Problem> {
-        let (user, rest) = self.holder(&claims, &[Account::key_of(&claims.account_id)]).await?;
-        let account = rest.into_iter().next().ok_or(Problem::NotLoggedIn)?;
+        let session = self.session_to_enrol(claims).await?;
+        if session.lacks_second_factor() { Err(Problem::SecondFactorDemanded) } else { Ok(session) }
+    }
+
+    /// Like [`Dashboard::session`], for the few pages and forms by which a user turns on the second factor.
+    pub async fn session_to_enrol(&self, claims: Claims) -> Result<Session, Problem> {
+        let (user, account) = self.holder(&claims).await?;
         let member = Member { user: user.id, account: user.account, role: user.role, token: claims };
-        Ok(Session { account: from_item(account)?, user, member })
+        Ok(Session { account: account.ok_or(Problem::NotLoggedIn)?, user, member })
     }
 
     /// 429 `rate_limited` above 300 pages and forms a minute.

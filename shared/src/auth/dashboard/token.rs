@@ -16,6 +16,12 @@ use crate::config::ConfigError;
 
 pub const ISSUER: &str = "payment-service";
 
+/// Signs that a password was right and that a code must follow. A route that requires a session refuses it.
+const PENDING_ISSUER: &str = "payment-service/log-in";
+
+/// Five minutes: long enough to find the phone.
+pub const PENDING_SECONDS: i64 = 5 * 60;
+
 /// 12 hours.
 pub const TOKEN_SECONDS: i64 = 12 * 60 * 60;
 
@@ -79,7 +85,25 @@ impl Tokens {
 
     pub fn issue(
         &self,
+        holder: (UserId, AccountId, Role, TokenGeneration),
+        jti: &str,
+        now: Timestamp,
+    ) -> Result<(SecretString, Claims), SigningError> {
+        self.sign(holder, (ISSUER, TOKEN_SECONDS), jti, now)
+    }
+
+    pub(super) fn issue_pending(
+        &self,
+        holder: (UserId, AccountId, Role, TokenGeneration),
+        now: Timestamp,
+    ) -> Result<SecretString, SigningError> {
+        Ok(self.sign(holder, (PENDING_ISSUER, PENDING_SECONDS), "", now)?.0)
+    }
+
+    fn sign(
+        &self,
         (user, account, role, generation): (UserId, AccountId, Role, TokenGeneration),
+        (issuer, seconds): (&str, i64),
         jti: &str,
         now: Timestamp,
     ) -> Result<(SecretString, Claims), SigningError> {
@@ -87,8 +111,8 @@ impl Tokens {
             sub: user,
             account_id: account,
             role,
-            iss: ISSUER.to_owned(),
-            exp: now.seconds().saturating_add(TOKEN_SECONDS),
+            iss: issuer.to_owned(),
+            exp: now.seconds().saturating_add(seconds),
             jti: jti.to_owned(),
             generation,
         };
@@ -100,6 +124,14 @@ impl Tokens {
 
     /// `None`: the token is malformed, was not signed by this service, or has expired.
     pub fn verify(&self, token: &SecretString, now: Timestamp) -> Option<Claims> {
+        self.verify_of(ISSUER, token, now)
+    }
+
+    pub(super) fn verify_pending(&self, token: &SecretString, now: Timestamp) -> Option<Claims> {
+        self.verify_of(PENDING_ISSUER, token, now)
+    }
+
+    fn verify_of(&self, issuer: &str, token: &SecretString, now: Timestamp) -> Option<Claims> {
         let text = token.expose_secret();
         if text.len() > MAX_TOKEN_BYTES {
             return None;
@@ -116,7 +148,7 @@ impl Tokens {
             return None;
         }
         let claims: Claims = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(body).ok()?).ok()?;
-        (claims.iss == ISSUER && claims.exp > now.seconds()).then_some(claims)
+        (claims.iss == issuer && claims.exp > now.seconds()).then_some(claims)
     }
 }
 

@@ -1,0 +1,180 @@
+//! Forms about a user's own access: code of the log-in, confirmation of a session, second factor, password, sessions.
+//! Each is open to a member without the second factor that the account demands, except the demand itself.
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::header::LOCATION;
+use axum::http::{HeaderMap, StatusCode};
+use axum::middleware::from_fn;
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use maud::{Markup, html};
+use pages::forms::{MemberForm, Need, UnenrolledForm, answer};
+use pages::{code_block, errors_as_pages, hidden, safe_path};
+use secrecy::{ExposeSecret, SecretString};
+use shared::auth::dashboard::{Enrolment, PENDING_COOKIE, SESSION_COOKIE, cookie, set_cookie};
+use shared::http::{FormBody, Problem, RequestContext, SameOrigin};
+
+use crate::ApiKeysApp;
+use crate::forms::{LOG_IN, led, path_with};
+
+/// The page that asks for the code of a log-in.
+pub(crate) const CODE: &str = "/dashboard/totp";
+const CONFIRM: &str = "/dashboard/confirm";
+const SECURITY: &str = "/dashboard/security";
+
+/// Against who guesses, about 1,000 times a day, and against who has read the hashes.
+const MIN_PASSWORD_CHARS: usize = 12;
+
+/// As for the log-in.
+const MAX_PASSWORD_CHARS: usize = 1_024;
+
+type Form = UnenrolledForm<ApiKeysApp>;
+
+pages::words! { ,
+    SCAN = "Leia o QR code", "Scan the QR code", "Escanee el código QR";
+    SCAN_MEANS = "Leia com um app autenticador, ou digite a chave nele. Mostrado só agora.", "Scan it with an authenticator app, or type the key there. Shown only now.", "Escanéelo con una app de autenticación, o escriba la clave en ella. Se muestra solo ahora.";
+    APP_CODE = "Código de 6 dígitos que o app mostra", "6-digit code that the app shows", "Código de 6 dígitos que muestra la app";
+    TURN_ON = "Ativar", "Turn on", "Activar";
+    RECOVERY_CODES = "Códigos de recuperação", "Recovery codes", "Códigos de recuperación";
+}
+
+pub(crate) fn routes() -> Router<ApiKeysApp> {
+    Router::new()
+        .route(CODE, post(log_in_with_code))
+        .route(CONFIRM, post(confirm))
+        .route("/dashboard/security/totp", post(begin))
+        .route("/dashboard/security/totp/on", post(turn_on))
+        .route("/dashboard/security/totp/off", post(turn_off))
+        .route("/dashboard/security/demand", post(demand))
+        .route("/dashboard/security/password", post(change_password))
+        .route("/dashboard/security/sessions", post(end_sessions))
+        .layer(from_fn(errors_as_pages))
+}
+
+/// 303 to the form's page, if the user can correct the refusal there. A wrong password, a wrong code and a used code
+/// have the same words.
+fn refused(problem: Problem, path: &str, next: Option<&str>) -> Result<Response, Problem> {
+    let code = match &problem {
+        Problem::WrongCredentials => "wrong_proof",
+        Problem::TooManyLogins { .. } => problem.code(),
+        _ => return answer(Err(problem), path),
+    };
+    let parameters = [("error", code)].into_iter().chain(next.map(|next| ("next", next)));
+    let location = path_with(path, &parameters.collect::<Vec<_>>());
+    Ok((StatusCode::SEE_OTHER, [(LOCATION, location)]).into_response())
+}
+
+async fn log_in_with_code(
+    State(app): State<ApiKeysApp>,
+    _: SameOrigin,
+    context: RequestContext,
+    headers: HeaderMap,
+    FormBody(form): FormBody,
+) -> Result<Response, Problem> {
+    let next = safe_path(form.text("next"));
+    let code = form.text("code").unwrap_or_default();
+    let pending = cookie(&headers, PENDING_COOKIE);
+    // The cookie of the log-in expires by itself. Without a code it is worth nothing.
+    match app.dashboard.log_in_with_code(pending, code, context.source, app.clock.now()).await {
+        Ok(token) => Ok(led(next.to_owned(), token.cookie())),
+        Err(problem) => refused(problem, CODE, Some(next)),
+    }
+}
+
+async fn confirm(UnenrolledForm(member): Form) -> Result<Response, Problem> {
+    let MemberForm { app, session, caller, form, now, .. } = &member;
+    let next = safe_path(form.text("next"));
+    let shown = form.text("code").or(form.text("password")).unwrap_or_default();
+    match app.dashboard.confirm(session, shown, caller.source, *now).await {
+        Ok(token) => Ok(led(next.to_owned(), token.cookie())),
+        Err(problem) => refused(problem, CONFIRM, Some(next)),
+    }
+}
+
+/// Shows a new seed once. A recent log-in is needed in both modes: who finds an open session must not be able to lock
+/// its user out.
+async fn begin(UnenrolledForm(member): Form) -> Result<Response, Problem> {
+    member.require_recent()?;
+    match member.app.dashboard.begin_second_factor(&member.session).await {
+        Ok(enrolment) => Ok(member.page(SCAN, seed(&member, &enrolment), SECURITY)),
+        Err(problem) => refused(problem, SECURITY, None),
+    }
+}
+
+fn seed(member: &MemberForm<ApiKeysApp>, enrolment: &Enrolment) -> Markup {
+    let say = |word| member.language.say(word);
+    html! {
+        h1 { (say(SCAN)) }
+        section.card {
+            p { (say(SCAN_MEANS)) }
+            // A URL that is too long for a QR code has the longest of addresses. Its user types the key.
+            @if let Ok((side, path)) = artefacts::qr::svg_path(enrolment.url.expose_secret()) {
+                svg width="240" height="240" viewBox={ "0 0 " (side) " " (side) } role="img" aria-label=(say(SCAN)) {
+                    rect width=(side) height=(side) fill="#fff" {}
+                    path d=(path) fill="#000" {}
+                }
+            }
+            (code_block(member.language, enrolment.seed.expose_secret()))
+            form.fields method="post" action="/dashboard/security/totp/on" {
+                (hidden("mode", member.caller.scope.mode.as_str()))
+                (hidden("back", SECURITY))
+                div {
+                    label for="code" { (say(APP_CODE)) }
+                    input #code name="code" inputmode="numeric" autocomplete="one-time-code" required maxlength="16";
+                }
+                div { button { (say(TURN_ON)) } }
+            }
+        }
+    }
+}
+
+async fn turn_on(UnenrolledForm(member): Form) -> Result<Response, Problem> {
+    member.require_recent()?;
+    let code = member.form.text("code").unwrap_or_default();
+    match member.app.dashboard.turn_on_second_factor(&member.session, code, member.now).await {
+        Ok(codes) => Ok(member.secret_page(RECOVERY_CODES, &codes.join("\n"), SECURITY)),
+        Err(problem) => refused(problem, SECURITY, None),
+    }
+}
+
+async fn turn_off(UnenrolledForm(member): Form) -> Result<Response, Problem> {
+    let MemberForm { app, session, caller, form, now, .. } = &member;
+    let shown = (password(&member, "password"), form.text("code").unwrap_or_default());
+    match app.dashboard.turn_off_second_factor(session, shown, caller.source, *now).await {
+        Ok(()) => answer(Ok(SECURITY.to_owned()), SECURITY),
+        Err(problem) => refused(problem, SECURITY, None),
+    }
+}
+
+fn password(member: &MemberForm<ApiKeysApp>, field: &str) -> SecretString {
+    member.form.text(field).unwrap_or_default().into()
+}
+
+async fn demand(member: MemberForm<ApiKeysApp>) -> Result<Response, Problem> {
+    member.require(Need::Owner)?;
+    member.require_recent()?;
+    let is_required = member.form.text("required") == Some("1");
+    let done = member.app.dashboard.demand_second_factor(&member.session, is_required, member.now).await;
+    answer(done.map(|()| SECURITY.to_owned()), SECURITY)
+}
+
+async fn change_password(UnenrolledForm(member): Form) -> Result<Response, Problem> {
+    let MemberForm { app, session, caller, now, .. } = &member;
+    let new = password(&member, "new");
+    if !(MIN_PASSWORD_CHARS..=MAX_PASSWORD_CHARS).contains(&new.expose_secret().chars().count()) {
+        let rule = format!("must have {MIN_PASSWORD_CHARS} to {MAX_PASSWORD_CHARS} characters");
+        return answer(Err(Problem::field("new", rule)), SECURITY);
+    }
+    let both = (password(&member, "old"), new);
+    match app.dashboard.change_password(session, both, caller.source, *now).await {
+        Ok(token) => Ok(led(format!("{SECURITY}?done=1"), token.cookie())),
+        Err(problem) => refused(problem, SECURITY, None),
+    }
+}
+
+/// Also ends the session of this form.
+async fn end_sessions(UnenrolledForm(member): Form) -> Result<Response, Problem> {
+    member.app.dashboard.end_sessions(&member.session, member.now).await?;
+    Ok(led(LOG_IN.to_owned(), set_cookie(SESSION_COOKIE, "", 0)))
+}

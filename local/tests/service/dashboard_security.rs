@@ -1,0 +1,340 @@
+//! Tests of a user's own access: second factor, confirmation of a session, password, sessions.
+
+use axum::http::Method;
+use domain::ids::Mode;
+use serde_json::json;
+use totp_rs::{Builder, Secret, Totp};
+
+use crate::dashboard::{Browser, FORM, cookie, encoded, post, text};
+use crate::support::{Answer, Service};
+
+const SECURITY: &str = "/dashboard/security";
+const WRONG: &str = "/dashboard/security?error=wrong_proof";
+const TEST: (&str, &str) = ("mode", "test");
+
+/// The authenticator app of a user.
+struct Phone<'a> {
+    service: &'a Service,
+    totp: Totp,
+    recovery: Vec<String>,
+}
+
+impl<'a> Phone<'a> {
+    /// Scans the seed and turns the second factor on.
+    async fn enrol(service: &'a Service, browser: &Browser<'_>) -> Self {
+        let shown = browser.post("/dashboard/security/totp", &[TEST]).await;
+        assert_eq!((shown.status.as_u16(), shown.header("cache-control")), (200, Some("no-store")));
+        let html = text(&shown);
+        let seed = html.split("<pre tabindex=\"0\"><code>").nth(1).unwrap().split('<').next().unwrap();
+        assert!(html.contains("<svg") && !html.contains("data:"), "{html}");
+        let totp = Builder::new().with_secret(Secret::try_from_base32(seed).unwrap()).build().unwrap();
+        let mut phone = Self { service, totp, recovery: Vec::new() };
+        let on = browser.post("/dashboard/security/totp/on", &[TEST, ("code", &phone.code())]).await;
+        assert_eq!((on.status.as_u16(), on.header("cache-control")), (200, Some("no-store")), "{on:?}");
+        let html = text(&on);
+        let codes = html.split("<code id=\"secret\">").nth(1).unwrap().split('<').next().unwrap();
+        phone.recovery = codes.lines().map(str::to_owned).collect();
+        assert_eq!(phone.recovery.len(), 8);
+        let page = browser.page(SECURITY).await;
+        assert!(page.contains("Ativa desde") && !page.contains(seed), "{page}");
+        phone
+    }
+
+    fn code(&self) -> String {
+        let now = self.service.stack.clock.now().seconds();
+        self.totp.generate(u64::try_from(now).unwrap()).to_string()
+    }
+
+    /// A code that was not used yet.
+    async fn next_code(&self) -> String {
+        self.service.advance_seconds(30).await;
+        self.code()
+    }
+}
+
+/// Six digits that are not a code of these minutes.
+fn wrong_code(phone: &Phone<'_>) -> String {
+    let code: u32 = phone.code().parse().unwrap();
+    format!("{:06}", (code + 500_000) % 1_000_000)
+}
+
+/// Begins a log-in with the right password. Returns the cookie with which the code must be sent.
+async fn pending(service: &Service) -> String {
+    let seed = &service.stack.seed.first;
+    let fields =
+        [("email", seed.owner_email.as_str()), ("password", &seed.password), ("next", "/dashboard/wallet")];
+    let answer = post(service, "/dashboard/login", "", &fields).await;
+    assert_eq!(answer.header("location"), Some("/dashboard/totp?next=%2Fdashboard%2Fwallet"));
+    let sent = answer.header("set-cookie").unwrap();
+    assert!(sent.starts_with("__Host-log-in=") && sent.contains("Max-Age=300; Secure; HttpOnly"), "{sent}");
+    cookie(&answer)
+}
+
+async fn send_code(service: &Service, pending: &str, code: &str) -> Answer {
+    post(service, "/dashboard/totp", pending, &[("code", code), ("next", "/dashboard/wallet")]).await
+}
+
+fn location(answer: &Answer) -> &str {
+    assert_eq!(answer.status, 303, "{answer:?}");
+    answer.header("location").unwrap()
+}
+
+async fn api_log_in(service: &Service, totp: Option<&str>) -> Answer {
+    let seed = &service.stack.seed.first;
+    let body = json!({"email": seed.owner_email, "password": seed.password, "totp": totp});
+    service
+        .raw(Method::POST, "/v1/auth/login", &[("content-type", "application/json")], body.to_string())
+        .await
+}
+
+#[tokio::test]
+async fn a_log_in_needs_a_code_once_the_second_factor_is_on_and_accepts_each_code_once() {
+    let service = Service::start().await;
+    let owner = Browser::owner(&service).await;
+    let abandoned = owner.post("/dashboard/security/totp", &[TEST]).await;
+    assert_eq!(abandoned.status, 200);
+    assert_eq!(location(&owner.post("/dashboard/security/totp/on", &[TEST, ("code", "12345")]).await), WRONG);
+    assert!(owner.page(WRONG).await.contains("A senha ou o código está errado, ou o código já foi usado."));
+    Browser::owner(&service).await;
+    let phone = Phone::enrol(&service, &owner).await;
+    let again = owner.post("/dashboard/security/totp", &[TEST]).await;
+    assert_eq!(location(&again), "/dashboard/security?error=unprocessable_entity");
+
+    let begun = pending(&service).await;
+    let token = begun.split_once('=').unwrap().1;
+    let as_session = Browser::with_cookies(&service, format!("__Host-session={token}"));
+    assert!(location(&as_session.answer("/dashboard", &[]).await).starts_with("/dashboard/login"));
+    let bearer = [("authorization", &*format!("Bearer {token}"))];
+    assert_eq!(service.raw(Method::GET, "/v1/api-keys", &bearer, "").await.status, 401);
+    let refused = "/dashboard/totp?error=wrong_proof&next=%2Fdashboard%2Fwallet";
+    for code in [&wrong_code(&phone), &phone.code(), ""] {
+        let answer = send_code(&service, &begun, code).await;
+        assert_eq!((location(&answer), answer.header("set-cookie")), (refused, None), "{code}");
+    }
+    let code = phone.next_code().await;
+    let both = tokio::join!(send_code(&service, &begun, &code), send_code(&service, &begun, &code));
+    let mut led = [location(&both.0), location(&both.1)];
+    led.sort_unstable();
+    assert_eq!(led, [refused, "/dashboard/wallet"], "a code is accepted once, also at the same time");
+    assert_eq!(location(&send_code(&service, &begun, &code).await), refused, "a replay");
+
+    let entered = send_code(&service, &begun, &phone.recovery[0]).await;
+    assert_eq!(location(&entered), "/dashboard/wallet");
+    Browser::with_cookies(&service, cookie(&entered)).page("/dashboard").await;
+    assert_eq!(location(&send_code(&service, &begun, &phone.recovery[0]).await), refused);
+    // The clocks differ by a step. The code after that is too early.
+    service.advance_seconds(60).await;
+    let now = u64::try_from(service.stack.clock.now().seconds()).unwrap();
+    let early = phone.totp.generate(now + 60).to_string();
+    assert_eq!(location(&send_code(&service, &begun, &early).await), refused);
+    let ahead = phone.totp.generate(now + 30).to_string();
+    assert_eq!(location(&send_code(&service, &begun, &ahead).await), "/dashboard/wallet");
+    service.advance_seconds(300).await;
+    let late = send_code(&service, &begun, &phone.code()).await;
+    assert!(location(&late).starts_with("/dashboard/login"), "{late:?}");
+    assert!(
+        service.rows(&format!("totp#{}", owner_id(&service)), "").await.is_empty(),
+        "no seed in the stream"
+    );
+}
+
+fn owner_id(service: &Service) -> domain::ids::UserId {
+    domain::ids::UserId::from_email(&service.stack.seed.first.owner_email)
+}
+
+#[tokio::test]
+async fn the_log_in_of_the_api_needs_the_code_too() {
+    let service = Service::start().await;
+    let phone = Phone::enrol(&service, &Browser::owner(&service).await).await;
+    assert_eq!(api_log_in(&service, None).await.problem(), (401, "authentication_error", "totp_required"));
+    let refused = (401, "authentication_error", "unauthorized");
+    assert_eq!(api_log_in(&service, Some(&wrong_code(&phone))).await.problem(), refused);
+    assert_eq!(api_log_in(&service, Some(&phone.code())).await.problem(), refused, "it turned it on");
+    let code = phone.next_code().await;
+    api_log_in(&service, Some(&code)).await.expect(200);
+    assert_eq!(api_log_in(&service, Some(&code)).await.problem(), refused);
+    api_log_in(&service, Some(&phone.recovery[3].to_uppercase())).await.expect(200);
+}
+
+#[tokio::test]
+async fn wrong_codes_count_as_failed_log_ins() {
+    let service = Service::start().await;
+    let owner = Browser::owner(&service).await;
+    let phone = Phone::enrol(&service, &owner).await;
+    service.advance_seconds(900 - service.stack.clock.now().seconds() % 900).await;
+    let begun = pending(&service).await;
+    let wrong = wrong_code(&phone);
+    for _ in 0..5 {
+        assert!(location(&send_code(&service, &begun, &wrong).await).contains("error=wrong_proof"));
+        let password = service.stack.seed.first.password.clone();
+        let off = [TEST, ("password", password.as_str()), ("code", wrong.as_str())];
+        assert_eq!(location(&owner.post("/dashboard/security/totp/off", &off).await), WRONG);
+    }
+    let code = phone.next_code().await;
+    assert!(location(&send_code(&service, &begun, &code).await).contains("error=rate_limited"));
+    assert_eq!(api_log_in(&service, Some(&code)).await.problem().0, 429);
+    let confirm = owner.post("/dashboard/confirm", &[TEST, ("code", &code)]).await;
+    assert_eq!(location(&confirm), "/dashboard/confirm?error=rate_limited&next=%2Fdashboard");
+    let audit = owner.page("/dashboard/audit").await;
+    assert!(audit.contains("user.lock-out"), "{audit}");
+}
+
+#[tokio::test]
+async fn turning_the_second_factor_off_needs_the_password_and_a_code() {
+    let service = Service::start().await;
+    let owner = Browser::owner(&service).await;
+    let phone = Phone::enrol(&service, &owner).await;
+    let password = service.stack.seed.first.password.clone();
+    let off = async |password: &str, code: &str| {
+        let fields = [("password", password), ("code", code)];
+        owner.submit(SECURITY, "/dashboard/security/totp/off", &fields).await
+    };
+    assert_eq!(off(&password, "").await, WRONG);
+    assert_eq!(off("wrong", &phone.recovery[0]).await, WRONG);
+    assert_eq!(off(&password, &phone.next_code().await).await, "/dashboard/security?done=1");
+    Browser::owner(&service).await;
+    // The next enrolment has another seed and other recovery codes.
+    let second = Phone::enrol(&service, &owner).await;
+    let begun = pending(&service).await;
+    assert!(location(&send_code(&service, &begun, &phone.recovery[1]).await).contains("wrong_proof"));
+    assert_eq!(location(&send_code(&service, &begun, &second.recovery[1]).await), "/dashboard/wallet");
+    let audit = owner.page("/dashboard/audit").await;
+    assert!(audit.contains("user.second-factor-on") && audit.contains("user.second-factor-off"), "{audit}");
+}
+
+#[tokio::test]
+async fn an_old_session_is_renewed_with_the_password_or_a_code_and_leads_back() {
+    let service = Service::start().await;
+    let keys = "/dashboard/developers/keys";
+    let page = "/dashboard/developers";
+    let asked = "/dashboard/confirm?next=%2Fdashboard%2Fdevelopers";
+    let old = Browser::owner(&service).await.in_mode(Mode::Live);
+    service.stack.clock.advance(601_000);
+    assert_eq!(old.submit(page, keys, &[]).await, asked);
+    assert!(old.page(asked).await.contains("name=\"password\""));
+    let wrong = old.submit(asked, "/dashboard/confirm", &[("password", "wrong")]).await;
+    assert_eq!(wrong, "/dashboard/confirm?error=wrong_proof&next=%2Fdashboard%2Fdevelopers");
+    assert_eq!(old.submit(asked, "/dashboard/confirm", &[]).await, wrong);
+    let password = service.stack.seed.first.password.clone();
+    let fields = [("mode", "live"), ("next", page), ("password", password.as_str())];
+    let renewed = old.post("/dashboard/confirm", &fields).await;
+    assert_eq!(location(&renewed), page);
+    assert!(
+        location(&old.answer(page, &[]).await).starts_with("/dashboard/login"),
+        "the old token has ended"
+    );
+    let browser = Browser::with_cookies(&service, cookie(&renewed)).in_mode(Mode::Live);
+    assert_eq!(browser.post(keys, &[("mode", "live"), ("label", "x")]).await.status, 200);
+
+    let test = Browser::with_cookies(&service, cookie(&renewed));
+    let phone = Phone::enrol(&service, &test).await;
+    service.stack.clock.advance(601_000);
+    assert_eq!(browser.submit(page, keys, &[]).await, asked);
+    assert!(!browser.page(asked).await.contains("name=\"password\""));
+    assert_eq!(
+        location(&browser.post("/dashboard/confirm", &fields).await),
+        wrong,
+        "the password is not enough"
+    );
+    let code = phone.code();
+    let fields = [("mode", "live"), ("next", page), ("code", code.as_str())];
+    let renewed = browser.post("/dashboard/confirm", &fields).await;
+    assert_eq!(location(&renewed), page);
+    let browser = Browser::with_cookies(&service, cookie(&renewed)).in_mode(Mode::Live);
+    assert_eq!(browser.post(keys, &[("mode", "live"), ("label", "y")]).await.status, 200);
+    // A second factor is turned on with a recent log-in, in test mode too.
+    let member = Browser::member(&service).await;
+    service.stack.clock.advance(601_000);
+    let led = member.submit(SECURITY, "/dashboard/security/totp", &[]).await;
+    assert_eq!(led, "/dashboard/confirm?next=%2Fdashboard%2Fsecurity");
+}
+
+#[tokio::test]
+async fn an_owner_demands_the_second_factor_and_a_member_sees_nothing_else_until_it_is_on() {
+    let service = Service::start().await;
+    let member = Browser::member(&service).await;
+    let demand = [TEST, ("required", "1")];
+    assert_eq!(member.post("/dashboard/security/demand", &demand).await.status, 403);
+    assert!(member.page(SECURITY).await.contains("(precisa do dono)"));
+    let token = service.stack.seed.member_token(service.stack.clock.now()).unwrap();
+    let bearer = [("authorization", &*format!("Bearer {token}"))];
+    service.raw(Method::GET, "/v1/api-keys", &bearer, "").await.expect(200);
+
+    let owner = Browser::owner(&service).await;
+    Phone::enrol(&service, &owner).await;
+    let demanded = owner.submit(SECURITY, "/dashboard/security/demand", &[]).await;
+    assert_eq!(demanded, "/dashboard/security?done=1");
+    owner.page("/dashboard").await;
+    for member in [member, Browser::member(&service).await] {
+        for path in ["/dashboard", "/dashboard/charges", "/dashboard/team", "/dashboard/audit"] {
+            assert_eq!(location(&member.answer(path, &[]).await), SECURITY, "{path}");
+        }
+        let charge = [TEST, ("amount", "10,00"), ("idempotency_key", "order-00001")];
+        assert_eq!(location(&member.post("/dashboard/charges", &charge).await), SECURITY);
+        assert_eq!(location(&member.post("/dashboard/security/demand", &[TEST]).await), SECURITY);
+        assert!(member.page(SECURITY).await.contains("O dono da conta exige a verificação em duas etapas."));
+        assert_eq!(location(&member.post("/dashboard/logout", &[]).await), "/dashboard/login");
+    }
+    let refused = service.raw(Method::GET, "/v1/api-keys", &bearer, "").await;
+    assert_eq!(refused.problem(), (403, "permission_error", "totp_enrolment_required"));
+
+    let member = Browser::member(&service).await;
+    Phone::enrol(&service, &member).await;
+    member.page("/dashboard/charges").await;
+    service.raw(Method::GET, "/v1/api-keys", &bearer, "").await.expect(200);
+    let audit = owner.page("/dashboard/audit").await;
+    assert!(audit.contains("account.require-second-factor") && audit.contains("usr_"), "{audit}");
+    let no_longer = owner.submit(SECURITY, "/dashboard/security/demand", &[]).await;
+    assert_eq!(no_longer, "/dashboard/security?done=1");
+    assert!(owner.page(SECURITY).await.contains("Cada membro decide"));
+}
+
+#[tokio::test]
+async fn a_new_password_and_the_end_of_all_sessions_end_earlier_tokens() {
+    let service = Service::start().await;
+    let (browser, other) = (Browser::owner(&service).await, Browser::owner(&service).await);
+    let password = service.stack.seed.first.password.clone();
+    let change = async |old: &str, new: &str| {
+        browser.post("/dashboard/security/password", &[TEST, ("old", old), ("new", new)]).await
+    };
+    assert_eq!(location(&change("wrong", "a new pass phrase").await), WRONG);
+    let short = "/dashboard/security?error=invalid_request&field=new";
+    assert_eq!(location(&change(&password, "too short").await), short);
+    let changed = change(&password, "a new pass phrase").await;
+    assert_eq!(location(&changed), "/dashboard/security?done=1");
+    for ended in [&browser, &other] {
+        assert!(location(&ended.answer("/dashboard", &[]).await).starts_with("/dashboard/login"));
+    }
+    assert_eq!(api_log_in(&service, None).await.status, 401, "the old password");
+    let browser = Browser::with_cookies(&service, cookie(&changed));
+    let page = browser.page(SECURITY).await;
+    assert!(page.contains("127.0.0.1") && page.contains("Últimas entradas"), "{page}");
+    let email = service.stack.seed.first.owner_email.as_str();
+    let fields = [("email", email), ("password", "a new pass phrase")];
+    let second =
+        Browser::with_cookies(&service, cookie(&post(&service, "/dashboard/login", "", &fields).await));
+    second.page("/dashboard").await;
+    assert_eq!(browser.submit(SECURITY, "/dashboard/security/sessions", &[]).await, "/dashboard/login");
+    for ended in [&browser, &second] {
+        assert!(location(&ended.answer("/dashboard", &[]).await).starts_with("/dashboard/login"));
+    }
+    let again =
+        Browser::with_cookies(&service, cookie(&post(&service, "/dashboard/login", "", &fields).await));
+    let audit = again.page("/dashboard/audit").await;
+    assert!(audit.contains("user.reset-password") && audit.contains("user.end-sessions"), "{audit}");
+}
+
+#[tokio::test]
+async fn forms_about_access_that_another_site_sent_are_refused() {
+    let service = Service::start().await;
+    let owner = Browser::owner(&service).await;
+    let paths =
+        ["totp", "confirm", "security/totp", "security/totp/on", "security/totp/off", "security/demand"];
+    for path in paths.into_iter().chain(["security/password", "security/sessions"]) {
+        let path = format!("/dashboard/{path}");
+        let headers = [FORM, ("cookie", owner.cookies()), ("sec-fetch-site", "cross-site")];
+        let answer = service.raw(Method::POST, &path, &headers, encoded(&[TEST])).await;
+        assert_eq!((answer.status.as_u16(), answer.header("set-cookie")), (403, None), "{path}");
+    }
+    owner.page("/dashboard").await;
+}

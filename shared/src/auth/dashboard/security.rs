@@ -1,0 +1,97 @@
+//! What users change about their own access: password, sessions, second factor.
+
+use secrecy::SecretString;
+
+use domain::source_address::SourceAddress;
+use domain::time::Timestamp;
+
+use super::log_in::NewToken;
+use super::{Dashboard, Session};
+use crate::account::{AccountError, Accounts, TokenGeneration, User, UserChange, UserError, Users};
+use crate::http::Problem;
+use crate::random;
+
+impl Dashboard {
+    /// Renews a session after the code of the second factor or, without one, the password. The old token ends. 401
+    /// `unauthorized`, 429 `rate_limited`.
+    pub async fn confirm(
+        &self,
+        session: &Session,
+        shown: &str,
+        source: SourceAddress,
+        now: Timestamp,
+    ) -> Result<NewToken, Problem> {
+        let shown = match session.user.second_factor_at {
+            Some(_) => (None, Some(shown)),
+            None => (Some(SecretString::from(shown)), None),
+        };
+        let user = self.prove(session.user.id, shown, source, now).await?;
+        self.end_token(&session.member, "user.confirm", source, now).await?;
+        self.new_token(&user, now)
+    }
+
+    /// Ends all sessions, and begins a new one. 401 `unauthorized` if the old password is wrong.
+    pub async fn change_password(
+        &self,
+        session: &Session,
+        (old, new): (SecretString, SecretString),
+        source: SourceAddress,
+        now: Timestamp,
+    ) -> Result<NewToken, Problem> {
+        self.prove(session.user.id, (Some(old), None), source, now).await?;
+        let hash = self.password_checker.hash(new).await?;
+        let change = UserChange::Password(hash, TokenGeneration::new(random::bytes()?));
+        self.new_token(&self.change_own(session, &change, now).await?, now)
+    }
+
+    /// 401 `unauthorized` if the password or the code is wrong.
+    pub async fn turn_off_second_factor(
+        &self,
+        session: &Session,
+        (password, code): (SecretString, &str),
+        source: SourceAddress,
+        now: Timestamp,
+    ) -> Result<(), Problem> {
+        self.prove(session.user.id, (Some(password), Some(code)), source, now).await?;
+        self.change_own(session, &UserChange::SecondFactorOff, now).await?;
+        Ok(())
+    }
+
+    pub async fn end_sessions(&self, session: &Session, now: Timestamp) -> Result<(), Problem> {
+        let change = UserChange::EndSessions(TokenGeneration::new(random::bytes()?));
+        self.change_own(session, &change, now).await?;
+        Ok(())
+    }
+
+    async fn change_own(
+        &self,
+        session: &Session,
+        change: &UserChange,
+        now: Timestamp,
+    ) -> Result<User, Problem> {
+        let who = (&session.account.id, session.user.email.as_str());
+        let users = Users::new(self.store.clone());
+        users.change(who, change, &session.member.operator(), now).await.map_err(|error| match error {
+            // Removed meanwhile.
+            UserError::NotFound => Problem::NotLoggedIn,
+            UserError::Store(error) => error.into(),
+            error @ (UserError::EmailTaken | UserError::Random(_)) => Problem::Internal(error.to_string()),
+        })
+    }
+
+    /// Demands the second factor of all users of the account, or no longer.
+    pub async fn demand_second_factor(
+        &self,
+        session: &Session,
+        is_required: bool,
+        now: Timestamp,
+    ) -> Result<(), Problem> {
+        let accounts = Accounts::new(self.store.clone());
+        let operator = session.member.operator();
+        match accounts.require_second_factor(&session.account.id, is_required, &operator, now).await {
+            Ok(_) => Ok(()),
+            Err(AccountError::Store(error)) => Err(error.into()),
+            Err(error) => Err(Problem::Internal(error.to_string())),
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! Time-based one-time passwords (RFC 6238), the second factor of a dashboard user. The seed is in the table of
+//! secrets, because the state table's stream passes on every row. The user's row says whether the second factor is on;
+//! without that, the seed has no effect.
+
+use secrecy::SecretString;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use totp_rs::{Algorithm, Builder, Secret, Totp};
+
+use domain::hex;
+use domain::ids::UserId;
+use domain::row::{Key, Row};
+use domain::time::Timestamp;
+
+use super::{Dashboard, Session};
+use crate::account::User;
+use crate::audit;
+use crate::http::Problem;
+use crate::random;
+use crate::store::{CommitOutcome, Store, Write};
+
+/// The digits and seconds that every authenticator app supports.
+const DIGITS: u8 = 6;
+const STEP_SECONDS: u64 = 30;
+
+/// The steps before and after the present one whose codes are accepted, because the clock of a phone differs.
+const SKEW_STEPS: u16 = 1;
+
+const RECOVERY_CODES: usize = 8;
+
+#[derive(Clone, Deserialize, PartialEq, Serialize)]
+pub(super) struct SecondFactor {
+    user: UserId,
+    /// 160 random bits in base32.
+    seed: String,
+    /// The last step whose code was accepted. Codes of this step and of earlier ones are refused, so that a code that
+    /// somebody has seen is worth nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    last_step: Option<u64>,
+    /// SHA-256 of the unused recovery codes. They have 80 random bits, so that a slow hash is not needed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    recovery: Vec<String>,
+    version: u64,
+}
+
+impl std::fmt::Debug for SecondFactor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SecondFactor").field("user", &self.user).finish_non_exhaustive()
+    }
+}
+
+/// What a user enters into the authenticator app.
+#[derive(Debug)]
+pub struct Enrolment {
+    /// In base32, to type.
+    pub seed: SecretString,
+    /// `otpauth://…`, to scan as a QR code.
+    pub url: SecretString,
+}
+
+impl Row for SecondFactor {
+    fn key(&self) -> Key {
+        Self::key_of(&self.user)
+    }
+}
+
+impl SecondFactor {
+    fn key_of(user: &UserId) -> Key {
+        Key { pk: format!("totp#{user}"), sk: "totp".to_owned() }
+    }
+
+    fn totp(&self, account_name: &str, issuer: &str) -> Result<Totp, Problem> {
+        let invalid = |error: &dyn std::fmt::Display| Problem::Internal(error.to_string());
+        let seed = Secret::try_from_base32(&self.seed).map_err(|error| invalid(&error))?;
+        let builder = Builder::new()
+            .with_algorithm(Algorithm::SHA1)
+            .with_digits(DIGITS)
+            .with_skew(SKEW_STEPS)
+            .with_step_duration(STEP_SECONDS)
+            .with_secret(seed)
+            // In the URL, a colon separates issuer and account name.
+            .with_issuer(Some(issuer.replace(':', " ")))
+            .with_account_name(account_name.replace(':', " "));
+        builder.build().map_err(|error| invalid(&error))
+    }
+
+    /// The next version, after a code or a recovery code was accepted. `None`: it is wrong or was used before.
+    fn after_code(&self, code: &str, now: Timestamp) -> Result<Option<Self>, Problem> {
+        let code: String = code.chars().filter(|letter| !letter.is_whitespace() && *letter != '-').collect();
+        let version = self.version.saturating_add(1);
+        let seconds = u64::try_from(now.seconds()).unwrap_or_default();
+        if let Some(step) = self.totp("", "")?.check(&code, seconds) {
+            let is_new = self.last_step.is_none_or(|last| step > last);
+            return Ok(is_new.then(|| Self { last_step: Some(step), version, ..self.clone() }));
+        }
+        let used = hash(&code);
+        let recovery: Vec<String> = self.recovery.iter().filter(|hash| **hash != used).cloned().collect();
+        let is_known = recovery.len() < self.recovery.len();
+        Ok(is_known.then(|| Self { recovery, version, ..self.clone() }))
+    }
+}
+
+fn hash(code: &str) -> String {
+    hex::encode(&Sha256::digest(code.to_lowercase().as_bytes()))
+}
+
+/// Four groups of five letters, to be copied by hand.
+fn recovery_code() -> Result<String, Problem> {
+    let code = hex::encode(random::bytes::<10>()?);
+    let groups: Vec<String> =
+        code.as_bytes().chunks(5).map(|group| String::from_utf8_lossy(group).into()).collect();
+    Ok(groups.join("-"))
+}
+
+impl Dashboard {
+    fn secrets(&self) -> Result<&Store, Problem> {
+        let missing = || Problem::Internal("the function has no table of secrets".to_owned());
+        self.secrets.as_ref().ok_or_else(missing)
+    }
+
+    async fn second_factor(&self, user: &UserId) -> Result<Option<SecondFactor>, Problem> {
+        Ok(self.secrets()?.get(&SecondFactor::key_of(user)).await?)
+    }
+
+    /// Uses up a code or a recovery code. `false`: it is wrong or was used before, also by a request at the same time.
+    pub(super) async fn accept_code(
+        &self,
+        user: &UserId,
+        code: &str,
+        now: Timestamp,
+    ) -> Result<bool, Problem> {
+        let Some(factor) = self.second_factor(user).await? else { return Ok(false) };
+        let Some(next) = factor.after_code(code, now)? else { return Ok(false) };
+        let write = Write::replace(&next, factor.version)?;
+        Ok(self.secrets()?.commit(vec![write]).await? == CommitOutcome::Done)
+    }
+
+    /// Stores a new seed, which has no effect before [`Dashboard::turn_on_second_factor`]. 422 `unprocessable_entity`
+    /// if the second factor is on.
+    pub async fn begin_second_factor(&self, session: &Session) -> Result<Enrolment, Problem> {
+        let user = &session.user;
+        if user.second_factor_at.is_some() {
+            let message = "The second factor is already on. Turn it off first.";
+            return Err(Problem::Unprocessable(message.to_owned()));
+        }
+        let before = self.second_factor(&user.id).await?;
+        let seed = Secret::from(random::bytes::<20>()?.to_vec()).to_base32();
+        let version = before.as_ref().map_or(1, |factor| factor.version.saturating_add(1));
+        let factor = SecondFactor {
+            user: user.id,
+            seed: seed.clone(),
+            last_step: None,
+            recovery: Vec::new(),
+            version,
+        };
+        let url = factor.totp(&user.email, &session.account.settings.merchant_name)?.to_url();
+        let url = url.map_err(|error| Problem::Internal(error.to_string()))?;
+        let write = match before {
+            Some(before) => Write::replace(&factor, before.version)?,
+            None => Write::insert(&factor)?,
+        };
+        // The check prevents that the seed is replaced while another request turns the second factor on.
+        let check = Write::check(User::key_of(&user.id), user.version);
+        match self.store.commit(vec![write.in_table(self.secrets()?.table()), check]).await? {
+            CommitOutcome::Done => Ok(Enrolment { seed: seed.into(), url: url.into() }),
+            CommitOutcome::Conflict { .. } => Err(Problem::Busy),
+        }
+    }
+
+    /// Turns the second factor on when the app shows the right code. Returns the recovery codes. 401 `unauthorized`
+    /// for a wrong code.
+    pub async fn turn_on_second_factor(
+        &self,
+        session: &Session,
+        code: &str,
+        now: Timestamp,
+    ) -> Result<Vec<String>, Problem> {
+        let user = &session.user;
+        let factor = self.second_factor(&user.id).await?.filter(|_| user.second_factor_at.is_none());
+        let factor = factor.ok_or(Problem::WrongCredentials)?;
+        let next = factor.after_code(code, now)?.ok_or(Problem::WrongCredentials)?;
+        let codes: Vec<String> = (0..RECOVERY_CODES).map(|_| recovery_code()).collect::<Result<_, _>>()?;
+        let recovery = codes.iter().map(|code| hash(&code.replace('-', ""))).collect();
+        let next = SecondFactor { recovery, ..next };
+        let version = user.version.saturating_add(1);
+        let on = User { second_factor_at: Some(now), version, ..user.clone() };
+        let operator = session.member.operator();
+        let audit =
+            audit::by_operator(&operator, user.account, "user.second-factor-on", user.id.to_string(), now)?;
+        let writes = vec![
+            Write::replace(&on, user.version)?,
+            Write::replace(&next, factor.version)?.in_table(self.secrets()?.table()),
+            Write::audit(&audit),
+        ];
+        match self.store.commit(writes).await? {
+            CommitOutcome::Done => Ok(codes),
+            CommitOutcome::Conflict { .. } => Err(Problem::Busy),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The seed of the test vectors of RFC 6238, appendix B: `12345678901234567890`.
+    const RFC_SEED: &str = "GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ";
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_millis(seconds * 1_000).unwrap()
+    }
+
+    fn factor() -> SecondFactor {
+        SecondFactor {
+            user: UserId::from_email("ana@example.com"),
+            seed: RFC_SEED.to_owned(),
+            last_step: None,
+            recovery: vec![hash("0123456789abcdef0123"), hash("00000000000000000000")],
+            version: 3,
+        }
+    }
+
+    #[test]
+    fn the_codes_of_the_rfc_are_accepted_in_their_step_and_those_beside_it() {
+        for (second, code) in [(59_i64, "287082"), (1_111_111_109, "081804"), (20_000_000_000, "353130")] {
+            let accepted = |offset: i64| factor().after_code(code, at(second + offset)).unwrap().is_some();
+            assert!(accepted(0) && accepted(30) && accepted(-30), "{second}");
+            assert!(!accepted(90) && (second < 90 || !accepted(-90)), "{second}");
+        }
+    }
+
+    #[test]
+    fn a_code_and_a_recovery_code_are_accepted_once() {
+        let used = factor().after_code("287 082", at(59)).unwrap().unwrap();
+        assert_eq!((used.last_step, used.version), (Some(1), 4));
+        assert_eq!(used.after_code("287082", at(59)).unwrap(), None, "a replay");
+        let recovered = used.after_code("01234-56789-ABCDE-F0123", at(59)).unwrap().unwrap();
+        assert_eq!((recovered.recovery.len(), recovered.version), (1, 5));
+        assert_eq!(recovered.after_code("0123456789abcdef0123", at(59)).unwrap(), None);
+        for wrong in ["", "287083", "28708", "0123", "x"] {
+            assert_eq!(used.after_code(wrong, at(59)).unwrap(), None, "{wrong}");
+        }
+        assert!(!format!("{used:?}").contains(RFC_SEED));
+    }
+}
