@@ -43,6 +43,8 @@ pub(crate) enum Command {
     },
     /// Replace a user's password and end all sessions of the user; the new password is printed only once
     ResetPassword(UserArguments),
+    /// Remove the second factor of a user who has lost the phone and the recovery codes
+    RemoveSecondFactor(UserArguments),
     /// Remove a user and end all sessions of the user; the account's API keys remain valid
     Remove(UserArguments),
 }
@@ -94,6 +96,9 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
             let new_password = UserChange::Password(hash, TokenGeneration::new(random::bytes()?));
             let user = user.change(stack, new_password).await?;
             print_once(&with_password(&user, &password))
+        }
+        Command::RemoveSecondFactor(user) => {
+            print_json(&view(&user.change(stack, UserChange::SecondFactorOff).await?))
         }
         Command::Remove(user) => {
             let mut removed = view(&user.change(stack, UserChange::Remove).await?);

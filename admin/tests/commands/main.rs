@@ -38,6 +38,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use local::stack::{Options, Stack};
 use serde_json::{Value, json};
+use shared::account::User;
 use shared::store::Store;
 
 /// A local service and the ready file that points the commands to it.
@@ -526,6 +527,27 @@ async fn a_token_ends_when_its_users_password_is_reset_or_the_user_is_removed() 
         "earlier tokens do not work for a user added again under the same email"
     );
     assert!(works(&third).await);
+}
+
+#[tokio::test]
+async fn a_user_without_phone_and_recovery_codes_logs_in_again_after_the_second_factor_is_removed() {
+    let service = AdminFixture::start().await;
+    let account = service.account();
+    let user = &service.stack.seed.first;
+    let store = Store::new(local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url), "StateTable");
+    let key = User::key_of(&domain::ids::UserId::from_email(&user.owner_email));
+    let stored: User = store.get(&key).await.unwrap().unwrap();
+    let on = User { second_factor_at: Some(service.stack.clock.now()), version: 2, ..stored };
+    let outcome = store.commit(vec![shared::store::Write::replace(&on, 1).unwrap()]).await.unwrap();
+    assert_eq!(outcome, shared::store::CommitOutcome::Done);
+    assert!(service.log_in(&user.owner_email, &user.password).await.is_none());
+    let remove = ["users", "remove-second-factor", &account, "--email", &user.owner_email];
+    let removed = service.object(&[&remove[..], &["--reason", "lost phone, called back"]].concat()).await;
+    assert_eq!(removed["email"], user.owner_email);
+    service.log_in(&user.owner_email, &user.password).await.unwrap();
+    let audit = service.audit(&account).await;
+    assert_eq!(audit[1]["action"], "user.second-factor-off");
+    assert_eq!(audit[1]["actor"], "ana");
 }
 
 #[tokio::test]
