@@ -5,7 +5,6 @@
 pub mod assets;
 mod components;
 pub mod forms;
-mod language;
 mod layout;
 mod receipt;
 mod response;
@@ -16,7 +15,8 @@ pub use components::{
     Cell, Chart, Tone, chips, code_block, copy_button, empty, facts, hidden, money, next_page, table, tag,
     time, without_documents,
 };
-pub use language::{Language, Word};
 pub use layout::{Document, Shell};
 pub use receipt::{ReceiptDetails, receipt};
 pub use response::{connecting_to, error_page, errors_as_pages, html, safe_path};
+pub use shared::language::{Language, Word};
+pub use shared::words;

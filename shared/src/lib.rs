@@ -30,6 +30,7 @@ mod entry_point;
 pub mod errors;
 pub mod extract;
 pub mod http;
+pub mod language;
 pub mod log;
 pub mod med;
 pub mod metrics;

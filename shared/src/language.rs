@@ -1,15 +1,20 @@
-//! The languages of the pages. A text is a [`Word`] with one field for each language, so that one that lacks a
-//! language does not compile.
+//! The languages of the pages, and of e-mails to users. A text is a [`Word`] with one field for each language, so
+//! that one that lacks a language does not compile.
 
 use axum::http::HeaderMap;
 use axum::http::header::ACCEPT_LANGUAGE;
-use shared::auth::dashboard::{LANGUAGE_COOKIE, cookie};
+use serde::{Deserialize, Serialize};
 
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+use crate::auth::dashboard::{LANGUAGE_COOKIE, cookie};
+
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub enum Language {
     #[default]
+    #[serde(rename = "pt-BR")]
     Portuguese,
+    #[serde(rename = "en")]
     English,
+    #[serde(rename = "es")]
     Spanish,
 }
 
@@ -25,7 +30,7 @@ pub struct Word {
 #[macro_export]
 macro_rules! words {
     ($visibility:vis, $($NAME:ident = $pt:literal, $en:literal, $es:literal;)+) => {
-        $($visibility const $NAME: $crate::Word = $crate::Word { pt: $pt, en: $en, es: $es };)+
+        $($visibility const $NAME: $crate::language::Word = $crate::language::Word { pt: $pt, en: $en, es: $es };)+
     };
 }
 
@@ -62,10 +67,14 @@ impl Language {
     /// The user's choice, else the first language of `Accept-Language` that the pages have. Its weights are
     /// ignored, because browsers list the languages in the user's order.
     pub fn of(headers: &HeaderMap) -> Self {
-        let chosen = cookie(headers, LANGUAGE_COOKIE).and_then(Self::parse);
         let accepted = headers.get(ACCEPT_LANGUAGE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let accepted = || accepted.split(',').find_map(|tag| Self::parse(tag.trim()));
-        chosen.or_else(accepted).unwrap_or_default()
+        Self::chosen(headers).or_else(accepted).unwrap_or_default()
+    }
+
+    /// The choice that the browser keeps. The log-in copies it from the user's row.
+    pub fn chosen(headers: &HeaderMap) -> Option<Self> {
+        cookie(headers, LANGUAGE_COOKIE).and_then(Self::parse)
     }
 
     pub fn say(self, word: Word) -> &'static str {
