@@ -24,7 +24,7 @@ use domain::med::MedCase;
 use domain::refund::Refund;
 use shared::WorkError;
 use shared::clock::Clock;
-use shared::config::{ConfigError, required};
+use shared::config::{ConfigError, PublicUrls, required};
 use shared::email::{Claim, Email, EmailQueue, EmailRecord, EmailTopic, Emails};
 use shared::metrics;
 use shared::queue::{self, MessageFailure, QueueError};
@@ -45,8 +45,8 @@ pub struct Mailer {
     clock: Clock,
     /// The sender's address; `None` when this stack sends no emails.
     from: Option<MailAddress>,
-    /// The URL of the dashboard; `None` when there is none to link to.
-    dashboard: Option<String>,
+    /// The URL of the dashboard.
+    dashboard: String,
     sender: Sender,
 }
 
@@ -81,12 +81,12 @@ impl From<RandomError> for MailerError {
 }
 
 impl Mailer {
-    /// Reads `TABLE_NAME`, `MAIL_QUEUE_URL`, `MAIL_FROM` and `DASHBOARD_URL`. When `MAIL_FROM` is empty or
-    /// absent, no email is sent. When `DASHBOARD_URL` is, emails have no link.
+    /// Reads `TABLE_NAME`, `MAIL_QUEUE_URL`, `CHECKOUT_BASE_URL` and `MAIL_FROM`. When `MAIL_FROM` is empty or
+    /// absent, no email is sent.
     ///
     /// # Errors
     ///
-    /// When a required variable is missing, or `MAIL_FROM` is not an email address.
+    /// When a required variable is missing, `MAIL_FROM` is not an email address, or `CHECKOUT_BASE_URL` not a URL.
     pub fn from_vars(
         aws: &Aws,
         clock: Clock,
@@ -101,7 +101,10 @@ impl Mailer {
             queue: EmailQueue::new(aws.sqs(), required(var, "MAIL_QUEUE_URL")?),
             clock,
             from: from.transpose().map_err(|error| ConfigError::new(format!("MAIL_FROM {error}")))?,
-            dashboard: var("DASHBOARD_URL").filter(|url| !url.is_empty()),
+            dashboard: format!(
+                "{}/dashboard",
+                PublicUrls::new(&required(var, "CHECKOUT_BASE_URL")?)?.api_base_url()
+            ),
             sender,
         })
     }
@@ -158,11 +161,11 @@ impl Mailer {
         Ok(match email.about {
             EmailTopic::MedOpened(id) => {
                 let (case, charge) = self.case(id).await?;
-                Some(text::opened(&case, charge.as_stored(), self.dashboard.as_deref()))
+                Some(text::opened(&case, charge.as_stored(), &self.dashboard))
             }
             EmailTopic::MedResolved(id) => {
                 let (case, charge) = self.case(id).await?;
-                text::resolved(&case, charge.as_stored(), self.dashboard.as_deref())
+                text::resolved(&case, charge.as_stored(), &self.dashboard)
             }
             // `None` when the merchant has deleted or reactivated the endpoint meanwhile.
             EmailTopic::EndpointDisabled(id) => {

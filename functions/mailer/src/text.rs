@@ -56,8 +56,8 @@ impl Text {
 }
 
 /// Writes the email for a case that opened against a charge. When the email is sent late, it describes the
-/// case's current status. `dashboard`: the URL of the dashboard, if there is one.
-pub(crate) fn opened(case: &MedCase, charge: &Charge, dashboard: Option<&str>) -> Text {
+/// case's current status. `dashboard`: the URL of the dashboard.
+pub(crate) fn opened(case: &MedCase, charge: &Charge, dashboard: &str) -> Text {
     let deadline = case.response_deadline.filter(|_| case.status == CaseStatus::Open);
     let until =
         deadline.map(|at| format!(", responder até {}", pt_br::format_minute(at))).unwrap_or_default();
@@ -102,11 +102,8 @@ fn about(case: &MedCase, charge: &Charge) -> Vec<(&'static str, String)> {
     fields.into_iter().flatten().collect()
 }
 
-fn where_to_answer(case: &MedCase, dashboard: Option<&str>) -> String {
-    match dashboard {
-        Some(url) => format!("O caso no painel: {}/disputes/{}", url.trim_end_matches('/'), case.id),
-        None => "O caso é lido e respondido pela API, com o número do caso. Fale com quem cuida da sua integração.".to_owned(),
-    }
+fn where_to_answer(case: &MedCase, dashboard: &str) -> String {
+    format!("O caso no painel: {dashboard}/disputes/{}", case.id)
 }
 
 /// Returns the beginning of a payer's or merchant's text on one line, with documents masked.
@@ -135,7 +132,7 @@ fn retained(case: &MedCase) -> String {
 
 /// Writes the email for a case against a charge that ended. `None` when the case has no outcome. `dashboard`: as
 /// for [`opened`].
-pub(crate) fn resolved(case: &MedCase, charge: &Charge, dashboard: Option<&str>) -> Option<Text> {
+pub(crate) fn resolved(case: &MedCase, charge: &Charge, dashboard: &str) -> Option<Text> {
     let outcome = case.money_outcome?;
     let (how, result) = match outcome {
         MoneyOutcome::RefundedToMerchant => {
@@ -310,7 +307,7 @@ mod tests {
         Charge { metadata: Metadata::from_request(sent.as_object().unwrap(), description), ..charge }
     }
 
-    const DASHBOARD: Option<&str> = Some("https://pay.example.com/dashboard");
+    const DASHBOARD: &str = "https://pay.example.com/dashboard";
 
     fn over(status: CaseStatus, outcome: MoneyOutcome) -> MedCase {
         let closed_at = Some(at("2026-11-28T15:00:00Z"));
@@ -351,17 +348,9 @@ mod tests {
         let long = format!("{} 295.379.955-93", "x".repeat(MAX_QUOTED_CHARS - 8));
         let split = MedCase { reason: Some(long), ..case() };
         for case in [case(), split, over(CaseStatus::Rejected, MoneyOutcome::Lost)] {
-            for dashboard in [DASHBOARD, None] {
-                let texts =
-                    [Some(opened(&case, &charge(), dashboard)), resolved(&case, &charge(), dashboard)];
-                for text in texts.iter().flatten().map(whole) {
-                    assert!(["295.", "529", "/v1/"].iter().all(|absent| !text.contains(absent)), "{text}");
-                    assert_eq!(
-                        text.contains("http"),
-                        dashboard.is_some(),
-                        "no link without a dashboard: {text}"
-                    );
-                }
+            let texts = [Some(opened(&case, &charge(), DASHBOARD)), resolved(&case, &charge(), DASHBOARD)];
+            for text in texts.iter().flatten().map(whole) {
+                assert!(["295.", "529", "/v1/"].iter().all(|absent| !text.contains(absent)), "{text}");
             }
         }
     }
@@ -370,7 +359,7 @@ mod tests {
     fn the_email_of_a_case_that_retained_nothing_says_so() {
         let unconfirmed =
             MedCase { moved: MinorUnits::ZERO, unconfirmed: true, response_deadline: None, ..case() };
-        insta::assert_snapshot!(whole(&opened(&unconfirmed, &crate::testing::waiting(), None)), @r"
+        insta::assert_snapshot!(whole(&opened(&unconfirmed, &crate::testing::waiting(), DASHBOARD)), @r"
         Caso aberto: contestação de Pix (MED) de R$ 1.234,56
 
         Um caso foi aberto contra um pagamento que você recebeu.
@@ -387,26 +376,26 @@ mod tests {
 
         Você pode contestar o caso, com a sua defesa e provas como a nota fiscal e o comprovante de entrega, ou aceitar a perda, em definitivo.
 
-        O caso é lido e respondido pela API, com o número do caso. Fale com quem cuida da sua integração.
+        O caso no painel: https://pay.example.com/dashboard/disputes/med_2c8fbvkddqhfn8azsp66rsx0zrcmh1s0vnmtve58mw
         ");
-        let nothing_left = opened(&MedCase { moved: MinorUnits::ZERO, ..case() }, &charge(), None);
+        let nothing_left = opened(&MedCase { moved: MinorUnits::ZERO, ..case() }, &charge(), DASHBOARD);
         assert!(nothing_left.body.contains("Nada foi retido por este caso, pois"), "{}", nothing_left.body);
     }
 
     #[test]
     fn a_late_email_of_an_opened_case_describes_its_current_status() {
         let appealed = MedCase { status: CaseStatus::Appealed, ..case() };
-        let text = opened(&appealed, &charge(), None);
+        let text = opened(&appealed, &charge(), DASHBOARD);
         assert!(text.body.contains("Você já contestou o caso."), "{}", text.body);
         assert!(!text.body.contains("aceitar a perda") && !text.subject.contains("responder"));
-        let text = opened(&over(CaseStatus::Closed, MoneyOutcome::RefundedToMerchant), &charge(), None);
+        let text = opened(&over(CaseStatus::Closed, MoneyOutcome::RefundedToMerchant), &charge(), DASHBOARD);
         assert!(text.body.contains("não espera mais resposta"), "{}", text.body);
         assert!(!text.body.contains("fica retido") && !text.body.contains("contestar"));
     }
 
     #[test]
     fn the_email_of_an_ended_case_says_where_the_money_went() {
-        assert_eq!(resolved(&case(), &charge(), None), None);
+        assert_eq!(resolved(&case(), &charge(), DASHBOARD), None);
         let won = over(CaseStatus::Closed, MoneyOutcome::RefundedToMerchant);
         insta::assert_snapshot!(whole(&resolved(&won, &charge(), DASHBOARD).unwrap()), @r"
         Caso encerrado, a seu favor: contestação de Pix (MED) de R$ 1.234,56
@@ -428,7 +417,7 @@ mod tests {
         O caso no painel: https://pay.example.com/dashboard/disputes/med_2c8fbvkddqhfn8azsp66rsx0zrcmh1s0vnmtve58mw
         ");
         let said = |case: &MedCase| {
-            let text = resolved(case, &charge(), None).unwrap();
+            let text = resolved(case, &charge(), DASHBOARD).unwrap();
             let lines: Vec<&str> = text
                 .body
                 .lines()
