@@ -102,6 +102,7 @@ async function main() {
   };
   try {
     await inspectAll({ login: "/dashboard/login", "login-refused": "/dashboard/login?error=unauthorized", "login-code": "/dashboard/totp?error=wrong_proof" });
+    await inspectAll({ forgotten: "/dashboard/reset", "forgotten-sent": "/dashboard/reset?done=1", "link-invalid": "/dashboard/invite/x" });
     const entered = await browser.newPage();
     await entered.goto(`${ready.base_url}/_local/dashboard`);
     await entered.close();
@@ -190,7 +191,7 @@ async function inspect(browser, { name, url, screen, viewport, scheme, language 
     // The checkout page and the documentation have no icon; browsers ask for one. The page of an error has the
     // status of the error, which the browser reports.
     const at = message.location().url ?? "";
-    const isExpected = at.endsWith("/favicon.ico") || (name === "not-found" && at.endsWith(url));
+    const isExpected = at.endsWith("/favicon.ico") || (["not-found", "link-invalid"].includes(name) && at.endsWith(url));
     if (message.type() === "error" && !isExpected) found.push(`the console shows: ${message.text()}`);
   });
   const sizes = [];

@@ -3,12 +3,12 @@
 use std::error::Error;
 
 use clap::{Args, Subcommand};
-use domain::ids::AccountId;
+use domain::ids::{AccountId, UserId};
 use email_address::EmailAddress;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 use shared::account::password::{PasswordHash, generate};
-use shared::account::{Role, TokenGeneration, User, UserChange, UserError};
+use shared::account::{Invite, Role, TokenGeneration, User, UserChange, UserError};
 use shared::random;
 
 use crate::enum_parser::enum_parser;
@@ -18,7 +18,7 @@ use crate::{OperatorArguments, print_json, print_once};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
-    /// List the users of an account's dashboard
+    /// List the users of an account's dashboard, and those who were invited
     List {
         /// The account (acc_…)
         account: AccountId,
@@ -63,8 +63,8 @@ pub(crate) struct UserArguments {
 
 impl UserArguments {
     async fn change(self, stack: &Stack, change: UserChange) -> Result<User, UserError> {
-        let user = (&self.account, self.email.as_str());
-        stack.users.change(user, &change, &self.operator.operator(), stack.clock.now()).await
+        let user = (&self.account, UserId::from_email(&self.email));
+        stack.users.change(user, &change, &self.operator.operator().into(), stack.clock.now()).await
     }
 }
 
@@ -76,8 +76,9 @@ fn email(text: &str) -> Result<String, String> {
 pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn Error>> {
     match command {
         Command::List { account } => {
-            let users = stack.users.list(&stack.existing_account(&account).await?.id).await?;
-            print_list(stack, "users", users.iter().map(view))
+            let account = stack.existing_account(&account).await?.id;
+            let team = stack.users.team(&account, stack.clock.now()).await?;
+            print_list(stack, "users", team.users.iter().map(view).chain(team.invites.iter().map(invited)))
         }
         Command::Add { user: UserArguments { account, email, operator }, role } => {
             let now = stack.clock.now();
@@ -118,6 +119,13 @@ fn new_password() -> Result<(SecretString, PasswordHash), Box<dyn Error>> {
 
 fn view(user: &User) -> Value {
     json!({"id": user.id, "email": user.email, "role": user.role, "created_at": user.created_at})
+}
+
+fn invited(invite: &Invite) -> Value {
+    json!({
+        "email": invite.email, "role": invite.role, "created_at": invite.created_at,
+        "invited_until": invite.expires_at,
+    })
 }
 
 fn with_password(user: &User, password: &SecretString) -> Value {

@@ -27,7 +27,8 @@ use crate::{Document, Language, Word, copy_button, safe_path};
 /// was left open on a desk can only be looked at.
 const LOGGED_IN_RECENTLY_SECONDS: i64 = 600;
 
-/// What a role may do at least in live mode. In test mode, every member may do what needs no [`Need::Keys`].
+/// What a role may do at least in live mode. In test mode, every member may do what needs no [`Need::Keys`] and no
+/// [`Need::Owner`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Need {
     Member,

@@ -32,6 +32,7 @@ crate::words! { pub,
     ROLE_ADMIN = "Administrador", "Administrator", "Administrador";
     ROLE_MEMBER = "Membro", "Member", "Miembro";
     NEEDS_ADMIN = "precisa de administrador", "needs an administrator", "requiere administrador";
+    NEEDS_OWNER = "precisa de dono", "needs an owner", "requiere dueño";
     NEW_SECRET = "Segredo do endpoint", "Secret of the endpoint", "Secreto del endpoint";
     NEW_KEY = "Chave da API", "API key", "Clave de la API";
     SECRET_ONCE = "Mostrado só agora. Guarde em lugar seguro: depois não pode ser lido de novo.", "Shown only now. Store it in a safe place: it can't be read again.", "Se muestra solo ahora. Guárdelo en un lugar seguro: no podrá leerse de nuevo.";
@@ -66,11 +67,16 @@ crate::words! { pub,
     CODE_INVALID = "Um campo não é válido. Corrija e envie de novo.", "A field is not valid. Correct it and send again.", "Un campo no es válido. Corríjalo y envíe de nuevo.";
     CODE_TOO_LONG = "O texto é longo demais. A busca aceita até 200 caracteres.", "The text is too long. The search accepts up to 200 characters.", "El texto es demasiado largo. La búsqueda acepta hasta 200 caracteres.";
     CODE_AMOUNT = "O valor não é válido. Use, por exemplo, 129,90.", "The amount is not valid. Use, for example, 129.90.", "El importe no es válido. Use, por ejemplo, 129,90.";
-    CODE_LOG_IN_AGAIN = "Para agir em produção, entre de novo: a sua entrada tem mais de 10 minutos, ou terminou. Nada foi alterado.", "To act in live mode, log in again: your log-in is older than 10 minutes, or has ended. Nothing was changed.", "Para actuar en producción, entre de nuevo: su entrada tiene más de 10 minutos, o terminó. No se cambió nada.";
+    CODE_LOG_IN_AGAIN = "Para fazer isto, entre de novo: a sua entrada tem mais de 10 minutos, ou terminou. Nada foi alterado.", "To do this, log in again: your log-in is older than 10 minutes, or has ended. Nothing was changed.", "Para hacer esto, entre de nuevo: su entrada tiene más de 10 minutos, o terminó. No se cambió nada.";
     CODE_CREDENTIALS = "O e-mail ou a senha está errado.", "The e-mail address or the password is wrong.", "El correo o la contraseña es incorrecto.";
     CODE_PROOF = "A senha ou o código está errado, ou o código já foi usado. Espere o próximo código e tente de novo.", "The password or the code is wrong, or the code was used before. Wait for the next code and retry.", "La contraseña o el código es incorrecto, o el código ya se usó. Espere el próximo código e inténtelo de nuevo.";
     CODE_KEY_ROLE = "Só um dono ou administrador gerencia chaves. Peça a um deles.", "Only an owner or administrator manages keys. Ask one of them.", "Solo un dueño o administrador gestiona claves. Pídaselo a uno de ellos.";
-    CODE_ROLE = "O seu papel não permite isto em produção. Peça a um dono ou administrador.", "Your role does not permit this in live mode. Ask an owner or administrator.", "Su rol no permite esto en producción. Pídaselo a un dueño o administrador.";
+    CODE_ROLE = "O seu papel não permite isto. Peça a um dono ou administrador.", "Your role does not permit this. Ask an owner or administrator.", "Su rol no permite esto. Pídaselo a un dueño o administrador.";
+    CODE_EMAIL = "O endereço de e-mail não é válido.", "The e-mail address is not valid.", "La dirección de correo no es válida.";
+    CODE_EMAIL_TAKEN = "Este endereço já tem um usuário. Um endereço pertence a uma só conta: use outro.", "This address has a user already. An address belongs to one account: use another one.", "Esta dirección ya tiene un usuario. Una dirección pertenece a una sola cuenta: use otra.";
+    CODE_LAST_OWNER = "A conta precisa de ao menos um dono. Torne dono outro membro antes.", "The account needs at least one owner. Make another member an owner first.", "La cuenta necesita al menos un dueño. Antes haga dueño a otro miembro.";
+    CODE_INVITES = "Há convites demais em aberto. Retire um antes.", "There are too many open invites. Withdraw one first.", "Hay demasiadas invitaciones abiertas. Retire una antes.";
+    CODE_PASSWORD = "A senha precisa de 12 caracteres ou mais.", "The password needs 12 characters or more.", "La contraseña necesita 12 caracteres o más.";
     CODE_SUSPENDED = "A conta está suspensa. Fale com a operadora.", "The account is suspended. Ask your operator.", "La cuenta está suspendida. Hable con su operador.";
     CODE_VELOCITY = "Cobranças demais em pouco tempo. Tente mais tarde.", "Too many charges in a short time. Retry later.", "Demasiados cobros en poco tiempo. Inténtelo más tarde.";
     CODE_TEST_ONLY = "Isto só existe no modo teste.", "This exists in test mode only.", "Esto solo existe en modo prueba.";
@@ -98,7 +104,8 @@ pub fn of_role(role: Role) -> Word {
     }
 }
 
-/// What an error's code means for the user. The list of codes is closed: `shared::http::Problem`.
+/// What an error's code means for the user. The list of codes is closed: `shared::http::Problem`, and those of forms
+/// that the API does not have.
 pub fn of_code(code: &str) -> Word {
     match code {
         "invalid_amount" => CODE_AMOUNT,
@@ -108,6 +115,11 @@ pub fn of_code(code: &str) -> Word {
         "log_in_again" => CODE_LOG_IN_AGAIN,
         "API_KEY_ROLE_REQUIRED" => CODE_KEY_ROLE,
         "role_required" => CODE_ROLE,
+        "invalid_email" => CODE_EMAIL,
+        "email_taken" => CODE_EMAIL_TAKEN,
+        "last_owner" => CODE_LAST_OWNER,
+        "too_many_invites" => CODE_INVITES,
+        "weak_password" => CODE_PASSWORD,
         "account_suspended" => CODE_SUSPENDED,
         "fraud.customer_velocity_exceeded" | "fraud.account_velocity_exceeded" => CODE_VELOCITY,
         "live_key_not_allowed" => CODE_TEST_ONLY,

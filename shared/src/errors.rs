@@ -7,8 +7,8 @@ use domain::charge::transition::Rejection;
 use domain::med::{CaseRefused, EvidenceRefused};
 use domain::money::MoneyError;
 
-use crate::account::AccountError;
 use crate::account::password::PasswordError;
+use crate::account::{AccountError, UserError};
 use crate::acquirer::AcquirerError;
 use crate::api_key::ApiKeyError;
 use crate::auth::dashboard::token::SigningError;
@@ -16,6 +16,7 @@ use crate::charge::ChargeError;
 use crate::http::{Detail, Problem};
 use crate::med::{CaseError, EvidenceError};
 use crate::object_store::ObjectStoreError;
+use crate::queue::QueueError;
 use crate::random::RandomError;
 use crate::refund::RefundError;
 use crate::services::{CancelError, CreateChargeError, PaymentListError};
@@ -84,6 +85,28 @@ impl From<AccountError> for Problem {
             AccountError::FewerShards { .. } | AccountError::Random(_) | AccountError::Audit(_) => {
                 Self::Internal(error.to_string())
             }
+        }
+    }
+}
+
+impl From<QueueError> for Problem {
+    fn from(error: QueueError) -> Self {
+        match error {
+            QueueError::Unavailable(_) => Self::Unavailable(error.to_string()),
+            QueueError::Malformed(_) => Self::Internal(error.to_string()),
+        }
+    }
+}
+
+impl From<UserError> for Problem {
+    fn from(error: UserError) -> Self {
+        match error {
+            UserError::NotFound | UserError::LinkInvalid => Self::NotFound { what: "user" },
+            UserError::EmailTaken | UserError::LastOwner | UserError::TooManyInvites => {
+                Self::Unprocessable(format!("{error}."))
+            }
+            UserError::Store(error) => error.into(),
+            UserError::Random(error) => error.into(),
         }
     }
 }

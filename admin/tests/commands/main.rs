@@ -31,6 +31,7 @@ use std::time::{Duration, Instant};
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use axum::http::StatusCode;
+use domain::audit::Operator;
 use http_body_util::{BodyExt, Full};
 use hyper::Request;
 use hyper::body::Bytes;
@@ -38,7 +39,8 @@ use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use local::stack::{Options, Stack};
 use serde_json::{Value, json};
-use shared::account::User;
+use shared::account::{Invite, LinkToken, Role, User, Users};
+use shared::language::Language;
 use shared::store::Store;
 
 /// A local service and the ready file that points the commands to it.
@@ -492,6 +494,15 @@ async fn an_operator_opens_an_account_adds_users_and_sets_its_limits() {
     );
     let audit = format!("{audit:?}");
     assert!(!audit.contains(password) && !audit.contains(&api_key) && !audit.contains("argon2"), "{audit}");
+
+    let store = Store::new(local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url), "StateTable");
+    let (now, address) = (service.stack.clock.now(), (account.parse().unwrap(), "bia@padaria.example"));
+    let invite = Invite::new(&LinkToken::random().unwrap(), address, Role::Admin, Language::Portuguese, now);
+    let by = Operator { actor: "test".to_owned(), reason: "test".to_owned() };
+    assert!(Users::new(store).invite(&invite, &by.into(), now).await.unwrap());
+    let listed = service.objects(&["users", "list", &account]).await;
+    assert_eq!((&listed[0]["email"], &listed[0]["role"]), (&json!("bia@padaria.example"), &json!("ADMIN")));
+    assert!(listed[0]["invited_until"].is_string(), "{listed:?}");
 }
 
 #[tokio::test]

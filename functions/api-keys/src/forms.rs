@@ -5,9 +5,10 @@ use axum::extract::{Path, State};
 use axum::http::header::{LOCATION, SET_COOKIE};
 use axum::http::{HeaderMap, HeaderName, StatusCode};
 use axum::middleware::from_fn;
-use axum::response::{IntoResponse, Response};
+use axum::response::{AppendHeaders, IntoResponse, Response};
 use axum::routing::post;
 use domain::ids::{ApiKeyId, Mode};
+use domain::time::Timestamp;
 use pages::forms::{MemberForm, Need, Sessions, answer, body};
 use pages::{errors_as_pages, safe_path, words as w};
 use secrecy::ExposeSecret;
@@ -16,13 +17,13 @@ use shared::api_key::ApiKeyError;
 use shared::api_key::request::NewApiKey;
 use shared::auth::dashboard::log_in::{Credentials, LogIn};
 use shared::auth::dashboard::token::PENDING_SECONDS;
-use shared::auth::dashboard::{Dashboard, PENDING_COOKIE, SESSION_COOKIE, set_cookie};
+use shared::auth::dashboard::{Dashboard, PENDING_COOKIE, SESSION_COOKIE, Session, set_cookie};
 use shared::clock::Clock;
 use shared::http::{FormBody, Problem, RequestContext, SameOrigin};
 use url::form_urlencoded;
 
-use crate::ApiKeysApp;
 use crate::security::CODE;
+use crate::{ApiKeysApp, team};
 
 const CLEAR_SITE_DATA: HeaderName = HeaderName::from_static("clear-site-data");
 
@@ -34,6 +35,14 @@ pub(crate) fn routes() -> Router<ApiKeysApp> {
     Router::new()
         .route(LOG_IN, post(log_in))
         .route("/dashboard/logout", post(log_out))
+        .route("/dashboard/language", post(team::choose_language))
+        .route("/dashboard/team/invites", post(team::invite))
+        .route("/dashboard/team/invites/{hash}/withdraw", post(team::withdraw))
+        .route("/dashboard/team/{id}/role", post(team::set_role))
+        .route("/dashboard/team/{id}/remove", post(team::remove))
+        .route("/dashboard/invite/{token}", post(team::accept))
+        .route("/dashboard/reset", post(team::request_reset))
+        .route("/dashboard/reset/{token}", post(team::reset))
         .route("/dashboard/developers/keys", post(issue))
         .route("/dashboard/developers/keys/{id}/rotate", post(rotate))
         .route("/dashboard/developers/keys/{id}/revoke", post(revoke))
@@ -50,11 +59,21 @@ async fn log_in(
     let next = safe_path(form.text("next"));
     let text = |name| form.text(name).unwrap_or_default().to_owned();
     let credentials = Credentials { email: text("email"), password: text("password").into(), totp: None };
+    enter(&app, credentials, &context, next).await
+}
+
+/// Logs in, and leads to `next`, to the form for the second factor, or back to the log-in.
+pub(crate) async fn enter(
+    app: &ApiKeysApp,
+    credentials: Credentials,
+    context: &RequestContext,
+    next: &str,
+) -> Result<Response, Problem> {
     match app.dashboard.log_in(credentials, context.source, app.clock.now()).await {
-        Ok(LogIn::Done(token)) => Ok(led(next.to_owned(), token.cookie())),
+        Ok(LogIn::Done(token)) => Ok(led(next.to_owned(), token.cookies())),
         Ok(LogIn::Pending(token)) => {
             let cookie = set_cookie(PENDING_COOKIE, token.expose_secret(), PENDING_SECONDS);
-            Ok(led(path_with(CODE, &[("next", next)]), cookie))
+            Ok(led(path_with(CODE, &[("next", next)]), [cookie]))
         }
         Err(problem @ (Problem::WrongCredentials | Problem::TooManyLogins { .. })) => {
             let path = path_with(LOG_IN, &[("error", problem.code()), ("next", next)]);
@@ -64,9 +83,10 @@ async fn log_in(
     }
 }
 
-/// 303 with a cookie.
-pub(crate) fn led(path: String, cookie: String) -> Response {
-    (StatusCode::SEE_OTHER, [(SET_COOKIE, cookie), (LOCATION, path)]).into_response()
+/// 303 with cookies.
+pub(crate) fn led(path: String, cookies: impl IntoIterator<Item = String>) -> Response {
+    let cookies = AppendHeaders(cookies.into_iter().map(|cookie| (SET_COOKIE, cookie)));
+    (StatusCode::SEE_OTHER, cookies, [(LOCATION, path)]).into_response()
 }
 
 pub(crate) fn path_with(path: &str, parameters: &[(&str, &str)]) -> String {
@@ -82,12 +102,8 @@ async fn log_out(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let now = app.clock.now();
-    if let Ok(claims) = app.dashboard.claims_of_cookie(&headers, now) {
-        match app.dashboard.session_to_enrol(claims).await {
-            Ok(session) => app.dashboard.log_out(&session.member, context.source, now).await?,
-            Err(Problem::NotLoggedIn) => {}
-            Err(problem) => return Err(problem),
-        }
+    if let Some(session) = session_of(&app, &headers, now).await? {
+        app.dashboard.log_out(&session.member, context.source, now).await?;
     }
     let headers = [
         (SET_COOKIE, set_cookie(SESSION_COOKIE, "", 0)),
@@ -95,6 +111,20 @@ async fn log_out(
         (LOCATION, LOG_IN.to_owned()),
     ];
     Ok((StatusCode::SEE_OTHER, headers).into_response())
+}
+
+/// `None` without a session, or if it has ended.
+pub(crate) async fn session_of(
+    app: &ApiKeysApp,
+    headers: &HeaderMap,
+    now: Timestamp,
+) -> Result<Option<Session>, Problem> {
+    let Ok(claims) = app.dashboard.claims_of_cookie(headers, now) else { return Ok(None) };
+    match app.dashboard.session_to_enrol(claims).await {
+        Ok(session) => Ok(Some(session)),
+        Err(Problem::NotLoggedIn) => Ok(None),
+        Err(problem) => Err(problem),
+    }
 }
 
 impl Sessions for ApiKeysApp {

@@ -1,11 +1,12 @@
 //! The function `api-keys`. It serves `/v1/api-keys`, `/v1/auth`, which issues and revokes the dashboard tokens that
-//! `/v1/api-keys` requires, and the forms of the dashboard about them.
+//! `/v1/api-keys` requires, and the forms of the dashboard about them and about users.
 
 mod auth;
 mod brand;
 mod forms;
 mod keys;
 mod security;
+mod team;
 
 use axum::Router;
 use axum::extract::FromRequestParts;
@@ -13,12 +14,14 @@ use axum::http::request::Parts;
 use axum::routing::{get, post};
 use domain::source_address::SourceAddress;
 use domain::time::Timestamp;
-use shared::account::{Accounts, Logos};
+use shared::account::{Accounts, Logos, Users};
 use shared::api_key::ApiKeys;
 use shared::auth::dashboard::{Dashboard, Member};
 use shared::clock::Clock;
 use shared::config::{ConfigError, required};
+use shared::email::UserEmail;
 use shared::http::{OriginSecrets, Problem, RequestContext, with_middleware};
+use shared::queue::Queue;
 use shared::store::{Aws, Store};
 
 /// Clones share the AWS clients and the clock.
@@ -28,6 +31,9 @@ pub struct ApiKeysApp {
     pub logos: Logos,
     pub api_keys: ApiKeys,
     pub dashboard: Dashboard,
+    pub users: Users,
+    /// The mailer's queue.
+    pub emails: Queue<UserEmail>,
     pub clock: Clock,
     /// The secrets of the CDN in front of the API.
     pub origin: OriginSecrets,
@@ -44,7 +50,9 @@ impl ApiKeysApp {
             accounts: Accounts::new(store.clone()),
             logos: Logos::from_vars(aws, var)?,
             api_keys: ApiKeys::new(store.clone(), required(var, "API_KEYS_TABLE_NAME")?),
-            dashboard: Dashboard::from_vars(store, var)?,
+            dashboard: Dashboard::from_vars(store.clone(), var)?,
+            users: Users::new(store),
+            emails: Queue::new(aws.sqs(), required(var, "MAIL_QUEUE_URL")?),
             clock,
             origin: OriginSecrets::from_vars(var)?,
         })

@@ -77,7 +77,7 @@ async fn log_in_with_code(
     let pending = cookie(&headers, PENDING_COOKIE);
     // The cookie of the log-in expires by itself. Without a code it is worth nothing.
     match app.dashboard.log_in_with_code(pending, code, context.source, app.clock.now()).await {
-        Ok(token) => Ok(led(next.to_owned(), token.cookie())),
+        Ok(token) => Ok(led(next.to_owned(), token.cookies())),
         Err(problem) => refused(problem, CODE, Some(next)),
     }
 }
@@ -87,7 +87,7 @@ async fn confirm(UnenrolledForm(member): Form) -> Result<Response, Problem> {
     let next = safe_path(form.text("next"));
     let shown = form.text("code").or(form.text("password")).unwrap_or_default();
     match app.dashboard.confirm(session, shown, caller.source, *now).await {
-        Ok(token) => Ok(led(next.to_owned(), token.cookie())),
+        Ok(token) => Ok(led(next.to_owned(), token.cookies())),
         Err(problem) => refused(problem, CONFIRM, Some(next)),
     }
 }
@@ -168,7 +168,7 @@ async fn change_password(UnenrolledForm(member): Form) -> Result<Response, Probl
     }
     let both = (password(&member, "old"), new);
     match app.dashboard.change_password(session, both, caller.source, *now).await {
-        Ok(token) => Ok(led(format!("{SECURITY}?done=1"), token.cookie())),
+        Ok(token) => Ok(led(format!("{SECURITY}?done=1"), token.cookies())),
         Err(problem) => refused(problem, SECURITY, None),
     }
 }
@@ -176,5 +176,5 @@ async fn change_password(UnenrolledForm(member): Form) -> Result<Response, Probl
 /// Also ends the session of this form.
 async fn end_sessions(UnenrolledForm(member): Form) -> Result<Response, Problem> {
     member.app.dashboard.end_sessions(&member.session, member.now).await?;
-    Ok(led(LOG_IN.to_owned(), set_cookie(SESSION_COOKIE, "", 0)))
+    Ok(led(LOG_IN.to_owned(), [set_cookie(SESSION_COOKIE, "", 0)]))
 }

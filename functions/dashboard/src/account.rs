@@ -1,11 +1,10 @@
-//! The account: developers, team, audit and notices.
+//! The account: developers, audit and notices.
 
 use axum::response::Response;
 use domain::ids::{ApiKeyId, AuditId, EmailId};
 use maud::html;
 use pages::forms::{Need, submit};
 use pages::{Cell, Tone, code_block, empty, next_page, table, tag, time, without_documents};
-use shared::account::{Role, Users};
 use shared::audit;
 use shared::email::{EmailTopic, Emails};
 use shared::http::Problem;
@@ -15,8 +14,8 @@ use crate::words as w;
 
 const KEYS: &str = "/dashboard/developers/keys";
 const TEAM: &str = "/dashboard/team";
-const AUDIT: &str = "/dashboard/audit";
-const NOTICES: &str = "/dashboard/notices";
+pub(crate) const AUDIT: &str = "/dashboard/audit";
+pub(crate) const NOTICES: &str = "/dashboard/notices";
 
 pub(crate) async fn developers(visitor: Visitor) -> Result<Response, Problem> {
     let visit = visitor.enter_alone().await?;
@@ -85,49 +84,6 @@ pub(crate) async fn developers(visitor: Visitor) -> Result<Response, Problem> {
         }
     };
     Ok(page.render(page.say(w::DEVELOPERS), &main))
-}
-
-pub(crate) async fn team(visitor: Visitor) -> Result<Response, Problem> {
-    let visit = visitor.enter_alone().await?;
-    let (page, users) = visit
-        .load(async |visit| {
-            Ok(Users::new(visit.visitor.pages.store.clone()).list(&visit.session.account.id).await?)
-        })
-        .await?;
-    let rows = users.iter().map(|user| {
-        vec![
-            html! {
-                (user.email)
-                @if user.id == page.visit.session.user.id { " " (tag(Tone::Info, page.say(w::YOU))) }
-            },
-            html! { (page.say(w::of_role(user.role))) },
-            html! { (page.say(may(user.role))) },
-            time(user.created_at),
-        ]
-    });
-    let main = html! {
-        div.head {
-            h1 { (page.say(w::TEAM)) }
-            p { a href=(AUDIT) { (page.say(w::AUDIT)) } " · " a href=(NOTICES) { (page.say(w::NOTICES)) } }
-        }
-        section.card {
-            (table(page.say(w::MEMBERS), &[
-                (Cell::Main, page.say(w::EMAIL)),
-                (Cell::State, page.say(w::ROLE)),
-                (Cell::Other, page.say(w::MAY)),
-                (Cell::Time, page.say(w::CREATED_ON)),
-            ], rows.collect()))
-        }
-        p.soft { (page.say(w::TEAM_MEANS)) }
-    };
-    Ok(page.render(page.say(w::TEAM), &main))
-}
-
-fn may(role: Role) -> pages::Word {
-    match role {
-        Role::Owner | Role::Admin => w::MAY_ADMIN,
-        Role::Member => w::MAY_MEMBER,
-    }
 }
 
 pub(crate) async fn audit(visitor: Visitor) -> Result<Response, Problem> {

@@ -1,5 +1,5 @@
 //! Serves `/dashboard`: the pages for merchants. The function only reads. Each form of a page posts to the function
-//! that owns what the form changes; only the choices of mode and language, which are cookies, are handled here.
+//! that owns what the form changes; only the choice of the mode, which is a cookie, is handled here.
 
 mod account;
 mod charges;
@@ -11,6 +11,7 @@ mod search;
 mod security;
 mod settings;
 mod states;
+mod team;
 mod visit;
 mod webhooks;
 mod words;
@@ -30,7 +31,7 @@ use domain::ids::Mode;
 use maud::html;
 use pages::{Document, Language, errors_as_pages, safe_path};
 use shared::app::App;
-use shared::auth::dashboard::{Dashboard, LANGUAGE_COOKIE, MODE_COOKIE, set_cookie};
+use shared::auth::dashboard::{Dashboard, MODE_COOKIE, choice_cookie};
 use shared::clock::Clock;
 use shared::config::{ConfigError, required};
 use shared::http::{FormBody, Problem, RequestContext, SameOrigin, etag_of, is_known, with_middleware};
@@ -38,9 +39,6 @@ use shared::med::evidence::{CaseEvidence, EvidenceFiles};
 use shared::store::{Aws, Store};
 
 use crate::words as w;
-
-/// A year.
-const CHOICE_SECONDS: i64 = 365 * 24 * 60 * 60;
 
 /// A page is far smaller. 1,000 rows of a CSV with the longest order numbers have 3 MB, and Lambda sends 6 MB.
 const MAX_PAGE_BYTES: usize = 4 * 1024 * 1024;
@@ -100,8 +98,10 @@ pub fn router(pages: Pages) -> Router {
         .route("/dashboard/confirm", get(security::confirm))
         .route("/dashboard/security", get(security::show))
         .route("/dashboard/mode", post(choose_mode))
-        .route("/dashboard/language", post(choose_language))
         .route("/dashboard/search", get(search::search))
+        .route("/dashboard/invite/{token}", get(team::invite))
+        .route("/dashboard/reset", get(team::forgotten))
+        .route("/dashboard/reset/{token}", get(team::reset))
         .route("/dashboard/charges", get(charges::list))
         .route("/dashboard/charges.csv", get(export::charges))
         .route("/dashboard/charges/new", get(charges::new))
@@ -122,7 +122,7 @@ pub fn router(pages: Pages) -> Router {
         .route("/dashboard/events", get(webhooks::events))
         .route("/dashboard/events/{id}", get(webhooks::event))
         .route("/dashboard/developers", get(account::developers))
-        .route("/dashboard/team", get(account::team))
+        .route("/dashboard/team", get(team::team))
         .route("/dashboard/audit", get(account::audit))
         .route("/dashboard/notices", get(account::notices))
         .route("/dashboard/{*rest}", any(async || Problem::NotFound { what: "page" }))
@@ -145,6 +145,8 @@ async fn log_in(State(pages): State<Pages>, context: RequestContext, headers: He
             h1 { (say(w::DASHBOARD)) }
             @if let Some(code) = context.query.text("error") {
                 div.alert.bad role="alert" { (say(w::of_code(code))) }
+            } @else if context.query.text("done").is_some() {
+                div.alert.good role="status" { (say(w::PASSWORD_CHANGED)) }
             }
             @if let Some(path) = &pages.local_log_in {
                 p { (say(w::LOCAL_LOG_IN_MEANS)) }
@@ -162,6 +164,7 @@ async fn log_in(State(pages): State<Pages>, context: RequestContext, headers: He
                 }
                 div { button { (say(w::LOG_IN)) } }
             }
+            p { a href="/dashboard/reset" { (say(w::FORGOTTEN)) } }
         }
     };
     let title = say(w::LOG_IN);
@@ -175,20 +178,12 @@ fn encoded(text: &str) -> String {
 async fn choose_mode(_: SameOrigin, FormBody(form): FormBody) -> Result<Response, Problem> {
     let mode = form.text("mode").and_then(|mode| mode.parse::<Mode>().ok());
     let mode = mode.ok_or_else(|| Problem::field("mode", "must be test or live"))?;
-    Ok(chosen(MODE_COOKIE, mode.as_str(), form.text("next")))
-}
-
-async fn choose_language(_: SameOrigin, FormBody(form): FormBody) -> Result<Response, Problem> {
-    let language = form.text("language").and_then(Language::parse);
-    let language = language.ok_or_else(|| Problem::field("language", "must be pt-BR, en or es"))?;
-    Ok(chosen(LANGUAGE_COOKIE, language.tag(), form.text("next")))
-}
-
-/// 303 See Other, so that reloading the page does not send the form again.
-fn chosen(cookie: &str, value: &str, next: Option<&str>) -> Response {
-    let headers =
-        [(SET_COOKIE, set_cookie(cookie, value, CHOICE_SECONDS)), (LOCATION, safe_path(next).to_owned())];
-    (StatusCode::SEE_OTHER, headers).into_response()
+    // 303 See Other, so that reloading the page does not send the form again.
+    let headers = [
+        (SET_COOKIE, choice_cookie(MODE_COOKIE, mode.as_str())),
+        (LOCATION, safe_path(form.text("next")).to_owned()),
+    ];
+    Ok((StatusCode::SEE_OTHER, headers).into_response())
 }
 
 /// Sends 304 instead of a page that the browser has. A page that refreshes itself costs few bytes then.

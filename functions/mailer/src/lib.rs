@@ -1,5 +1,6 @@
 //! Sends emails to the contacts of accounts. An email reports that a MED case opened or ended, that the
-//! service disabled an endpoint, or that a refund is sent to a new Pix key of a third party.
+//! service disabled an endpoint, or that a refund is sent to a new Pix key of a third party. Also sends the links of
+//! invites and password resets to users of the dashboard.
 //!
 //! A queue message identifies the change. The mailer writes the text from the rows as they are when it
 //! handles the message. A claim in the email's row prevents two workers from sending the email at once
@@ -14,18 +15,21 @@ pub mod ses;
 #[path = "../../../domain/src/charge/testing.rs"]
 mod testing;
 mod text;
+mod user_text;
 
 use aws_lambda_events::sqs::SqsEvent;
 use aws_lambda_events::streams::SqsEventResponse;
-use domain::account::{Account, MailAddress};
+use domain::account::{Account, MailAddress, MailAddressError};
 use domain::charge::{Charge, StoredCharge};
-use domain::ids::{MedCaseId, Mode};
+use domain::ids::{EmailId, MedCaseId, Mode};
 use domain::med::MedCase;
 use domain::refund::Refund;
+use domain::row::Row;
 use shared::WorkError;
+use shared::account::Users;
 use shared::clock::Clock;
 use shared::config::{ConfigError, PublicUrls, required};
-use shared::email::{Claim, Email, EmailQueue, EmailRecord, EmailTopic, Emails};
+use shared::email::{Claim, Email, EmailQueue, EmailRecord, EmailTopic, Emails, QueuedEmail, UserEmail};
 use shared::metrics;
 use shared::queue::{self, MessageFailure, QueueError};
 use shared::random::{self, RandomError};
@@ -36,6 +40,7 @@ use shared::webhook::endpoint::Endpoint;
 use crate::message::{EmailMessage, EncodeError};
 use crate::sender::{SendError, Sender};
 use crate::text::Text;
+use crate::user_text::Writer;
 
 #[derive(Clone, Debug)]
 pub struct Mailer {
@@ -58,6 +63,8 @@ enum MailerError {
     Encode(#[from] EncodeError),
     #[error(transparent)]
     Send(#[from] SendError),
+    #[error("an email to a user can't be sent: {0}")]
+    Address(#[from] MailAddressError),
 }
 
 impl From<StoreError> for MailerError {
@@ -113,11 +120,54 @@ impl Mailer {
     /// retried.
     pub async fn handle(&self, batch: SqsEvent) -> SqsEventResponse {
         let mailer = self.clone();
-        queue::process_batch(batch, move |email: Email, _receipt| {
+        queue::process_batch(batch, move |email: QueuedEmail, _receipt| {
             let mailer = mailer.clone();
-            async move { Box::pin(mailer.send_email(email)).await }
+            async move {
+                match email {
+                    QueuedEmail::ToContact(email) => Box::pin(mailer.send_email(email)).await,
+                    QueuedEmail::ToUser(email) => Box::pin(mailer.send_to_user(email)).await,
+                }
+            }
         })
         .await
+    }
+
+    /// Sends nothing if the link is no longer valid or the user does not exist. Has no claim: an email that is sent twice
+    /// has the same link.
+    async fn send_to_user(&self, email: UserEmail) -> Result<(), MailerError> {
+        let Some(from) = &self.from else { return Ok(()) };
+        let (now, users) = (self.clock.now(), Users::new(self.store.clone()));
+        let (row, to, language) = match &email {
+            UserEmail::Invite { token, .. } => {
+                let Some(invite) = users.invite_of(token, now).await? else { return Ok(()) };
+                (invite.key(), invite.email, invite.language)
+            }
+            UserEmail::Reset { token } => {
+                let Some(reset) = users.reset_of(token, now).await? else { return Ok(()) };
+                let Some(user) = users.find(&reset.user).await? else { return Ok(()) };
+                (reset.key(), user.email, user.language.unwrap_or_default())
+            }
+            UserEmail::PasswordChanged { user, .. } => {
+                let Some(user) = users.find(user).await? else { return Ok(()) };
+                (user.key(), user.email, user.language.unwrap_or_default())
+            }
+        };
+        let id = EmailId::derive(now, &row.joined(), 1, "to_user");
+        let writer = Writer { id, language, dashboard: &self.dashboard };
+        let text = match &email {
+            UserEmail::Invite { token, merchant_name } => writer.invited(merchant_name, token),
+            UserEmail::Reset { token } => writer.reset(token),
+            UserEmail::PasswordChanged { at, .. } => writer.password_changed(*at),
+        };
+        let message = EmailMessage::new(id, (from, &to.parse()?), &text, now)?;
+        self.sender.send(&message).await?;
+        if matches!(self.sender, Sender::Nowhere) {
+            // Without a directory for emails, a developer finds the link only in the log.
+            tracing::info!(text = text.body, "the text of an email");
+        }
+        tracing::info!(email = %id, subject = message.subject, "email sent to a user");
+        metrics::increment(metrics::EMAILS_SENT);
+        Ok(())
     }
 
     async fn send_email(&self, email: Email) -> Result<(), MailerError> {

@@ -107,7 +107,7 @@ fn where_to_answer(case: &MedCase, dashboard: &str) -> String {
 }
 
 /// Returns the beginning of a payer's or merchant's text on one line, with documents masked.
-fn quoted(sent: &str) -> String {
+pub(crate) fn quoted(sent: &str) -> String {
     let line = sent.chars().map(|c| if text::is_forbidden_in_line(c) { ' ' } else { c });
     // Masked before it is cut, so that no part of a document remains.
     text::mask_documents(&line.collect::<String>()).chars().take(MAX_QUOTED_CHARS).collect()

@@ -281,7 +281,10 @@ async fn the_stored_role_applies_and_a_removed_or_moved_user_gets_401() {
     let user: User = store.get(&User::key_of(&UserId::from_email(email))).await.unwrap().unwrap();
     let new_password = UserChange::Password(user.password_hash, TokenGeneration::new([7; 8]));
     let an_hour_ago = service.stack.clock.now().plus_seconds(-3_600).unwrap();
-    Users::new(store.clone()).change((&first, email), &new_password, &operator(), an_hour_ago).await.unwrap();
+    Users::new(store.clone())
+        .change((&first, UserId::from_email(email)), &new_password, &operator().into(), an_hour_ago)
+        .await
+        .unwrap();
     assert_eq!(member.send(Method::GET, "/v1/api-keys", &Value::Null).await.problem().0, 401);
     let user: User = store.get(&User::key_of(&UserId::from_email(email))).await.unwrap().unwrap();
     let version = i64::try_from(user.version).unwrap();

@@ -22,7 +22,7 @@ use crate::support::{Listener, Service, eventually, id, operator};
 const DAY: i64 = 24 * 60 * 60;
 
 /// A directory that receives the mails of one test. It is removed on drop.
-struct MailDirectory(PathBuf);
+pub(crate) struct MailDirectory(PathBuf);
 
 impl Drop for MailDirectory {
     fn drop(&mut self) {
@@ -33,20 +33,20 @@ impl Drop for MailDirectory {
 
 /// A parsed mail.
 #[derive(Debug)]
-struct ParsedMail {
+pub(crate) struct ParsedMail {
     from: String,
-    to: String,
-    subject: String,
-    text: String,
+    pub(crate) to: String,
+    pub(crate) subject: String,
+    pub(crate) text: String,
 }
 
 impl MailDirectory {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(std::env::temp_dir().join(format!("mails-{}", uuid::Uuid::new_v4())))
     }
 
     /// Returns the mails received so far, oldest first.
-    fn all(&self) -> Vec<ParsedMail> {
+    pub(crate) fn all(&self) -> Vec<ParsedMail> {
         let Ok(files) = std::fs::read_dir(&self.0) else { return Vec::new() };
         let mut files: Vec<PathBuf> = files.map(|file| file.unwrap().path()).collect();
         files.retain(|file| file.extension().is_some_and(|extension| extension == "eml"));
@@ -54,7 +54,7 @@ impl MailDirectory {
         files.iter().map(|file| parse_mail(&std::fs::read(file).unwrap())).collect()
     }
 
-    async fn received(&self, count: usize) -> Vec<ParsedMail> {
+    pub(crate) async fn received(&self, count: usize) -> Vec<ParsedMail> {
         eventually("the mails", async || Some(self.all()).filter(|mails| mails.len() >= count)).await
     }
 
@@ -67,7 +67,7 @@ impl MailDirectory {
         std::fs::remove_file(&self.0).unwrap();
     }
 
-    fn options(&self) -> Options {
+    pub(crate) fn options(&self) -> Options {
         Options { mail_directory: Some(self.0.clone()), ..Options::in_memory() }
     }
 }

@@ -43,6 +43,7 @@ mod dashboard_health;
 mod dashboard_limit;
 mod dashboard_search;
 mod dashboard_security;
+mod dashboard_team;
 mod delivery_list;
 mod description;
 mod emails;

@@ -20,7 +20,7 @@ macro_rules! chapters {
 }
 
 /// All chapters, in the order in which a reader needs them.
-pub(super) const CHAPTERS: [Chapter; 15] = chapters![
+pub(super) const CHAPTERS: [Chapter; 16] = chapters![
     "quickstart",
     "authentication",
     "requests",
@@ -32,6 +32,7 @@ pub(super) const CHAPTERS: [Chapter; 15] = chapters![
     "wallets",
     "med",
     "dashboard",
+    "team",
     "sandbox",
     "shop",
     "going-live",

@@ -231,6 +231,7 @@ fn the_index_lists_chapters_and_routes() {
     - [Wallets](/docs.md#wallets): A wallet is the balance of an account in one currency and mode.
     - [MED and evidence](/docs.md#med): In a MED case (Mecanismo Especial de Devolução) the payer's bank claims a paid Pix back, for example because the payer reports a fraud.
     - [Dashboard](/docs.md#dashboard): The dashboard shows your account's charges, money, disputes and webhooks in a browser, in Portuguese, English or Spanish.
+    - [Team](/docs.md#team): Owners of an account invite and remove the users of its dashboard, and decide their roles.
     - [Test with the sandbox](/docs.md#sandbox): With a test key, no request reaches a bank.
     - [Build a shop](/docs.md#shop): A shop needs seven programs, from the order to the end of the day.
     - [Going live](/docs.md#going-live): A live key creates charges at the bank of your account.

@@ -1,11 +1,13 @@
 //! Accounts and their users. The account's type is in [`domain::account`].
 
+mod link;
 mod logo;
 pub mod password;
 mod repository;
 mod user;
 
+pub use link::{INVITE_SECONDS, Invite, LinkToken, MAX_INVITES, PasswordReset};
 pub use logo::{Logos, MAX_LOGO_BYTES};
 pub use repository::{AccountError, Accounts};
 pub(crate) use user::USER;
-pub use user::{Role, TokenGeneration, User, UserChange, UserError, Users};
+pub use user::{By, Role, Team, TokenGeneration, User, UserChange, UserError, Users};

@@ -12,8 +12,20 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 
-/// Generates a password from 144 random bits: 24 characters of base64url. No route sets a password. An operator
-/// sees it once, when the user is added or the password is reset.
+/// The least characters of a password that a user chooses. There are no other rules, because they make people choose
+/// worse passwords; the log-in allows few guesses.
+pub const MIN_CHARS: usize = 12;
+
+/// As many as the log-in accepts.
+const MAX_CHARS: usize = 1_024;
+
+/// Whether a user may choose this password.
+pub fn is_acceptable(password: &str) -> bool {
+    (MIN_CHARS..=MAX_CHARS).contains(&password.chars().count())
+}
+
+/// Generates a password from 144 random bits: 24 characters of base64url. An operator sees it once, when the user is
+/// added or the password is reset.
 pub fn generate(random: [u8; 18]) -> SecretString {
     SecretString::from(URL_SAFE_NO_PAD.encode(random))
 }
@@ -68,6 +80,12 @@ impl Default for PasswordChecker {
 }
 
 impl PasswordChecker {
+    pub async fn hash(&self, password: SecretString) -> Result<PasswordHash, PasswordError> {
+        let _slot = self.slots.acquire().await;
+        let hashed = tokio::task::spawn_blocking(move || PasswordHash::of(&password)).await;
+        hashed.map_err(|error| PasswordError(error.to_string()))?
+    }
+
     /// Checks whether `password` matches `hash`. `hash` is `None` for an unknown user; the result is then
     /// `false`, after the same work.
     pub async fn verify(
@@ -123,6 +141,13 @@ mod tests {
         let lengths = |hash: &phc::PasswordHash| (hash.salt.unwrap().len(), hash.hash.unwrap().len());
         assert_eq!(lengths(&real), lengths(&dummy));
         assert_eq!(real.algorithm.as_str(), "argon2id");
+    }
+
+    #[test]
+    fn a_chosen_password_has_twelve_characters_at_least() {
+        assert!(!is_acceptable("elevenchars"));
+        assert!(is_acceptable("açaí açaí aí"), "characters, not bytes");
+        assert!(is_acceptable(&"a".repeat(1_024)) && !is_acceptable(&"a".repeat(1_025)));
     }
 
     #[test]

@@ -1,24 +1,29 @@
-//! The users of the dashboard: their rows and roles, and how operators change them.
+//! The users of the dashboard: their rows and roles, and how operators and members change them.
 
 use serde::{Deserialize, Serialize};
-use strum::{IntoStaticStr, VariantArray};
+use strum::{EnumString, IntoStaticStr, VariantArray};
 
-use domain::audit::Operator;
+use domain::audit::{Audit, Operator};
 use domain::ids::{AccountId, UserId};
 use domain::row::{Indexes, Key, Row, sortable};
+use domain::source_address::SourceAddress;
 use domain::time::Timestamp;
 
+use crate::account::link::{INVITE, Invite};
 use crate::account::password::PasswordHash;
 use crate::audit;
+use crate::language::Language;
 use crate::random::RandomError;
-use crate::store::{CommitOutcome, ListIndex, Plan, StoreError, Write};
+use crate::store::{CommitOutcome, ListIndex, Order, Plan, StoreError, Write, from_item, text};
 
 const MAX_LISTED: usize = 1_000;
 
 pub(crate) const USER: &str = "user";
 
-/// The role decides what a user may do with the account's API keys.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, IntoStaticStr, PartialEq, Serialize, VariantArray)]
+/// The role decides what a user may do at the dashboard and with the account's API keys.
+#[derive(
+    Clone, Copy, Debug, Deserialize, EnumString, Eq, IntoStaticStr, PartialEq, Serialize, VariantArray,
+)]
 #[serde(rename_all = "UPPERCASE")]
 #[strum(serialize_all = "UPPERCASE")]
 pub enum Role {
@@ -69,6 +74,9 @@ pub struct User {
     /// Since when a log-in needs a code too. `None`: the second factor is off.
     #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
     pub second_factor_at: Option<Timestamp>,
+    /// The user's choice; `None`: that of the browser.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub language: Option<Language>,
     pub version: u64,
 }
 
@@ -90,12 +98,48 @@ impl User {
             created_at: now,
             token_generation: tokens,
             second_factor_at: None,
+            language: None,
             version: 1,
         }
     }
 
     pub fn key_of(id: &UserId) -> Key {
         Key { pk: format!("user#{id}"), sk: USER.to_owned() }
+    }
+
+    /// Returns the next row and the writes of a change, with its audit row.
+    pub(super) fn changed(
+        &self,
+        change: &UserChange,
+        by: &By,
+        now: Timestamp,
+    ) -> Result<(Self, Vec<Write>), UserError> {
+        let next = Self { version: self.version.saturating_add(1), ..self.clone() };
+        let (action, details, next) = match change {
+            UserChange::Role(role) => {
+                let details = format!("{} became {}", self.role.as_str(), role.as_str());
+                ("user.set-role", details, Self { role: *role, ..next })
+            }
+            UserChange::Password(hash, tokens) => {
+                let next = Self { password_hash: hash.clone(), token_generation: *tokens, ..next };
+                ("user.reset-password", String::new(), next)
+            }
+            UserChange::EndSessions(tokens) => {
+                ("user.end-sessions", String::new(), Self { token_generation: *tokens, ..next })
+            }
+            UserChange::SecondFactorOff => {
+                ("user.second-factor-off", String::new(), Self { second_factor_at: None, ..next })
+            }
+            UserChange::Remove => ("user.remove", format!("was {}", self.role.as_str()), self.clone()),
+        };
+        let write = if matches!(change, UserChange::Remove) {
+            Write::remove(self.key(), "version", i64::try_from(self.version).unwrap_or(i64::MAX))
+        } else {
+            Write::replace(&next, self.version)?
+        };
+        let audit = by.audit(self.account, action, self.id, now)?;
+        let audit = audit.with_details(format!("{} {details}", self.email).trim_end().to_owned());
+        Ok((next, vec![write, Write::audit(&audit)]))
     }
 }
 
@@ -105,13 +149,58 @@ impl Row for User {
     }
 
     fn indexes(&self) -> Indexes {
-        let sort = format!("{}#{}", sortable(self.created_at), self.id);
-        Indexes { list: Some((list_of(&self.account), sort)), ..Indexes::default() }
+        list_entry(&self.account, self.created_at, &self.id.to_string())
     }
 }
 
 fn list_of(account: &AccountId) -> String {
     format!("users#{account}")
+}
+
+/// The place in the list of an account's users and invites, which one query reads.
+pub(super) fn list_entry(account: &AccountId, created_at: Timestamp, id: &str) -> Indexes {
+    let sort = format!("{}#{id}", sortable(created_at));
+    Indexes { list: Some((list_of(account), sort)), ..Indexes::default() }
+}
+
+/// Who changes a user, why, and from where.
+#[derive(Clone, Debug)]
+pub struct By {
+    pub operator: Operator,
+    /// Unknown for an operator of the service.
+    pub source: SourceAddress,
+    /// Only an operator of the service may leave an account without an OWNER.
+    pub keeps_owner: bool,
+}
+
+impl By {
+    pub fn user(operator: Operator, source: SourceAddress) -> Self {
+        Self { operator, source, keeps_owner: true }
+    }
+
+    pub(super) fn audit(
+        &self,
+        account: AccountId,
+        action: &str,
+        subject: UserId,
+        now: Timestamp,
+    ) -> Result<Audit, RandomError> {
+        let row = audit::by_operator(&self.operator, account, action, subject.to_string(), now)?;
+        Ok(Audit { source: self.source, ..row })
+    }
+}
+
+impl From<Operator> for By {
+    fn from(operator: Operator) -> Self {
+        Self { operator, source: SourceAddress::default(), keeps_owner: false }
+    }
+}
+
+/// The users and open invites of an account, the oldest first.
+#[derive(Debug, Default)]
+pub struct Team {
+    pub users: Vec<User>,
+    pub invites: Vec<Invite>,
 }
 
 #[derive(Clone, Debug)]
@@ -132,6 +221,12 @@ pub enum UserError {
     NotFound,
     #[error("another user has this e-mail address")]
     EmailTaken,
+    #[error("an account needs at least one user with the role OWNER")]
+    LastOwner,
+    #[error("the account has too many open invites; withdraw one first")]
+    TooManyInvites,
+    #[error("the link was used or withdrawn, or has expired")]
+    LinkInvalid,
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error(transparent)]
@@ -145,12 +240,22 @@ impl Users {
         self.store.get(&User::key_of(id)).await
     }
 
-    /// At most 1,000 users, in the order in which they were added.
-    pub async fn list(&self, account: &AccountId) -> Result<Vec<User>, StoreError> {
-        let list = (ListIndex::All, &[list_of(account)][..]);
-        let (mut users, _) = self.store.rows_after::<User>(list, ("0", "~"), None, MAX_LISTED).await?;
-        users.reverse();
-        Ok(users)
+    /// At most 1,000. The list is eventually consistent, the rows are not.
+    pub async fn team(&self, account: &AccountId, now: Timestamp) -> Result<Team, StoreError> {
+        let (index, partition) = (ListIndex::All, list_of(account));
+        let listed = self.store.list(index, &partition, ("0", "~"), Order::OldestFirst, MAX_LISTED).await?;
+        let keys: Vec<Key> = listed.into_iter().map(|entry| entry.key).collect();
+        let mut team = Team::default();
+        for row in self.store.batch_get(&keys).await? {
+            match text(&row, "sk").as_deref() {
+                Some(INVITE) => team.invites.push(from_item(row)?),
+                _ => team.users.push(from_item(row)?),
+            }
+        }
+        team.invites.retain(|invite| invite.expires_at > now);
+        team.invites.sort_by_key(|invite| invite.created_at);
+        team.users.sort_by_cached_key(|user| (user.created_at, user.id.to_string()));
+        Ok(team)
     }
 
     pub async fn add(&self, user: &User, operator: &Operator, now: Timestamp) -> Result<(), UserError> {
@@ -166,53 +271,39 @@ impl Users {
     /// Returns the changed row or, after a removal, the removed row.
     pub async fn change(
         &self,
-        (account, email): (&AccountId, &str),
+        (account, id): (&AccountId, UserId),
         change: &UserChange,
-        operator: &Operator,
+        by: &By,
         now: Timestamp,
     ) -> Result<User, UserError> {
-        let id = UserId::from_email(email);
+        let mut update = self.store.start_update("a user");
+        loop {
+            update.next_attempt().await?;
+            let user = self.find(&id).await?.filter(|user| user.account == *account);
+            let user = user.ok_or(UserError::NotFound)?;
+            let (next, mut writes) = user.changed(change, by, now)?;
+            let stays_owner = next.role == Role::Owner && !matches!(change, UserChange::Remove);
+            if by.keeps_owner && user.role == Role::Owner && !stays_owner {
+                let users = self.team(account, now).await?.users;
+                let other = users.into_iter().find(|other| other.role == Role::Owner && other.id != id);
+                let other = other.ok_or(UserError::LastOwner)?;
+                // Of two owners who remove each other at the same time, one succeeds.
+                writes.push(Write::check(other.key(), other.version));
+            }
+            if update.commit(writes).await? {
+                return Ok(next);
+            }
+        }
+    }
+
+    /// Not audited, because it changes no rights.
+    pub async fn set_language(&self, id: &UserId, language: Language) -> Result<(), UserError> {
         let plan = |user: Option<User>| {
-            let user = user.filter(|user| user.account == *account).ok_or(UserError::NotFound)?;
-            let next = User { version: user.version.saturating_add(1), ..user.clone() };
-            let (action, details, next, write) = match change {
-                UserChange::Role(role) => {
-                    let details = format!("{} became {}", user.role.as_str(), role.as_str());
-                    let next = User { role: *role, ..next };
-                    ("user.set-role", details, next.clone(), Write::replace(&next, user.version)?)
-                }
-                UserChange::Password(hash, tokens) => {
-                    let next = User { password_hash: hash.clone(), token_generation: *tokens, ..next };
-                    ("user.reset-password", String::new(), next.clone(), Write::replace(&next, user.version)?)
-                }
-                UserChange::EndSessions(tokens) => {
-                    let next = User { token_generation: *tokens, ..next };
-                    ("user.end-sessions", String::new(), next.clone(), Write::replace(&next, user.version)?)
-                }
-                UserChange::SecondFactorOff => {
-                    let next = User { second_factor_at: None, ..next };
-                    (
-                        "user.second-factor-off",
-                        String::new(),
-                        next.clone(),
-                        Write::replace(&next, user.version)?,
-                    )
-                }
-                UserChange::Remove => {
-                    let expected_version = i64::try_from(user.version).unwrap_or(i64::MAX);
-                    let details = format!("was {}", user.role.as_str());
-                    (
-                        "user.remove",
-                        details,
-                        user.clone(),
-                        Write::remove(user.key(), "version", expected_version),
-                    )
-                }
-            };
-            let audit = audit::by_operator(operator, *account, action, id.to_string(), now)?;
-            let audit = audit.with_details(format!("{} {details}", user.email).trim_end().to_owned());
-            Ok(Plan::Commit(vec![write, Write::audit(&audit)], next))
+            let user = user.ok_or(UserError::NotFound)?;
+            let version = user.version;
+            let next = User { language: Some(language), version: version.saturating_add(1), ..user };
+            Ok(Plan::Commit(vec![Write::replace(&next, version)?], ()))
         };
-        self.store.update("a user", &User::key_of(&id), plan).await
+        self.store.update("a user", &User::key_of(id), plan).await
     }
 }

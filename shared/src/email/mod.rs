@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 pub use repository::Emails;
 
-use domain::ids::{AccountId, EmailId, EndpointId, MedCaseId, RefundId, Scope};
+use domain::ids::{AccountId, EmailId, EndpointId, MedCaseId, RefundId, Scope, UserId};
 use domain::med::MedCase;
 use domain::refund::Refund;
 use domain::retention::EVENTS_KEPT_SECONDS;
@@ -21,6 +21,7 @@ use domain::row::{Key, Row};
 use domain::time::Timestamp;
 use domain::webhook::event_type::EventType;
 
+use crate::account::LinkToken;
 use crate::queue::{Message, Queue};
 use crate::webhook::endpoint::Endpoint;
 use crate::webhook::event::Event;
@@ -71,6 +72,50 @@ pub struct Email {
 }
 
 pub type EmailQueue = Queue<Email>;
+
+/// The queue message for an email to a user of the dashboard. A token can't be read from a row, which has only its hash,
+/// so it is in the message. The function that handles a user's form sends the message itself. If it is lost, the
+/// user repeats the form; if it is duplicated, the user gets the same email twice.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(tag = "to_user", rename_all = "snake_case")]
+pub enum UserEmail {
+    Invite {
+        token: LinkToken,
+        merchant_name: String,
+    },
+    /// Nothing is sent if the user does not exist: only the mailer finds out.
+    Reset {
+        token: LinkToken,
+    },
+    PasswordChanged {
+        user: UserId,
+        at: Timestamp,
+    },
+}
+
+impl Message for UserEmail {
+    /// A group of their own: requests of strangers delay no account's emails.
+    fn group(&self) -> String {
+        "users".to_owned()
+    }
+}
+
+/// The mailer's queue.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(untagged)]
+pub enum QueuedEmail {
+    ToContact(Email),
+    ToUser(UserEmail),
+}
+
+impl Message for QueuedEmail {
+    fn group(&self) -> String {
+        match self {
+            Self::ToContact(email) => email.group(),
+            Self::ToUser(email) => email.group(),
+        }
+    }
+}
 
 impl Message for Email {
     /// The message group is the account, so that one unreachable contact does not delay the emails of other
@@ -268,6 +313,14 @@ mod tests {
         insta::assert_snapshot!(body, @r#"{"scope":"acc_0123456789abcdef:test","about":{"endpoint_disabled":"wh_01m7yzmhg00w3ge1r70w3ge1r7"},"version":3,"at":"2026-11-21T12:00:00.000Z"}"#);
         assert_eq!(serde_json::from_str::<Email>(&body).unwrap(), email());
         assert_eq!(email().group(), "acc_0123456789abcdef");
+        assert!(matches!(serde_json::from_str(&body), Ok(QueuedEmail::ToContact(read)) if read == email()));
+        let token = LinkToken::random().unwrap();
+        let body = UserEmail::Reset { token: token.clone() }.body().unwrap();
+        let read: QueuedEmail = serde_json::from_str(&body).unwrap();
+        assert!(
+            matches!(&read, QueuedEmail::ToUser(UserEmail::Reset { token: same }) if same.as_str() == token.as_str())
+        );
+        assert!(!format!("{read:?}").contains(token.as_str()));
     }
 
     #[test]

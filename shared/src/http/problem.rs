@@ -84,7 +84,7 @@ pub enum Problem {
     CdnBypassed,
     /// 403 `cross_site_request`: a form of the dashboard was not sent by a page of this origin.
     CrossSiteRequest,
-    /// 403 `role_required`: the user's role may not do this in live mode.
+    /// 403 `role_required`: the user's role may not do this.
     RoleRequired {
         /// The least role that may.
         role: &'static str,
@@ -345,7 +345,7 @@ impl Problem {
             Self::CrossSiteRequest => {
                 "The form was not sent by a page of this host. Open the dashboard and send it there.".to_owned()
             }
-            Self::RoleRequired { role } => format!("In live mode, only a user with the role {role} or a higher one can do this."),
+            Self::RoleRequired { role } => format!("Only a user with the role {role} or a higher one can do this."),
             Self::ModeChanged => {
                 "The page was shown in the other mode (test or live). Open it again and repeat.".to_owned()
             }

@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use crate::http::field::{Definitions, Text};
 use crate::http::{Fields, JsonObject, Object, Problem};
+use crate::language::Language;
 
 crate::fields! {
     /// Any text is accepted, because an address that is not valid is answered like any unknown one (401). The
@@ -51,6 +52,8 @@ pub enum LogIn {
 pub struct NewToken {
     pub(super) token: SecretString,
     pub(super) expires_at: Timestamp,
+    /// The user's choice of the pages' language.
+    pub language: Option<Language>,
 }
 
 /// A dashboard token.

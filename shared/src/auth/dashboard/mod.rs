@@ -22,12 +22,13 @@ use domain::time::Timestamp;
 
 use self::log_in::{Credentials, LogIn, NewToken};
 pub use self::session::{
-    LANGUAGE_COOKIE, MODE_COOKIE, PENDING_COOKIE, SESSION_COOKIE, Session, cookie, set_cookie, shown_mode,
+    LANGUAGE_COOKIE, MODE_COOKIE, PENDING_COOKIE, SESSION_COOKIE, Session, choice_cookie, cookie,
+    language_cookie, set_cookie, shown_mode,
 };
 use self::throttle::{Counted, Throttle};
 use self::token::{Claims, Tokens};
 pub use self::totp::Enrolment;
-use crate::account::password::PasswordChecker;
+use crate::account::password::{PasswordChecker, PasswordHash};
 use crate::account::{Role, USER, User};
 use crate::audit;
 use crate::config::{ConfigError, required};
@@ -254,7 +255,12 @@ impl Dashboard {
         let (token, claims) = self.tokens.issue(holder, &jti, now)?;
         let expires_at = Timestamp::MIN.plus_seconds(claims.exp);
         let expires_at = expires_at.map_err(|error| Problem::Internal(error.to_string()))?;
-        Ok(NewToken { token, expires_at })
+        Ok(NewToken { token, expires_at, language: user.language })
+    }
+
+    /// At most as many at the same time as passwords are verified.
+    pub async fn hash(&self, password: SecretString) -> Result<PasswordHash, Problem> {
+        Ok(self.password_checker.hash(password).await?)
     }
 
     async fn audit(

@@ -69,13 +69,12 @@ impl Dashboard {
         change: &UserChange,
         now: Timestamp,
     ) -> Result<User, Problem> {
-        let who = (&session.account.id, session.user.email.as_str());
+        let who = (&session.account.id, session.user.id);
         let users = Users::new(self.store.clone());
-        users.change(who, change, &session.member.operator(), now).await.map_err(|error| match error {
+        users.change(who, change, &session.member.operator().into(), now).await.map_err(|error| match error {
             // Removed meanwhile.
             UserError::NotFound => Problem::NotLoggedIn,
-            UserError::Store(error) => error.into(),
-            error @ (UserError::EmailTaken | UserError::Random(_)) => Problem::Internal(error.to_string()),
+            error => error.into(),
         })
     }
 

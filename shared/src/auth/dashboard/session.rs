@@ -1,5 +1,7 @@
 //! The session of a browser: the dashboard token in a cookie.
 
+use std::iter;
+
 use domain::account::Account;
 use domain::ids::{Mode, Scope};
 use domain::shard::ShardedScope;
@@ -14,6 +16,7 @@ use super::{Counted, Dashboard, Member};
 use crate::account::User;
 use crate::auth::dashboard::log_in::NewToken;
 use crate::http::{Problem, RequestContext};
+use crate::language::Language;
 
 /// A browser accepts a `__Host-` cookie only with `Secure` and `Path=/` and without a domain, so that no other
 /// host can set it.
@@ -22,6 +25,9 @@ pub const SESSION_COOKIE: &str = "__Host-session";
 pub const PENDING_COOKIE: &str = "__Host-log-in";
 pub const MODE_COOKIE: &str = "__Host-mode";
 pub const LANGUAGE_COOKIE: &str = "__Host-language";
+
+/// A year.
+const CHOICE_SECONDS: i64 = 365 * 24 * 60 * 60;
 
 /// Returns the value of a cookie of the request.
 pub fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
@@ -38,6 +44,15 @@ pub fn shown_mode(headers: &HeaderMap) -> Mode {
 /// Returns a `Set-Cookie` header. With 0 seconds the browser removes the cookie.
 pub fn set_cookie(name: &str, value: &str, seconds: i64) -> String {
     format!("{name}={value}; Path=/; Max-Age={seconds}; Secure; HttpOnly; SameSite=Lax")
+}
+
+/// The `Set-Cookie` header of a choice.
+pub fn choice_cookie(name: &str, value: &str) -> String {
+    set_cookie(name, value, CHOICE_SECONDS)
+}
+
+pub fn language_cookie(language: Language) -> String {
+    choice_cookie(LANGUAGE_COOKIE, language.tag())
 }
 
 /// A user who is logged in at the dashboard.
@@ -62,9 +77,10 @@ impl Session {
 }
 
 impl NewToken {
-    /// The `Set-Cookie` header of the session.
-    pub fn cookie(&self) -> String {
-        set_cookie(SESSION_COOKIE, self.token.expose_secret(), TOKEN_SECONDS)
+    /// The `Set-Cookie` headers: the session, and the language that the user chose, perhaps in another browser.
+    pub fn cookies(&self) -> impl Iterator<Item = String> {
+        let session = set_cookie(SESSION_COOKIE, self.token.expose_secret(), TOKEN_SECONDS);
+        iter::once(session).chain(self.language.map(language_cookie))
     }
 }
 

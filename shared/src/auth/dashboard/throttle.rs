@@ -1,15 +1,16 @@
-//! Limits failed log-ins, and the requests of users who are logged in. The limit for an e-mail address stops a
+//! Limits failed log-ins, e-mails that forms send, and the requests of users who are logged in. The limit for an e-mail address stops a
 //! client that guesses one user's password; the limit for a source address, one that tries one password with
 //! many addresses.
 //!
 //! A log-in is counted as failed before its password is verified, and subtracted again if it succeeds.
 //! Concurrent attempts therefore can't verify more passwords than the limit allows.
 
-use domain::ids::UserId;
+use domain::ids::{AccountId, UserId};
 use domain::row::Key;
 use domain::source_address::SourceAddress;
 use domain::time::Timestamp;
 
+use super::Dashboard;
 use crate::account::User;
 use crate::http::{Problem, RequestContext};
 use crate::request_limit::{Window, count_in_minute};
@@ -24,6 +25,14 @@ const MAX_FAILURES_OF_EMAIL: i64 = 10;
 /// All IPv6 addresses of a /64 network count as one. All users in an office may share one address.
 const MAX_FAILURES_FROM_ADDRESS: i64 = 100;
 const COUNTER: &str = "failures";
+
+/// Links for a new password, in a window of failed log-ins.
+const MAX_RESETS_OF_EMAIL: i64 = 3;
+const MAX_RESETS_FROM_ADDRESS: i64 = 30;
+
+/// An account's invites in a day (UTC). Withdrawn ones count, so that an account can't be used to mail strangers.
+const MAX_INVITES_A_DAY: i64 = 50;
+const DAY_SECONDS: i64 = 24 * 60 * 60;
 
 /// With all tokens of the user and on all routes of the API.
 const MAX_REQUESTS_A_MINUTE: i64 = 60;
@@ -71,19 +80,18 @@ impl Throttle {
         let [from_address, of_email] = &keys;
         // The counter of the source address is first. If the source address has reached its limit, its
         // attempts are not counted for the e-mail address, so they can't lock the user out.
-        let mut is_last = false;
-        for (key, max) in [(from_address, MAX_FAILURES_FROM_ADDRESS), (of_email, MAX_FAILURES_OF_EMAIL)] {
-            let bound = Bound::AtMost { counter: COUNTER.to_owned(), most: max.saturating_sub(1) };
-            let counted =
-                self.store.add_within_bound_and_get(key, (COUNTER, 1), window.ttl(), Some(bound)).await?;
-            match counted {
-                Some(failures) => is_last = failures >= max,
-                None => {
-                    return Err(Problem::TooManyLogins { limit: max, retry_after_seconds: window.left(now) });
-                }
-            }
-        }
+        self.count(from_address, MAX_FAILURES_FROM_ADDRESS, window, now).await?;
+        let is_last = self.count(of_email, MAX_FAILURES_OF_EMAIL, window, now).await?;
         Ok(Attempt { window, keys, is_last })
+    }
+
+    /// Returns whether this was the last that the window permits. 429 `rate_limited` if it permits no more.
+    async fn count(&self, key: &Key, max: i64, window: Window, now: Timestamp) -> Result<bool, Problem> {
+        let bound = Bound::AtMost { counter: COUNTER.to_owned(), most: max.saturating_sub(1) };
+        let counted =
+            self.store.add_within_bound_and_get(key, (COUNTER, 1), window.ttl(), Some(bound)).await?;
+        let refused = Problem::TooManyLogins { limit: max, retry_after_seconds: window.left(now) };
+        counted.map(|counted| counted >= max).ok_or(refused)
     }
 
     /// Stores the requests left in this minute for the response headers. A refused request (429) is not
@@ -106,6 +114,34 @@ impl Throttle {
         for key in &attempt.keys {
             self.store.add_within_bound(key, (COUNTER, -1), attempt.window.ttl(), None).await?;
         }
+        Ok(())
+    }
+}
+
+impl Dashboard {
+    /// Counts a link for a new password. 429 `rate_limited` above 3 for an address, or 30 from a source address, in a
+    /// quarter of an hour.
+    pub async fn count_reset(
+        &self,
+        user: &UserId,
+        source: SourceAddress,
+        now: Timestamp,
+    ) -> Result<(), Problem> {
+        let window = Window::of(now, WINDOW_SECONDS);
+        for (counted, max) in
+            [(source.network(), MAX_RESETS_FROM_ADDRESS), (user.to_string(), MAX_RESETS_OF_EMAIL)]
+        {
+            let key = Key { pk: format!("resets#{counted}"), sk: window.number.to_string() };
+            self.throttle.count(&key, max, window, now).await?;
+        }
+        Ok(())
+    }
+
+    /// 429 `rate_limited` above 50 invites of an account in a day.
+    pub async fn count_invite(&self, account: &AccountId, now: Timestamp) -> Result<(), Problem> {
+        let window = Window::of(now, DAY_SECONDS);
+        let key = Key { pk: format!("invites#{account}"), sk: window.number.to_string() };
+        self.throttle.count(&key, MAX_INVITES_A_DAY, window, now).await?;
         Ok(())
     }
 }

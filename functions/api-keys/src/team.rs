@@ -1,0 +1,223 @@
+//! The dashboard's forms about users: invites, roles, passwords, and the language of a user's pages.
+
+use std::time::Duration;
+
+use axum::extract::{Path, State};
+use axum::http::header::{LOCATION, SET_COOKIE};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use domain::account::MailAddress;
+use domain::audit::Operator;
+use domain::ids::UserId;
+use pages::forms::{MemberForm, Need, answer};
+use pages::{Language, safe_path};
+use secrecy::SecretString;
+use shared::account::password::is_acceptable;
+use shared::account::{By, Invite, LinkToken, Role, TokenGeneration, User, UserChange, UserError};
+use shared::auth::dashboard::language_cookie;
+use shared::auth::dashboard::log_in::Credentials;
+use shared::email::UserEmail;
+use shared::http::{FormBody, Problem, Query, RequestContext, SameOrigin};
+use shared::random;
+
+use crate::ApiKeysApp;
+use crate::forms::{LOG_IN, enter, session_of};
+
+const TEAM: &str = "/dashboard/team";
+const RESET: &str = "/dashboard/reset";
+const INVITE: &str = "/dashboard/invite";
+
+/// 303 to a page that explains the refusal.
+fn refused(page: &str, code: &str) -> Result<Response, Problem> {
+    Ok((StatusCode::SEE_OTHER, [(LOCATION, format!("{page}?error={code}"))]).into_response())
+}
+
+/// An error that the page does not explain is an error page.
+fn refusal(page: &str, error: UserError) -> Result<Response, Problem> {
+    let code = match error {
+        UserError::EmailTaken => "email_taken",
+        UserError::LastOwner => "last_owner",
+        UserError::TooManyInvites => "too_many_invites",
+        UserError::LinkInvalid => "link_invalid",
+        error => return Err(error.into()),
+    };
+    refused(page, code)
+}
+
+/// An owner who changes the team.
+fn by(member: &MemberForm<ApiKeysApp>) -> Result<By, Problem> {
+    member.require(Need::Owner)?;
+    Ok(By::user(member.session.member.operator(), member.caller.source))
+}
+
+fn role_of(form: &Query) -> Result<Role, Problem> {
+    let role = form.text("role").and_then(|role| role.parse().ok());
+    role.ok_or_else(|| Problem::field("role", "must be OWNER, ADMIN or MEMBER"))
+}
+
+pub(crate) async fn invite(member: MemberForm<ApiKeysApp>) -> Result<Response, Problem> {
+    let by = by(&member)?;
+    let MemberForm { app, session, form, language, now, .. } = &member;
+    let role = role_of(form)?;
+    let Ok(email) = form.text("email").unwrap_or_default().trim().parse::<MailAddress>() else {
+        return refused(TEAM, "invalid_email");
+    };
+    app.dashboard.count_invite(&session.account.id, *now).await?;
+    let token = LinkToken::random()?;
+    let invite = Invite::new(&token, (session.account.id, email.as_str()), role, *language, *now);
+    match app.users.invite(&invite, &by, *now).await {
+        Ok(true) => {}
+        Ok(false) => return answer(Ok(TEAM.to_owned()), TEAM),
+        Err(error) => return refusal(TEAM, error),
+    }
+    let merchant_name = session.account.settings.merchant_name.clone();
+    let email = UserEmail::Invite { token, merchant_name };
+    if let Err(error) = app.emails.send_later(&email, Duration::ZERO).await {
+        // Without its e-mail the invite is of no use, and a repeated form would not send another.
+        app.users.withdraw(&invite, &by, *now).await?;
+        return Err(error.into());
+    }
+    answer(Ok(TEAM.to_owned()), TEAM)
+}
+
+pub(crate) async fn withdraw(
+    Path(hash): Path<String>,
+    member: MemberForm<ApiKeysApp>,
+) -> Result<Response, Problem> {
+    let by = by(&member)?;
+    let MemberForm { app, session, now, .. } = &member;
+    let invites = app.users.team(&session.account.id, *now).await?.invites;
+    if let Some(invite) = invites.iter().find(|invite| invite.hash.as_str() == hash) {
+        app.users.withdraw(invite, &by, *now).await?;
+    }
+    answer(Ok(TEAM.to_owned()), TEAM)
+}
+
+pub(crate) async fn set_role(
+    Path(id): Path<String>,
+    member: MemberForm<ApiKeysApp>,
+) -> Result<Response, Problem> {
+    let by = by(&member)?;
+    change(&member, &id, &UserChange::Role(role_of(&member.form)?), &by).await
+}
+
+pub(crate) async fn remove(
+    Path(id): Path<String>,
+    member: MemberForm<ApiKeysApp>,
+) -> Result<Response, Problem> {
+    let by = by(&member)?;
+    change(&member, &id, &UserChange::Remove, &by).await
+}
+
+async fn change(
+    MemberForm { app, session, now, .. }: &MemberForm<ApiKeysApp>,
+    id: &str,
+    change: &UserChange,
+    by: &By,
+) -> Result<Response, Problem> {
+    let id: UserId = id.parse().map_err(|_| Problem::NotFound { what: "user" })?;
+    match app.users.change((&session.account.id, id), change, by, *now).await {
+        Ok(_changed) => answer(Ok(TEAM.to_owned()), TEAM),
+        Err(error) => refusal(TEAM, error),
+    }
+}
+
+/// The token of a link's path, and the page of the link, which also says whether it is valid.
+fn link(under: &str, token: &str) -> Result<(LinkToken, String), Problem> {
+    let token = LinkToken::parse(token).ok_or(Problem::NotFound { what: "page" })?;
+    let page = format!("{under}/{}", token.as_str());
+    Ok((token, page))
+}
+
+fn new_password(form: &Query) -> Option<SecretString> {
+    form.text("password").filter(|password| is_acceptable(password)).map(SecretString::from)
+}
+
+/// Adds the invited user, and logs in with the new password.
+pub(crate) async fn accept(
+    State(app): State<ApiKeysApp>,
+    Path(token): Path<String>,
+    _: SameOrigin,
+    (context, headers): (RequestContext, HeaderMap),
+    FormBody(form): FormBody,
+) -> Result<Response, Problem> {
+    let now = app.clock.now();
+    let (token, page) = link(INVITE, &token)?;
+    let Some(invite) = app.users.invite_of(&token, now).await? else {
+        return refusal(&page, UserError::LinkInvalid);
+    };
+    let Some(password) = new_password(&form) else { return refused(&page, "weak_password") };
+    let hash = app.dashboard.hash(password.clone()).await?;
+    let generation = TokenGeneration::new(random::bytes()?);
+    let user = User::new(&invite.email, hash, invite.account, invite.role, generation, now);
+    let user = User { language: Language::chosen(&headers), ..user };
+    let operator = Operator { actor: user.id.to_string(), reason: "accepted an invite".to_owned() };
+    if let Err(error) = app.users.accept(&invite, &user, &By::user(operator, context.source), now).await {
+        return refusal(&page, error);
+    }
+    enter(&app, Credentials { email: user.email, password }, &context, "/dashboard").await
+}
+
+/// Does the same for every address: only the mailer finds out whether it has a user. So neither the answer nor its time
+/// discloses it.
+pub(crate) async fn request_reset(
+    State(app): State<ApiKeysApp>,
+    _: SameOrigin,
+    context: RequestContext,
+    FormBody(form): FormBody,
+) -> Result<Response, Problem> {
+    let now = app.clock.now();
+    let user = UserId::from_email(form.text("email").unwrap_or_default().trim());
+    app.dashboard.count_reset(&user, context.source, now).await?;
+    let token = app.users.request_reset(user, now).await?;
+    app.emails.send_later(&UserEmail::Reset { token }, Duration::ZERO).await?;
+    answer(Ok(RESET.to_owned()), RESET)
+}
+
+/// Sets the password and leads to the log-in.
+pub(crate) async fn reset(
+    State(app): State<ApiKeysApp>,
+    Path(token): Path<String>,
+    _: SameOrigin,
+    context: RequestContext,
+    FormBody(form): FormBody,
+) -> Result<Response, Problem> {
+    let now = app.clock.now();
+    let (token, page) = link(RESET, &token)?;
+    let Some(requested) = app.users.reset_of(&token, now).await? else {
+        return refusal(&page, UserError::LinkInvalid);
+    };
+    let Some(password) = new_password(&form) else { return refused(&page, "weak_password") };
+    let new = (app.dashboard.hash(password).await?, TokenGeneration::new(random::bytes()?));
+    let reason = "by the link mailed to the user".to_owned();
+    let by = By::user(Operator { actor: requested.user.to_string(), reason }, context.source);
+    let user = match app.users.reset_password(&token, new, &by, now).await {
+        Ok(user) => user,
+        Err(error) => return refusal(&page, error),
+    };
+    tracing::info!(user = %user.id, account = %user.account, "a password was reset");
+    let notice = UserEmail::PasswordChanged { user: user.id, at: now };
+    // The password is changed, so the answer must not say otherwise.
+    if let Err(error) = app.emails.send_later(&notice, Duration::ZERO).await {
+        tracing::error!(user = %user.id, %error, "the notice of a new password was not sent");
+    }
+    answer(Ok(LOG_IN.to_owned()), LOG_IN)
+}
+
+/// Keeps the choice in the browser, and in the user's row for other browsers.
+pub(crate) async fn choose_language(
+    State(app): State<ApiKeysApp>,
+    _: SameOrigin,
+    (context, headers): (RequestContext, HeaderMap),
+    FormBody(form): FormBody,
+) -> Result<Response, Problem> {
+    let language = form.text("language").and_then(Language::parse);
+    let language = language.ok_or_else(|| Problem::field("language", "must be pt-BR, en or es"))?;
+    let now = app.clock.now();
+    if let Some(session) = session_of(&app, &headers, now).await? {
+        app.dashboard.count_page(&session, &context, now).await?;
+        app.users.set_language(&session.user.id, language).await?;
+    }
+    let next = safe_path(form.text("next")).to_owned();
+    Ok((StatusCode::SEE_OTHER, [(SET_COOKIE, language_cookie(language)), (LOCATION, next)]).into_response())
+}

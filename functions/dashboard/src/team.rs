@@ -1,0 +1,230 @@
+//! The team of an account, and the pages of links in e-mails to users: an invite, and a new password.
+
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use domain::account::Account;
+use maud::{Markup, html};
+use pages::forms::Need;
+use pages::{Cell, Document, Language, Tone, Word, facts, table, tag, time};
+use shared::account::password::MIN_CHARS;
+use shared::account::{LinkToken, Role, Team, User, Users};
+use shared::http::{Problem, RequestContext};
+use strum::VariantArray;
+
+use crate::Pages;
+use crate::account::{AUDIT, NOTICES};
+use crate::visit::{Page, Visitor};
+use crate::words as w;
+
+const TEAM: &str = "/dashboard/team";
+
+pub(crate) async fn team(visitor: Visitor) -> Result<Response, Problem> {
+    let visit = visitor.enter_alone().await?;
+    let (page, Team { users, invites }) = visit
+        .load(async |visit| {
+            let users = Users::new(visit.visitor.pages.store.clone());
+            Ok(users.team(&visit.session.account.id, visit.visitor.now).await?)
+        })
+        .await?;
+    let is_owner = page.may(Need::Owner);
+    let invited = invites.iter().map(|invite| {
+        let withdraw = format!("{TEAM}/invites/{}/withdraw", invite.hash.as_str());
+        vec![
+            html! { (invite.email) },
+            html! { (page.say(w::of_role(invite.role))) },
+            time(invite.expires_at),
+            html! { @if is_owner { (page.button(&withdraw, (w::WITHDRAW, "quiet"), Need::Owner, &html! {})) } },
+        ]
+    });
+    let main = html! {
+        div.head {
+            h1 { (page.say(w::TEAM)) }
+            p { a href=(AUDIT) { (page.say(w::AUDIT)) } " · " a href=(NOTICES) { (page.say(w::NOTICES)) } }
+        }
+        section.card {
+            (table(page.say(w::MEMBERS), &[
+                (Cell::Main, page.say(w::EMAIL)),
+                (Cell::State, page.say(w::ROLE)),
+                (Cell::Time, page.say(w::CREATED_ON)),
+                (Cell::Other, page.say(w::ACTION)),
+            ], users.iter().map(|user| member(&page, user)).collect()))
+            h2 { (page.say(w::ROLE)) }
+            (facts(Role::VARIANTS.iter().map(|role| (page.say(w::of_role(*role)), html! { (page.say(may(*role))) })).collect()))
+        }
+        @if !invites.is_empty() {
+            section.card {
+                (table(page.say(w::INVITES), &[
+                    (Cell::Main, page.say(w::EMAIL)),
+                    (Cell::State, page.say(w::ROLE)),
+                    (Cell::Time, page.say(w::VALID_UNTIL)),
+                    (Cell::Other, page.say(w::ACTION)),
+                ], invited.collect()))
+            }
+        }
+        section.card {
+            h2 { (page.say(w::INVITE_MEMBER)) }
+            p { (page.say(w::INVITE_MEANS)) }
+            form.row method="post" action={ (TEAM) "/invites" } {
+                (page.mode_field())
+                div.f {
+                    label for="email" { (page.say(w::EMAIL)) }
+                    input #email name="email" type="email" autocomplete="off" required maxlength="254";
+                }
+                div.f {
+                    label for="role" { (page.say(w::ROLE)) }
+                    (roles(page.language, Some("role"), Role::Member))
+                }
+                @if is_owner { button { (page.say(w::INVITE)) } }
+                @else { button disabled title=(page.say(w::NEEDS_OWNER)) { (page.say(w::INVITE)) " (" (page.say(w::NEEDS_OWNER)) ")" } }
+            }
+        }
+    };
+    Ok(page.render(page.say(w::TEAM), &main))
+}
+
+/// The row of a user, with the forms of an owner.
+fn member(page: &Page, user: &User) -> Vec<Markup> {
+    vec![
+        html! {
+            (user.email)
+            @if user.id == page.visit.session.user.id { " " (tag(Tone::Info, page.say(w::YOU))) }
+        },
+        html! { (page.say(w::of_role(user.role))) },
+        time(user.created_at),
+        html! {
+            @if page.may(Need::Owner) {
+                div.actions {
+                    (page.button(&format!("{TEAM}/{}/role", user.id), (w::CHANGE_ROLE, "quiet"), Need::Owner,
+                        &roles(page.language, None, user.role)))
+                    (page.confirmed(&format!("{TEAM}/{}/remove", user.id), (w::REMOVE, "danger"), Need::Owner, w::REMOVE_ASK))
+                }
+            }
+        },
+    ]
+}
+
+/// Without an id, the field has the word for a role as its name.
+fn roles(language: Language, id: Option<&str>, chosen: Role) -> Markup {
+    html! {
+        select name="role" id=[id] aria-label=[id.is_none().then(|| language.say(w::ROLE))] {
+            @for role in Role::VARIANTS {
+                option value=(role.as_str()) selected[*role == chosen] { (language.say(w::of_role(*role))) }
+            }
+        }
+    }
+}
+
+fn may(role: Role) -> Word {
+    match role {
+        Role::Owner => w::MAY_OWNER,
+        Role::Admin => w::MAY_ADMIN,
+        Role::Member => w::MAY_MEMBER,
+    }
+}
+
+/// A page without a session, with the refusal of its form.
+fn page(
+    (status, language, title): (StatusCode, Language, &str),
+    context: &RequestContext,
+    content: &Markup,
+) -> Response {
+    let main = html! {
+        div.card {
+            h1 dir="auto" { (title) }
+            @if let Some(code) = context.query.text("error").filter(|_| status == StatusCode::OK) {
+                div.alert.bad role="alert" { (language.say(w::of_code(code))) }
+            }
+            (content)
+        }
+    };
+    pages::html(status, Document { language, title, shell: None, main }.render())
+}
+
+fn invalid_link(language: Language, context: &RequestContext) -> Response {
+    let content = html! {
+        p { (language.say(w::LINK_INVALID_MEANS)) }
+        p { a href="/dashboard/login" { (language.say(w::LOG_IN)) } " · " a href="/dashboard/reset" { (language.say(w::FORGOTTEN)) } }
+    };
+    page((StatusCode::NOT_FOUND, language, language.say(w::LINK_INVALID)), context, &content)
+}
+
+/// Posts to the page's own path, so that the token is in no attribute.
+fn password_form(language: Language, email: Option<&str>, button: Word) -> Markup {
+    html! {
+        form.fields method="post" {
+            // A password manager stores it with the password.
+            @if let Some(email) = email { input type="hidden" name="username" autocomplete="username" value=(email); }
+            div {
+                label for="password" { (language.say(w::NEW_PASSWORD)) }
+                input #password name="password" type="password" autocomplete="new-password" required
+                    minlength=(MIN_CHARS) maxlength="1024" aria-describedby="rule";
+                p #rule .sm.soft { (language.say(w::PASSWORD_RULE)) }
+            }
+            div { button { (language.say(button)) } }
+        }
+    }
+}
+
+/// Reading the page uses up nothing, because programs that scan e-mails open the links in them.
+pub(crate) async fn invite(
+    State(pages): State<Pages>,
+    Path(token): Path<String>,
+    context: RequestContext,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let language = Language::of(&headers);
+    let Some(token) = LinkToken::parse(&token) else { return Ok(invalid_link(language, &context)) };
+    let users = Users::new(pages.store.clone());
+    let Some(invite) = users.invite_of(&token, pages.app.clock.now()).await? else {
+        return Ok(invalid_link(language, &context));
+    };
+    let account: Option<Account> = pages.store.get(&Account::key_of(&invite.account)).await?;
+    let account = account.ok_or(Problem::NotFound { what: "account" })?;
+    let title = language.fill(w::INVITED_TO, &[&account.settings.merchant_name]);
+    let content = html! {
+        (facts(vec![
+            (language.say(w::EMAIL), html! { (invite.email) }),
+            (language.say(w::ROLE), html! { (language.say(w::of_role(invite.role))) }),
+            (language.say(w::MAY), html! { (language.say(may(invite.role))) }),
+            (language.say(w::VALID_UNTIL), time(invite.expires_at)),
+        ]))
+        (password_form(language, Some(&invite.email), w::SET_PASSWORD))
+    };
+    Ok(page((StatusCode::OK, language, &title), &context, &content))
+}
+
+pub(crate) async fn forgotten(context: RequestContext, headers: HeaderMap) -> Response {
+    let language = Language::of(&headers);
+    let content = html! {
+        @if context.query.text("done").is_some() {
+            div.alert.good role="status" { (language.say(w::LINK_SENT)) }
+        }
+        p { (language.say(w::FORGOTTEN_MEANS)) }
+        form.fields method="post" action="/dashboard/reset" {
+            div {
+                label for="email" { (language.say(w::EMAIL)) }
+                input #email name="email" type="email" autocomplete="username" required maxlength="254";
+            }
+            div { button { (language.say(w::SEND_LINK)) } }
+        }
+        p { a href="/dashboard/login" { (language.say(w::LOG_IN)) } }
+    };
+    page((StatusCode::OK, language, language.say(w::FORGOTTEN)), &context, &content)
+}
+
+pub(crate) async fn reset(
+    State(pages): State<Pages>,
+    Path(token): Path<String>,
+    context: RequestContext,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let language = Language::of(&headers);
+    let Some(token) = LinkToken::parse(&token) else { return Ok(invalid_link(language, &context)) };
+    let users = Users::new(pages.store.clone());
+    if users.reset_of(&token, pages.app.clock.now()).await?.is_none() {
+        return Ok(invalid_link(language, &context));
+    }
+    let content = password_form(language, None, w::SAVE_PASSWORD);
+    Ok(page((StatusCode::OK, language, language.say(w::NEW_PASSWORD)), &context, &content))
+}

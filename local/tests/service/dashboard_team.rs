@@ -1,0 +1,392 @@
+//! Tests of users at the dashboard: invites, roles, removal, a new password, and the language.
+
+use axum::http::Method;
+use domain::ids::{Mode, UserId};
+use shared::account::{MAX_INVITES, Role, User, Users};
+use tokio::join;
+
+use crate::dashboard::{Browser, cookie, post, text};
+use crate::emails::MailDirectory;
+use crate::support::{Answer, Service};
+
+const TEAM: &str = "/dashboard/team";
+const DONE: &str = "/dashboard/team?done=1";
+const PASSWORD: &str = "uma frase bem longa";
+const BIA: &str = "bia@loja.example";
+
+/// The path of the link in a mail.
+fn link(text: &str) -> String {
+    let start = text.find("/dashboard/").unwrap_or_else(|| panic!("no link: {text}"));
+    text[start..].split_whitespace().next().unwrap().to_owned()
+}
+
+fn location(answer: &Answer) -> &str {
+    assert_eq!(answer.status, 303, "{answer:?}");
+    answer.header("location").unwrap()
+}
+
+impl Browser<'_> {
+    async fn invite(&self, email: &str, role: &str) -> String {
+        let fields = [("mode", "test"), ("email", email), ("role", role)];
+        location(&self.post("/dashboard/team/invites", &fields).await).to_owned()
+    }
+
+    async fn change(&self, email: &str, action: &str, role: &str) -> Answer {
+        let path = format!("{TEAM}/{}/{action}", UserId::from_email(email));
+        self.post(&path, &[("mode", "test"), ("role", role)]).await
+    }
+}
+
+impl Service {
+    /// Sends the form of a link without a session.
+    async fn send_password(&self, link: &str, password: &str) -> Answer {
+        post(self, link, "", &[("password", password)]).await
+    }
+
+    async fn status_of_link(&self, link: &str) -> u16 {
+        self.raw(Method::GET, link, &[], "").await.status.as_u16()
+    }
+
+    /// Neither the page nor the form of the link is of use.
+    async fn assert_unusable(&self, link: &str) {
+        assert_eq!(self.status_of_link(link).await, 404);
+        let sent = self.send_password(link, PASSWORD).await;
+        assert_eq!(location(&sent), format!("{link}?error=link_invalid"));
+        let page = text(&self.raw(Method::GET, location(&sent), &[], "").await);
+        assert!(page.contains("Este link não vale mais"), "{page}");
+    }
+
+    async fn user(&self, email: &str) -> Option<User> {
+        Users::new(self.store()).find(&UserId::from_email(email)).await.unwrap()
+    }
+
+    async fn request_reset(&self, email: &str) -> Answer {
+        post(self, "/dashboard/reset", "", &[("email", email)]).await
+    }
+
+    async fn log_in(&self, email: &str, password: &str) -> Answer {
+        post(self, "/dashboard/login", "", &[("email", email), ("password", password)]).await
+    }
+
+    /// The windows of the limits begin at the full quarters of an hour.
+    async fn begin_window(&self) {
+        self.advance_seconds(900 - self.stack.clock.now().seconds() % 900).await;
+    }
+}
+
+#[tokio::test]
+async fn an_invited_person_sets_a_password_and_acts_at_once() {
+    let mails = MailDirectory::new();
+    let service = Service::start_with(mails.options()).await;
+    let owner = Browser::owner(&service).await;
+    let fields = [("email", "Bia@Loja.example"), ("role", "ADMIN")];
+    assert_eq!(owner.submit(TEAM, "/dashboard/team/invites", &fields).await, DONE);
+    let page = owner.page(TEAM).await;
+    assert!(page.contains(BIA) && page.contains("Convites em aberto"), "{page}");
+
+    let mail = mails.received(1).await.remove(0);
+    assert_eq!((mail.to.as_str(), mail.subject.as_str()), (BIA, "Convite para o painel de Loja Exemplo"));
+    let link = link(&mail.text);
+    let token = link.rsplit('/').next().unwrap();
+    assert!(!page.contains(token), "the link is only in the mail");
+    for _ in 0..2 {
+        let form = text(&service.raw(Method::GET, &link, &[], "").await);
+        assert!(
+            form.contains("Loja Exemplo") && form.contains("Administrador") && form.contains(BIA),
+            "{form}"
+        );
+    }
+    let weak = service.send_password(&link, "elevenchars").await;
+    assert_eq!(location(&weak), format!("{link}?error=weak_password"));
+    assert!(service.user(BIA).await.is_none());
+
+    let accepted = service.send_password(&link, PASSWORD).await;
+    assert_eq!(location(&accepted), "/dashboard");
+    let bia = Browser::with_cookies(&service, cookie(&accepted)).in_mode(Mode::Live);
+    let issued = bia.post("/dashboard/developers/keys", &[("mode", "live"), ("label", "x")]).await;
+    assert_eq!(issued.status, 200, "the log-in is recent: {issued:?}");
+    assert_eq!(location(&service.log_in(BIA, PASSWORD).await), "/dashboard");
+    // The link was used.
+    service.assert_unusable(&link).await;
+    let page = owner.page(TEAM).await;
+    assert!(page.contains(BIA) && !page.contains("Convites em aberto"), "{page}");
+
+    let (rows, _) = shared::audit::page(&service.store(), &service.scope().account, None).await.unwrap();
+    let by = |action: &str| {
+        let row = rows.iter().find(|row| row.action == action).unwrap();
+        assert!(!row.source.is_unknown() && row.details.as_deref() == Some("bia@loja.example as ADMIN"));
+        row.actor.clone()
+    };
+    let id = |email: &str| UserId::from_email(email).to_string();
+    assert_eq!(by("user.invite"), id(&service.stack.seed.first.owner_email));
+    assert_eq!(by("user.add"), id(BIA));
+}
+
+#[tokio::test]
+async fn a_withdrawn_replaced_or_expired_invite_is_not_valid() {
+    let mails = MailDirectory::new();
+    let service = Service::start_with(mails.options()).await;
+    let owner = Browser::owner(&service).await;
+    // A form that is sent twice invites once.
+    for _ in 0..2 {
+        assert_eq!(owner.invite(BIA, "MEMBER").await, DONE);
+    }
+    let first = link(&mails.received(1).await[0].text);
+    service.advance_seconds(61).await;
+    assert_eq!(owner.invite(BIA, "MEMBER").await, DONE);
+    let second = link(&mails.received(2).await[1].text);
+    assert_eq!((service.status_of_link(&first).await, service.status_of_link(&second).await), (404, 200));
+
+    let page = owner.page(TEAM).await;
+    assert_eq!(page.matches("/withdraw\"").count(), 1, "{page}");
+    let withdraw = page.split("action=\"").find(|form| form.contains("/withdraw\"")).unwrap();
+    let withdraw = withdraw.split('"').next().unwrap();
+    assert_eq!(owner.submit(TEAM, withdraw, &[]).await, DONE);
+    service.assert_unusable(&second).await;
+
+    assert_eq!(owner.invite(BIA, "MEMBER").await, DONE);
+    let third = link(&mails.received(3).await[2].text);
+    service.advance_seconds(72 * 3_600 - 1).await;
+    assert_eq!(service.status_of_link(&third).await, 200);
+    service.advance_seconds(1).await;
+    service.assert_unusable(&third).await;
+    assert!(service.user(BIA).await.is_none());
+    assert_eq!(service.status_of_link("/dashboard/invite/x").await, 404);
+}
+
+#[tokio::test]
+async fn only_the_invited_person_learns_that_an_address_has_a_user_elsewhere() {
+    let mails = MailDirectory::new();
+    let service = Service::start_with(mails.options()).await;
+    let owner = Browser::owner(&service).await;
+    let seed = &service.stack.seed;
+    assert_eq!(owner.invite(&seed.other.owner_email, "ADMIN").await, DONE);
+    let link = link(&mails.received(1).await[0].text);
+    let taken = service.send_password(&link, PASSWORD).await;
+    assert_eq!(location(&taken), format!("{link}?error=email_taken"));
+    assert_eq!(service.user(&seed.other.owner_email).await.unwrap().account, seed.other.id);
+    let member = seed.member_email.to_uppercase();
+    assert_eq!(owner.invite(&member, "ADMIN").await, format!("{TEAM}?error=email_taken"));
+    assert_eq!(owner.invite("no address", "ADMIN").await, format!("{TEAM}?error=invalid_email"));
+    let unknown =
+        owner.post("/dashboard/team/invites", &[("mode", "test"), ("email", BIA), ("role", "ROOT")]);
+    assert_eq!(unknown.await.status, 400);
+}
+
+#[tokio::test]
+async fn an_account_has_20_open_invites_and_50_in_a_day() {
+    let service = Service::start().await;
+    service.advance_seconds(86_400 - service.stack.clock.now().seconds() % 86_400).await;
+    let owner = Browser::owner(&service).await;
+    for number in 0..MAX_INVITES {
+        assert_eq!(owner.invite(&format!("{number}@loja.example"), "MEMBER").await, DONE);
+    }
+    for _ in 20..50 {
+        assert_eq!(owner.invite(BIA, "MEMBER").await, format!("{TEAM}?error=too_many_invites"));
+    }
+    let fields = [("mode", "test"), ("email", BIA), ("role", "MEMBER")];
+    assert_eq!(owner.post("/dashboard/team/invites", &fields).await.status, 429);
+    service.advance_seconds(86_400 * 3).await;
+    let owner = Browser::owner(&service).await;
+    assert_eq!(owner.invite(BIA, "MEMBER").await, DONE);
+}
+
+#[tokio::test]
+async fn only_an_owner_with_a_recent_log_in_changes_the_team() {
+    let service = Service::start().await;
+    let owner = Browser::owner(&service).await;
+    let email = service.stack.seed.member_email.clone();
+    let other = service.stack.seed.first.owner_email.clone();
+    assert_eq!(owner.invite(BIA, "MEMBER").await, DONE);
+    let user = UserId::from_email(&other);
+    let forms = [
+        format!("{TEAM}/invites"),
+        format!("{TEAM}/invites/{}/withdraw", "0".repeat(64)),
+        format!("{TEAM}/{user}/role"),
+        format!("{TEAM}/{user}/remove"),
+    ];
+    for role in ["MEMBER", "ADMIN"] {
+        assert_eq!(location(&owner.change(&email, "role", role).await), DONE);
+        for mode in [Mode::Test, Mode::Live] {
+            let member = Browser::member(&service).await.in_mode(mode);
+            let page = member.page(TEAM).await;
+            assert!(page.contains("precisa de dono") && !page.contains("/remove\""), "{page}");
+            for form in &forms {
+                let fields = [("mode", mode.as_str()), ("email", "eva@loja.example"), ("role", "MEMBER")];
+                assert_eq!(member.post(form, &fields).await.status, 403, "{role} {mode} {form}");
+            }
+        }
+    }
+    let foreign = [
+        ("cookie", owner.cookies()),
+        ("content-type", "application/x-www-form-urlencoded"),
+        ("sec-fetch-site", "cross-site"),
+    ];
+    let token = "a".repeat(43);
+    let public = [
+        "/dashboard/reset".to_owned(),
+        format!("/dashboard/reset/{token}"),
+        format!("/dashboard/invite/{token}"),
+    ];
+    for form in forms.iter().chain(&public) {
+        let body = format!("mode=test&role=MEMBER&email=eva@loja.example&password={PASSWORD}");
+        assert_eq!(service.raw(Method::POST, form, &foreign, body).await.status, 403, "{form}");
+    }
+    service.stack.clock.advance(601_000);
+    for form in &forms {
+        let fields = [("mode", "test"), ("email", "eva@loja.example"), ("role", "MEMBER")];
+        let again = owner.post(form, &fields).await;
+        assert_eq!(location(&again), "/dashboard/login?next=%2Fdashboard&error=log_in_again", "{form}");
+    }
+    let team =
+        Users::new(service.store()).team(&service.scope().account, service.stack.clock.now()).await.unwrap();
+    assert_eq!((team.users.len(), team.invites.len()), (2, 1));
+}
+
+#[tokio::test]
+async fn a_role_counts_from_the_next_request_and_a_removal_ends_the_sessions() {
+    let service = Service::start().await;
+    let owner = Browser::owner(&service).await;
+    let member = Browser::member(&service).await;
+    let email = service.stack.seed.member_email.clone();
+    let key = [("mode", "test"), ("label", "x")];
+    assert_eq!(member.post("/dashboard/developers/keys", &key).await.status, 403);
+    let path = format!("{TEAM}/{}/role", UserId::from_email(&email));
+    assert_eq!(owner.submit(TEAM, &path, &[("role", "ADMIN")]).await, DONE);
+    assert_eq!(member.post("/dashboard/developers/keys", &key).await.status, 200);
+    let path = format!("{TEAM}/{}/remove", UserId::from_email(&email));
+    assert_eq!(owner.submit(TEAM, &path, &[]).await, DONE);
+    assert_eq!(location(&member.answer("/dashboard", &[]).await), "/dashboard/login?next=%2Fdashboard");
+    let gone = service.log_in(&email, &service.stack.seed.first.password).await;
+    assert!(location(&gone).contains("error=unauthorized"));
+    assert_eq!(owner.change(&email, "role", "OWNER").await.status, 404);
+    assert_eq!(owner.change(&service.stack.seed.other.owner_email, "remove", "").await.status, 404);
+    let page = owner.page("/dashboard/audit").await;
+    for said in ["user.set-role", "MEMBER became ADMIN", "user.remove", "was ADMIN"] {
+        assert!(page.contains(said), "{said}: {page}");
+    }
+}
+
+#[tokio::test]
+async fn an_account_keeps_an_owner() {
+    let service = Service::start().await;
+    let owner = Browser::owner(&service).await;
+    let (first, second) =
+        (service.stack.seed.first.owner_email.clone(), service.stack.seed.member_email.clone());
+    for (action, role) in [("role", "ADMIN"), ("remove", "")] {
+        let refused = owner.change(&first, action, role).await;
+        assert_eq!(location(&refused), format!("{TEAM}?error=last_owner"));
+    }
+    assert_eq!(location(&owner.change(&first, "role", "OWNER").await), DONE);
+    assert_eq!(location(&owner.change(&second, "role", "OWNER").await), DONE);
+    let other = Browser::member(&service).await;
+    // Each demotes the other at the same time.
+    let (one, two) = join!(owner.change(&second, "role", "ADMIN"), other.change(&first, "role", "ADMIN"));
+    let mut roles = Vec::new();
+    for email in [&first, &second] {
+        roles.push(service.user(email).await.unwrap().role);
+    }
+    assert_eq!(roles.iter().filter(|role| **role == Role::Owner).count(), 1, "{one:?} {two:?}");
+}
+
+#[tokio::test]
+async fn a_new_password_is_set_by_a_link_in_a_mail() {
+    let mails = MailDirectory::new();
+    let service = Service::start_with(mails.options()).await;
+    service.begin_window().await;
+    let email = service.stack.seed.member_email.clone();
+    let browser = Browser::member(&service).await;
+    let log_in = text(&service.raw(Method::GET, "/dashboard/login", &[], "").await);
+    assert!(log_in.contains("href=\"/dashboard/reset\""));
+    let (known, unknown) =
+        (service.request_reset(&email).await, service.request_reset("nobody@loja.example").await);
+    assert_eq!(location(&known), "/dashboard/reset?done=1");
+    assert_eq!((known.status, &known.bytes), (unknown.status, &unknown.bytes));
+    assert_eq!(known.header("location"), unknown.header("location"));
+
+    let mail = mails.received(1).await.remove(0);
+    assert_eq!((&mail.to, mail.subject.as_str()), (&email, "Nova senha do painel"));
+    let first = link(&mail.text);
+    let form = service.raw(Method::GET, &first, &[], "").await;
+    assert!(form.status == 200 && !text(&form).contains(&email), "{form:?}");
+    assert_eq!(
+        location(&service.send_password(&first, "short").await),
+        format!("{first}?error=weak_password")
+    );
+    let set = service.send_password(&first, PASSWORD).await;
+    assert_eq!((location(&set), set.header("set-cookie")), ("/dashboard/login?done=1", None));
+    assert!(text(&service.raw(Method::GET, location(&set), &[], "").await).contains("A senha foi trocada"));
+    assert_eq!(location(&browser.answer("/dashboard", &[]).await), "/dashboard/login?next=%2Fdashboard");
+    let old = service.log_in(&email, &service.stack.seed.first.password).await;
+    assert!(location(&old).contains("error=unauthorized"));
+    assert_eq!(location(&service.log_in(&email, PASSWORD).await), "/dashboard");
+    let notice = mails.received(2).await.remove(1);
+    assert_eq!((&notice.to, notice.subject.as_str()), (&email, "A sua senha foi trocada"));
+    // The link was used.
+    service.assert_unusable(&first).await;
+
+    service.request_reset(&email.to_uppercase()).await;
+    let second = link(&mails.received(3).await[2].text);
+    service.advance_seconds(30 * 60).await;
+    service.assert_unusable(&second).await;
+    assert_eq!(mails.all().len(), 3, "the unknown address got none");
+    let (rows, _) = shared::audit::page(&service.store(), &service.scope().account, None).await.unwrap();
+    let reset = rows.iter().find(|row| row.action == "user.reset-password").unwrap();
+    assert_eq!(reset.actor, UserId::from_email(&email).to_string());
+}
+
+#[tokio::test]
+async fn links_for_a_new_password_are_limited_by_address_and_by_source() {
+    let service = Service::start().await;
+    service.begin_window().await;
+    for email in [service.stack.seed.first.owner_email.as_str(), "nobody@loja.example"] {
+        for _ in 0..3 {
+            assert_eq!(location(&service.request_reset(email).await), "/dashboard/reset?done=1");
+        }
+        let refused = service.request_reset(email).await;
+        assert!(refused.status == 429 && text(&refused).contains("Pedidos demais."), "{refused:?}");
+    }
+    for number in 8..30 {
+        let answer = service.request_reset(&format!("{number}@loja.example")).await;
+        assert_eq!(location(&answer), "/dashboard/reset?done=1", "{number}");
+    }
+    assert_eq!(service.request_reset("30@loja.example").await.status, 429);
+    // It is no failed log-in.
+    assert_eq!(
+        location(
+            &service.log_in(&service.stack.seed.first.owner_email, &service.stack.seed.first.password).await
+        ),
+        "/dashboard"
+    );
+    service.begin_window().await;
+    assert_eq!(location(&service.request_reset("30@loja.example").await), "/dashboard/reset?done=1");
+}
+
+#[tokio::test]
+async fn a_user_finds_the_chosen_language_in_another_browser_and_in_mails() {
+    let mails = MailDirectory::new();
+    let service = Service::start_with(mails.options()).await;
+    let email = service.stack.seed.member_email.clone();
+    let member = Browser::member(&service).await;
+    let accepts_spanish = [("accept-language", "es")];
+    assert!(text(&member.answer("/dashboard", &accepts_spanish).await).contains("<html lang=\"es\">"));
+    let chosen = member.submit("/dashboard/wallet", "/dashboard/language", &[("language", "en")]).await;
+    assert_eq!(chosen, "/dashboard/wallet");
+    assert_eq!(service.user(&email).await.unwrap().language.map(|language| language.tag()), Some("en"));
+
+    let entered = service.log_in(&email, &service.stack.seed.first.password).await;
+    let cookies: Vec<_> =
+        entered.headers.get_all("set-cookie").iter().map(|value| value.to_str().unwrap()).collect();
+    let cookies: Vec<_> = cookies.iter().map(|cookie| cookie.split(';').next().unwrap()).collect();
+    let elsewhere = Browser::with_cookies(&service, cookies.join("; "));
+    assert!(text(&elsewhere.answer("/dashboard", &accepts_spanish).await).contains("<html lang=\"en\">"));
+    // Another user of the account has chosen nothing.
+    let owner =
+        service.log_in(&service.stack.seed.first.owner_email, &service.stack.seed.first.password).await;
+    assert_eq!(owner.headers.get_all("set-cookie").iter().count(), 1);
+    service.request_reset(&email).await;
+    assert_eq!(mails.received(1).await[0].subject, "New password for the dashboard");
+    // Without a session only the browser keeps the choice.
+    let stranger = post(&service, "/dashboard/language", "", &[("language", "es")]).await;
+    assert!(cookie(&stranger).contains("__Host-language=es"));
+}
