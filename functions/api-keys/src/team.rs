@@ -155,7 +155,7 @@ pub(crate) async fn accept(
     if let Err(error) = app.users.accept(&invite, &user, &By::user(operator, context.source), now).await {
         return refusal(&page, error);
     }
-    enter(&app, Credentials { email: user.email, password }, &context, "/dashboard").await
+    enter(&app, Credentials { email: user.email, password, totp: None }, &context, "/dashboard").await
 }
 
 /// Does the same for every address: only the mailer finds out whether it has a user. So neither the answer nor its time

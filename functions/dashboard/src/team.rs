@@ -95,8 +95,11 @@ fn member(page: &Page, user: &User) -> Vec<Markup> {
         html! {
             @if page.may(Need::Owner) {
                 div.actions {
-                    (page.button(&format!("{TEAM}/{}/role", user.id), (w::CHANGE_ROLE, "quiet"), Need::Owner,
-                        &roles(page.language, None, user.role)))
+                    form.row method="post" action={ (TEAM) "/" (user.id) "/role" } {
+                        (page.mode_field())
+                        div.f { (roles(page.language, None, user.role)) }
+                        button.quiet { (page.say(w::CHANGE_ROLE)) }
+                    }
                     (page.confirmed(&format!("{TEAM}/{}/remove", user.id), (w::REMOVE, "danger"), Need::Owner, w::REMOVE_ASK))
                 }
             }
@@ -152,6 +155,7 @@ fn invalid_link(language: Language, context: &RequestContext) -> Response {
 /// Posts to the page's own path, so that the token is in no attribute.
 fn password_form(language: Language, email: Option<&str>, button: Word) -> Markup {
     html! {
+        p #rule .soft { (language.say(w::PASSWORD_RULE)) }
         form.fields method="post" {
             // A password manager stores it with the password.
             @if let Some(email) = email { input type="hidden" name="username" autocomplete="username" value=(email); }
@@ -159,7 +163,6 @@ fn password_form(language: Language, email: Option<&str>, button: Word) -> Marku
                 label for="password" { (language.say(w::NEW_PASSWORD)) }
                 input #password name="password" type="password" autocomplete="new-password" required
                     minlength=(MIN_CHARS) maxlength="1024" aria-describedby="rule";
-                p #rule .sm.soft { (language.say(w::PASSWORD_RULE)) }
             }
             div { button { (language.say(button)) } }
         }

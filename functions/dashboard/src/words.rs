@@ -266,7 +266,6 @@ pages::words! { pub(crate),
     VALID_UNTIL = "Vale até", "Valid until", "Vale hasta";
     WITHDRAW = "Retirar", "Withdraw", "Retirar";
     CHANGE_ROLE = "Mudar", "Change", "Cambiar";
-    REMOVE = "Remover", "Remove", "Quitar";
     REMOVE_ASK = "Remover este membro? As sessões dele terminam na hora.", "Remove this member? Their sessions end at once.", "¿Quitar a este miembro? Sus sesiones terminan al momento.";
     NEW_PASSWORD = "Nova senha", "New password", "Nueva contraseña";
     PASSWORD_RULE = "12 caracteres ou mais. Uma frase serve.", "12 characters or more. A sentence is fine.", "12 caracteres o más. Sirve una frase.";

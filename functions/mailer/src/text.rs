@@ -284,6 +284,7 @@ mod tests {
             reason: Some("Não reconheço, meu CPF é 295.379.955-93".to_owned()),
             response_deadline: Some(at("2026-12-01T00:00:00Z")),
             evidence_requested_at: None,
+            appeal_draft: None,
             appeal_reason: None,
             appealed_at: None,
             evidence_count: 0,

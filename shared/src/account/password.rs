@@ -105,15 +105,6 @@ impl PasswordChecker {
     }
 }
 
-impl PasswordChecker {
-    /// Hashes a new password on a blocking thread, within the same limit.
-    pub async fn hash(&self, password: SecretString) -> Result<PasswordHash, PasswordError> {
-        let _slot = self.slots.acquire().await;
-        let hashed = tokio::task::spawn_blocking(move || PasswordHash::of(&password)).await;
-        hashed.map_err(|error| PasswordError(error.to_string()))?
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use argon2::password_hash::phc;
