@@ -34,45 +34,26 @@ pub(crate) async fn charges(visitor: Visitor) -> Result<Response, Problem> {
             Ok(charges.list(&visit.scope(), salt, &filter, None, visit.visitor.now).await?)
         })
         .await?;
-    let shown: Vec<&Charge> = found
-        .items
-        .iter()
-        .filter(|charge| method.is_none_or(|method| charge.methods.contains(&method)))
-        .collect();
-    let rows: Vec<[String; COLUMNS]> =
-        shown.into_iter().map(|charge| row(page.language, charge)).collect::<Result<_, _>>()?;
+    let is_shown = |charge: &&Charge| method.is_none_or(|method| charge.methods.contains(&method));
+    let rows = found.items.iter().filter(is_shown).map(|charge| row(page.language, charge));
+    let rows: Vec<Vec<String>> = rows.collect::<Result<_, _>>()?;
     let text = written(page.language, &rows, found.next_cursor.is_some());
     let text = text.map_err(|error| Problem::Internal(error.to_string()))?;
     Ok(csv_attachment("charges.csv", text))
 }
 
-const COLUMNS: usize = 15;
-
-fn written(language: Language, rows: &[[String; COLUMNS]], is_cut: bool) -> Result<Vec<u8>, csv::Error> {
+fn written(language: Language, rows: &[Vec<String>], is_cut: bool) -> Result<Vec<u8>, csv::Error> {
     let mut writer = csv::WriterBuilder::new()
         .delimiter(b';')
         .flexible(true)
         .terminator(csv::Terminator::CRLF)
         .from_writer(BYTE_ORDER_MARK.to_vec());
-    let time = |word| format!("{} (America/Sao_Paulo)", language.say(word));
-    let name = |word| language.say(word).to_owned();
-    writer.write_record([
-        time(w::CREATED),
-        name(w::ORDER),
-        name(w::CUSTOMER),
-        name(w::DOCUMENT),
-        name(w::METHOD),
-        name(w::STATE),
-        name(w::CURRENCY),
-        name(w::AMOUNT),
-        name(w::FEE),
-        name(w::NET),
-        name(w::REFUNDED_SUM),
-        time(w::PAID),
-        "Id".to_owned(),
-        "End-to-end id".to_owned(),
-        "txid".to_owned(),
-    ])?;
+    let at = |word| format!("{} (America/Sao_Paulo)", language.say(word));
+    let names = [w::ORDER, w::CUSTOMER, w::DOCUMENT, w::METHOD, w::STATE, w::CURRENCY, w::AMOUNT];
+    let sums = [w::FEE, w::NET, w::REFUNDED_SUM].map(|word| language.say(word).to_owned());
+    let names = names.map(|word| language.say(word).to_owned()).into_iter().chain(sums);
+    let ids = [at(w::PAID), "Id".to_owned(), "End-to-end id".to_owned(), "txid".to_owned()];
+    writer.write_record(std::iter::once(at(w::CREATED)).chain(names).chain(ids))?;
     for row in rows {
         writer.write_record(row)?;
     }
@@ -82,7 +63,7 @@ fn written(language: Language, rows: &[[String; COLUMNS]], is_cut: bool) -> Resu
     writer.into_inner().map_err(|error| csv::Error::from(error.into_error()))
 }
 
-fn row(language: Language, charge: &Charge) -> Result<[String; COLUMNS], Problem> {
+fn row(language: Language, charge: &Charge) -> Result<Vec<String>, Problem> {
     let sum = |minor: MinorUnits| {
         let text = money(minor.get(), charge.currency);
         text.chars().filter(|c| c.is_ascii_digit() || matches!(c, ',' | '-')).collect::<String>()
@@ -91,7 +72,7 @@ fn row(language: Language, charge: &Charge) -> Result<[String; COLUMNS], Problem
     let (fee, net) = fee_and_net(charge)?.unzip();
     let paid = charge.applied_payment.as_ref();
     let pix = paid.filter(|paid| paid.method == PaymentMethod::Pix);
-    Ok([
+    Ok(vec![
         pt_br::format_second(charge.created_at),
         text(order(charge)),
         text(customer(charge)),
