@@ -132,6 +132,7 @@ fn only_functions_with_sessions_receive_the_token_secret_which_must_have_a_value
             "ApiKeysFunction",
             "ChargesFunction",
             "DashboardFunction",
+            "MedFunction",
             "PaymentsFunction",
             "WebhooksFunction",
         ]
