@@ -14,14 +14,14 @@ const up=d.querySelector("[data-upload]");
 if(up){const w=up.dataset,input=up.querySelector("[type=file]"),bar=up.querySelector("progress"),state=up.querySelector("[role=status]");
 const post=async(path,fields)=>{const r=await fetch(w.upload+path,{method:"POST",body:new URLSearchParams({mode:up.elements.mode.value,...fields})});
 if(r.redirected)location=r.url;
-if(!r.ok)throw new DOMParser().parseFromString(await r.text(),"text/html").querySelector("main p")?.textContent;return r};
+if(!r.ok)throw r.status===400?w.type:"{}: "+new DOMParser().parseFromString(await r.text(),"text/html").querySelector("main p")?.textContent;return r};
 const put=(url,file)=>new Promise((done,failed)=>{const x=new XMLHttpRequest();x.open("PUT",url);x.setRequestHeader("Content-Type",file.type);x.upload.onprogress=e=>{bar.value=e.loaded/e.total};x.onload=()=>x.status===200?done():failed();x.onerror=()=>failed();x.send(file)});
-const send=async file=>{const say=(word,why)=>{state.textContent=word.replace("{}",()=>file.name)+(typeof why==="string"?" "+why:"")};
+const send=async file=>{const say=word=>{state.textContent=word.replace("{}",()=>file.name)};
 if(!input.accept.split(",").includes(file.type))return say(w.type);
 if(!file.size||file.size>w.max)return say(w.size);
 say(w.sending);bar.value=0;bar.hidden=false;
 try{const t=await(await post("",{file_name:file.name,file_size:file.size,mime_type:file.type})).json();
-await put(t.upload_url,file);await post(`/${t.id}/complete`,{});say(w.done)}catch(why){say(w.failed,why)}
+await put(t.upload_url,file);await post(`/${t.id}/complete`,{});say(w.done)}catch(why){say(typeof why==="string"?why:w.failed)}
 bar.hidden=true;tick()};
 let queue=Promise.resolve();const add=files=>{for(const file of[...files])queue=queue.then(()=>send(file))};
 up.hidden=false;input.addEventListener("change",()=>{add(input.files);input.value=""});
