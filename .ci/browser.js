@@ -123,6 +123,7 @@ async function main() {
     for (const name of lists) pages[`list${name.replace(/[/?&=]/g, "-") || "-home"}`] = `/dashboard${name}`;
     for (const [state, charge] of Object.entries(charges)) pages[`charge-${state}`] = `/dashboard/charges/${charge.id}`;
     pages.dispute = `/dashboard/disputes/${seeded.medCase.id}`;
+    pages["dispute-refused"] = `${pages.dispute}?error=invalid_request&field=reason`;
     pages.endpoint = `/dashboard/webhooks/${seeded.endpoint.id}`;
     pages.delivery = `/dashboard/deliveries/${seeded.delivery.id}`;
     pages.event = `/dashboard/events/${seeded.event.id}`;

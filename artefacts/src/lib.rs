@@ -18,7 +18,7 @@
 //! | [`digits`] | nothing: the type of the digits in boletos and references | none |
 //! | [`text`] | nothing: names in the characters that codes and documents can show | Unicode, NFKD |
 //! | [`logo`] | nothing: checks the file of a shop's logo | ISO/IEC 15948 |
-//! | [`pdf`] | the boleto and the payment receipt as PDF | PDF 1.7, Banco do Brasil's layout |
+//! | [`pdf`] | the boleto, the payment receipt and reports as PDF | PDF 1.7, Banco do Brasil's layout |
 #![cfg_attr(
     test,
     allow(

@@ -1,4 +1,4 @@
-//! PDF documents: the boleto and the payment receipt, one A4 page each.
+//! PDF documents: the boleto and the payment receipt, one A4 page each, and reports of several pages.
 //!
 //! A text is truncated when it exceeds its space on the page. A letter that the font lacks becomes its base letter.
 //! The same fields always produce the same file. The crate `pdf-writer` writes the file.
@@ -8,11 +8,13 @@
 //! boleto de cobrança*.
 
 mod page;
+mod report;
 mod text;
 
 use chrono::NaiveDate;
 
 use self::page::{Page, Style};
+pub use self::report::{Part, report_pdf};
 use self::text::Font;
 use crate::boleto::Boleto;
 use crate::interleaved;
@@ -461,6 +463,23 @@ mod tests {
         assert_eq!(texts.iter().filter(|text| *text == "?? )) \\ (( ?").count(), 2);
         assert!(texts.iter().all(|text| text.len() < 200));
         assert!(texts.iter().filter(|text| text.ends_with('\u{85}')).count() >= 10, "{texts:?}");
+    }
+
+    #[test]
+    fn a_report_has_as_many_pages_as_its_text_needs_and_drops_nothing() {
+        let line = "Ação nº 1 (vendido e entregue)";
+        let long = vec![line; 150].join("\n");
+        let parts =
+            [Part::Heading("Caso"), Part::Value("Valor", "R$ 30,90".to_owned()), Part::Text(long.clone())];
+        let file = report_pdf("Dossiê", Some("DOCUMENTO DE TESTE"), &parts);
+        let text = String::from_utf8_lossy(&file);
+        assert_eq!((text.matches("/Type /Page\n").count(), text.matches("/Count 3\n").count()), (3, 1));
+        let texts = texts(&file);
+        assert_eq!(texts.iter().filter(|text| *text == line).count(), 150);
+        for expected in ["DOCUMENTO DE TESTE", "Dossiê", "Caso", "Valor", "R$ 30,90", "1/3", "3/3"] {
+            assert!(texts.iter().any(|text| text == expected), "{expected}: {texts:?}");
+        }
+        assert_eq!(file, report_pdf("Dossiê", Some("DOCUMENTO DE TESTE"), &parts));
     }
 
     proptest! {

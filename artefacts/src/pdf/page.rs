@@ -1,4 +1,4 @@
-//! Draws one A4 page. Positions are in millimetres from its top left corner.
+//! Draws A4 pages. Positions are in millimetres from their top left corner.
 //!
 //! Lengths are floats, because PDF uses floats. Amounts of money are never floats: they arrive as formatted
 //! text.
@@ -15,11 +15,11 @@ const LEADING: f32 = 1.25;
 
 const CATALOG: Ref = Ref::new(1);
 const PAGES: Ref = Ref::new(2);
-const PAGE: Ref = Ref::new(3);
-const CONTENT: Ref = Ref::new(4);
-const REGULAR: Ref = Ref::new(5);
-const BOLD: Ref = Ref::new(6);
-const INFO: Ref = Ref::new(7);
+const REGULAR: Ref = Ref::new(3);
+const BOLD: Ref = Ref::new(4);
+const INFO: Ref = Ref::new(5);
+/// Of the first page and its content; those of the others follow.
+const FIRST: Ref = Ref::new(6);
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Style {
@@ -36,6 +36,11 @@ impl Style {
 
     pub(super) const fn gray(self, gray: f32) -> Self {
         Self { gray, ..self }
+    }
+
+    /// The lines of a text of any length.
+    pub(super) fn lines(self, width_mm: u16, text: &str) -> Vec<Vec<u8>> {
+        wrap(self.font, &encode(text), self.thousandths(width_mm), usize::MAX)
     }
 
     fn leading_mm(self) -> f32 {
@@ -124,31 +129,14 @@ impl Page {
         self.content.restore_state();
     }
 
-    /// Viewers show `title` instead of the file's name in the title bar of their window.
+    /// Draws an encoded line. Returns the position of the next one.
+    pub(super) fn line(&mut self, at: (f32, f32), style: Style, line: &[u8]) -> f32 {
+        self.draw_line_of_text(at, style, line);
+        at.1 + style.leading_mm()
+    }
+
     pub(super) fn finish(self, title: &str) -> Vec<u8> {
-        let mut pdf = Pdf::new();
-        let mut catalog = pdf.catalog(CATALOG);
-        catalog.pages(PAGES);
-        catalog.lang(TextStr("pt-BR"));
-        catalog.viewer_preferences().display_doc_title(true);
-        drop(catalog);
-        pdf.document_info(INFO).title(TextStr(title));
-        pdf.pages(PAGES).kids([PAGE]).count(1);
-
-        let mut page = pdf.page(PAGE);
-        page.parent(PAGES).contents(CONTENT);
-        page.media_box(Rect::new(0.0, 0.0, points(PAGE_WIDTH_MM), points(PAGE_HEIGHT_MM)));
-        page.resources()
-            .fonts()
-            .pair(font_resource(Font::Regular), REGULAR)
-            .pair(font_resource(Font::Bold), BOLD);
-        drop(page);
-
-        for (id, font) in [(REGULAR, b"Helvetica".as_slice()), (BOLD, b"Helvetica-Bold")] {
-            pdf.type1_font(id).base_font(Name(font)).encoding_predefined(Name(b"WinAnsiEncoding"));
-        }
-        pdf.stream(CONTENT, &self.content.finish());
-        pdf.finish()
+        finish(vec![self], title)
     }
 
     fn draw_line_of_text(&mut self, at: (f32, f32), style: Style, line: &[u8]) {
@@ -159,6 +147,38 @@ impl Page {
         self.content.show(Str(line));
         self.content.end_text();
     }
+}
+
+/// Viewers show `title` instead of the file's name in the title bar of their window.
+pub(super) fn finish(pages: Vec<Page>, title: &str) -> Vec<u8> {
+    let mut pdf = Pdf::new();
+    let mut catalog = pdf.catalog(CATALOG);
+    catalog.pages(PAGES);
+    catalog.lang(TextStr("pt-BR"));
+    catalog.viewer_preferences().display_doc_title(true);
+    drop(catalog);
+    pdf.document_info(INFO).title(TextStr(title));
+    let mut next = FIRST;
+    let pages: Vec<(Ref, Ref, Page)> =
+        pages.into_iter().map(|page| (next.bump(), next.bump(), page)).collect();
+    let count = i32::try_from(pages.len()).unwrap_or(i32::MAX);
+    pdf.pages(PAGES).kids(pages.iter().map(|(id, ..)| *id)).count(count);
+
+    for (id, content, drawn) in pages {
+        let mut page = pdf.page(id);
+        page.parent(PAGES).contents(content);
+        page.media_box(Rect::new(0.0, 0.0, points(PAGE_WIDTH_MM), points(PAGE_HEIGHT_MM)));
+        page.resources()
+            .fonts()
+            .pair(font_resource(Font::Regular), REGULAR)
+            .pair(font_resource(Font::Bold), BOLD);
+        drop(page);
+        pdf.stream(content, &drawn.content.finish());
+    }
+    for (id, font) in [(REGULAR, b"Helvetica".as_slice()), (BOLD, b"Helvetica-Bold")] {
+        pdf.type1_font(id).base_font(Name(font)).encoding_predefined(Name(b"WinAnsiEncoding"));
+    }
+    pdf.finish()
 }
 
 const fn font_resource(font: Font) -> Name<'static> {

@@ -8,7 +8,6 @@ use domain::ids::{ChargeId, Scoped as _};
 use domain::money::{Currency, MinorUnits};
 use domain::payment_method::PaymentMethod;
 use domain::refund::RefundStatus;
-use domain::tax_id::Document;
 use domain::vocabulary::Vocabulary;
 use maud::{Markup, html};
 use pages::forms::{Need, invalid_amount, minor_units, submit};
@@ -148,14 +147,10 @@ pub(crate) fn customer(charge: &Charge) -> Option<String> {
     Some(initial.map_or_else(|| first.to_owned(), |initial| format!("{first} {initial}.")))
 }
 
-fn masked(document: &Document) -> String {
-    document.tax_id().map_or_else(|| "***".to_owned(), |tax_id| tax_id.masked())
-}
-
 /// The payer's document, masked.
-pub(crate) fn document(charge: &Charge) -> Option<String> {
-    let document = charge.payer_tax_id().map(|tax_id| tax_id.masked());
-    document.or_else(|| charge.customer.document.as_ref().map(masked))
+pub(crate) fn masked_payer(charge: &Charge) -> Option<String> {
+    let tax_id = charge.payer_tax_id().map(|tax_id| tax_id.masked());
+    tax_id.or_else(|| charge.payer().map(|_| "***".to_owned()))
 }
 
 fn chips(page: &Page, query: &Query) -> Markup {
@@ -295,7 +290,7 @@ pub(crate) async fn receipt(visitor: Visitor, Path(id): Path<String>) -> Result<
     let (page, ()) = visit.load(async |_| Ok(())).await?;
     let ChargeRows { charge, refunds, .. } = &rows;
     let charge = charge.as_stored();
-    let details = ReceiptDetails { payer: customer(charge), document: document(charge), refunds };
+    let details = ReceiptDetails { payer: customer(charge), document: masked_payer(charge), refunds };
     let receipt = pages::receipt(charge, &page.visit.session.account, details, page.language);
     let main = html! {
         p.crumb { a href={ (PATH) "/" (charge.id) } { (page.say(w::CHARGE)) } }
@@ -438,7 +433,7 @@ fn data(page: &Page, charge: &Charge) -> Result<Markup, Problem> {
         ("Id", html! { code { (charge.id) } }),
         (page.say(w::ORDER), text(order(charge).as_deref())),
         (page.say(w::CUSTOMER), text(customer(charge).as_deref())),
-        (page.say(w::DOCUMENT), text(document(charge).as_deref())),
+        (page.say(w::DOCUMENT), text(masked_payer(charge).as_deref())),
         (page.say(w::AMOUNT), html! { (money(charge.amount.minor(), charge.currency)) }),
         (page.say(w::FEE), fee.map(above_zero).unwrap_or_default()),
         (page.say(w::NET), net.map(sum).unwrap_or_default()),
@@ -491,27 +486,29 @@ fn timeline_list(page: &Page, timeline: &ChargeTimeline, currency: Currency) -> 
     }
 }
 
-fn timeline_entry(page: &Page, entry: &TimelineEntry, currency: Currency) -> Markup {
-    let kind = match entry.what {
-        TimelineKind::Status => w::KIND_STATUS,
-        TimelineKind::Payment => w::KIND_PAYMENT,
-        TimelineKind::Refund => w::KIND_REFUND,
-        TimelineKind::Case => w::KIND_CASE,
-        TimelineKind::Posting => w::KIND_POSTING,
-        TimelineKind::Event => w::KIND_EVENT,
-        TimelineKind::Delivery => w::KIND_DELIVERY,
-    };
-    let state = match entry.what {
+/// What an entry is about, and its state if it has words.
+pub(crate) fn words_of(entry: &TimelineEntry) -> (Word, Option<(Tone, Word)>) {
+    let state = entry.state.as_str();
+    match entry.what {
         TimelineKind::Status => {
-            TransactionStatus::named(&entry.state).map(|status| status.tag(page.language))
+            (w::KIND_STATUS, TransactionStatus::named(state).map(|status| status.shown()))
         }
-        TimelineKind::Refund => RefundStatus::named(&entry.state).map(|status| status.tag(page.language)),
-        TimelineKind::Posting => serde_json::from_value(entry.state.as_str().into())
-            .ok()
-            .map(|kind| tag(Tone::Calm, page.say(movement_name(kind)))),
-        TimelineKind::Delivery => DeliveryStatus::named(&entry.state).map(|status| status.tag(page.language)),
-        TimelineKind::Case | TimelineKind::Payment | TimelineKind::Event => None,
-    };
+        TimelineKind::Payment => (w::KIND_PAYMENT, None),
+        TimelineKind::Refund => (w::KIND_REFUND, RefundStatus::named(state).map(|status| status.shown())),
+        TimelineKind::Case => (w::KIND_CASE, None),
+        TimelineKind::Posting => {
+            let movement = serde_json::from_value(state.into()).ok();
+            (w::KIND_POSTING, movement.map(|kind| (Tone::Calm, movement_name(kind))))
+        }
+        TimelineKind::Event => (w::KIND_EVENT, None),
+        TimelineKind::Delivery => {
+            (w::KIND_DELIVERY, DeliveryStatus::named(state).map(|status| status.shown()))
+        }
+    }
+}
+
+fn timeline_entry(page: &Page, entry: &TimelineEntry, currency: Currency) -> Markup {
+    let (kind, state) = words_of(entry);
     html! {
         @match (entry.what, &entry.id) {
             (TimelineKind::Delivery, Some(id)) => a href={ "/dashboard/deliveries/" (id) } { (page.say(kind)) },
@@ -519,7 +516,7 @@ fn timeline_entry(page: &Page, entry: &TimelineEntry, currency: Currency) -> Mar
             (TimelineKind::Case, Some(id)) => a href={ "/dashboard/disputes/" (id) } { (page.say(kind)) },
             _ => (page.say(kind)),
         }
-        " " (state.unwrap_or_else(|| tag(Tone::Calm, &entry.state)))
+        " " (state.map_or_else(|| tag(Tone::Calm, &entry.state), |(tone, word)| tag(tone, page.say(word))))
         @if let Some(amount) = entry.amount { " " (money(amount, currency)) }
         div.sm.soft {
             (time(entry.at))

@@ -93,7 +93,15 @@ fn deadline(page: &Page, case: &MedCase, due: Timestamp) -> Markup {
     }
 }
 
-fn kind_name(kind: CaseKind) -> Word {
+pub(crate) fn outcome_name(outcome: MoneyOutcome) -> Word {
+    match outcome {
+        MoneyOutcome::RefundedToMerchant => w::OUTCOME_MERCHANT,
+        MoneyOutcome::ClosedWithoutRefund => w::OUTCOME_NO_REFUND,
+        MoneyOutcome::Lost => w::OUTCOME_LOST,
+    }
+}
+
+pub(crate) fn kind_name(kind: CaseKind) -> Word {
     match kind {
         CaseKind::Med => w::CASE_MED,
         CaseKind::Chargeback => w::CASE_CHARGEBACK,
@@ -144,11 +152,7 @@ pub(crate) async fn show(visitor: Visitor, Path(id): Path<String>) -> Result<Res
         .await?;
     let may_attach = !case.status.is_over() && !case.is_past_deadline(page.now());
     let heading = format!("{} {}", page.say(kind_name(case.kind)), money(case.amount.minor(), case.currency));
-    let outcome = case.money_outcome.map(|outcome| match outcome {
-        MoneyOutcome::RefundedToMerchant => w::OUTCOME_MERCHANT,
-        MoneyOutcome::ClosedWithoutRefund => w::OUTCOME_NO_REFUND,
-        MoneyOutcome::Lost => w::OUTCOME_LOST,
-    });
+    let outcome = case.money_outcome.map(outcome_name);
     let refresh = case.closed_at.is_none().then_some("10");
     let main = html! {
         p.crumb { a href=(PATH) { (page.say(w::DISPUTES)) } " / " (page.say(kind_name(case.kind))) }
@@ -161,7 +165,10 @@ pub(crate) async fn show(visitor: Visitor, Path(id): Path<String>) -> Result<Res
                 }
             }
         }
-        div.actions { (copy_button(page.language, w::COPY_ID, &case.id.to_string())) }
+        div.actions {
+            @if page.may(Need::Admin) { a.btn.quiet href={ (PATH) "/" (case.id) "/dossier" } download { (page.say(w::DOSSIER_PDF)) } }
+            (copy_button(page.language, w::COPY_ID, &case.id.to_string()))
+        }
         div.two {
             div {
                 section.card {

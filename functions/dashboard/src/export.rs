@@ -11,7 +11,7 @@ use shared::http::{Problem, csv_attachment};
 use shared::wallet::statement::{CSV_STATEMENT_QUERY, StatementFilter, StatementFormat};
 use shared::wallet::view::{escape_formula, statement_csv};
 
-use crate::charges::{customer, document, fee_and_net, filter_of, order};
+use crate::charges::{customer, fee_and_net, filter_of, masked_payer, order};
 use crate::states::State as _;
 use crate::visit::Visitor;
 use crate::words as w;
@@ -76,7 +76,7 @@ fn row(language: Language, charge: &Charge) -> Result<Vec<String>, Problem> {
         pt_br::format_second(charge.created_at),
         text(order(charge)),
         text(customer(charge)),
-        text(document(charge)),
+        text(masked_payer(charge)),
         charge.method().facts().name.to_owned(),
         language.say(charge.status.shown().1).to_owned(),
         charge.currency.to_string(),

@@ -4,6 +4,7 @@
 mod account;
 mod charges;
 mod disputes;
+mod dossier;
 mod export;
 mod home;
 mod money;
@@ -115,6 +116,7 @@ pub fn router(pages: Pages) -> Router {
         .route("/dashboard/wallet.csv", get(export::statement))
         .route("/dashboard/disputes", get(disputes::list))
         .route("/dashboard/disputes/{id}", get(disputes::show))
+        .route("/dashboard/disputes/{id}/dossier", get(dossier::show))
         .route("/dashboard/disputes/{id}/evidence/{file}", get(disputes::file))
         .route("/dashboard/webhooks", get(webhooks::list))
         .route("/dashboard/webhooks/{id}", get(webhooks::endpoint))

@@ -188,6 +188,14 @@ pages::words! { pub(crate),
     UPLOADING = "Enviando {}…", "Sending {}…", "Enviando {}…";
     UPLOADED = "{} foi anexado.", "{} is attached.", "{} fue adjuntado.";
     UPLOAD_FAILED = "{} não foi anexado. Confira a conexão e tente de novo.", "{} was not attached. Check the connection and retry.", "{} no fue adjuntado. Revise la conexión e inténtelo de nuevo.";
+    DOSSIER = "Dossiê da disputa", "Dossier of the dispute", "Expediente de la disputa";
+    DOSSIER_PDF = "Dossiê em PDF", "Dossier (PDF)", "Expediente en PDF";
+    MADE_ON = "Emitido em", "Made on", "Emitido el";
+    MERCHANT = "Loja", "Shop", "Tienda";
+    KIND = "Tipo", "Type", "Tipo";
+    END_TO_END_ID = "End-to-end id", "End-to-end id", "End-to-end id";
+    PHONE = "Telefone", "Phone", "Teléfono";
+    APPEAL_DRAFT = "Rascunho da contestação, não enviado", "Draft of the appeal, not sent", "Borrador de la apelación, no enviado";
     APPEAL_TEXT = "Conte o que foi vendido, quando e como foi entregue", "Tell what was sold, when and how it was delivered", "Cuente qué se vendió, cuándo y cómo se entregó";
     APPEAL_ONCE = "De 5 a 2.000 caracteres. Anexe as provas antes: a contestação é enviada uma só vez.", "5 to 2,000 characters. Attach the evidence first: the appeal is sent only once.", "De 5 a 2.000 caracteres. Adjunte las pruebas antes: la apelación se envía una sola vez.";
     DO_APPEAL = "Contestar", "Appeal", "Apelar";

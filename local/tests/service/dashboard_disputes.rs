@@ -288,3 +288,55 @@ fn the_bucket_permits_the_origin_of_the_api_and_only_uploads() {
     let origins = serde_yaml_ng::to_string(&rule["AllowedOrigins"]).unwrap();
     assert!(origins.contains("https://${Host}") && origins.contains("CheckoutBaseUrl"), "{origins}");
 }
+
+#[tokio::test]
+async fn the_dossier_is_a_pdf_with_the_case_and_no_whole_document() {
+    let service = Service::start().await;
+    let body = json!({
+        "amount": 3_090, "description": "Tênis",
+        "customer": {"name": "Maria Silva", "document": "29537995593", "email": "maria@example.com"},
+        "metadata": {"order_id": "4711"},
+    });
+    let charge = service.new_charge(&body).await;
+    service.sandbox(&charge, "pay", &json!({})).await;
+    let case = service.open_case(&charge, json!({"reason": "Golpe"})).await;
+    let page = page_of(&case);
+    let member = Browser::member(&service).await;
+    let ticket = ticket(&member, &page, PDF, "application/pdf").await;
+    let headers = [("content-type", "application/pdf")];
+    service.raw(Method::PUT, ticket["upload_url"].as_str().unwrap(), &headers, PDF).await;
+    member.post(&format!("{page}/evidence/{}/complete", id(&ticket)), &[("mode", "test")]).await;
+    member.submit(&page, &format!("{page}/appeal"), &[("reason", TEXT)]).await;
+    let link = format!("{page}/dossier");
+    assert!(member.page(&page).await.contains(&format!("href=\"{link}\"")));
+    let answer = member.answer(&link, &[]).await;
+    assert_eq!((answer.status.as_u16(), answer.header("content-type")), (200, Some("application/pdf")));
+    assert_eq!(answer.header("cache-control"), Some("no-store"));
+    let name = format!("attachment; filename=\"dossie-{}.pdf\"", id(&case));
+    assert_eq!(answer.header("content-disposition"), Some(name.as_str()));
+    let text: String = answer.bytes.iter().map(|byte| char::from(*byte)).collect();
+    for expected in
+        ["%PDF-1.7", "DOCUMENTO DE TESTE", "Maria Silva", "***.379.955-**", "4711", "Golpe", "R$ 30,90"]
+    {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+    for expected in ["Entregue no dia 5.", "nota <b>.pdf", id(&case), id(&charge)] {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+    assert!(!text.contains("29537995593"), "{text}");
+    let live = Browser::owner(&service).await.in_mode(Mode::Live);
+    assert_eq!(live.answer(&link, &[]).await.status, 404);
+    assert_eq!(member.answer("/dashboard/disputes/med_x/dossier", &[]).await.status, 404);
+}
+
+#[tokio::test]
+async fn a_member_makes_no_dossier_in_live_mode() {
+    let service = Service::without_event_sources().await;
+    let (page, _) = service.live_case().await;
+    let link = format!("{page}/dossier");
+    let member = Browser::member(&service).await.in_mode(Mode::Live);
+    assert_eq!(member.answer(&link, &[]).await.status, 403);
+    assert!(!member.page(&page).await.contains(&link));
+    let owner = Browser::owner(&service).await.in_mode(Mode::Live);
+    assert_eq!(owner.answer(&link, &[]).await.status, 200);
+}

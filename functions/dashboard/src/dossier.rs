@@ -1,0 +1,129 @@
+//! The dossier of a dispute, for a lawyer or a bank: a PDF in Portuguese, as the service's other documents are.
+
+use artefacts::pdf::{Part, report_pdf};
+use axum::extract::Path;
+use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
+use axum::response::{IntoResponse as _, Response};
+use domain::charge::Charge;
+use domain::ids::{MedCaseId, Mode, Scoped as _};
+use domain::med::MedCase;
+use domain::payment_method::PaymentMethod;
+use domain::pt_br::format_second;
+use pages::forms::Need;
+use pages::{Word, money};
+use shared::http::Problem;
+use shared::med::evidence::Evidence;
+use shared::services::{ChargeRows, ChargeTimeline, charge_timeline};
+
+use crate::charges::{masked_payer, words_of};
+use crate::disputes::{kind_name, outcome_name};
+use crate::states::State as _;
+use crate::visit::{Page, Visitor};
+use crate::words as w;
+
+pub(crate) async fn show(visitor: Visitor, Path(id): Path<String>) -> Result<Response, Problem> {
+    let unknown = || Problem::NotFound { what: "MED case" };
+    let id: MedCaseId = id.parse().map_err(|_malformed| unknown())?;
+    let (visit, rows) = visitor
+        .enter(async |visitor| {
+            let rows = ChargeRows::read(&visitor.pages.store, id.charge()).await?;
+            rows.filter(|rows| rows.scope() == visitor.scope()).ok_or_else(unknown)
+        })
+        .await?;
+    let (page, (timeline, files)) = visit
+        .load(async |visit| {
+            let Visitor { pages, now, .. } = &visit.visitor;
+            let timeline = Box::pin(charge_timeline(&pages.store, rows, *now));
+            Ok(tokio::try_join!(timeline, Box::pin(pages.evidence.for_case(id)))?)
+        })
+        .await?;
+    if !page.may(Need::Admin) {
+        return Err(Problem::RoleRequired { role: "ADMIN" });
+    }
+    let case = timeline.cases.iter().find(|case| case.id == id).ok_or_else(unknown)?;
+    let notice = (case.scope.mode == Mode::Test)
+        .then_some("DOCUMENTO DE TESTE: simulado no ambiente de testes, sem dinheiro.");
+    let title = format!("{}: {}", w::DOSSIER.pt, money(case.amount.minor(), case.currency));
+    let pdf = report_pdf(&title, notice, &parts(&page, case, &timeline, &files));
+    let headers = [
+        (CONTENT_TYPE, "application/pdf".to_owned()),
+        (CONTENT_DISPOSITION, format!("attachment; filename=\"dossie-{id}.pdf\"")),
+    ];
+    Ok((headers, pdf).into_response())
+}
+
+/// A value without text is left out.
+fn value(name: Word, text: Option<String>) -> Option<Part> {
+    text.filter(|text| !text.is_empty()).map(|text| Part::Value(name.pt, text))
+}
+
+fn parts(page: &Page, case: &MedCase, timeline: &ChargeTimeline, files: &[Evidence]) -> Vec<Part> {
+    let mut parts = vec![
+        Part::Value(w::MERCHANT.pt, page.visit.session.account.settings.merchant_name.clone()),
+        Part::Value(w::MADE_ON.pt, format!("{} {}", format_second(page.now()), w::SAO_PAULO_TIME.pt)),
+        Part::Heading(w::KIND_CASE.pt),
+    ];
+    let case_values = [
+        (w::KIND_CASE, Some(case.id.to_string())),
+        (w::KIND, Some(kind_name(case.kind).pt.to_owned())),
+        (w::STATE, Some(case.status.shown().1.pt.to_owned())),
+        (w::AMOUNT, Some(money(case.amount.minor(), case.currency))),
+        (w::REASON, case.reason.clone()),
+        (w::CREATED_ON, Some(format_second(case.created_at))),
+        (w::ANSWER_BY, case.response_deadline.map(format_second)),
+        (w::APPEALED_ON, case.appealed_at.map(format_second)),
+        (w::ENDED_ON, case.closed_at.map(format_second)),
+        (w::OUTCOME, case.money_outcome.map(|outcome| outcome_name(outcome).pt.to_owned())),
+    ];
+    parts.extend(case_values.into_iter().filter_map(|(name, text)| value(name, text)));
+    parts.push(Part::Heading(w::CHARGE.pt));
+    parts.extend(charge_values(&timeline.charge));
+    for (heading, text) in [(w::APPEAL, &case.appeal_reason), (w::APPEAL_DRAFT, &case.appeal_draft)] {
+        if let Some(text) = text {
+            parts.extend([Part::Heading(heading.pt), Part::Text(text.clone())]);
+        }
+    }
+    parts.push(Part::Heading(w::EVIDENCE.pt));
+    parts.extend(files.iter().map(|evidence| {
+        let (file, id) = (&evidence.file, evidence.id);
+        let text = format!("{} ({}, {} bytes, {id})", file.name.as_str(), file.mime_type.as_str(), file.size);
+        Part::Text(format!("{}  {text}", format_second(evidence.uploaded_at)))
+    }));
+    if files.is_empty() {
+        parts.push(Part::Text(w::NO_FILES.pt.to_owned()));
+    }
+    parts.push(Part::Heading(w::TIMELINE.pt));
+    parts.extend(timeline.merchants_entries().map(|entry| {
+        let (kind, state) = words_of(entry);
+        let state = state.map_or(entry.state.as_str(), |(_, word)| word.pt);
+        let amount = entry.amount.map(|minor| money(minor, timeline.charge.currency));
+        let more = [entry.id.clone(), entry.details.clone()];
+        let text = [Some(format!("{}: {state}", kind.pt)), amount].into_iter().chain(more).flatten();
+        Part::Text(format!("{}  {}", format_second(entry.at), text.collect::<Vec<_>>().join(" · ")))
+    }));
+    if !timeline.is_complete {
+        parts.push(Part::Text(w::PARTIAL.pt.to_owned()));
+    }
+    parts
+}
+
+fn charge_values(charge: &Charge) -> impl Iterator<Item = Part> {
+    let paid = charge.applied_payment.as_ref();
+    let customer = &charge.customer;
+    let by_pix = paid.filter(|paid| paid.method == PaymentMethod::Pix);
+    let values = [
+        (w::CHARGE, Some(charge.id.to_string())),
+        (w::ORDER, charge.metadata.order_number()),
+        (w::AMOUNT, Some(money(charge.amount.minor(), charge.currency))),
+        (w::METHOD, Some(charge.method().facts().name.to_owned())),
+        (w::STATE, Some(charge.status.shown().1.pt.to_owned())),
+        (w::CREATED, Some(format_second(charge.created_at))),
+        (w::PAID, paid.map(|paid| format_second(paid.paid_at))),
+        (w::END_TO_END_ID, by_pix.map(|paid| paid.payment_id.to_string())),
+        (w::CUSTOMER, customer.name.clone()),
+        (w::DOCUMENT, masked_payer(charge)),
+        (w::EMAIL, customer.email.clone()),
+        (w::PHONE, customer.phone.clone()),
+    ];
+    values.into_iter().filter_map(|(name, text)| value(name, text))
+}
