@@ -37,6 +37,9 @@ crate::words! { pub,
     NEW_KEY = "Chave da API", "API key", "Clave de la API";
     SECRET_ONCE = "Mostrado só agora. Guarde em lugar seguro: depois não pode ser lido de novo.", "Shown only now. Store it in a safe place: it can't be read again.", "Se muestra solo ahora. Guárdelo en un lugar seguro: no podrá leerse de nuevo.";
     SECRET_STORED = "Já guardei", "I have stored it", "Ya lo guardé";
+    DOCUMENT = "CPF ou CNPJ", "CPF or CNPJ", "CPF o CNPJ";
+    REVEALED = "Mostrado só agora. A auditoria registra quem viu.", "Shown only now. The audit records who saw it.", "Se muestra solo ahora. La auditoría registra quién lo vio.";
+    BACK = "Voltar", "Back", "Volver";
     COPY = "Copiar", "Copy", "Copiar";
     COPIED = "Copiado", "Copied", "Copiado";
     RECEIPT = "Comprovante de pagamento", "Payment receipt", "Comprobante de pago";

@@ -427,13 +427,19 @@ fn data(page: &Page, charge: &Charge) -> Result<Markup, Problem> {
     let settlement = charge.settlement.as_ref();
     let (fee, net) = fee_and_net(charge)?.unzip();
     let paid = charge.applied_payment.as_ref();
+    let document = html! {
+        @if let Some(masked) = masked_payer(charge) {
+            (masked) " "
+            (page.button(&format!("{PATH}/{}/document", charge.id), (w::REVEAL, "quiet sm"), Need::Admin, &html! {}))
+        }
+    };
     let expires = !is_final(charge.status) && paid.is_none();
     let text = |text: Option<&str>| html! { @if let Some(text) = text { (without_documents(text)) } };
     Ok(facts(vec![
         ("Id", html! { code { (charge.id) } }),
         (page.say(w::ORDER), text(order(charge).as_deref())),
         (page.say(w::CUSTOMER), text(customer(charge).as_deref())),
-        (page.say(w::DOCUMENT), text(masked_payer(charge).as_deref())),
+        (page.say(w::DOCUMENT), document),
         (page.say(w::AMOUNT), html! { (money(charge.amount.minor(), charge.currency)) }),
         (page.say(w::FEE), fee.map(above_zero).unwrap_or_default()),
         (page.say(w::NET), net.map(sum).unwrap_or_default()),

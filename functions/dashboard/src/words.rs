@@ -86,7 +86,6 @@ pages::words! { pub(crate),
     FILTER = "Filtrar", "Filter", "Filtrar";
     FROM = "De", "From", "Desde";
     TO = "Até", "To", "Hasta";
-    DOCUMENT = "CPF ou CNPJ", "CPF or CNPJ", "CPF o CNPJ";
     METHOD = "Meio", "Method", "Medio";
     ALL_METHODS = "Todos", "All", "Todos";
     ALL = "Todas", "All", "Todos";
@@ -121,6 +120,7 @@ pages::words! { pub(crate),
     KIND_POSTING = "Carteira", "Wallet", "Cartera";
     KIND_EVENT = "Evento", "Event", "Evento";
     KIND_DELIVERY = "Entrega", "Delivery", "Entrega";
+    REVEAL = "Mostrar", "Show", "Mostrar";
     NEW_CHARGE = "Nova cobrança", "New charge", "Nuevo cobro";
     CREATE = "Criar", "Create", "Crear";
     DESCRIPTION = "Descrição", "Description", "Descripción";

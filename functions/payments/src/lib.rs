@@ -4,6 +4,7 @@ mod forms;
 mod list;
 mod refunds;
 mod resend;
+mod reveal;
 mod stats;
 
 use artefacts::pdf::{ReceiptDocument, ReceiptReturn, receipt_pdf};
@@ -41,6 +42,7 @@ pub fn router(app: App) -> Router {
         .route("/v1/payments/{id}/refunds", get(refunds::list))
         .route("/v1/payments/{id}/resend-webhook", post(resend::resend_webhook))
         .merge(forms::routes())
+        .merge(reveal::routes())
         .with_state(app);
     with_middleware(routes, origin)
 }

@@ -340,3 +340,45 @@ async fn a_member_makes_no_dossier_in_live_mode() {
     let owner = Browser::owner(&service).await.in_mode(Mode::Live);
     assert_eq!(owner.answer(&link, &[]).await.status, 200);
 }
+
+#[tokio::test]
+async fn a_document_is_revealed_once_to_an_administrator_and_the_audit_says_to_whom() {
+    let service = Service::start().await;
+    let live = Client::new(&service.base_url, &service.stack.seed.first.live_api_key);
+    let body = json!({"amount": 3_090, "customer": {"document": "29537995593"}});
+    let charge = live.new_charge("order-0001", &body).await;
+    let page = format!("/dashboard/charges/{}", id(&charge));
+    let reveal = format!("{page}/document");
+    let fields = [("mode", "live")];
+    let member = Browser::member(&service).await.in_mode(Mode::Live);
+    assert_eq!(member.post(&reveal, &fields).await.status, 403);
+    let owner = Browser::owner(&service).await.in_mode(Mode::Live);
+    let headers = [
+        ("cookie", owner.cookies()),
+        ("content-type", "application/x-www-form-urlencoded"),
+        ("sec-fetch-site", "cross-site"),
+    ];
+    assert_eq!(service.raw(Method::POST, &reveal, &headers, "mode=live").await.status, 403);
+    assert_eq!(owner.post(&reveal, &[("mode", "test")]).await.status, 409);
+    let audit = async || Browser::owner(&service).await.page("/dashboard/audit").await;
+    assert!(!audit().await.contains("charge.reveal-document"));
+    let shown = owner.post(&reveal, &fields).await;
+    assert_eq!((shown.status.as_u16(), shown.header("cache-control")), (200, Some("no-store")));
+    assert!(String::from_utf8(shown.bytes.to_vec()).unwrap().contains("29537995593"));
+    let html = owner.page(&page).await;
+    assert!(html.contains("***.379.955-**") && !html.contains("29537995593"), "{html}");
+    let audit = audit().await;
+    let row = audit.split("<tr>").find(|row| row.contains("charge.reveal-document")).unwrap();
+    assert!(row.contains(id(&charge)) && row.contains("usr_"), "{row}");
+    assert!(!audit.contains("29537995593") && !audit.contains("379.955"), "{audit}");
+    service.stack.clock.advance(601_000);
+    let stale = owner.post(&reveal, &fields).await;
+    assert!(stale.header("location").unwrap().starts_with("/dashboard/login?next=%2Fdashboard%2Fcharges"));
+    // A charge without a document, and one of another mode.
+    let owner = Browser::owner(&service).await.in_mode(Mode::Live);
+    let without = live.new_charge("order-0002", &json!({"amount": 3_090})).await;
+    let path = format!("/dashboard/charges/{}/document", id(&without));
+    assert_eq!(owner.post(&path, &fields).await.status, 404);
+    let test = Browser::owner(&service).await;
+    assert_eq!(test.post(&reveal, &[("mode", "test")]).await.status, 404);
+}

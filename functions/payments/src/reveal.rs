@@ -1,0 +1,51 @@
+//! The dashboard's form that shows a payer's document, which all pages mask. The audit says who saw it.
+
+use axum::Router;
+use axum::extract::Path;
+use axum::http::StatusCode;
+use axum::middleware::from_fn;
+use axum::response::Response;
+use axum::routing::post;
+use maud::html;
+use pages::forms::{MemberForm, Need, answer};
+use pages::{Document, Shell, copy_button, errors_as_pages, words as w};
+use shared::app::App;
+use shared::audit;
+use shared::http::{Problem, RequestContext};
+
+pub(crate) fn routes() -> Router<App> {
+    Router::new().route("/dashboard/charges/{id}/document", post(reveal)).layer(from_fn(errors_as_pages))
+}
+
+/// The row of the audit is stored before the document is shown. It names the charge, never the document.
+async fn reveal(
+    Path(id): Path<String>,
+    context: RequestContext,
+    member: MemberForm,
+) -> Result<Response, Problem> {
+    let charge = member.charge(&context, &id).await?;
+    let charge = charge.as_stored();
+    let path = format!("/dashboard/charges/{}", charge.id);
+    if let Err(problem) = member.require(Need::Admin) {
+        return answer(Err(problem), &path);
+    }
+    let document = charge.payer().ok_or(Problem::NotFound { what: "document of this charge" })?;
+    let MemberForm { app, session, caller, language, now, .. } = &member;
+    let row = caller.audit("charge.reveal-document", &charge.id, "the payer's document", *now)?;
+    audit::append(app.charges.store(), &row).await?;
+    let title = language.say(w::DOCUMENT);
+    let main = html! {
+        h1 { (title) }
+        section.card {
+            div.alert.warn { (language.say(w::REVEALED)) }
+            pre tabindex="0" { code #document { (document) } }
+            div.actions {
+                (copy_button(*language, w::COPY, document))
+                a.btn.quiet href=(path) { (language.say(w::BACK)) }
+            }
+        }
+    };
+    let shell = Shell::of(session, caller.scope.mode, &path);
+    let page = Document { language: *language, title, shell: Some(&shell), main };
+    Ok(pages::html(StatusCode::OK, page.render()))
+}
