@@ -31,13 +31,13 @@ const fn parsed<T: FromStr>((min, max): (usize, usize), rule: &'static str) -> R
 shared::fields! {
     NAME: Text = "name", Text::one_line(1, 60), Optional, "Loja do Bairro",
         "The name at the top of the checkout page.";
-    COLOR: Refined<Color> = "color", parsed((7, 7), "must be a colour such as #0f6b5c"), Optional, "#0f6b5c",
+    COLOR: Refined<Color> = "color", parsed((7, 7), Color::RULE), Optional, "#0f6b5c",
         "The colour of the page's buttons.";
     EMAIL: Refined<MailAddress> = "email",
         parsed(EMAIL_CHARS, "must be an e-mail address in ASCII, such as ana@loja.example"),
         Optional, "ajuda@loja.example", "Where payers ask for help.";
     PHONE: Refined<Phone> = "phone",
-        parsed((3, 32), "must be a phone number of 3 to 15 digits, such as (11) 4000-1234"),
+        parsed((3, 32), Phone::RULE),
         Optional, "(11) 4000-1234", "Where payers ask for help.";
 }
 

@@ -6,6 +6,7 @@
 //! The function only reads charges and accounts, and never API keys. It is also the API's `$default` route, so it
 //! returns 404 for every path that no other function serves.
 
+mod brand;
 pub mod docs;
 pub mod page;
 mod words;
@@ -24,8 +25,7 @@ use domain::ids::ChargeId;
 use domain::money::{Amount, Currency};
 use domain::pt_br;
 use domain::time::Timestamp;
-use pages::words::RECEIPT;
-use pages::{Document, Language, ReceiptDetails};
+use pages::Language;
 use shared::account::{Accounts, Logos};
 use shared::charge::Charges;
 use shared::clock::Clock;
@@ -92,15 +92,14 @@ pub fn router(checkout: Checkout) -> Router {
     let origin = checkout.origin.clone();
     let routes = Router::new()
         .route("/checkout/{raw_id}", get(show))
-        .route("/checkout/logos/{name}", get(show_logo))
         .route("/checkout/{raw_id}/qr.png", get(show_qr))
-        .route("/checkout/{raw_id}/receipt", get(show_receipt))
         .route("/checkout/{raw_id}/boleto.pdf", get(show_boleto))
         .route("/docs", get(docs::first_page))
         .route("/docs/{page}", get(docs::page))
         .route("/docs.md", get(docs::markdown))
         .route("/llms.txt", get(docs::index))
         .route("/v1/openapi.json", get(docs::description))
+        .merge(brand::routes())
         .with_state(checkout);
     with_middleware(routes, origin)
 }
@@ -133,42 +132,6 @@ async fn read(checkout: &Checkout, request: &RequestContext, raw_id: RawId) -> (
 fn language(request: &RequestContext, headers: &HeaderMap) -> Language {
     let chosen = request.query.text("lang").and_then(Language::parse);
     chosen.unwrap_or_else(|| Language::of(headers))
-}
-
-/// The receipt for the payer. Anyone who has its URL sees it, so it lacks the payer.
-async fn show_receipt(
-    State(checkout): State<Checkout>,
-    request: RequestContext,
-    headers: HeaderMap,
-    raw_id: RawId,
-) -> Response {
-    let language = language(&request, &headers);
-    let (found, account) = read(&checkout, &request, raw_id).await;
-    let found = match (found, account) {
-        (Ok(Some(charge)), Some(account)) => {
-            let charge = charge.as_stored();
-            if let Some(main) = pages::receipt(charge, &account, ReceiptDetails::default(), language) {
-                let document = Document { language, title: language.say(RECEIPT), shell: None, main };
-                return pages::html(StatusCode::OK, document.render());
-            }
-            Ok(None)
-        }
-        (Ok(Some(_)), None) => Err(StoreError::Unavailable("the account can't be read".to_owned())),
-        (found, _) => found,
-    };
-    page_of(found, &Brand::default(), checkout.clock.now(), language, &headers)
-}
-
-async fn show_logo(State(checkout): State<Checkout>, name: RawId) -> Result<Response, Problem> {
-    let hash = name.ok().and_then(|Path(name)| name.strip_suffix(".png")?.parse().ok());
-    let missing = || Problem::NotFound { what: "logo" };
-    let file = checkout.logos.get(&hash.ok_or_else(missing)?).await?.ok_or_else(missing)?;
-    let headers: [(HeaderName, &str); 3] = [
-        (header::CONTENT_TYPE, "image/png"),
-        (header::CACHE_CONTROL, "public, max-age=31536000, immutable"),
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-    ];
-    Ok((headers, file).into_response())
 }
 
 async fn show_qr(

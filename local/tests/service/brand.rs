@@ -273,7 +273,10 @@ async fn a_receipt_has_the_payment_and_its_refunds_and_no_whole_document() {
     let shops = owner.page(&receipts[0]).await;
     assert!(shops.contains("Maria S.") && shops.contains("***.379.955-**"), "{shops}");
     let payers = public(&service, &receipts[1]).await;
-    assert!(!payers.contains("Maria") && !payers.contains("379"), "anyone who has the URL sees it: {payers}");
+    assert!(
+        !payers.contains("Maria") && !payers.contains("***."),
+        "anyone who has the URL sees it: {payers}"
+    );
     let paid = public(&service, &checkout(&charge)).await;
     assert!(
         paid.contains(&format!("href=\"{}/receipt?lang=pt-BR\"", &checkout(&charge)["/checkout/".len()..])),

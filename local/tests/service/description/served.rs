@@ -6,11 +6,13 @@ use std::path::{Path, PathBuf};
 
 const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
 
-/// Returns the routes of all functions but those of the dashboard and its forms, which are for people.
+/// Returns the routes of all functions but those of the dashboard, its forms, and the brand, which are for people.
 pub(super) fn served() -> BTreeSet<String> {
     let mut served = BTreeSet::new();
     let is_for_people = |path: &PathBuf| {
-        path.ends_with("forms.rs") || path.components().any(|part| part.as_os_str() == "dashboard")
+        path.ends_with("forms.rs")
+            || path.ends_with("brand.rs")
+            || path.components().any(|part| part.as_os_str() == "dashboard")
     };
     let sources = sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../functions"));
     for path in sources.into_iter().filter(|path| !is_for_people(path)) {
