@@ -42,7 +42,7 @@ pub fn receipt(
         .map(|refund| {
             vec![
                 html! { (second(refund.updated_at)) },
-                html! { code { (refund.rtr_id.as_deref().unwrap_or_default()) } },
+                html! { code { (refund.rtr_id.clone().unwrap_or_else(|| refund.id.to_string())) } },
                 sum(refund.share.gross.minor()),
             ]
         })
