@@ -13,6 +13,8 @@
 
 #[path = "../tests/service/merchant.rs"]
 mod merchant;
+#[path = "budgets/pages.rs"]
+mod pages;
 #[path = "../tests/service/seeding.rs"]
 #[allow(dead_code, reason = "the tests use more of this module")]
 mod seeding;
@@ -218,7 +220,10 @@ async fn webhooks() {
 }
 
 /// The parts of the benchmark. `cargo bench -p local -- units` runs only the part `units`.
-const PARTS: [&str; 3] = ["units", "due", "webhooks"];
+const PARTS: [&str; 4] = ["units", "due", "webhooks", "pages"];
+
+/// The charges of the account whose pages are measured. `cargo bench -p local -- pages 100000` takes minutes.
+const CHARGES_OF_PAGES: usize = 100;
 
 #[tokio::main]
 async fn main() {
@@ -233,5 +238,9 @@ async fn main() {
     }
     if is_selected("webhooks") {
         webhooks().await;
+    }
+    if is_selected("pages") {
+        let charges = std::env::args().find_map(|argument| argument.parse().ok());
+        pages::pages(charges.unwrap_or(CHARGES_OF_PAGES)).await;
     }
 }
