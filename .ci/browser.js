@@ -8,6 +8,7 @@ const [work, screenshots] = process.argv.slice(2);
 const requireInstalled = createRequire(path.join(path.resolve(work), "browser.js"));
 const axe = fs.readFileSync(requireInstalled.resolve("axe-core/axe.min.js"), "utf8");
 const puppeteer = requireInstalled("puppeteer-core");
+const { journey } = require("./journeys.js");
 
 const SCREENS = {
   small: { width: 320, height: 640, deviceScaleFactor: 2, isMobile: true, hasTouch: true },
@@ -77,6 +78,24 @@ async function seed() {
   return { endpoint, charges, payment, medCase, delivery, event: events.data[0] };
 }
 
+// What a journey changes: a paid order with a delivery, and a disputed one.
+async function shopOf(name) {
+  const endpoint = await api("POST", "/v1/webhooks/endpoints", { url: `http://127.0.0.1:9/${name}`, events: ["charge.created"] });
+  const paid = async (order) => {
+    const charge = await api("POST", "/v1/pix/charges", { amount: 12990, metadata: { order_id: order } }, { "Idempotency-Key": order });
+    return api("POST", `/v1/sandbox/charges/${charge.id}/pay`, {});
+  };
+  const charge = await paid(`4711-${name}`);
+  const disputed = await paid(`4712-${name}`);
+  const medCase = await api("POST", `/v1/sandbox/charges/${disputed.id}/med-cases`, {});
+  const delivery = await until("delivery", async () => {
+    const page = await api("GET", `/v1/webhooks/deliveries?limit=100&endpointId=${endpoint.id}`);
+    return page.data.find((found) => found.attempts > 0);
+  });
+  const log = path.join(work, "service.log");
+  return { ready, log, work, until, order: `4711-${name}`, invited: `${name}@example.com`, endpoint, charge, medCase, delivery };
+}
+
 async function main() {
   // The empty states are seen first.
   const empty = {};
@@ -142,6 +161,10 @@ async function main() {
     });
     for (const name of ["list-home", "charge-paid", "checkout"]) {
       console.log(`${name}: largest contentful paint after ${await largestPaint(browser, pages[name])} ms on a slow phone`);
+    }
+    for (const hasScript of [true, false]) {
+      await journey(browser, await shopOf(hasScript ? "with-script" : "no-script"), hasScript);
+      console.log(`the journey by keyboard ${hasScript ? "with" : "without"} JavaScript`);
     }
   } finally {
     await browser.close();

@@ -1,5 +1,20 @@
 // What a member of a shop does, by keyboard alone, with and without JavaScript. See .ci/browser.
 
+const crypto = require("node:crypto");
+const fs = require("node:fs");
+const path = require("node:path");
+
+// The code of RFC 6238 for a seed in base 32. `step`: 1 for the code after the present one.
+function totp(seed, step) {
+  const bits = [...seed.replace(/[\s=]/g, "")].map((digit) => "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567".indexOf(digit).toString(2).padStart(5, "0"));
+  const bytes = bits.join("").match(/.{8}/g).map((byte) => parseInt(byte, 2));
+  const counter = Buffer.alloc(8);
+  counter.writeBigUInt64BE(BigInt(Math.floor(Date.now() / 30_000) + step));
+  const hash = crypto.createHmac("sha1", Buffer.from(bytes)).update(counter).digest();
+  const offset = hash.at(-1) & 15;
+  return String((hash.readUInt32BE(offset) & 0x7fffffff) % 1_000_000).padStart(6, "0");
+}
+
 // The name of the focused control, as a screen reader says it.
 const focusedName = () => {
   const control = document.activeElement;
@@ -23,7 +38,7 @@ class Keyboard {
     for (let count = 0; count < 150; count += 1) {
       await this.page.keyboard.press("Tab");
       const focused = await this.page.evaluate(focusedName);
-      if (focused === name || focused.startsWith(`${name} `)) return;
+      if (focused.startsWith(name)) return;
       passed.push(focused);
     }
     throw new Error(`${this.page.url()}: the keyboard does not reach "${name}", only: ${[...new Set(passed)].join(" | ")}`);
@@ -61,37 +76,93 @@ class Keyboard {
   }
 }
 
+// `shop`: what the service printed (`ready`, `log`), a directory for files (`work`), `until`, and the objects.
 async function journey(browser, shop, hasScript) {
-  const context = await browser.createBrowserContext();
-  const page = await context.newPage();
-  await page.setJavaScriptEnabled(hasScript);
-  await page.setExtraHTTPHeaders({ "Accept-Language": "pt-BR" });
-  const user = new Keyboard(page, shop.ready.base_url);
-
-  const logIn = async () => {
-    await user.open("/dashboard");
-    await user.type("E-mail", shop.ready.dashboard.email);
-    await user.type("Senha", shop.ready.dashboard.password);
-    await user.enter();
-    await user.expect("Modo teste");
+  const open = async () => {
+    const context = await browser.createBrowserContext();
+    const page = await context.newPage();
+    await page.setJavaScriptEnabled(hasScript);
+    await page.setExtraHTTPHeaders({ "Accept-Language": "pt-BR" });
+    return new Keyboard(page, shop.ready.base_url);
   };
-  const refundPart = async () => {
-    await user.open(`/dashboard/charges/${shop.charge.id}`);
-    await user.unfold("Devolver");
-    await user.type("Valor", "10,00");
-    await user.follow("Devolver");
-    await user.expect("10,00");
+  const user = await open();
+  const logIn = async (who, email, password) => {
+    await who.open("/dashboard");
+    await who.type("E-mail", email);
+    await who.type("Senha", password);
+    await who.enter();
   };
-  const resend = async () => {
-    await user.open(`/dashboard/deliveries/${shop.delivery.id}`);
-    await user.follow("Enviar de novo");
+  const steps = {
+    logIn: async () => {
+      await logIn(user, shop.ready.dashboard.email, shop.ready.dashboard.password);
+      await user.expect("Modo teste");
+    },
+    findOrder: async () => {
+      await user.type("Buscar (tecla /)", shop.order);
+      await user.enter();
+      await user.expect(shop.charge.id);
+    },
+    refundPart: async () => {
+      await user.unfold("Devolver");
+      await user.type("Valor", "10,00");
+      await user.follow("Devolver");
+      await user.expect("Devolvido", "10,00");
+    },
+    resend: async () => {
+      await user.open(`/dashboard/deliveries/${shop.delivery.id}`);
+      await user.follow("Enviar de novo");
+      if (user.page.url().includes(shop.delivery.id)) throw new Error("no page of a new delivery");
+    },
+    rotate: async () => {
+      await user.open(`/dashboard/webhooks/${shop.endpoint.id}`);
+      await user.follow("Trocar");
+      await user.expect("Segredo do endpoint", "Já guardei");
+    },
+    appeal: async () => {
+      await user.open(`/dashboard/disputes/${shop.medCase.id}`);
+      if (hasScript) {
+        const file = path.join(shop.work, "nota-fiscal.pdf");
+        fs.writeFileSync(file, "%PDF-1.4\n1 0 obj<<>>endobj\ntrailer<<>>\n%%EOF\n");
+        await user.reach("Anexar provas");
+        await (await user.page.$("#file")).uploadFile(file);
+        await shop.until("evidence", async () => (await user.page.evaluate(() => document.body.innerText)).includes("nota-fiscal.pdf"));
+        await user.open(`/dashboard/disputes/${shop.medCase.id}`);
+      } else {
+        await user.expect("anexar exige JavaScript");
+      }
+      await user.type("Conte o que foi vendido", "Camiseta azul, entregue em 20/11 na portaria, com assinatura.");
+      await user.follow("Contestar");
+      await user.expect("Contestada");
+    },
+    invite: async () => {
+      await user.open("/dashboard/team");
+      await user.type("E-mail", shop.invited);
+      await user.follow("Convidar");
+      await user.expect(shop.invited);
+    },
+    join: async () => {
+      const link = await shop.until("mail", async () => {
+        const mails = fs.readFileSync(shop.log, "utf8").split(shop.invited).slice(1);
+        return mails.join("").match(/\/dashboard\/invite\/[A-Za-z0-9_-]+/);
+      });
+      const member = await open();
+      await member.open(link[0]);
+      await member.type("Nova senha", "cavalo bateria grampo");
+      await member.follow("Guardar senha e entrar");
+      await member.open("/dashboard/security");
+      await member.follow("Mostrar o QR code");
+      const seed = await member.page.$eval("main code", (code) => code.innerText);
+      await member.type("Código de 6 dígitos", totp(seed, 0));
+      await member.follow("Ativar");
+      await member.expect("Códigos de recuperação");
+      await member.follow("Sair");
+      await logIn(member, shop.invited, "cavalo bateria grampo");
+      await member.type("Código do app autenticador", totp(seed, 1));
+      await member.enter();
+      await member.expect(`${shop.invited} · Membro`);
+      await member.page.browserContext().close();
+    },
   };
-  const rotate = async () => {
-    await user.open(`/dashboard/webhooks/${shop.endpoint.id}`);
-    await user.follow("Trocar");
-    await user.expect("Segredo do endpoint", "Já guardei");
-  };
-  const steps = { logIn, refundPart, resend, rotate };
   for (const [name, step] of Object.entries(steps)) {
     try {
       await step();
@@ -99,7 +170,7 @@ async function journey(browser, shop, hasScript) {
       throw new Error(`${name}: ${error.message}`);
     }
   }
-  await context.close();
+  await user.page.browserContext().close();
 }
 
 module.exports = { journey };
