@@ -128,7 +128,7 @@ async function journey(browser, shop, hasScript) {
         await shop.until("evidence", async () => (await user.page.evaluate(() => document.body.innerText)).includes("nota-fiscal.pdf"));
         await user.open(`/dashboard/disputes/${shop.medCase.id}`);
       } else {
-        await user.expect("anexar exige JavaScript");
+        await user.expect("Anexar exige JavaScript");
       }
       await user.type("Conte o que foi vendido", "Camiseta azul, entregue em 20/11 na portaria, com assinatura.");
       await user.follow("Contestar");

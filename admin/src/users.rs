@@ -98,9 +98,9 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
             let user = user.change(stack, new_password).await?;
             print_once(&with_password(&user, &password))
         }
-        Command::RemoveSecondFactor(user) => {
-            print_json(&view(&user.change(stack, UserChange::SecondFactorOff).await?))
-        }
+        Command::RemoveSecondFactor(user) => print_json(&view(
+            &user.change(stack, UserChange::SecondFactorOff(TokenGeneration::new(random::bytes()?))).await?,
+        )),
         Command::Remove(user) => {
             let mut removed = view(&user.change(stack, UserChange::Remove).await?);
             if let Some(fields) = removed.as_object_mut() {

@@ -74,8 +74,10 @@ pub struct MemberForm<A = App> {
     pub app: A,
     pub session: Session,
     pub caller: Caller,
-    /// Without empty fields.
+    /// Without empty fields, and without spaces around a value.
     pub form: Query,
+    /// As it was sent: spaces belong to a password.
+    pub typed: Query,
     pub language: Language,
     pub now: Timestamp,
 }
@@ -143,7 +145,7 @@ impl<A: Sessions> MemberForm<A> {
         let mode = shown_mode(&parts.headers);
         let language = Language::of(&parts.headers);
         let caller = Caller::of_member(&session.member, &session.account, mode, &context)?;
-        Ok(Self { caller, session, form: Query::parse(None), language, now, app })
+        Ok(Self { caller, session, form: Query::parse(None), typed: Query::parse(None), language, now, app })
     }
 
     /// 409 `mode_changed` if the page was drawn for the other mode.
@@ -151,7 +153,7 @@ impl<A: Sessions> MemberForm<A> {
         if form.text("mode") != Some(self.caller.scope.mode.as_str()) {
             return Err(Problem::ModeChanged);
         }
-        Ok(Self { form: form.without_empty(), ..self })
+        Ok(Self { form: form.without_empty(), typed: form, ..self })
     }
 }
 
@@ -237,9 +239,9 @@ pub fn answer(done: Result<String, Problem>, back: &str) -> Result<Response, Pro
 }
 
 pub fn refusal(problem: Problem, back: &str) -> Result<String, Problem> {
-    if matches!(problem, Problem::NotLoggedIn) {
+    if matches!(problem, Problem::LogInAgain { .. }) {
         let back: String = form_urlencoded::byte_serialize(back.as_bytes()).collect();
-        return Ok(format!("/dashboard/login?next={back}&error=log_in_again"));
+        return Ok(format!("/dashboard/confirm?next={back}"));
     }
     let status = problem.status();
     let is_correctable = [StatusCode::BAD_REQUEST, StatusCode::CONFLICT, StatusCode::UNPROCESSABLE_ENTITY]
@@ -340,8 +342,9 @@ mod tests {
             refusal(refused, "/dashboard/charges/new").unwrap(),
             "/dashboard/charges/new?error=invalid_request&field=amount"
         );
-        let log_in = "/dashboard/login?next=%2Fdashboard%2Fdisputes%2Fmed_1&error=log_in_again";
-        assert_eq!(refusal(Problem::NotLoggedIn, "/dashboard/disputes/med_1").unwrap(), log_in);
+        let again = Problem::LogInAgain { back: String::new() };
+        let confirm = "/dashboard/confirm?next=%2Fdashboard%2Fdisputes%2Fmed_1";
+        assert_eq!(refusal(again, "/dashboard/disputes/med_1").unwrap(), confirm);
         for problem in [Problem::ModeChanged, Problem::RoleRequired { role: "ADMIN" }] {
             assert!(refusal(problem, "/dashboard").is_err());
         }

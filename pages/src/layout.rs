@@ -97,13 +97,18 @@ impl<'a> Shell<'a> {
     }
 }
 
+/// The mode that is not shown, and the word for showing it.
+pub(crate) fn other_mode(mode: Mode) -> (Mode, Word) {
+    match mode {
+        Mode::Test => (Mode::Live, w::SHOW_LIVE),
+        Mode::Live => (Mode::Test, w::SHOW_TEST),
+    }
+}
+
 impl Shell<'_> {
     fn render(&self, language: Language) -> Markup {
         let say = |word| language.say(word);
-        let (other, switch) = match self.mode {
-            Mode::Test => (Mode::Live, w::SHOW_LIVE),
-            Mode::Live => (Mode::Test, w::SHOW_TEST),
-        };
+        let (other, switch) = other_mode(self.mode);
         html! {
             header {
                 @match self.mode {

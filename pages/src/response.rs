@@ -7,12 +7,15 @@ use axum::http::header::{
 use axum::http::{Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
+use domain::ids::Mode;
 use maud::{Markup, html};
+use shared::auth::dashboard::shown_mode;
 use shared::http::{Problem, RequestContext};
 use url::form_urlencoded::byte_serialize;
 
+use crate::layout::other_mode;
 use crate::words as w;
-use crate::{Document, Language};
+use crate::{Document, Language, hidden};
 
 /// The page loads only its own style sheet and script, fetches only its own origin, sends forms only there, and no
 /// other page can frame it.
@@ -51,7 +54,7 @@ pub fn safe_path(next: Option<&str>) -> &str {
 
 /// Answers an error with a page. A request without a session leads to the log-in, and from there back to the page.
 pub async fn errors_as_pages(request: Request, next: Next) -> Response {
-    let language = Language::of(request.headers());
+    let (language, mode) = (Language::of(request.headers()), shown_mode(request.headers()));
     let id = request.extensions().get::<RequestContext>().map(|context| context.id.as_str().to_owned());
     let here = request.uri().path_and_query().map(|path| path.as_str().to_owned());
     let (here, again) = match request.method() {
@@ -75,11 +78,17 @@ pub async fn errors_as_pages(request: Request, next: Next) -> Response {
     };
     match to_page {
         Some(path) => Redirect::to(&path).into_response(),
-        None => error_page(language, &problem, &id.unwrap_or_default()),
+        None => error_page((language, mode), &problem, &here, &id.unwrap_or_default()),
     }
 }
 
-pub fn error_page(language: Language, problem: &Problem, request_id: &str) -> Response {
+/// `here`: the path of the page, empty for that of a form.
+fn error_page(
+    (language, mode): (Language, Mode),
+    problem: &Problem,
+    here: &str,
+    request_id: &str,
+) -> Response {
     problem.log();
     let (say, status) = (|word| language.say(word), problem.status());
     let title = match status {
@@ -95,6 +104,14 @@ pub fn error_page(language: Language, problem: &Problem, request_id: &str) -> Re
             h1 { (say(title)) }
             p { (say(w::of_code(problem.code()))) }
             p.sm.soft { (say(w::REQUEST)) " " code { (request_id) } }
+            // The link of an e-mail says nothing of the mode.
+            @if status == StatusCode::NOT_FOUND && !here.is_empty() {
+                @let (other, switch) = other_mode(mode);
+                form method="post" action="/dashboard/mode" {
+                    (hidden("next", here))
+                    button.quiet name="mode" value=(other.as_str()) { (say(switch)) }
+                }
+            }
             p { a href="/dashboard" { (say(w::TO_HOME)) } }
         }
     };

@@ -81,7 +81,8 @@ pub fn for_refund(new: &Refund) -> Option<Audit> {
     })
 }
 
-/// Derives the audit row for a MED case that an API key appeals or accepts.
+/// Derives the audit row for a MED case that an API key or a member appeals or accepts, or to which a member adds
+/// evidence.
 pub fn for_case(new: &MedCase) -> Option<Audit> {
     let change = Change::of(new, new.scope, (new.version, new.updated_at), new.actor.as_ref());
     let claimed = money(new.currency, new.amount);
@@ -89,6 +90,9 @@ pub fn for_case(new: &MedCase) -> Option<Audit> {
         CaseStatus::Appealed => change.audit_row("med.appeal", &new.id, || claimed),
         CaseStatus::Accepted => {
             change.audit_row("med.accept", &new.id, || format!("{claimed}, lost: {}", new.moved))
+        }
+        CaseStatus::Open if new.evidence_count > 0 => {
+            change.audit_row("med.add-evidence", &new.id, || format!("files: {}", new.evidence_count))
         }
         CaseStatus::Open | CaseStatus::Rejected | CaseStatus::Closed => None,
     }

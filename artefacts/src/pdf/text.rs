@@ -11,7 +11,7 @@ pub(super) enum Font {
 }
 
 /// The most characters of a text that are read.
-const MAX_CHARS_READ: usize = 2_000;
+const MAX_CHARS_READ: usize = 4_000;
 
 const ELLIPSIS: u8 = 0x85;
 

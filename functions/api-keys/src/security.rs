@@ -1,12 +1,14 @@
 //! Forms about a user's own access: code of the log-in, confirmation of a session, second factor, password, sessions.
 //! Each is open to a member without the second factor that the account demands, except the demand itself.
 
+use std::time::Duration;
+
 use axum::Router;
 use axum::extract::State;
-use axum::http::header::LOCATION;
+use axum::http::header::{LOCATION, SET_COOKIE};
 use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::from_fn;
-use axum::response::{IntoResponse, Response};
+use axum::response::{AppendHeaders, IntoResponse, Response};
 use axum::routing::post;
 use maud::{Markup, html};
 use pages::forms::{MemberForm, Need, UnenrolledForm, answer};
@@ -14,6 +16,7 @@ use pages::{code_block, errors_as_pages, hidden, safe_path};
 use secrecy::{ExposeSecret, SecretString};
 use shared::account::password::is_acceptable;
 use shared::auth::dashboard::{Enrolment, PENDING_COOKIE, SESSION_COOKIE, cookie, set_cookie};
+use shared::email::UserEmail;
 use shared::http::{FormBody, Problem, RequestContext, SameOrigin};
 
 use crate::ApiKeysApp;
@@ -36,8 +39,8 @@ pages::words! { ,
 
 pub(crate) fn routes() -> Router<ApiKeysApp> {
     Router::new()
-        .route(CODE, post(log_in_with_code))
-        .route(CONFIRM, post(confirm))
+        .route("/dashboard/totp", post(log_in_with_code))
+        .route("/dashboard/confirm", post(confirm))
         .route("/dashboard/security/totp", post(begin))
         .route("/dashboard/security/totp/on", post(turn_on))
         .route("/dashboard/security/totp/off", post(turn_off))
@@ -73,14 +76,18 @@ async fn log_in_with_code(
     // The cookie of the log-in expires by itself. Without a code it is worth nothing.
     match app.dashboard.log_in_with_code(pending, code, context.source, app.clock.now()).await {
         Ok(token) => Ok(led(next.to_owned(), token.cookies())),
+        // The password was right more than five minutes ago.
+        Err(Problem::NotLoggedIn) => {
+            Ok(led(path_with(LOG_IN, &[("error", "log_in_again"), ("next", next)]), []))
+        }
         Err(problem) => refused(problem, CODE, Some(next)),
     }
 }
 
 async fn confirm(UnenrolledForm(member): Form) -> Result<Response, Problem> {
-    let MemberForm { app, session, caller, form, now, .. } = &member;
-    let next = safe_path(form.text("next"));
-    let shown = form.text("code").or(form.text("password")).unwrap_or_default();
+    let MemberForm { app, session, caller, typed, now, .. } = &member;
+    let next = safe_path(typed.text("next"));
+    let shown = typed.text("code").or(typed.text("password")).unwrap_or_default();
     match app.dashboard.confirm(session, shown, caller.source, *now).await {
         Ok(token) => Ok(led(next.to_owned(), token.cookies())),
         Err(problem) => refused(problem, CONFIRM, Some(next)),
@@ -128,7 +135,10 @@ async fn turn_on(UnenrolledForm(member): Form) -> Result<Response, Problem> {
     member.require_recent()?;
     let code = member.form.text("code").unwrap_or_default();
     match member.app.dashboard.turn_on_second_factor(&member.session, code, member.now).await {
-        Ok(codes) => Ok(member.secret_page(RECOVERY_CODES, &codes.join("\n"), SECURITY)),
+        Ok((codes, token)) => {
+            let cookies = AppendHeaders(token.cookies().map(|cookie| (SET_COOKIE, cookie)));
+            Ok((cookies, member.secret_page(RECOVERY_CODES, &codes.join("\n"), SECURITY)).into_response())
+        }
         Err(problem) => refused(problem, SECURITY, None),
     }
 }
@@ -137,13 +147,13 @@ async fn turn_off(UnenrolledForm(member): Form) -> Result<Response, Problem> {
     let MemberForm { app, session, caller, form, now, .. } = &member;
     let shown = (password(&member, "password"), form.text("code").unwrap_or_default());
     match app.dashboard.turn_off_second_factor(session, shown, caller.source, *now).await {
-        Ok(()) => answer(Ok(SECURITY.to_owned()), SECURITY),
+        Ok(token) => Ok(led(format!("{SECURITY}?done=1"), token.cookies())),
         Err(problem) => refused(problem, SECURITY, None),
     }
 }
 
 fn password(member: &MemberForm<ApiKeysApp>, field: &str) -> SecretString {
-    member.form.text(field).unwrap_or_default().into()
+    member.typed.text(field).unwrap_or_default().into()
 }
 
 async fn demand(member: MemberForm<ApiKeysApp>) -> Result<Response, Problem> {
@@ -157,13 +167,17 @@ async fn change_password(UnenrolledForm(member): Form) -> Result<Response, Probl
     let MemberForm { app, session, caller, now, .. } = &member;
     let new = password(&member, "new");
     if !is_acceptable(new.expose_secret()) {
-        return answer(Err(Problem::field("new", "must have 12 to 1024 characters")), SECURITY);
+        return Ok(led(path_with(SECURITY, &[("error", "weak_password")]), []));
     }
-    let both = (password(&member, "old"), new);
-    match app.dashboard.change_password(session, both, caller.source, *now).await {
-        Ok(token) => Ok(led(format!("{SECURITY}?done=1"), token.cookies())),
-        Err(problem) => refused(problem, SECURITY, None),
-    }
+    let shown = (password(&member, "old"), member.form.text("code").unwrap_or_default());
+    let token = match app.dashboard.change_password(session, shown, new, caller.source, *now).await {
+        Ok(token) => token,
+        Err(problem) => return refused(problem, SECURITY, None),
+    };
+    app.emails
+        .send_later(&UserEmail::PasswordChanged { user: session.user.id, at: *now }, Duration::ZERO)
+        .await?;
+    Ok(led(format!("{SECURITY}?done=1"), token.cookies()))
 }
 
 /// Also ends the session of this form.

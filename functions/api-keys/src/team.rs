@@ -28,8 +28,8 @@ const RESET: &str = "/dashboard/reset";
 const INVITE: &str = "/dashboard/invite";
 
 /// 303 to a page that explains the refusal.
-fn refused(page: &str, code: &str) -> Result<Response, Problem> {
-    Ok((StatusCode::SEE_OTHER, [(LOCATION, format!("{page}?error={code}"))]).into_response())
+fn refused(page: &str, code: &str) -> Response {
+    (StatusCode::SEE_OTHER, [(LOCATION, format!("{page}?error={code}"))]).into_response()
 }
 
 /// An error that the page does not explain is an error page.
@@ -41,7 +41,7 @@ fn refusal(page: &str, error: UserError) -> Result<Response, Problem> {
         UserError::LinkInvalid => "link_invalid",
         error => return Err(error.into()),
     };
-    refused(page, code)
+    Ok(refused(page, code))
 }
 
 /// An owner who changes the team.
@@ -60,7 +60,7 @@ pub(crate) async fn invite(member: MemberForm<ApiKeysApp>) -> Result<Response, P
     let MemberForm { app, session, form, language, now, .. } = &member;
     let role = role_of(form)?;
     let Ok(email) = form.text("email").unwrap_or_default().trim().parse::<MailAddress>() else {
-        return refused(TEAM, "invalid_email");
+        return Ok(refused(TEAM, "invalid_email"));
     };
     app.dashboard.count_invite(&session.account.id, *now).await?;
     let token = LinkToken::random()?;
@@ -146,7 +146,7 @@ pub(crate) async fn accept(
     let Some(invite) = app.users.invite_of(&token, now).await? else {
         return refusal(&page, UserError::LinkInvalid);
     };
-    let Some(password) = new_password(&form) else { return refused(&page, "weak_password") };
+    let Some(password) = new_password(&form) else { return Ok(refused(&page, "weak_password")) };
     let hash = app.dashboard.hash(password.clone()).await?;
     let generation = TokenGeneration::new(random::bytes()?);
     let user = User::new(&invite.email, hash, invite.account, invite.role, generation, now);
@@ -187,7 +187,7 @@ pub(crate) async fn reset(
     let Some(requested) = app.users.reset_of(&token, now).await? else {
         return refusal(&page, UserError::LinkInvalid);
     };
-    let Some(password) = new_password(&form) else { return refused(&page, "weak_password") };
+    let Some(password) = new_password(&form) else { return Ok(refused(&page, "weak_password")) };
     let new = (app.dashboard.hash(password).await?, TokenGeneration::new(random::bytes()?));
     let reason = "by the link mailed to the user".to_owned();
     let by = By::user(Operator { actor: requested.user.to_string(), reason }, context.source);

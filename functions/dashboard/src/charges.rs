@@ -497,10 +497,10 @@ pub(crate) fn words_of(entry: &TimelineEntry) -> (Word, Option<(Tone, Word)>) {
     let state = entry.state.as_str();
     match entry.what {
         TimelineKind::Status => {
-            (w::KIND_STATUS, TransactionStatus::named(state).map(|status| status.shown()))
+            (w::KIND_STATUS, TransactionStatus::named(state).map(super::states::State::shown))
         }
         TimelineKind::Payment => (w::KIND_PAYMENT, None),
-        TimelineKind::Refund => (w::KIND_REFUND, RefundStatus::named(state).map(|status| status.shown())),
+        TimelineKind::Refund => (w::KIND_REFUND, RefundStatus::named(state).map(super::states::State::shown)),
         TimelineKind::Case => (w::KIND_CASE, None),
         TimelineKind::Posting => {
             let movement = serde_json::from_value(state.into()).ok();
@@ -508,7 +508,7 @@ pub(crate) fn words_of(entry: &TimelineEntry) -> (Word, Option<(Tone, Word)>) {
         }
         TimelineKind::Event => (w::KIND_EVENT, None),
         TimelineKind::Delivery => {
-            (w::KIND_DELIVERY, DeliveryStatus::named(state).map(|status| status.shown()))
+            (w::KIND_DELIVERY, DeliveryStatus::named(state).map(super::states::State::shown))
         }
     }
 }

@@ -10,7 +10,7 @@ use domain::med::MedCase;
 use domain::payment_method::PaymentMethod;
 use domain::pt_br::format_second;
 use pages::forms::Need;
-use pages::{Word, money};
+use pages::{Word, money, without_documents};
 use shared::http::Problem;
 use shared::med::evidence::Evidence;
 use shared::services::{ChargeRows, ChargeTimeline, charge_timeline};
@@ -52,9 +52,9 @@ pub(crate) async fn show(visitor: Visitor, Path(id): Path<String>) -> Result<Res
     Ok((headers, pdf).into_response())
 }
 
-/// A value without text is left out.
+/// A value without text is left out. Documents are masked, as on the pages: only a form that is audited shows one.
 fn value(name: Word, text: Option<String>) -> Option<Part> {
-    text.filter(|text| !text.is_empty()).map(|text| Part::Value(name.pt, text))
+    text.filter(|text| !text.is_empty()).map(|text| Part::Value(name.pt, without_documents(&text)))
 }
 
 fn parts(page: &Page, case: &MedCase, timeline: &ChargeTimeline, files: &[Evidence]) -> Vec<Part> {
@@ -80,14 +80,14 @@ fn parts(page: &Page, case: &MedCase, timeline: &ChargeTimeline, files: &[Eviden
     parts.extend(charge_values(&timeline.charge));
     for (heading, text) in [(w::APPEAL, &case.appeal_reason), (w::APPEAL_DRAFT, &case.appeal_draft)] {
         if let Some(text) = text {
-            parts.extend([Part::Heading(heading.pt), Part::Text(text.clone())]);
+            parts.extend([Part::Heading(heading.pt), Part::Text(without_documents(text))]);
         }
     }
     parts.push(Part::Heading(w::EVIDENCE.pt));
     parts.extend(files.iter().map(|evidence| {
         let (file, id) = (&evidence.file, evidence.id);
         let text = format!("{} ({}, {} bytes, {id})", file.name.as_str(), file.mime_type.as_str(), file.size);
-        Part::Text(format!("{}  {text}", format_second(evidence.uploaded_at)))
+        Part::Text(without_documents(&format!("{}  {text}", format_second(evidence.uploaded_at))))
     }));
     if files.is_empty() {
         parts.push(Part::Text(w::NO_FILES.pt.to_owned()));
@@ -99,7 +99,8 @@ fn parts(page: &Page, case: &MedCase, timeline: &ChargeTimeline, files: &[Eviden
         let amount = entry.amount.map(|minor| money(minor, timeline.charge.currency));
         let more = [entry.id.clone(), entry.details.clone()];
         let text = [Some(format!("{}: {state}", kind.pt)), amount].into_iter().chain(more).flatten();
-        Part::Text(format!("{}  {}", format_second(entry.at), text.collect::<Vec<_>>().join(" · ")))
+        let text = text.collect::<Vec<_>>().join(" · ");
+        Part::Text(without_documents(&format!("{}  {text}", format_second(entry.at))))
     }));
     if !timeline.is_complete {
         parts.push(Part::Text(w::PARTIAL.pt.to_owned()));

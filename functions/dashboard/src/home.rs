@@ -60,7 +60,8 @@ pub(crate) async fn home(visitor: Visitor) -> Result<Response, Problem> {
 }
 
 fn alerts(page: &Page, open_cases: usize, cases: &[MedCase], endpoints: &[Endpoint]) -> Markup {
-    let first_due = cases.iter().filter_map(|case| case.response_deadline).min();
+    let due = cases.iter().filter_map(|case| case.response_deadline);
+    let first_due = due.filter(|due| *due > page.now()).min();
     let number = if open_cases > MOST_COUNTED { format!("{MOST_COUNTED}+") } else { open_cases.to_string() };
     let failing = endpoints.iter().filter_map(|endpoint| {
         endpoint.failing_since.or(endpoint.disabled.as_ref().map(|d| d.at)).map(|since| (endpoint, since))

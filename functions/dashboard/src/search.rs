@@ -14,7 +14,7 @@ use crate::words as w;
 pub(crate) async fn search(visitor: Visitor) -> Result<Response, Problem> {
     let text = visitor.query().text("q").unwrap_or_default().to_owned();
     let query = SearchQuery::parse(&text);
-    if query.is_none() && !text.is_empty() {
+    if query.is_none() && !text.trim().is_empty() {
         return Ok(Redirect::to("/dashboard/search?error=text_too_long").into_response());
     }
     let visit = visitor.enter_alone().await?;

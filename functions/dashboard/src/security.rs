@@ -45,11 +45,11 @@ pages::words! { ,
     NEEDS_OWNER = "precisa do dono", "needs the owner", "requiere el dueño";
 }
 
-fn code_field(label: &str) -> Markup {
+fn code_field(id: &str, label: &str) -> Markup {
     html! {
         div {
-            label for="code" { (label) }
-            input #code name="code" autocomplete="one-time-code" autocapitalize="none" spellcheck="false" required maxlength="64";
+            label for=(id) { (label) }
+            input id=(id) name="code" autocomplete="one-time-code" autocapitalize="none" spellcheck="false" required maxlength="64";
         }
     }
 }
@@ -75,7 +75,7 @@ pub(crate) async fn code(context: RequestContext, headers: HeaderMap) -> Respons
             }
             form.fields method="post" action="/dashboard/totp" {
                 (pages::hidden("next", safe_path(context.query.text("next"))))
-                (code_field(say(CODE)))
+                (code_field("code", say(CODE)))
                 div { button { (say(w::LOG_IN)) } }
             }
             p { a href="/dashboard/login" { (say(w::LOG_IN)) " ←" } }
@@ -97,7 +97,7 @@ pub(crate) async fn confirm(visitor: Visitor) -> Result<Response, Problem> {
                 (page.mode_field())
                 (pages::hidden("next", &next))
                 @if has_second_factor {
-                    (code_field(page.say(CODE)))
+                    (code_field("code", page.say(CODE)))
                 } @else {
                     (password_field("password", page.say(w::PASSWORD), "current-password"))
                 }
@@ -137,6 +137,7 @@ pub(crate) async fn show(visitor: Visitor) -> Result<Response, Problem> {
                 (page.mode_field())
                 (password_field("old", page.say(OLD_PASSWORD), "current-password"))
                 (password_field("new", page.say(NEW_PASSWORD), "new-password"))
+                @if page.visit.session.user.second_factor_at.is_some() { (code_field("own-code", page.say(CODE))) }
                 div { button { (page.say(CHANGE_PASSWORD)) } }
             }
         }
@@ -165,7 +166,7 @@ fn second_factor(page: &Page) -> Markup {
                     form.fields method="post" action="/dashboard/security/totp/off" {
                         (page.mode_field())
                         (password_field("password", page.say(w::PASSWORD), "current-password"))
-                        (code_field(page.say(CODE)))
+                        (code_field("code", page.say(CODE)))
                         div { button.danger { (page.say(TURN_OFF)) } }
                     }
                 }
@@ -177,7 +178,7 @@ fn second_factor(page: &Page) -> Markup {
                     summary { (page.say(HAVE_CODE)) }
                     form.fields method="post" action="/dashboard/security/totp/on" {
                         (page.mode_field())
-                        (code_field(page.say(APP_CODE)))
+                        (code_field("code", page.say(APP_CODE)))
                         div { button { (page.say(TURN_ON)) } }
                     }
                 }

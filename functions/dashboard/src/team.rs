@@ -130,7 +130,7 @@ fn may(role: Role) -> Word {
 fn page(
     (status, language, title): (StatusCode, Language, &str),
     context: &RequestContext,
-    content: &Markup,
+    card: &Markup,
 ) -> Response {
     let main = html! {
         div.card {
@@ -138,18 +138,18 @@ fn page(
             @if let Some(code) = context.query.text("error").filter(|_| status == StatusCode::OK) {
                 div.alert.bad role="alert" { (language.say(w::of_code(code))) }
             }
-            (content)
+            (card)
         }
     };
     pages::html(status, Document { language, title, shell: None, main }.render())
 }
 
 fn invalid_link(language: Language, context: &RequestContext) -> Response {
-    let content = html! {
+    let card = html! {
         p { (language.say(w::LINK_INVALID_MEANS)) }
         p { a href="/dashboard/login" { (language.say(w::LOG_IN)) } " · " a href="/dashboard/reset" { (language.say(w::FORGOTTEN)) } }
     };
-    page((StatusCode::NOT_FOUND, language, language.say(w::LINK_INVALID)), context, &content)
+    page((StatusCode::NOT_FOUND, language, language.say(w::LINK_INVALID)), context, &card)
 }
 
 /// Posts to the page's own path, so that the token is in no attribute.
@@ -185,7 +185,7 @@ pub(crate) async fn invite(
     let account: Option<Account> = pages.store.get(&Account::key_of(&invite.account)).await?;
     let account = account.ok_or(Problem::NotFound { what: "account" })?;
     let title = language.fill(w::INVITED_TO, &[&account.settings.merchant_name]);
-    let content = html! {
+    let card = html! {
         (facts(vec![
             (language.say(w::EMAIL), html! { (invite.email) }),
             (language.say(w::ROLE), html! { (language.say(w::of_role(invite.role))) }),
@@ -194,12 +194,12 @@ pub(crate) async fn invite(
         ]))
         (password_form(language, Some(&invite.email), w::SET_PASSWORD))
     };
-    Ok(page((StatusCode::OK, language, &title), &context, &content))
+    Ok(page((StatusCode::OK, language, &title), &context, &card))
 }
 
 pub(crate) async fn forgotten(context: RequestContext, headers: HeaderMap) -> Response {
     let language = Language::of(&headers);
-    let content = html! {
+    let card = html! {
         @if context.query.text("done").is_some() {
             div.alert.good role="status" { (language.say(w::LINK_SENT)) }
         }
@@ -213,7 +213,7 @@ pub(crate) async fn forgotten(context: RequestContext, headers: HeaderMap) -> Re
         }
         p { a href="/dashboard/login" { (language.say(w::LOG_IN)) } }
     };
-    page((StatusCode::OK, language, language.say(w::FORGOTTEN)), &context, &content)
+    page((StatusCode::OK, language, language.say(w::FORGOTTEN)), &context, &card)
 }
 
 pub(crate) async fn reset(
@@ -228,6 +228,6 @@ pub(crate) async fn reset(
     if users.reset_of(&token, pages.app.clock.now()).await?.is_none() {
         return Ok(invalid_link(language, &context));
     }
-    let content = password_form(language, None, w::SAVE_PASSWORD);
-    Ok(page((StatusCode::OK, language, language.say(w::NEW_PASSWORD)), &context, &content))
+    let card = password_form(language, None, w::SAVE_PASSWORD);
+    Ok(page((StatusCode::OK, language, language.say(w::NEW_PASSWORD)), &context, &card))
 }

@@ -26,7 +26,6 @@ pages::words! { pub(crate),
     RECEIVER = "Nome no banco do pagador", "Name at the payer's bank", "Nombre en el banco del pagador";
     CITY = "Cidade", "City", "Ciudad";
     ACCOUNT_MEANS = "A operadora altera estes dados.", "Your operator changes these data.", "Su operador cambia estos datos.";
-    PAGE_NOT_FOUND = "Página não encontrada", "Page not found", "Página no encontrada";
 
     SEARCH_TITLE = "Busca", "Search", "Búsqueda";
     SEARCH_NOTHING = "Nada com «{}» neste modo.", "Nothing with “{}” in this mode.", "Nada con «{}» en este modo.";
@@ -80,7 +79,7 @@ pages::words! { pub(crate),
     NO_CHARGES_FOUND = "Nenhuma cobrança com estes filtros.", "No charges with these filters.", "Ningún cobro con estos filtros.";
     NONE_HERE = "Nenhuma nesta parte da lista. Continue em Mais antigas, ou escolha datas.", "None in this part of the list. Go on to Older, or choose dates.", "Ninguno en esta parte de la lista. Siga en Más antiguos, o elija fechas.";
     CSV = "Baixar CSV (até 1.000 linhas)", "Download CSV (up to 1,000 rows)", "Descargar CSV (hasta 1.000 filas)";
-    CSV_CUT = "Cortado em 1.000 linhas: há mais. Escolha datas mais próximas.", "Cut at 1,000 rows: there are more. Choose closer dates.", "Cortado en 1.000 filas: hay más. Elija fechas más próximas.";
+    CSV_CUT = "O arquivo não tem tudo. Escolha datas mais próximas.", "The file does not have all. Choose closer dates.", "El archivo no tiene todo. Elija fechas más próximas.";
     CLEAR_FILTERS = "Limpar filtros", "Clear the filters", "Quitar los filtros";
     FILTERS = "Filtros", "Filters", "Filtros";
     FILTER = "Filtrar", "Filter", "Filtrar";
@@ -265,7 +264,7 @@ pages::words! { pub(crate),
     MAY = "Pode", "May", "Puede";
     MAY_OWNER = "tudo, e também convidar e remover membros", "everything, and also invite and remove members", "todo, y también invitar y quitar miembros";
     MAY_ADMIN = "tudo, também em produção, menos mudar a equipe", "everything, also in live mode, but change the team", "todo, también en producción, menos cambiar el equipo";
-    MAY_MEMBER = "ver tudo; agir no modo teste", "see everything; act in test mode", "ver todo; actuar en modo prueba";
+    MAY_MEMBER = "ver tudo, criar cobranças e reenviar entregas; no modo teste, também devolver e mudar endpoints", "see everything, create charges and send deliveries again; in test mode also refund and change endpoints", "ver todo, crear cobros y reenviar entregas; en modo prueba, también devolver y cambiar endpoints";
     INVITE = "Convidar", "Invite", "Invitar";
     INVITE_MEMBER = "Convidar um membro", "Invite a member", "Invitar a un miembro";
     INVITE_MEANS = "O convite vai por e-mail e vale por 72 horas.", "The invitation is sent by e-mail and is valid for 72 hours.", "La invitación va por correo y vale 72 horas.";

@@ -137,6 +137,6 @@ async fn complete_file(
     let (case, _) = own_case(&member, &context, &id).await?;
     let found = evidence.find(file.parse().ok().map(|file| (case.id, file))).await?;
     let found = found.ok_or(Problem::NotFound { what: "evidence of this case" })?;
-    Box::pin(evidence.complete(case, found, member.now)).await?;
+    Box::pin(evidence.complete(case, found, Some(&member.caller), member.now)).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -137,6 +137,6 @@ async fn complete_evidence(
     let (CallerOwned { found: case, now, .. }, found) =
         own.concurrently_with(async |_app| evidence.find(case.zip(id)).await).await?;
     let found = found?.ok_or(Problem::NotFound { what: "evidence of this case" })?;
-    let confirmed = evidence.complete(case, found, now).await?;
+    let confirmed = evidence.complete(case, found, None, now).await?;
     Ok(Json(EvidenceView::signed(&confirmed, &evidence.files, now).await?).into_response())
 }

@@ -29,7 +29,7 @@ pub(crate) async fn pages(charges: usize) {
     let id = Merchant::of(&stack).create_findable(4_711).await;
     let dynamodb = local::sdk::dynamodb(&stack.endpoints.dynamodb_url);
     let key = Charge::key_of(id.parse::<ChargeId>().unwrap());
-    let store = Store::new(dynamodb.clone(), "StateTable".to_owned());
+    let store = Store::new(dynamodb.clone(), "StateTable");
     let template: StoredCharge = store.get(&key).await.unwrap().unwrap();
     seeding::seed(&dynamodb, template.as_stored(), charges, 40, &[]).await;
     let seed = &stack.seed.first;

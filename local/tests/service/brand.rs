@@ -161,7 +161,7 @@ async fn only_an_owner_or_administrator_changes_the_brand_from_a_page_of_this_or
         owner.post(SETTINGS, &[("mode", "test"), ("name", "x")]).await,
         upload(&service, owner.cookies(), "test", &file).await,
     ] {
-        assert_eq!(led_to(&answer), "/dashboard/login?next=%2Fdashboard&error=log_in_again");
+        assert_eq!(led_to(&answer), "/dashboard/confirm?next=%2Fdashboard");
     }
     let audit = Browser::owner(&service).await.page("/dashboard/audit").await;
     assert!(!audit.contains("account.set-brand"), "{audit}");

@@ -67,6 +67,12 @@ impl<'a> Browser<'a> {
         text(&answer)
     }
 
+    /// Takes over the session that an answer began.
+    pub(crate) fn renew(&mut self, answer: &Answer) {
+        let (_, others) = self.cookies.split_once(';').unwrap_or_default();
+        self.cookies = format!("{};{others}", cookie(answer));
+    }
+
     pub(crate) fn cookies(&self) -> &str {
         &self.cookies
     }

@@ -144,7 +144,7 @@ async fn in_live_mode_an_administrator_who_logged_in_recently_answers() {
     assert!(!owner.page(&page).await.contains(TEXT), "a member's text is not stored");
     service.stack.clock.advance(601_000);
     let log_in = format!(
-        "/dashboard/login?next={}&error=log_in_again",
+        "/dashboard/confirm?next={}",
         url::form_urlencoded::byte_serialize(page.as_bytes()).collect::<String>()
     );
     for (action, field) in actions {
@@ -373,7 +373,7 @@ async fn a_document_is_revealed_once_to_an_administrator_and_the_audit_says_to_w
     assert!(!audit.contains("29537995593") && !audit.contains("379.955"), "{audit}");
     service.stack.clock.advance(601_000);
     let stale = owner.post(&reveal, &fields).await;
-    assert!(stale.header("location").unwrap().starts_with("/dashboard/login?next=%2Fdashboard%2Fcharges"));
+    assert!(stale.header("location").unwrap().starts_with("/dashboard/confirm?next=%2Fdashboard%2Fcharges"));
     // A charge without a document, and one of another mode.
     let owner = Browser::owner(&service).await.in_mode(Mode::Live);
     let without = live.new_charge("order-0002", &json!({"amount": 3_090})).await;

@@ -236,7 +236,7 @@ async fn only_an_owner_with_a_recent_log_in_changes_the_team() {
     for form in &forms {
         let fields = [("mode", "test"), ("email", "eva@loja.example"), ("role", "MEMBER")];
         let again = owner.post(form, &fields).await;
-        assert_eq!(location(&again), "/dashboard/login?next=%2Fdashboard&error=log_in_again", "{form}");
+        assert_eq!(location(&again), "/dashboard/confirm?next=%2Fdashboard", "{form}");
     }
     let team =
         Users::new(service.store()).team(&service.scope().account, service.stack.clock.now()).await.unwrap();
@@ -372,7 +372,7 @@ async fn a_user_finds_the_chosen_language_in_another_browser_and_in_mails() {
     assert!(text(&member.answer("/dashboard", &accepts_spanish).await).contains("<html lang=\"es\">"));
     let chosen = member.submit("/dashboard/wallet", "/dashboard/language", &[("language", "en")]).await;
     assert_eq!(chosen, "/dashboard/wallet");
-    assert_eq!(service.user(&email).await.unwrap().language.map(|language| language.tag()), Some("en"));
+    assert_eq!(service.user(&email).await.unwrap().language.map(shared::language::Language::tag), Some("en"));
 
     let entered = service.log_in(&email, &service.stack.seed.first.password).await;
     let cookies: Vec<_> =

@@ -128,6 +128,8 @@ pub struct PasswordReset {
     pub hash: Fingerprint,
     pub user: UserId,
     #[serde(with = "domain::time::millis")]
+    pub requested_at: Timestamp,
+    #[serde(with = "domain::time::millis")]
     pub expires_at: Timestamp,
 }
 
@@ -169,7 +171,7 @@ impl Users {
         }
         let is_repeated =
             |open: &&Invite| now.seconds().saturating_sub(open.created_at.seconds()) < SAME_INVITE_SECONDS;
-        if same.iter().any(is_repeated) {
+        if same.iter().any(|open| is_repeated(open) && open.role == invite.role) {
             return Ok(false);
         }
         let subject = UserId::from_email(&invite.email);
@@ -214,7 +216,7 @@ impl Users {
     pub async fn request_reset(&self, user: UserId, now: Timestamp) -> Result<LinkToken, UserError> {
         let token = LinkToken::random()?;
         let expires_at = now.plus_seconds(RESET_SECONDS).unwrap_or(Timestamp::MAX);
-        let reset = PasswordReset { hash: token.hash(), user, expires_at };
+        let reset = PasswordReset { hash: token.hash(), user, requested_at: now, expires_at };
         let _inserted = self.store.insert(&reset).await?;
         Ok(token)
     }
@@ -242,7 +244,11 @@ impl Users {
         loop {
             update.next_attempt().await?;
             let reset = self.reset_of(token, now).await?.ok_or(UserError::LinkInvalid)?;
-            let user = self.find(&reset.user).await?.ok_or(UserError::LinkInvalid)?;
+            let user = self.find(&reset.user).await?;
+            // The other links end with the first that is used.
+            let user =
+                user.filter(|user| user.password_set_at.is_none_or(|set_at| set_at < reset.requested_at));
+            let user = user.ok_or(UserError::LinkInvalid)?;
             let (next, mut writes) = user.changed(&change, by, now)?;
             writes.push(Write::remove_existing(&reset.key()));
             if update.commit(writes).await? {

@@ -74,6 +74,9 @@ pub struct User {
     /// Since when a log-in needs a code too. `None`: the second factor is off.
     #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
     pub second_factor_at: Option<Timestamp>,
+    /// Ends the links for a new password that were sent before. `None`: since the user was added.
+    #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
+    pub password_set_at: Option<Timestamp>,
     /// The user's choice; `None`: that of the browser.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub language: Option<Language>,
@@ -98,6 +101,7 @@ impl User {
             created_at: now,
             token_generation: tokens,
             second_factor_at: None,
+            password_set_at: None,
             language: None,
             version: 1,
         }
@@ -121,14 +125,16 @@ impl User {
                 ("user.set-role", details, Self { role: *role, ..next })
             }
             UserChange::Password(hash, tokens) => {
-                let next = Self { password_hash: hash.clone(), token_generation: *tokens, ..next };
+                let (password_hash, password_set_at) = (hash.clone(), Some(now));
+                let next = Self { password_hash, password_set_at, token_generation: *tokens, ..next };
                 ("user.reset-password", String::new(), next)
             }
             UserChange::EndSessions(tokens) => {
                 ("user.end-sessions", String::new(), Self { token_generation: *tokens, ..next })
             }
-            UserChange::SecondFactorOff => {
-                ("user.second-factor-off", String::new(), Self { second_factor_at: None, ..next })
+            UserChange::SecondFactorOff(tokens) => {
+                let next = Self { second_factor_at: None, token_generation: *tokens, ..next };
+                ("user.second-factor-off", String::new(), next)
             }
             UserChange::Remove => ("user.remove", format!("was {}", self.role.as_str()), self.clone()),
         };
@@ -210,7 +216,8 @@ pub enum UserChange {
     Password(PasswordHash, TokenGeneration),
     /// Makes all earlier tokens invalid.
     EndSessions(TokenGeneration),
-    SecondFactorOff,
+    /// Makes all earlier tokens invalid.
+    SecondFactorOff(TokenGeneration),
     /// Makes all tokens of the user invalid.
     Remove,
 }

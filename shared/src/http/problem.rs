@@ -289,6 +289,7 @@ impl Problem {
     }
 
     /// `error.message`: text for people, without internal details.
+    #[expect(clippy::too_many_lines, reason = "each problem has one arm")]
     pub fn message(&self) -> String {
         match self {
             Self::Invalid(details) | Self::InvalidAmount(details) => match details.as_slice() {

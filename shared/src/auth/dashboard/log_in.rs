@@ -27,7 +27,7 @@ pub struct Credentials {
     pub email: String,
     pub password: SecretString,
     /// The code of the second factor.
-    pub totp: Option<String>,
+    pub totp: Option<SecretString>,
 }
 
 impl Credentials {
@@ -36,7 +36,11 @@ impl Credentials {
         let root = Object::root(body, LOG_IN_BODY);
         let both = fields.read(&root, &EMAIL).zip(fields.read(&root, &PASSWORD));
         let totp = fields.read(&root, &TOTP);
-        fields.finish(both.map(|(email, password)| Self { email, password: password.into(), totp }))
+        fields.finish(both.map(|(email, password)| Self {
+            email,
+            password: password.into(),
+            totp: totp.map(SecretString::from),
+        }))
     }
 }
 

@@ -8,7 +8,7 @@ mod throttle;
 pub mod token;
 mod totp;
 
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 use tracing::field;
 
@@ -129,7 +129,7 @@ impl Dashboard {
         let claims = self.claims(context.headers.bearer.as_ref(), now)?;
         let (user, account) = self.holder(&claims).await?;
         self.throttle.count_request(&user, Counted::Api, context, now).await?;
-        if account.is_some_and(|account| lacks_second_factor(&user, &account)) {
+        if lacks_second_factor(&user, &account.ok_or(Problem::NotLoggedIn)?) {
             return Err(Problem::SecondFactorDemanded);
         }
         context.query.require_empty()?;
@@ -167,8 +167,8 @@ impl Dashboard {
         now: Timestamp,
     ) -> Result<LogIn, Problem> {
         let id = UserId::from_email(&email);
-        let shown = (Some(password), totp.as_deref());
-        let user = self.prove(id, shown, source, now).await?;
+        let shown = (Some(password), totp.as_ref().map(ExposeSecret::expose_secret));
+        let user = self.prove((id, false), shown, source, now).await?;
         if user.second_factor_at.is_some() && totp.is_none() {
             let holder = (user.id, user.account, user.role, user.token_generation);
             return Ok(LogIn::Pending(self.tokens.issue_pending(holder, now)?));
@@ -187,7 +187,7 @@ impl Dashboard {
     ) -> Result<NewToken, Problem> {
         let claims = pending.and_then(|token| self.tokens.verify_pending(&token.into(), now));
         let claims = claims.ok_or(Problem::NotLoggedIn)?;
-        let user = self.prove(claims.sub, (None, Some(code)), source, now).await?;
+        let user = self.prove((claims.sub, false), (None, Some(code)), source, now).await?;
         // A new password since then ended the log-in too.
         if claims.is_valid_for(&user) {
             self.enter(&user, source, now).await
@@ -200,12 +200,12 @@ impl Dashboard {
     /// until it is right. A code that is not needed is ignored.
     async fn prove(
         &self,
-        id: UserId,
+        (id, has_session): (UserId, bool),
         (password, code): (Option<SecretString>, Option<&str>),
         source: SourceAddress,
         now: Timestamp,
     ) -> Result<User, Problem> {
-        let attempt = match self.throttle.count_attempt(&id, source, now).await {
+        let attempt = match self.throttle.count_attempt(&id, has_session, source, now).await {
             Ok(attempt) => attempt,
             Err(problem) => {
                 if matches!(problem, Problem::TooManyLogins { .. }) {

@@ -25,36 +25,44 @@ impl Dashboard {
             Some(_) => (None, Some(shown)),
             None => (Some(SecretString::from(shown)), None),
         };
-        let user = self.prove(session.user.id, shown, source, now).await?;
-        self.end_token(&session.member, "user.confirm", source, now).await?;
-        self.new_token(&user, now)
+        let user = self.prove((session.user.id, true), shown, source, now).await?;
+        let ended = self.end_token(&session.member, "user.confirm", source, now).await?;
+        // A log-out or a new password meanwhile ended the session.
+        if ended && session.member.token.is_valid_for(&user) {
+            self.new_token(&user, now)
+        } else {
+            Err(Problem::NotLoggedIn)
+        }
     }
 
-    /// Ends all sessions, and begins a new one. 401 `unauthorized` if the old password is wrong.
+    /// Ends all sessions, and begins a new one. With the second factor on, a code is needed too, because the new
+    /// session counts as a recent log-in. 401 `unauthorized` if the old password or the code is wrong.
     pub async fn change_password(
         &self,
         session: &Session,
-        (old, new): (SecretString, SecretString),
+        (old, code): (SecretString, &str),
+        new: SecretString,
         source: SourceAddress,
         now: Timestamp,
     ) -> Result<NewToken, Problem> {
-        self.prove(session.user.id, (Some(old), None), source, now).await?;
-        let hash = self.password_checker.hash(new).await?;
+        let code = session.user.second_factor_at.map(|_on| code);
+        self.prove((session.user.id, true), (Some(old), code), source, now).await?;
+        let hash = self.hash(new).await?;
         let change = UserChange::Password(hash, TokenGeneration::new(random::bytes()?));
         self.new_token(&self.change_own(session, &change, now).await?, now)
     }
 
-    /// 401 `unauthorized` if the password or the code is wrong.
+    /// Ends all sessions, and begins a new one. 401 `unauthorized` if the password or the code is wrong.
     pub async fn turn_off_second_factor(
         &self,
         session: &Session,
         (password, code): (SecretString, &str),
         source: SourceAddress,
         now: Timestamp,
-    ) -> Result<(), Problem> {
-        self.prove(session.user.id, (Some(password), Some(code)), source, now).await?;
-        self.change_own(session, &UserChange::SecondFactorOff, now).await?;
-        Ok(())
+    ) -> Result<NewToken, Problem> {
+        self.prove((session.user.id, true), (Some(password), Some(code)), source, now).await?;
+        let change = UserChange::SecondFactorOff(TokenGeneration::new(random::bytes()?));
+        self.new_token(&self.change_own(session, &change, now).await?, now)
     }
 
     pub async fn end_sessions(&self, session: &Session, now: Timestamp) -> Result<(), Problem> {

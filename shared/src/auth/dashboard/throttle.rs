@@ -67,16 +67,19 @@ impl Throttle {
     }
 
     /// [`Throttle::uncount_attempt`] reverts it. 429 `rate_limited` when the address or the user has no failure
-    /// left.
+    /// left. What a user with a session shows is counted apart, because a stranger who fails to log in must not keep
+    /// the user from acting.
     pub(super) async fn count_attempt(
         &self,
         user: &UserId,
+        has_session: bool,
         source: SourceAddress,
         now: Timestamp,
     ) -> Result<Attempt, Problem> {
         let window = Window::of(now, WINDOW_SECONDS);
         let key = |counted: String| Key { pk: format!("log-ins#{counted}"), sk: window.number.to_string() };
-        let keys = [key(source.network()), key(user.to_string())];
+        let of_user = if has_session { format!("session#{user}") } else { user.to_string() };
+        let keys = [key(source.network()), key(of_user)];
         let [from_address, of_email] = &keys;
         // The counter of the source address is first. If the source address has reached its limit, its
         // attempts are not counted for the e-mail address, so they can't lock the user out.

@@ -12,8 +12,9 @@ use domain::ids::UserId;
 use domain::row::{Key, Row};
 use domain::time::Timestamp;
 
+use super::log_in::NewToken;
 use super::{Dashboard, Session};
-use crate::account::User;
+use crate::account::{TokenGeneration, User};
 use crate::audit;
 use crate::http::Problem;
 use crate::random;
@@ -101,7 +102,7 @@ impl SecondFactor {
 }
 
 fn hash(code: &str) -> String {
-    hex::encode(&Sha256::digest(code.to_lowercase().as_bytes()))
+    hex::encode(Sha256::digest(code.to_lowercase().as_bytes()))
 }
 
 /// Four groups of five letters, to be copied by hand.
@@ -167,23 +168,26 @@ impl Dashboard {
         }
     }
 
-    /// Turns the second factor on when the app shows the right code. Returns the recovery codes. 401 `unauthorized`
-    /// for a wrong code.
+    /// Turns the second factor on when the app shows the right code. Ends all sessions, which began without a code, and
+    /// returns the recovery codes and a new session. 401 `unauthorized` for a wrong code.
     pub async fn turn_on_second_factor(
         &self,
         session: &Session,
         code: &str,
         now: Timestamp,
-    ) -> Result<Vec<String>, Problem> {
+    ) -> Result<(Vec<String>, NewToken), Problem> {
         let user = &session.user;
         let factor = self.second_factor(&user.id).await?.filter(|_| user.second_factor_at.is_none());
+        // A row that was on before must not be turned on again without a new seed.
+        let factor = factor.filter(|factor| factor.last_step.is_none() && factor.recovery.is_empty());
         let factor = factor.ok_or(Problem::WrongCredentials)?;
         let next = factor.after_code(code, now)?.ok_or(Problem::WrongCredentials)?;
         let codes: Vec<String> = (0..RECOVERY_CODES).map(|_| recovery_code()).collect::<Result<_, _>>()?;
         let recovery = codes.iter().map(|code| hash(&code.replace('-', ""))).collect();
         let next = SecondFactor { recovery, ..next };
         let version = user.version.saturating_add(1);
-        let on = User { second_factor_at: Some(now), version, ..user.clone() };
+        let token_generation = TokenGeneration::new(random::bytes()?);
+        let on = User { second_factor_at: Some(now), token_generation, version, ..user.clone() };
         let operator = session.member.operator();
         let audit =
             audit::by_operator(&operator, user.account, "user.second-factor-on", user.id.to_string(), now)?;
@@ -193,7 +197,7 @@ impl Dashboard {
             Write::audit(&audit),
         ];
         match self.store.commit(writes).await? {
-            CommitOutcome::Done => Ok(codes),
+            CommitOutcome::Done => Ok((codes, self.new_token(&on, now)?)),
             CommitOutcome::Conflict { .. } => Err(Problem::Busy),
         }
     }

@@ -4,6 +4,7 @@ use domain::med::MedCase;
 use domain::row::{Key, Row as _};
 use domain::time::Timestamp;
 
+use crate::auth::Caller;
 use crate::med::evidence::{Evidence, EvidenceFile, EvidenceFiles, Upload, UploadedBy};
 use crate::med::repository::{audit_row, replacement_writes};
 use crate::med::{EvidenceError, MedCases};
@@ -66,16 +67,18 @@ impl CaseEvidence {
     }
 
     /// The caller has just read both. Evidence that is confirmed already is returned unchanged, even if the
-    /// case has ended, the URL has expired or another file was uploaded since.
+    /// case has ended, the URL has expired or another file was uploaded since. The audit names a member of the
+    /// dashboard, but no API key.
     pub async fn complete(
         &self,
         case: MedCase,
         found: EvidenceRow,
+        member: Option<&Caller>,
         now: Timestamp,
     ) -> Result<Evidence, EvidenceError> {
         match found {
             EvidenceRow::Confirmed(evidence) => Ok(evidence),
-            EvidenceRow::Pending(upload) => self.confirm(case, &upload, None, now).await,
+            EvidenceRow::Pending(upload) => self.confirm(case, &upload, (None, member), now).await,
         }
     }
 
@@ -90,7 +93,7 @@ impl CaseEvidence {
         let file = EvidenceFile::from_content(name, &bytes)?;
         let upload = self.request_upload(&case, file, UploadedBy::Platform, now).await?;
         self.files.put_upload(&upload, bytes).await?;
-        self.confirm(case, &upload, Some(operator), now).await
+        self.confirm(case, &upload, (Some(operator), None), now).await
     }
 
     /// After the upload URL has expired, it fails even if the file arrived in time: `POST
@@ -99,7 +102,7 @@ impl CaseEvidence {
         &self,
         case: MedCase,
         upload: &Upload,
-        by: Option<&Operator>,
+        (operator, member): (Option<&Operator>, Option<&Caller>),
         now: Timestamp,
     ) -> Result<Evidence, EvidenceError> {
         case.check_evidence_allowed()?;
@@ -110,8 +113,8 @@ impl CaseEvidence {
         let evidence = upload.confirmed(&arrived, now)?;
         self.files.copy_confirmed(upload, &arrived, &evidence).await?;
         let details = format!("{} {}", evidence.id, evidence.file.name.as_str());
-        let audit = audit_row(by, &case, "med.add-evidence", Some(details), now)?;
-        self.insert(case, evidence, audit.as_ref(), now).await
+        let audit = audit_row(operator, &case, "med.add-evidence", Some(details), now)?;
+        self.insert(case, evidence, (audit.as_ref(), member), now).await
     }
 
     /// Increments the case's count in the same transaction. Concurrent confirmations count a file once.
@@ -119,7 +122,7 @@ impl CaseEvidence {
         &self,
         case: MedCase,
         evidence: Evidence,
-        audit: Option<&Audit>,
+        (audit, member): (Option<&Audit>, Option<&Caller>),
         now: Timestamp,
     ) -> Result<Evidence, EvidenceError> {
         let (id, mut just_read) = (case.id, Some(case));
@@ -133,6 +136,8 @@ impl CaseEvidence {
             }
             let case = reuse_or_read(&mut just_read, self.cases.get_existing(id)).await?;
             let next = case.with_evidence(now)?;
+            let actor = member.map(|member| member.actor(next.version)).or(next.actor);
+            let next = MedCase { actor, ..next };
             let mut writes = replacement_writes(&next, &case, audit)?;
             writes.push(Write::insert(&evidence)?);
             if update.commit(writes).await? {

@@ -103,7 +103,7 @@ impl Deliveries {
         let is_shown = |delivery: &Delivery| filter.status.is_none_or(|status| delivery.status == status);
         Ok(RecentDeliveries {
             next: if matching.len() > PAGE {
-                on_page().last().map(|entry| entry.id)
+                on_page().next_back().map(|entry| entry.id)
             } else {
                 entries.read_to
             },
