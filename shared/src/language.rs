@@ -5,7 +5,10 @@ use axum::http::HeaderMap;
 use axum::http::header::ACCEPT_LANGUAGE;
 use serde::{Deserialize, Serialize};
 
-use crate::auth::dashboard::{LANGUAGE_COOKIE, cookie};
+use crate::http::cookie;
+
+/// The cookie with the choice.
+pub(crate) const LANGUAGE_COOKIE: &str = "__Host-language";
 
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub enum Language {

@@ -17,9 +17,9 @@ use shared::api_key::ApiKeyError;
 use shared::api_key::request::NewApiKey;
 use shared::auth::dashboard::log_in::{Credentials, LogIn};
 use shared::auth::dashboard::token::PENDING_SECONDS;
-use shared::auth::dashboard::{Dashboard, PENDING_COOKIE, SESSION_COOKIE, Session, set_cookie};
+use shared::auth::dashboard::{Dashboard, PENDING_COOKIE, SESSION_COOKIE, Session};
 use shared::clock::Clock;
-use shared::http::{FormBody, Problem, RequestContext, SameOrigin};
+use shared::http::{FormBody, Problem, RequestContext, SameOrigin, set_cookie};
 use url::form_urlencoded;
 
 use crate::security::CODE;

@@ -15,9 +15,9 @@ use pages::forms::{MemberForm, Need, UnenrolledForm, answer};
 use pages::{code_block, errors_as_pages, hidden, safe_path};
 use secrecy::{ExposeSecret, SecretString};
 use shared::account::password::is_acceptable;
-use shared::auth::dashboard::{Enrolment, PENDING_COOKIE, SESSION_COOKIE, cookie, set_cookie};
+use shared::auth::dashboard::{Enrolment, PENDING_COOKIE, SESSION_COOKIE};
 use shared::email::UserEmail;
-use shared::http::{FormBody, Problem, RequestContext, SameOrigin};
+use shared::http::{FormBody, Problem, RequestContext, SameOrigin, cookie, set_cookie};
 
 use crate::ApiKeysApp;
 use crate::forms::{LOG_IN, led, path_with};

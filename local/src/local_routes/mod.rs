@@ -12,11 +12,11 @@ use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde_json::{Value, json};
+use shared::auth::dashboard::SESSION_COOKIE;
 use shared::auth::dashboard::token::TOKEN_SECONDS;
-use shared::auth::dashboard::{SESSION_COOKIE, set_cookie};
 use shared::charge::Charges;
 use shared::clock::Clock;
-use shared::http::Query;
+use shared::http::{Query, set_cookie};
 use tokio::sync::Mutex;
 
 use crate::contents::{CLOCK_FILE, Contents};

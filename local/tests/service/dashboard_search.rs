@@ -239,5 +239,5 @@ async fn a_csv_file_has_at_most_1000_rows_and_says_when_it_is_cut() {
     let report = proxy.report();
     assert!(report.requests() <= 13 && report.read_units <= 1_030.0, "{report:?}");
     assert_eq!(lines.len(), 1_002);
-    assert_eq!(lines.last().unwrap(), "Cortado em 1.000 linhas: há mais. Escolha datas mais próximas.");
+    assert_eq!(lines.last().unwrap(), "O arquivo não tem tudo. Escolha datas mais próximas.");
 }

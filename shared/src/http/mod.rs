@@ -5,6 +5,7 @@
 
 mod accept;
 mod context;
+mod cookie;
 mod created;
 mod etag;
 pub mod field;
@@ -18,6 +19,7 @@ mod problem;
 
 pub use accept::{MediaType, csv_attachment};
 pub use context::{ClientHeaders, RateLimit, RequestContext, RequestId, problem_response};
+pub use cookie::{cookie, set_cookie};
 pub use created::Created;
 pub use etag::{etag_of, is_known};
 pub use form::{FormBody, SameOrigin};

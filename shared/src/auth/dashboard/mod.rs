@@ -22,8 +22,7 @@ use domain::time::Timestamp;
 
 use self::log_in::{Credentials, LogIn, NewToken};
 pub use self::session::{
-    LANGUAGE_COOKIE, MODE_COOKIE, PENDING_COOKIE, SESSION_COOKIE, Session, choice_cookie, cookie,
-    language_cookie, set_cookie, shown_mode,
+    MODE_COOKIE, PENDING_COOKIE, SESSION_COOKIE, Session, choice_cookie, language_cookie, shown_mode,
 };
 use self::throttle::{Counted, Throttle};
 use self::token::{Claims, Tokens};

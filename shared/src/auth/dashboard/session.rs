@@ -9,14 +9,13 @@ use domain::time::Timestamp;
 use secrecy::{ExposeSecret, SecretString};
 
 use axum::http::HeaderMap;
-use axum::http::header::COOKIE;
 
 use super::token::{Claims, TOKEN_SECONDS};
 use super::{Counted, Dashboard, Member};
 use crate::account::User;
 use crate::auth::dashboard::log_in::NewToken;
-use crate::http::{Problem, RequestContext};
-use crate::language::Language;
+use crate::http::{Problem, RequestContext, cookie, set_cookie};
+use crate::language::{LANGUAGE_COOKIE, Language};
 
 /// A browser accepts a `__Host-` cookie only with `Secure` and `Path=/` and without a domain, so that no other
 /// host can set it.
@@ -24,26 +23,13 @@ pub const SESSION_COOKIE: &str = "__Host-session";
 /// Between the password and the code of a log-in.
 pub const PENDING_COOKIE: &str = "__Host-log-in";
 pub const MODE_COOKIE: &str = "__Host-mode";
-pub const LANGUAGE_COOKIE: &str = "__Host-language";
 
 /// A year.
 const CHOICE_SECONDS: i64 = 365 * 24 * 60 * 60;
 
-/// Returns the value of a cookie of the request.
-pub fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
-    let sent = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
-    let mut pairs = sent.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    pairs.find(|(sent, _)| *sent == name).map(|(_, value)| value)
-}
-
 /// Returns the mode that the pages show; without a choice, that of tests.
 pub fn shown_mode(headers: &HeaderMap) -> Mode {
     cookie(headers, MODE_COOKIE).and_then(|mode| mode.parse().ok()).unwrap_or(Mode::Test)
-}
-
-/// Returns a `Set-Cookie` header. With 0 seconds the browser removes the cookie.
-pub fn set_cookie(name: &str, value: &str, seconds: i64) -> String {
-    format!("{name}={value}; Path=/; Max-Age={seconds}; Secure; HttpOnly; SameSite=Lax")
 }
 
 /// The `Set-Cookie` header of a choice.
@@ -114,19 +100,5 @@ impl Dashboard {
         now: Timestamp,
     ) -> Result<(), Problem> {
         self.throttle.count_request(&session.user, Counted::Page, context, now).await
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_cookie_is_found_by_its_whole_name() {
-        let headers = |value: &str| HeaderMap::from_iter([(COOKIE, value.parse().unwrap())]);
-        let sent = headers("x__Host-mode=1; __Host-mode=live;__Host-session=a=b");
-        assert_eq!(cookie(&sent, MODE_COOKIE), Some("live"));
-        assert_eq!(cookie(&sent, SESSION_COOKIE), Some("a=b"));
-        assert_eq!(cookie(&sent, "mode"), None);
     }
 }

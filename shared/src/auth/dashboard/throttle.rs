@@ -1,6 +1,6 @@
-//! Limits failed log-ins, e-mails that forms send, and the requests of users who are logged in. The limit for an e-mail address stops a
-//! client that guesses one user's password; the limit for a source address, one that tries one password with
-//! many addresses.
+//! Limits failed log-ins, e-mails that forms send, and the requests of users who are logged in. The limit for an
+//! e-mail address stops a client that guesses one user's password; the limit for a source address, one that tries
+//! one password with many addresses.
 //!
 //! A log-in is counted as failed before its password is verified, and subtracted again if it succeeds.
 //! Concurrent attempts therefore can't verify more passwords than the limit allows.
@@ -19,7 +19,7 @@ use crate::store::{Bound, Store};
 /// In seconds. For all users, a window begins at every full quarter of an hour.
 const WINDOW_SECONDS: i64 = 15 * 60;
 
-/// About 1,000 guesses a day, far too few for a generated password.
+/// About 1,000 guesses a day, too few for a password that is not among the most common.
 const MAX_FAILURES_OF_EMAIL: i64 = 10;
 
 /// All IPv6 addresses of a /64 network count as one. All users in an office may share one address.
