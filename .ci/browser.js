@@ -1,6 +1,7 @@
 // Opens pages of the service in a browser and runs axe-core. See .ci/browser.
 
 const fs = require("node:fs");
+const http = require("node:http");
 const { createRequire } = require("node:module");
 const path = require("node:path");
 
@@ -80,7 +81,11 @@ async function seed() {
 
 // What a journey changes: a paid order with a delivery, and a disputed one.
 async function shopOf(name) {
-  const endpoint = await api("POST", "/v1/webhooks/endpoints", { url: `http://127.0.0.1:9/${name}`, events: ["charge.created"] });
+  const receiver = http.createServer((_, answer) => answer.end()).listen(0, "127.0.0.1");
+  await new Promise((done) => receiver.once("listening", done));
+  receiver.unref();
+  const url = `http://127.0.0.1:${receiver.address().port}/${name}`;
+  const endpoint = await api("POST", "/v1/webhooks/endpoints", { url, events: ["charge.created"] });
   const paid = async (order) => {
     const charge = await api("POST", "/v1/pix/charges", { amount: 12990, metadata: { order_id: order } }, { "Idempotency-Key": order });
     return api("POST", `/v1/sandbox/charges/${charge.id}/pay`, {});

@@ -34,7 +34,7 @@ pub(crate) async fn search(visitor: Visitor) -> Result<Response, Problem> {
             Some(Located::Hit(hit)) => section.card { (without_page(&page, hit)) },
             _ if text.is_empty() => (empty(page.say(w::SEARCH_HELP), None)),
             _ => {
-                p dir="auto" { strong { (page.language.fill(w::SEARCH_NOTHING, &[&text])) } }
+                p.card dir="auto" { strong { (page.language.fill(w::SEARCH_NOTHING, &[&text])) } }
                 (empty(page.say(w::SEARCH_HELP), None))
             },
         }
