@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
+use chrono::{DateTime, FixedOffset};
 use serde_json::{Value, json};
 use soak::dice::Dice;
 use soak::http::{Api, Call, text};
@@ -687,13 +688,13 @@ impl Soak {
         Ok((notes.counts, notes.violations))
     }
 
-    /// Reconciles each day from that before the start to that of the service's clock.
+    /// Reconciles each day of São Paulo, which is 3 hours behind UTC all year, from the start to the service's clock.
     async fn reconcile(&self) -> Result<()> {
-        let day = |time: &str| time.get(..10).unwrap_or(time).parse::<chrono::NaiveDate>();
+        let zone = FixedOffset::west_opt(3 * 60 * 60).ok_or_else(|| Error::new("no zone"))?;
+        let day =
+            |time: &str| DateTime::parse_from_rfc3339(time).map(|at| at.with_timezone(&zone).date_naive());
         let last = day(&self.advance(0).await?).map_err(Error::of("reading the time of the service"))?;
         let first = day(&self.started).map_err(Error::of("reading the time of the service"))?;
-        // São Paulo's day may be the one before.
-        let first = first.pred_opt().unwrap_or(first);
         let account = self.scopes[LIVE].account.as_str();
         for day in first.iter_days().take_while(|day| *day <= last) {
             self.command_must_agree(&["reconcile", "--account", account, "--date", &day.to_string()]).await?;
