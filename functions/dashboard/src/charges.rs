@@ -12,8 +12,8 @@ use domain::vocabulary::Vocabulary;
 use maud::{Markup, html};
 use pages::forms::{Need, invalid_amount, minor_units, submit};
 use pages::{
-    Cell, ReceiptDetails, Tone, Word, copy_button, empty, facts, money, next_page, table, tag, time,
-    without_documents,
+    Cell, Language, ReceiptDetails, Tone, Word, copy_button, empty, facts, money, next_page, table, tag,
+    time, without_documents,
 };
 use sha2::{Digest, Sha256};
 use shared::charge::{CHARGES_QUERY, ChargeFilter};
@@ -25,7 +25,7 @@ use shared::webhook::delivery::DeliveryStatus;
 use crate::money::movement_name;
 use crate::states::{State as _, all};
 use crate::visit::{Page, Visitor};
-use crate::webhooks::pretty;
+use crate::webhooks::{failure, pretty};
 use crate::words as w;
 
 const PATH: &str = "/dashboard/charges";
@@ -513,6 +513,16 @@ pub(crate) fn words_of(entry: &TimelineEntry) -> (Word, Option<(Tone, Word)>) {
     }
 }
 
+/// What is known beside the state, in words. `None`: the state says it.
+pub(crate) fn details_of(language: Language, entry: &TimelineEntry) -> Option<String> {
+    let details = entry.details.as_deref()?;
+    match entry.what {
+        TimelineKind::Delivery => details.rsplit_once("; ").map(|(_, answer)| failure(language, answer)),
+        TimelineKind::Case => None,
+        _ => Some(without_documents(details)),
+    }
+}
+
 fn timeline_entry(page: &Page, entry: &TimelineEntry, currency: Currency) -> Markup {
     let (kind, state) = words_of(entry);
     html! {
@@ -529,6 +539,6 @@ fn timeline_entry(page: &Page, entry: &TimelineEntry, currency: Currency) -> Mar
             @if let Some(by) = &entry.by { " · " (page.language.fill(w::BY_KEY, &[by])) }
             @if let Some(id) = &entry.request_id { " · " (page.language.fill(w::IN_REQUEST, &[id])) }
         }
-        @if let Some(details) = entry.details.as_deref().filter(|text| !text.is_empty()) { div.sm.soft { (without_documents(details)) } }
+        @if let Some(details) = details_of(page.language, entry) { div.sm.soft { (details) } }
     }
 }

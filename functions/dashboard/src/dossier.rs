@@ -10,12 +10,12 @@ use domain::med::MedCase;
 use domain::payment_method::PaymentMethod;
 use domain::pt_br::format_second;
 use pages::forms::Need;
-use pages::{Word, money, without_documents};
+use pages::{Language, Word, money, without_documents};
 use shared::http::Problem;
 use shared::med::evidence::Evidence;
 use shared::services::{ChargeRows, ChargeTimeline, charge_timeline};
 
-use crate::charges::{masked_payer, words_of};
+use crate::charges::{details_of, masked_payer, words_of};
 use crate::disputes::{kind_name, outcome_name};
 use crate::states::State as _;
 use crate::visit::{Page, Visitor};
@@ -97,7 +97,7 @@ fn parts(page: &Page, case: &MedCase, timeline: &ChargeTimeline, files: &[Eviden
         let (kind, state) = words_of(entry);
         let state = state.map_or(entry.state.as_str(), |(_, word)| word.pt);
         let amount = entry.amount.map(|minor| money(minor, timeline.charge.currency));
-        let more = [entry.id.clone(), entry.details.clone()];
+        let more = [entry.id.clone(), details_of(Language::Portuguese, entry)];
         let text = [Some(format!("{}: {state}", kind.pt)), amount].into_iter().chain(more).flatten();
         let text = text.collect::<Vec<_>>().join(" · ");
         Part::Text(without_documents(&format!("{}  {text}", format_second(entry.at))))

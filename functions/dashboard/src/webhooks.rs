@@ -126,7 +126,7 @@ fn recent_filter(query: &Query, endpoint: Option<EndpointId>) -> RecentFilter {
 }
 
 /// Why an attempt failed. The texts of the worker are a closed list; another one is shown as it is.
-fn failure(language: Language, error: &str) -> String {
+pub(crate) fn failure(language: Language, error: &str) -> String {
     if let Some(status) = error.strip_prefix("answered ") {
         let (status, word) =
             status.split_once(';').map_or((status, w::ANSWERED), |(s, _)| (s, w::REDIRECTED));
