@@ -47,7 +47,7 @@ pub struct RecentDeliveries {
     /// The endpoint of the filter. `None`: it does not exist.
     pub endpoint: Option<Endpoint>,
     /// Today and yesterday. Only on the first page of all deliveries to an endpoint. Some of the last four minutes
-    /// are missing if more than [`WINDOW`] were made in them.
+    /// are missing if more than `WINDOW` were made in them.
     pub days: Option<[DayFigures; 2]>,
 }
 
