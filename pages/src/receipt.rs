@@ -54,24 +54,24 @@ pub fn receipt(
             h1 { (say(w::RECEIPT)) }
             p.big { (money(charge.amount.minor(), charge.currency)) }
             (facts(vec![
-                (say(w::SHOP), text(Some(brand.name.clone().unwrap_or_else(|| receiver.to_owned())))),
+                (say(w::MERCHANT), text(Some(brand.name.clone().unwrap_or_else(|| receiver.to_owned())))),
                 (say(w::RECEIVED_BY), text(brand.name.is_some().then(|| receiver.to_owned()))),
-                (say(w::ORDER_NUMBER), text(charge.metadata.order_number().as_deref().map(without_documents))),
+                (say(w::ORDER), text(charge.metadata.order_number().as_deref().map(without_documents))),
                 (say(w::PAYER), text(details.payer)),
-                (say(w::PAYER_DOCUMENT), text(details.document)),
+                (say(w::DOCUMENT), text(details.document)),
                 (say(w::PAID_ON), html! { (second(paid.paid_at)) }),
-                (say(w::PAID_WITH), html! { (paid.method.facts().name) }),
+                (say(w::METHOD), html! { (paid.method.facts().name) }),
                 ("End-to-end id", html! { @if paid.method == PaymentMethod::Pix { code { (paid.payment_id) } } }),
                 (say(w::TRANSACTION), html! { code { (charge.id.raw()) } }),
-                (say(w::RETURNED), html! { @if returned > 0 { (sum(returned)) } }),
+                (say(w::REFUNDED_SUM), html! { @if returned > 0 { (sum(returned)) } }),
                 (say(w::SHOPS_EMAIL), text(brand.email.as_ref().map(ToString::to_string))),
                 (say(w::SHOPS_PHONE), text(brand.phone.as_ref().map(ToString::to_string))),
             ]))
         }
         @if !completed.is_empty() {
             section.card {
-                (table(say(w::RETURNS), &[
-                    (Cell::Time, say(w::RETURNED_ON)), (Cell::Main, "Id"), (Cell::Amount, say(w::RETURNED)),
+                (table(say(w::REFUNDS), &[
+                    (Cell::Time, say(w::RETURNED_ON)), (Cell::Main, "Id"), (Cell::Amount, say(w::REFUNDED_SUM)),
                 ], completed))
             }
         }

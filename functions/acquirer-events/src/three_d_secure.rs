@@ -15,7 +15,7 @@ use domain::payment_method::PaymentMethod;
 use domain::pt_br;
 use domain::time::Timestamp;
 use maud::{Markup, html};
-use pages::{Document, Language, Word as Text};
+use pages::{Document, Language, Word as Text, words as w};
 use shared::app::App;
 use shared::http::field::{Definitions, Word};
 use shared::http::{Fields, Problem, Query};
@@ -28,7 +28,6 @@ const DECLINED_CODE: &str = "authentication_failed";
 
 pages::words! { pub(crate),
     TEST = "Ambiente de teste: nenhum dinheiro é cobrado.", "Test mode: no money is charged.", "Modo de prueba: no se cobra dinero.";
-    PAY = "Pagar com cartão", "Pay by card", "Pagar con tarjeta";
     PAY_MEANS = "Este é o cartão de teste: nenhum número é pedido. Continue para a autenticação do emissor.",
         "This is the test card: no number is asked for. Continue to the authentication by the issuer.",
         "Esta es la tarjeta de prueba: no se pide ningún número. Continúe a la autenticación del emisor.";
@@ -40,13 +39,8 @@ pages::words! { pub(crate),
     APPROVE = "Aprovar", "Approve", "Aprobar";
     DECLINE = "Recusar", "Decline", "Rechazar";
     APPROVED = "Pagamento aprovado", "Payment approved", "Pago aprobado";
-    REFUSED = "Pagamento recusado", "Payment declined", "Pago rechazado";
     ENDED = "Esta cobrança não pode mais ser paga com cartão", "This charge can no longer be paid by card", "Este cobro ya no puede pagarse con tarjeta";
-    BACK = "Voltar à loja", "Back to the shop", "Volver a la tienda";
     CLOSE = "Você já pode fechar esta página.", "You may close this page now.", "Ya puede cerrar esta página.";
-    NOT_FOUND = "Cobrança não encontrada", "Charge not found", "Cobro no encontrado";
-    NOT_FOUND_MEANS = "Confira se o endereço está completo ou peça um novo link à loja.", "Check that the address is complete, or ask the shop for a new link.", "Revise que la dirección esté completa o pida un nuevo enlace a la tienda.";
-    UNAVAILABLE = "Página indisponível no momento", "The page is not available at the moment", "Página no disponible por el momento";
     UNAVAILABLE_MEANS = "Nada foi decidido. Tente de novo em alguns segundos.", "Nothing was decided. Retry in a few seconds.", "No se decidió nada. Inténtelo de nuevo en unos segundos.";
 }
 
@@ -165,7 +159,7 @@ pub(crate) fn page(charge: &Charge, now: Timestamp, language: Language) -> Respo
     let step = CardStep::of(charge, now);
     let (title, content) = match step {
         CardStep::Begin => (
-            PAY,
+            w::PAY_BY_CARD,
             html! {
                 p { (say(PAY_MEANS)) }
                 form.actions method="post" { button name="step" value="begin" { (say(CONTINUE)) } }
@@ -188,7 +182,7 @@ pub(crate) fn page(charge: &Charge, now: Timestamp, language: Language) -> Respo
     let content = html! {
         p.big { (pt_br::format_amount(charge.amount, charge.currency)) }
         (content)
-        @if let Some(url) = return_url { p { a.btn href=(url) { (say(BACK)) } } }
+        @if let Some(url) = return_url { p { a.btn href=(url) { (say(w::BACK_TO_SHOP)) } } }
         @else if step == CardStep::Ended { p { (say(CLOSE)) } }
     };
     let mut response = framed(StatusCode::OK, title, &content, language);
@@ -202,7 +196,7 @@ pub(crate) fn page(charge: &Charge, now: Timestamp, language: Language) -> Respo
 fn end_of(charge: &Charge) -> Text {
     match charge.status {
         TransactionStatus::Approved => APPROVED,
-        TransactionStatus::Refused => REFUSED,
+        TransactionStatus::Refused => w::PAYMENT_REFUSED,
         TransactionStatus::Pending
         | TransactionStatus::WaitingPayment
         | TransactionStatus::Processing
@@ -216,14 +210,14 @@ fn end_of(charge: &Charge) -> Text {
 }
 
 fn not_found(language: Language) -> Response {
-    let content = html! { p { (language.say(NOT_FOUND_MEANS)) } };
-    framed(StatusCode::NOT_FOUND, NOT_FOUND, &content, language)
+    let content = html! { p { (language.say(w::CHARGE_NOT_FOUND_MEANS)) } };
+    framed(StatusCode::NOT_FOUND, w::CHARGE_NOT_FOUND, &content, language)
 }
 
 fn unavailable(problem: &Problem, language: Language) -> Response {
     tracing::error!(?problem, "the 3-D Secure page failed");
     let content = html! { p { (language.say(UNAVAILABLE_MEANS)) } };
-    framed(StatusCode::SERVICE_UNAVAILABLE, UNAVAILABLE, &content, language)
+    framed(StatusCode::SERVICE_UNAVAILABLE, w::PAGE_UNAVAILABLE, &content, language)
 }
 
 fn framed(status: StatusCode, title: Text, content: &Markup, language: Language) -> Response {

@@ -97,7 +97,7 @@ impl PageState {
             Self::Closing => w::CLOSING,
             Self::Processing => w::PROCESSING,
             Self::Paid => w::PAID,
-            Self::Refused => w::REFUSED,
+            Self::Refused => w::PAYMENT_REFUSED,
             Self::Cancelled => w::CANCELLED,
             Self::Expired => w::EXPIRED,
             Self::Refunded => w::REFUNDED,
@@ -238,7 +238,7 @@ impl CheckoutPage<'_> {
                     p.back { a href={ (charge.id.raw()) "/receipt?lang=" (language.tag()) } { (self.say(RECEIPT)) } }
                 }
                 @if let Some(url) = way_back(charge) {
-                    p.back { a href=(url) rel="noreferrer" { (self.say(w::BACK)) } }
+                    p.back { a href=(url) rel="noreferrer" { (self.say(w::BACK_TO_SHOP)) } }
                 }
                 (self.contact())
             }
@@ -436,15 +436,15 @@ pub fn not_found(now: Timestamp, language: Language) -> Page {
     let frame = Frame {
         language,
         color: None,
-        tab_title: language.say(w::NOT_FOUND),
+        tab_title: language.say(w::CHARGE_NOT_FOUND),
         appearance: Appearance::Ended,
         refresh_seconds: None,
         is_test: false,
         now,
     };
     frame.around(&html! {
-        h1 { (language.say(w::NOT_FOUND)) }
-        p.message { (language.say(w::NOT_FOUND_MEANS)) }
+        h1 { (language.say(w::CHARGE_NOT_FOUND)) }
+        p.message { (language.say(w::CHARGE_NOT_FOUND_MEANS)) }
     })
 }
 
@@ -453,14 +453,14 @@ pub fn unavailable(now: Timestamp, language: Language) -> Page {
     let frame = Frame {
         language,
         color: None,
-        tab_title: language.say(w::UNAVAILABLE),
+        tab_title: language.say(w::PAGE_UNAVAILABLE),
         appearance: Appearance::Waiting,
         refresh_seconds: REFRESH_WHILE_PENDING,
         is_test: false,
         now,
     };
     frame.around(&html! {
-        h1 #state tabindex="-1" { (language.say(w::UNAVAILABLE)) }
+        h1 #state tabindex="-1" { (language.say(w::PAGE_UNAVAILABLE)) }
         p.message { (language.say(w::UNAVAILABLE_MEANS)) }
     })
 }

@@ -1,5 +1,9 @@
 //! The words of the checkout page.
 
+pub(crate) use pages::words::{
+    BACK_TO_SHOP, CHARGE_NOT_FOUND, CHARGE_NOT_FOUND_MEANS, PAGE_UNAVAILABLE, PAY_BY_CARD, PAYMENT_REFUSED,
+};
+
 pages::words! { pub(crate),
     TEST = "Ambiente de teste", "Test mode", "Modo de prueba";
     TEST_MEANS = "nenhum dinheiro é cobrado.", "no money is charged.", "no se cobra dinero.";
@@ -9,7 +13,6 @@ pages::words! { pub(crate),
     CLOSING = "Verificando o pagamento", "Checking the payment", "Verificando el pago";
     PROCESSING = "Pagamento em análise", "Payment under review", "Pago en revisión";
     PAID = "Pagamento confirmado", "Payment confirmed", "Pago confirmado";
-    REFUSED = "Pagamento recusado", "Payment declined", "Pago rechazado";
     CANCELLED = "Cobrança cancelada", "Charge cancelled", "Cobro cancelado";
     EXPIRED = "Cobrança expirada", "Charge expired", "Cobro vencido";
     REFUNDED = "Pagamento devolvido", "Payment refunded", "Pago devuelto";
@@ -46,12 +49,10 @@ pages::words! { pub(crate),
     PAID_BY = "Pago com", "Paid by", "Pagado con";
     PAID_AT = "Pago em", "Paid on", "Pagado el";
     END_TO_END = "Id da transação", "Transaction id", "Id de la transacción";
-    BACK = "Voltar à loja", "Back to the shop", "Volver a la tienda";
     CONTACT = "Fale com a loja:", "Contact the shop:", "Hable con la tienda:";
     METHODS = "Escolha como pagar", "Choose how to pay", "Elija cómo pagar";
     CARD = "Cartão de crédito", "Credit card", "Tarjeta de crédito";
     CRYPTO = "Criptomoeda", "Cryptocurrency", "Criptomoneda";
-    PAY_BY_CARD = "Pagar com cartão", "Pay by card", "Pagar con tarjeta";
     OPEN_BOLETO = "Abrir o boleto", "Open the boleto", "Abrir el boleto";
     MBWAY = "Confirme o pagamento no aplicativo MB WAY do telefone terminado em",
         "Confirm the payment in the MB WAY app of the phone that ends in",
@@ -81,9 +82,6 @@ pages::words! { pub(crate),
     AS_PAID = "Pago", "Paid", "Pagado";
     AS_PAID_BY = "Pago: {}", "Paid: {}", "Pagado: {}";
     AS_DECLINED = "Recusado", "Declined", "Rechazado";
-    NOT_FOUND = "Cobrança não encontrada", "Charge not found", "Cobro no encontrado";
-    NOT_FOUND_MEANS = "Confira se o endereço está completo ou peça um novo link à loja.", "Check that the address is complete, or ask the shop for a new link.", "Revise que la dirección esté completa o pida un nuevo enlace a la tienda.";
-    UNAVAILABLE = "Página indisponível no momento", "The page is not available at the moment", "Página no disponible por el momento";
     UNAVAILABLE_MEANS = "Não conseguimos carregar esta cobrança. Tentamos de novo em alguns segundos. Se você já pagou, não pague de novo.",
         "This charge could not be loaded. The page tries again in a few seconds. If you have paid, do not pay again.",
         "No pudimos cargar este cobro. Lo intentamos de nuevo en unos segundos. Si ya pagó, no pague de nuevo.";

@@ -85,12 +85,10 @@ pages::words! { pub(crate),
     FILTER = "Filtrar", "Filter", "Filtrar";
     FROM = "De", "From", "Desde";
     TO = "Até", "To", "Hasta";
-    METHOD = "Meio", "Method", "Medio";
     ALL_METHODS = "Todos", "All", "Todos";
     ALL = "Todas", "All", "Todos";
     OLDER = "Mais antigas", "Older", "Más antiguos";
     CREATED = "Criada", "Created", "Creado";
-    ORDER = "Pedido", "Order", "Pedido";
     ORDER_AND_CUSTOMER = "Pedido e cliente", "Order and customer", "Pedido y cliente";
     STATE = "Situação", "State", "Estado";
     AMOUNT = "Valor", "Amount", "Importe";
@@ -100,7 +98,6 @@ pages::words! { pub(crate),
     CUSTOMER = "Cliente", "Customer", "Cliente";
     FEE = "Taxas", "Fees", "Comisiones";
     NET = "Líquido", "Net", "Neto";
-    REFUNDED_SUM = "Devolvido", "Refunded", "Devuelto";
     REFUNDABLE = "Resta devolver", "Left to refund", "Queda por devolver";
     EXPIRES = "Vence", "Expires", "Vence";
     RELEASED_ON = "Liberação", "Release", "Liberación";
@@ -157,7 +154,6 @@ pages::words! { pub(crate),
     PAYOUT = "Repasse", "Payout", "Retiro";
     PAYOUTS = "Repasses", "Payouts", "Retiros";
     NO_PAYOUTS = "Nenhum repasse ainda. A operadora repassa o saldo disponível.", "No payouts yet. Your operator pays out the available balance.", "Aún no hay retiros. Su operador transfiere el saldo disponible.";
-    REFUNDS = "Devoluções", "Refunds", "Devoluciones";
     NO_REFUNDS = "Nenhuma devolução neste período. Para devolver, abra a cobrança.", "No refunds in this period. To refund, open the charge.", "Ninguna devolución en este período. Para devolver, abra el cobro.";
     MOVED_SETTLEMENT = "Pagamento", "Payment", "Pago";
     MOVED_RETURN = "Pagamento devolvido ao pagador", "Payment returned to the payer", "Pago devuelto al pagador";
@@ -190,12 +186,11 @@ pages::words! { pub(crate),
     DOSSIER = "Dossiê da disputa", "Dossier of the dispute", "Expediente de la disputa";
     DOSSIER_PDF = "Dossiê em PDF", "Dossier (PDF)", "Expediente en PDF";
     MADE_ON = "Emitido em", "Made on", "Emitido el";
-    MERCHANT = "Loja", "Shop", "Tienda";
     KIND = "Tipo", "Type", "Tipo";
     END_TO_END_ID = "End-to-end id", "End-to-end id", "End-to-end id";
     PHONE = "Telefone", "Phone", "Teléfono";
     APPEAL_DRAFT = "Rascunho da contestação, não enviado", "Draft of the appeal, not sent", "Borrador de la apelación, no enviado";
-    APPEAL_TEXT = "Conte o que foi vendido, quando e como foi entregue", "Tell what was sold, when and how it was delivered", "Cuente qué se vendió, cuándo y cómo se entregó";
+    APPEAL_TEXT = "Conte o que foi vendido, quando e como foi entregue", "Describe what was sold, and when and how it was delivered", "Cuente qué se vendió, cuándo y cómo se entregó";
     APPEAL_ONCE = "De 5 a 2.000 caracteres. Anexe as provas antes: a contestação é enviada uma só vez.", "5 to 2,000 characters. Attach the evidence first: the appeal is sent only once.", "De 5 a 2.000 caracteres. Adjunte las pruebas antes: la apelación se envía una sola vez.";
     DO_APPEAL = "Contestar", "Appeal", "Apelar";
     SAVE_DRAFT = "Guardar rascunho", "Save the draft", "Guardar borrador";
