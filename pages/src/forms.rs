@@ -17,11 +17,10 @@ use shared::auth::Caller;
 use shared::auth::dashboard::{Dashboard, Session, shown_mode};
 use shared::clock::Clock;
 use shared::http::{Detail, FormBody, JsonObject, Problem, Query, RequestContext, SameOrigin, json};
-use url::form_urlencoded;
 
 use crate::layout::Shell;
 use crate::words as w;
-use crate::{Document, Language, Word, copy_button, safe_path};
+use crate::{Document, Language, Word, copy_button, path_with, safe_path};
 
 /// For how long after a log-in a member may do what moves live money or changes who may, in seconds. So a session that
 /// was left open on a desk can only be looked at.
@@ -161,10 +160,15 @@ impl<A> MemberForm<A> {
     /// 403 `role_required`. In live mode, and for what both modes share, the log-in must be recent too: 401
     /// `log_in_again`.
     pub fn require(&self, need: Need) -> Result<(), Problem> {
+        self.require_role(need)?;
+        let is_test = self.caller.scope.mode == Mode::Test && !matches!(need, Need::Settings | Need::Owner);
+        if is_test { Ok(()) } else { self.require_recent() }
+    }
+
+    /// For what neither moves money nor changes who may: no recent log-in is needed.
+    pub fn require_role(&self, need: Need) -> Result<(), Problem> {
         if need.is_met(&self.session, self.caller.scope.mode) {
-            let is_test =
-                self.caller.scope.mode == Mode::Test && !matches!(need, Need::Settings | Need::Owner);
-            return if is_test { Ok(()) } else { self.require_recent() };
+            return Ok(());
         }
         Err(match need {
             Need::Keys => Problem::ApiKeyRoleRequired,
@@ -240,8 +244,7 @@ pub fn answer(done: Result<String, Problem>, back: &str) -> Result<Response, Pro
 
 pub fn refusal(problem: Problem, back: &str) -> Result<String, Problem> {
     if matches!(problem, Problem::LogInAgain { .. }) {
-        let back: String = form_urlencoded::byte_serialize(back.as_bytes()).collect();
-        return Ok(format!("/dashboard/confirm?next={back}"));
+        return Ok(path_with("/dashboard/confirm", &[("next", back)]));
     }
     let status = problem.status();
     let is_correctable = [StatusCode::BAD_REQUEST, StatusCode::CONFLICT, StatusCode::UNPROCESSABLE_ENTITY]
@@ -255,12 +258,9 @@ pub fn refusal(problem: Problem, back: &str) -> Result<String, Problem> {
     if !is_correctable || matches!(problem, Problem::ModeChanged) {
         return Err(problem);
     }
-    let mut query = form_urlencoded::Serializer::new(String::new());
-    query.append_pair("error", problem.code());
-    if let Some(field) = problem.param() {
-        query.append_pair("field", field);
-    }
-    Ok(format!("{back}?{}", query.finish()))
+    let field = problem.param().map(|field| ("field", field));
+    let parameters: Vec<_> = std::iter::once(("error", problem.code())).chain(field).collect();
+    Ok(path_with(back, &parameters))
 }
 
 /// Parses an amount as people write it, in the currency's smallest unit: `1.234,56`, `1234.56` and `1234`.
@@ -294,10 +294,11 @@ fn without_points(text: &str) -> Option<String> {
 }
 
 /// The button of an action. Without the role it is disabled, and says which role it needs.
-pub fn submit(language: Language, (label, class): (Word, &str), is_allowed: bool) -> Markup {
+pub fn submit(language: Language, (label, class): (Word, &str), need: Need, is_allowed: bool) -> Markup {
+    let role = language.say(if need == Need::Owner { w::NEEDS_OWNER } else { w::NEEDS_ADMIN });
     html! {
         @if is_allowed { button.(class) { (language.say(label)) } }
-        @else { button disabled title=(language.say(w::NEEDS_ADMIN)) { (language.say(label)) " (" (language.say(w::NEEDS_ADMIN)) ")" } }
+        @else { button disabled title=(role) { (language.say(label)) " (" (role) ")" } }
     }
 }
 

@@ -17,6 +17,6 @@ pub use components::{
 };
 pub use layout::{Document, Shell};
 pub use receipt::{ReceiptDetails, receipt};
-pub use response::{connecting_to, errors_as_pages, html, safe_path};
+pub use response::{connecting_to, errors_as_pages, html, path_with, safe_path};
 pub use shared::language::{Language, Word};
 pub use shared::words;

@@ -11,7 +11,7 @@ use domain::ids::Mode;
 use maud::{Markup, html};
 use shared::auth::dashboard::shown_mode;
 use shared::http::{Problem, RequestContext};
-use url::form_urlencoded::byte_serialize;
+use url::form_urlencoded;
 
 use crate::layout::other_mode;
 use crate::words as w;
@@ -42,6 +42,12 @@ pub fn connecting_to(mut response: Response, origin: &str) -> Response {
     response
 }
 
+/// A path with parameters.
+pub fn path_with(path: &str, parameters: &[(&str, &str)]) -> String {
+    let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(parameters).finish();
+    format!("{path}?{query}")
+}
+
 /// The path to return to: only one of the dashboard, so that a link can't lead to another host.
 pub fn safe_path(next: Option<&str>) -> &str {
     let is_safe = |path: &&str| {
@@ -57,22 +63,19 @@ pub async fn errors_as_pages(request: Request, next: Next) -> Response {
     let (language, mode) = (Language::of(request.headers()), shown_mode(request.headers()));
     let id = request.extensions().get::<RequestContext>().map(|context| context.id.as_str().to_owned());
     let here = request.uri().path_and_query().map(|path| path.as_str().to_owned());
-    let (here, again) = match request.method() {
-        &Method::GET => (here.unwrap_or_default(), ""),
-        // A form's own path has no page.
-        _ => (String::new(), "&error=log_in_again"),
-    };
+    // A form's own path has no page.
+    let here = here.filter(|_| *request.method() == Method::GET).unwrap_or_default();
     let mut response = next.run(request).await;
     let Some(problem) = response.extensions_mut().remove::<Problem>() else { return response };
     if matches!(problem, Problem::NotLoggedIn) {
-        let next: String = byte_serialize(safe_path(Some(&here)).as_bytes()).collect();
-        return Redirect::to(&format!("/dashboard/login?next={next}{again}")).into_response();
+        let mut parameters = vec![("next", safe_path(Some(&here)))];
+        if here.is_empty() {
+            parameters.push(("error", "log_in_again"));
+        }
+        return Redirect::to(&path_with("/dashboard/login", &parameters)).into_response();
     }
     let to_page = match &problem {
-        Problem::LogInAgain { back } => {
-            let next: String = byte_serialize(back.as_bytes()).collect();
-            Some(format!("/dashboard/confirm?next={next}"))
-        }
+        Problem::LogInAgain { back } => Some(path_with("/dashboard/confirm", &[("next", back)])),
         Problem::SecondFactorDemanded => Some("/dashboard/security".to_owned()),
         _ => None,
     };

@@ -7,7 +7,8 @@ use url::form_urlencoded;
 
 use crate::forms::{MemberForm, Sessions};
 
-/// The largest body in bytes: a file of 30 KiB, the other fields, and room to tell a larger file from a broken form.
+/// The largest body in bytes. A logo has at most 30 KiB; a larger one must still be read, so that the refusal can name
+/// the file.
 const MAX_BYTES: usize = 262_144;
 
 /// A [`MemberForm`] of the type `multipart/form-data` (RFC 7578) with one file.

@@ -10,7 +10,7 @@ use axum::routing::post;
 use domain::ids::{ApiKeyId, Mode};
 use domain::time::Timestamp;
 use pages::forms::{MemberForm, Need, Sessions, answer, body};
-use pages::{errors_as_pages, safe_path, words as w};
+use pages::{errors_as_pages, path_with, safe_path, words as w};
 use secrecy::ExposeSecret;
 use serde_json::json;
 use shared::api_key::ApiKeyError;
@@ -20,7 +20,6 @@ use shared::auth::dashboard::token::PENDING_SECONDS;
 use shared::auth::dashboard::{Dashboard, PENDING_COOKIE, SESSION_COOKIE, Session};
 use shared::clock::Clock;
 use shared::http::{FormBody, Problem, RequestContext, SameOrigin, set_cookie};
-use url::form_urlencoded;
 
 use crate::security::CODE;
 use crate::{ApiKeysApp, team};
@@ -76,8 +75,7 @@ pub(crate) async fn enter(
             Ok(led(path_with(CODE, &[("next", next)]), [cookie]))
         }
         Err(problem @ (Problem::WrongCredentials | Problem::TooManyLogins { .. })) => {
-            let path = path_with(LOG_IN, &[("error", problem.code()), ("next", next)]);
-            Ok((StatusCode::SEE_OTHER, [(LOCATION, path)]).into_response())
+            Ok(led(path_with(LOG_IN, &[("error", problem.code()), ("next", next)]), []))
         }
         Err(problem) => Err(problem),
     }
@@ -87,11 +85,6 @@ pub(crate) async fn enter(
 pub(crate) fn led(path: String, cookies: impl IntoIterator<Item = String>) -> Response {
     let cookies = AppendHeaders(cookies.into_iter().map(|cookie| (SET_COOKIE, cookie)));
     (StatusCode::SEE_OTHER, cookies, [(LOCATION, path)]).into_response()
-}
-
-pub(crate) fn path_with(path: &str, parameters: &[(&str, &str)]) -> String {
-    let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(parameters).finish();
-    format!("{path}?{query}")
 }
 
 /// Ends the session, if there is one, and removes what the browser keeps of the pages.

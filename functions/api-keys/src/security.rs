@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::State;
-use axum::http::header::{LOCATION, SET_COOKIE};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::HeaderMap;
+use axum::http::header::SET_COOKIE;
 use axum::middleware::from_fn;
 use axum::response::{AppendHeaders, IntoResponse, Response};
 use axum::routing::post;
 use maud::{Markup, html};
 use pages::forms::{MemberForm, Need, UnenrolledForm, answer};
-use pages::{code_block, errors_as_pages, hidden, safe_path};
+use pages::{code_block, errors_as_pages, hidden, path_with, safe_path, words as w};
 use secrecy::{ExposeSecret, SecretString};
 use shared::account::password::is_acceptable;
 use shared::auth::dashboard::{Enrolment, PENDING_COOKIE, SESSION_COOKIE};
@@ -20,7 +20,7 @@ use shared::email::UserEmail;
 use shared::http::{FormBody, Problem, RequestContext, SameOrigin, cookie, set_cookie};
 
 use crate::ApiKeysApp;
-use crate::forms::{LOG_IN, led, path_with};
+use crate::forms::{LOG_IN, led};
 
 /// The page that asks for the code of a log-in.
 pub(crate) const CODE: &str = "/dashboard/totp";
@@ -33,7 +33,6 @@ pages::words! { ,
     SCAN = "Leia o QR code", "Scan the QR code", "Escanee el código QR";
     SCAN_MEANS = "Leia com um app autenticador, ou digite a chave nele. Mostrado só agora.", "Scan it with an authenticator app, or type the key there. Shown only now.", "Escanéelo con una app de autenticación, o escriba la clave en ella. Se muestra solo ahora.";
     APP_CODE = "Código de 6 dígitos que o app mostra", "6-digit code that the app shows", "Código de 6 dígitos que muestra la app";
-    TURN_ON = "Ativar", "Turn on", "Activar";
     RECOVERY_CODES = "Códigos de recuperação", "Recovery codes", "Códigos de recuperación";
 }
 
@@ -59,8 +58,7 @@ fn refused(problem: Problem, path: &str, next: Option<&str>) -> Result<Response,
         _ => return answer(Err(problem), path),
     };
     let parameters = [("error", code)].into_iter().chain(next.map(|next| ("next", next)));
-    let location = path_with(path, &parameters.collect::<Vec<_>>());
-    Ok((StatusCode::SEE_OTHER, [(LOCATION, location)]).into_response())
+    Ok(led(path_with(path, &parameters.collect::<Vec<_>>()), []))
 }
 
 async fn log_in_with_code(
@@ -125,7 +123,7 @@ fn seed(member: &MemberForm<ApiKeysApp>, enrolment: &Enrolment) -> Markup {
                     label for="code" { (say(APP_CODE)) }
                     input #code name="code" inputmode="numeric" autocomplete="one-time-code" required maxlength="16";
                 }
-                div { button { (say(TURN_ON)) } }
+                div { button { (say(w::TURN_ON)) } }
             }
         }
     }

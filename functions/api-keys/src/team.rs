@@ -3,14 +3,13 @@
 use std::time::Duration;
 
 use axum::extract::{Path, State};
-use axum::http::header::{LOCATION, SET_COOKIE};
-use axum::http::{HeaderMap, StatusCode};
-use axum::response::{IntoResponse, Response};
+use axum::http::HeaderMap;
+use axum::response::Response;
 use domain::account::MailAddress;
 use domain::audit::Operator;
 use domain::ids::UserId;
 use pages::forms::{MemberForm, Need, answer};
-use pages::{Language, safe_path};
+use pages::{Language, path_with, safe_path};
 use secrecy::SecretString;
 use shared::account::password::is_acceptable;
 use shared::account::{By, Invite, LinkToken, Role, TokenGeneration, User, UserChange, UserError};
@@ -21,7 +20,7 @@ use shared::http::{FormBody, Problem, Query, RequestContext, SameOrigin};
 use shared::random;
 
 use crate::ApiKeysApp;
-use crate::forms::{LOG_IN, enter, session_of};
+use crate::forms::{LOG_IN, enter, led, session_of};
 
 const TEAM: &str = "/dashboard/team";
 const RESET: &str = "/dashboard/reset";
@@ -29,7 +28,7 @@ const INVITE: &str = "/dashboard/invite";
 
 /// 303 to a page that explains the refusal.
 fn refused(page: &str, code: &str) -> Response {
-    (StatusCode::SEE_OTHER, [(LOCATION, format!("{page}?error={code}"))]).into_response()
+    led(path_with(page, &[("error", code)]), [])
 }
 
 /// An error that the page does not explain is an error page.
@@ -219,5 +218,5 @@ pub(crate) async fn choose_language(
         app.users.set_language(&session.user.id, language).await?;
     }
     let next = safe_path(form.text("next")).to_owned();
-    Ok((StatusCode::SEE_OTHER, [(SET_COOKIE, language_cookie(language)), (LOCATION, next)]).into_response())
+    Ok(led(next, [language_cookie(language)]))
 }

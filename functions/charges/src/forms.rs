@@ -6,14 +6,13 @@ use axum::http::header::LOCATION;
 use axum::middleware::from_fn;
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
-use pages::errors_as_pages;
 use pages::forms::{MemberForm, body, invalid_amount, minor_units, refusal};
+use pages::{errors_as_pages, path_with};
 use serde_json::json;
 use shared::app::App;
 use shared::charge::request::{ChargeRoute, NewCharge};
 use shared::http::{Fields, Problem, RequestContext};
 use shared::services::{IdempotencyNamespace, create_charge};
-use url::form_urlencoded;
 
 const NEW: &str = "/dashboard/charges/new";
 
@@ -27,10 +26,8 @@ async fn create(context: RequestContext, member: MemberForm) -> Result<Response,
         // The charge may exist, so another try must have the same key.
         Err(problem) if problem.status() == StatusCode::SERVICE_UNAVAILABLE => {
             problem.log();
-            let mut query = form_urlencoded::Serializer::new(String::new());
-            query.append_pair("error", problem.code());
-            query.append_pair("key", member.form.text("idempotency_key").unwrap_or_default());
-            format!("{NEW}?{}", query.finish())
+            let key = member.form.text("idempotency_key").unwrap_or_default();
+            path_with(NEW, &[("error", problem.code()), ("key", key)])
         }
         Err(problem) => refusal(problem, NEW)?,
     };

@@ -3,7 +3,7 @@
 use axum::response::Response;
 use domain::ids::{ApiKeyId, AuditId, EmailId};
 use maud::html;
-use pages::forms::{Need, submit};
+use pages::forms::Need;
 use pages::{Cell, Tone, code_block, empty, next_page, table, tag, time, without_documents};
 use shared::audit;
 use shared::email::{EmailTopic, Emails};
@@ -58,7 +58,7 @@ pub(crate) async fn developers(visitor: Visitor) -> Result<Response, Problem> {
                                 label for="label" { (page.say(w::LABEL)) }
                                 input #label name="label" maxlength="64";
                             }
-                            (submit(page.language, (w::ISSUE, ""), page.may(Need::Keys)))
+                            (page.submit((w::ISSUE, ""), Need::Keys))
                         }
                     }
                 }

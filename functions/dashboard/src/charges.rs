@@ -10,7 +10,7 @@ use domain::payment_method::PaymentMethod;
 use domain::refund::RefundStatus;
 use domain::vocabulary::Vocabulary;
 use maud::{Markup, html};
-use pages::forms::{Need, invalid_amount, minor_units, submit};
+use pages::forms::{Need, invalid_amount, minor_units};
 use pages::{
     Cell, Language, ReceiptDetails, Tone, Word, copy_button, empty, facts, money, next_page, table, tag,
     time, without_documents,
@@ -211,7 +211,7 @@ fn field(name: &str, kind: &str, label: &str, query: &Query) -> Markup {
 
 pub(crate) async fn show(visitor: Visitor, Path(id): Path<String>) -> Result<Response, Problem> {
     let id = ChargeId::parse_any(&id).ok();
-    let (visit, rows) = visitor.enter(async |visitor| own_rows(visitor, id).await).await?;
+    let (visit, rows) = visitor.enter(async |visitor| own_rows(visitor, id, "charge").await).await?;
     let (page, timeline) = visit
         .load(async |visit| {
             let (store, now) = (&visit.visitor.pages.store, visit.visitor.now);
@@ -286,7 +286,7 @@ pub(crate) async fn show(visitor: Visitor, Path(id): Path<String>) -> Result<Res
 
 pub(crate) async fn receipt(visitor: Visitor, Path(id): Path<String>) -> Result<Response, Problem> {
     let id = ChargeId::parse_any(&id).ok();
-    let (visit, rows) = visitor.enter(async |visitor| own_rows(visitor, id).await).await?;
+    let (visit, rows) = visitor.enter(async |visitor| own_rows(visitor, id, "charge").await).await?;
     let (page, ()) = visit.load(async |_| Ok(())).await?;
     let ChargeRows { charge, refunds, .. } = &rows;
     let charge = charge.as_stored();
@@ -299,9 +299,13 @@ pub(crate) async fn receipt(visitor: Visitor, Path(id): Path<String>) -> Result<
     Ok(page.render(page.say(w::RECEIPT), &main))
 }
 
-/// The rows of a charge of the page's scope.
-async fn own_rows(visitor: &Visitor, id: Option<ChargeId>) -> Result<ChargeRows, Problem> {
-    let unknown = || Problem::NotFound { what: "charge" };
+/// The rows of a charge of the page's scope, which have the object `what`.
+pub(crate) async fn own_rows(
+    visitor: &Visitor,
+    id: Option<ChargeId>,
+    what: &'static str,
+) -> Result<ChargeRows, Problem> {
+    let unknown = || Problem::NotFound { what };
     let rows = ChargeRows::read(&visitor.pages.store, id.ok_or_else(unknown)?).await?;
     rows.filter(|rows| rows.scope() == visitor.scope()).ok_or_else(unknown)
 }
@@ -374,7 +378,7 @@ fn actions(page: &Page, charge: &Charge) -> Result<Markup, Problem> {
                         label for="refund-reason" { (page.say(w::REASON)) }
                         input #refund-reason name="reason" maxlength="500";
                     }
-                    (submit(page.language, (w::REFUND, "danger"), page.may(Need::Admin)))
+                    (page.submit((w::REFUND, "danger"), Need::Admin))
                 }
             }
         }

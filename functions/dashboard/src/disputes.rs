@@ -8,7 +8,7 @@ use domain::med::{AppealReason, CaseKind, CaseStatus, MedCase, MoneyOutcome};
 use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
 use maud::{Markup, html};
-use pages::forms::{Need, submit};
+use pages::forms::Need;
 use pages::{
     Cell, Tone, Word, copy_button, empty, facts, money, next_page, table, tag, time, without_documents,
 };
@@ -296,7 +296,7 @@ fn answer(page: &Page, case: &MedCase) -> Markup {
                     }
                     p #once.sm.soft { (page.say(w::APPEAL_ONCE)) }
                     div.actions {
-                        (submit(page.language, (w::DO_APPEAL, ""), may))
+                        (page.submit((w::DO_APPEAL, ""), Need::Admin))
                         @if may { button.quiet name="draft" value="1" formnovalidate { (page.say(w::SAVE_DRAFT)) } }
                     }
                 }
@@ -311,7 +311,7 @@ fn answer(page: &Page, case: &MedCase) -> Markup {
                     label for="amount" { (page.language.fill(w::TYPE_AMOUNT, &[&money(case.amount.minor(), case.currency)])) }
                     input #amount name="amount" inputmode="decimal" autocomplete="off" required;
                 }
-                (submit(page.language, (w::ACCEPT_LOSS, "danger"), may))
+                (page.submit((w::ACCEPT_LOSS, "danger"), Need::Admin))
             }
         }
     }

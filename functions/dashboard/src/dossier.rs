@@ -5,7 +5,7 @@ use axum::extract::Path;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::{IntoResponse as _, Response};
 use domain::charge::Charge;
-use domain::ids::{MedCaseId, Mode, Scoped as _};
+use domain::ids::{MedCaseId, Mode};
 use domain::med::MedCase;
 use domain::payment_method::PaymentMethod;
 use domain::pt_br::format_second;
@@ -13,9 +13,9 @@ use pages::forms::Need;
 use pages::{Language, Word, money, without_documents};
 use shared::http::Problem;
 use shared::med::evidence::Evidence;
-use shared::services::{ChargeRows, ChargeTimeline, charge_timeline};
+use shared::services::{ChargeTimeline, charge_timeline};
 
-use crate::charges::{details_of, masked_payer, words_of};
+use crate::charges::{details_of, masked_payer, own_rows, words_of};
 use crate::disputes::{kind_name, outcome_name};
 use crate::states::State as _;
 use crate::visit::{Page, Visitor};
@@ -24,12 +24,8 @@ use crate::words as w;
 pub(crate) async fn show(visitor: Visitor, Path(id): Path<String>) -> Result<Response, Problem> {
     let unknown = || Problem::NotFound { what: "MED case" };
     let id: MedCaseId = id.parse().map_err(|_malformed| unknown())?;
-    let (visit, rows) = visitor
-        .enter(async |visitor| {
-            let rows = ChargeRows::read(&visitor.pages.store, id.charge()).await?;
-            rows.filter(|rows| rows.scope() == visitor.scope()).ok_or_else(unknown)
-        })
-        .await?;
+    let rows = async |visitor: &Visitor| own_rows(visitor, Some(id.charge()), "MED case").await;
+    let (visit, rows) = visitor.enter(rows).await?;
     let (page, (timeline, files)) = visit
         .load(async |visit| {
             let Visitor { pages, now, .. } = &visit.visitor;

@@ -30,7 +30,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{any, get, post};
 use domain::ids::Mode;
 use maud::html;
-use pages::{Document, Language, errors_as_pages, safe_path};
+use pages::{Document, Language, errors_as_pages, path_with, safe_path};
 use shared::app::App;
 use shared::auth::dashboard::{Dashboard, MODE_COOKIE, choice_cookie};
 use shared::clock::Clock;
@@ -152,7 +152,7 @@ async fn log_in(State(pages): State<Pages>, context: RequestContext, headers: He
             }
             @if let Some(path) = &pages.local_log_in {
                 p { (say(w::LOCAL_LOG_IN_MEANS)) }
-                p { a.btn href={ (path) "?next=" (encoded(next)) } { (say(w::LOCAL_LOG_IN)) } }
+                p { a.btn href=(path_with(path, &[("next", next)])) { (say(w::LOCAL_LOG_IN)) } }
             }
             form.fields method="post" action="/dashboard/login" {
                 (pages::hidden("next", next))
@@ -171,10 +171,6 @@ async fn log_in(State(pages): State<Pages>, context: RequestContext, headers: He
     };
     let title = say(w::LOG_IN);
     pages::html(StatusCode::OK, Document { language, title, shell: None, main }.render())
-}
-
-fn encoded(text: &str) -> String {
-    url::form_urlencoded::byte_serialize(text.as_bytes()).collect()
 }
 
 async fn choose_mode(_: SameOrigin, FormBody(form): FormBody) -> Result<Response, Problem> {

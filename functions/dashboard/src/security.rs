@@ -27,7 +27,6 @@ pages::words! { ,
     OFF = "Desativada", "Off", "Desactivada";
     SHOW_QR = "Mostrar o QR code", "Show the QR code", "Mostrar el código QR";
     HAVE_CODE = "Já li o QR code", "I have scanned the QR code", "Ya escaneé el código QR";
-    TURN_ON = "Ativar", "Turn on", "Activar";
     TURN_OFF = "Desativar", "Turn off", "Desactivar";
     NEW_PASSWORD = "Nova senha (12 caracteres ou mais)", "New password (12 characters or more)", "Nueva contraseña (12 caracteres o más)";
     OLD_PASSWORD = "Senha atual", "Present password", "Contraseña actual";
@@ -179,7 +178,7 @@ fn second_factor(page: &Page) -> Markup {
                     form.fields method="post" action="/dashboard/security/totp/on" {
                         (page.mode_field())
                         (code_field("code", page.say(APP_CODE)))
-                        div { button { (page.say(TURN_ON)) } }
+                        div { button { (page.say(w::TURN_ON)) } }
                     }
                 }
             }

@@ -4,7 +4,7 @@ use axum::response::Response;
 use domain::account::Color;
 use maud::{Markup, html};
 use pages::facts;
-use pages::forms::{Need, submit};
+use pages::forms::Need;
 use shared::http::Problem;
 
 use crate::visit::{Page, Visitor};
@@ -16,7 +16,6 @@ pub(crate) async fn show(visitor: Visitor) -> Result<Response, Problem> {
     let (page, ()) = visitor.enter_alone().await?.load(async |_| Ok(())).await?;
     let account = &page.visit.session.account;
     let (brand, settings) = (&account.brand, &account.settings);
-    let may = page.may(Need::Settings);
     let input = |name: &str, kind: &str, label: &str, max: &str, value: Option<String>| {
         html! {
             div {
@@ -37,7 +36,7 @@ pub(crate) async fn show(visitor: Visitor) -> Result<Response, Problem> {
                 @if let Some(color) = brand.color { (preview(&page, color)) }
                 (input("email", "email", page.say(w::SUPPORT_EMAIL), "254", brand.email.as_ref().map(ToString::to_string)))
                 (input("phone", "tel", page.say(w::SUPPORT_PHONE), "32", brand.phone.as_ref().map(ToString::to_string)))
-                div { (submit(page.language, (w::SAVE, ""), may)) }
+                div { (page.submit((w::SAVE, ""), Need::Settings)) }
             }
         }
         section.card {
@@ -54,7 +53,7 @@ pub(crate) async fn show(visitor: Visitor) -> Result<Response, Problem> {
                     label for="logo" { (page.say(w::LOGO_RULE)) }
                     input #logo name="logo" type="file" accept="image/png" required;
                 }
-                div { (submit(page.language, (w::UPLOAD_LOGO, ""), may)) }
+                div { (page.submit((w::UPLOAD_LOGO, ""), Need::Settings)) }
             }
         }
         section.card {

@@ -75,8 +75,7 @@ pub(crate) async fn team(visitor: Visitor) -> Result<Response, Problem> {
                     label for="role" { (page.say(w::ROLE)) }
                     (roles(page.language, Some("role"), Role::Member))
                 }
-                @if is_owner { button { (page.say(w::INVITE)) } }
-                @else { button disabled title=(page.say(w::NEEDS_OWNER)) { (page.say(w::INVITE)) " (" (page.say(w::NEEDS_OWNER)) ")" } }
+                (page.submit((w::INVITE, ""), Need::Owner))
             }
         }
     };

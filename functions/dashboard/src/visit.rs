@@ -151,13 +151,18 @@ impl Page {
         need.is_met(&self.visit.session, self.visit.visitor.mode)
     }
 
+    /// The button of a form. It is disabled for a role that may not use it.
+    pub(crate) fn submit(&self, button: (Word, &str), need: Need) -> Markup {
+        submit(self.language, button, need, self.may(need))
+    }
+
     /// A form with only a button. The mode that the page was drawn for is posted with it.
     pub(crate) fn button(&self, action: &str, button: (Word, &str), need: Need, more: &Markup) -> Markup {
         html! {
             form method="post" action=(action) {
                 (self.mode_field())
                 (more)
-                (submit(self.language, button, self.may(need)))
+                (self.submit(button, need))
             }
         }
     }
@@ -167,7 +172,7 @@ impl Page {
         html! {
             form method="post" action=(action) data-confirm=(self.say(question)) {
                 (self.mode_field())
-                (submit(self.language, button, self.may(need)))
+                (self.submit(button, need))
             }
         }
     }

@@ -8,7 +8,7 @@ use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
 use domain::webhook::event_type::{EventType, Family};
 use maud::{Markup, html};
-use pages::forms::{Need, submit};
+use pages::forms::Need;
 use pages::{
     Cell, Language, Tone, code_block, copy_button, empty, facts, next_page, table, tag, time,
     without_documents,
@@ -86,7 +86,7 @@ fn registration(page: &Page, is_first: bool) -> Markup {
                         }
                     }
                 }
-                div { (submit(page.language, (w::REGISTER, ""), page.may(Need::Admin))) }
+                div { (page.submit((w::REGISTER, ""), Need::Admin)) }
             }
         }
     }

@@ -26,12 +26,6 @@ pub(crate) fn routes() -> Router<Med> {
         .layer(from_fn(errors_as_pages))
 }
 
-/// Without a check of the time of the log-in: a draft or a file moves no money.
-fn require_role(member: &MemberForm) -> Result<(), Problem> {
-    let is_met = Need::Admin.is_met(&member.session, member.caller.scope.mode);
-    if is_met { Ok(()) } else { Err(Problem::RoleRequired { role: "ADMIN" }) }
-}
-
 /// The case with an id, and its page. 404 for a case of another account or mode.
 async fn own_case(
     member: &MemberForm,
@@ -63,7 +57,7 @@ async fn appeal(
     context: RequestContext,
     member: MemberForm,
 ) -> Result<Response, Problem> {
-    require_role(&member)?;
+    member.require_role(Need::Admin)?;
     let (case, page) = own_case(&member, &context, &id).await?;
     let id = case.id;
     // A browser sends a line break as two characters, which would count twice.
@@ -115,7 +109,7 @@ async fn announce_file(
     context: RequestContext,
     member: MemberForm,
 ) -> Result<Response, Problem> {
-    require_role(&member)?;
+    member.require_role(Need::Admin)?;
     let (case, _) = own_case(&member, &context, &id).await?;
     require_before_deadline(&case, &member)?;
     let text = |name| member.form.text(name);
@@ -133,7 +127,7 @@ async fn complete_file(
     context: RequestContext,
     member: MemberForm,
 ) -> Result<StatusCode, Problem> {
-    require_role(&member)?;
+    member.require_role(Need::Admin)?;
     let (case, _) = own_case(&member, &context, &id).await?;
     let found = evidence.find(file.parse().ok().map(|file| (case.id, file))).await?;
     let found = found.ok_or(Problem::NotFound { what: "evidence of this case" })?;

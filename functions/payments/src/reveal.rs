@@ -2,13 +2,12 @@
 
 use axum::Router;
 use axum::extract::Path;
-use axum::http::StatusCode;
 use axum::middleware::from_fn;
 use axum::response::Response;
 use axum::routing::post;
 use maud::html;
 use pages::forms::{MemberForm, Need, answer};
-use pages::{Document, Shell, copy_button, errors_as_pages, words as w};
+use pages::{copy_button, errors_as_pages, words as w};
 use shared::app::App;
 use shared::audit;
 use shared::http::{Problem, RequestContext};
@@ -30,22 +29,19 @@ async fn reveal(
         return answer(Err(problem), &path);
     }
     let document = charge.payer().ok_or(Problem::NotFound { what: "document of this charge" })?;
-    let MemberForm { app, session, caller, language, now, .. } = &member;
+    let MemberForm { app, caller, language, now, .. } = &member;
     let row = caller.audit("charge.reveal-document", &charge.id, "the payer's document", *now)?;
     audit::append(app.charges.store(), &row).await?;
-    let title = language.say(w::DOCUMENT);
     let main = html! {
-        h1 { (title) }
+        h1 { (language.say(w::DOCUMENT)) }
         section.card {
             div.alert.warn { (language.say(w::REVEALED)) }
             pre tabindex="0" { code #document { (document) } }
             div.actions {
                 (copy_button(*language, w::COPY, document))
-                a.btn.quiet href=(path) { (language.say(w::BACK)) }
+                a.btn.quiet href=(&path) { (language.say(w::BACK)) }
             }
         }
     };
-    let shell = Shell::of(session, caller.scope.mode, &path);
-    let page = Document { language: *language, title, shell: Some(&shell), main };
-    Ok(pages::html(StatusCode::OK, page.render()))
+    Ok(member.page(w::DOCUMENT, main, &path))
 }

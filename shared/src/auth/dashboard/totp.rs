@@ -34,8 +34,8 @@ pub(super) struct SecondFactor {
     user: UserId,
     /// 160 random bits in base32.
     seed: String,
-    /// The last step whose code was accepted. Codes of this step and of earlier ones are refused, so that a code that
-    /// somebody has seen is worth nothing.
+    /// The last step whose code was accepted. Codes of this step and of earlier ones are refused, so that a code is
+    /// worth nothing once it was used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     last_step: Option<u64>,
     /// SHA-256 of the unused recovery codes. They have 80 random bits, so that a slow hash is not needed.
