@@ -1,8 +1,6 @@
 //! Forms about a user's own access: code of the log-in, confirmation of a session, second factor, password, sessions.
 //! Each is open to a member without the second factor that the account demands, except the demand itself.
 
-use std::time::Duration;
-
 use axum::Router;
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -16,11 +14,11 @@ use pages::{code_block, errors_as_pages, hidden, path_with, safe_path, words as 
 use secrecy::{ExposeSecret, SecretString};
 use shared::account::password::is_acceptable;
 use shared::auth::dashboard::{Enrolment, PENDING_COOKIE, SESSION_COOKIE};
-use shared::email::UserEmail;
 use shared::http::{FormBody, Problem, RequestContext, SameOrigin, cookie, set_cookie};
 
 use crate::ApiKeysApp;
 use crate::forms::{LOG_IN, led};
+use crate::team::notify_of_password;
 
 /// The page that asks for the code of a log-in.
 pub(crate) const CODE: &str = "/dashboard/totp";
@@ -172,9 +170,7 @@ async fn change_password(UnenrolledForm(member): Form) -> Result<Response, Probl
         Ok(token) => token,
         Err(problem) => return refused(problem, SECURITY, None),
     };
-    app.emails
-        .send_later(&UserEmail::PasswordChanged { user: session.user.id, at: *now }, Duration::ZERO)
-        .await?;
+    notify_of_password(app, session.user.id, *now).await;
     Ok(led(format!("{SECURITY}?done=1"), token.cookies()))
 }
 

@@ -8,6 +8,7 @@ use axum::response::Response;
 use domain::account::MailAddress;
 use domain::audit::Operator;
 use domain::ids::UserId;
+use domain::time::Timestamp;
 use pages::forms::{MemberForm, Need, answer};
 use pages::{Language, path_with, safe_path};
 use secrecy::SecretString;
@@ -195,12 +196,16 @@ pub(crate) async fn reset(
         Err(error) => return refusal(&page, error),
     };
     tracing::info!(user = %user.id, account = %user.account, "a password was reset");
-    let notice = UserEmail::PasswordChanged { user: user.id, at: now };
-    // The password is changed, so the answer must not say otherwise.
-    if let Err(error) = app.emails.send_later(&notice, Duration::ZERO).await {
-        tracing::error!(user = %user.id, %error, "the notice of a new password was not sent");
-    }
+    notify_of_password(&app, user.id, now).await;
     answer(Ok(LOG_IN.to_owned()), LOG_IN)
+}
+
+/// The password is changed, so a failure must not turn the answer into an error.
+pub(crate) async fn notify_of_password(app: &ApiKeysApp, user: UserId, now: Timestamp) {
+    let notice = UserEmail::PasswordChanged { user, at: now };
+    if let Err(error) = app.emails.send_later(&notice, Duration::ZERO).await {
+        tracing::error!(%user, %error, "the notice of a new password was not sent");
+    }
 }
 
 /// Keeps the choice in the browser, and in the user's row for other browsers.
