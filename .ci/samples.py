@@ -317,6 +317,9 @@ def receive(service, language, inbox, order):
     finally:
         receiver.terminate()
         receiver.wait()
+        # An event of another language may have been arriving: a stopped receiver leaves its part for an hour.
+        for part in inbox.glob(".*.part"):
+            part.unlink()
         log.stdin.close()
         log.wait()
         service.call("DELETE", f"/v1/webhooks/endpoints/{endpoint['id']}")
