@@ -31,10 +31,15 @@ impl Soak {
         let began = Instant::now();
         let mut ticks = tokio::time::interval(Duration::from_secs_f64(self.options.rate.recip()));
         let mut running = JoinSet::new();
+        let mut is_alone = !self.alone.is_zero();
         for number in 0.. {
             ticks.tick().await;
             if began.elapsed() >= self.options.duration() {
                 break;
+            }
+            if is_alone && began.elapsed() >= self.alone {
+                self.say_durations("requests and webhooks without the load of the first account:");
+                is_alone = false;
             }
             let plan = Plan::new(&self.plans, number);
             if plan.scope == OTHER || began.elapsed() >= self.alone {

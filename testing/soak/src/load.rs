@@ -8,7 +8,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use chrono::{DateTime, FixedOffset};
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::listener::{HANGS, Listener, REFUSES};
-use crate::observe::{Sample, Stores, growth, percentile};
+use crate::observe::{Stores, percentile};
 use crate::plan::{FIRST, LIVE, Load, Method, OTHER, Plan, SCOPES};
 use crate::service::Service;
 use crate::verify::{Answered, Events, PIX_FEE, PIX_OUT_FEE, Paths, World, open_transfers, verify};
@@ -42,10 +42,6 @@ const KILL_MS: i64 = 40;
 /// deliveries due again, so a service that is behind would fall back further with each step.
 const MOST_MESSAGES: u64 = 200;
 
-/// How many samples a run has, and the shortest time between two.
-const SAMPLES: u32 = 120;
-const SHORTEST_SAMPLE: Duration = Duration::from_secs(5);
-
 /// How the clock advances after the load until everything has ended, in seconds, and how often at most: 30 days. At
 /// least twice, so that the sweep of a bank finds what no notification reported.
 const SETTLE_S: i64 = 21_600;
@@ -54,10 +50,6 @@ const LEAST_SETTLE_STEPS: usize = 2;
 
 /// How long a state must stay the same before the clock advances again.
 const STILL: Duration = Duration::from_secs(2);
-
-/// How the clock advances at the end, in seconds: stream records are deleted after 24 hours, and the reconciliation
-/// does not count a difference of the last hour.
-const DAY_AND_MORE_S: i64 = 25 * 3_600;
 
 /// How long throttled webhooks may take after the load, before the clock advances.
 const DRAIN: Duration = Duration::from_mins(4);
@@ -272,21 +264,19 @@ impl Soak {
         Ok(())
     }
 
-    /// Puts the service under load for its time, and disturbs it. Returns the samples.
-    pub(crate) async fn load_and_disturb(self: &Arc<Self>) -> Result<Vec<Sample>> {
+    /// Puts the service under load for its time, and disturbs it.
+    pub(crate) async fn load_and_disturb(self: &Arc<Self>) -> Result<()> {
         let began = Instant::now();
         let mut others = JoinSet::new();
         others.spawn(Arc::clone(self).advance_by_days());
         others.spawn(Arc::clone(self).operate());
         others.spawn(Arc::clone(self).disturb(began));
-        let load = tokio::spawn(Arc::clone(self).load());
-        let samples = self.sample(began).await;
-        load.await.map_err(Error::of("the load failed"))??;
+        Arc::clone(self).load().await?;
         self.is_over.store(true, Ordering::SeqCst);
         while let Some(ended) = others.join_next().await {
             ended.map_err(Error::of("a part of the soak failed"))??;
         }
-        Ok(samples)
+        Ok(())
     }
 
     /// Advances the clock in steps until the load ends, by the days together. While many messages wait, the clock
@@ -300,9 +290,13 @@ impl Soak {
             let dice = Dice::new(self.options.seed, number);
             number = number.saturating_add(1);
             seconds = seconds.saturating_add(dice.between("step", 0, self.plans.step_s.saturating_mul(2)));
-            if self.stores().messages().await.is_ok_and(|messages| messages <= MOST_MESSAGES) {
-                self.advance(seconds).await?;
+            if let Some(messages) =
+                self.stores().messages().await.ok().filter(|count| *count <= MOST_MESSAGES)
+            {
+                let now = self.advance(seconds).await?;
                 seconds = 0;
+                let (now, charges) = (now.get(..16).unwrap_or(&now), self.notes().answered.len());
+                say(format_args!("{now}: {charges:>6} charges, {messages:>4} messages"));
             } else {
                 self.count("steps at which the clock waited for messages");
             }
@@ -430,33 +424,6 @@ impl Soak {
         Ok(())
     }
 
-    /// Takes samples until the load has lasted its time. While the service is killed, there is none.
-    async fn sample(&self, began: Instant) -> Vec<Sample> {
-        let duration = self.options.duration();
-        let pause = duration.div_f64(f64::from(SAMPLES)).max(SHORTEST_SAMPLE);
-        let mut ticks = tokio::time::interval(pause);
-        ticks.tick().await;
-        let mut samples = Vec::new();
-        let mut is_alone = !self.alone.is_zero();
-        while began.elapsed().saturating_add(pause) <= duration.saturating_add(SHORTEST_SAMPLE) {
-            ticks.tick().await;
-            samples.extend(self.take_sample().await.ok());
-            if is_alone && began.elapsed() >= self.alone {
-                self.say_durations("requests and webhooks without the load of the first account:");
-                is_alone = false;
-            }
-        }
-        samples
-    }
-
-    async fn take_sample(&self) -> Result<Sample> {
-        let now = self.advance(0).await?;
-        let state = self.service.directory.join(".local");
-        let process = self.service.process_id().await.unwrap_or_default();
-        let charges = self.notes().answered.len();
-        Sample::take(&self.stores(), process, &state, charges, &now).await
-    }
-
     /// Returns the times from the answers to an account's payments in test mode to their webhooks; `None`: it is missing.
     fn webhooks(&self, scope: usize) -> Vec<Option<Duration>> {
         let received = self.listener.received(self.scopes[scope].paths.all, "charge.paid");
@@ -470,7 +437,7 @@ impl Soak {
     }
 
     /// Prints the durations of each account's requests and webhooks since the last time.
-    fn say_durations(&self, title: &str) {
+    pub(crate) fn say_durations(&self, title: &str) {
         say(title);
         for (number, Scope { name, api, .. }) in self.scopes.iter().enumerate() {
             let webhooks: Vec<Duration> = self.webhooks(number).into_iter().flatten().collect();
@@ -512,20 +479,16 @@ impl Soak {
     }
 
     /// Advances the clock until nothing is in progress. Then the operator decides about payments that wait, and the
-    /// clock advances again, and by more than the retention of stream records, after which nothing expired is left.
+    /// clock advances again. It advances once more at the end, because the reconciliation does not count a difference of
+    /// the last hour.
     pub(crate) async fn settle(&self) -> Result<()> {
         self.settle_once().await?;
         if self.has_live() {
             self.decide().await?;
             self.settle_once().await?;
         }
-        let advanced = SystemTime::now();
-        self.advance(DAY_AND_MORE_S).await?;
+        self.advance(SETTLE_S).await?;
         self.wait_until_still().await?;
-        let now = self.advance(0).await?;
-        for violation in self.stores().not_expired(&now, advanced).await? {
-            self.violation(violation);
-        }
         Ok(())
     }
 
@@ -634,7 +597,7 @@ impl Soak {
     }
 
     /// Gathers what the verifier compares, and compares it. Returns the counts and the violations.
-    pub(crate) async fn compare(&self, samples: &[Sample]) -> Result<(Counts, Vec<String>)> {
+    pub(crate) async fn compare(&self) -> Result<(Counts, Vec<String>)> {
         let numbers: Vec<usize> = self.notes().answered.keys().copied().collect();
         let step = (numbers.len() / REPEATED).max(1);
         for number in numbers.into_iter().filter(|number| *number != FIRST_CHARGE).step_by(step) {
@@ -680,9 +643,6 @@ impl Soak {
             self.violation(format!("{email} was added, and is missing"));
         }
         self.listener.wrong().into_iter().for_each(|text| self.violation(text));
-        for text in growth(samples, self.take_sample().await?) {
-            self.violation(text);
-        }
         self.service.kill().await?;
         let notes = std::mem::take(&mut *self.notes());
         Ok((notes.counts, notes.violations))

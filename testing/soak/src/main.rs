@@ -102,10 +102,10 @@ async fn run(options: Options) -> Result<ExitCode> {
 /// Carries out a run. Returns what must not be.
 async fn soak(options: Options, directory: &Path) -> Result<Vec<String>> {
     let soak = Soak::start(options, directory.to_owned()).await?;
-    let samples = soak.load_and_disturb().await?;
+    soak.load_and_disturb().await?;
     soak.calm().await?;
     soak.settle().await?;
-    let (counts, violations) = soak.compare(&samples).await?;
+    let (counts, violations) = soak.compare().await?;
     for (name, count) in counts {
         say(format_args!("{count:>7}  {name}"));
     }

@@ -117,11 +117,6 @@ impl Service {
         }
     }
 
-    /// Returns the id of the process. `None`: it does not run.
-    pub(crate) async fn process_id(&self) -> Option<u32> {
-        self.child.lock().await.as_ref().and_then(Child::id)
-    }
-
     /// Waits until the process is ready.
     pub(crate) async fn wait_until_up(&self) {
         // The sender lives as long as this object.
