@@ -25,16 +25,12 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use shared::clock::Clock;
 
-use super::sweep::Sweeper;
 use super::tokens::{Seen, Tokens};
 use crate::embedded::State;
 
 /// The number of SQL statements that SQLite does not have to parse again. dynoxide executes about twenty
 /// different ones for each table.
 const CACHED_STATEMENTS: usize = 256;
-
-/// The maximum number of stream records that one deletion examines. It bounds how long requests wait.
-const TRIM_LIMIT: i64 = 5_000;
 
 pub(crate) type Result<T> = std::result::Result<T, DynoxideError>;
 
@@ -53,7 +49,6 @@ impl dynoxide::storage_backend::Clock for ServiceClock {
 pub(crate) struct Engine {
     storage: Storage,
     tokens: Tokens,
-    sweeper: Sweeper,
     vector_indexes: VectorIndexLifecycle,
 }
 
@@ -84,12 +79,7 @@ impl Engine {
              CREATE INDEX IF NOT EXISTS stream_order
                  ON _stream_records (table_name, CAST(sequence_number AS INTEGER));",
         )?;
-        Ok(Self {
-            storage,
-            tokens: Tokens::default(),
-            sweeper: Sweeper::default(),
-            vector_indexes: VectorIndexLifecycle::new(),
-        })
+        Ok(Self { storage, tokens: Tokens::default(), vector_indexes: VectorIndexLifecycle::new() })
     }
 
     pub(crate) fn execute(&mut self, operation: &str, body: &[u8]) -> Result<Vec<u8>> {
@@ -127,7 +117,6 @@ impl Engine {
         let deleted = ready(delete_table::execute(&self.storage, request, &self.vector_indexes))?;
         self.storage.conn().execute("DELETE FROM _stream_records WHERE table_name = ?1", [name])?;
         self.tokens = Tokens::default();
-        self.sweeper = Sweeper::default();
         respond(&deleted)
     }
 
@@ -157,15 +146,15 @@ impl Engine {
         self.storage.conn().total_changes()
     }
 
-    pub(super) fn sweep_expired(&mut self, now: Timestamp) -> Result<bool> {
-        self.sweeper.sweep(&self.storage, now)
+    /// Reads all rows of all tables while requests wait, and deletes the expired ones.
+    pub(super) fn sweep_expired(&self) -> Result<usize> {
+        ready(dynoxide::ttl::sweep_expired_items(&self.storage))
     }
 
-    /// Deletes some of the stream records that were created before a time of the service's clock.
-    pub(super) fn trim_streams(&mut self, before: Timestamp) -> Result<usize> {
-        let delete = "DELETE FROM _stream_records
-                      WHERE id IN (SELECT id FROM _stream_records ORDER BY id LIMIT ?1) AND created_at < ?2";
-        Ok(self.storage.conn().execute(delete, [TRIM_LIMIT, before.seconds()])?)
+    /// Deletes the stream records that were created before a time of the service's clock.
+    pub(super) fn trim_streams(&self, before: Timestamp) -> Result<usize> {
+        let delete = "DELETE FROM _stream_records WHERE created_at < ?1";
+        Ok(self.storage.conn().execute(delete, [before.seconds()])?)
     }
 }
 
@@ -325,38 +314,30 @@ mod tests {
     }
 
     #[test]
-    fn expired_rows_are_deleted_from_tables_of_several_slices_and_others_stay() {
-        let mut engine = with_table();
+    fn expired_rows_are_deleted_by_the_services_clock_and_others_stay() {
+        let clock = Clock::default();
+        let mut engine = Engine::open(&State::InMemory, &clock).unwrap();
+        create_table(&mut engine);
         let ttl = json!({
             "TableName": "Table",
             "TimeToLiveSpecification": {"AttributeName": "ttl", "Enabled": true},
         });
         execute(&mut engine, "UpdateTimeToLive", &ttl).unwrap();
-        for number in 0..1_200 {
-            let mut item = json!({"pk": {"S": format!("row {number:04}")}});
-            match number % 400 {
-                0 => item["ttl"] = json!({"N": "1000"}),
-                1 => item["ttl"] = json!({"N": "99999999999"}),
-                2 => item["ttl"] = json!({"S": "not a time"}),
-                _ => {}
-            }
+        let later = clock.now().seconds() + 3_600;
+        for (pk, ttl) in [
+            ("expired", json!({"N": "1000"})),
+            ("expires", json!({"N": later.to_string()})),
+            ("other", json!({"S": "1000"})),
+        ] {
+            let item = json!({"pk": {"S": pk}, "ttl": ttl});
             execute(&mut engine, "PutItem", &json!({"TableName": "Table", "Item": item})).unwrap();
         }
-        let now = Clock::default().now();
-        let sweep = |engine: &mut Engine, now| {
-            std::iter::from_fn(|| engine.sweep_expired(now).unwrap().then_some(())).count()
-        };
-        assert_eq!(sweep(&mut engine, now), 3);
-        let left = execute(&mut engine, "Scan", &json!({"TableName": "Table", "Select": "COUNT"})).unwrap();
-        assert_eq!(left["Count"], 1_197);
-        let expired = json!({"TableName": "Table", "Key": {"pk": {"S": "row 0800"}}});
-        assert_eq!(execute(&mut engine, "GetItem", &expired).unwrap(), json!({}));
-
-        // The time of a clock that was advanced by thousands of years.
-        let later = now.saturating_plus_seconds(99_999_999_999);
-        sweep(&mut engine, later);
-        let left = execute(&mut engine, "Scan", &json!({"TableName": "Table", "Select": "COUNT"})).unwrap();
-        assert_eq!(left["Count"], 1_194);
+        assert_eq!(engine.sweep_expired().unwrap(), 1);
+        clock.advance(3_601_000);
+        assert_eq!(engine.sweep_expired().unwrap(), 1);
+        let left = execute(&mut engine, "Scan", &json!({"TableName": "Table"})).unwrap();
+        assert_eq!(left["Items"].as_array().unwrap().len(), 1, "{left}");
+        assert_eq!(left["Items"][0]["pk"]["S"], "other");
     }
 
     #[test]

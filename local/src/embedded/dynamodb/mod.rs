@@ -11,10 +11,8 @@
 //! answered.
 
 mod engine;
-mod sweep;
 mod tokens;
 
-use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -35,18 +33,12 @@ use crate::error::{Error, Result};
 use crate::http::{self, Server};
 use crate::shutdown::{self, Shutdown, Trigger};
 
-/// The interval between two deletions of expired rows. It is short so that code that wrongly depends on an
-/// expired row fails soon. On AWS it would fail later, because AWS can take days to delete such a row. Also
-/// the interval between two deletions of old stream records. The first deletion is this long after the start,
-/// so that records of an earlier run are processed first.
-const SWEEP_PERIOD: Duration = Duration::from_mins(1);
+/// The interval between two deletions of expired rows and of old stream records. Requests wait for the deletion,
+/// which reads every row: in a development build, up to two seconds for 30,000 rows. The first one is this long after
+/// the start, so that records of an earlier run are processed first.
+const SWEEP_PERIOD: Duration = Duration::from_mins(10);
 /// How long stream records are retained by the service's clock, in seconds, as on AWS.
 const STREAM_RETENTION_S: i64 = 24 * 60 * 60;
-/// If the clock is advanced by days, event sources that are behind have these minutes to read it.
-const DELETIONS_TO_READ: usize = 5;
-/// The most slices that one deletion examines: 50,000 rows of each table, and 500,000 stream records. It bounds
-/// the CPU time at rest.
-const SLICES: u32 = 100;
 /// DynamoDB's maximum size of a request, in bytes.
 const MAX_REQUEST_BYTES: usize = 16 * 1024 * 1024;
 const TARGETS: [&str; 2] = ["DynamoDB_20120810.", "DynamoDBStreams_20120810."];
@@ -183,31 +175,20 @@ impl Front {
     }
 
     async fn sweep(&self) {
-        let mut ends_of_retention = VecDeque::new();
+        let end_of_retention = || self.clock.now().saturating_plus_seconds(-STREAM_RETENTION_S);
+        let mut previous = end_of_retention();
         loop {
             tokio::time::sleep(SWEEP_PERIOD).await;
-            let now = self.clock.now();
-            self.in_slices("expired rows", |engine| engine.sweep_expired(now)).await;
-            ends_of_retention.push_back(now.saturating_plus_seconds(-STREAM_RETENTION_S));
-            if ends_of_retention.len() > DELETIONS_TO_READ {
-                // The least, because a reset sets the clock back.
-                if let Some(before) = ends_of_retention.iter().min().copied() {
-                    self.in_slices("old stream records", |engine| Ok(engine.trim_streams(before)? > 0)).await;
-                }
-                ends_of_retention.pop_front();
+            if let Err(error) = self.with_engine(|engine| engine.sweep_expired()) {
+                tracing::warn!(%error, "expired rows were not deleted");
             }
-        }
-    }
-
-    /// `delete` returns true if there may be more. Requests that have arrived are executed before the next
-    /// slice.
-    async fn in_slices(&self, what: &str, delete: impl Fn(&mut Engine) -> EngineResult<bool>) {
-        for _ in 0..SLICES {
-            match self.with_engine(&delete) {
-                Ok(true) => tokio::task::yield_now().await,
-                Ok(false) => return,
-                Err(error) => return tracing::warn!(%error, "{what} were not deleted"),
+            // The end of the retention one period ago: if the clock is advanced by days, event sources that are behind
+            // have this period to read it. The least, because a reset sets the clock back.
+            let latest = end_of_retention();
+            if let Err(error) = self.with_engine(|engine| engine.trim_streams(previous.min(latest))) {
+                tracing::warn!(%error, "old stream records were not deleted");
             }
+            previous = latest;
         }
     }
 }
