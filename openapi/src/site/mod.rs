@@ -2,8 +2,7 @@
 //! reference of all routes from the description of the API.
 //!
 //! `guide` and `reference` build the same list of `Block`s for all formats. `html` writes it as pages, and
-//! `markdown` as one text. `requests` writes a request to each route for the HTTP clients of
-//! editors, and `llms` an index for language models.
+//! `markdown` as one text. `llms` writes an index for language models.
 
 mod block;
 mod description;
@@ -12,7 +11,6 @@ mod html;
 mod llms;
 mod markdown;
 mod reference;
-mod requests;
 
 use serde_json::Value;
 
@@ -24,7 +22,7 @@ pub struct File {
     pub content: String,
 }
 
-pub fn files(document: &Value) -> [File; 5] {
+pub fn files(document: &Value) -> [File; 4] {
     let description = Description::new(document);
     let blocks = [guide::blocks(), reference::blocks(description)].concat();
     // An object of strings, numbers and lists can always be serialised.
@@ -34,7 +32,6 @@ pub fn files(document: &Value) -> [File; 5] {
         File { path: "docs/site/index.html", content: html::site(description, &blocks) },
         File { path: "docs/site/docs.md", content: markdown::page(description, &blocks) },
         File { path: "docs/site/llms.txt", content: llms::index(description) },
-        File { path: "docs/requests.http", content: requests::requests(description) },
     ]
 }
 

@@ -248,52 +248,6 @@ fn the_index_lists_chapters_and_routes() {
     "##);
 }
 
-#[test]
-fn a_request_has_its_key_or_token_its_headers_and_the_first_example() {
-    insta::assert_snapshot!(file("docs/requests.http"), @r##"
-    # Payment service: a request to each route.
-    # For the HTTP clients of JetBrains and of VS Code (REST Client). Set the variables first.
-    # Generated from the description of the API; see CONTRIBUTING.md.
-
-    @baseUrl = http://127.0.0.1:3000
-    @apiKey = ak_test_replace
-    @dashboardToken = replace_by_the_token_of_POST_/v1/auth/login
-    @idempotencyKey = order-0001
-    @apiKeyId = replace
-    @chargeId = ch_81549006-475b-811c-b292-793f61c77ab2
-    @partId = replace
-
-    # Charges
-
-    ### Create a charge
-    # @name createCharge
-    POST {{baseUrl}}/v1/charges
-    apikey: {{apiKey}}
-    Idempotency-Key: {{idempotencyKey}}
-    Content-Type: application/json
-
-    {
-      "amount": 1990
-    }
-
-    ### Read a charge
-    # @name getCharge
-    GET {{baseUrl}}/v1/charges/{{chargeId}}
-    apikey: {{apiKey}}
-
-    # Keys
-
-    ### Read what is public
-    # @name getOpen
-    GET {{baseUrl}}/open
-
-    ### Delete a part
-    # @name deletePart
-    DELETE {{baseUrl}}/v1/api-keys/{{apiKeyId}}/parts/{{partId}}
-    Authorization: Bearer {{dashboardToken}}
-    "##);
-}
-
 /// Returns the reference from the section with an id up to the section with the next id.
 fn reference_between(id: &str, next: &str) -> String {
     let document = document();
