@@ -188,8 +188,8 @@ struct Serve {
     #[arg(long, value_name = "SECONDS", default_value_t = 0, allow_negative_numbers = true,
         value_parser = clap::value_parser!(i64).range(-MAX_SKEW_SECONDS..=MAX_SKEW_SECONDS))]
     bank_skew: i64,
-    /// Throttle requests to a partition key of DynamoDB above this many write units a second, and three times as
-    /// many read units, in the table and in each index; AWS allows 1000
+    /// Throttle writes to a partition key of DynamoDB after this many write units a second, in the table and in each
+    /// index; AWS allows 1000
     #[arg(long, value_name = "UNITS", value_parser = clap::value_parser!(u16).range(1..))]
     throttle: Option<u16>,
     /// Serve the embedded DynamoDB at this address and port, and SQS and S3 at the next two ports [default: free

@@ -31,7 +31,7 @@ use self::partitions::{Partitions, RowWrite};
 use self::report::RequestRecord;
 pub use self::report::{KeyUnits, Report};
 pub use self::throttle::Ceiling;
-use self::throttle::{Access, Throttle};
+use self::throttle::Throttle;
 use super::dynamodb::{ApiRequest, DynamoDb, Engine, EngineResult, Front, encoded, respond};
 use crate::error::{Error, Result};
 use crate::http::{self, Server};
@@ -217,48 +217,28 @@ impl Proxy {
         }
         let mut partitions = self.partitions.lock().unwrap_or_else(PoisonError::into_inner);
         let writes = partitions.writes(engine, operation, body)?;
-        let before = partitions::read(engine, &writes)?;
-        let rows = || writes.iter().zip(&before);
-        let (access, expected): (Access, Vec<Vec<PartitionUnits>>) = if writes.is_empty() {
-            // The units of a read are known only after it. It is admitted while its partitions have units left.
-            (Access::Read, vec![partitions::read_partitions(operation, body, 0.0)])
-        } else {
-            (Access::Write, rows().map(|(write, row)| write.expected_units(row.as_ref())).collect())
-        };
-        let transaction_rows = (operation == "TransactWriteItems").then_some(writes.len());
-        if let Some(throttled) = self.admit(access, &expected, transaction_rows) {
-            return Ok((throttled, Units::default(), Vec::new()));
+        let names =
+            |resource: &str, partition: &str| writes.iter().any(|write| write.names(resource, partition));
+        let now = Instant::now();
+        let refused = self.lock().throttle.as_mut().and_then(|throttle| throttle.refuse(names, now));
+        if let Some(resource) = refused {
+            return Ok((throttle::response(&resource, operation, body), Units::default(), Vec::new()));
         }
+        let before = partitions::read(engine, &writes)?;
         let (answer, units) = forward(engine, operation, body);
-        let consumed = match access {
-            Access::Read => partitions::read_partitions(operation, body, units.read),
-            Access::Write if answer.0.is_success() => {
-                let after = partitions::read(engine, &writes)?;
-                let changed = rows().zip(&after);
-                changed.flat_map(|((write, old), new)| write.units(old.as_ref(), new.as_ref())).collect()
-            }
-            Access::Write if units.write > 0.0 => {
-                writes.iter().map(RowWrite::units_of_failed_condition).collect()
-            }
-            Access::Write => Vec::new(),
+        let consumed: Vec<PartitionUnits> = if answer.0.is_success() {
+            let after = partitions::read(engine, &writes)?;
+            let changed = writes.iter().zip(before.iter().zip(&after));
+            changed.flat_map(|(write, (old, new))| write.units(old.as_ref(), new.as_ref())).collect()
+        } else if units.write > 0.0 {
+            writes.iter().map(RowWrite::units_of_failed_condition).collect()
+        } else {
+            Vec::new()
         };
         if let Some(throttle) = &mut self.lock().throttle {
-            throttle.consume(access, &consumed, Instant::now());
+            throttle.consume(&consumed, now);
         }
-        let is_counted = counts && access == Access::Write;
-        Ok((answer, units, if is_counted { consumed } else { Vec::new() }))
-    }
-
-    /// `None`: it is not throttled.
-    fn admit(
-        &self,
-        access: Access,
-        expected: &[Vec<PartitionUnits>],
-        transaction_rows: Option<usize>,
-    ) -> Option<(StatusCode, Bytes)> {
-        let mut state = self.lock();
-        let refused = state.throttle.as_mut()?.admit(access, expected, Instant::now()).err()?;
-        Some(throttle::response(&refused, transaction_rows))
+        Ok((answer, units, if counts { consumed } else { Vec::new() }))
     }
 }
 

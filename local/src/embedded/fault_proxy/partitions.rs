@@ -13,7 +13,6 @@ use dynoxide::types::{AttributeValue, Item, item_size, table_write_capacity_unit
 use hyper::body::Bytes;
 use serde_json::{Value, json};
 
-use super::calls::calls;
 use crate::embedded::dynamodb::{Engine, EngineResult, internal};
 
 /// The factor of the units of a row in a transaction. It does not apply to index entries.
@@ -49,16 +48,9 @@ struct IndexSchema {
 pub(super) struct RowWrite {
     schema: Arc<TableSchema>,
     key: Item,
-    change: Change,
+    /// The part of the request about this row, as JSON.
+    request: String,
     is_transactional: bool,
-}
-
-#[derive(Debug, Clone)]
-enum Change {
-    Put(Item),
-    Delete,
-    Update(Vec<(String, Option<AttributeValue>)>),
-    None,
 }
 
 #[derive(Debug, Default)]
@@ -77,10 +69,12 @@ impl Partitions {
         let body: Value = serde_json::from_slice(body).unwrap_or_default();
         let is_transactional = operation == "TransactWriteItems";
         let mut writes = Vec::new();
-        for RowRequest { table, attributes, change } in row_requests(operation, &body) {
+        for (table, row) in rows(operation, &body) {
             let schema = self.schema(engine, table)?;
+            let attributes = row.get("Key").or(row.get("Item")).cloned().unwrap_or_default();
+            let attributes: Item = serde_json::from_value(attributes).unwrap_or_default();
             let key = selected(&attributes, |name| schema.keys.iter().any(|key| key == name));
-            writes.push(RowWrite { schema, key, change, is_transactional });
+            writes.push(RowWrite { schema, key, request: row.to_string(), is_transactional });
         }
         Ok(writes)
     }
@@ -160,25 +154,10 @@ impl IndexSchema {
 }
 
 impl RowWrite {
-    /// Returns the units that the write will probably cost, given the row before it. Only an update with
-    /// calculated values can cost another number of units.
-    pub(super) fn expected_units(&self, before: Option<&Item>) -> Vec<PartitionUnits> {
-        let after = match &self.change {
-            Change::Put(item) => Some(item.clone()),
-            Change::Delete => None,
-            Change::Update(attributes) => {
-                let mut row = before.unwrap_or(&self.key).clone();
-                for (name, value) in attributes {
-                    match value {
-                        Some(value) => row.insert(name.clone(), value.clone()),
-                        None => row.remove(name),
-                    };
-                }
-                Some(row)
-            }
-            Change::None => before.cloned(),
-        };
-        self.units(before, after.as_ref())
+    /// Returns whether the write contains the partition key of its table or of one of the table's indexes.
+    pub(super) fn names(&self, resource: &str, partition: &str) -> bool {
+        resource.split('/').next() == Some(&self.schema.name)
+            && self.request.contains(&json!({ "S": partition }).to_string())
     }
 
     /// Returns the units of the write, given the row before and after it.
@@ -219,107 +198,27 @@ impl RowWrite {
     }
 }
 
-struct RowRequest<'a> {
-    table: &'a str,
-    attributes: Item,
-    change: Change,
-}
-
-impl<'a> RowRequest<'a> {
-    fn of(kind: &str, table: &'a str, request: &Value) -> Self {
-        let item = |name: &str| -> Item {
-            let attributes = request.get(name).cloned().unwrap_or_default();
-            serde_json::from_value(attributes).unwrap_or_default()
-        };
-        match kind {
-            "Put" => Self { table, attributes: item("Item"), change: Change::Put(item("Item")) },
-            "Delete" => Self { table, attributes: item("Key"), change: Change::Delete },
-            "Update" => Self { table, attributes: item("Key"), change: Change::Update(assignments(request)) },
-            _ => Self { table, attributes: item("Key"), change: Change::None },
-        }
-    }
-}
-
-fn row_requests<'a>(operation: &str, body: &'a Value) -> Vec<RowRequest<'a>> {
-    let table = |request: &'a Value| request.get("TableName").and_then(Value::as_str);
+/// Returns the table of each written row, and the part of the request about the row.
+fn rows<'a>(operation: &str, body: &'a Value) -> Vec<(&'a str, &'a Value)> {
+    let with_table = |row: &'a Value| Some((row.get("TableName")?.as_str()?, row));
     match operation {
-        "PutItem" | "UpdateItem" | "DeleteItem" => {
-            let kind = operation.trim_end_matches("Item");
-            table(body).map(|table| RowRequest::of(kind, table, body)).into_iter().collect()
-        }
+        "PutItem" | "UpdateItem" | "DeleteItem" => with_table(body).into_iter().collect(),
         "TransactWriteItems" => {
             let items = body.get("TransactItems").and_then(Value::as_array).into_iter().flatten();
             let rows = items.filter_map(Value::as_object).flatten();
-            rows.filter_map(|(kind, row)| Some(RowRequest::of(kind, table(row)?, row))).collect()
+            rows.filter_map(|(_, row)| with_table(row)).collect()
         }
         "BatchWriteItem" => {
             let tables = body.get("RequestItems").and_then(Value::as_object).into_iter().flatten();
             let rows = tables.flat_map(|(table, requests)| {
-                let requests =
-                    requests.as_array().into_iter().flatten().filter_map(Value::as_object).flatten();
-                requests.map(|(kind, row)| RowRequest::of(kind.trim_end_matches("Request"), table, row))
+                let requests = requests.as_array().into_iter().flatten();
+                let rows = requests.filter_map(Value::as_object).flatten();
+                rows.map(move |(_, row)| (table.as_str(), row))
             });
             rows.collect()
         }
         _ => Vec::new(),
     }
-}
-
-/// Calculated values are not included.
-pub(super) fn assignments(request: &Value) -> Vec<(String, Option<AttributeValue>)> {
-    let expression = request.get("UpdateExpression").and_then(Value::as_str).unwrap_or_default();
-    let name = |text: &str| {
-        let named = request.pointer(&format!("/ExpressionAttributeNames/{text}")).and_then(Value::as_str);
-        named.unwrap_or(text).to_owned()
-    };
-    let value = |text: &str| {
-        let value = request.get("ExpressionAttributeValues")?.get(text)?.clone();
-        serde_json::from_value::<AttributeValue>(value).ok()
-    };
-    let mut clause = "";
-    let mut assigned = Vec::new();
-    for part in expression.split(',') {
-        let mut words: Vec<&str> = part.split_whitespace().collect();
-        // A clause keyword can be in the middle of a part, as in `SET a = :a REMOVE b, c`.
-        while !words.is_empty() {
-            if let Some(keyword) = words.first().filter(|word| is_clause(word)) {
-                clause = keyword;
-                words.remove(0);
-            }
-            let end = words.iter().position(|word| is_clause(word)).unwrap_or(words.len());
-            let operand: Vec<&str> = words.drain(..end).collect();
-            match (clause, operand.as_slice()) {
-                ("SET", [attribute, "=", placeholder]) => {
-                    if let Some(value) = value(placeholder) {
-                        assigned.push((name(attribute), Some(value)));
-                    }
-                }
-                ("REMOVE", [attribute]) => assigned.push((name(attribute), None)),
-                _ => {}
-            }
-        }
-    }
-    assigned
-}
-
-fn is_clause(word: &str) -> bool {
-    ["SET", "REMOVE", "ADD", "DELETE"].contains(&word)
-}
-
-/// Returns the partitions that a request reads, and for each an equal part of the units.
-pub(super) fn read_partitions(operation: &str, body: &Bytes, units: f64) -> Vec<PartitionUnits> {
-    let calls = calls("", operation, body);
-    let is_read = matches!(operation, "GetItem" | "BatchGetItem" | "Query");
-    let keys = calls.iter().flat_map(|call| call.leading_keys.iter().map(|key| (&call.resource, key)));
-    let keys: Vec<_> = keys.filter(|_| is_read).collect();
-    let count = f64::from(u32::try_from(keys.len()).unwrap_or(u32::MAX));
-    let partition = |(resource, partition): (&String, &String)| PartitionUnits {
-        resource: resource.clone(),
-        partition: partition.clone(),
-        sort: String::new(),
-        units: units / count,
-    };
-    keys.into_iter().map(partition).collect()
 }
 
 fn key_names(described: &Value) -> Vec<String> {
