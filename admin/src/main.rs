@@ -54,7 +54,7 @@ use target::{Stack, Target};
 struct Arguments {
     #[command(flatten)]
     target: Target,
-    /// Print lists as JSON lines, also on a terminal, and `cost` as JSON
+    /// Print lists as JSON lines, also on a terminal
     #[arg(long, global = true)]
     json: bool,
     #[command(subcommand)]
@@ -68,11 +68,10 @@ enum Command {
     /// Prints one line for each finding, and one for each check without a finding. The exit code is 0 without
     /// findings, 1 with findings, and 2 without findings if a check could not be made.
     Doctor(doctor::Arguments),
-    /// Print what a million charges cost at AWS, by part of a stack
+    /// Print what a million charges cost at AWS
     ///
     /// Multiplies the quantities that a charge uses by published on-demand prices, and reads no stack. Tests
     /// compare the counted quantities with the service; durations and log bytes are estimates, marked with `~`.
-    /// The exit code is 2 if the price file lacks a price that is needed; the total is then incomplete.
     Cost(cost::Arguments),
     #[command(flatten)]
     OnStack(StackCommand),
@@ -249,7 +248,7 @@ async fn run(arguments: Arguments) -> Result<CommandOutcome, Box<dyn Error>> {
     let target = arguments.target;
     match arguments.command {
         Command::Doctor(arguments) => doctor::run(&target, arguments).await,
-        Command::Cost(cost) => cost::run(&cost, arguments.json),
+        Command::Cost(cost) => cost::run(&cost).map(|()| CommandOutcome::Succeeded),
         Command::OnStack(command) => {
             let mut stack = target.open().await?;
             stack.list_format = ListFormat::of_stdout(arguments.json);
