@@ -31,19 +31,6 @@ pub(crate) struct Arguments {
     /// this machine, or of the tables that are named with --table and --api-keys-table
     #[arg(long)]
     stack: Option<String>,
-    #[command(flatten)]
-    skipped: SkippedChecks,
-}
-
-/// The checks that can be left out, because they read many rows.
-#[derive(clap::Args, Clone, Copy, Debug)]
-struct SkippedChecks {
-    /// Do not verify the ledgers, which reads all postings
-    #[arg(long)]
-    skip_ledgers: bool,
-    /// Do not verify the hash chains of the audit, which reads all audit rows
-    #[arg(long)]
-    skip_audit: bool,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
@@ -52,7 +39,7 @@ enum CheckResult {
     Ok,
     Finding,
     NotChecked,
-    /// The check does not apply to this kind of stack, or an option excludes it.
+    /// The check does not apply to this kind of stack, or another command makes it.
     LeftOut,
     /// Can be intended or forgotten. It does not change the exit code.
     Note,
@@ -142,7 +129,7 @@ pub(crate) async fn run(target: &Target, arguments: Arguments) -> Result<Command
         for check in SETTINGS {
             report.left_out(check, "name a deployed stack with --stack")?;
         }
-        rows::check(&mut report, &stack, arguments.skipped).await?;
+        rows::check(&mut report, &stack).await?;
         return Ok(report.outcome());
     };
     if target.names_a_stack() {
@@ -151,7 +138,7 @@ pub(crate) async fn run(target: &Target, arguments: Arguments) -> Result<Command
     let deployed = Deployed::read(AwsCli::new(), name).await?;
     check_settings(&mut report, &deployed, Clock::default().now()).await?;
     match open(target, &deployed) {
-        Ok(stack) => rows::check(&mut report, &stack, arguments.skipped).await?,
+        Ok(stack) => rows::check(&mut report, &stack).await?,
         Err(error) => rows::not_checked(&mut report, &error.to_string())?,
     }
     Ok(report.outcome())

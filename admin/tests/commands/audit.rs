@@ -17,33 +17,15 @@ impl AdminFixture {
         (output.status.success(), lines, objects)
     }
 
-    /// Returns the sequence number of an account's newest audit row.
-    pub(crate) async fn newest_audit_row(&self, account: &str) -> u64 {
-        self.audit(account).await[0]["sequence"].as_u64().unwrap()
-    }
-
     /// Removes the row of a chain with this sequence number, as no function of the service does.
-    pub(crate) async fn remove_audit_row(&self, account: &str, sequence: u64) {
+    async fn remove_audit_row(&self, account: &str, sequence: u64) {
         let client = local::sdk::dynamodb(&self.stack.endpoints.dynamodb_url);
         let delete = client.delete_item().table_name("StateTable");
         delete.set_key(Some(key_of(account, sequence))).send().await.unwrap();
     }
 
-    /// Changes the actor of the row of a chain, as no function of the service does.
-    pub(crate) async fn change_audit_row(&self, account: &str, sequence: u64) {
-        let client = local::sdk::dynamodb(&self.stack.endpoints.dynamodb_url);
-        let update = client.update_item().table_name("StateTable").set_key(Some(key_of(account, sequence)));
-        let update =
-            update.condition_expression("attribute_exists(pk)").update_expression("SET actor = :actor");
-        update
-            .expression_attribute_values(":actor", AttributeValue::S("nobody".to_owned()))
-            .send()
-            .await
-            .unwrap();
-    }
-
     /// Changes a setting of an account four times. Each change appends an audit row.
-    pub(crate) async fn append_four_audit_rows(&self, account: &str) {
+    async fn append_four_audit_rows(&self, account: &str) {
         for limit in ["500", "501", "502", "503"] {
             self.set_rate_limit(account, limit).await;
         }
