@@ -32,23 +32,19 @@ pub(crate) const MAIL_DIRECTORY: &str = "MAIL_DIRECTORY";
 /// Lambda sets some of them, and the others exist only on this machine.
 pub(crate) type ExtraVariables = BTreeMap<String, String>;
 
-/// `names_callers`: the session token of a function's requests is its logical id, so that the fault proxy can
-/// record its calls.
 pub(crate) fn create_functions(
     template: &Template,
     values: &TemplateValues,
     extra: &ExtraVariables,
     clock: &Clock,
-    names_callers: bool,
 ) -> Result<Functions> {
     let mut functions = Functions::new();
     for declared in &template.functions {
         let logical_id = declared.logical_id.as_str();
         let mut environment = template.environment(logical_id, values)?;
         environment.extend(extra.clone());
-        if names_callers {
-            environment.insert("AWS_SESSION_TOKEN".to_owned(), logical_id.to_owned());
-        }
+        // The session token of a function's requests is its logical id, so that the fault proxy can record its calls.
+        environment.insert("AWS_SESSION_TOKEN".to_owned(), logical_id.to_owned());
         let (id, clock) = (declared.logical_id.clone(), clock.clone());
         let create = move || {
             create_function(&id, &environment, &clock)

@@ -58,7 +58,6 @@ pub mod local_routes;
 pub mod provision;
 pub mod sdk;
 pub mod seed;
-mod services;
 mod shutdown;
 pub mod stack;
 pub mod template;

@@ -196,56 +196,9 @@ struct Serve {
     /// ports of the loopback interface]
     #[arg(long, value_name = "ADDR")]
     aws_listen: Option<SocketAddr>,
-    #[command(flatten)]
-    fronts: FrontUrls,
-    /// Run no DynamoDB, SQS and S3: all of the service uses those at --dynamodb-url, --sqs-url and --s3-url, and
-    /// creates its tables, queues and buckets there
-    #[arg(long, requires_all = ["dynamodb", "sqs", "s3"], conflicts_with_all = ["aws_listen", "throttle"])]
-    without_emulators: bool,
-}
-
-/// URLs of programs between the functions and the services, such as proxies that inject faults.
-#[derive(Args)]
-struct FrontUrls {
-    /// Let the functions reach DynamoDB at this URL, where another program forwards to --aws-listen
-    #[arg(long = "dynamodb-url", value_name = "URL", value_parser = plain_url)]
-    dynamodb: Option<String>,
-    /// Let the functions reach SQS at this URL
-    #[arg(long = "sqs-url", value_name = "URL", value_parser = plain_url)]
-    sqs: Option<String>,
-    /// Let the functions reach S3 at this URL
-    #[arg(long = "s3-url", value_name = "URL", value_parser = plain_url)]
-    s3: Option<String>,
-    /// Let the functions reach the bank at this URL; the ready file has the bank's own URL, which stays the same
-    /// for a .local/
-    #[arg(long = "bank-url", value_name = "URL", value_parser = plain_url)]
-    bank: Option<String>,
-}
-
-impl FrontUrls {
-    /// Returns the URLs of DynamoDB, SQS and S3. `None`: one is absent.
-    fn services(&self) -> Option<Endpoints> {
-        let url = |url: &Option<String>| Some(url.as_ref()?.trim_end_matches('/').to_owned());
-        Some(Endpoints {
-            dynamodb_url: url(&self.dynamodb)?,
-            sqs_url: url(&self.sqs)?,
-            s3_url: url(&self.s3)?,
-        })
-    }
-}
-
-impl From<FrontUrls> for Fronts {
-    fn from(urls: FrontUrls) -> Self {
-        Self::new(move |upstream, own| {
-            let url = match upstream {
-                Upstream::DynamoDb => &urls.dynamodb,
-                Upstream::Sqs => &urls.sqs,
-                Upstream::S3 => &urls.s3,
-                Upstream::Bank => &urls.bank,
-            };
-            url.clone().unwrap_or_else(|| own.to_owned())
-        })
-    }
+    /// Let the functions reach S3 at this URL, so that evidence can be uploaded from outside a container
+    #[arg(long, value_name = "URL", value_parser = plain_url)]
+    s3_url: Option<String>,
 }
 
 /// The options of the command `emulators`.
@@ -355,18 +308,21 @@ fn ahead_of_machine(offset_seconds: i64) -> Option<String> {
 }
 
 async fn serve(arguments: Serve) -> Result<()> {
-    let services_elsewhere = arguments.without_emulators.then(|| arguments.fronts.services()).flatten();
+    let s3_url = arguments.s3_url;
+    let fronts = Fronts::new(move |upstream, own| match &s3_url {
+        Some(url) if upstream == Upstream::S3 => url.clone(),
+        _ => own.to_owned(),
+    });
     let options = Options {
         address: SocketAddr::new(arguments.address, arguments.port),
         base_url: arguments.base_url,
-        services_elsewhere,
         webhook_local_names: arguments.webhook_local_names,
         allowed_hosts: arguments.allow_host,
         bank_profile: arguments.bank_profile,
         bank_skew_seconds: arguments.bank_skew,
         throttle: arguments.throttle.map(Ceiling::of_writes),
         listen: arguments.aws_listen.map_or(Listen::AnyPort, Listen::Fixed),
-        fronts: arguments.fronts.into(),
+        fronts,
         ..Options::in_memory()
     };
     run_stack(options, arguments.in_memory, arguments.ready_file, |stack, location| {

@@ -7,11 +7,11 @@
 use std::collections::HashMap;
 
 use aws_sdk_s3::error::ProvideErrorMetadata;
-use aws_sdk_s3::types::{CreateBucketConfiguration, Object};
+use aws_sdk_s3::types::Object;
 use aws_sdk_sqs::types::QueueAttributeName;
 use serde_json::{Value, json};
 
-use crate::embedded::{Endpoints, REGION};
+use crate::embedded::Endpoints;
 use crate::error::{Error, Result};
 use crate::sdk;
 use crate::template::{Bucket, Queue, Table, Template, queue_arn, queue_url};
@@ -134,10 +134,7 @@ async fn create_queue(sqs: &aws_sdk_sqs::Client, queue: &Queue) -> Result<()> {
 }
 
 async fn create_bucket(s3: &aws_sdk_s3::Client, bucket: &Bucket) -> Result<()> {
-    // The embedded S3 ignores the region. Others require it, except in us-east-1.
-    let region = CreateBucketConfiguration::builder().location_constraint(REGION.into()).build();
-    let request = s3.create_bucket().bucket(bucket.name()).create_bucket_configuration(region);
-    match request.send().await {
+    match s3.create_bucket().bucket(bucket.name()).send().await {
         Ok(_) => Ok(()),
         Err(error) if matches!(error.code(), Some("BucketAlreadyExists" | "BucketAlreadyOwnedByYou")) => {
             Ok(())

@@ -18,7 +18,7 @@ use tokio::net::TcpListener;
 use crate::contents::{CLOCK_FILE, Contents};
 use crate::embedded::fault_proxy::{Ceiling, FaultProxy};
 use crate::embedded::signals::Changes;
-use crate::embedded::{ACCESS_KEY, Endpoints, Listen, REGION, SECRET_KEY, State};
+use crate::embedded::{ACCESS_KEY, Embedded, Endpoints, Listen, REGION, SECRET_KEY, State};
 use crate::error::{Error, Result};
 use crate::fronts::{Fronts, Upstream};
 use crate::functions::{MAIL_DIRECTORY, create_functions};
@@ -29,7 +29,6 @@ use crate::local_bank::{self, BankSettings};
 use crate::local_routes::{LOG_IN, LocalState, local_routes};
 use crate::sdk;
 use crate::seed::Seed;
-use crate::services::Services;
 use crate::template::{Template, TemplateValues, bucket_name};
 
 pub(crate) const STATE_TABLE: &str = "StateTable";
@@ -54,9 +53,6 @@ pub struct Options {
     /// the embedded AWS services and the event sources, and `address` is not used.
     pub api_elsewhere: Option<String>,
     pub listen: Listen,
-    /// DynamoDB, SQS and S3 that were started elsewhere. All of the service uses them instead of embedded ones, and
-    /// creates its resources there.
-    pub services_elsewhere: Option<Endpoints>,
     pub fault_proxy: bool,
     pub throttle: Option<Ceiling>,
     pub fronts: Fronts,
@@ -84,7 +80,6 @@ impl Options {
             base_url: None,
             api_elsewhere: None,
             listen: Listen::AnyPort,
-            services_elsewhere: None,
             fault_proxy: false,
             throttle: None,
             fronts: Fronts::default(),
@@ -118,7 +113,7 @@ pub struct Stack {
     /// `None`: another program serves the API.
     gateway: Option<Gateway>,
     contents: Arc<Contents>,
-    services: Services,
+    embedded: Embedded,
 }
 
 /// Returns the content of the ready file: everything that a program needs to use the service. `urls` are those of the
@@ -175,15 +170,14 @@ impl Stack {
             return Err(Error::new(text));
         }
         // On the heap, as the last future, so that the future of a start stays small.
-        let services = Services::start(options.services_elsewhere, &options.state, options.listen, &clock);
-        let services = Box::pin(services).await?;
-        let endpoints = services.endpoints();
+        let embedded = Box::pin(Embedded::start(&options.state, options.listen, &clock)).await?;
+        let endpoints = embedded.endpoints();
         let seed = Seed::load_or_create(directory.as_deref())?;
         let settings =
             BankSettings { profile: options.bank_profile, skew_seconds: options.bank_skew_seconds };
         let bank = Arc::new(local_bank::start(directory.as_deref(), &seed, &clock, &settings).await?);
         let fault_proxy = if options.fault_proxy || options.throttle.is_some() {
-            Some(services.start_fault_proxy().await?)
+            Some(embedded.start_fault_proxy().await?)
         } else {
             None
         };
@@ -204,7 +198,7 @@ impl Stack {
         if let Some(mails) = &options.mail_directory {
             environment.insert(MAIL_DIRECTORY.to_owned(), mails.to_string_lossy().into_owned());
         }
-        let functions = create_functions(&template, &values, &environment, &clock, services.are_embedded())?;
+        let functions = create_functions(&template, &values, &environment, &clock)?;
         let contents = Arc::new(Contents {
             template,
             endpoints: endpoints.clone(),
@@ -216,7 +210,7 @@ impl Stack {
             bank_url: options.fronts.url(Upstream::Bank, &bank.url()),
             own_url: own_url.clone(),
             functions: functions.clone(),
-            changes: services.changes(),
+            changes: embedded.changes(),
             run_schedules_now: Arc::default(),
             event_sources: Mutex::default(),
             gate: Arc::default(),
@@ -248,7 +242,7 @@ impl Stack {
             fault_proxy,
             gateway,
             contents,
-            services,
+            embedded,
         })
     }
 
@@ -258,7 +252,7 @@ impl Stack {
     }
 
     pub fn changes(&self) -> Changes {
-        self.services.changes()
+        self.embedded.changes()
     }
 
     pub fn ready(&self) -> Result<Value> {
@@ -294,7 +288,7 @@ impl Stack {
         self.bank.stop().await;
         // It shares the database, whose file is closed next.
         drop(self.fault_proxy);
-        self.services.stop().await;
+        self.embedded.stop().await;
     }
 }
 

@@ -1,10 +1,6 @@
-//! Announces changes of the database to clients in this process, so that they wait instead of polling. For services
-//! in other programs, `Ticks` makes the clients poll.
-
-use std::time::Duration;
+//! Announces changes of the database to clients in this process, so that they wait instead of polling.
 
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
 
 #[derive(Debug)]
 pub(super) struct Announcer(watch::Sender<u64>);
@@ -41,37 +37,5 @@ impl Changes {
         if self.0.wait_for(|version| *version != seen).await.is_err() {
             std::future::pending::<()>().await;
         }
-    }
-}
-
-/// Dropping this ends it.
-#[derive(Debug)]
-pub(crate) struct Ticks {
-    changes: Changes,
-    task: JoinHandle<()>,
-}
-
-impl Ticks {
-    pub(crate) fn start(period: Duration) -> Self {
-        let announcer = Announcer::default();
-        let changes = announcer.changes();
-        let task = tokio::spawn(async move {
-            let mut ticks = tokio::time::interval(period);
-            for version in 0.. {
-                ticks.tick().await;
-                announcer.announce(version);
-            }
-        });
-        Self { changes, task }
-    }
-
-    pub(crate) fn changes(&self) -> Changes {
-        self.changes.clone()
-    }
-}
-
-impl Drop for Ticks {
-    fn drop(&mut self) {
-        self.task.abort();
     }
 }

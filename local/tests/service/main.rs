@@ -78,7 +78,6 @@ mod rollups;
 mod row_compatibility;
 mod search;
 mod seeding;
-mod services_elsewhere;
 mod set_aside;
 mod settlement;
 mod shards;
