@@ -1,5 +1,7 @@
 //! `/_local/bank`: pays at the bank, makes it fail, and shows its books.
 
+use std::num::NonZeroU32;
+
 use axum::extract::State as Shared;
 use axum::http::StatusCode;
 use axum::routing::{get, post};
@@ -7,17 +9,14 @@ use axum::{Json, Router};
 use bank::{Cents, FaultKind, MedError, MedNature, PayError, PayRequest, Payer, ReportedTxid};
 use domain::charge::StoredCharge;
 use domain::ids::ChargeId;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
-use super::fields::{Fields, text};
 use super::{LocalState, Refusal};
-
-const MAX_FAULTS: u64 = 1_000_000;
 
 const PAYER_TAX_ID: &str = "12345678909";
 const PAYER_NAME: &str = "Fulano de Tal";
-
-const AMOUNT_RULE: &str = "an integer from 1 to 999999999999 (centavos)";
 
 type Answer = Result<Json<Value>, Refusal>;
 
@@ -33,36 +32,46 @@ async fn books(Shared(state): Shared<LocalState>) -> Json<Value> {
     Json(state.contents.bank.snapshot())
 }
 
-enum RequestedPayer {
-    Unreported,
-    TaxId(String),
+/// Parses a body. The error names the field and its rule.
+fn parse<T: DeserializeOwned>(body: &str) -> Result<T, Refusal> {
+    match Json::from_bytes(body.as_bytes()) {
+        Ok(Json(fields)) => Ok(fields),
+        Err(error) => Err(Refusal(StatusCode::BAD_REQUEST, error.body_text())),
+    }
+}
+
+/// The bank checks the values.
+#[derive(Deserialize)]
+#[allow(clippy::option_option, reason = "a field can be absent, or null")]
+#[serde(deny_unknown_fields)]
+struct Pay {
+    charge_id: String,
+    amount: Option<Cents>,
+    #[serde(default, deserialize_with = "nullable")]
+    payer_tax_id: Option<Option<String>>,
+    payer_name: Option<String>,
+    #[serde(default, deserialize_with = "nullable")]
+    txid: Option<Option<String>>,
+    #[serde(default)]
+    again: bool,
+}
+
+#[allow(clippy::option_option, reason = "a field can be absent, or null")]
+fn nullable<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Option<String>>, D::Error> {
+    Option::deserialize(value).map(Some)
 }
 
 async fn pay(Shared(state): Shared<LocalState>, body: String) -> Answer {
-    let mut fields = Fields::parse(&body)?;
-    let charge = fields.required("charge_id", "the id of a charge", |value| text(value, 1..=100));
-    let amount = fields.optional("amount", AMOUNT_RULE, cents);
-    let payer = fields.optional("payer_tax_id", "a CPF, a CNPJ or null", |value| match value {
-        Value::Null => Some(RequestedPayer::Unreported),
-        value => value.as_str().filter(|text| is_tax_id(text)).map(|text| RequestedPayer::TaxId(text.into())),
-    });
-    let name = fields.optional("payer_name", "a text of 1 to 200 characters", |value| text(value, 1..=200));
-    let txid = fields.optional("txid", "null, or 1 to 35 letters and digits", |value| match value {
-        Value::Null => Some(None),
-        value => text(value, 1..=35).filter(|text| text.bytes().all(|b| b.is_ascii_alphanumeric())).map(Some),
-    });
-    let again = fields.optional("again", "true or false", Value::as_bool).unwrap_or_default();
-    if matches!(payer, Some(RequestedPayer::Unreported)) && name.is_some() {
-        fields.fail("payer_name must be absent if payer_tax_id is null".to_owned());
+    let Pay { charge_id: charge, amount, payer_tax_id, payer_name: name, txid, again } = parse(&body)?;
+    if payer_tax_id == Some(None) && name.is_some() {
+        let error = "payer_name must be absent if payer_tax_id is null";
+        return Err(Refusal(StatusCode::BAD_REQUEST, error.to_owned()));
     }
-    let charge = fields.end(charge)?;
     let id = ChargeId::parse_any(&charge)
         .map_err(|error| Refusal(StatusCode::NOT_FOUND, format!("no charge has the id {charge}: {error}")))?;
-    let payer = match payer {
-        Some(RequestedPayer::Unreported) => Payer::Unreported,
-        Some(RequestedPayer::TaxId(tax_id)) => {
-            Payer::Person { tax_id, name: name.unwrap_or_else(|| PAYER_NAME.to_owned()) }
-        }
+    let payer = match payer_tax_id {
+        Some(None) => Payer::Unreported,
+        Some(Some(tax_id)) => Payer::Person { tax_id, name: name.unwrap_or_else(|| PAYER_NAME.to_owned()) },
         None => default_payer(&state, id, name).await?,
     };
     let reported_txid = match txid {
@@ -78,12 +87,10 @@ async fn pay(Shared(state): Shared<LocalState>, body: String) -> Answer {
             let error = format!("the bank has no cob of the charge {id}; only a live charge has one");
             Refusal(StatusCode::NOT_FOUND, error)
         }
-        PayError::NotActive | PayError::Expired | PayError::InvalidTxid => {
-            Refusal(StatusCode::CONFLICT, error.to_string())
-        }
-        PayError::InvalidAmount | PayError::InvalidPayer => {
-            Refusal(StatusCode::BAD_REQUEST, error.to_string())
-        }
+        PayError::NotActive | PayError::Expired => Refusal(StatusCode::CONFLICT, error.to_string()),
+        PayError::InvalidAmount => bad_field("amount", &error),
+        PayError::InvalidPayer => bad_field("payer_tax_id or payer_name", &error),
+        PayError::InvalidTxid => bad_field("txid", &error),
         PayError::NotStored => Refusal(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
     })?;
     Ok(Json(json!({
@@ -92,6 +99,10 @@ async fn pay(Shared(state): Shared<LocalState>, body: String) -> Answer {
         "amount": paid.amount.get(),
         "horario": paid.horario,
     })))
+}
+
+fn bad_field(name: &str, error: &PayError) -> Refusal {
+    Refusal(StatusCode::BAD_REQUEST, format!("{name}: {error}"))
 }
 
 async fn default_payer(state: &LocalState, id: ChargeId, name: Option<String>) -> Result<Payer, Refusal> {
@@ -111,26 +122,17 @@ async fn default_payer(state: &LocalState, id: ChargeId, name: Option<String>) -
     })
 }
 
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct InjectFault {
+    kind: String,
+    count: Option<NonZeroU32>,
+}
+
 async fn inject_fault(Shared(state): Shared<LocalState>, body: String) -> Answer {
-    let mut fields = Fields::parse(&body)?;
-    let kind = fields.required("kind", "a kind of fault", |value| text(value, 0..=100));
-    let rule = format!("an integer from 1 to {MAX_FAULTS}");
-    let count = fields.optional("count", &rule, |value| {
-        value
-            .as_u64()
-            .filter(|count| (1..=MAX_FAULTS).contains(count))
-            .and_then(|count| count.try_into().ok())
-    });
-    let kind = match kind.as_deref().map(FaultKind::parse) {
-        Some(Err(error)) => {
-            fields.fail(error.to_string());
-            None
-        }
-        Some(Ok(kind)) => Some(kind),
-        None => None,
-    };
-    let kind = fields.end(kind)?;
-    state.contents.bank.inject_fault(kind, count.unwrap_or(1));
+    let InjectFault { kind, count } = parse(&body)?;
+    let kind = FaultKind::parse(&kind).map_err(|e| Refusal(StatusCode::BAD_REQUEST, e.to_string()))?;
+    state.contents.bank.inject_fault(kind, count.map_or(1, NonZeroU32::get));
     Ok(Json(json!({"kind": kind.name(), "pending": state.contents.bank.pending_faults(kind)})))
 }
 
@@ -147,40 +149,24 @@ async fn clear_faults(Shared(state): Shared<LocalState>) -> StatusCode {
     StatusCode::NO_CONTENT
 }
 
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ReturnByMed {
+    end_to_end_id: String,
+    amount: Option<Cents>,
+    nature: Option<MedNature>,
+}
+
 async fn return_by_med(Shared(state): Shared<LocalState>, body: String) -> Answer {
-    let mut fields = Fields::parse(&body)?;
-    let end_to_end_id = fields.required("end_to_end_id", "the id of a Pix", |value| text(value, 1..=100));
-    let amount = fields.optional("amount", AMOUNT_RULE, cents);
-    let nature = fields.optional("nature", "fraud, operational or automatic_pix", |value| {
-        Some(match value.as_str()? {
-            "fraud" => MedNature::Fraud,
-            "operational" => MedNature::Operational,
-            "automatic_pix" => MedNature::AutomaticPix,
-            _ => return None,
-        })
-    });
-    let end_to_end_id = fields.end(end_to_end_id)?;
-    let id = state
-        .contents
-        .bank
-        .open_med_devolucao(&end_to_end_id, amount, nature.unwrap_or(MedNature::Fraud))
-        .map_err(|error| {
-            let status = match error {
-                MedError::UnknownPix => StatusCode::NOT_FOUND,
-                MedError::InvalidAmount => StatusCode::CONFLICT,
-                MedError::NotStored => StatusCode::INTERNAL_SERVER_ERROR,
-            };
-            Refusal(status, error.to_string())
-        })?;
+    let ReturnByMed { end_to_end_id, amount, nature } = parse(&body)?;
+    let nature = nature.unwrap_or(MedNature::Fraud);
+    let id = state.contents.bank.open_med_devolucao(&end_to_end_id, amount, nature).map_err(|error| {
+        let status = match error {
+            MedError::UnknownPix => StatusCode::NOT_FOUND,
+            MedError::InvalidAmount => StatusCode::CONFLICT,
+            MedError::NotStored => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        Refusal(status, error.to_string())
+    })?;
     Ok(Json(json!({ "id": id })))
-}
-
-fn cents(value: &Value) -> Option<Cents> {
-    value.as_u64().and_then(Cents::new).filter(|amount| amount.get() > 0)
-}
-
-/// Check digits may be wrong.
-fn is_tax_id(text: &str) -> bool {
-    let is_cpf = text.len() == 11 && text.bytes().all(|b| b.is_ascii_digit());
-    is_cpf || (text.len() == 14 && text.bytes().all(|b| b.is_ascii_digit() || b.is_ascii_uppercase()))
 }

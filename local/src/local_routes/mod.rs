@@ -1,7 +1,6 @@
 //! `GET /` and the routes under `/_local/`, which only the service on one machine has.
 
 mod bank_routes;
-mod fields;
 
 use std::sync::Arc;
 

@@ -73,6 +73,7 @@ impl Transfer {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum MedNature {
     Fraud,
     Operational,
