@@ -13,9 +13,9 @@ use domain::tax_id::{Document, TaxId};
 use domain::time::Timestamp;
 use shared::acquirer::Banks;
 use shared::charge::lost_cob_ends_at;
+use shared::concurrently;
 use shared::services::{ChargeRows, SearchHit, TimelineEntry, charge_timeline, search};
 use shared::store::ListEntry;
-use tokio::task::JoinSet;
 
 use crate::output::{Record, print_list, record};
 use crate::target::Stack;
@@ -157,23 +157,19 @@ async fn find(
     let scopes: Vec<_> = accounts.iter().flat_map(|of| modes.iter().map(move |mode| (of, *mode))).collect();
     let now = stack.clock.now();
     let (mut charges, mut others, mut is_cut) = (Vec::new(), Vec::new(), false);
-    for some in scopes.chunks(SCOPES_AT_ONCE) {
-        let mut searches = JoinSet::new();
-        for (account, mode) in some {
-            let scope = Scope { account: account.id, mode: *mode };
-            let sharded = ShardedScope { scope, shards: account.settings.shards.read };
-            let (store, salt, query) = (stack.store.clone(), account.salt.clone(), query.to_owned());
-            searches
-                .spawn(async move { (scope, search(&store, &sharded, salt.as_bytes(), &query, now).await) });
-        }
-        for (scope, found) in searches.join_all().await {
-            let found = found?.ok_or("the query must be 1 to 254 characters")?;
-            is_cut |= found.has_more;
-            for hit in found.hits {
-                match charge_of_hit(stack, &hit, now).await? {
-                    Some(charge) => charges.push(charge),
-                    None => others.push((named(&hit), scope)),
-                }
+    let searches = concurrently(SCOPES_AT_ONCE, scopes, |(account, mode)| {
+        let scope = Scope { account: account.id, mode };
+        let sharded = ShardedScope { scope, shards: account.settings.shards.read };
+        let (store, salt, query) = (stack.store.clone(), account.salt.clone(), query.to_owned());
+        async move { (scope, search(&store, &sharded, salt.as_bytes(), &query, now).await) }
+    });
+    for (scope, found) in searches.await {
+        let found = found?.ok_or("the query must be 1 to 254 characters")?;
+        is_cut |= found.has_more;
+        for hit in found.hits {
+            match charge_of_hit(stack, &hit, now).await? {
+                Some(charge) => charges.push(charge),
+                None => others.push((named(&hit), scope)),
             }
         }
     }

@@ -24,6 +24,7 @@ pub mod auth;
 pub mod charge;
 pub mod checkpoint;
 pub mod clock;
+mod concurrently;
 pub mod config;
 pub mod email;
 mod entry_point;
@@ -48,6 +49,7 @@ pub mod wallet;
 pub mod webhook;
 mod work_error;
 
+pub use concurrently::concurrently;
 pub use work_error::WorkError;
 
 /// The allocator of the deployed functions. It needs fewer instructions than the system's allocator, and about

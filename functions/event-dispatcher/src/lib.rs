@@ -28,7 +28,6 @@ mod rollups;
 mod tests;
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use aws_lambda_events::dynamodb::{Event as StreamEvent, EventRecord};
 use aws_lambda_events::streams::{DynamoDbBatchItemFailure, DynamoDbEventResponse};
@@ -41,7 +40,6 @@ use domain::payout::Payout;
 use domain::refund::Refund;
 use domain::row::Key;
 use serde_json::Value;
-use shared::WorkError;
 use shared::acquirer::{AcquirerMessage, AcquirerQueue};
 use shared::clock::Clock;
 use shared::config::{ConfigError, PublicUrls, required};
@@ -53,10 +51,7 @@ use shared::webhook::endpoint::Endpoint;
 use shared::webhook::event::Event;
 use shared::webhook::queue::{DeliveryMessage, DeliveryQueues, Lane};
 use shared::webhook::resend::Resend;
-use shared::{audit, audit_trail};
-use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
-use tracing::Instrument;
+use shared::{WorkError, audit, audit_trail, concurrently};
 
 use self::figures::Figure;
 pub use self::lookups::Salts;
@@ -255,18 +250,12 @@ impl Dispatcher {
             numbers.push(sequence_number);
             rows.push(audit);
         }
-        let slots = Arc::new(Semaphore::new(CONCURRENT_ACCOUNTS));
-        let mut work = JoinSet::new();
-        for (account, (numbers, rows)) in by_account {
-            let (store, now, slots) = (self.store.clone(), self.clock.now(), Arc::clone(&slots));
-            let record = async move {
-                let _slot = slots.acquire().await;
-                (account, numbers, audit::append_derived(&store, &account, &rows, now).await)
-            };
-            work.spawn(record.in_current_span());
-        }
+        let work = concurrently(CONCURRENT_ACCOUNTS, by_account, |(account, (numbers, rows))| {
+            let (store, now) = (self.store.clone(), self.clock.now());
+            async move { (account, numbers, audit::append_derived(&store, &account, &rows, now).await) }
+        });
         let mut failed = Vec::new();
-        for (account, numbers, written) in work.join_all().await {
+        for (account, numbers, written) in work.await {
             if let Err(error) = written {
                 let cause = Cause::from(&error);
                 if cause != Cause::Throttled {

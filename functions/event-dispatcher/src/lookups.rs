@@ -7,10 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use domain::charge::Lookups;
 use domain::ids::AccountId;
 use shared::account::Accounts;
+use shared::concurrently;
 use shared::store::{StoreError, Write};
-use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
-use tracing::Instrument;
 
 use crate::quarantine::Cause;
 use crate::{Dispatcher, Failure};
@@ -31,12 +29,9 @@ impl std::fmt::Debug for Salts {
 impl Dispatcher {
     /// Inserts the rows of new charges, unless they exist. Returns the records that failed.
     pub(crate) async fn insert_lookups(&self, new: Vec<(String, Lookups)>) -> Vec<Failure> {
-        let slots = Arc::new(Semaphore::new(CONCURRENT_CHARGES));
-        let mut work = JoinSet::new();
-        for (number, lookups) in new {
-            let (dispatcher, slots) = (self.clone(), Arc::clone(&slots));
-            let insert = async move {
-                let _slot = slots.acquire().await;
+        let inserted = concurrently(CONCURRENT_CHARGES, new, |(number, lookups)| {
+            let dispatcher = self.clone();
+            async move {
                 dispatcher.insert_lookup(&lookups).await.map_err(|error| {
                     let cause = Cause::from(&error);
                     if cause != Cause::Throttled {
@@ -44,10 +39,9 @@ impl Dispatcher {
                     }
                     (number, cause)
                 })
-            };
-            work.spawn(insert.in_current_span());
-        }
-        work.join_all().await.into_iter().filter_map(Result::err).collect()
+            }
+        });
+        inserted.await.into_iter().filter_map(Result::err).collect()
     }
 
     async fn insert_lookup(&self, lookups: &Lookups) -> Result<(), StoreError> {

@@ -10,6 +10,7 @@ use domain::ids::{ResendId, Scope};
 use domain::request_id::StoredRequestId;
 use domain::row::Row as _;
 use domain::webhook::event_type::EventType;
+use shared::concurrently;
 use shared::notes::Period;
 use shared::store::StoreError;
 use shared::webhook::delivery::{Deliveries, Delivery, DeliveryStatus};
@@ -68,13 +69,11 @@ impl Dispatcher {
     /// Publishes the changes of all scopes. Returns the records that failed.
     pub(crate) async fn publish_all(&self, scopes: HashMap<Scope, ScopeWork>) -> Vec<Failure> {
         let slots = Arc::new(Semaphore::new(CONCURRENT_CHANGES));
-        let mut work = JoinSet::new();
-        for (scope, of_scope) in scopes {
+        let published = concurrently(scopes.len(), scopes, |(scope, of_scope)| {
             let (dispatcher, slots) = (self.clone(), Arc::clone(&slots));
-            let publish = async move { dispatcher.publish_scope(scope, of_scope, &slots).await };
-            work.spawn(publish.in_current_span());
-        }
-        work.join_all().await.concat()
+            async move { dispatcher.publish_scope(scope, of_scope, &slots).await }
+        });
+        published.await.concat()
     }
 
     /// Publishes the changes of a scope, has them counted, and starts their deliveries. Returns the records that

@@ -7,7 +7,6 @@
 //! further effect.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use aws_lambda_events::dynamodb::{Event as StreamEvent, EventRecord};
@@ -17,10 +16,7 @@ use domain::time::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use shared::object_store::ObjectStoreError;
-use shared::random;
-use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
-use tracing::Instrument;
+use shared::{concurrently, random};
 
 use crate::quarantine::{Cause, POSTPONED, QUARANTINE};
 use crate::{Dispatcher, sequence_number};
@@ -149,23 +145,18 @@ impl Dispatcher {
         // A run may not reach all objects, so each begins elsewhere.
         let first = random::below(u64::try_from(objects.len()).unwrap_or_default().max(1));
         objects.rotate_left(usize::try_from(first).unwrap_or_default());
-        let slots = Arc::new(Semaphore::new(CONCURRENT_OBJECTS));
-        let mut replays = JoinSet::new();
-        for object in objects {
-            let slot = Arc::clone(&slots).acquire_owned().await;
-            if started.elapsed() >= WORK_TIME {
-                break;
-            }
+        concurrently(CONCURRENT_OBJECTS, objects, |object| {
             let dispatcher = self.clone();
-            let replay = async move {
-                let _slot = slot;
+            async move {
+                if started.elapsed() >= WORK_TIME {
+                    return;
+                }
                 if let Err(error) = dispatcher.replay_throttled(&object).await {
                     tracing::error!(object = object.key, %error, "postponed stream records still fail");
                 }
-            };
-            replays.spawn(replay.in_current_span());
-        }
-        replays.join_all().await;
+            }
+        })
+        .await;
         Ok(())
     }
 

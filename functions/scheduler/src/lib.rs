@@ -21,7 +21,6 @@ use domain::med::MedNotice;
 use domain::refund::Refund;
 use domain::time::Timestamp;
 use serde_json::{Value, json};
-use shared::WorkError;
 use shared::acquirer::{AcquirerMessage, AcquirerQueue};
 use shared::charge::Charges;
 use shared::clock::Clock;
@@ -34,8 +33,7 @@ use shared::wallet::Wallets;
 use shared::wallet::counters::Tranche;
 use shared::webhook::delivery::{Abandonment, Deliveries, Delivery, NEXT_LOOK_SECONDS, counted_scope};
 use shared::webhook::queue::{DeliveryMessage, DeliveryQueues, Lane};
-use tokio::task::JoinSet;
-use tracing::Instrument;
+use shared::{WorkError, concurrently};
 
 /// The `task` in the input of the schedule that replaces lost messages (`template.yaml`).
 const RECOVER_MESSAGES: &str = "recover-messages";
@@ -140,13 +138,12 @@ impl Scheduler {
     /// The error of the first shard that failed. The other shards are processed nevertheless, and the next
     /// run continues.
     pub async fn run(&self) -> Result<usize, WorkError> {
-        let mut shards = JoinSet::new();
-        for shard in 0..DUE_SHARDS {
+        let shards = concurrently(DUE_SHARDS.into(), 0..DUE_SHARDS, |shard| {
             let scheduler = self.clone();
-            shards.spawn(async move { scheduler.run_shard(shard).await }.in_current_span());
-        }
+            async move { scheduler.run_shard(shard).await }
+        });
         let mut processed: usize = 0;
-        for shard in shards.join_all().await {
+        for shard in shards.await {
             processed = processed.saturating_add(shard?);
         }
         Ok(processed)
@@ -161,16 +158,15 @@ impl Scheduler {
     /// be read. The other rows and partitions are processed nevertheless.
     async fn run_shard(&self, shard: u8) -> Result<usize, WorkError> {
         let started = Instant::now();
-        let mut partitions = JoinSet::new();
-        for partition in DuePartition::of_shard(shard) {
+        let partitions: Vec<DuePartition> = DuePartition::of_shard(shard).collect();
+        let outcomes = concurrently(partitions.len(), partitions, |partition| {
             let scheduler = self.clone();
-            let run = async move { scheduler.run_partition(partition, started).await };
-            partitions.spawn(run.in_current_span());
-        }
+            async move { scheduler.run_partition(partition, started).await }
+        });
         let mut processed: usize = 0;
         let mut slow = SlowWork::default();
         let mut failure = None;
-        for outcome in partitions.join_all().await {
+        for outcome in outcomes.await {
             processed = processed.saturating_add(outcome.processed);
             slow.counts.extend(outcome.slow.counts);
             slow.folds.extend(outcome.slow.folds);
@@ -231,15 +227,14 @@ impl Scheduler {
         now: Timestamp,
         slow: &mut SlowWork,
     ) -> Result<usize, WorkError> {
-        let mut rows = JoinSet::new();
-        for due in due {
+        let rows = concurrently(due.len(), due, |due| {
             let scheduler = self.clone();
-            rows.spawn(async move { scheduler.process_row(&due, now).await }.in_current_span());
-        }
+            async move { scheduler.process_row(&due, now).await }
+        });
         let (mut deliveries, mut acquirer_messages) = (Vec::new(), Vec::new());
         let mut processed: usize = 0;
         let mut failure = None;
-        for action in rows.join_all().await {
+        for action in rows.await {
             match action {
                 Ok(action) => {
                     match action {

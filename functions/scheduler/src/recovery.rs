@@ -5,10 +5,8 @@
 use std::time::Instant;
 
 use domain::ids::Scope;
-use shared::WorkError;
 use shared::notes::Period;
-use tokio::task::JoinSet;
-use tracing::Instrument;
+use shared::{WorkError, concurrently};
 
 use crate::{Scheduler, WORK_TIME};
 
@@ -42,16 +40,11 @@ impl Scheduler {
     /// Checks the scopes that had new deliveries in a period. Returns those that failed.
     async fn check_scopes(&self, period: Period) -> Result<Vec<(Scope, WorkError)>, WorkError> {
         let scopes = self.deliveries().scopes_with_new(period).await?;
-        let mut failed = Vec::new();
-        for some in scopes.chunks(CONCURRENT_SCOPES) {
-            let mut checks = JoinSet::new();
-            for scope in some {
-                let (scheduler, scope) = (self.clone(), *scope);
-                checks.spawn(async move { scheduler.check_scope(scope).await }.in_current_span());
-            }
-            failed.extend(checks.join_all().await.into_iter().filter_map(Result::err));
-        }
-        Ok(failed)
+        let checks = concurrently(CONCURRENT_SCOPES, scopes, |scope| {
+            let scheduler = self.clone();
+            async move { scheduler.check_scope(scope).await }
+        });
+        Ok(checks.await.into_iter().filter_map(Result::err).collect())
     }
 
     async fn check_scope(&self, scope: Scope) -> Result<(), (Scope, WorkError)> {

@@ -6,7 +6,6 @@
 //! connections, is recorded once.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use api_pix::{Devolucao, DevolucaoStatus, Nature, Pix};
 
@@ -22,14 +21,13 @@ use domain::row::Key;
 use domain::tax_id::TaxId;
 use domain::time::Timestamp;
 use domain::wallet::ReturnStatus;
-use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
 
 use crate::WorkError;
 use crate::acquirer::configuration::{AccountAcquirers, PixKeyClaim};
 use crate::acquirer::{BankEnd, PixBank};
 use crate::audit;
 use crate::charge::{ChargeError, Charges, WritePlan, recorded_payment_writes};
+use crate::concurrently::concurrently;
 use crate::med::{BankMedReturn, MedCases};
 use crate::refund::{RefundError, Refunds};
 use crate::services::bank_returns::Returns;
@@ -154,19 +152,16 @@ impl BankPayments {
                 ReportedPixStatus::Reported | ReportedPixStatus::Unconfirmed => true,
             })
         };
-        let slots = Arc::new(Semaphore::new(CONCURRENT_PIX));
-        let mut work = JoinSet::new();
-        for pix in listed.iter().filter(is_new) {
-            let (service, bank, pix, slots) = (self.clone(), bank.clone(), pix.clone(), Arc::clone(&slots));
-            work.spawn(async move {
-                let _slot = slots.acquire().await;
+        let work = concurrently(CONCURRENT_PIX, listed.iter().filter(is_new).cloned(), |pix| {
+            let (service, bank) = (self.clone(), bank.clone());
+            async move {
                 let recorded = service.record(&bank, &pix, None, now).await;
                 let Err(error) = recorded else { return Ok(()) };
                 tracing::error!(pix = %pix.end_to_end_id, %error, "a listed Pix can't be recorded yet; it is tried again");
                 service.remember(&bank, &pix, now).await
-            });
-        }
-        work.join_all().await.into_iter().collect()
+            }
+        });
+        work.await.into_iter().collect()
     }
 
     /// Stores a Pix as if a notification had named it.

@@ -11,9 +11,9 @@ use domain::time::Timestamp;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use shared::acquirer::NotificationView;
+use shared::concurrently;
 use shared::http::{Problem, RawBody};
 use shared::store::{Inserted, Item as StoredItem, Plan, Store, StoreError, Write, from_item, key_of_item};
-use tokio::task::JoinSet;
 
 use super::authentication::Sender;
 use super::bad_item::bad_item;
@@ -89,7 +89,7 @@ async fn store_all(
         Task::Insert(row, item) => Task::Insert(Box::new(row.unknown(number)), item),
         Task::ReportAgain(_) | Task::SetAside(_) => task,
     }));
-    write_all(sender, tasks).await
+    Ok(write_all(sender, tasks).await?)
 }
 
 async fn stored_items(
@@ -139,14 +139,10 @@ fn must_report_again(row: &ReportedPix, item: &Item, connection: ConnectionId) -
     !item.final_returns.iter().all(is_seen)
 }
 
-async fn write_all(sender: &Sender, tasks: Vec<Task>) -> Result<(), Problem> {
-    let mut running = JoinSet::new();
-    for task in tasks {
-        if running.len() >= MAX_CONCURRENT_WRITES {
-            finish_one(&mut running).await?;
-        }
+async fn write_all(sender: &Sender, tasks: Vec<Task>) -> Result<(), StoreError> {
+    let writes = concurrently(MAX_CONCURRENT_WRITES, tasks, |task| {
         let (store, connection, now) = (sender.bank.store.clone(), sender.acquirer.connection, sender.now);
-        running.spawn(async move {
+        async move {
             match task {
                 Task::Insert(row, item) => match store.insert(row.as_ref()).await? {
                     Inserted::Existing(row) if must_report_again(&row, &item, connection) => {
@@ -157,20 +153,9 @@ async fn write_all(sender: &Sender, tasks: Vec<Task>) -> Result<(), Problem> {
                 Task::ReportAgain(item) => report_again(&store, &item, connection, now).await,
                 Task::SetAside(bad) => set_aside(&store, &bad).await,
             }
-        });
-    }
-    while !running.is_empty() {
-        finish_one(&mut running).await?;
-    }
-    Ok(())
-}
-
-async fn finish_one(running: &mut JoinSet<Result<(), StoreError>>) -> Result<(), Problem> {
-    match running.join_next().await {
-        Some(Ok(result)) => Ok(result?),
-        Some(Err(error)) => Err(Problem::Internal(error.to_string())),
-        None => Ok(()),
-    }
+        }
+    });
+    writes.await.into_iter().collect()
 }
 
 async fn report_again(

@@ -9,8 +9,6 @@
 
 use std::collections::BTreeMap;
 
-use tokio::task::JoinSet;
-
 use domain::calendar::Day;
 use domain::ids::{DeliveryId, EndpointId, Scope};
 use domain::retention::EVENTS_KEPT_SECONDS;
@@ -24,6 +22,7 @@ use super::log::LogPage;
 use super::page::Selection;
 use super::{Deliveries, Delivery, DeliveryStatus, KEPT_AFTER_SHOWN_SECONDS};
 use crate::checkpoint::{CountedLog, Loaded, Log, LogRow, STRIDE, TOTAL};
+use crate::concurrently::concurrently;
 use crate::store::{Item, Order, StoreError, Write, from_item, ttl};
 
 /// The number of all deliveries, in whatever status. The other numbers have the names of statuses.
@@ -236,17 +235,12 @@ impl Deliveries {
     async fn list_open(&self, scope: &Scope, entries: &[Entry], now: Timestamp) -> Result<(), StoreError> {
         let keys: Vec<Key> = entries.iter().map(|entry| Delivery::key_of(scope, entry.id)).collect();
         let rows = self.store.batch_get(&keys).await?.into_iter().filter_map(parse_or_log);
-        let open: Vec<Delivery> = rows.filter(|delivery| !delivery.is_done() && !delivery.listed).collect();
-        for some in open.chunks(CONCURRENT_LISTINGS) {
-            let mut listings = JoinSet::new();
-            for delivery in some.iter().cloned() {
-                let deliveries = self.clone();
-                listings.spawn(async move { deliveries.add_to_list(delivery, now).await });
-            }
-            let listed: Result<Vec<Delivery>, StoreError> = listings.join_all().await.into_iter().collect();
-            drop(listed?);
-        }
-        Ok(())
+        let open = rows.filter(|delivery| !delivery.is_done() && !delivery.listed);
+        let listings = concurrently(CONCURRENT_LISTINGS, open, |delivery| {
+            let deliveries = self.clone();
+            async move { deliveries.add_to_list(delivery, now).await.map(drop) }
+        });
+        listings.await.into_iter().collect()
     }
 }
 
