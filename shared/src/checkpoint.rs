@@ -25,9 +25,7 @@ use domain::rollup::Sums;
 use domain::row::Key;
 use domain::time::Timestamp;
 
-use crate::store::{
-    Bound, CommitOutcome, Item, Order, RowUpdate, Store, StoreError, Write, due_attributes, text,
-};
+use crate::store::{CommitOutcome, Item, Order, RowUpdate, Store, StoreError, Write, due_attributes, text};
 
 /// A row is late if it is inserted this long, in milliseconds, after the time in its id, or later. A
 /// checkpoint may have passed the id of a late row, so such a row is counted in another way. The time is above
@@ -152,9 +150,11 @@ impl Recent {
         let string = |text: &str| AttributeValue::S(text.to_owned());
         let texts = [(CHECKPOINT, self.up_to.as_str()), (SUMS, json.as_str()), (FROM, self.from.as_str())];
         let set = texts.map(|(name, text)| (name.to_owned(), string(text)));
-        let bound =
-            seen.map(|seen| Bound::Is { attribute: CHECKPOINT.to_owned(), value: Some(string(seen)) });
-        Ok(Write::add(recent_key(partition), Vec::new(), Item::from(set), bound))
+        let update = RowUpdate::of(recent_key(partition)).set_all(set);
+        Ok(Write::update(match seen {
+            Some(seen) => update.when(CHECKPOINT, "=", string(seen)),
+            None => update,
+        }))
     }
 }
 
@@ -192,14 +192,15 @@ impl Stride {
         let days = days.filter(|(_, changes)| !changes.is_empty());
         let addition = |(sk, changes): (String, Vec<(String, i64)>)| {
             let expires = (log.ttl_of)(&sk);
-            Write::add(key(sk), changes, expires, None)
+            Write::update(RowUpdate::of(key(sk)).add_all(changes).set_all(expires))
         };
         let mut writes: Vec<Write> = days.map(addition).collect();
-        let value = before.cloned().map(AttributeValue::S);
-        let unchanged = Bound::Is { attribute: CHECKPOINT.to_owned(), value };
         let checkpoint = self.checkpoint.map(|id| (CHECKPOINT.to_owned(), AttributeValue::S(id)));
-        let set = checkpoint.into_iter().collect();
-        writes.push(Write::add(key(TOTAL.to_owned()), total.into_changes(), set, Some(unchanged)));
+        let update = RowUpdate::of(log.total_key()).add_all(total.into_changes()).set_all(checkpoint);
+        writes.push(Write::update(match before {
+            Some(before) => update.when(CHECKPOINT, "=", AttributeValue::S(before.clone())),
+            None => update.when_absent(CHECKPOINT),
+        }));
         writes
     }
 }

@@ -11,7 +11,7 @@ use domain::row::Key;
 use domain::time::Timestamp;
 
 use crate::checkpoint::PASSED_AFTER_MS;
-use crate::store::{Item, Store, StoreError, Write, integer, number};
+use crate::store::{Item, RowUpdate, Store, StoreError, integer, number};
 
 /// The length of a period, in milliseconds: 5 minutes. A lost message is replaced within a quarter of an hour:
 /// a period, the age at which a checkpoint passes a delivery, [`MARGIN_MS`], and the pauses of two schedules.
@@ -82,9 +82,8 @@ impl Period {
     /// Moves the checkpoint to this period. A run that overlaps may move it back. Then some periods are checked
     /// twice.
     pub async fn set_checked(self, store: &Store) -> Result<(), StoreError> {
-        let set = Item::from([(CHECKED_TO.to_owned(), number(self.0))]);
-        let write = Write::add(checkpoint_key(), Vec::new(), set, None);
-        store.commit(vec![write]).await.map(|_written| ())
+        let update = RowUpdate::of(checkpoint_key()).set(CHECKED_TO, number(self.0));
+        update.run(store).await.map(|_written| ())
     }
 }
 

@@ -18,7 +18,7 @@ use domain::row::{Key, Row};
 use domain::time::Timestamp;
 
 use crate::charge::{ChargeError, Charges};
-use crate::store::{Bound, Inserted, Item, StoreError, Write, ttl};
+use crate::store::{Bound, Inserted, Item, RowUpdate, StoreError, Write, number, ttl};
 
 const CUSTOMER_SECONDS: i64 = 10 * 60;
 const CHARGE_WRITE: usize = 0;
@@ -207,7 +207,8 @@ impl Charges {
         }
         let minute = Minute::at(charge.scope, charge.created_at);
         if minute == Minute::at(charge.scope, now) {
-            writes.push(Write::add(minute.key(), vec![(COUNTER.to_owned(), -1)], minute.ttl(), None));
+            let update = RowUpdate::of(minute.key()).add(COUNTER, number(-1)).set_all(minute.ttl());
+            writes.push(Write::update(update));
         }
         Ok(writes)
     }

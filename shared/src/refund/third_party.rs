@@ -13,7 +13,7 @@ use domain::refund::Refund;
 use domain::row::{Key, Row};
 use domain::time::Timestamp;
 
-use crate::store::{Bound, Inserted, Store, StoreError, Write, ttl};
+use crate::store::{Inserted, RowUpdate, Store, StoreError, Write, number, ttl};
 
 const RESERVED: &str = "reserved";
 
@@ -30,9 +30,9 @@ fn key_of(scope: &Scope, day: Day) -> Key {
     Key { pk: format!("third-party-refunds#{scope}"), sk: day.to_string() }
 }
 
-fn add(refund: &Refund, day: Day, minor: i64, bound: Option<Bound>) -> Write {
+fn add(refund: &Refund, day: Day, minor: i64) -> RowUpdate {
     let ttl = ttl(day.plus_days(KEPT_DAYS).ends_at().seconds());
-    Write::add(key_of(&refund.scope, day), vec![(RESERVED.to_owned(), minor)], ttl, bound)
+    RowUpdate::of(key_of(&refund.scope, day)).add(RESERVED, number(minor)).set_all(ttl)
 }
 
 /// The write fails if the limit would be exceeded. `None`: the refund alone exceeds the limit. Refunds made
@@ -40,13 +40,13 @@ fn add(refund: &Refund, day: Day, minor: i64, bound: Option<Bound>) -> Write {
 pub(super) fn reserve(refund: &Refund, day: Day, limit: i64) -> Option<Write> {
     let minor = refund.share.gross.minor();
     let most = limit.checked_sub(minor).filter(|most| *most >= 0)?;
-    Some(add(refund, day, minor, Some(Bound::AtMost { counter: RESERVED.to_owned(), most })))
+    Some(Write::update(add(refund, day, minor).when_absent_or(RESERVED, "<=", number(most))))
 }
 
 /// `None` when the refund has no reservation.
 pub(super) fn release(refund: &Refund) -> Option<Write> {
     let day = refund.limited_on?;
-    Some(add(refund, day, refund.share.gross.minor().saturating_neg(), None))
+    Some(Write::update(add(refund, day, refund.share.gross.minor().saturating_neg())))
 }
 
 pub(super) async fn reserved(store: &Store, scope: &Scope, day: Day) -> Result<i64, StoreError> {

@@ -15,7 +15,7 @@ use domain::time::Timestamp;
 
 use crate::account::Accounts;
 use crate::checkpoint::{CountedLog, Log, LogRow, STRIDE, TOTAL};
-use crate::store::{CommitOutcome, Item, Order, Store, StoreError, Write, from_item, text};
+use crate::store::{CommitOutcome, Item, Order, RowUpdate, Store, StoreError, Write, from_item, text};
 use crate::webhook::event::Event;
 
 /// The most changes in one transaction, which DynamoDB limits to 100 rows. Forty changes write at most 81:
@@ -301,7 +301,7 @@ fn count_writes(changes: &[LateChange], now: Timestamp) -> Result<Vec<Write>, St
     for ((pk, sk), sums) in rows {
         let changes = sums.into_changes();
         if !changes.is_empty() {
-            writes.push(Write::add(Key { pk, sk }, changes, Item::new(), None));
+            writes.push(Write::update(RowUpdate::of(Key { pk, sk }).add_all(changes)));
         }
     }
     Ok(writes)

@@ -9,8 +9,19 @@ use domain::time::Timestamp;
 
 use super::contention::{MAX_WRITE_RETRIES, pause_before_retry};
 use super::item::{integer, number};
-use super::write::addition;
-use super::{Bound, Item, RowUpdate, Store, StoreError, write_error};
+use super::{Item, RowUpdate, Store, StoreError, write_error};
+
+/// The condition of an addition to a counter.
+#[derive(Clone, Debug)]
+pub enum Bound {
+    /// Before the addition, the counter is at most `most` or absent.
+    AtMost {
+        /// The counter's attribute.
+        counter: String,
+        /// The upper bound, inclusive.
+        most: i64,
+    },
+}
 
 impl Store {
     /// Adds to a counter of a row and writes the attributes `set`. The row is created if it does not exist.
@@ -37,9 +48,11 @@ impl Store {
         set: Item,
         bound: Option<Bound>,
     ) -> Result<Option<i64>, StoreError> {
-        let counters = vec![(counter.0.to_owned(), counter.1)];
-        let outcome = addition(key.clone(), counters, set, bound).run(self).await?;
-        let UpdateOutcome::Done(updated) = outcome else { return Ok(None) };
+        let mut update = RowUpdate::of(key.clone()).add(counter.0, number(counter.1)).set_all(set);
+        if let Some(Bound::AtMost { counter, most }) = bound {
+            update = update.when_absent_or(&counter, "<=", number(most));
+        }
+        let UpdateOutcome::Done(updated) = update.run(self).await? else { return Ok(None) };
         integer(&updated, counter.0)
             .map(Some)
             .ok_or_else(|| StoreError::Corrupt(format!("{} is not a counter", counter.0)))

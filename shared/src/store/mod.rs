@@ -51,6 +51,7 @@ use serde::de::DeserializeOwned;
 
 pub(crate) use audit::head_of;
 pub use client::{Aws, AwsError, endpoint_url, timeouts};
+pub use counter::Bound;
 pub(crate) use counter::UpdateOutcome;
 pub use due::{DUE_SHARDS, DuePartition, DueRow, due_attributes, due_limit};
 pub use item::{Item, from_item, key_attributes, key_of_item, text, to_item, ttl};
@@ -58,7 +59,7 @@ pub(crate) use item::{integer, number};
 pub use query::{ListEntry, ListIndex, Order, Page, PageError};
 pub(crate) use row_update::RowUpdate;
 pub use update::{Plan, Update, reuse_or_read};
-pub use write::{Bound, CommitOutcome, Inserted, Write};
+pub use write::{CommitOutcome, Inserted, Write};
 
 use domain::money::MoneyError;
 use domain::row::Key;

@@ -11,7 +11,7 @@ use aws_sdk_dynamodb::types::{
 use domain::row::Key;
 
 use super::counter::conditional_update;
-use super::{Item, Store, StoreError, UpdateOutcome};
+use super::{Item, Store, StoreError, UpdateOutcome, number};
 
 /// A write of one row's attributes, with all its conditions.
 #[derive(Clone, Debug)]
@@ -65,6 +65,10 @@ impl RowUpdate {
         let term = format!("{} {}", self.name(name), self.value(value));
         self.adds.push(term);
         self
+    }
+
+    pub(crate) fn add_all(self, counters: impl IntoIterator<Item = (String, i64)>) -> Self {
+        counters.into_iter().fold(self, |update, (counter, by)| update.add(counter, number(by)))
     }
 
     pub(crate) fn remove(mut self, name: impl Into<String>) -> Self {

@@ -56,32 +56,6 @@ pub(super) struct Replacement {
     version: u64,
 }
 
-/// The condition of an addition, on the row before the addition.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Bound {
-    /// The counter is at most `most` or absent.
-    AtMost {
-        /// The counter's attribute.
-        counter: String,
-        /// The upper bound, inclusive.
-        most: i64,
-    },
-    /// The counter exists and is at least `least`.
-    AtLeast {
-        /// The counter's attribute.
-        counter: String,
-        /// The lower bound, inclusive.
-        least: i64,
-    },
-    /// An attribute has a value.
-    Is {
-        /// The attribute.
-        attribute: String,
-        /// The value; `None`: the attribute is absent.
-        value: Option<AttributeValue>,
-    },
-}
-
 impl From<Change> for Write {
     fn from(change: Change) -> Self {
         Self { change, table: None }
@@ -120,13 +94,6 @@ impl Write {
         Ok(Change::Replace(Replacement { item, absent, version }).into())
     }
 
-    /// Adds to counters of a row and sets the attributes `set`; one of both may be empty. If the row does not
-    /// exist, it is created. An addition is not idempotent, so the same commit must contain a write whose
-    /// condition fails when the commit is repeated.
-    pub fn add(key: Key, counters: Vec<(String, i64)>, set: Item, bound: Option<Bound>) -> Self {
-        Change::Update(Box::new(addition(key, counters, set, bound))).into()
-    }
-
     /// Removes a row. Condition: the number in the attribute `counter` is `expected`.
     pub fn remove(key: Key, counter: &str, expected: i64) -> Self {
         Change::Delete(Box::new(RowUpdate::of(key).when(counter, "=", number(expected)))).into()
@@ -142,6 +109,8 @@ impl Write {
         Change::Delete(Box::new(RowUpdate::of(key))).into()
     }
 
+    /// Updates a row, and creates it if it does not exist. An addition to a counter is not idempotent, so the same
+    /// commit must contain a write whose condition fails when the commit is repeated.
     pub(crate) fn update(update: RowUpdate) -> Self {
         Change::Update(Box::new(update)).into()
     }
@@ -202,19 +171,6 @@ impl Replacement {
             self.item.into_iter().partition(|(name, _)| KEY_ATTRIBUTES.contains(&name.as_str()));
         let update = RowUpdate::of_item(key).set_all(attributes).remove_all(self.absent);
         update.when("version", "=", version_number(self.version)).into_update(table)
-    }
-}
-
-/// Builds an update that adds to counters, sets attributes, and has a condition on the row before it.
-pub(super) fn addition(key: Key, counters: Vec<(String, i64)>, set: Item, bound: Option<Bound>) -> RowUpdate {
-    let update = RowUpdate::of(key).set_all(set);
-    let update = counters.into_iter().fold(update, |update, (counter, by)| update.add(counter, number(by)));
-    match bound {
-        None => update,
-        Some(Bound::AtMost { counter, most }) => update.when_absent_or(&counter, "<=", number(most)),
-        Some(Bound::AtLeast { counter, least }) => update.when(&counter, ">=", number(least)),
-        Some(Bound::Is { attribute, value: Some(value) }) => update.when(&attribute, "=", value),
-        Some(Bound::Is { attribute, value: None }) => update.when_absent(&attribute),
     }
 }
 

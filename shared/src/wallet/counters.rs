@@ -25,7 +25,7 @@ use domain::row::Key;
 use domain::shard::Shard;
 use domain::wallet::{LedgerAccount, Posting, add_to_counter};
 
-use crate::store::{Bound, Item, StoreError, Write, due_attributes};
+use crate::store::{RowUpdate, StoreError, Write, due_attributes, number};
 
 /// Postings are spread over several rows, because concurrent transactions on one row conflict.
 const CREDIT_ROWS: u8 = 8;
@@ -126,10 +126,12 @@ pub(super) fn counter_writes(posting: &Posting, check: DebitCheck) -> Result<Vec
         let row = posting.id.shard_byte().checked_rem(CREDIT_ROWS).unwrap_or_default();
         (posting.shard, format!("{CREDITS_SORT}{row}"))
     };
-    let bound = bound_of(check, debit)?;
     let key = row(&posting.scope, shard, posting.currency, &name);
-    let counters = counters.into_iter().map(|(name, by)| (name, by.get())).collect();
-    Ok(vec![Write::add(key, counters, Item::new(), bound)])
+    let mut update = RowUpdate::of(key).add_all(counters.into_iter().map(|(name, by)| (name, by.get())));
+    if let Some(most) = most_debits(check, debit)? {
+        update = update.when_absent_or(&debits(LedgerAccount::MerchantAvailable), "<=", number(most.get()));
+    }
+    Ok(vec![Write::update(update)])
 }
 
 fn debit_of(posting: &Posting) -> Result<MinorUnits, StoreError> {
@@ -140,12 +142,10 @@ fn debit_of(posting: &Posting) -> Result<MinorUnits, StoreError> {
     Ok(debit)
 }
 
-fn bound_of(check: DebitCheck, debit: MinorUnits) -> Result<Option<Bound>, StoreError> {
+/// Returns the most debits of the available balance before a posting that makes a debit. `None`: it is not checked.
+fn most_debits(check: DebitCheck, debit: MinorUnits) -> Result<Option<MinorUnits>, StoreError> {
     Ok(match check {
-        DebitCheck::Credits(read) if debit.is_positive() => Some(Bound::AtMost {
-            counter: debits(LedgerAccount::MerchantAvailable),
-            most: read.checked_sub(debit)?.get(),
-        }),
+        DebitCheck::Credits(read) if debit.is_positive() => Some(read.checked_sub(debit)?),
         DebitCheck::Credits(_) | DebitCheck::Unchecked => None,
     })
 }
@@ -167,13 +167,12 @@ pub fn posting_writes(posting: &Posting, check: DebitCheck) -> Result<Vec<Write>
 fn tranche_write(posting: &Posting, day: Day, by: MinorUnits) -> Result<Write, MoneyError> {
     let Posting { scope, shard, currency, .. } = *posting;
     let key = Tranche { scope, shard, currency, day }.key();
-    let bound = if by.is_negative() {
-        Some(Bound::AtLeast { counter: HELD.to_owned(), least: by.checked_neg()?.get() })
-    } else {
-        None
-    };
     let due = due_attributes(&key, day.starts_at());
-    Ok(Write::add(key, vec![(HELD.to_owned(), by.get())], due.into_iter().collect(), bound))
+    let mut update = RowUpdate::of(key).add(HELD, number(by.get())).set_all(due);
+    if by.is_negative() {
+        update = update.when(HELD, ">=", number(by.checked_neg()?.get()));
+    }
+    Ok(Write::update(update))
 }
 
 #[cfg(test)]
@@ -200,11 +199,9 @@ mod tests {
         let credit = debit_of(&rules::payout_failed(cause, amount)).unwrap();
         assert_eq!((debit.get(), credit.get()), (1000, 0));
         let read = MinorUnits::new(1500);
-        let counter = debits(LedgerAccount::MerchantAvailable);
-        let expected = Some(Bound::AtMost { counter, most: 500 });
-        assert_eq!(bound_of(DebitCheck::Credits(read), debit).unwrap(), expected);
-        assert_eq!(bound_of(DebitCheck::Credits(read), credit).unwrap(), None);
-        assert_eq!(bound_of(DebitCheck::Unchecked, debit).unwrap(), None);
+        assert_eq!(most_debits(DebitCheck::Credits(read), debit).unwrap(), Some(MinorUnits::new(500)));
+        assert_eq!(most_debits(DebitCheck::Credits(read), credit).unwrap(), None);
+        assert_eq!(most_debits(DebitCheck::Unchecked, debit).unwrap(), None);
     }
 
     #[test]

@@ -27,7 +27,7 @@ use super::delivery::{Abandonment, AttemptOutcome};
 use crate::auth::Caller;
 use crate::http::field::{self, Definitions, Field, Parsed, Presence, Word, Words};
 use crate::http::{Fields, JsonObject, Object, Problem};
-use crate::store::{Bound, Item, Plan, StoreError, Write, from_item};
+use crate::store::{Plan, RowUpdate, StoreError, Write, from_item, number};
 
 /// The most endpoints of a scope. It limits the deliveries that one change creates. The number of endpoints
 /// is in a separate row, which is updated in the transaction that registers or deletes an endpoint.
@@ -267,13 +267,13 @@ fn counter_key(scope: &Scope) -> Key {
 const COUNTER: &str = "endpoints";
 
 pub(super) fn increment_count(scope: &Scope) -> Write {
-    let most = i64::try_from(MAX_ENDPOINTS).unwrap_or(i64::MAX).saturating_sub(1);
-    let bound = Bound::AtMost { counter: COUNTER.to_owned(), most };
-    Write::add(counter_key(scope), vec![(COUNTER.to_owned(), 1)], Item::new(), Some(bound))
+    let max = i64::try_from(MAX_ENDPOINTS).unwrap_or(i64::MAX);
+    let update = RowUpdate::of(counter_key(scope)).add(COUNTER, number(1));
+    Write::update(update.when_absent_or(COUNTER, "<", number(max)))
 }
 
 pub(super) fn decrement_count(scope: &Scope) -> Write {
-    Write::add(counter_key(scope), vec![(COUNTER.to_owned(), -1)], Item::new(), None)
+    Write::update(RowUpdate::of(counter_key(scope)).add(COUNTER, number(-1)))
 }
 
 impl Row for Endpoint {

@@ -25,7 +25,7 @@ use super::delivery::{Deliveries, Delivery, DeliveryContext, Recipient};
 use super::endpoint::{Endpoint, EndpointStatus, EndpointView, Endpoints};
 use super::event::{Event, Origin};
 use crate::config::PublicUrls;
-use crate::store::{Bound, CommitOutcome, Inserted, RowUpdate, Store, StoreError, Write, ttl};
+use crate::store::{CommitOutcome, Inserted, RowUpdate, Store, StoreError, Write, number, ttl};
 
 /// How long the row of a request is kept, in seconds: 7 days, so that operators can investigate. The
 /// dispatcher reads it from the stream long before.
@@ -217,9 +217,9 @@ fn count_test(endpoint: &Endpoint, now: Timestamp) -> Write {
     let minute = now.seconds().div_euclid(SECONDS_A_MINUTE);
     let key =
         Key { pk: format!("endpoint-tests#{}", endpoint.scope), sk: format!("{}#{minute}", endpoint.id) };
-    let bound = Bound::AtMost { counter: TESTS.to_owned(), most: MAX_TESTS_A_MINUTE.saturating_sub(1) };
     let ends_at = minute.saturating_add(1).saturating_mul(SECONDS_A_MINUTE);
-    Write::add(key, vec![(TESTS.to_owned(), 1)], ttl(ends_at), Some(bound))
+    let update = RowUpdate::of(key).add(TESTS, number(1)).set_all(ttl(ends_at));
+    Write::update(update.when_absent_or(TESTS, "<", number(MAX_TESTS_A_MINUTE)))
 }
 
 /// Whether the events of a payment's status are sent again.

@@ -16,7 +16,7 @@ use super::WebhookError;
 use super::delivery::Abandonment;
 use super::endpoint::{Endpoint, NewEndpoint, decrement_count, increment_count, server_of};
 use crate::auth::Caller;
-use crate::store::{CommitOutcome, Plan, Store, StoreError, Write, to_item};
+use crate::store::{CommitOutcome, Plan, RowUpdate, Store, StoreError, Write, number, to_item};
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct SigningSecret {
@@ -162,7 +162,7 @@ impl SigningSecrets {
         let row = SigningSecret { scope, endpoint, secret: secret.clone(), updated_at: now, version: 1 };
         let mut set = to_item(&row)?;
         set.retain(|name, _| !["pk", "sk", "version"].contains(&name.as_str()));
-        let write = Write::add(row.key(), vec![("version".to_owned(), 1)], set, None);
+        let write = Write::update(RowUpdate::of(row.key()).add("version", number(1)).set_all(set));
         Ok(write.in_table(self.secrets.table()))
     }
 }

@@ -23,7 +23,7 @@ use super::page::Selection;
 use super::{Deliveries, Delivery, DeliveryStatus, KEPT_AFTER_SHOWN_SECONDS};
 use crate::checkpoint::{CountedLog, Loaded, Log, LogRow, STRIDE, TOTAL};
 use crate::concurrently::concurrently;
-use crate::store::{Item, Order, StoreError, Write, from_item, ttl};
+use crate::store::{Item, Order, RowUpdate, StoreError, Write, from_item, ttl};
 
 /// The number of all deliveries, in whatever status. The other numbers have the names of statuses.
 pub(super) const ALL: &str = "n";
@@ -136,7 +136,8 @@ pub(super) fn additions<'a>(
     }
     let write = |(sk, sums): (String, Sums)| {
         let expires = day_ttl(&sk);
-        Write::add(Key { pk: Delivery::partition(scope), sk }, sums.into_changes(), expires, None)
+        let update = RowUpdate::of(Key { pk: Delivery::partition(scope), sk });
+        Write::update(update.add_all(sums.into_changes()).set_all(expires))
     };
     rows.into_iter().map(write).collect()
 }
