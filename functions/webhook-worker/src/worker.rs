@@ -31,7 +31,7 @@ use shared::store::{Aws, Store, StoreError};
 use shared::webhook::WebhookError;
 use shared::webhook::breaker::{self, Breaker, Breakers, Open};
 use shared::webhook::delivery::{
-    AttemptOutcome, Cause, Claim, Deliveries, Delivery, Recipient, SignedContext,
+    AttemptOutcome, Cause, Claim, Deliveries, Delivery, FailedAttempt, Recipient, SignedContext,
 };
 use shared::webhook::endpoint::{Endpoint, Endpoints};
 use shared::webhook::event::Event;
@@ -186,7 +186,7 @@ impl Worker {
     ) -> Result<(), WorkError> {
         let outcome = self.unless_abandoned(delivery, outcome).await;
         let now = self.clock.now();
-        if matches!(outcome, AttemptOutcome::Exhausted { .. }) {
+        if matches!(outcome, AttemptOutcome::Exhausted(_)) {
             // Sent before the row becomes FAILED. So after a crash in between, the message is sent twice
             // instead of never.
             self.exhausted.send_later(message, Duration::ZERO).await?;
@@ -257,8 +257,8 @@ impl Worker {
     /// Loads what a post needs. The error is the outcome of a delivery that can't be posted.
     async fn load(&self, delivery: &Delivery) -> Result<Result<Ready, AttemptOutcome>, WorkError> {
         let exhausted = |error: &str| {
-            let (status_code, error) = (delivery.last_status_code, error.to_owned());
-            Ok(Err(AttemptOutcome::Exhausted { status_code, error, response_body: None }))
+            let failed = FailedAttempt::without_body(delivery.last_status_code, error);
+            Ok(Err(AttemptOutcome::Exhausted(failed)))
         };
         let cancelled = |reason: &str| Ok(Err(AttemptOutcome::Cancelled { reason: reason.to_owned() }));
         // Each claim counts as an attempt, even if the worker died. So a delivery that always crashes its
@@ -386,24 +386,16 @@ impl Worker {
     /// Returns the outcome of an attempt. A failure becomes [`AttemptOutcome::Abandoned`] if the delivery was
     /// abandoned while the attempt ran, so that no other attempt follows.
     async fn unless_abandoned(&self, delivery: &Delivery, outcome: AttemptOutcome) -> AttemptOutcome {
-        let (status_code, error, response_body) = match outcome {
-            AttemptOutcome::Retry { status_code, ref error, ref response_body, .. }
-            | AttemptOutcome::Exhausted { status_code, ref error, ref response_body } => {
-                (status_code, error.clone(), response_body.clone())
-            }
+        let failed = match &outcome {
+            AttemptOutcome::Retry { failed, .. } | AttemptOutcome::Exhausted(failed) => failed.clone(),
             AttemptOutcome::Delivered { .. }
             | AttemptOutcome::Postponed { .. }
             | AttemptOutcome::Cancelled { .. }
-            | AttemptOutcome::Abandoned { .. } => {
-                return outcome;
-            }
+            | AttemptOutcome::Abandoned { .. } => return outcome,
         };
         match self.deliveries.abandonment_cause(delivery).await {
             Ok(None) => outcome,
-            Ok(Some(cause)) => {
-                let reason = cause.reason().to_owned();
-                AttemptOutcome::Abandoned { reason, status_code, error, response_body }
-            }
+            Ok(Some(cause)) => AttemptOutcome::Abandoned { reason: cause.reason().to_owned(), failed },
             // The next attempt checks this again before it posts.
             Err(error) => {
                 tracing::warn!(delivery = %delivery.id, %error, "can't check whether a delivery was abandoned");
@@ -476,7 +468,7 @@ fn outcome_name(outcome: &AttemptOutcome) -> &'static str {
     match outcome {
         AttemptOutcome::Delivered { .. } => "delivered",
         AttemptOutcome::Retry { .. } | AttemptOutcome::Postponed { .. } => "retried",
-        AttemptOutcome::Exhausted { .. } => "exhausted",
+        AttemptOutcome::Exhausted(_) => "exhausted",
         AttemptOutcome::Cancelled { .. } => "cancelled",
         AttemptOutcome::Abandoned { .. } => "abandoned",
     }
@@ -530,18 +522,20 @@ fn outcome_of(attempt: &Attempt, delivery: &Delivery, now: Timestamp) -> Attempt
     if let Attempt::Delivered { status_code } = attempt {
         return AttemptOutcome::Delivered { status_code: *status_code };
     }
-    let status_code = attempt.status_code();
-    let error = attempt.error().unwrap_or_default();
-    let response_body = attempt.response_body().map(str::to_owned);
+    let failed = FailedAttempt {
+        status_code: attempt.status_code(),
+        error: attempt.error().unwrap_or_default(),
+        response_body: attempt.response_body().map(str::to_owned),
+    };
     if delivery.attempts >= delivery.max_attempts {
-        return AttemptOutcome::Exhausted { status_code, error, response_body };
+        return AttemptOutcome::Exhausted(failed);
     }
     let jitter = random::bytes().map_or(u32::MAX / 2, |bytes: [u8; 4]| u32::from_le_bytes(bytes));
-    let delay =
-        schedule::next_delay(delivery.attempts, status_code, attempt.retry_after(), now.millis(), jitter);
+    let (code, retry_after) = (failed.status_code, attempt.retry_after());
+    let delay = schedule::next_delay(delivery.attempts, code, retry_after, now.millis(), jitter);
     let delay_ms = i64::try_from(delay.as_millis()).unwrap_or(i64::MAX);
     let next_attempt_at = now.plus_millis(delay_ms).unwrap_or(Timestamp::MAX);
-    AttemptOutcome::Retry { status_code, error, response_body, next_attempt_at }
+    AttemptOutcome::Retry { failed, next_attempt_at }
 }
 
 #[cfg(test)]
@@ -555,11 +549,7 @@ mod tests {
 
     #[test]
     fn an_attempts_outcome_is_named_in_the_metrics() {
-        let exhausted = AttemptOutcome::Exhausted {
-            status_code: None,
-            error: "timed out".to_owned(),
-            response_body: None,
-        };
+        let exhausted = AttemptOutcome::Exhausted(FailedAttempt::without_body(None, "timed out"));
         let outcomes = [
             (AttemptOutcome::Delivered { status_code: 200 }, "delivered"),
             (exhausted, "exhausted"),

@@ -18,6 +18,7 @@ use shared::http::Query;
 use shared::store::{CommitOutcome, Item, Write, from_item, text, to_item};
 use shared::webhook::delivery::{
     AttemptOutcome, Claim, Deliveries, Delivery, DeliveryFilter, DeliveryListView, DeliveryStatus,
+    FailedAttempt,
 };
 use shared::webhook::endpoint::{Endpoint, EndpointStatus};
 use shared::webhook::event::{Event, Origin};
@@ -141,7 +142,7 @@ impl DeliveryFixture {
         if listed {
             self.deliveries.add_to_list(delivery.clone(), self.now()).await.unwrap();
         }
-        let (status_code, error, now) = (Some(500), "answered 500".to_owned(), self.now());
+        let now = self.now();
         let outcome = match status {
             DeliveryStatus::Pending => return delivery,
             DeliveryStatus::Processing => {
@@ -149,7 +150,7 @@ impl DeliveryFixture {
                 return delivery;
             }
             DeliveryStatus::Delivered => AttemptOutcome::Delivered { status_code: 200 },
-            DeliveryStatus::Failed => AttemptOutcome::Exhausted { status_code, error, response_body: None },
+            DeliveryStatus::Failed => AttemptOutcome::Exhausted(answered_500()),
             DeliveryStatus::Cancelled => {
                 AttemptOutcome::Cancelled { reason: "the endpoint was deleted".to_owned() }
             }
@@ -319,17 +320,17 @@ fn ids_of(page: &Value) -> Vec<String> {
     rows.iter().map(|row| row["id"].as_str().unwrap().to_owned()).collect()
 }
 
+fn answered_500() -> FailedAttempt {
+    FailedAttempt::without_body(Some(500), "answered 500")
+}
+
 fn random_outcome(random: &mut SeededRandom, now: Timestamp) -> AttemptOutcome {
-    let (status_code, error) = (Some(500), "answered 500".to_owned());
     match random.below(10) {
         0..6 => AttemptOutcome::Delivered { status_code: 200 },
-        6..8 => AttemptOutcome::Retry {
-            status_code,
-            error,
-            response_body: None,
-            next_attempt_at: now.plus_seconds(30).unwrap(),
-        },
-        8 => AttemptOutcome::Exhausted { status_code, error, response_body: None },
+        6..8 => {
+            AttemptOutcome::Retry { failed: answered_500(), next_attempt_at: now.plus_seconds(30).unwrap() }
+        }
+        8 => AttemptOutcome::Exhausted(answered_500()),
         _ => AttemptOutcome::Cancelled { reason: "the endpoint was deleted".to_owned() },
     }
 }
@@ -745,8 +746,7 @@ async fn a_worker_whose_lease_ended_does_not_end_the_attempt_of_the_next_worker(
     let late = fixture.claimed(id, 1).await;
     fixture.service.stack.clock.advance(61_000);
     let next = fixture.claimed(id, 2).await;
-    let failed =
-        AttemptOutcome::Exhausted { status_code: Some(500), error: "500".to_owned(), response_body: None };
+    let failed = AttemptOutcome::Exhausted(answered_500());
     let delivered = AttemptOutcome::Delivered { status_code: 200 };
     for outcome in [&failed, &delivered] {
         assert!(!fixture.deliveries.end_attempt(&late, outcome, fixture.now()).await.unwrap());
@@ -993,14 +993,11 @@ async fn numbers_are_exact_within_a_minute_after_3000_deliveries_in_three_second
                 else {
                     panic!("{one:?}")
                 };
-                let (status_code, error) = (Some(500), "answered 500".to_owned());
                 let outcome = match index {
-                    0..3 => AttemptOutcome::Exhausted { status_code, error, response_body: None },
+                    0..3 => AttemptOutcome::Exhausted(answered_500()),
                     3 if number == 0 => AttemptOutcome::Cancelled { reason: "deleted".to_owned() },
                     4 => AttemptOutcome::Retry {
-                        status_code,
-                        error,
-                        response_body: None,
+                        failed: answered_500(),
                         next_attempt_at: now.plus_seconds(3_600).unwrap(),
                     },
                     _ => AttemptOutcome::Delivered { status_code: 200 },

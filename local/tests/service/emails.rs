@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use shared::account::Accounts;
 use shared::email::{Claim, Email, EmailRecord, EmailTopic, Emails};
 use shared::store::from_item;
-use shared::webhook::delivery::AttemptOutcome;
+use shared::webhook::delivery::{AttemptOutcome, FailedAttempt};
 use shared::webhook::endpoint::Endpoints;
 
 use crate::invocations::dispatch;
@@ -357,14 +357,9 @@ async fn disabling_a_failing_endpoint_sends_one_email() {
     let endpoint_id = id(&registered).parse().unwrap();
     let endpoints = Endpoints::new(service.store());
     let started_at = service.stack.clock.now();
-    let error = || "answered 502".to_owned();
-    let failed = AttemptOutcome::Retry {
-        status_code: Some(502),
-        error: error(),
-        response_body: None,
-        next_attempt_at: started_at,
-    };
-    let given_up = AttemptOutcome::Exhausted { status_code: Some(502), error: error(), response_body: None };
+    let failed = FailedAttempt::without_body(Some(502), "answered 502");
+    let given_up = AttemptOutcome::Exhausted(failed.clone());
+    let failed = AttemptOutcome::Retry { failed, next_attempt_at: started_at };
     let record_outcome = async |end: &AttemptOutcome, began: Timestamp, now: Timestamp| {
         let endpoint = endpoints.find(&service.scope(), endpoint_id).await.unwrap();
         endpoints.record_attempt(&endpoint, (end, began), now).await.unwrap();

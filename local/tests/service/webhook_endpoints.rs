@@ -11,7 +11,7 @@ use domain::webhook::event_type::EventType;
 use local::embedded::fault_proxy::Fault;
 use serde_json::{Value, json};
 use shared::audit;
-use shared::webhook::delivery::AttemptOutcome;
+use shared::webhook::delivery::{AttemptOutcome, FailedAttempt};
 use shared::webhook::endpoint::{Endpoint, EndpointStatus, Endpoints};
 
 use crate::invocations::{dispatch, run_webhook_worker};
@@ -317,13 +317,12 @@ impl OutcomeFixture {
     }
 
     fn failed() -> AttemptOutcome {
-        let next_attempt_at = Timestamp::MAX;
-        let error = "answered 502".to_owned();
-        AttemptOutcome::Retry { status_code: Some(502), error, response_body: None, next_attempt_at }
+        let failed = FailedAttempt::without_body(Some(502), "answered 502");
+        AttemptOutcome::Retry { failed, next_attempt_at: Timestamp::MAX }
     }
 
     fn given_up() -> AttemptOutcome {
-        AttemptOutcome::Exhausted { status_code: None, error: "timeout".to_owned(), response_body: None }
+        AttemptOutcome::Exhausted(FailedAttempt::without_body(None, "timeout"))
     }
 
     /// Records a failure at `at`. Returns the endpoint as a worker then reads it.
@@ -573,8 +572,7 @@ async fn an_outcome_after_a_concurrent_change_is_recorded_unless_the_url_changed
     let endpoints = Endpoints::new(service.store());
     let read = async || endpoints.find(&service.scope(), id(&registered).parse().unwrap()).await.unwrap();
     let now = service.stack.clock.now();
-    let failed =
-        AttemptOutcome::Exhausted { status_code: None, error: "no answer".to_owned(), response_body: None };
+    let failed = AttemptOutcome::Exhausted(FailedAttempt::without_body(None, "no answer"));
     let delivered = AttemptOutcome::Delivered { status_code: 200 };
     endpoints.record_attempt(&read().await, (&failed, now), now).await.unwrap();
     let worker_view = read().await;

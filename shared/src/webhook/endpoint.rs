@@ -226,15 +226,15 @@ impl Endpoint {
         let next = Self { version: self.version.saturating_add(1), ..self.clone() };
         match (outcome, self.failing_since) {
             (AttemptOutcome::Delivered { .. }, Some(_)) => Some(Self { failing_since: None, ..next }),
-            (AttemptOutcome::Retry { .. } | AttemptOutcome::Exhausted { .. }, None) => {
+            (AttemptOutcome::Retry { .. } | AttemptOutcome::Exhausted(_), None) => {
                 Some(Self { failing_since: Some(now), ..next })
             }
-            (AttemptOutcome::Exhausted { error, .. }, Some(since))
+            (AttemptOutcome::Exhausted(failed), Some(since))
                 if now.millis_since(since) >= FAILED_FOR_MS
                     && delivery_created_at.millis_since(since) >= FAILED_BEFORE_MS =>
             {
-                let reason =
-                    format!("no attempt begun since {} succeeded; the last one: {error}", since.to_iso());
+                let (since, error) = (since.to_iso(), &failed.error);
+                let reason = format!("no attempt begun since {since} succeeded; the last one: {error}");
                 Some(Self {
                     status: EndpointStatus::Inactive,
                     disabled: Some(Disabled { at: now, reason }),
@@ -243,7 +243,7 @@ impl Endpoint {
                 })
             }
             (AttemptOutcome::Delivered { .. }, None)
-            | (AttemptOutcome::Retry { .. } | AttemptOutcome::Exhausted { .. }, Some(_))
+            | (AttemptOutcome::Retry { .. } | AttemptOutcome::Exhausted(_), Some(_))
             | (
                 AttemptOutcome::Cancelled { .. }
                 | AttemptOutcome::Abandoned { .. }
@@ -667,6 +667,7 @@ pub(crate) mod testing {
 
 #[cfg(test)]
 mod tests {
+    use super::super::delivery::FailedAttempt;
     use super::testing::endpoint;
     use super::*;
     use crate::charge::testing::at;
@@ -674,12 +675,8 @@ mod tests {
     const DAY: i64 = 24 * 60 * 60;
 
     fn failure() -> AttemptOutcome {
-        AttemptOutcome::Retry {
-            status_code: Some(500),
-            error: "answered 500".to_owned(),
-            response_body: None,
-            next_attempt_at: at(0),
-        }
+        let failed = FailedAttempt::without_body(Some(500), "answered 500");
+        AttemptOutcome::Retry { failed, next_attempt_at: at(0) }
     }
 
     #[test]
@@ -698,11 +695,7 @@ mod tests {
 
     #[test]
     fn an_exhausted_delivery_switches_the_endpoint_off_after_five_days_of_failures() {
-        let exhausted = AttemptOutcome::Exhausted {
-            status_code: Some(500),
-            error: "answered 500".to_owned(),
-            response_body: None,
-        };
+        let exhausted = AttemptOutcome::Exhausted(FailedAttempt::without_body(Some(500), "answered 500"));
         let failing = endpoint().after_attempt(&failure(), at(0), at(0)).unwrap();
         let (created_at, ended_at) = (at(2 * DAY), at(5 * DAY));
         assert!(failing.after_attempt(&exhausted, created_at, at(5 * DAY - 1)).is_none());

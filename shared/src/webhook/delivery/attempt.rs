@@ -62,30 +62,15 @@ pub enum Claim {
 #[derive(Clone, Debug, PartialEq)]
 pub enum AttemptOutcome {
     /// The receiver answered 2xx.
-    Delivered {
-        /// The HTTP status of the response.
-        status_code: u16,
-    },
+    Delivered { status_code: u16 },
     /// The attempt failed, and another one follows.
     Retry {
-        /// The HTTP status of the response; `None`: there was no response.
-        status_code: Option<u16>,
-        /// Why it failed.
-        error: String,
-        /// The beginning of the response's body.
-        response_body: Option<String>,
+        failed: FailedAttempt,
         /// When the next attempt may begin.
         next_attempt_at: Timestamp,
     },
     /// The attempt failed, and there is no next one. The delivery becomes `FAILED`.
-    Exhausted {
-        /// The HTTP status of the response; `None`: there was no response.
-        status_code: Option<u16>,
-        /// Why it failed.
-        error: String,
-        /// The beginning of the response's body.
-        response_body: Option<String>,
-    },
+    Exhausted(FailedAttempt),
     /// No request was sent, because the receiver's turn comes later. The claim does not count as an attempt.
     Postponed {
         /// When the attempt may begin; `None`: at once, after the message moved to the slow queue.
@@ -93,21 +78,25 @@ pub enum AttemptOutcome {
     },
     /// No request was sent, because the delivery was abandoned or its event has expired. The delivery becomes
     /// `CANCELLED`.
-    Cancelled {
-        /// Why the delivery is cancelled.
-        reason: String,
-    },
+    Cancelled { reason: String },
     /// The attempt failed, and the delivery was abandoned while it ran. The delivery becomes `CANCELLED`.
-    Abandoned {
-        /// Why the delivery was abandoned.
-        reason: String,
-        /// The HTTP status of the response; `None`: there was no response.
-        status_code: Option<u16>,
-        /// Why the attempt failed.
-        error: String,
-        /// The beginning of the response's body.
-        response_body: Option<String>,
-    },
+    Abandoned { reason: String, failed: FailedAttempt },
+}
+
+/// What is stored of an attempt that failed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FailedAttempt {
+    /// The HTTP status of the response; `None`: there was no response.
+    pub status_code: Option<u16>,
+    pub error: String,
+    /// The beginning of the response's body.
+    pub response_body: Option<String>,
+}
+
+impl FailedAttempt {
+    pub fn without_body(status_code: Option<u16>, error: impl Into<String>) -> Self {
+        Self { status_code, error: error.into(), response_body: None }
+    }
 }
 
 /// The rows that an attempt needs besides the delivery's row.
@@ -332,30 +321,28 @@ impl Deliveries {
             .remove("leased_until")
             .when("status", "=", status_value(DeliveryStatus::Processing))
             .when("claim", "=", AttributeValue::S(claim.to_owned()));
-        let (status, status_code, error, response_body) = match outcome {
+        let Delivery { last_status_code, last_error, last_response_body, .. } = claimed.clone();
+        let of_failed = |FailedAttempt { status_code, error, response_body }: FailedAttempt| {
+            (status_code, Some(error), response_body)
+        };
+        let (status, (status_code, error, response_body)) = match outcome.clone() {
             AttemptOutcome::Delivered { status_code } => {
                 update = update.set("delivered_at", millis(now));
-                (DeliveryStatus::Delivered, Some(*status_code), None, None)
+                (DeliveryStatus::Delivered, (Some(status_code), None, None))
             }
-            AttemptOutcome::Retry { status_code, error, response_body, .. } => {
-                (DeliveryStatus::Pending, *status_code, Some(error.clone()), response_body.clone())
+            AttemptOutcome::Retry { failed, .. } => (DeliveryStatus::Pending, of_failed(failed)),
+            AttemptOutcome::Exhausted(failed) => (DeliveryStatus::Failed, of_failed(failed)),
+            AttemptOutcome::Abandoned { reason, failed } => {
+                let error = cancelled_error(&reason, Some(&failed.error));
+                (DeliveryStatus::Cancelled, of_failed(FailedAttempt { error, ..failed }))
             }
+            // The results of earlier attempts stay.
             AttemptOutcome::Postponed { .. } => {
-                let Delivery { last_status_code, last_error, last_response_body, .. } = claimed.clone();
-                (DeliveryStatus::Pending, last_status_code, last_error, last_response_body)
-            }
-            AttemptOutcome::Exhausted { status_code, error, response_body } => {
-                (DeliveryStatus::Failed, *status_code, Some(error.clone()), response_body.clone())
+                (DeliveryStatus::Pending, (last_status_code, last_error, last_response_body))
             }
             AttemptOutcome::Cancelled { reason } => {
-                // The results of earlier attempts stay.
-                let body = claimed.last_response_body.clone();
-                let error = cancelled_error(reason, claimed.last_error.as_deref());
-                (DeliveryStatus::Cancelled, claimed.last_status_code, Some(error), body)
-            }
-            AttemptOutcome::Abandoned { reason, status_code, error, response_body } => {
-                let error = cancelled_error(reason, Some(error));
-                (DeliveryStatus::Cancelled, *status_code, Some(error), response_body.clone())
+                let error = cancelled_error(&reason, last_error.as_deref());
+                (DeliveryStatus::Cancelled, (last_status_code, Some(error), last_response_body))
             }
         };
         if matches!(outcome, AttemptOutcome::Cancelled { .. } | AttemptOutcome::Postponed { .. }) {
