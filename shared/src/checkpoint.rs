@@ -58,7 +58,8 @@ const NEXT_RUN_SECONDS: i64 = 50;
 /// When a run is due at the latest, in seconds after the insert of a row. Rows are kept for 90 days.
 const LATEST_RUN_SECONDS: i64 = 24 * 60 * 60;
 
-/// The sort key of the row of totals. It sorts after all days, so one query reads days, totals and recent sums.
+/// The sort key of the row of totals, and the beginning of those of its parts. It sorts after all days, so one
+/// query reads days, totals and recent sums.
 pub(crate) const TOTAL: &str = "total";
 
 /// The sort key of the row of recent sums.
@@ -220,14 +221,14 @@ impl CountedLog {
     /// Reads the sums of the days from the sort key `first_day` on, and the totals, in one query.
     pub(crate) async fn load(&self, first_day: &str) -> Result<Loaded, StoreError> {
         let mut loaded = Loaded::default();
-        let range = (first_day, RECENT);
+        let range = (first_day, "total~");
         let mut recent = None;
         for item in self.store.range(&self.partition, range, Order::OldestFirst, usize::MAX).await? {
             match text(&item, "sk").unwrap_or_default() {
                 sort if sort == RECENT => recent = Some(item),
-                sort if sort == TOTAL => {
-                    loaded.counted_to = text(&item, CHECKPOINT);
-                    loaded.total = sums_of(&item)?;
+                sort if sort.starts_with(TOTAL) => {
+                    loaded.counted_to = text(&item, CHECKPOINT).or(loaded.counted_to);
+                    loaded.total.add_all(&sums_of(&item)?);
                 }
                 sort => drop(loaded.days.insert(sort, sums_of(&item)?)),
             }

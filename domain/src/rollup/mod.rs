@@ -274,8 +274,9 @@ pub fn all_time_key(scope: &Scope) -> Key {
 /// Prefix of the sort keys of day rows.
 pub const DAY_SORT: &str = "day#";
 
-/// Parses the sort key of a day row. `None`: the sort key is of another row.
+/// Parses the sort key of a day row, or of a part of one: `#` and more may follow. `None`: the sort key is of
+/// another row.
 pub fn parse_day(sort: &str) -> Option<(Day, Currency)> {
-    let (day, currency) = sort.strip_prefix(DAY_SORT)?.split_once('#')?;
-    Some((day.parse().ok()?, Currency::parse(currency).ok()?))
+    let (day, rest) = sort.strip_prefix(DAY_SORT)?.split_once('#')?;
+    Some((day.parse().ok()?, Currency::parse(rest.split('#').next()?).ok()?))
 }

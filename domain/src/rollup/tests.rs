@@ -64,6 +64,7 @@ fn the_key_of_a_day_row_contains_scope_day_and_currency() {
     insta::assert_snapshot!(key.pk, @"rollup#acc_0w3ge1r70w3ge1r7:test");
     insta::assert_snapshot!(key.sk, @"day#2026-11-21#BRL");
     assert_eq!(parse_day(&key.sk), Some((Day::of(at(0)), Currency::BRL)));
+    assert_eq!(parse_day(&format!("{}#x", key.sk)), Some((Day::of(at(0)), Currency::BRL)));
     assert_eq!(parse_day("total"), None);
 }
 

@@ -97,8 +97,6 @@ struct StreamActions {
     events: Vec<Event>,
     /// The resend request that the events are published for; `None`: they are published for the first time.
     resend: Option<ResendId>,
-    /// The version of the charge whose change the events belong to.
-    charge_version: u64,
     /// The delivery to start, which was listed when it was inserted.
     delivery: Option<DeliveryMessage>,
     acquirer: Option<AcquirerMessage>,
@@ -183,7 +181,6 @@ impl Dispatcher {
                 Ok(StreamActions {
                     events,
                     resend,
-                    charge_version,
                     delivery,
                     acquirer,
                     email,
@@ -193,7 +190,7 @@ impl Dispatcher {
                     lookups,
                 }) => {
                     if let Some(scope) = events.first().map(|event| event.scope) {
-                        let change = Change { number: number(), events, resend, charge_version };
+                        let change = Change { number: number(), events, resend };
                         scopes.entry(scope).or_default().changes.push(change);
                     }
                     if let Some(message) = delivery {
@@ -289,7 +286,6 @@ impl Dispatcher {
                 is_new && new.status == TransactionStatus::Pending && new.lease_until.is_none();
             return Ok(StreamActions {
                 events: Event::of_charge(old, new, &self.public_urls)?.into_iter().collect(),
-                charge_version: new.version,
                 acquirer: waits_for_acquirer.then_some(AcquirerMessage::Finalise(new.id)),
                 audit: audit_trail::for_charge(old, new).map(Box::new),
                 figure: Figure::of_charge(old, new),

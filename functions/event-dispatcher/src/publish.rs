@@ -6,12 +6,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use domain::ids::{ResendId, Scope};
+use domain::ids::{EventId, ResendId, Scope};
 use domain::request_id::StoredRequestId;
 use domain::row::Row as _;
 use domain::webhook::event_type::EventType;
 use shared::concurrently;
 use shared::notes::Period;
+use shared::rollup::Rollups;
 use shared::store::StoreError;
 use shared::webhook::delivery::{Deliveries, Delivery, DeliveryStatus};
 use shared::webhook::endpoint::{Endpoint, Endpoints};
@@ -23,7 +24,6 @@ use tokio::task::{JoinSet, yield_now};
 use tracing::{Instrument, field};
 
 use crate::quarantine::Cause;
-use crate::rollups::Counted;
 use crate::{Dispatcher, Failure, send};
 
 /// The most changes of a batch that are published concurrently.
@@ -35,8 +35,6 @@ pub(crate) struct Change {
     pub(crate) events: Vec<Event>,
     /// The resend request that the events are published for; `None`: they are published for the first time.
     pub(crate) resend: Option<ResendId>,
-    /// The version of the charge, if a charge changed.
-    pub(crate) charge_version: u64,
 }
 
 /// The work of a batch for one scope.
@@ -60,7 +58,8 @@ struct Publishing {
 /// What has been inserted for a change.
 #[derive(Default)]
 struct Published {
-    rows: Vec<Counted>,
+    /// The rows that a fold counts.
+    rows: Vec<EventId>,
     /// The messages of the deliveries that wait for one.
     messages: Vec<DeliveryMessage>,
 }
@@ -106,19 +105,19 @@ impl Dispatcher {
             }
             failures.push((number, cause));
         }
-        let (counted, sent, noted, ()) = tokio::join!(
-            Box::pin(self.count(scope, rows)),
+        let (folded, sent, noted, ()) = tokio::join!(
+            Box::pin(self.schedule_fold(scope, rows)),
             send(self.queues.of(scope.mode), &deliveries),
             Box::pin(self.note_new(scope, &deliveries)),
             Box::pin(self.schedule_counting(scope, &deliveries))
         );
-        [failures, counted, sent, noted].concat()
+        [failures, folded, sent, noted].concat()
     }
 
     /// Inserts the events of a change and their deliveries, unless they exist.
     async fn publish(
         &self,
-        Change { events, resend, charge_version, .. }: &Change,
+        Change { events, resend, .. }: &Change,
         publishing: &Publishing,
         published: &mut Published,
     ) -> Result<(), StoreError> {
@@ -126,7 +125,7 @@ impl Dispatcher {
             return Err(StoreError::Throttled("another change of the account was throttled".to_owned()));
         }
         for event in events {
-            let inserted = self.publish_event(event, *resend, *charge_version, publishing, published).await;
+            let inserted = self.publish_event(event, *resend, publishing, published).await;
             if let Err(StoreError::Throttled(_)) = inserted {
                 publishing.is_throttled.store(true, Ordering::Relaxed);
             }
@@ -139,16 +138,17 @@ impl Dispatcher {
         &self,
         event: &Event,
         resend: Option<ResendId>,
-        charge_version: u64,
         publishing: &Publishing,
         published: &mut Published,
     ) -> Result<(), StoreError> {
-        published.rows.extend(self.insert_event(event, charge_version).await?);
+        let now = self.clock.now();
+        if Rollups::new(self.store.clone()).insert_event(event, now).await? {
+            published.rows.push(event.id);
+        }
         if event.objects.is_empty() {
             return Ok(());
         }
         log_published(event);
-        let now = self.clock.now();
         if let Some(until) = resend.and_then(|_| event.needed_until(now)) {
             self.store.extend_ttl(&event.key(), until).await?;
         }
@@ -260,7 +260,7 @@ mod tests {
         let [scope, _] = scopes();
         let is_throttled = true.into();
         let publishing = Publishing { scope, endpoints: OnceCell::new(), is_throttled };
-        let change = Change { number: "1".to_owned(), events: Vec::new(), resend: None, charge_version: 1 };
+        let change = Change { number: "1".to_owned(), events: Vec::new(), resend: None };
         let outcome =
             crate::tests::dispatcher().publish(&change, &publishing, &mut Published::default()).await;
         assert!(matches!(outcome, Err(StoreError::Throttled(_))), "{outcome:?}");

@@ -25,9 +25,8 @@ use crate::{Dispatcher, sequence_number};
 /// Retain discarded records for a DynamoDB event source).
 const DISCARDED: &str = "aws/lambda/";
 
-/// The greatest age of an object that is replayed, in days. Event rows and the markers of counted changes
-/// deduplicate changes, and are kept for 90 days. So an older change could be published and counted a second
-/// time.
+/// The greatest age of an object that is replayed, in days. Event rows deduplicate changes, and are kept for 90
+/// days. So an older change could be published and counted a second time.
 const OLDEST_DAYS: i64 = 85;
 
 /// How long a run of the schedule begins further replays. The next run, a minute after the start of this one,

@@ -82,7 +82,6 @@ fn actions_of(dispatcher: &Dispatcher, record: &EventRecord) -> String {
     let StreamActions {
         events,
         resend,
-        charge_version,
         delivery,
         acquirer,
         email,
@@ -103,11 +102,8 @@ fn actions_of(dispatcher: &Dispatcher, record: &EventRecord) -> String {
                 sums.iter().map(|(name, by)| format!("{name} {by:+}")).collect::<Vec<_>>().join(", ")
             };
             let (day, currency, of_all_time) = (counted.day, counted.currency, counted.of_all_time());
-            lines.push(format!(
-                "count version {charge_version} on {day} in {currency}: {}",
-                sums(&counted.sums)
-            ));
-            lines.push(format!("count version {charge_version} for all time: {}", sums(&of_all_time)));
+            lines.push(format!("count on {day} in {currency}: {}", sums(&counted.sums)));
+            lines.push(format!("count for all time: {}", sums(&of_all_time)));
         }
     }
     lines.extend(resend.map(|resend| format!("resend {resend}")));
@@ -201,8 +197,8 @@ fn paid_events(webhook_url: Option<&str>) -> Event {
 fn a_new_charge_is_published_and_counted() {
     insta::assert_snapshot!(actions(&insert(&waiting())), @"
     publish charge.created, payment.created, payment.status_changed
-    count version 1 on 2026-11-21 in BRL: c9 +1, made +1, s_wp +1
-    count version 1 for all time: made +1, s_wp +1
+    count on 2026-11-21 in BRL: c9 +1, made +1, s_wp +1
+    count for all time: made +1, s_wp +1
     ");
 }
 
@@ -225,8 +221,8 @@ fn rows_to_find_a_charge_by_are_written_when_it_is_new_and_change_neither_events
 fn a_new_charge_that_the_acquirer_must_finalise_is_queued_for_it_once() {
     let pending = Charge { status: TransactionStatus::Pending, ..waiting() };
     insta::assert_snapshot!(actions(&insert(&pending)), @r#"
-    count version 1 on 2026-11-21 in BRL: c9 +1, made +1, s_pe +1
-    count version 1 for all time: made +1, s_pe +1
+    count on 2026-11-21 in BRL: c9 +1, made +1, s_pe +1
+    count for all time: made +1, s_pe +1
     ask acquirer {"finalise":"ch_f4357470-cd8b-8fda-8eac-d58f8e8e59b9"}
     "#);
     let later = transition::next_version(pending.clone(), at(30));
@@ -234,8 +230,8 @@ fn a_new_charge_that_the_acquirer_must_finalise_is_queued_for_it_once() {
     let finalised = transition::next_version(waiting(), at(30));
     insta::assert_snapshot!(actions(&modify(&pending, &finalised)), @"
     publish charge.created, payment.created, payment.status_changed
-    count version 2 on 2026-11-21 in BRL: s_pe -1, s_wp +1
-    count version 2 for all time: s_pe -1, s_wp +1
+    count on 2026-11-21 in BRL: s_pe -1, s_wp +1
+    count for all time: s_pe -1, s_wp +1
     ");
 }
 
@@ -243,8 +239,8 @@ fn a_new_charge_that_the_acquirer_must_finalise_is_queued_for_it_once() {
 fn a_paid_charge_is_published_and_its_payment_counted() {
     insta::assert_snapshot!(actions(&modify(&waiting(), &paid())), @"
     publish charge.paid, payment.completed, payment.status_changed
-    count version 2 on 2026-11-21 in BRL: n_px +1, p9 +1, paid +1, s_pa +1, s_wp -1, seconds +60, tried +1, v_px +1000, volume +1000
-    count version 2 for all time: s_pa +1, s_wp -1
+    count on 2026-11-21 in BRL: n_px +1, p9 +1, paid +1, s_pa +1, s_wp -1, seconds +60, tried +1, v_px +1000, volume +1000
+    count for all time: s_pa +1, s_wp -1
     ");
 }
 
@@ -253,8 +249,8 @@ fn an_expired_charge_is_published_and_counted() {
     let expired = after(&waiting(), &Command::Expire { at: at(3600) });
     insta::assert_snapshot!(actions(&modify(&waiting(), &expired)), @"
     publish charge.expired, payment.expired, payment.failed, payment.status_changed
-    count version 2 on 2026-11-21 in BRL: b_ex +1, s_ex +1, s_wp -1
-    count version 2 for all time: s_ex +1, s_wp -1
+    count on 2026-11-21 in BRL: b_ex +1, s_ex +1, s_wp -1
+    count for all time: s_ex +1, s_wp -1
     ");
 }
 
@@ -263,14 +259,14 @@ fn a_cancelled_charge_is_audited_only_if_an_api_key_cancelled_it() {
     let cancelled = after(&waiting(), &Command::Cancel);
     insta::assert_snapshot!(actions(&modify(&waiting(), &cancelled)), @"
     publish charge.failed, payment.failed, payment.status_changed
-    count version 2 on 2026-11-21 in BRL: b_ca +1, s_ca +1, s_wp -1
-    count version 2 for all time: s_ca +1, s_wp -1
+    count on 2026-11-21 in BRL: b_ca +1, s_ca +1, s_wp -1
+    count for all time: s_ca +1, s_wp -1
     ");
     let cancelled = Charge { actor: Some(by_key(cancelled.version)), ..cancelled };
     insta::assert_snapshot!(actions(&modify(&waiting(), &cancelled)), @"
     publish charge.failed, payment.failed, payment.status_changed
-    count version 2 on 2026-11-21 in BRL: b_ca +1, s_ca +1, s_wp -1
-    count version 2 for all time: s_ca +1, s_wp -1
+    count on 2026-11-21 in BRL: b_ca +1, s_ca +1, s_wp -1
+    count for all time: s_ca +1, s_wp -1
     audit charge.cancel ch_f4357470-cd8b-8fda-8eac-d58f8e8e59b9
     ");
 }

@@ -9,12 +9,10 @@
 //! 2. [`crate::checkpoint`] adds the numbers of these rows to the sums. A reader adds those of the rows that the
 //!    sums do not contain yet.
 //! 3. The checkpoint may have passed the id of a row that is inserted late. Therefore such a row has no
-//!    numbers, and the dispatcher adds them to the sums itself, in a transaction that also inserts a marker
-//!    for the change. If the marker exists already, the change was counted before.
-//!
-//! Which of the two ways counts a change is decided once, by the insert of the row.
+//!    numbers, and the transaction that inserts it adds them to the sums. If the row exists already, the change
+//!    is counted.
 
 mod repository;
 pub mod view;
 
-pub use repository::{Checkpoint, DayRow, LateChange, Rollups, folded_scope};
+pub use repository::{Checkpoint, DayRow, Rollups, folded_scope};

@@ -1,65 +1,25 @@
 //! Reads rollups, and counts changes.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use domain::calendar::{BusinessDayRange, Day};
-use domain::ids::{ChargeId, EventId, Scope};
+use domain::ids::{EventId, Scope};
 use domain::money::Currency;
-use domain::retention::EVENTS_KEPT_SECONDS;
 use domain::rollup::{DAY_SORT, RollupChange, Sums, all_time_key, day_key, parse_day, partition};
-use domain::row::{Key, Row};
+use domain::row::Key;
 use domain::shard::ShardedScope;
 use domain::time::Timestamp;
 
 use crate::account::Accounts;
-use crate::checkpoint::{CountedLog, Log, LogRow, STRIDE, TOTAL};
+use crate::checkpoint::{CountedLog, LATE_MS, Log, LogRow, STRIDE, TOTAL};
 use crate::store::{CommitOutcome, Item, Order, RowUpdate, Store, StoreError, Write, from_item, text};
 use crate::webhook::event::Event;
-
-/// The most changes in one transaction, which DynamoDB limits to 100 rows. Forty changes write at most 81:
-/// for each a marker and the row of its day, and one row with the sums of all time.
-const CHANGES_PER_TRANSACTION: usize = 40;
 
 /// The most queries of a shard's rows after the checkpoint, each of 1 MB, about a thousand rows. Within a minute
 /// after the last change, the recent sums contain the others.
 const MAX_PAGES_AFTER: usize = 10;
 
 const MAX_ROWS_A_PAGE: i32 = 2_000;
-
-/// A change that is counted by its own marker, because the row of its events was inserted late.
-#[derive(Clone, Debug)]
-pub struct LateChange {
-    /// The scope of the charge.
-    pub scope: Scope,
-    /// The id of the charge.
-    pub charge: ChargeId,
-    /// The version of the charge that the change wrote. Together with the charge's id it identifies the change.
-    pub version: u64,
-    /// What the change adds to the sums.
-    pub change: RollupChange,
-}
-
-/// The row that marks a change as counted. It is kept as long as events are, because quarantined stream
-/// records may be replayed late.
-#[derive(Debug, Deserialize, Serialize)]
-struct Marker {
-    charge: ChargeId,
-    version: u64,
-    #[serde(with = "domain::time::millis")]
-    counted_at: Timestamp,
-}
-
-impl Row for Marker {
-    fn key(&self) -> Key {
-        Key { pk: format!("counted#{}", self.charge.raw()), sk: self.version.to_string() }
-    }
-
-    fn removable_at(&self) -> Option<Timestamp> {
-        self.counted_at.plus_seconds(EVENTS_KEPT_SECONDS).ok()
-    }
-}
 
 /// The sums of a day in a currency.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -88,42 +48,19 @@ impl Rollups {
         Self { store }
     }
 
-    /// Adds late changes of one scope's charges to the sums. Counts a change once, even if `changes` contains
-    /// it twice or an earlier call counted it. After an error, some of the changes may be counted, and the
-    /// caller can repeat the whole call.
-    pub async fn count(&self, changes: Vec<LateChange>, now: Timestamp) -> Result<(), StoreError> {
-        let mut seen = BTreeSet::new();
-        let changes: Vec<LateChange> =
-            changes.into_iter().filter(|change| seen.insert((change.charge.raw(), change.version))).collect();
-        for chunk in changes.chunks(CHANGES_PER_TRANSACTION) {
-            self.count_chunk(chunk.to_vec(), now).await?;
-        }
-        Ok(())
-    }
-
-    /// Counts changes in one transaction. If the markers of some changes exist already, retries without these
-    /// changes.
-    async fn count_chunk(&self, changes: Vec<LateChange>, now: Timestamp) -> Result<(), StoreError> {
-        let mut left = changes;
-        while !left.is_empty() {
-            match self.store.commit(count_writes(&left, now)?).await? {
-                CommitOutcome::Done => return Ok(()),
-                CommitOutcome::Conflict { at } => {
-                    let before = left.len();
-                    // The markers are the first writes, in the order of the changes. So the index of a marker
-                    // is that of its change.
-                    let indexed = left.into_iter().enumerate();
-                    left =
-                        indexed.filter(|(index, _)| !at.contains(index)).map(|(_, change)| change).collect();
-                    if left.len() == before {
-                        return Err(StoreError::Corrupt(
-                            "a write of sums failed, but no marker existed".to_owned(),
-                        ));
-                    }
-                }
-            }
-        }
-        Ok(())
+    /// Inserts the row of a change's events, unless it exists. A row that is late ([`LATE_MS`]) has no numbers: the
+    /// same transaction adds them to the sums. Returns whether a fold counts the row.
+    pub async fn insert_event(&self, event: &Event, now: Timestamp) -> Result<bool, StoreError> {
+        let is_late = now.millis_since(event.created_at) >= LATE_MS;
+        let Some(change) = event.counted.as_ref().filter(|_| is_late) else {
+            let _inserted_or_existing = self.store.commit(vec![Write::insert(event)?]).await?;
+            return Ok(event.counted.is_some());
+        };
+        let row = Event { counted: None, ..event.clone() };
+        let mut writes = vec![Write::insert(&row)?];
+        writes.extend(late_additions(event, change));
+        // A conflict: the row exists. It may have been inserted in time, by an attempt that then failed.
+        Ok(matches!(self.store.commit(writes).await?, CommitOutcome::Conflict { .. }))
     }
 
     /// Reads the sums of a window's days, oldest first.
@@ -157,9 +94,17 @@ impl Rollups {
         last: Day,
     ) -> Result<(Vec<DayRow>, Checkpoint), StoreError> {
         let loaded = self.counted(scope).load(&format!("{DAY_SORT}{first}")).await?;
-        let days = loaded.days.into_iter().map(|(sort, sums)| day_row(&sort, sums));
-        let mut days = days.collect::<Result<Vec<DayRow>, _>>()?;
-        days.retain(|row| row.day <= last);
+        let mut days: Vec<DayRow> = Vec::new();
+        for (sort, sums) in loaded.days {
+            let (day, currency) = parse_day(&sort).ok_or_else(|| {
+                StoreError::Corrupt(format!("{sort} is not the sort key of a rollup's day"))
+            })?;
+            match days.last_mut().filter(|row| (row.day, row.currency) == (day, currency)) {
+                Some(row) => row.sums.add_all(&sums),
+                None if day <= last => days.push(DayRow { day, currency, sums }),
+                None => break,
+            }
+        }
         Ok((days, Checkpoint(loaded.counted_to)))
     }
 
@@ -285,30 +230,16 @@ fn counted_by(item: Item) -> Option<RollupChange> {
     }
 }
 
-/// Returns the writes that count changes: first the markers, in the order of the changes, then one addition
-/// for each row of sums.
-fn count_writes(changes: &[LateChange], now: Timestamp) -> Result<Vec<Write>, StoreError> {
-    let mut writes = Vec::new();
-    let mut rows: BTreeMap<(String, String), Sums> = BTreeMap::new();
-    for LateChange { scope, charge, version, change } in changes {
-        let marker = Marker { charge: *charge, version: *version, counted_at: now };
-        writes.push(Write::insert(&marker)?);
-        let day = day_key(scope, change.day, change.currency);
-        for (key, sums) in [(day, &change.sums), (all_time_key(scope), &change.of_all_time())] {
-            rows.entry((key.pk, key.sk)).or_default().add_all(sums);
-        }
-    }
-    for ((pk, sk), sums) in rows {
+/// Returns the writes that add a change to the sums of its day and of all time. The changes are spread over some
+/// rows for each of these sums, so that after an outage they do not wait for one another.
+fn late_additions(event: &Event, change: &RollupChange) -> impl Iterator<Item = Write> {
+    // The last character of all ids of rows is the same.
+    let part = event.id.to_string().chars().nth_back(1).unwrap_or_default();
+    let day = day_key(&event.scope, change.day, change.currency);
+    let sums = [(day, change.sums.clone()), (all_time_key(&event.scope), change.of_all_time())];
+    sums.into_iter().filter_map(move |(Key { pk, sk }, sums)| {
         let changes = sums.into_changes();
-        if !changes.is_empty() {
-            writes.push(Write::update(RowUpdate::of(Key { pk, sk }).add_all(changes)));
-        }
-    }
-    Ok(writes)
-}
-
-fn day_row(sort: &str, sums: Sums) -> Result<DayRow, StoreError> {
-    let (day, currency) = parse_day(sort)
-        .ok_or_else(|| StoreError::Corrupt(format!("{sort} is not the sort key of a rollup's day")))?;
-    Ok(DayRow { day, currency, sums })
+        let update = RowUpdate::of(Key { pk, sk: format!("{sk}#{part}") });
+        (!changes.is_empty()).then(|| Write::update(update.add_all(changes)))
+    })
 }

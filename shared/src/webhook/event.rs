@@ -61,8 +61,8 @@ pub struct Event {
     pub shard: Shard,
     /// What the events send. Events that send the same object share an element.
     pub objects: Vec<SentObject>,
-    /// What the change adds to the rollups; `None`: nothing, or the change is counted by its own marker,
-    /// because the row was inserted late (see [`crate::rollup`]).
+    /// What the change adds to the rollups; `None`: nothing, or the insert of the row counted the change, because
+    /// it was late (see [`crate::rollup`]).
     pub counted: Option<RollupChange>,
     /// The transaction's `webhookUrl`, which receives the legacy events instead of the subscribed endpoints.
     pub webhook_url: Option<String>,
