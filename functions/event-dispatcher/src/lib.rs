@@ -1,6 +1,5 @@
 //! Reads the state table's stream and carries out the actions that follow from each change: it inserts events
-//! and their deliveries, queues messages, updates the rollups, writes audit rows, and cancels abandoned
-//! deliveries.
+//! and their deliveries, queues messages, updates the rollups, and writes audit rows.
 //!
 //! The change of a charge, refund, MED case or payout, or a resend request, is published in one invocation: the
 //! rows of its events and deliveries are inserted, then a message for each delivery is queued (`publish`). If the
@@ -46,7 +45,7 @@ use shared::config::{ConfigError, PublicUrls, required};
 use shared::email::{Email, EmailQueue};
 use shared::queue::{Message, Queue};
 use shared::store::{Aws, Store, StoreError, from_item};
-use shared::webhook::delivery::{Abandonment, Deliveries, Delivery, DeliveryStatus};
+use shared::webhook::delivery::{Delivery, DeliveryStatus};
 use shared::webhook::endpoint::Endpoint;
 use shared::webhook::event::Event;
 use shared::webhook::queue::{DeliveryMessage, DeliveryQueues, Lane};
@@ -64,10 +63,6 @@ const REPLAY_POSTPONED: &str = "replay-postponed";
 
 /// The most accounts whose audit rows are appended concurrently.
 const CONCURRENT_ACCOUNTS: usize = 16;
-
-/// The most steps of abandonments in a batch. Each step cancels up to a thousand deliveries, and delays the
-/// stream.
-const MAX_STEPS: usize = 4;
 
 #[derive(Clone, Debug)]
 pub struct Dispatcher {
@@ -103,7 +98,6 @@ struct StreamActions {
     email: Option<Email>,
     /// The audit row of an API key's action, or of an endpoint that was switched off.
     audit: Option<Box<Audit>>,
-    abandonment: Option<Box<Abandonment>>,
     /// The business figure to add to the metrics.
     figure: Option<Figure>,
     /// The values by which the new charge is found.
@@ -171,24 +165,13 @@ impl Dispatcher {
     async fn work_on(&self, records: &[EventRecord], is_replay: bool) -> HashMap<String, Cause> {
         let mut scopes: HashMap<Scope, ScopeWork> = HashMap::new();
         let (mut acquirers, mut emails) = (Vec::new(), Vec::new());
-        let (mut audits, mut abandonments) = (Vec::new(), Vec::new());
+        let (mut audits, mut new_lookups) = (Vec::new(), Vec::new());
         let mut failures = Vec::new();
-        let mut new_lookups = Vec::new();
         for record in records {
             let sequence_number = sequence_number(record);
             let number = || sequence_number.clone();
             match self.read(record) {
-                Ok(StreamActions {
-                    events,
-                    resend,
-                    delivery,
-                    acquirer,
-                    email,
-                    audit,
-                    abandonment,
-                    figure,
-                    lookups,
-                }) => {
+                Ok(StreamActions { events, resend, delivery, acquirer, email, audit, figure, lookups }) => {
                     if let Some(scope) = events.first().map(|event| event.scope) {
                         let change = Change { number: number(), events, resend };
                         scopes.entry(scope).or_default().changes.push(change);
@@ -199,7 +182,6 @@ impl Dispatcher {
                     acquirers.extend(acquirer.map(|message| (number(), message)));
                     emails.extend(email.map(|message| (number(), message)));
                     audits.extend(audit.map(|audit| (number(), *audit)));
-                    abandonments.extend(abandonment.map(|abandonment| *abandonment));
                     new_lookups.extend(lookups.map(|lookups| (number(), lookups)));
                     // The first pass of a record that is replayed has counted it.
                     figure.into_iter().filter(|_| !is_replay).for_each(Figure::write);
@@ -215,28 +197,15 @@ impl Dispatcher {
                 }
             }
         }
-        let (to_acquirers, mailed, published, audited, found, ()) = tokio::join!(
+        let (to_acquirers, mailed, published, audited, found) = tokio::join!(
             send(&self.acquirers, &acquirers),
             send(&self.emails, &emails),
             self.publish_all(scopes),
             self.record_all(audits),
-            self.insert_lookups(new_lookups),
-            Box::pin(self.abandon(&abandonments))
+            self.insert_lookups(new_lookups)
         );
         failures.extend([to_acquirers, mailed, published, audited, found].concat());
         worst_causes(failures)
-    }
-
-    /// Runs the next steps of abandonments. A failure is only logged and does not block the stream, because
-    /// the scheduler runs the step later.
-    async fn abandon(&self, abandonments: &[Abandonment]) {
-        let deliveries = Deliveries::new(self.store.clone());
-        for abandonment in abandonments.iter().take(MAX_STEPS) {
-            if let Err(error) = deliveries.run_abandonment_step(abandonment, self.clock.now()).await {
-                let Abandonment { scope, endpoint, .. } = abandonment;
-                tracing::warn!(%scope, %endpoint, %error, "deliveries will be cancelled later");
-            }
-        }
     }
 
     /// Appends audit rows, unless they exist, those of some accounts concurrently. Returns those that failed.
@@ -352,11 +321,6 @@ impl Dispatcher {
             let resend: Resend = row(image)?;
             let events = resend.events(&self.public_urls)?;
             return Ok(StreamActions { events, resend: Some(resend.id), ..StreamActions::default() });
-        }
-        if Abandonment::is_at(&key) {
-            let abandonment: Abandonment = row(image)?;
-            let abandonment = abandonment.is_running().then(|| Box::new(abandonment));
-            return Ok(StreamActions { abandonment, ..StreamActions::default() });
         }
         if Delivery::is_at(&key) && is_new {
             let delivery: Delivery = row(image)?;

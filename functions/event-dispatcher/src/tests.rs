@@ -79,17 +79,8 @@ fn actions(record: &EventRecord) -> String {
 }
 
 fn actions_of(dispatcher: &Dispatcher, record: &EventRecord) -> String {
-    let StreamActions {
-        events,
-        resend,
-        delivery,
-        acquirer,
-        email,
-        audit,
-        abandonment,
-        figure,
-        lookups,
-    } = dispatcher.read(record).unwrap();
+    let StreamActions { events, resend, delivery, acquirer, email, audit, figure, lookups } =
+        dispatcher.read(record).unwrap();
     let mut lines = Vec::new();
     for event in events {
         let names: Vec<&str> = event.types().map(EventType::as_str).collect();
@@ -111,7 +102,6 @@ fn actions_of(dispatcher: &Dispatcher, record: &EventRecord) -> String {
     lines.extend(acquirer.map(|message| format!("ask acquirer {}", message.body().unwrap())));
     lines.extend(email.map(|message| format!("mail {}", message.body().unwrap())));
     lines.extend(audit.map(|audit| format!("audit {} {}", audit.action, audit.subject)));
-    lines.extend(abandonment.map(|row| format!("cancel deliveries of {}", row.endpoint)));
     lines.extend(figure.map(|figure| format!("metric {figure:?}")));
     lines.extend(lookups.map(|lookups| format!("{} rows to find it by", lookups.rows(b"salt").count())));
     if lines.is_empty() { "nothing".to_owned() } else { lines.join("\n") }
@@ -445,19 +435,6 @@ fn the_message_of_a_delivery_to_a_webhook_url_names_its_server() {
 }
 
 #[test]
-fn an_abandonment_is_continued_while_it_runs() {
-    let row = Abandonment::by_deletion(&endpoint(), at(0));
-    insta::assert_snapshot!(actions(&insert(&row)), @"cancel deliveries of wh_01m7yzmhg00w3ge1r70w3ge1r7");
-    let mut changed = serde_json::to_value(&row).unwrap();
-    changed["after"] = json!("PENDING#wd_1");
-    let further: Abandonment = serde_json::from_value(changed.clone()).unwrap();
-    insta::assert_snapshot!(actions(&modify(&row, &further)), @"cancel deliveries of wh_01m7yzmhg00w3ge1r70w3ge1r7");
-    changed.as_object_mut().unwrap().remove("look_at");
-    let ended: Abandonment = serde_json::from_value(changed).unwrap();
-    assert_eq!(actions(&modify(&further, &ended)), "nothing");
-}
-
-#[test]
 fn the_greatest_cause_of_a_records_failures_counts() {
     let number = |cause| ("1".to_owned(), cause);
     let in_order = [Cause::Permanent, Cause::Throttled, Cause::Unavailable];
@@ -501,7 +478,6 @@ fn rows_of_other_kinds_lead_to_nothing() {
 
 #[test]
 fn a_removed_row_leads_to_nothing_whatever_it_was() {
-    let running = Abandonment::by_deletion(&endpoint(), at(0));
     let delivery = Delivery::for_event(&paid_events(None), &[endpoint()], at(60)).remove(0);
     for old in [
         image(&waiting()),
@@ -510,7 +486,6 @@ fn a_removed_row_leads_to_nothing_whatever_it_was() {
         image(&endpoint()),
         image(&pending()),
         image(&resend()),
-        image(&running),
         image(&delivery),
     ] {
         assert_eq!(actions(&record("REMOVE", &old, &Value::Null)), "nothing", "{}", old["pk"]);
@@ -543,7 +518,6 @@ fn a_row_that_does_not_parse_is_an_error_and_not_skipped() {
         endpoint().key(),
         pending().key(),
         resend().key(),
-        Abandonment::by_deletion(&endpoint(), at(0)).key(),
         delivery.key(),
     ] {
         let only_the_key = json!({"pk": {"S": key.pk}, "sk": {"S": key.sk}});

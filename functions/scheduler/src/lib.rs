@@ -28,7 +28,7 @@ use shared::config::{ConfigError, required};
 use shared::med::MedCases;
 use shared::metrics;
 use shared::rollup::{Rollups, folded_scope};
-use shared::store::{Aws, DUE_SHARDS, DuePartition, DueRow, Store, from_item};
+use shared::store::{Aws, DUE_SHARDS, DuePartition, DueRow, Store, StoreError, from_item};
 use shared::wallet::Wallets;
 use shared::wallet::counters::Tranche;
 use shared::webhook::delivery::{Abandonment, Deliveries, Delivery, NEXT_LOOK_SECONDS, counted_scope};
@@ -59,8 +59,7 @@ enum DueAction {
     Count(Scope),
     /// Fold the rollups of this scope. The fold is slow, so it runs after the other rows.
     Fold(Scope),
-    /// Run the next step of this abandonment, which cancels some of the deliveries. The step is slow, so it
-    /// runs after the other rows.
+    /// Cancel the deliveries of this abandonment. That is slow, so it runs after the other rows.
     Abandon(Box<Abandonment>),
     /// Nothing: the row is done, or another caller has changed its due time.
     Nothing,
@@ -175,12 +174,6 @@ impl Scheduler {
         }
         // Slow work runs sequentially and persists each step, so a run that is cut short has still made
         // progress.
-        for abandonment in slow.abandonments {
-            if let Err(error) = self.deliveries().run_abandonment_step(&abandonment, self.clock.now()).await {
-                let Abandonment { scope, endpoint, .. } = &abandonment;
-                tracing::error!(%scope, %endpoint, %error, "abandoned deliveries were not cancelled; the next run retries");
-            }
-        }
         for scope in slow.folds {
             let rollups = Rollups::new(self.store.clone());
             if let Err(error) = Box::pin(rollups.fold(&scope, self.clock.now())).await {
@@ -192,7 +185,22 @@ impl Scheduler {
                 tracing::error!(%scope, %error, "deliveries were not counted; the next run retries");
             }
         }
+        for abandonment in slow.abandonments {
+            let Abandonment { scope, endpoint, .. } = abandonment;
+            if let Err(error) = Box::pin(self.abandon(abandonment, started)).await {
+                tracing::error!(%scope, %endpoint, %error, "abandoned deliveries were not cancelled; the next run retries");
+            }
+        }
         failure.map_or(Ok(processed), Err)
+    }
+
+    /// Runs the steps of an abandonment, at least one. Those after [`WORK_TIME`] are left to the next run.
+    async fn abandon(&self, abandonment: Abandonment, started: Instant) -> Result<(), StoreError> {
+        let mut next = self.deliveries().run_abandonment_step(abandonment).await?;
+        while let Some(abandonment) = next.filter(|_| started.elapsed() < WORK_TIME) {
+            next = self.deliveries().run_abandonment_step(abandonment).await?;
+        }
+        Ok(())
     }
 
     /// Processes the rows of a partition that are due now, except for their slow work.

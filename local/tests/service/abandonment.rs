@@ -19,7 +19,7 @@ use shared::webhook::endpoint::{Endpoint, Endpoints};
 use shared::webhook::event::{Event, Origin};
 
 use crate::description::example;
-use crate::invocations::{dispatch, dispatch_records, run_webhook_worker, stream_records};
+use crate::invocations::{dispatch, run_webhook_worker, stream_records};
 use crate::seeding::write;
 use crate::support::{Client, Listener, Service, eventually, id};
 use crate::webhooks::wait_for_empty_queue;
@@ -106,18 +106,10 @@ async fn expect_counts(service: &Service, pending: usize, cancelled: usize) {
     }
 }
 
-/// Dispatches the stream's records, and the records that this causes, until there are no new ones. This runs
-/// all steps of an abandonment.
-async fn dispatch_all(service: &Service) {
-    let mut dispatched = 0;
-    loop {
-        let records = stream_records(&service.stack).await;
-        if records.len() == dispatched {
-            return;
-        }
-        dispatch_records(&service.stack, &records[dispatched..]).await;
-        dispatched = records.len();
-    }
+/// Dispatches the stream, and cancels the rows of abandoned deliveries.
+async fn dispatch_and_cancel(service: &Service) {
+    dispatch(&service.stack).await;
+    run_scheduler(service).await;
 }
 
 #[tokio::test]
@@ -182,7 +174,7 @@ async fn cancelling_the_rows_of_abandoned_deliveries_changes_no_response_and_no_
         by.apply(&service, &path(&endpoint)).await;
         let before_cancelling =
             [read_delivery(&service, &pending[0]).await, read_delivery(&service, &pending[1]).await];
-        dispatch_all(&service).await;
+        dispatch_and_cancel(&service).await;
         // The four deliveries to the abandoned endpoint are shown as cancelled. One delivery to the other endpoint and
         // two to the payment's `webhookUrl` are pending.
         expect_counts(&service, 3, 4).await;
@@ -309,8 +301,8 @@ async fn an_attempt_in_flight_during_abandonment_ends_as_delivered_or_cancelled(
             }
             expect_counts(&service, 0, usize::from(!is_delivered)).await;
             assert_eq!(count_dead_letters(&service).await, 0, "{case}");
-            // The later steps of the abandonment do not change the delivery.
-            dispatch_all(&service).await;
+            // The steps of the abandonment do not change the delivery.
+            dispatch_and_cancel(&service).await;
             assert_eq!(read_delivery(&service, &delivery).await, ended, "{case}");
         }
     }
@@ -415,77 +407,30 @@ async fn count_cancelled_rows(service: &Service) -> usize {
 }
 
 #[tokio::test]
-async fn an_abandonment_cancels_deliveries_in_limited_steps_that_can_be_repeated() {
-    let service = Service::without_event_sources().await;
-    let endpoint = service.register_endpoint("http://127.0.0.1:9/hook", &["charge.paid"]).await;
-    seed_pending_deliveries(&service, 1_300).await;
-    let before = stream_records(&service.stack).await.len();
-    AbandonedBy::Deletion.apply(&service, &path(&endpoint)).await;
-    let is_abandonment =
-        |record: &Value| record["dynamodb"]["Keys"]["pk"]["S"].as_str().unwrap().starts_with("abandonments#");
-    let mut counts = Vec::new();
-    let mut dispatched = before;
-    loop {
-        let records = stream_records(&service.stack).await;
-        let steps: Vec<Value> =
-            records[dispatched..].iter().filter(|record| is_abandonment(record)).cloned().collect();
-        dispatched = records.len();
-        if steps.is_empty() {
-            break;
-        }
-        assert_eq!(steps.len(), 1);
-        tokio::join!(dispatch_records(&service.stack, &steps), dispatch_records(&service.stack, &steps));
-        let after_step = count_cancelled_rows(&service).await;
-        dispatch_records(&service.stack, &steps).await;
-        assert_eq!(
-            count_cancelled_rows(&service).await,
-            after_step,
-            "dispatching the same record again must cancel nothing"
-        );
-        expect_counts(&service, 0, 1_300).await;
-        counts.push(after_step);
-    }
-    // The record of the last write leads to no step.
-    assert_eq!(counts, [1_000, 1_300, 1_300]);
-}
-
-#[tokio::test]
-async fn the_scheduler_resumes_an_abandonment_whose_stream_record_failed() {
+async fn the_scheduler_cancels_deliveries_in_steps_and_resumes_after_a_failure() {
     let service = Service::without_event_sources().await;
     let proxy = service.stack.fault_proxy.as_ref().unwrap();
     let endpoint = service.register_endpoint("http://127.0.0.1:9/hook", &["charge.paid"]).await;
-    seed_pending_deliveries(&service, 200).await;
+    seed_pending_deliveries(&service, 1_300).await;
     AbandonedBy::Deactivation.apply(&service, &path(&endpoint)).await;
-    // The dispatcher fails to write the abandonment's step. The batch of records still succeeds, because an
-    // abandonment must not block the stream.
     proxy.inject_every("TransactWriteItems", 1, Fault::InternalError);
-    let records = stream_records(&service.stack).await;
-    let abandonment_records: Vec<Value> = records
-        .iter()
-        .filter(|record| record["dynamodb"]["Keys"]["pk"]["S"].as_str().unwrap().starts_with("abandonments#"))
-        .cloned()
-        .collect();
-    assert_eq!(abandonment_records.len(), 1);
     let row = abandonment_rows(&service).await.remove(0);
-    dispatch_records(&service.stack, &abandonment_records).await;
+    run_scheduler(&service).await;
     assert_eq!(count_cancelled_rows(&service).await, 0);
-    assert_eq!(abandonment_rows(&service).await.remove(0), row);
-    proxy.reset();
+    assert_eq!(abandonment_rows(&service).await.remove(0), row, "it stays due");
 
-    // Every second transaction conflicts. The scheduler retries these transactions in later runs.
-    let mut seconds = 0;
-    let has_ended = |rows: &[HashMap<String, AttributeValue>]| !rows[0].contains_key("due_pk");
-    while !has_ended(&abandonment_rows(&service).await) {
-        seconds += 61;
-        service.stack.clock.advance(61_000);
-        proxy.inject_every("TransactWriteItems", 2, Fault::TransactionConflict);
-        run_scheduler(&service).await;
-        proxy.reset();
-        assert!(seconds < 20 * 61, "the abandonment must end within 20 runs");
-    }
-    assert_eq!(count_cancelled_rows(&service).await, 200);
-    expect_counts(&service, 0, 200).await;
+    // The last transaction of the second step fails.
+    proxy.reset();
+    let newest = service.deliveries("").await.remove(0);
+    proxy.inject_where(id(&newest), Fault::InternalError);
+    run_scheduler(&service).await;
+    assert_eq!(count_cancelled_rows(&service).await, 1_250);
+    proxy.reset();
+    tokio::join!(run_scheduler(&service), run_scheduler(&service));
+    assert_eq!(count_cancelled_rows(&service).await, 1_300);
+    expect_counts(&service, 0, 1_300).await;
     let row = abandonment_rows(&service).await.remove(0);
+    assert!(!row.contains_key("due_pk"), "it has ended");
     let kept_until: i64 = row["ttl"].as_n().unwrap().parse().unwrap();
     assert!(kept_until > service.stack.clock.now().seconds() + 91 * 24 * 60 * 60);
 }
@@ -498,7 +443,7 @@ async fn a_delivery_that_becomes_pending_after_the_abandonment_is_shown_as_cance
     seed_pending_deliveries(&service, 10).await;
     let before = Endpoints::new(service.store()).list(&service.scope()).await.unwrap();
     AbandonedBy::Deactivation.apply(&service, &path(&endpoint)).await;
-    dispatch_all(&service).await;
+    dispatch_and_cancel(&service).await;
     assert_eq!(count_cancelled_rows(&service).await, 10);
     // Writes a pending delivery, as a worker does that read the endpoint before its deactivation and then
     // ended a failed attempt.
@@ -514,7 +459,7 @@ async fn a_delivery_that_becomes_pending_after_the_abandonment_is_shown_as_cance
     expect_counts(&service, 0, 11).await;
 }
 
-/// The number of pending deliveries in the next test: more than one step of the dispatcher, of 1,000 entries.
+/// The number of pending deliveries in the next test: more than one step of the scheduler, of 1,000 entries.
 const MANY: usize = 1_500;
 
 #[tokio::test]
@@ -535,6 +480,7 @@ async fn every_pending_delivery_of_a_deleted_endpoint_is_cancelled_in_lists_and_
 
     service.delete(&path(&endpoint)).await.expect(200);
     expect_counts(&service, 100, MANY).await;
+    service.advance_seconds(60).await;
     eventually("the abandonment ends", async || {
         let row = abandonment_rows(&service).await.remove(0);
         (!row.contains_key("due_pk")).then_some(())

@@ -12,11 +12,10 @@
 //! delivery.
 //!
 //! A worker that claims an abandoned delivery stores that it is `CANCELLED`. The listed ones are claimed hours later,
-//! so the transaction that changes or deletes the endpoint inserts an [`Abandonment`] row, which cancels them in steps
-//! of [`STEP_SIZE`]. Without it, pages of `PENDING` deliveries would read all of them until then. The stream passes
-//! each write of that row to the dispatcher, which runs the next step. The row is also in the due index: if a step
-//! fails or does not start, the scheduler runs it a minute later. A step may be repeated, and two may run at the same
-//! time, because only a delivery that is `PENDING` is cancelled.
+//! so the transaction that changes or deletes the endpoint inserts an [`Abandonment`] row. It is due at once, and the
+//! scheduler cancels them in steps of [`STEP_SIZE`]. Without it, pages of `PENDING` deliveries would read all of them
+//! until then. A step may be repeated, and two may run at the same time, because only a delivery that is `PENDING` is
+//! cancelled.
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde::{Deserialize, Serialize};
@@ -42,10 +41,6 @@ const STEP_SIZE: usize = 1_000;
 const CANCELLED_PER_TRANSACTION: usize = 50;
 
 const MAX_DELETIONS: usize = 100;
-
-/// How long after the last step the scheduler runs the next one, in seconds, if the dispatcher has not run
-/// it.
-const TAKEOVER_SECONDS: i64 = 60;
 
 /// Why deliveries are abandoned.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, IntoStaticStr, PartialEq, Serialize)]
@@ -99,12 +94,6 @@ pub struct Abandonment {
     /// The sort key of the last entry that was read; `None`: none was read yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     after: Option<String>,
-    /// When the scheduler runs the next step, if the dispatcher has not run it by then; `None`: all steps
-    /// are done.
-    #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
-    look_at: Option<Timestamp>,
-    /// Counts the row's changes, from 1.
-    version: u64,
 }
 
 impl Abandonment {
@@ -121,16 +110,7 @@ impl Abandonment {
     }
 
     fn new(endpoint: &Endpoint, cause: Cause, generation: u64, at: Timestamp) -> Self {
-        Self {
-            scope: endpoint.scope,
-            endpoint: endpoint.id,
-            cause,
-            generation,
-            at,
-            after: None,
-            look_at: at.plus_seconds(TAKEOVER_SECONDS).ok(),
-            version: 1,
-        }
+        Self { scope: endpoint.scope, endpoint: endpoint.id, cause, generation, at, after: None }
     }
 
     /// Returns the key of a deleted endpoint's tombstone.
@@ -141,17 +121,6 @@ impl Abandonment {
     /// Whether this key of the state table is an abandonment's.
     pub fn is_at(key: &Key) -> bool {
         key.pk.starts_with("abandonments#")
-    }
-
-    /// Whether the next step must run now.
-    pub fn is_running(&self) -> bool {
-        self.look_at.is_some()
-    }
-
-    /// Returns the row after a step that ended at the sort key `after`; `None`: there are no more entries.
-    fn after_step(&self, after: Option<String>, now: Timestamp) -> Self {
-        let look_at = after.as_ref().and_then(|_| now.plus_seconds(TAKEOVER_SECONDS).ok());
-        Self { after, look_at, version: self.version.saturating_add(1), ..self.clone() }
     }
 
     /// Whether this abandonment cancels the delivery, if it is pending.
@@ -176,7 +145,7 @@ impl Row for Abandonment {
     }
 
     fn indexes(&self) -> Indexes {
-        Indexes { due: self.look_at, ..Indexes::default() }
+        Indexes { due: Some(self.at), ..Indexes::default() }
     }
 
     /// The row expires after all deliveries that were created before the abandonment.
@@ -237,27 +206,30 @@ impl Deliveries {
         Ok(Cause::of(delivery, endpoint.as_ref()))
     }
 
-    /// Runs the next step of an abandonment, unless another run changed the row since it was read as `seen`.
-    pub async fn run_abandonment_step(&self, seen: &Abandonment, now: Timestamp) -> Result<(), StoreError> {
-        let found = self.store.get_in_order::<Abandonment>(&[seen.key()]).await?.pop();
-        let is_current = |found: &Abandonment| found.version == seen.version && found.is_running();
-        let Some(current) = found.filter(is_current) else { return Ok(()) };
-        let list = Delivery::partition(&current.scope);
+    /// Runs the next step of an abandonment. Returns it as it is after the step; `None`: it has ended.
+    pub async fn run_abandonment_step(
+        &self,
+        abandonment: Abandonment,
+    ) -> Result<Option<Abandonment>, StoreError> {
+        let list = Delivery::partition(&abandonment.scope);
         // '!' sorts before every character that may follow a sort key in a longer one.
-        let from = current.after.as_ref().map_or_else(|| "PENDING#".to_owned(), |after| format!("{after}!"));
+        let after = abandonment.after.as_ref();
+        let from = after.map_or_else(|| "PENDING#".to_owned(), |after| format!("{after}!"));
         let range = (from.as_str(), "PENDING#~");
         let entries = self.store.list(ListIndex::All, &list, range, Order::OldestFirst, STEP_SIZE).await?;
         let after = entries.last().filter(|_| entries.len() >= STEP_SIZE).map(|entry| entry.sort.clone());
         let pending: Vec<Entry> =
-            entries.iter().filter_map(Entry::of).filter(|entry| current.covers(entry)).collect();
+            entries.iter().filter_map(Entry::of).filter(|entry| abandonment.covers(entry)).collect();
         for some in pending.chunks(CANCELLED_PER_TRANSACTION) {
-            self.cancel(some.to_vec(), &current).await?;
+            self.cancel(some.to_vec(), &abandonment).await?;
         }
-        let next = current.after_step(after, now);
-        match self.store.commit(vec![Write::replace(&next, current.version)?]).await? {
-            // A conflict: the same step ran concurrently and has written its progress.
-            CommitOutcome::Done | CommitOutcome::Conflict { .. } => Ok(()),
-        }
+        let update = RowUpdate::of(abandonment.key());
+        let update = match after.clone() {
+            Some(after) => update.set("after", AttributeValue::S(after)),
+            None => update.remove_all(["due_pk", "due_sk"]),
+        };
+        update.run(&self.store).await?;
+        Ok(after.map(|after| Abandonment { after: Some(after), ..abandonment }))
     }
 
     /// Cancels deliveries in one transaction. Skips those whose condition fails: an attempt runs or has ended.
@@ -302,19 +274,13 @@ mod tests {
     use crate::webhook::endpoint::testing::endpoint;
 
     #[test]
-    fn a_step_continues_after_the_last_entry_and_the_scheduler_takes_over_after_a_minute() {
+    fn an_abandonment_is_due_at_once() {
         let row = Abandonment::by_deletion(&endpoint(), at(0));
-        assert_eq!((row.generation, row.look_at, row.is_running()), (1, Some(at(60)), true));
-        let step = row.after_step(Some("PENDING#wd_1".to_owned()), at(1));
-        assert_eq!((step.look_at, step.is_running(), step.version), (Some(at(61)), true, 2));
-        let last = step.after_step(None, at(2));
-        assert_eq!((last.look_at, last.is_running(), last.version), (None, false, 3));
-        for row in [row, step, last] {
-            let item = to_item(&row).unwrap();
-            assert_eq!(key_of_item(&item).unwrap(), row.key());
-            assert!(Abandonment::is_at(&row.key()));
-            assert_eq!(from_item::<Abandonment>(item).unwrap(), row);
-        }
+        assert_eq!((row.generation, row.indexes().due), (1, Some(at(0))));
+        let item = to_item(&row).unwrap();
+        assert_eq!(key_of_item(&item).unwrap(), row.key());
+        assert!(Abandonment::is_at(&row.key()));
+        assert_eq!(from_item::<Abandonment>(item).unwrap(), row);
     }
 
     #[test]
