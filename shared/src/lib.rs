@@ -41,7 +41,7 @@ pub mod payout;
 pub mod queue;
 pub mod random;
 pub mod refund;
-mod request_limit;
+pub mod request_limit;
 pub mod rollup;
 pub mod services;
 pub mod store;

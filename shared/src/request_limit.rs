@@ -13,15 +13,15 @@ const SECONDS_A_MINUTE: i64 = 60;
 const REQUESTS: &str = "requests";
 
 /// A window of fixed length. `number` counts the windows since 1970; `ends_at` is in seconds since 1970.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Window {
-    pub(crate) number: i64,
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Window {
+    pub number: i64,
     ends_at: i64,
 }
 
 impl Window {
     /// Returns the window that contains `now`. `seconds` is the length of a window.
-    pub(crate) fn of(now: Timestamp, seconds: i64) -> Self {
+    pub fn of(now: Timestamp, seconds: i64) -> Self {
         let number = now.seconds().checked_div_euclid(seconds).unwrap_or_default();
         Self { number, ends_at: number.saturating_add(1).saturating_mul(seconds) }
     }
@@ -32,7 +32,7 @@ impl Window {
     }
 
     /// The `ttl` attribute of a counter's row. DynamoDB may remove the row after the window has ended.
-    pub(crate) fn ttl(self) -> Item {
+    pub fn ttl(self) -> Item {
         ttl(self.ends_at)
     }
 }

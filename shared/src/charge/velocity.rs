@@ -18,7 +18,8 @@ use domain::row::{Key, Row};
 use domain::time::Timestamp;
 
 use crate::charge::{ChargeError, Charges};
-use crate::store::{Bound, Inserted, Item, RowUpdate, StoreError, Write, number, ttl};
+use crate::request_limit::Window;
+use crate::store::{Bound, Inserted, RowUpdate, StoreError, Write, number};
 
 const CUSTOMER_SECONDS: i64 = 10 * 60;
 const CHARGE_WRITE: usize = 0;
@@ -90,24 +91,12 @@ impl Row for CustomerSlots {
     }
 }
 
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-struct Minute {
-    scope: Scope,
-    number: i64,
+fn minute_of(at: Timestamp) -> Window {
+    Window::of(at, ACCOUNT_SECONDS)
 }
 
-impl Minute {
-    fn at(scope: Scope, at: Timestamp) -> Self {
-        Self { scope, number: at.seconds().div_euclid(ACCOUNT_SECONDS) }
-    }
-
-    fn key(self) -> Key {
-        Key { pk: format!("velocity#{}", self.scope), sk: self.number.to_string() }
-    }
-
-    fn ttl(self) -> Item {
-        ttl(self.number.saturating_add(1).saturating_mul(ACCOUNT_SECONDS))
-    }
+fn minute_key(scope: &Scope, minute: Window) -> Key {
+    Key { pk: format!("velocity#{scope}"), sk: minute.number.to_string() }
 }
 
 impl Charges {
@@ -121,10 +110,10 @@ impl Charges {
         limits: VelocityLimits,
         now: Timestamp,
     ) -> Result<Inserted<StoredCharge>, ChargeError> {
-        let minute = Minute::at(charge.scope, now);
+        let (minute, key) = (minute_of(now), minute_key(&charge.scope, minute_of(now)));
         let most = i64::from(limits.per_account).saturating_sub(1);
         let bound = Bound::AtMost { counter: COUNTER.to_owned(), most };
-        if !self.store.add_within_bound(&minute.key(), (COUNTER, 1), minute.ttl(), Some(bound)).await? {
+        if !self.store.add_within_bound(&key, (COUNTER, 1), minute.ttl(), Some(bound)).await? {
             return self.existing_or(charge.id, ChargeError::AccountVelocityExceeded).await;
         }
         let inserted = self.insert_for_customer(charge, limits.per_customer, now).await;
@@ -133,7 +122,7 @@ impl Charges {
             // After a failed request the charge may have been inserted, so its slot stays taken.
             Err(error) if !matches!(error, ChargeError::CustomerVelocityExceeded) => {}
             Ok(Inserted::Existing(_)) | Err(_) => {
-                self.store.add_within_bound(&minute.key(), (COUNTER, -1), minute.ttl(), None).await?;
+                self.store.add_within_bound(&key, (COUNTER, -1), minute.ttl(), None).await?;
             }
         }
         inserted
@@ -205,10 +194,10 @@ impl Charges {
                 writes.push(Write::replace(&left, slots.version)?);
             }
         }
-        let minute = Minute::at(charge.scope, charge.created_at);
-        if minute == Minute::at(charge.scope, now) {
-            let update = RowUpdate::of(minute.key()).add(COUNTER, number(-1)).set_all(minute.ttl());
-            writes.push(Write::update(update));
+        let minute = minute_of(charge.created_at);
+        if minute == minute_of(now) {
+            let update = RowUpdate::of(minute_key(&charge.scope, minute)).add(COUNTER, number(-1));
+            writes.push(Write::update(update.set_all(minute.ttl())));
         }
         Ok(writes)
     }
@@ -236,12 +225,5 @@ mod tests {
         assert_eq!(third.removable_at(), Some(at(1200)));
         assert_eq!(third.without_charge(charge("a")), None);
         assert!(third.without_charge(charge("b")).unwrap().with_charge(charge("d"), 2, at(600)).is_some());
-    }
-
-    #[test]
-    fn the_row_of_a_minute_expires_at_its_end() {
-        let scope = Scope { account: AccountId::new([1; 10]), mode: Mode::Live };
-        let number = |ttl: Item| ttl["ttl"].as_n().unwrap().parse::<i64>().unwrap();
-        assert_eq!(number(Minute { scope, number: 2 }.ttl()), 180);
     }
 }

@@ -25,7 +25,8 @@ use super::delivery::{Deliveries, Delivery, DeliveryContext, Recipient};
 use super::endpoint::{Endpoint, EndpointStatus, EndpointView, Endpoints};
 use super::event::{Event, Origin};
 use crate::config::PublicUrls;
-use crate::store::{CommitOutcome, Inserted, RowUpdate, Store, StoreError, Write, number, ttl};
+use crate::request_limit::Window;
+use crate::store::{CommitOutcome, Inserted, RowUpdate, Store, StoreError, Write, number};
 
 /// How long the row of a request is kept, in seconds: 7 days, so that operators can investigate. The
 /// dispatcher reads it from the stream long before.
@@ -186,11 +187,8 @@ impl Resends {
         writes.extend(delivery.insertion()?);
         match self.store.commit(writes).await? {
             CommitOutcome::Conflict { at } if at == [0] => {
-                let past_seconds = now.seconds().rem_euclid(SECONDS_A_MINUTE);
-                Err(WebhookError::TooManyTests {
-                    limit: MAX_TESTS_A_MINUTE,
-                    retry_after_seconds: SECONDS_A_MINUTE.saturating_sub(past_seconds),
-                })
+                let retry_after_seconds = Window::of(now, SECONDS_A_MINUTE).left(now);
+                Err(WebhookError::TooManyTests { limit: MAX_TESTS_A_MINUTE, retry_after_seconds })
             }
             CommitOutcome::Done => Ok((delivery, event.body_as(EventType::WebhookTest).unwrap_or_default())),
             CommitOutcome::Conflict { .. } => {
@@ -214,11 +212,10 @@ pub async fn note_resent(store: &Store, event: &Event, deliveries: &[Delivery]) 
 /// Returns the write that counts a test of this minute. The write fails if the limit is reached. There is one
 /// row for each endpoint and minute, which expires at the end of the minute.
 fn count_test(endpoint: &Endpoint, now: Timestamp) -> Write {
-    let minute = now.seconds().div_euclid(SECONDS_A_MINUTE);
-    let key =
-        Key { pk: format!("endpoint-tests#{}", endpoint.scope), sk: format!("{}#{minute}", endpoint.id) };
-    let ends_at = minute.saturating_add(1).saturating_mul(SECONDS_A_MINUTE);
-    let update = RowUpdate::of(key).add(TESTS, number(1)).set_all(ttl(ends_at));
+    let minute = Window::of(now, SECONDS_A_MINUTE);
+    let sk = format!("{}#{}", endpoint.id, minute.number);
+    let key = Key { pk: format!("endpoint-tests#{}", endpoint.scope), sk };
+    let update = RowUpdate::of(key).add(TESTS, number(1)).set_all(minute.ttl());
     Write::update(update.when_absent_or(TESTS, "<", number(MAX_TESTS_A_MINUTE)))
 }
 

@@ -6,7 +6,8 @@ use std::ops::Range;
 use domain::ids::AccountId;
 use domain::row::Key;
 use domain::time::Timestamp;
-use shared::store::{Store, StoreError, ttl};
+use shared::request_limit::Window;
+use shared::store::{Store, StoreError};
 
 pub(super) const MAX_UNKNOWN_PER_HOUR: i64 = 600;
 
@@ -28,11 +29,10 @@ pub(super) async fn take(
     if count == 0 {
         return Ok(0..0);
     }
-    let hour = now.seconds().div_euclid(HOUR_SECONDS);
-    let key = Key { pk: format!("notifications#{account}"), sk: hour.to_string() };
-    let ends_at = ttl(hour.saturating_add(1).saturating_mul(HOUR_SECONDS));
+    let hour = Window::of(now, HOUR_SECONDS);
+    let key = Key { pk: format!("notifications#{account}"), sk: hour.number.to_string() };
     let added = i64::try_from(count).unwrap_or(i64::MAX);
-    let total = store.add_within_bound_and_get(&key, (COUNTER, added), ends_at, None).await?;
+    let total = store.add_within_bound_and_get(&key, (COUNTER, added), hour.ttl(), None).await?;
     let before = total.unwrap_or(i64::MAX).saturating_sub(added);
     let left = MAX_UNKNOWN_PER_HOUR.saturating_sub(before).clamp(0, added);
     if left < added && before <= MAX_UNKNOWN_PER_HOUR {
