@@ -1,51 +1,35 @@
 //! The names of the attributes that a row's type reads.
 
-use std::fmt;
-
-use serde::de::{Deserialize, Deserializer, Error, Visitor};
+use serde::de::{Deserialize, Deserializer, Error, Visitor, value};
 use serde::forward_to_deserialize_any;
 
 /// Returns the names of the attributes that `R` reads from a row. `None`: `R` is not a struct with named fields,
 /// or one of its fields has the attribute `serde(flatten)`.
 pub(super) fn names_of<'de, R: Deserialize<'de>>() -> Option<&'static [&'static str]> {
-    R::deserialize(FieldNames).err().and_then(|Found(names)| names)
+    let mut names = None;
+    drop(R::deserialize(FieldNames(&mut names)));
+    names
 }
 
-/// A deserializer without a value. It ends as soon as a struct is requested, and returns the names of the
-/// struct's fields as its error.
-struct FieldNames;
+/// A deserializer without a value. It stores the names of the fields as soon as a struct is requested, and then
+/// fails.
+struct FieldNames<'a>(&'a mut Option<&'static [&'static str]>);
 
-#[derive(Debug)]
-struct Found(Option<&'static [&'static str]>);
+impl<'de> Deserializer<'de> for FieldNames<'_> {
+    type Error = value::Error;
 
-impl fmt::Display for Found {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("no value is read")
-    }
-}
-
-impl std::error::Error for Found {}
-
-impl Error for Found {
-    fn custom<T: fmt::Display>(_message: T) -> Self {
-        Self(None)
-    }
-}
-
-impl<'de> Deserializer<'de> for FieldNames {
-    type Error = Found;
-
-    fn deserialize_any<V: Visitor<'de>>(self, _visitor: V) -> Result<V::Value, Found> {
-        Err(Found(None))
+    fn deserialize_any<V: Visitor<'de>>(self, _visitor: V) -> Result<V::Value, value::Error> {
+        Err(value::Error::custom("no value is read"))
     }
 
     fn deserialize_struct<V: Visitor<'de>>(
         self,
         _name: &'static str,
         fields: &'static [&'static str],
-        _visitor: V,
-    ) -> Result<V::Value, Found> {
-        Err(Found(Some(fields)))
+        visitor: V,
+    ) -> Result<V::Value, value::Error> {
+        *self.0 = Some(fields);
+        self.deserialize_any(visitor)
     }
 
     forward_to_deserialize_any! {
