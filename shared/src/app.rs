@@ -34,7 +34,6 @@ pub struct Parts {
     /// API keys, and the authentication by them.
     pub api_keys: ApiKeys,
     pub charges: Charges,
-    /// The acquirers of charges.
     pub acquirers: Acquirers,
     /// Records payments that banks received; `None` in functions that call no bank.
     pub bank_payments: Option<BankPayments>,
@@ -45,13 +44,10 @@ pub struct Parts {
     /// The sums of charges, for statistics.
     pub rollups: Rollups,
     pub wallets: Wallets,
-    /// Webhook endpoints.
     pub endpoints: Endpoints,
-    /// Webhook deliveries.
     pub deliveries: Deliveries,
     /// The log of published events.
     pub events: EventLog,
-    /// Resends of events.
     pub resends: Resends,
     pub clock: Clock,
     /// The public URLs of charges.

@@ -75,7 +75,6 @@ const SUMS: &str = "sums";
 /// What [`FROM`] is if there is no checkpoint yet.
 const FIRST: &str = "-";
 
-/// A row of a log.
 pub(crate) struct LogRow {
     pub(crate) id: String,
     /// What the row adds, by the sort key of the row of sums. Empty: the row is counted in another way.

@@ -34,7 +34,6 @@ pub fn required_number(var: &dyn Fn(&str) -> Option<String>, name: &str) -> Resu
     number.ok_or_else(|| ConfigError(format!("{name} is {text:?}, but must be an integer of at least 1")))
 }
 
-/// Builds the public URLs of charges.
 #[derive(Clone, Debug)]
 pub struct PublicUrls {
     checkout_base_url: String,

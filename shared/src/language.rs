@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::http::cookie;
 
-/// The cookie with the choice.
 pub(crate) const LANGUAGE_COOKIE: &str = "__Host-language";
 
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]

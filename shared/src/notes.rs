@@ -37,7 +37,6 @@ const CHECKED_TO: &str = "checked_to";
 pub struct Period(i64);
 
 impl Period {
-    /// Returns the period of a time.
     pub fn of(at: Timestamp) -> Self {
         Self(at.millis().div_euclid(PERIOD_MS))
     }

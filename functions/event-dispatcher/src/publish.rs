@@ -37,7 +37,6 @@ pub(crate) struct Change {
     pub(crate) resend: Option<ResendId>,
 }
 
-/// The work of a batch for one scope.
 #[derive(Default)]
 pub(crate) struct ScopeWork {
     pub(crate) changes: Vec<Change>,

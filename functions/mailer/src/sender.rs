@@ -9,7 +9,6 @@ use crate::message::EmailMessage;
 /// A way to send emails. Clones share the SES client.
 #[derive(Clone, Debug)]
 pub enum Sender {
-    /// Sends by SES.
     Ses(crate::ses::Ses),
     /// Writes each email to this directory, as a file `<time>-<id>.eml`, which email programs can open.
     Directory(PathBuf),

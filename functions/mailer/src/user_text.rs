@@ -22,7 +22,6 @@ shared::words! { ,
 pub(crate) struct Writer<'a> {
     pub(crate) id: EmailId,
     pub(crate) language: Language,
-    /// The URL of the dashboard.
     pub(crate) dashboard: &'a str,
 }
 

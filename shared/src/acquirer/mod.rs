@@ -176,7 +176,6 @@ impl Acquirers {
         }
     }
 
-    /// Returns the acquirer of a stored charge.
     pub async fn of_charge(&self, charge: &Charge) -> Result<Acquirer, AcquirerError> {
         self.named(charge.acquirer, charge.scope.account, charge.connection).await
     }

@@ -26,7 +26,6 @@ const MAX_ROWS_A_PAGE: i32 = 2_000;
 pub struct DayRow {
     /// The day on which the charges were created.
     pub day: Day,
-    /// The charges' currency.
     pub currency: Currency,
     /// The sums over these charges.
     pub sums: Sums,
@@ -36,14 +35,12 @@ pub struct DayRow {
 #[derive(Clone, Debug)]
 pub struct Checkpoint(Option<String>);
 
-/// The repository of all scopes' rollups.
 #[derive(Clone, Debug)]
 pub struct Rollups {
     store: Store,
 }
 
 impl Rollups {
-    /// Creates a repository on a store.
     pub fn new(store: Store) -> Self {
         Self { store }
     }

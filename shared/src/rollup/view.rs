@@ -108,7 +108,6 @@ struct DailyVolume {
     currencies: BTreeMap<Currency, i64>,
 }
 
-/// Adds up the sums of all rows.
 fn sum<'a>(rows: impl IntoIterator<Item = &'a DayRow>) -> Sums {
     let mut all = Sums::default();
     for row in rows {

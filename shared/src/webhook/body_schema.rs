@@ -80,14 +80,12 @@ fn legacy_data_schema<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema 
     schema
 }
 
-/// The body of any event type, or `null`.
 pub(super) fn body_or_null_schema(generator: &mut SchemaGenerator) -> Schema {
     let bodies: Vec<Schema> = all_types().map(|event_type| body_schema(event_type, generator)).collect();
     let any = json_schema!({ "description": "The body of a webhook.", "anyOf": bodies });
     json_schema!({ "anyOf": [define("WebhookBody".to_owned(), any, generator), { "type": "null" }] })
 }
 
-/// The body of any canonical event type.
 pub(super) fn canonical_schema(generator: &mut SchemaGenerator) -> Schema {
     let canonical = all_types().filter(|event_type| event_type.family() == Family::Canonical);
     let bodies: Vec<Schema> = canonical.map(|event_type| body_schema(event_type, generator)).collect();
@@ -98,7 +96,6 @@ fn all_types() -> impl Iterator<Item = EventType> {
     EventType::ALL.iter().map(|(_, event_type)| *event_type)
 }
 
-/// The name of any legacy event type.
 pub(super) fn legacy_name_schema(_: &mut SchemaGenerator) -> Schema {
     let names: Vec<EventType> =
         all_types().filter(|event_type| event_type.family() == Family::Legacy).collect();

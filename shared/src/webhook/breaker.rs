@@ -114,7 +114,6 @@ crate::store::repository! {
 }
 
 impl Breakers {
-    /// Returns the key of the row with a scope's breakers.
     pub fn key_of(scope: &Scope) -> Key {
         Key { pk: format!("in-flight#{scope}"), sk: "breakers".to_owned() }
     }

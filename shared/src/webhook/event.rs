@@ -459,7 +459,6 @@ fn pack(objects: &[SentObject]) -> Vec<u8> {
     deflate::compress_to_vec(lines.join("\n").as_bytes(), COMPRESSION_LEVEL)
 }
 
-/// Reads objects that [`pack`] compressed.
 fn unpack(packed: &[u8]) -> Result<Vec<SentObject>, ObjectsError> {
     let text = inflate::decompress_to_vec_with_limit(packed, MAX_OBJECTS_BYTES);
     let text = String::from_utf8(text.map_err(ObjectsError::Compression)?)?;

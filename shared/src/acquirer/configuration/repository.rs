@@ -83,7 +83,6 @@ impl ConfiguredAcquirer {
     }
 }
 
-/// An acquirer that was set.
 #[derive(Debug)]
 pub struct AcquirerChange {
     pub current: ConfiguredAcquirer,
@@ -92,7 +91,6 @@ pub struct AcquirerChange {
     pub new_callback_url: Option<SecretString>,
 }
 
-/// The repository of the accounts' acquirers.
 #[derive(Clone, Debug)]
 pub struct AccountAcquirers {
     pub(super) state: Store,
@@ -105,7 +103,6 @@ impl AccountAcquirers {
         Self { state, secrets }
     }
 
-    /// Reads an account's current acquirer.
     pub async fn find(&self, account: &AccountId) -> Result<Option<ConfiguredAcquirer>, StoreError> {
         Ok(self.find_with_stop(account, None).await?.0)
     }

@@ -70,7 +70,6 @@ impl Row for AcquirerSecrets {
     }
 }
 
-/// An acquirer with its credentials.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ConfiguredAcquirer {
     pub acquirer: AccountAcquirer,

@@ -47,7 +47,6 @@ const MAX_DELETIONS: usize = 100;
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum Cause {
-    /// The endpoint was deleted.
     Deleted,
     /// The merchant set the endpoint to `INACTIVE`.
     Deactivated,
@@ -82,7 +81,6 @@ impl Cause {
 pub struct Abandonment {
     /// The account and mode of the endpoint.
     pub scope: Scope,
-    /// The endpoint.
     pub endpoint: EndpointId,
     /// Why its deliveries are abandoned.
     pub cause: Cause,
@@ -113,7 +111,6 @@ impl Abandonment {
         Self { scope: endpoint.scope, endpoint: endpoint.id, cause, generation, at, after: None }
     }
 
-    /// Returns the key of a deleted endpoint's tombstone.
     pub fn tombstone_key(scope: &Scope, endpoint: EndpointId) -> Key {
         Key { pk: partition(scope), sk: format!("{endpoint}#deleted") }
     }

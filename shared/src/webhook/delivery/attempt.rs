@@ -38,16 +38,12 @@ const MAX_SKEW_MS: i64 = 5_000;
 /// How many changes of a delivery's status may precede its listing, before the next count continues.
 const MAX_CHANGES_SEEN: usize = 4;
 
-/// The outcome of a claim.
 #[derive(Debug)]
 pub enum Claim {
     /// The caller has the claim and must end the attempt before the lease ends.
     Claimed(Box<Delivery>),
     /// The message came before the delivery is due, because the clocks of two machines differ.
-    Early {
-        /// When the delivery is due.
-        due_at: Timestamp,
-    },
+    Early { due_at: Timestamp },
     /// Another worker has the claim. It may have died, so the message must be read again when the lease ends.
     Leased {
         /// When the lease ends.
@@ -104,7 +100,6 @@ impl FailedAttempt {
 pub struct DeliveryContext {
     /// The event to send; `None`: its row has expired.
     pub event: Option<Event>,
-    /// The receiver.
     pub recipient: Recipient,
 }
 
@@ -123,7 +118,6 @@ pub struct SignedContext {
     pub breakers: Option<Item>,
 }
 
-/// The receiver of a delivery.
 #[derive(Debug)]
 pub enum Recipient {
     /// An endpoint; `None`: it was deleted.
@@ -392,7 +386,6 @@ impl Deliveries {
     }
 }
 
-/// The keys of the event and the endpoint of a delivery.
 fn context_keys(delivery: &Delivery) -> impl Iterator<Item = Key> {
     let endpoint = delivery.endpoint.map(|endpoint| Endpoint::key_of(&delivery.scope, endpoint));
     std::iter::once(delivery.event_key()).chain(endpoint)

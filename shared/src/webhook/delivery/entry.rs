@@ -57,7 +57,6 @@ impl Entry {
         Self::parse(&entry.sort)
     }
 
-    /// Returns the sort key in the log.
     pub(super) fn log_sort(&self) -> String {
         let Self { id, event, generation, shard, .. } = self;
         let (event_type, endpoint) = (self.event_type.as_str(), endpoint_text(self.endpoint));
@@ -65,7 +64,6 @@ impl Entry {
         format!("{id}#{event}#{event_type}#{endpoint}#{generation}#{shard}{counted}")
     }
 
-    /// Returns the sort key in `list` in this status.
     pub(super) fn list_sort(&self, status: DeliveryStatus) -> String {
         format!("{}#{}", status.as_str(), self.log_sort())
     }

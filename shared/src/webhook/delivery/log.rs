@@ -118,7 +118,6 @@ impl Deliveries {
     }
 }
 
-/// Returns the keys of all rows by which a delivery is shown.
 pub(super) fn rows_of(scope: &Scope, entry: &Entry) -> Vec<Key> {
     entry.keys(scope).into_iter().chain(Rows::receiver_keys(scope, entry.endpoint)).collect()
 }

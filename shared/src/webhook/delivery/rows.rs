@@ -19,7 +19,6 @@ pub(super) struct Rows {
     deliveries: HashMap<DeliveryId, Delivery>,
     events: HashMap<EventId, Event>,
     endpoints: HashMap<EndpointId, Endpoint>,
-    /// When endpoints were deleted.
     deleted_at: HashMap<EndpointId, Timestamp>,
     /// All keys that were read, also those without a row.
     read: HashSet<Key>,
@@ -31,7 +30,6 @@ impl Rows {
         Self { scope, deliveries, events, endpoints, deleted_at, read }
     }
 
-    /// Returns the keys of an endpoint and of its tombstone.
     pub(super) fn receiver_keys(scope: &Scope, endpoint: Option<EndpointId>) -> impl Iterator<Item = Key> {
         let keys = endpoint.map(|id| [Endpoint::key_of(scope, id), Abandonment::tombstone_key(scope, id)]);
         keys.into_iter().flatten()
@@ -59,7 +57,6 @@ impl Rows {
         }
     }
 
-    /// Whether a delivery's row was read.
     pub(super) fn has_read(&self, id: DeliveryId) -> bool {
         self.read.contains(&Delivery::key_of(&self.scope, id))
     }
