@@ -18,8 +18,17 @@ const SCREENS = {
 };
 // Uncompressed bytes of the HTML and of all that a first view loads.
 const MOST_BYTES = { dashboard: [30_000, 60_000], checkout: [15_000, 30_000], docs: [120_000, 160_000] };
-// The languages take turns over the screens and schemes, so that each page is opened in all three.
+// The sessions and the languages take turns over the screens and schemes, so that each pair of them is opened, and each
+// page by each role in each mode and in each language. See `missingPairs`.
+const SCHEMES = ["light", "dark"];
 const LANGUAGES = ["pt-BR", "en", "es"];
+const ROLES = ["OWNER", "ADMIN", "MEMBER"];
+const MODES = ["test", "live"];
+const PASSWORD = "cavalo bateria grampo";
+// Edges of fields and buttons against what is behind them (WCAG 1.4.11).
+const LEAST_EDGE = 3;
+// Pages that are inspected at the same time.
+const TABS = 3;
 
 const ready = JSON.parse(fs.readFileSync(path.join(work, "ready.json"), "utf8"));
 
@@ -101,86 +110,197 @@ async function shopOf(name) {
   return { ready, log, work, until, order: `4711-${name}`, invited: `${name}@example.com`, endpoint, charge, medCase, delivery };
 }
 
-async function main() {
-  // The empty states are seen first.
-  const empty = {};
-  for (const name of ["", "/charges", "/wallet", "/refunds", "/payouts", "/disputes", "/webhooks", "/events", "/notices"]) {
-    empty[`empty${name.replace("/", "-") || "-home"}`] = `/dashboard${name}`;
-  }
-  const browser = await puppeteer.launch({ executablePath: process.env.BROWSER, args: ["--no-sandbox"] });
-  let findings = 0;
-  const inspectAll = async (pages) => {
-    let turn = 0;
-    for (const [name, url] of Object.entries(pages)) {
-      for (const [screen, viewport] of Object.entries(SCREENS)) {
-        for (const scheme of ["light", "dark"]) {
-          const language = LANGUAGES[turn % LANGUAGES.length];
-          turn += 1;
-          const found = await inspect(browser, { name, url, screen, viewport, scheme, language });
-          for (const finding of found) console.error(`${name}, ${screen}, ${scheme}, ${language}: ${finding}`);
-          findings += found.length;
-        }
-      }
-      turn += 1;
+// Objects in live mode. The local bank pays.
+async function seedLive() {
+  const live = (method, route, body, more) => api(method, route, body, { apikey: ready.live_api_key, ...more });
+  const endpoint = await live("POST", "/v1/webhooks/endpoints", { url: "https://shop.example/hooks", events: ["charge.created"] });
+  const charges = {};
+  for (const state of ["open", "paid", "refunded", "cancelled"]) {
+    const charge = await live("POST", "/v1/pix/charges", {
+      amount: 12990,
+      customer: { name: "Maria <b>Aparecida</b> dos Santos", document: "29537995593", email: "maria@example.com" },
+      metadata: { order_id: `4711-live-${state}` },
+    }, { "Idempotency-Key": `browser-live-${state}` });
+    if (state === "paid" || state === "refunded") {
+      await api("POST", "/_local/bank/pay", { charge_id: charge.id });
+      await until("live payment", async () => (await live("GET", `/v1/charges/${charge.id}`)).status === "paid");
     }
+    charges[state] = charge;
+  }
+  await live("POST", `/v1/payments/${charges.refunded.id}/refund`, { amount: 1000, reason: "Size too small", idempotencyKey: "browser-refund" });
+  await live("POST", `/v1/payments/${charges.cancelled.id}/cancel`);
+  const first = async (route) => until("live object", async () => (await live("GET", route)).data[0]);
+  return { endpoint, charges, event: await first("/v1/events?limit=1"), delivery: await first("/v1/webhooks/deliveries?limit=1") };
+}
+
+// The links of the e-mails of one kind. Without a mail server, the service logs the texts.
+function mailed(kind) {
+  return fs.readFileSync(path.join(work, "service.log"), "utf8").match(new RegExp(`/dashboard/${kind}/[A-Za-z0-9_-]{43}`, "g")) ?? [];
+}
+
+// Sends a form by script from a page of the dashboard.
+async function send(context, route, fields) {
+  const page = await context.newPage();
+  await page.goto(`${ready.base_url}/dashboard/login`);
+  const post = async (to, sent) => (await fetch(to, { method: "POST", body: new URLSearchParams(sent) })).url;
+  const led = await page.evaluate(post, route, fields);
+  await page.close();
+  if (led.includes("error=")) throw new Error(`${route} led to ${led}`);
+}
+
+// A new link, which an e-mail brings after a form was sent.
+async function linkOf(kind, context, route, fields) {
+  const before = mailed(kind).length;
+  await send(context, route, fields);
+  return until("e-mail", async () => mailed(kind).length > before && mailed(kind).at(-1));
+}
+
+// Someone of each role in each mode. The owner invites the others.
+async function logInAll(browser) {
+  const sessions = [];
+  for (const role of ROLES) {
+    const { email, password } = role === "OWNER" ? ready.dashboard : { email: `${role.toLowerCase()}@example.com`, password: PASSWORD };
+    for (const mode of MODES) {
+      const context = await browser.createBrowserContext();
+      if (role !== "OWNER" && mode === "test") {
+        const invite = await linkOf("invite", sessions[0].context, "/dashboard/team/invites", { mode: "test", email, role });
+        await send(context, invite, { password });
+      } else {
+        await send(context, "/dashboard/login", { email, password });
+      }
+      await send(context, "/dashboard/mode", { mode });
+      sessions.push({ name: `${role} ${mode}`, mode, context });
+    }
+  }
+  return sessions;
+}
+
+async function main() {
+  const browser = await puppeteer.launch({ executablePath: process.env.BROWSER, args: ["--no-sandbox"] });
+  const looks = Object.keys(SCREENS).flatMap((screen) => SCHEMES.map((scheme) => ({ screen, scheme })));
+  const findings = [];
+  const seen = [];
+  let count = 0;
+  // The pages in the order of their names, each with a URL, or one for each mode in which it exists.
+  const inspectAll = async (sessions, pages) => {
+    const visits = [];
+    for (const [name, target] of Object.entries(pages)) {
+      const urls = typeof target === "string" ? { test: target, live: target } : target;
+      const able = sessions.filter(({ mode }) => urls[mode]);
+      looks.forEach((look, turn) => {
+        const session = able[(count + turn) % able.length];
+        const language = LANGUAGES[(turn + Math.floor(count / 6)) % LANGUAGES.length];
+        visits.push({ name, url: urls[session.mode], session, language, able, ...look });
+      });
+      count += 1;
+    }
+    seen.push(...visits);
+    const next = visits.values();
+    const work = async () => {
+      for (const visit of next) {
+        const where = `${visit.name}, ${visit.session.name}, ${visit.screen}, ${visit.scheme}, ${visit.language}`;
+        findings.push(...(await inspect(visit)).map((finding) => `${where}: ${finding}`));
+      }
+    };
+    await Promise.all(Array.from({ length: TABS }, work));
   };
   try {
-    await inspectAll({ login: "/dashboard/login", "login-refused": "/dashboard/login?error=unauthorized", "login-code": "/dashboard/totp?error=wrong_proof" });
-    await inspectAll({ forgotten: "/dashboard/reset", "forgotten-sent": "/dashboard/reset?done=1", "link-invalid": "/dashboard/invite/x" });
-    const entered = await browser.newPage();
-    await entered.goto(`${ready.base_url}/_local/dashboard`);
-    await entered.close();
-    await inspectAll(empty);
-    const seeded = await seed();
+    const nobody = [{ name: "nobody", mode: "test", context: await browser.createBrowserContext() }];
+    await inspectAll(nobody, {
+      login: "/dashboard/login",
+      "login-refused": "/dashboard/login?error=unauthorized",
+      "login-code": "/dashboard/totp?error=wrong_proof",
+      forgotten: "/dashboard/reset",
+      "forgotten-sent": "/dashboard/reset?done=1",
+      "link-invalid": "/dashboard/invite/x",
+    });
+    const sessions = await logInAll(browser);
+    // The empty states are seen first.
+    const empty = {};
+    for (const name of ["", "/charges", "/wallet", "/refunds", "/payouts", "/disputes", "/webhooks", "/events", "/notices"]) {
+      empty[`empty${name.replace("/", "-") || "-home"}`] = `/dashboard${name}`;
+    }
+    await inspectAll(sessions, empty);
+    const [seeded, live] = await Promise.all([seed(), seedLive()]);
     const { charges } = seeded;
     const checkout = new URL(charges.open.checkout_url).pathname;
-    const pages = {
+    const outside = {
       docs: "/docs",
       "docs-page": "/docs/webhooks",
       "docs-search": "/docs/search?q=signature+verify",
       checkout,
+      "checkout-live": new URL(live.charges.open.checkout_url).pathname,
       "checkout-methods": `/checkout/${seeded.payment.id.replace("tx_", "")}`,
-      "not-found": "/dashboard/charges/ch_x",
+      "payers-receipt": `${new URL(charges.paid.checkout_url).pathname}/receipt`,
+      "three-d-secure": `/checkout/${seeded.payment.id.replace("tx_", "")}/card`,
+      invite: await linkOf("invite", sessions[0].context, "/dashboard/team/invites", { mode: "test", email: "invited@example.com", role: "ADMIN" }),
+      reset: await linkOf("reset", nobody[0].context, "/dashboard/reset", { email: "member@example.com" }),
     };
-    for (const state of ["paid", "failed", "expired", "disputed"]) pages[`checkout-${state}`] = new URL(charges[state].checkout_url).pathname;
-    const lists = ["", "/charges", "/charges?status=paid&method=PIX", "/search", "/search?q=4712-%3Cb%3Enothing-with-a-long-number-0123456789012345678901234567890123456789", "/charges/new", "/charges?error=invalid_request&field=amount", "/wallet", "/refunds", "/payouts", "/disputes", "/webhooks", "/events", "/developers", "/team", "/security", "/security?error=wrong_proof", "/confirm", "/audit", "/notices"];
+    for (const state of ["paid", "failed", "expired", "disputed"]) outside[`checkout-${state}`] = new URL(charges[state].checkout_url).pathname;
+    await inspectAll(nobody, outside);
+    const pages = { "not-found": "/dashboard/charges/ch_x" };
+    const lists = ["", "/charges", "/charges?status=paid&method=PIX", "/search", "/search?q=4712-%3Cb%3Enothing-with-a-long-number-0123456789012345678901234567890123456789", "/charges/new", "/charges?error=invalid_request&field=amount", "/wallet", "/refunds", "/payouts", "/disputes", "/webhooks", "/events", "/developers", "/team", "/team?error=last_owner", "/security", "/security?error=wrong_proof", "/settings", "/settings?done=1", "/confirm", "/audit", "/notices"];
     for (const name of lists) pages[`list${name.replace(/[/?&=]/g, "-") || "-home"}`] = `/dashboard${name}`;
-    for (const [state, charge] of Object.entries(charges)) pages[`charge-${state}`] = `/dashboard/charges/${charge.id}`;
-    pages.dispute = `/dashboard/disputes/${seeded.medCase.id}`;
-    pages["dispute-refused"] = `${pages.dispute}?error=invalid_request&field=reason`;
-    pages.endpoint = `/dashboard/webhooks/${seeded.endpoint.id}`;
-    pages.delivery = `/dashboard/deliveries/${seeded.delivery.id}`;
-    pages.event = `/dashboard/events/${seeded.event.id}`;
-    pages.settings = "/dashboard/settings";
-    pages.receipt = `/dashboard/charges/${charges.refunded.id}/receipt`;
-    pages["payers-receipt"] = `${new URL(charges.paid.checkout_url).pathname}/receipt`;
-    pages["three-d-secure"] = `/checkout/${seeded.payment.id.replace("tx_", "")}/card`;
-    await inspectAll(pages);
-    await setBrand(browser);
-    await inspectAll({
-      "branded-settings": pages.settings,
-      "branded-checkout": checkout,
-      "branded-expired": pages["checkout-expired"],
-      "branded-paid": pages["checkout-paid"],
-      "branded-receipt": pages.receipt,
-    });
-    for (const name of ["list-home", "charge-paid", "checkout"]) {
-      console.log(`${name}: largest contentful paint after ${await largestPaint(browser, pages[name])} ms on a slow phone`);
+    for (const state of new Set([...Object.keys(charges), ...Object.keys(live.charges)])) {
+      const url = (of) => of && `/dashboard/charges/${of.id}`;
+      pages[`charge-${state}`] = { test: url(charges[state]), live: url(live.charges[state]) };
+    }
+    const both = (route, of) => ({ test: `/dashboard/${route}/${of(seeded)}`, live: `/dashboard/${route}/${of(live)}` });
+    pages.dispute = { test: `/dashboard/disputes/${seeded.medCase.id}` };
+    pages["dispute-refused"] = { test: `${pages.dispute.test}?error=invalid_request&field=reason` };
+    pages.endpoint = both("webhooks", ({ endpoint }) => endpoint.id);
+    pages.delivery = both("deliveries", ({ delivery }) => delivery.id);
+    pages.event = both("events", ({ event }) => event.id);
+    pages.receipt = both("charges", ({ charges: of }) => `${of.refunded.id}/receipt`);
+    await inspectAll(sessions, pages);
+    await setBrand(sessions[0].context);
+    await inspectAll(sessions, { "branded-settings": "/dashboard/settings", "branded-receipt": pages.receipt });
+    await inspectAll(nobody, { "branded-checkout": checkout, "branded-expired": outside["checkout-expired"], "branded-paid": outside["checkout-paid"] });
+    findings.push(...missingPairs(seen, looks, sessions));
+    console.log(`${seen.length} pages opened`);
+    for (const [name, url] of Object.entries({ home: "/dashboard", "charge-paid": pages["charge-paid"].test, checkout })) {
+      console.log(`${name}: largest contentful paint after ${await largestPaint(sessions[0].context, url)} ms on a slow phone`);
     }
     for (const hasScript of [true, false]) {
-      await journey(browser, await shopOf(hasScript ? "with-script" : "no-script"), hasScript);
+      const shop = await shopOf(hasScript ? "with-script" : "no-script");
+      // Without JavaScript, axe-core does not run.
+      shop.check = async (page) => {
+        if (hasScript) findings.push(...(await judge(page)).map((finding) => `${page.url()} in the journey: ${finding}`));
+      };
+      await journey(browser, shop, hasScript);
       console.log(`the journey by keyboard ${hasScript ? "with" : "without"} JavaScript`);
     }
   } finally {
     await browser.close();
   }
-  console.log(`${findings} findings`);
-  if (findings > 0) process.exitCode = 1;
+  for (const finding of findings) console.error(finding);
+  console.log(`${findings.length} findings`);
+  if (findings.length > 0) process.exitCode = 1;
+}
+
+// Each page in each language, and by each session that can open it; each session, language and look with the others.
+function missingPairs(seen, looks, sessions) {
+  const opened = new Set();
+  const needed = new Set();
+  const look = ({ screen, scheme }) => `${screen} ${scheme}`;
+  for (const visit of seen) {
+    const { name, session, language, able } = visit;
+    const parts = [name, session.name, language, look(visit)];
+    for (const one of parts) for (const other of parts) opened.add(`${one}, ${other}`);
+    for (const each of LANGUAGES) needed.add(`${name}, ${each}`);
+    for (const each of able) needed.add(`${name}, ${each.name}`);
+    for (const each of looks) needed.add(`${name}, ${look(each)}`);
+  }
+  for (const session of sessions) {
+    for (const each of [...LANGUAGES, ...looks.map(look)]) needed.add(`${session.name}, ${each}`);
+  }
+  for (const each of looks) for (const language of LANGUAGES) needed.add(`${look(each)}, ${language}`);
+  return [...needed].filter((pair) => !opened.has(pair)).map((pair) => `not opened: ${pair}`);
 }
 
 // Fills in the forms of the settings.
-async function setBrand(browser) {
-  const page = await browser.newPage();
+async function setBrand(context) {
+  const page = await context.newPage();
   await page.goto(`${ready.base_url}/dashboard/settings`);
   const fields = { name: "Loja do Bairro <b>& Filhos</b>", color: "#ffe08a", email: "atendimento@loja-do-bairro.example", phone: "(11) 4000-1234" };
   for (const [name, value] of Object.entries(fields)) await page.type(`#${name}`, value);
@@ -194,8 +314,8 @@ async function setBrand(browser) {
 }
 
 // Milliseconds to the largest contentful paint on a slow phone: a fourth of the CPU's speed, and slow 4G.
-async function largestPaint(browser, url) {
-  const page = await browser.newPage();
+async function largestPaint(context, url) {
+  const page = await context.newPage();
   await page.setViewport(SCREENS.phone);
   await page.emulateCPUThrottling(4);
   await page.emulateNetworkConditions({ download: 1_600_000 / 8, upload: 750_000 / 8, latency: 150 });
@@ -208,8 +328,9 @@ async function largestPaint(browser, url) {
   return Math.round(paint);
 }
 
-async function inspect(browser, { name, url, screen, viewport, scheme, language }) {
-  const page = await browser.newPage();
+async function inspect({ name, url, session, screen, scheme, language }) {
+  const viewport = SCREENS[screen];
+  const page = await session.context.newPage();
   const found = [];
   page.on("request", (request) => {
     // The icons of the browser's own date field and of the checkout page are data URLs.
@@ -231,8 +352,10 @@ async function inspect(browser, { name, url, screen, viewport, scheme, language 
   page.on("pageerror", (error) => found.push(`the script fails: ${error.message}`));
   await page.setViewport(viewport);
   await page.setExtraHTTPHeaders({ "Accept-Language": language });
-  await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
-  await page.goto(`${ready.base_url}${url}`, { waitUntil: "load" });
+  const motion = { name: "prefers-reduced-motion", value: scheme === "dark" ? "reduce" : "no-preference" };
+  await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }, motion]);
+  const answer = await page.goto(`${ready.base_url}${url}`, { waitUntil: "load" });
+  if (!answer.ok() && !["not-found", "link-invalid"].includes(name)) found.push(`the page answers ${answer.status()}`);
   if (screenshots) {
     await page.screenshot({ path: path.join(screenshots, `${name}-${screen}-${scheme}.png`), fullPage: name !== "docs" });
   }
@@ -240,26 +363,74 @@ async function inspect(browser, { name, url, screen, viewport, scheme, language 
   const all = others.reduce((sum, bytes) => sum + bytes, html);
   const [mostHtml, mostAll] = MOST_BYTES[url.split(/[/?]/)[1]];
   if (html > mostHtml || all > mostAll) found.push(`${html} bytes of HTML, ${all} in all`);
-  const isWider = async (when) => {
-    const width = await page.evaluate(() => document.documentElement.scrollWidth);
-    if (width > viewport.width) found.push(`the page is ${width} wide${when}`);
+  const isWider = async (width, when) => {
+    const shown = await page.evaluate(() => document.documentElement.scrollWidth);
+    if (shown > width) found.push(`the page is ${shown} wide${when}`);
   };
-  await isWider("");
+  await isWider(viewport.width, "");
   await page.evaluate(() => {
     for (const fold of document.querySelectorAll("details")) {
       fold.removeAttribute("name"); // Folds with one name close each other.
       fold.open = true;
     }
   });
-  await isWider(" with open folds");
-  // A policy of the page forbids an inline script, but not one that the inspector evaluates.
-  await page.evaluate(axe);
-  const { violations } = await page.evaluate(() => window.axe.run());
-  for (const { id, help, nodes } of violations) {
-    found.push(`${id}: ${help}: ${nodes.slice(0, 3).map((node) => node.html.slice(0, 120)).join(" | ")} (${nodes.length})`);
+  await isWider(viewport.width, " with open folds");
+  found.push(...await judge(page));
+  if (motion.value === "reduce") {
+    const moving = await page.evaluate(() => {
+      const moves = ({ animationName, transitionDuration }) => animationName !== "none" || /[1-9]/.test(transitionDuration);
+      return [...document.querySelectorAll("*")].filter((element) => moves(getComputedStyle(element))).map(({ tagName }) => tagName);
+    });
+    if (moving.length > 0) found.push(`moves although less motion is preferred: ${moving.slice(0, 3)}`);
+  }
+  if (screen === "desktop") {
+    await page.setViewport({ width: viewport.width / 2, height: viewport.height / 2, deviceScaleFactor: 2 });
+    await isWider(viewport.width / 2, " at a zoom of 200 %");
   }
   await page.close();
   return found;
+}
+
+// What is wrong on the page that is shown: findings of axe-core, and edges that are hard to see.
+async function judge(page) {
+  // A policy of the page forbids an inline script, but not one that the inspector evaluates.
+  await page.evaluate(axe);
+  const { violations } = await page.evaluate(() => window.axe.run({ resultTypes: ["violations"], rules: { "target-size": { enabled: true } } }));
+  const found = violations.map(({ id, help, nodes }) => {
+    const shown = nodes.slice(0, 3).map((node) => `${node.html.slice(0, 120)} (${node.failureSummary?.split("\n")[1]?.trim()})`);
+    return `${id}: ${help}: ${shown.join(" | ")} (${nodes.length})`;
+  });
+  const faint = await page.evaluate((least) => {
+    const color = (text) => {
+      const [red, green, blue, alpha = 1] = text.match(/[\d.]+/g).map(Number);
+      return { channels: [red, green, blue], alpha };
+    };
+    const luminance = ({ channels }) => {
+      const [red, green, blue] = channels.map((value) => (value / 255 <= 0.04045 ? value / 255 / 12.92 : ((value / 255 + 0.055) / 1.055) ** 2.4));
+      return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+    };
+    const contrast = (one, other) => {
+      const [dark, light] = [luminance(one), luminance(other)].sort((a, b) => a - b);
+      return (light + 0.05) / (dark + 0.05);
+    };
+    const behind = (element) => {
+      for (let at = element.parentElement; at; at = at.parentElement) {
+        const found = color(getComputedStyle(at).backgroundColor);
+        if (found.alpha > 0) return found;
+      }
+      return color("rgb(255, 255, 255)");
+    };
+    const controls = [...document.querySelectorAll("input:not([type=hidden], [type=checkbox], [type=radio]), select, textarea, button, .btn")];
+    const shown = controls.filter((control) => !control.disabled && control.getClientRects().length > 0);
+    return shown.flatMap((control) => {
+      const style = getComputedStyle(control);
+      const hasBorder = style.borderTopStyle !== "none" && parseFloat(style.borderTopWidth) > 0;
+      const edges = [color(style.backgroundColor), ...(hasBorder ? [color(style.borderTopColor)] : [])].filter(({ alpha }) => alpha > 0);
+      const best = Math.max(1, ...edges.map((edge) => contrast(edge, behind(control))));
+      return best < least ? [`${control.outerHTML.slice(0, 80)} has an edge of ${best.toFixed(2)}:1`] : [];
+    });
+  }, LEAST_EDGE);
+  return found.concat(faint);
 }
 
 main();

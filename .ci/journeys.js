@@ -23,8 +23,8 @@ const focusedName = () => {
 };
 
 class Keyboard {
-  constructor(page, baseUrl) {
-    Object.assign(this, { page, baseUrl });
+  constructor(page, { ready, check }) {
+    Object.assign(this, { page, check, baseUrl: ready.base_url });
     page.on("dialog", (dialog) => dialog.accept());
   }
 
@@ -60,6 +60,7 @@ class Keyboard {
 
   async enter() {
     await Promise.all([this.page.waitForNavigation({ waitUntil: "load" }), this.page.keyboard.press("Enter")]);
+    await this.check(this.page);
   }
 
   // Opens a fold.
@@ -76,14 +77,15 @@ class Keyboard {
   }
 }
 
-// `shop`: what the service printed (`ready`, `log`), a directory for files (`work`), `until`, and the objects.
+// `shop`: what the service printed (`ready`, `log`), a directory for files (`work`), `until`, the objects, and `check`, to
+// which each page is shown that a form or link led to.
 async function journey(browser, shop, hasScript) {
   const open = async () => {
     const context = await browser.createBrowserContext();
     const page = await context.newPage();
     await page.setJavaScriptEnabled(hasScript);
     await page.setExtraHTTPHeaders({ "Accept-Language": "pt-BR" });
-    return new Keyboard(page, shop.ready.base_url);
+    return new Keyboard(page, shop);
   };
   const user = await open();
   const logIn = async (who, email, password) => {
