@@ -187,7 +187,7 @@ fn short_text(text: &str) -> Result<String, String> {
 
 impl OperatorArguments {
     fn operator(self) -> Operator {
-        Operator { actor: self.actor, reason: self.reason }
+        Operator { actor: self.actor, reason: self.reason, ..Operator::default() }
     }
 }
 

@@ -13,12 +13,14 @@ use crate::source_address::SourceAddress;
 use crate::time::Timestamp;
 
 /// The operator who acts, and the reason.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Operator {
     /// The operator's name.
     pub actor: String,
     /// The reason, in one sentence.
     pub reason: String,
+    /// Unknown for an operator of the service.
+    pub source: SourceAddress,
 }
 
 /// The `reason` of audit rows for actions of an API key. API requests carry no reason.
@@ -113,7 +115,7 @@ impl Audit {
             id,
             account,
             actor: operator.actor.clone(),
-            source: SourceAddress::default(),
+            source: operator.source,
             action: action.to_owned(),
             subject: subject.into(),
             reason: operator.reason.clone(),

@@ -139,7 +139,8 @@ impl<A: Sessions> MemberForm<A> {
         let missing = || Problem::Internal("the function has no secret of dashboard tokens".to_owned());
         let dashboard = app.dashboard().ok_or_else(missing)?;
         let claims = dashboard.claims_of_cookie(&parts.headers, now)?;
-        let session = Box::pin(dashboard.session_to_enrol(claims)).await?;
+        let mut session = Box::pin(dashboard.session_to_enrol(claims)).await?;
+        session.member.source = context.source;
         dashboard.count_page(&session, &context, now).await?;
         let mode = shown_mode(&parts.headers);
         let language = Language::of(&parts.headers);

@@ -104,7 +104,8 @@ pub fn for_endpoint(old: Option<&Endpoint>, new: &Endpoint) -> Option<Audit> {
     let change = Change::of(new, new.scope, (new.version, new.updated_at), new.actor.as_ref());
     let disabled_before = old.and_then(|endpoint| endpoint.disabled.as_ref());
     if let Some(disabled) = new.disabled.as_ref().filter(|now| Some(*now) != disabled_before) {
-        let worker = Operator { actor: WORKER.to_owned(), reason: disabled.reason.clone() };
+        let worker =
+            Operator { actor: WORKER.to_owned(), reason: disabled.reason.clone(), ..Operator::default() };
         let id = (change.audit_id(), disabled.at);
         let (account, subject) = (new.scope.account, new.id.to_string());
         let audit = Audit::by_operator(&worker, account, id, "webhook-endpoint.disable", subject);

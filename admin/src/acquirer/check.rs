@@ -159,7 +159,11 @@ pub(super) async fn run(stack: &Stack, arguments: &CheckAcquirer) -> Result<Comm
             check_requests(&mut checks, &client, now).await?;
             check_clock(&mut checks, &client)?;
             if let Some(verified) = check_filter(&mut checks, &client, settings, arguments, now).await? {
-                let operator = Operator { actor: arguments.actor.clone(), reason: REASON.to_owned() };
+                let operator = Operator {
+                    actor: arguments.actor.clone(),
+                    reason: REASON.to_owned(),
+                    ..Operator::default()
+                };
                 let connection = acquirer.connection;
                 let stored = acquirers.set_filter_verified(account, connection, verified, &operator, now);
                 Box::pin(stored).await?;

@@ -499,7 +499,7 @@ async fn an_operator_opens_an_account_adds_users_and_sets_its_limits() {
     let store = Store::new(local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url), "StateTable");
     let (now, address) = (service.stack.clock.now(), (account.parse().unwrap(), "bia@padaria.example"));
     let invite = Invite::new(&LinkToken::random().unwrap(), address, Role::Admin, Language::Portuguese, now);
-    let by = Operator { actor: "test".to_owned(), reason: "test".to_owned() };
+    let by = Operator { actor: "test".to_owned(), reason: "test".to_owned(), ..Operator::default() };
     assert!(Users::new(store).invite(&invite, &by.into(), now).await.unwrap());
     let listed = service.objects(&["users", "list", &account]).await;
     assert_eq!((&listed[0]["email"], &listed[0]["role"]), (&json!("bia@padaria.example"), &json!("ADMIN")));

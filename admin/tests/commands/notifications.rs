@@ -21,7 +21,8 @@ const WHY: [&str; 2] = ["--reason", "the bank sends a new format"];
 impl AdminFixture {
     /// Makes a further URL for notifications of the first account's bank.
     pub(crate) async fn new_callback_url(&self) -> String {
-        let operator = Operator { actor: "bob".to_owned(), reason: "a test".to_owned() };
+        let operator =
+            Operator { actor: "bob".to_owned(), reason: "a test".to_owned(), ..Operator::default() };
         let (account, now) = (self.stack.seed.first.id, self.stack.clock.now());
         let rotated = self.acquirers().rotate_callback_token(account, None, &operator, now).await;
         rotated.unwrap().1.expose_secret().to_owned()

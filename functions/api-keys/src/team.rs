@@ -47,7 +47,7 @@ fn refusal(page: &str, error: UserError) -> Result<Response, Problem> {
 /// An owner who changes the team.
 fn by(member: &MemberForm<ApiKeysApp>) -> Result<By, Problem> {
     member.require(Need::Owner)?;
-    Ok(By::user(member.session.member.operator(), member.caller.source))
+    Ok(By::user(member.session.member.operator()))
 }
 
 fn role_of(form: &Query) -> Result<Role, Problem> {
@@ -151,8 +151,9 @@ pub(crate) async fn accept(
     let generation = TokenGeneration::new(random::bytes()?);
     let user = User::new(&invite.email, hash, invite.account, invite.role, generation, now);
     let user = User { language: Language::chosen(&headers), ..user };
-    let operator = Operator { actor: user.id.to_string(), reason: "accepted an invite".to_owned() };
-    if let Err(error) = app.users.accept(&invite, &user, &By::user(operator, context.source), now).await {
+    let (actor, reason) = (user.id.to_string(), "accepted an invite".to_owned());
+    let by = By::user(Operator { actor, reason, source: context.source });
+    if let Err(error) = app.users.accept(&invite, &user, &by, now).await {
         return refusal(&page, error);
     }
     enter(&app, Credentials { email: user.email, password, totp: None }, &context, "/dashboard").await
@@ -190,7 +191,7 @@ pub(crate) async fn reset(
     let Some(password) = new_password(&form) else { return Ok(refused(&page, "weak_password")) };
     let new = (app.dashboard.hash(password).await?, TokenGeneration::new(random::bytes()?));
     let reason = "by the link mailed to the user".to_owned();
-    let by = By::user(Operator { actor: requested.user.to_string(), reason }, context.source);
+    let by = By::user(Operator { actor: requested.user.to_string(), reason, source: context.source });
     let user = match app.users.reset_password(&token, new, &by, now).await {
         Ok(user) => user,
         Err(error) => return refusal(&page, error),

@@ -123,7 +123,11 @@ impl Steps<'_> {
         let failed = |e: &(dyn std::error::Error + 'static)| Error::because("creating a payout", e);
         let payouts = Payouts::new(Store::new(sdk::dynamodb(&ready.dynamodb_url), &ready.table));
         let (now, _) = self.running.clock().await?;
-        let operator = Operator { actor: "cargo run -- trigger".to_owned(), reason: "triggered".to_owned() };
+        let operator = Operator {
+            actor: "cargo run -- trigger".to_owned(),
+            reason: "triggered".to_owned(),
+            ..Operator::default()
+        };
         let payout_id = PayoutId::new(now, random::bytes().map_err(|e| failed(&e))?);
         let money = (self.amount, Currency::BRL);
         let scope = self.scope().await?;

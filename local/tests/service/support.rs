@@ -468,7 +468,7 @@ impl Service {
 
 /// Returns the actor and the reason of operators' changes in these tests.
 pub(crate) fn operator() -> Operator {
-    Operator { actor: "tester".to_owned(), reason: "because it is tested".to_owned() }
+    Operator { actor: "tester".to_owned(), reason: "because it is tested".to_owned(), ..Operator::default() }
 }
 
 pub(crate) fn id(object: &Value) -> &str {

@@ -265,7 +265,11 @@ impl Flow {
     async fn change_settings(&self, change: impl Fn(&mut AccountSettings)) {
         let store = Store::new(local::sdk::dynamodb(&self.stack.endpoints.dynamodb_url), "StateTable");
         let repositories = (&Accounts::new(store.clone()), &ApiKeys::new(store, "ApiKeysTable"));
-        let operator = Operator { actor: "measurement".to_owned(), reason: "measurement".to_owned() };
+        let operator = Operator {
+            actor: "measurement".to_owned(),
+            reason: "measurement".to_owned(),
+            ..Operator::default()
+        };
         let (account, now) = (self.stack.seed.first.id, self.stack.clock.now());
         change_account_settings(repositories, &account, "test", change, &operator, now).await.unwrap();
     }

@@ -6,7 +6,6 @@ use strum::{EnumString, IntoStaticStr, VariantArray};
 use domain::audit::{Audit, Operator};
 use domain::ids::{AccountId, UserId};
 use domain::row::{Indexes, Key, Row, sortable};
-use domain::source_address::SourceAddress;
 use domain::time::Timestamp;
 
 use crate::account::link::{INVITE, Invite};
@@ -173,15 +172,13 @@ pub(super) fn list_entry(account: &AccountId, created_at: Timestamp, id: &str) -
 #[derive(Clone, Debug)]
 pub struct By {
     pub operator: Operator,
-    /// Unknown for an operator of the service.
-    pub source: SourceAddress,
     /// Only an operator of the service may leave an account without an OWNER.
     pub keeps_owner: bool,
 }
 
 impl By {
-    pub fn user(operator: Operator, source: SourceAddress) -> Self {
-        Self { operator, source, keeps_owner: true }
+    pub fn user(operator: Operator) -> Self {
+        Self { operator, keeps_owner: true }
     }
 
     pub(super) fn audit(
@@ -191,14 +188,13 @@ impl By {
         subject: UserId,
         now: Timestamp,
     ) -> Result<Audit, RandomError> {
-        let row = audit::by_operator(&self.operator, account, action, subject.to_string(), now)?;
-        Ok(Audit { source: self.source, ..row })
+        audit::by_operator(&self.operator, account, action, subject.to_string(), now)
     }
 }
 
 impl From<Operator> for By {
     fn from(operator: Operator) -> Self {
-        Self { operator, source: SourceAddress::default(), keeps_owner: false }
+        Self { operator, keeps_owner: false }
     }
 }
 

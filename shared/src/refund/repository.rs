@@ -204,7 +204,11 @@ impl Refunds {
             let at_bank = (devolucao.id.as_str(), rtr_id.clone(), reason_at_bank(&devolucao.nature));
             let step = Refund::requested_at_bank(&charge, at_bank, devolucao.amount, is_held, now)
                 .map_err(|why| RefundError::Refused { why, status: charge.status })?;
-            let operator = Operator { actor: AT_BANK.to_owned(), reason: REASON_AT_BANK.to_owned() };
+            let operator = Operator {
+                actor: AT_BANK.to_owned(),
+                reason: REASON_AT_BANK.to_owned(),
+                ..Operator::default()
+            };
             let audit =
                 audit::by_operator(&operator, charge.scope.account, "refund.at-bank", id.to_string(), now)?;
             let mut writes = vec![

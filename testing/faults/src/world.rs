@@ -65,7 +65,7 @@ pub struct World {
 
 /// Returns the operator of this program's changes.
 pub fn operator() -> Operator {
-    Operator { actor: "trial".to_owned(), reason: "crash points".to_owned() }
+    Operator { actor: "trial".to_owned(), reason: "crash points".to_owned(), ..Operator::default() }
 }
 
 impl World {

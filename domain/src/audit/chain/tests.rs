@@ -12,7 +12,11 @@ fn at(ms: i64) -> Timestamp {
 }
 
 fn audit(number: u8, ms: i64) -> Audit {
-    let operator = Operator { actor: "ana".to_owned(), reason: "a test, with é and \"quotes\"".to_owned() };
+    let operator = Operator {
+        actor: "ana".to_owned(),
+        reason: "a test, with é and \"quotes\"".to_owned(),
+        ..Operator::default()
+    };
     let id = (AuditId::new(at(ms), [number; 10]), at(ms));
     Audit::by_operator(&operator, account(), id, "test", number.to_string())
 }

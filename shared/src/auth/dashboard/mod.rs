@@ -43,6 +43,8 @@ pub struct Member {
     pub user: UserId,
     pub account: AccountId,
     pub role: Role,
+    /// Of the request; of no use where only pages are read.
+    pub source: SourceAddress,
     token: Claims,
 }
 
@@ -53,7 +55,8 @@ impl Member {
     }
 
     pub fn operator(&self) -> Operator {
-        Operator { actor: self.user.to_string(), reason: "asked for at the dashboard".to_owned() }
+        let reason = "asked for at the dashboard".to_owned();
+        Operator { actor: self.user.to_string(), reason, source: self.source }
     }
 }
 
@@ -132,7 +135,8 @@ impl Dashboard {
             return Err(Problem::SecondFactorDemanded);
         }
         context.query.require_empty()?;
-        Ok(Member { user: user.id, account: user.account, role: user.role, token: claims })
+        let source = context.source;
+        Ok(Member { user: user.id, account: user.account, role: user.role, source, token: claims })
     }
 
     fn claims(&self, token: Option<&SecretString>, now: Timestamp) -> Result<Claims, Problem> {
@@ -251,7 +255,7 @@ impl Dashboard {
         // The token has the generation in the row whose password was verified. If the password is reset
         // between the read of that row and here, the new token is already invalid.
         let holder = (user.id, user.account, user.role, user.token_generation);
-        let (token, claims) = self.tokens.issue(holder, &jti, now)?;
+        let (token, claims) = self.tokens.issue(kind, holder, &jti, now)?;
         let expires_at = Timestamp::MIN.plus_seconds(claims.exp);
         let expires_at = expires_at.map_err(|error| Problem::Internal(error.to_string()))?;
         Ok(NewToken { token, expires_at, language: user.language })

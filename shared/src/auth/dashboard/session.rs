@@ -5,6 +5,7 @@ use std::iter;
 use domain::account::Account;
 use domain::ids::{Mode, Scope};
 use domain::shard::ShardedScope;
+use domain::source_address::SourceAddress;
 use domain::time::Timestamp;
 use secrecy::{ExposeSecret, SecretString};
 
@@ -88,7 +89,8 @@ impl Dashboard {
     /// Like [`Dashboard::session`], for the few pages and forms by which a user turns on the second factor.
     pub async fn session_to_enrol(&self, claims: Claims) -> Result<Session, Problem> {
         let (user, account) = self.holder(&claims).await?;
-        let member = Member { user: user.id, account: user.account, role: user.role, token: claims };
+        let (account_id, source) = (user.account, SourceAddress::default());
+        let member = Member { user: user.id, account: account_id, role: user.role, source, token: claims };
         Ok(Session { account: account.ok_or(Problem::NotLoggedIn)?, user, member })
     }
 
