@@ -106,6 +106,7 @@ pub(crate) struct Stack {
     /// `None` when no bucket was specified.
     evidence: Option<CaseEvidence>,
     /// `None` when no table of secrets was specified.
+    pub(crate) secrets: Option<Store>,
     acquirers: Option<AccountAcquirers>,
     /// A service on this machine may have advanced its clock.
     pub(crate) clock: Clock,
@@ -195,7 +196,8 @@ fn stack(aws: Aws, name: String, resources: Resources, clock: Clock, local: Opti
         payouts: Payouts::new(store.clone()),
         cases: MedCases::new(store.clone()),
         evidence: files.map(|files| CaseEvidence::new(store.clone(), files)),
-        acquirers: secrets.map(|secrets| AccountAcquirers::new(store.clone(), secrets)),
+        acquirers: secrets.clone().map(|secrets| AccountAcquirers::new(store.clone(), secrets)),
+        secrets,
         store,
         clock,
         aws,

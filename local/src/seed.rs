@@ -19,7 +19,7 @@ use serde_json::Value;
 use shared::account::password::PasswordHash;
 use shared::account::{Role, TokenGeneration, User};
 use shared::api_key::{self, ApiKey, ApiKeys};
-use shared::auth::dashboard::token::Tokens;
+use shared::auth::dashboard::token::{TokenKind, Tokens};
 use shared::random;
 use shared::store::{Inserted, Store};
 
@@ -164,18 +164,29 @@ impl Seed {
     }
 
     pub fn owner_token(&self, account: &SeededAccount, now: Timestamp) -> Result<String> {
-        self.token(account, &account.owner_email, Role::Owner, now)
+        self.token(TokenKind::Api, account, (&account.owner_email, Role::Owner), now)
+    }
+
+    /// The cookie of the first account's owner.
+    pub fn owner_session(&self, now: Timestamp) -> Result<String> {
+        self.token(TokenKind::Session, &self.first, (&self.first.owner_email, Role::Owner), now)
     }
 
     pub fn member_token(&self, now: Timestamp) -> Result<String> {
-        self.token(&self.first, &self.member_email, Role::Member, now)
+        self.token(TokenKind::Api, &self.first, (&self.member_email, Role::Member), now)
     }
 
-    fn token(&self, account: &SeededAccount, email: &str, role: Role, now: Timestamp) -> Result<String> {
+    fn token(
+        &self,
+        kind: TokenKind,
+        account: &SeededAccount,
+        (email, role): (&str, Role),
+        now: Timestamp,
+    ) -> Result<String> {
         let failed = |e: &(dyn std::error::Error + 'static)| Error::because("issuing a token", e);
         let tokens = Tokens::new(&self.token_secret()).map_err(|e| failed(&e))?;
         let holder = (UserId::from_email(email), account.id, role, self.tokens);
-        let (token, _) = tokens.issue(holder, &random_text()?, now).map_err(|e| failed(&e))?;
+        let (token, _) = tokens.issue(kind, holder, &random_text()?, now).map_err(|e| failed(&e))?;
         Ok(token.expose_secret().to_owned())
     }
 }

@@ -5,6 +5,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use shared::auth::dashboard::log_in::{Credentials, LogIn, NewTokenView};
+use shared::auth::dashboard::token::TokenKind;
 use shared::http::{JsonBody, Problem, RequestContext};
 
 use crate::{ApiKeysApp, LoggedIn};
@@ -16,7 +17,7 @@ pub(crate) async fn log_in(
 ) -> Result<Response, Problem> {
     context.query.require_empty()?;
     let credentials = Credentials::parse(&body?.0)?;
-    match app.dashboard.log_in(credentials, context.source, app.clock.now()).await? {
+    match app.dashboard.log_in(TokenKind::Api, credentials, context.source, app.clock.now()).await? {
         LogIn::Done(token) => Ok(Json(NewTokenView::new(&token)).into_response()),
         LogIn::Pending(_) => Err(Problem::SecondFactorRequired),
     }

@@ -16,7 +16,7 @@ use serde_json::json;
 use shared::api_key::ApiKeyError;
 use shared::api_key::request::NewApiKey;
 use shared::auth::dashboard::log_in::{Credentials, LogIn};
-use shared::auth::dashboard::token::PENDING_SECONDS;
+use shared::auth::dashboard::token::{PENDING_SECONDS, TokenKind};
 use shared::auth::dashboard::{Dashboard, PENDING_COOKIE, SESSION_COOKIE, Session};
 use shared::clock::Clock;
 use shared::http::{FormBody, Problem, RequestContext, SameOrigin, set_cookie};
@@ -68,7 +68,7 @@ pub(crate) async fn enter(
     context: &RequestContext,
     next: &str,
 ) -> Result<Response, Problem> {
-    match app.dashboard.log_in(credentials, context.source, app.clock.now()).await {
+    match app.dashboard.log_in(TokenKind::Session, credentials, context.source, app.clock.now()).await {
         Ok(LogIn::Done(token)) => Ok(led(next.to_owned(), token.cookies())),
         Ok(LogIn::Pending(token)) => {
             let cookie = set_cookie(PENDING_COOKIE, token.expose_secret(), PENDING_SECONDS);

@@ -14,8 +14,8 @@ use pages::{Language, path_with, safe_path};
 use secrecy::SecretString;
 use shared::account::password::is_acceptable;
 use shared::account::{By, Invite, LinkToken, Role, TokenGeneration, User, UserChange, UserError};
-use shared::auth::dashboard::language_cookie;
 use shared::auth::dashboard::log_in::Credentials;
+use shared::auth::dashboard::{forget_second_factor, language_cookie};
 use shared::email::UserEmail;
 use shared::http::{FormBody, Problem, Query, RequestContext, SameOrigin};
 use shared::random;
@@ -117,7 +117,12 @@ async fn change(
 ) -> Result<Response, Problem> {
     let id: UserId = id.parse().map_err(|_| Problem::NotFound { what: "user" })?;
     match app.users.change((&session.account.id, id), change, by, *now).await {
-        Ok(_changed) => answer(Ok(TEAM.to_owned()), TEAM),
+        Ok(_changed) => {
+            if matches!(change, UserChange::Remove) {
+                forget_second_factor(app.dashboard.secrets()?, &id).await?;
+            }
+            answer(Ok(TEAM.to_owned()), TEAM)
+        }
         Err(error) => refusal(TEAM, error),
     }
 }

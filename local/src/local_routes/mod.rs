@@ -57,8 +57,7 @@ pub(crate) fn local_routes(state: LocalState, allowed_hosts: Vec<AllowedHost>) -
 /// routes refuses requests from other sites' pages.
 async fn log_in(Shared(state): Shared<LocalState>, RawQuery(query): RawQuery) -> Result<Response, Refusal> {
     let query = Query::parse(query.as_deref());
-    let seed = &state.contents.seed;
-    let token = seed.owner_token(&seed.first, state.contents.clock.now());
+    let token = state.contents.seed.owner_session(state.contents.clock.now());
     let token = token.map_err(|error| Refusal(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
     let next = pages::safe_path(query.text("next"));
     let cookie = set_cookie(SESSION_COOKIE, &token, TOKEN_SECONDS);

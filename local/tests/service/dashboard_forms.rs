@@ -223,6 +223,16 @@ async fn only_an_owner_or_administrator_manages_keys() {
     let key = html.split("<code id=\"secret\">").nth(1).unwrap().split('<').next().unwrap().to_owned();
     assert!(key.starts_with("ak_test_"), "{key}");
     service.get_as(&key, "/v1/wallets").await.expect(200);
+    // The cookie is no way around the recent log-in that a live key needs, and the API's token opens no page.
+    let bearer = |token: &str| format!("Bearer {token}");
+    let seed = &service.stack.seed;
+    let api = seed.owner_token(&seed.first, service.stack.clock.now()).unwrap();
+    for (token, status) in [(owner.cookies().split_once('=').unwrap().1, 401), (&*api, 200)] {
+        let headers = [("authorization", &*bearer(token))];
+        assert_eq!(service.raw(Method::GET, "/v1/api-keys", &headers, "").await.status, status);
+        let session = Browser::with_cookies(&service, format!("__Host-session={token}"));
+        assert_eq!(session.answer("/dashboard", &[]).await.status, if status == 401 { 200 } else { 303 });
+    }
     let list = owner.page("/dashboard/developers").await;
     assert!(list.contains("Loja &lt;b&gt;nova") && !list.contains(&key), "{list}");
     let revoke = list.split("action=\"").find(|form| form.contains("/revoke\"")).unwrap();

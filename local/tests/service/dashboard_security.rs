@@ -198,7 +198,10 @@ async fn turning_the_second_factor_off_needs_the_password_and_a_code() {
     let change = [("old", password.as_str()), ("new", "a new pass phrase")];
     assert_eq!(owner.submit(SECURITY, "/dashboard/security/password", &change).await, WRONG);
     assert_eq!(off("wrong", &phone.recovery[0]).await, WRONG);
+    let seed = format!("totp#{}", owner_id(&service));
+    assert_eq!(service.secrets().partition(&seed).await.unwrap().len(), 1);
     assert_eq!(off(&password, &phone.next_code().await).await, "/dashboard/security?done=1");
+    assert_eq!(service.secrets().partition(&seed).await.unwrap(), []);
     assert!(location(&owner.answer("/dashboard", &[]).await).starts_with("/dashboard/login"));
     let mut owner = Browser::owner(&service).await;
     // The next enrolment has another seed and other recovery codes.

@@ -25,8 +25,8 @@ pub use self::session::{
     MODE_COOKIE, PENDING_COOKIE, SESSION_COOKIE, Session, choice_cookie, language_cookie, shown_mode,
 };
 use self::throttle::{Counted, Throttle};
-use self::token::{Claims, Tokens};
-pub use self::totp::Enrolment;
+use self::token::{Claims, TokenKind, Tokens};
+pub use self::totp::{Enrolment, forget_second_factor};
 use crate::account::password::{PasswordChecker, PasswordHash};
 use crate::account::{Role, USER, User};
 use crate::audit;
@@ -128,7 +128,7 @@ impl Dashboard {
     /// `unauthorized`, also for a removed user or a new password; 429 `rate_limited` above 60 requests a
     /// minute; 403 `totp_enrolment_required`; 400 `invalid_request` for any query parameter.
     pub async fn authenticate(&self, context: &RequestContext, now: Timestamp) -> Result<Member, Problem> {
-        let claims = self.claims(context.headers.bearer.as_ref(), now)?;
+        let claims = self.claims(TokenKind::Api, context.headers.bearer.as_ref(), now)?;
         let (user, account) = self.holder(&claims).await?;
         self.throttle.count_request(&user, Counted::Api, context, now).await?;
         if lacks_second_factor(&user, &account.ok_or(Problem::NotLoggedIn)?) {
@@ -139,8 +139,13 @@ impl Dashboard {
         Ok(Member { user: user.id, account: user.account, role: user.role, source, token: claims })
     }
 
-    fn claims(&self, token: Option<&SecretString>, now: Timestamp) -> Result<Claims, Problem> {
-        token.and_then(|token| self.tokens.verify(token, now)).ok_or(Problem::NotLoggedIn)
+    fn claims(
+        &self,
+        kind: TokenKind,
+        token: Option<&SecretString>,
+        now: Timestamp,
+    ) -> Result<Claims, Problem> {
+        token.and_then(|token| self.tokens.verify(kind, token, now)).ok_or(Problem::NotLoggedIn)
     }
 
     /// The user whose token is valid, and the user's account, in one request.
@@ -165,6 +170,7 @@ impl Dashboard {
     /// that a client can't find out which addresses have a user. 429 `rate_limited` after too many failures.
     pub async fn log_in(
         &self,
+        kind: TokenKind,
         Credentials { email, password, totp }: Credentials,
         source: SourceAddress,
         now: Timestamp,
@@ -174,9 +180,9 @@ impl Dashboard {
         let user = self.prove((id, false), shown, source, now).await?;
         if user.second_factor_at.is_some() && totp.is_none() {
             let holder = (user.id, user.account, user.role, user.token_generation);
-            return Ok(LogIn::Pending(self.tokens.issue_pending(holder, now)?));
+            return Ok(LogIn::Pending(self.tokens.issue(TokenKind::Pending, holder, "", now)?.0));
         }
-        self.enter(&user, source, now).await.map(LogIn::Done)
+        self.enter(kind, &user, source, now).await.map(LogIn::Done)
     }
 
     /// Completes a log-in whose password was right. 401 `unauthorized` if that was more than five minutes ago, or for a
@@ -188,12 +194,11 @@ impl Dashboard {
         source: SourceAddress,
         now: Timestamp,
     ) -> Result<NewToken, Problem> {
-        let claims = pending.and_then(|token| self.tokens.verify_pending(&token.into(), now));
-        let claims = claims.ok_or(Problem::NotLoggedIn)?;
+        let claims = self.claims(TokenKind::Pending, pending.map(SecretString::from).as_ref(), now)?;
         let user = self.prove((claims.sub, false), (None, Some(code)), source, now).await?;
         // A new password since then ended the log-in too.
         if claims.is_valid_for(&user) {
-            self.enter(&user, source, now).await
+            self.enter(TokenKind::Session, &user, source, now).await
         } else {
             Err(Problem::NotLoggedIn)
         }
@@ -244,13 +249,19 @@ impl Dashboard {
         Ok(user)
     }
 
-    async fn enter(&self, user: &User, source: SourceAddress, now: Timestamp) -> Result<NewToken, Problem> {
+    async fn enter(
+        &self,
+        kind: TokenKind,
+        user: &User,
+        source: SourceAddress,
+        now: Timestamp,
+    ) -> Result<NewToken, Problem> {
         self.audit(user, source, "user.log-in", now).await?;
         tracing::info!(user = %user.id, account = %user.account, source = source.ip().map(field::display), "log-in");
-        self.new_token(user, now)
+        self.new_token(kind, user, now)
     }
 
-    fn new_token(&self, user: &User, now: Timestamp) -> Result<NewToken, Problem> {
+    fn new_token(&self, kind: TokenKind, user: &User, now: Timestamp) -> Result<NewToken, Problem> {
         let jti = hex::encode(random::bytes::<16>()?);
         // The token has the generation in the row whose password was verified. If the password is reset
         // between the read of that row and here, the new token is already invalid.
@@ -320,7 +331,6 @@ fn audit_row(
     source: SourceAddress,
     now: Timestamp,
 ) -> Result<Audit, Problem> {
-    let operator = Operator { actor: user.to_string(), reason: reason.to_owned() };
-    let row = audit::by_operator(&operator, account, action, user.to_string(), now)?;
-    Ok(Audit { source, ..row })
+    let operator = Operator { actor: user.to_string(), reason: reason.to_owned(), source };
+    Ok(audit::by_operator(&operator, account, action, user.to_string(), now)?)
 }

@@ -6,6 +6,8 @@ use domain::source_address::SourceAddress;
 use domain::time::Timestamp;
 
 use super::log_in::NewToken;
+use super::token::TokenKind;
+use super::totp::forget_second_factor;
 use super::{Dashboard, Session};
 use crate::account::{AccountError, Accounts, TokenGeneration, User, UserChange, UserError, Users};
 use crate::http::Problem;
@@ -29,7 +31,7 @@ impl Dashboard {
         let ended = self.end_token(&session.member, "user.confirm", source, now).await?;
         // A log-out or a new password meanwhile ended the session.
         if ended && session.member.token.is_valid_for(&user) {
-            self.new_token(&user, now)
+            self.new_token(TokenKind::Session, &user, now)
         } else {
             Err(Problem::NotLoggedIn)
         }
@@ -49,7 +51,7 @@ impl Dashboard {
         self.prove((session.user.id, true), (Some(old), code), source, now).await?;
         let hash = self.hash(new).await?;
         let change = UserChange::Password(hash, TokenGeneration::new(random::bytes()?));
-        self.new_token(&self.change_own(session, &change, now).await?, now)
+        self.new_token(TokenKind::Session, &self.change_own(session, &change, now).await?, now)
     }
 
     /// Ends all sessions, and begins a new one. 401 `unauthorized` if the password or the code is wrong.
@@ -62,7 +64,9 @@ impl Dashboard {
     ) -> Result<NewToken, Problem> {
         self.prove((session.user.id, true), (Some(password), Some(code)), source, now).await?;
         let change = UserChange::SecondFactorOff(TokenGeneration::new(random::bytes()?));
-        self.new_token(&self.change_own(session, &change, now).await?, now)
+        let user = self.change_own(session, &change, now).await?;
+        forget_second_factor(self.secrets()?, &user.id).await?;
+        self.new_token(TokenKind::Session, &user, now)
     }
 
     pub async fn end_sessions(&self, session: &Session, now: Timestamp) -> Result<(), Problem> {

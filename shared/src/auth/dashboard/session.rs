@@ -11,7 +11,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use axum::http::HeaderMap;
 
-use super::token::{Claims, TOKEN_SECONDS};
+use super::token::{Claims, TOKEN_SECONDS, TokenKind};
 use super::{Counted, Dashboard, Member};
 use crate::account::User;
 use crate::auth::dashboard::log_in::NewToken;
@@ -76,7 +76,7 @@ impl Dashboard {
     /// follow before anything is shown. 401 `unauthorized`.
     pub fn claims_of_cookie(&self, headers: &HeaderMap, now: Timestamp) -> Result<Claims, Problem> {
         let token = cookie(headers, SESSION_COOKIE).map(SecretString::from);
-        self.claims(token.as_ref(), now)
+        self.claims(TokenKind::Session, token.as_ref(), now)
     }
 
     /// Verifies that the token is still valid, and reads the account, in one request. 401 `unauthorized`; 403

@@ -14,10 +14,27 @@ use domain::time::Timestamp;
 use crate::account::{Role, TokenGeneration, User};
 use crate::config::ConfigError;
 
-pub const ISSUER: &str = "payment-service";
+/// What a token is for. Each kind has an issuer of its own, and no route takes one kind for another.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum TokenKind {
+    /// The Bearer token of `/v1/api-keys`.
+    Api,
+    /// The cookie of the dashboard. Its forms demand a recent log-in for a live key, which the API does not. So a stolen
+    /// cookie must be of no use there.
+    Session,
+    /// Signs that a password was right and that a code must follow.
+    Pending,
+}
 
-/// Signs that a password was right and that a code must follow. A route that requires a session refuses it.
-const PENDING_ISSUER: &str = "payment-service/log-in";
+impl TokenKind {
+    fn issuer(self) -> &'static str {
+        match self {
+            Self::Api => "payment-service",
+            Self::Session => "payment-service/dashboard",
+            Self::Pending => "payment-service/log-in",
+        }
+    }
+}
 
 /// Five minutes: long enough to find the phone.
 pub const PENDING_SECONDS: i64 = 5 * 60;
@@ -85,33 +102,17 @@ impl Tokens {
 
     pub fn issue(
         &self,
-        holder: (UserId, AccountId, Role, TokenGeneration),
-        jti: &str,
-        now: Timestamp,
-    ) -> Result<(SecretString, Claims), SigningError> {
-        self.sign(holder, (ISSUER, TOKEN_SECONDS), jti, now)
-    }
-
-    pub(super) fn issue_pending(
-        &self,
-        holder: (UserId, AccountId, Role, TokenGeneration),
-        now: Timestamp,
-    ) -> Result<SecretString, SigningError> {
-        Ok(self.sign(holder, (PENDING_ISSUER, PENDING_SECONDS), "", now)?.0)
-    }
-
-    fn sign(
-        &self,
+        kind: TokenKind,
         (user, account, role, generation): (UserId, AccountId, Role, TokenGeneration),
-        (issuer, seconds): (&str, i64),
         jti: &str,
         now: Timestamp,
     ) -> Result<(SecretString, Claims), SigningError> {
+        let seconds = if kind == TokenKind::Pending { PENDING_SECONDS } else { TOKEN_SECONDS };
         let claims = Claims {
             sub: user,
             account_id: account,
             role,
-            iss: issuer.to_owned(),
+            iss: kind.issuer().to_owned(),
             exp: now.seconds().saturating_add(seconds),
             jti: jti.to_owned(),
             generation,
@@ -122,16 +123,8 @@ impl Tokens {
         Ok((SecretString::from(format!("{signed}.{signature}")), claims))
     }
 
-    /// `None`: the token is malformed, was not signed by this service, or has expired.
-    pub fn verify(&self, token: &SecretString, now: Timestamp) -> Option<Claims> {
-        self.verify_of(ISSUER, token, now)
-    }
-
-    pub(super) fn verify_pending(&self, token: &SecretString, now: Timestamp) -> Option<Claims> {
-        self.verify_of(PENDING_ISSUER, token, now)
-    }
-
-    fn verify_of(&self, issuer: &str, token: &SecretString, now: Timestamp) -> Option<Claims> {
+    /// `None`: the token is malformed, was not signed by this service for this, or has expired.
+    pub fn verify(&self, kind: TokenKind, token: &SecretString, now: Timestamp) -> Option<Claims> {
         let text = token.expose_secret();
         if text.len() > MAX_TOKEN_BYTES {
             return None;
@@ -148,7 +141,7 @@ impl Tokens {
             return None;
         }
         let claims: Claims = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(body).ok()?).ok()?;
-        (claims.iss == issuer && claims.exp > now.seconds()).then_some(claims)
+        (claims.iss == kind.issuer() && claims.exp > now.seconds()).then_some(claims)
     }
 }
 
@@ -178,7 +171,7 @@ mod tests {
     fn claims(exp: i64) -> Value {
         json!({
             "sub": UserId::from_email("ana@loja.example"), "account_id": AccountId::new([1; 10]),
-            "role": "OWNER", "iss": ISSUER, "exp": exp, "jti": "a", "generation": u64::MAX,
+            "role": "OWNER", "iss": TokenKind::Api.issuer(), "exp": exp, "jti": "a", "generation": u64::MAX,
         })
     }
 
@@ -197,15 +190,22 @@ mod tests {
         let now = at(NOW);
         let ours = json!({"alg": "HS256", "typ": "JWT"});
         let token = signed_token(&ours, &claims(now.seconds() + 1));
-        assert_eq!(tokens().verify(&token, now).unwrap().role, Role::Owner);
-        assert_eq!(tokens().verify(&token, now.plus_seconds(1).unwrap()), None);
+        assert_eq!(tokens().verify(TokenKind::Api, &token, now).unwrap().role, Role::Owner);
+        assert_eq!(tokens().verify(TokenKind::Api, &token, now.plus_seconds(1).unwrap()), None);
+        for kind in [TokenKind::Session, TokenKind::Pending] {
+            assert_eq!(tokens().verify(kind, &token, now), None, "{kind:?}");
+        }
         let mut foreign = claims(now.seconds() + 1);
         foreign["iss"] = json!("another-issuer");
-        assert_eq!(tokens().verify(&signed_token(&ours, &foreign), now), None);
+        assert_eq!(tokens().verify(TokenKind::Api, &signed_token(&ours, &foreign), now), None);
         for missing in ["sub", "account_id", "role", "iss", "exp", "jti", "generation"] {
             let mut claims = claims(now.seconds() + 1);
             claims.as_object_mut().unwrap().remove(missing);
-            assert_eq!(tokens().verify(&signed_token(&ours, &claims), now), None, "without {missing}");
+            assert_eq!(
+                tokens().verify(TokenKind::Api, &signed_token(&ours, &claims), now),
+                None,
+                "without {missing}"
+            );
         }
     }
 
@@ -239,9 +239,12 @@ mod tests {
             json!({"alg": "HS256", "typ": "JWT", "kid": "../../dev/null"}),
         ] {
             let token = signed_token(&header, &claims(now.seconds() + 1));
-            assert_eq!(tokens().verify(&token, now), None, "{header}");
+            assert_eq!(tokens().verify(TokenKind::Api, &token, now), None, "{header}");
             let unsigned = token.expose_secret().rsplit_once('.').unwrap().0.to_owned();
-            assert_eq!(tokens().verify(&SecretString::from(format!("{unsigned}.")), now), None);
+            assert_eq!(
+                tokens().verify(TokenKind::Api, &SecretString::from(format!("{unsigned}.")), now),
+                None
+            );
         }
     }
 
@@ -254,15 +257,19 @@ mod tests {
             let mut changed = text.as_bytes().to_vec();
             changed[index] = if changed[index] == b'A' { b'B' } else { b'A' };
             let changed = SecretString::from(String::from_utf8(changed).unwrap());
-            assert_eq!(tokens().verify(&changed, now), None, "the character at {index} was changed");
+            assert_eq!(
+                tokens().verify(TokenKind::Api, &changed, now),
+                None,
+                "the character at {index} was changed"
+            );
         }
         for text in
             ["", ".", "..", "...", HEADER, &format!("{text}="), &format!("{text}.x"), &"a.".repeat(600)]
         {
-            assert_eq!(tokens().verify(&SecretString::from(text), now), None, "{text}");
+            assert_eq!(tokens().verify(TokenKind::Api, &SecretString::from(text), now), None, "{text}");
         }
         let other = Tokens::new(&SecretString::from("another secret of at least 32 bytes")).unwrap();
-        assert_eq!(other.verify(&token, now), None);
+        assert_eq!(other.verify(TokenKind::Api, &token, now), None);
     }
 
     #[test]
@@ -279,8 +286,8 @@ mod tests {
         let longer =
             (1..MAX_TOKEN_BYTES).map(with_jti_of).find(|token| length(token) > MAX_TOKEN_BYTES).unwrap();
         assert_eq!(length(&longest), MAX_TOKEN_BYTES);
-        assert!(tokens().verify(&longest, now).is_some());
-        assert_eq!(tokens().verify(&longer, now), None);
+        assert!(tokens().verify(TokenKind::Api, &longest, now).is_some());
+        assert_eq!(tokens().verify(TokenKind::Api, &longer, now), None);
     }
 
     #[test]
@@ -314,8 +321,9 @@ mod tests {
             Role::Owner,
             TokenGeneration::new([7; 8]),
         );
-        let issued = steps.each_ref().map(|step| step.issue(holder, "a", now).unwrap().0);
-        let valid = |step: &Tokens| issued.each_ref().map(|token| step.verify(token, now).is_some());
+        let issued = steps.each_ref().map(|step| step.issue(TokenKind::Api, holder, "a", now).unwrap().0);
+        let valid =
+            |step: &Tokens| issued.each_ref().map(|token| step.verify(TokenKind::Api, token, now).is_some());
         assert_eq!(
             steps.each_ref().map(valid),
             [

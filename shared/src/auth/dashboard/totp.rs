@@ -13,12 +13,13 @@ use domain::row::{Key, Row};
 use domain::time::Timestamp;
 
 use super::log_in::NewToken;
+use super::token::TokenKind;
 use super::{Dashboard, Session};
 use crate::account::{TokenGeneration, User};
 use crate::audit;
 use crate::http::Problem;
 use crate::random;
-use crate::store::{CommitOutcome, Store, Write};
+use crate::store::{CommitOutcome, Store, StoreError, Write};
 
 /// The digits and seconds that every authenticator app supports.
 const DIGITS: u8 = 6;
@@ -113,8 +114,15 @@ fn recovery_code() -> Result<String, Problem> {
     Ok(groups.join("-"))
 }
 
+/// Deletes the seed of a user whose second factor was turned off, or who was removed. A seed that a crash before this
+/// leaves has no effect.
+pub async fn forget_second_factor(secrets: &Store, user: &UserId) -> Result<(), StoreError> {
+    let _done = secrets.commit(vec![Write::remove_any(SecondFactor::key_of(user))]).await?;
+    Ok(())
+}
+
 impl Dashboard {
-    fn secrets(&self) -> Result<&Store, Problem> {
+    pub fn secrets(&self) -> Result<&Store, Problem> {
         let missing = || Problem::Internal("the function has no table of secrets".to_owned());
         self.secrets.as_ref().ok_or_else(missing)
     }
@@ -197,7 +205,7 @@ impl Dashboard {
             Write::audit(&audit),
         ];
         match self.store.commit(writes).await? {
-            CommitOutcome::Done => Ok((codes, self.new_token(&on, now)?)),
+            CommitOutcome::Done => Ok((codes, self.new_token(TokenKind::Session, &on, now)?)),
             CommitOutcome::Conflict { .. } => Err(Problem::Busy),
         }
     }
