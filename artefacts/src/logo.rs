@@ -11,9 +11,24 @@ const MAX_SIDE: u32 = 1_024;
 const DECODER_BYTES: usize = 1024 * 1024;
 
 /// Whether the bytes are a PNG (ISO/IEC 15948) of one image without animation, of 1 to 1,024 pixels a side, which can
-/// be decoded to its end.
+/// be decoded to its end, and nothing else.
 pub fn is_logo(file: &[u8]) -> bool {
-    decode(file).is_some()
+    decode(file).is_some() && bytes_after_end(file) == Some(0)
+}
+
+/// The number of bytes after the last chunk, which decoders ignore. They could be another file, which the logo's public
+/// URL would serve.
+fn bytes_after_end(file: &[u8]) -> Option<usize> {
+    let mut rest = file.get(8..)?;
+    loop {
+        let (length, kind) = (rest.first_chunk::<4>()?, rest.get(4..8)?);
+        // The content has a length and a kind before it, and a checksum after it.
+        let next = usize::try_from(u32::from_be_bytes(*length)).ok()?.checked_add(12)?;
+        rest = rest.get(next..)?;
+        if kind == b"IEND" {
+            return Some(rest.len());
+        }
+    }
 }
 
 fn decode(file: &[u8]) -> Option<()> {
@@ -68,6 +83,8 @@ mod tests {
             ("a small file of a huge image", encoded(30_000, 30_000, 1)),
             ("animated", encoded(8, 8, 2)),
             ("cut off", logo[..logo.len() - 20].to_vec()),
+            ("followed by a page", [logo.as_slice(), b"<script>alert(1)</script>"].concat()),
+            ("two files", [logo.as_slice(), &logo].concat()),
             (
                 "damaged",
                 logo.iter().enumerate().map(|(at, byte)| if at == 50 { !byte } else { *byte }).collect(),

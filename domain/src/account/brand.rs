@@ -8,6 +8,7 @@ use sha2::{Digest, Sha256};
 
 use super::MailAddress;
 use crate::hex;
+use crate::ids::AccountId;
 use crate::text::serde_as_text;
 
 /// The optional parts of an account's brand. The copies of the settings in the rows of API keys lack it, because no
@@ -130,14 +131,17 @@ impl FromStr for Phone {
 
 serde_as_text!(Phone);
 
-/// The SHA-256 of a logo's file in hex, which names the file. So a URL of a logo always has the same content.
+/// The SHA-256 of an account's id and the file of its logo in hex, which names the file. So a URL of a logo always has
+/// the same content, and the file of one account can be deleted although another has the same logo.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct LogoHash(Box<str>);
 
 impl LogoHash {
-    /// Hashes the content of a file.
-    pub fn of(file: &[u8]) -> Self {
-        Self(hex::encode(Sha256::digest(file)).into())
+    /// Hashes the content of an account's file.
+    pub fn of(account: &AccountId, file: &[u8]) -> Self {
+        Self(
+            hex::encode(Sha256::new().chain_update(account.to_string()).chain_update(file).finalize()).into(),
+        )
     }
 
     /// The key of the file in the bucket, and the path of its public URL under `/checkout/`.
@@ -211,12 +215,13 @@ mod tests {
     }
 
     #[test]
-    fn a_logo_is_named_by_its_content() {
-        let hash = LogoHash::of(b"abc");
-        let expected = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
-        assert_eq!(hash.to_string(), expected);
-        assert_eq!(expected.parse(), Ok(hash));
-        let short = expected.strip_prefix("ba7").unwrap();
+    fn a_logo_is_named_by_its_account_and_content() {
+        let [hash, other] = [1, 2].map(|account| LogoHash::of(&AccountId::new([account; 10]), b"abc"));
+        let expected = hash.to_string();
+        assert_eq!((expected.len(), expected.parse()), (64, Ok(hash.clone())));
+        assert_ne!(hash, other, "another account's file");
+        assert_ne!(hash, LogoHash::of(&AccountId::new([1; 10]), b"abd"));
+        let short = &expected[3..];
         for text in ["", short, &expected.to_uppercase(), &format!("../{short}")] {
             assert!(text.parse::<LogoHash>().is_err(), "{text}");
         }

@@ -72,18 +72,30 @@ async fn change(member: MemberForm<ApiKeysApp>) -> Result<Response, Problem> {
 async fn upload_logo(MemberUpload { member, file }: MemberUpload<ApiKeysApp>) -> Result<Response, Problem> {
     member.require(Need::Settings)?;
     if file.len() > MAX_LOGO_BYTES || !artefacts::logo::is_logo(&file) {
-        let rule = "must be a PNG of at most 30 KiB and 1,024 pixels a side, without animation";
+        let rule = "must be a PNG of at most 30 KiB and 1,024 pixels a side, without animation and with nothing after its end";
         return answer(Err(Problem::field("logo", rule)), SETTINGS);
     }
-    let hash = LogoHash::of(&file);
+    let hash = LogoHash::of(&member.session.account.id, &file);
     // Before the row names it. After a crash between the two, the file is unused.
     member.app.logos.put(&hash, file.into()).await?;
-    answer(store(&member, |brand| brand.logo = Some(hash.clone())).await, SETTINGS)
+    replace_logo(&member, Some(hash)).await
 }
 
 async fn remove_logo(member: MemberForm<ApiKeysApp>) -> Result<Response, Problem> {
     member.require(Need::Settings)?;
-    answer(store(&member, |brand| brand.logo = None).await, SETTINGS)
+    replace_logo(&member, None).await
+}
+
+async fn replace_logo(member: &MemberForm<ApiKeysApp>, new: Option<LogoHash>) -> Result<Response, Problem> {
+    let done = store(member, |brand| brand.logo.clone_from(&new)).await;
+    let old = member.session.account.brand.logo.as_ref();
+    if let Some(old) = old.filter(|old| done.is_ok() && new.as_ref() != Some(*old))
+        && let Err(error) = member.app.logos.delete(old).await
+    {
+        // The logo is replaced, so the failure must not turn the answer into an error.
+        tracing::error!(logo = %old, %error, "the file of a replaced logo was not deleted");
+    }
+    answer(done, SETTINGS)
 }
 
 async fn store(member: &MemberForm<ApiKeysApp>, change: impl Fn(&mut Brand)) -> Result<String, Problem> {

@@ -11,7 +11,7 @@ const SETTINGS: &str = "/dashboard/settings";
 const LOGO: &str = "/dashboard/settings/logo";
 
 /// A file of the size in pixels and at least `bytes` long.
-fn png(width: u32, height: u32, bytes: usize) -> Vec<u8> {
+pub(crate) fn png(width: u32, height: u32, bytes: usize) -> Vec<u8> {
     let mut file = Vec::new();
     let mut encoder = png::Encoder::new(&mut file, width, height);
     encoder.set_depth(png::BitDepth::One);
@@ -25,7 +25,7 @@ fn png(width: u32, height: u32, bytes: usize) -> Vec<u8> {
 }
 
 /// Sends a file as a browser without JavaScript does.
-async fn upload(service: &Service, cookies: &str, mode: &str, file: &[u8]) -> Answer {
+pub(crate) async fn upload(service: &Service, cookies: &str, mode: &str, file: &[u8]) -> Answer {
     let mut body = format!(
         "--b\r\nContent-Disposition: form-data; name=\"mode\"\r\n\r\n{mode}\r\n--b\r\n\
          Content-Disposition: form-data; name=\"logo\"; filename=\"../logo.png\"\r\nContent-Type: image/png\r\n\r\n"
@@ -182,6 +182,7 @@ async fn a_logo_is_a_small_png_which_the_checkout_serves_until_it_is_removed() {
         ("a truncated file", png(64, 64, 0)[..40].to_vec()),
         ("a file of over 30 KiB", png(64, 64, 30 * 1024)),
         ("huge dimensions", png(20_000, 20, 0)),
+        ("a page after the picture", [png(8, 8, 0).as_slice(), b"<script>alert(1)</script>"].concat()),
     ] {
         assert_eq!(led_to(&upload(&service, owner.cookies(), "test", &file).await), refused, "{what}");
     }
@@ -212,8 +213,18 @@ async fn a_logo_is_a_small_png_which_the_checkout_serves_until_it_is_removed() {
         let answer = service.raw(Method::GET, &format!("/checkout/logos/{name}"), &[], "").await;
         assert_eq!(answer.status, 404, "{name}");
     }
+    // The file of a logo that is replaced or removed is deleted.
+    let new = png(40, 10, 0);
+    assert_eq!(led_to(&upload(&service, owner.cookies(), "test", &new).await), "/dashboard/settings?done=1");
+    assert_eq!(service.raw(Method::GET, &path, &[], "").await.status, 404);
+    assert_eq!(led_to(&upload(&service, owner.cookies(), "test", &new).await), "/dashboard/settings?done=1");
+    let page = owner.page(SETTINGS).await;
+    let path = page.split("src=\"/checkout/logos/").nth(1).unwrap().split('"').next().unwrap();
+    let path = format!("/checkout/logos/{path}");
+    assert_eq!(service.raw(Method::GET, &path, &[], "").await.bytes.as_ref(), new.as_slice());
     let removed = owner.submit(SETTINGS, "/dashboard/settings/logo/remove", &[]).await;
     assert_eq!(removed, "/dashboard/settings?done=1");
+    assert_eq!(service.raw(Method::GET, &path, &[], "").await.status, 404);
     let page = public(&service, &checkout(&charge)).await;
     assert!(!page.contains("logos/") && page.contains("Loja</strong>"), "{page}");
 }

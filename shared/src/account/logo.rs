@@ -23,10 +23,14 @@ impl Logos {
         Ok(Self { client: aws.s3(), bucket: required(var, "DOCUMENTS_BUCKET")? })
     }
 
-    /// A file is never deleted: another account may have the same one, and browsers keep it anyway.
     pub async fn put(&self, hash: &LogoHash, file: Vec<u8>) -> Result<(), ObjectStoreError> {
         let put = self.client.put_object().bucket(&self.bucket).key(hash.file());
         put.content_type("image/png").body(file.into()).send().await?;
+        Ok(())
+    }
+
+    pub async fn delete(&self, hash: &LogoHash) -> Result<(), ObjectStoreError> {
+        self.client.delete_object().bucket(&self.bucket).key(hash.file()).send().await?;
         Ok(())
     }
 

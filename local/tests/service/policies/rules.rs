@@ -12,7 +12,8 @@ use super::roles::{Role, text};
 pub(super) type Permission = (String, String, Vec<String>);
 
 /// The files of each function that uses a bucket: actions and key prefixes.
-const FILES: [(&str, &str, &str); 12] = [
+const FILES: [(&str, &str, &str); 13] = [
+    ("ApiKeysFunction", "s3:DeleteObject", "DocumentsBucket/logos/*"),
     ("ApiKeysFunction", "s3:PutObject", "DocumentsBucket/logos/*"),
     ("CheckoutFunction", "s3:GetObject", "DocumentsBucket/logos/*"),
     ("DashboardFunction", "s3:GetObject", "DocumentsBucket/evidence/*"),
