@@ -23,7 +23,7 @@ impl Service {
     }
 
     /// A case about a live charge: its page and the client that reads it.
-    async fn live_case(&self) -> (String, Client) {
+    pub(crate) async fn live_case(&self) -> (String, Client) {
         let live = Client::new(&self.base_url, &self.stack.seed.first.live_api_key);
         let created = live.new_charge("order-0001", &json!({"amount": 3_090})).await;
         let charge: ChargeId = id(&created).parse().unwrap();

@@ -41,6 +41,7 @@ mod dashboard_disputes;
 mod dashboard_forms;
 mod dashboard_health;
 mod dashboard_limit;
+mod dashboard_roles;
 mod dashboard_search;
 mod dashboard_security;
 mod dashboard_team;

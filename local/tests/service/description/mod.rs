@@ -5,6 +5,8 @@ mod examples;
 mod routes;
 mod served;
 
+pub(crate) use served::form_routes;
+
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt::Display;

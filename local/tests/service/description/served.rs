@@ -14,13 +14,24 @@ pub(super) fn served() -> BTreeSet<String> {
             || path.ends_with("brand.rs")
             || path.components().any(|part| part.as_os_str() == "dashboard")
     };
-    let sources = sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../functions"));
-    for path in sources.into_iter().filter(|path| !is_for_people(path)) {
+    for path in sources_of_functions().into_iter().filter(|path| !is_for_people(path)) {
         served.extend(declared_routes(&fs::read_to_string(path).unwrap()));
     }
     served.retain(|route| !route.contains(" /dashboard/"));
     assert!(served.len() > 50, "{served:?}");
     served
+}
+
+/// Returns the paths of the dashboard's forms.
+pub(crate) fn form_routes() -> BTreeSet<String> {
+    let sources = sources_of_functions().into_iter().map(|path| fs::read_to_string(path).unwrap());
+    let routes = sources.flat_map(|source| declared_routes(&source));
+    let forms = routes.filter_map(|route| route.strip_prefix("POST ").map(ToOwned::to_owned));
+    forms.filter(|path| path.starts_with("/dashboard/")).collect()
+}
+
+fn sources_of_functions() -> Vec<PathBuf> {
+    sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../functions"))
 }
 
 /// Returns the library sources under a directory.
@@ -39,8 +50,8 @@ fn sources(directory: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Returns the routes that a source adds to its router by `.route(path, methods)`. The path is a text, or it
-/// begins with a variable that stands for each text of the constant `PATHS`.
+/// Returns the routes that a source adds to its router by `.route(path, methods)`. The path is a text or a constant,
+/// or it begins with a variable that stands for each text of the constant `PATHS`.
 fn declared_routes(source: &str) -> Vec<String> {
     let constant = source.split_once("const PATHS").and_then(|(_, rest)| rest.split_once(" = "));
     let prefixes = constant.map_or(Vec::new(), |(_, rest)| texts(rest.split_once(';').unwrap().0));
@@ -54,8 +65,15 @@ fn declared_routes(source: &str) -> Vec<String> {
                 prefixes.iter().map(|prefix| format!("{prefix}{suffix}")).collect()
             }
             Some(text) => vec![text.clone()],
-            None => prefixes.clone(),
+            None => match source.split_once(&format!("const {}: &str = ", path.trim())) {
+                Some((_, text)) => texts(text).into_iter().take(1).collect(),
+                None => prefixes.clone(),
+            },
         };
+        // Pages that do not exist.
+        if methods.trim().starts_with("any(") {
+            continue;
+        }
         let methods = methods_of(source, methods.trim());
         assert!(!paths.is_empty() && !methods.is_empty(), "{call}");
         for path in &paths {
@@ -105,16 +123,27 @@ fn texts(source: &str) -> Vec<String> {
 fn routes_are_read_from_a_source() {
     let source = r#"
         const PATHS: [&str; 2] = ["/a", "/b"];
+        const E: &str = "/e";
         let listed = if on { post(create).get(list) } else { post(create) };
         Router::new().route("/c", listed).route(
             "/d/{id}",
             axum::routing::delete(keys::delete),
         )
+        router.route(E, post(change));
         for path in PATHS { routes.route(path, get(list)).route(&format!("{path}/{{id}}"), post(target)) }
     "#;
     let found = declared_routes(source);
     assert_eq!(
         found,
-        ["GET /c", "POST /c", "DELETE /d/{id}", "GET /a", "GET /b", "POST /a/{id}", "POST /b/{id}"]
+        [
+            "GET /c",
+            "POST /c",
+            "DELETE /d/{id}",
+            "POST /e",
+            "GET /a",
+            "GET /b",
+            "POST /a/{id}",
+            "POST /b/{id}"
+        ]
     );
 }
