@@ -68,7 +68,10 @@ pub(crate) async fn list(visitor: Visitor) -> Result<Response, Problem> {
     let main = html! {
         div.head {
             h1 { (page.say(w::CHARGES)) }
-            p { a.btn href={ (PATH) "/new" } { (page.say(w::NEW_CHARGE)) } }
+            p {
+                a href="/dashboard/refunds" { (page.say(w::REFUNDS)) } " "
+                a.btn href={ (PATH) "/new" } { (page.say(w::NEW_CHARGE)) }
+            }
         }
         (chips(&page, &query))
         (filters(&page, &query, method))

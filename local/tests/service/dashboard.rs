@@ -315,6 +315,7 @@ async fn a_filtered_list_has_only_matching_charges_and_a_link_to_the_next_page()
     let paid = browser.page("/dashboard/charges?status=paid&created_after=&method=PIX").await;
     assert!(paid.contains("N24") && !paid.contains("N25"), "{paid}");
     let first = browser.page("/dashboard/charges?limit=20").await;
+    assert!(first.contains("href=\"/dashboard/refunds\""), "who looks for refunds begins at the charges");
     assert!(first.contains("N25") && !first.contains("N05"), "{first}");
     let second = browser.page(&next_of(&first)).await;
     assert!(second.contains("N05") && !second.contains("N25"), "{second}");
