@@ -33,6 +33,11 @@ pub fn format_short_minute(at: Timestamp) -> String {
     in_brasilia(at, "%d/%m/%Y %H:%M")
 }
 
+/// Formats the time of day in Brasília: `15:04`.
+pub fn format_time_of_day(at: Timestamp) -> String {
+    in_brasilia(at, "%H:%M")
+}
+
 /// Formats a time in Brasília to the second: `21/11/2026 15:04:05`.
 pub fn format_second(at: Timestamp) -> String {
     in_brasilia(at, "%d/%m/%Y %H:%M:%S")

@@ -2,20 +2,22 @@
 
 use axum::response::Response;
 use domain::ids::{ApiKeyId, AuditId, EmailId};
-use maud::html;
+use maud::{Markup, html};
 use pages::forms::Need;
 use pages::{Cell, Tone, code_block, empty, next_page, table, tag, time, without_documents};
 use shared::audit;
-use shared::email::{EmailTopic, Emails};
+use shared::email::{EmailRecord, EmailTopic, Emails};
 use shared::http::Problem;
 
-use crate::visit::Visitor;
+use crate::visit::{Page, Visitor};
 use crate::words as w;
 
 const KEYS: &str = "/dashboard/developers/keys";
 const TEAM: &str = "/dashboard/team";
 pub(crate) const AUDIT: &str = "/dashboard/audit";
 pub(crate) const NOTICES: &str = "/dashboard/notices";
+
+const NOTICES_SHOWN: usize = 100;
 
 pub(crate) async fn developers(visitor: Visitor) -> Result<Response, Problem> {
     let visit = visitor.enter_alone().await?;
@@ -130,11 +132,22 @@ pub(crate) async fn notices(visitor: Visitor) -> Result<Response, Problem> {
     let visit = visitor.enter_alone().await?;
     let (page, (mut found, has_more)) = visit
         .load(async |visit| {
-            Ok(Emails::new(visit.visitor.pages.store.clone()).list(&visit.session.account.id, before).await?)
+            let emails = Emails::new(visit.visitor.pages.store.clone());
+            Ok(emails.list(&visit.session.account.id, before, NOTICES_SHOWN).await?)
         })
         .await?;
     let next = found.last().filter(|_| has_more).map(|row| format!("{NOTICES}?starting_after={}", row.id));
     found.retain(|email| email.scope.mode == page.visit.visitor.mode);
+    let main = html! {
+        p.crumb { a href=(TEAM) { (page.say(w::TEAM)) } }
+        h1 { (page.say(w::NOTICES)) }
+        @if found.is_empty() { (empty(page.say(w::NO_NOTICES), None)) } @else { section.card { (notices_table(&page, &found)) } }
+        (next_page(page.language, w::OLDER, next))
+    };
+    Ok(page.render(page.say(w::NOTICES), &main))
+}
+
+pub(crate) fn notices_table(page: &Page, found: &[EmailRecord]) -> Markup {
     let rows = found.iter().map(|email| {
         let (word, link) = match &email.about {
             EmailTopic::MedOpened(id) => (w::NOTICE_MED_OPENED, format!("/dashboard/disputes/{id}")),
@@ -153,19 +166,10 @@ pub(crate) async fn notices(visitor: Visitor) -> Result<Response, Problem> {
             },
         ]
     });
-    let main = html! {
-        p.crumb { a href=(TEAM) { (page.say(w::TEAM)) } }
-        h1 { (page.say(w::NOTICES)) }
-        @if found.is_empty() { (empty(page.say(w::NO_NOTICES), None)) } @else {
-            section.card {
-                (table(page.say(w::NOTICES), &[
-                    (Cell::Time, page.say(w::WHEN)),
-                    (Cell::Main, page.say(w::NOTICE)),
-                    (Cell::State, page.say(w::STATE)),
-                ], rows.collect()))
-            }
-        }
-        (next_page(page.language, w::OLDER, next))
-    };
-    Ok(page.render(page.say(w::NOTICES), &main))
+    let columns = [
+        (Cell::Time, page.say(w::WHEN)),
+        (Cell::Main, page.say(w::NOTICE)),
+        (Cell::State, page.say(w::STATE)),
+    ];
+    table(page.say(w::NOTICES), &columns, rows.collect())
 }

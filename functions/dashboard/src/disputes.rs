@@ -13,8 +13,8 @@ use pages::{
     Cell, Tone, Word, copy_button, empty, facts, money, next_page, table, tag, time, without_documents,
 };
 use shared::http::Problem;
-use shared::med::CaseFilter;
 use shared::med::evidence::{Evidence, EvidenceRow, MAX_BYTES, MimeType};
+use shared::med::{CaseFilter, MOST_SORTED, OpenCase, SHOWN};
 
 use crate::states::State as _;
 use crate::visit::{Page, Visitor};
@@ -33,23 +33,29 @@ pub(crate) async fn list(visitor: Visitor) -> Result<Response, Problem> {
     let query = visitor.query();
     let status = query.text("status").and_then(CaseStatus::named).unwrap_or(CaseStatus::Open);
     let after: Option<MedCaseId> = query.text("starting_after").and_then(|id| id.parse().ok());
-    let filter = CaseFilter::by_status(Some(status), after);
+    let filter = CaseFilter::by_status(status, after);
     let (visit, cursor) =
         visitor.enter(async |visitor| Ok(visitor.pages.app.cases.find(after).await?)).await?;
-    let (page, found) = visit
+    let (page, (cases, next, is_cut)) = visit
         .load(async |visit| {
-            Ok(visit.visitor.pages.app.cases.list(&visit.scope().scope, &filter, cursor).await?)
+            let (cases, scope) = (&visit.visitor.pages.app.cases, visit.scope().scope);
+            if status != CaseStatus::Open {
+                let found = cases.list(&scope, &filter, cursor).await?;
+                return Ok((found.items, found.next_cursor, false));
+            }
+            let open = cases.open_by_deadline(&scope).await?;
+            let cursor = cursor.filter(|cursor| cursor.scope == scope);
+            let left = cursor.map_or(open.as_slice(), |cursor| OpenCase::after(&open, &cursor));
+            let (shown, rest) = left.split_at(left.len().min(SHOWN));
+            let next = shown.last().filter(|_| !rest.is_empty()).map(|last| last.id);
+            Ok((cases.find_all(shown).await?, next, open.len() > MOST_SORTED && rest.is_empty()))
         })
         .await?;
     let name: &str = status.into();
-    let next = found.next_cursor.map(|id| format!("{PATH}?status={name}&starting_after={id}"));
-    let mut cases = found.items;
-    if status == CaseStatus::Open {
-        cases.sort_by_key(|case| case.response_deadline.unwrap_or(Timestamp::MAX));
-    }
+    let next = next.map(|id| format!("{PATH}?status={name}&starting_after={id}"));
     let rows = cases.iter().map(|case| {
         vec![
-            case.response_deadline.map(|due| deadline(&page, case, due)).unwrap_or_default(),
+            case.response_deadline.map(|due| deadline(&page, due, case.status == CaseStatus::Open)).unwrap_or_default(),
             html! { a href={ (PATH) "/" (case.id) } { (page.say(kind_name(case.kind))) " · " (time(case.created_at)) } },
             case.status.tag(page.language),
             html! { (money(case.amount.minor(), case.currency)) },
@@ -72,21 +78,22 @@ pub(crate) async fn list(visitor: Visitor) -> Result<Response, Problem> {
                     ], rows.collect()))
                 }
             }
-            (next_page(page.language, w::OLDER, next))
+            @if is_cut { p.soft { (page.say(w::MORE_DISPUTES)) } }
+            (next_page(page.language, if status == CaseStatus::Open { w::LATER } else { w::OLDER }, next))
         }
     };
     Ok(page.render(page.say(w::DISPUTES), &main))
 }
 
 /// The deadline, and the time that is left while an answer is possible.
-fn deadline(page: &Page, case: &MedCase, due: Timestamp) -> Markup {
+pub(crate) fn deadline(page: &Page, due: Timestamp, is_open: bool) -> Markup {
     let hours = due.seconds().saturating_sub(page.now().seconds()).div_euclid(SECONDS_AN_HOUR);
     let left = |word, count: i64| page.language.fill(word, &[&count.to_string()]);
     html! {
         (time(due))
-        @if case.status == CaseStatus::Open {
+        @if is_open {
             " "
-            @if case.is_past_deadline(page.now()) { (tag(Tone::Bad, page.say(w::OVERDUE))) }
+            @if due < page.now() { (tag(Tone::Bad, page.say(w::OVERDUE))) }
             @else if hours < URGENT_HOURS { (tag(Tone::Warn, &left(w::HOURS_LEFT, hours))) }
             @else { (tag(Tone::Calm, &left(w::DAYS_LEFT, hours.div_euclid(HOURS_A_DAY)))) }
         }
@@ -160,7 +167,7 @@ pub(crate) async fn show(visitor: Visitor, Path(id): Path<String>) -> Result<Res
             h1 { (heading) " " (case.status.tag(page.language)) }
             @if let Some(due) = case.response_deadline.filter(|_| case.status == CaseStatus::Open) {
                 div.alert.warn {
-                    p { strong { (page.say(w::ANSWER_BY)) } " " (deadline(&page, &case, due)) " " (page.say(w::SAO_PAULO_TIME)) }
+                    p { strong { (page.say(w::ANSWER_BY)) } " " (deadline(&page, due, true)) " " (page.say(w::SAO_PAULO_TIME)) }
                     @if case.is_past_deadline(page.now()) { p { (page.say(w::PAST_DEADLINE)) } }
                 }
             }

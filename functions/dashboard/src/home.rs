@@ -2,7 +2,7 @@
 
 use axum::response::Response;
 use domain::calendar::{BusinessDayRange, Day};
-use domain::med::MedCase;
+use domain::ids::MedCaseId;
 use domain::money::{Currency, MinorUnits};
 use domain::pt_br;
 use domain::rollup::Counter;
@@ -10,15 +10,28 @@ use domain::time::Timestamp;
 use domain::wallet::{PRIMARY_CURRENCY, Wallet};
 use maud::{Markup, html};
 use pages::{Chart, code_block, money};
+use shared::email::Emails;
 use shared::http::Problem;
-use shared::med::MOST_COUNTED;
+use shared::med::{MOST_SORTED, OpenCase};
 use shared::rollup::DayRow;
 use shared::webhook::endpoint::Endpoint;
 
+use crate::account::{NOTICES, notices_table};
+use crate::disputes::deadline;
 use crate::visit::{Page, Visitor};
 use crate::words as w;
 
 const DAYS: u64 = 14;
+
+const DISPUTES_SHOWN: usize = 3;
+
+/// The newest of both modes, among which those of the shown mode are.
+const NOTICES_READ: usize = 20;
+const NOTICES_SHOWN: usize = 3;
+
+/// Changes that are counted after the checkpoint: about 15 read units. A shop with more has a checkpoint of the
+/// last minutes.
+const MOST_CHANGES: i32 = 100;
 
 /// In seconds. The sums change slowly, and the page reads more than others.
 const REFRESH_SECONDS: u32 = 60;
@@ -29,51 +42,68 @@ pub(crate) async fn home(visitor: Visitor) -> Result<Response, Problem> {
         BusinessDayRange { first: today.minus_days(DAYS.saturating_sub(1)), today }
     };
     let visit = visitor.enter_alone().await?;
-    let (page, (days, wallet, (open_cases, cases), endpoints)) = visit
+    let (page, ((days, counted_to), wallet, cases, endpoints, notices)) = visit
         .load(async |visit| {
             let (app, scope) = (&visit.visitor.pages.app, visit.scope());
-            let (days, wallet, cases, endpoints) = tokio::join!(
-                Box::pin(app.rollups.for_window(&scope, window)),
+            let emails = Emails::new(visit.visitor.pages.store.clone());
+            let (days, wallet, cases, endpoints, notices) = tokio::join!(
+                Box::pin(app.rollups.latest(&scope, window, MOST_CHANGES)),
                 Box::pin(app.wallets.in_currency(&scope, PRIMARY_CURRENCY)),
-                Box::pin(app.cases.open_first(&scope.scope)),
+                Box::pin(app.cases.open_by_deadline(&scope.scope)),
                 Box::pin(app.endpoints.list(&scope.scope)),
+                Box::pin(emails.list(&scope.scope.account, None, NOTICES_READ)),
             );
-            Ok((days?, wallet?, cases?, endpoints?))
+            let (mut notices, _) = notices?;
+            notices.retain(|notice| notice.scope == scope.scope);
+            notices.truncate(NOTICES_SHOWN);
+            Ok((days?, wallet?, cases?, endpoints?, notices))
         })
         .await?;
     let is_new = days.iter().all(|row| row.sums.get(Counter::Created) == 0);
     let main = html! {
         h1 { (page.say(w::HOME)) }
         div #now data-refresh=(REFRESH_SECONDS) {
-            (alerts(&page, open_cases, &cases, &endpoints))
+            (alerts(&page, &cases, &endpoints))
             div.grid {
-                (today(&page, &days, window.today))
+                (today(&page, &days, window.today, counted_to))
                 (balance(&page, &wallet)?)
                 (releases(&page, &wallet)?)
             }
             @if is_new { (first_steps(&page, endpoints.is_empty())) } @else {
                 section.card { (chart(&page, &days, window)) }
             }
+            @if !notices.is_empty() {
+                section.card {
+                    (notices_table(&page, &notices))
+                    p { a href=(NOTICES) { (page.say(w::NOTICES)) } }
+                }
+            }
         }
     };
     Ok(page.render(page.say(w::HOME), &main))
 }
 
-fn alerts(page: &Page, open_cases: usize, cases: &[MedCase], endpoints: &[Endpoint]) -> Markup {
-    let due = cases.iter().filter_map(|case| case.response_deadline);
-    let first_due = due.filter(|due| *due > page.now()).min();
-    let number = if open_cases > MOST_COUNTED { format!("{MOST_COUNTED}+") } else { open_cases.to_string() };
+fn alerts(page: &Page, cases: &[OpenCase], endpoints: &[Endpoint]) -> Markup {
+    let due = cases.iter().filter_map(|case| Some((case.id, case.due?)));
+    let due: Vec<(MedCaseId, Timestamp)> =
+        due.filter(|(_, due)| *due > page.now()).take(DISPUTES_SHOWN).collect();
+    let number = if cases.len() > MOST_SORTED { format!("{MOST_SORTED}+") } else { cases.len().to_string() };
     let failing = endpoints.iter().filter_map(|endpoint| {
         endpoint.failing_since.or(endpoint.disabled.as_ref().map(|d| d.at)).map(|since| (endpoint, since))
     });
     html! {
-        @if open_cases > 0 {
+        @if !cases.is_empty() {
             div.alert.warn {
-                @match first_due {
-                    Some(due) => (page.language.fill(w::DISPUTES_WAIT, &[&number, &minute(due)])),
+                @match due.first() {
+                    Some((_, due)) => (page.language.fill(w::DISPUTES_WAIT, &[&number, &minute(*due)])),
                     None => (page.language.fill(w::DISPUTES_OPEN, &[&number])),
                 }
                 " " a href="/dashboard/disputes" { (page.say(w::ANSWER)) }
+            }
+            div.grid {
+                @for (id, due) in due {
+                    section.card { p { a href={ "/dashboard/disputes/" (id) } { (page.say(w::KIND_CASE)) } " " (page.say(w::ANSWER_BY)) " " (deadline(page, due, true)) } }
+                }
             }
         }
         @for (endpoint, since) in failing {
@@ -89,7 +119,7 @@ fn minute(at: Timestamp) -> String {
     pt_br::format_short_minute(at)
 }
 
-fn today(page: &Page, days: &[DayRow], today: Day) -> Markup {
+fn today(page: &Page, days: &[DayRow], today: Day, counted_to: Option<Timestamp>) -> Markup {
     let of_today = || days.iter().filter(|row| row.day == today);
     let count = |counter| of_today().map(|row| row.sums.get(counter)).fold(0, i64::saturating_add);
     let (created, paid) = (count(Counter::Created), count(Counter::Paid));
@@ -99,7 +129,10 @@ fn today(page: &Page, days: &[DayRow], today: Day) -> Markup {
         section.card {
             h2 { (page.say(w::TODAY)) }
             p.big { (money(volume(of_today()), PRIMARY_CURRENCY)) }
-            p.sm.soft { (page.language.fill(w::PAID_OF, &counts.each_ref().map(String::as_str))) }
+            p.sm.soft {
+                (page.language.fill(w::PAID_OF, &counts.each_ref().map(String::as_str))) " · "
+                (page.language.fill(w::COUNTED_TO, &[&pt_br::format_time_of_day(counted_to.unwrap_or_else(|| page.now()))]))
+            }
         }
     }
 }

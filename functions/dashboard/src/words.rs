@@ -56,6 +56,7 @@ pages::words! { pub(crate),
 
     TODAY = "Hoje", "Today", "Hoy";
     PAID_OF = "{} de {} pagas ({} %)", "{} of {} paid ({} %)", "{} de {} pagados ({} %)";
+    COUNTED_TO = "até {}", "up to {}", "hasta {}";
     AVAILABLE = "Disponível", "Available", "Disponible";
     RETAINED_IS = "Retido por disputas: {}", "Retained for disputes: {}", "Retenido por disputas: {}";
     PENDING = "A liberar", "Pending", "Por liberar";
@@ -87,6 +88,7 @@ pages::words! { pub(crate),
     TO = "Até", "To", "Hasta";
     ALL_METHODS = "Todos", "All", "Todos";
     ALL = "Todas", "All", "Todos";
+    LATER = "Prazos seguintes", "Later deadlines", "Plazos siguientes";
     OLDER = "Mais antigas", "Older", "Más antiguos";
     CREATED = "Criada", "Created", "Creado";
     ORDER_AND_CUSTOMER = "Pedido e cliente", "Order and customer", "Pedido y cliente";
@@ -211,6 +213,7 @@ pages::words! { pub(crate),
     OUTCOME_NO_REFUND = "Encerrada sem devolução à loja", "Closed without the money for the shop", "Cerrada sin devolución a la tienda";
     OUTCOME_LOST = "O dinheiro foi para o pagador", "The money went to the payer", "El dinero fue al pagador";
     EVENTS = "Eventos", "Events", "Eventos";
+    MORE_DISPUTES = "Há mais disputas abertas, com prazos posteriores.", "There are more open disputes, with later deadlines.", "Hay más disputas abiertas, con plazos posteriores.";
     NO_ENDPOINTS = "Nenhum endpoint ainda. Registre o primeiro para receber os eventos.", "No endpoints yet. Register the first one to receive the events.", "Aún no hay endpoints. Registre el primero para recibir los eventos.";
     FAILING = "Falhando", "Failing", "Fallando";
     FAILING_SINCE = "Falha desde", "Failing since", "Falla desde";

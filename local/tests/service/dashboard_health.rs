@@ -2,11 +2,15 @@
 
 use axum::http::StatusCode;
 use axum::response::IntoResponse as _;
+use domain::ids::{Mode, Scope};
 use domain::med::MedCase;
+use domain::pt_br;
+use local::embedded::fault_proxy::FaultProxy;
 use serde_json::json;
+use shared::email::{Email, EmailTopic, Emails};
 use shared::store::{Item, to_item};
 
-use crate::dashboard::Browser;
+use crate::dashboard::{Browser, next_of};
 use crate::support::{Listener, Service, eventually, id};
 
 #[tokio::test]
@@ -25,7 +29,8 @@ async fn home_counts_all_open_disputes_and_names_the_first_deadline() {
         assert!(html.contains("<a href=\"/dashboard/disputes\">Responder</a>"), "{html}");
     };
     alert("1").await;
-    // Newer cases, which are due later.
+    // Newer cases, which are due later, in another order than that of their opening.
+    let rank = |number: i64| number * 37 % 311;
     let stored: MedCase =
         service.store().get(&MedCase::key_of(id(&case).parse().unwrap())).await.unwrap().unwrap();
     let dynamodb = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
@@ -33,19 +38,61 @@ async fn home_counts_all_open_disputes_and_names_the_first_deadline() {
         to_item(&MedCase {
             id: format!("med_{}{number:016}", stored.id.charge().txid()).parse().unwrap(),
             created_at: stored.created_at.plus_seconds(number).unwrap(),
-            response_deadline: stored.response_deadline.map(|due| due.plus_seconds(number).unwrap()),
+            response_deadline: stored.response_deadline.map(|due| due.plus_seconds(rank(number)).unwrap()),
             ..stored.clone()
         })
         .unwrap()
     };
+    let (emails, now) = (Emails::new(service.store()), service.stack.clock.now());
+    for (version, mode) in
+        [(1, Mode::Test), (2, Mode::Test), (3, Mode::Test), (4, Mode::Test), (5, Mode::Live)]
+    {
+        let scope = Scope { mode, ..service.scope() };
+        let email = Email { scope, about: EmailTopic::MedOpened(stored.id), version, at: now };
+        emails.claim(&email, 7, now).await.unwrap();
+    }
     let proxy = service.stack.fault_proxy.as_ref().unwrap();
-    for (numbers, shown) in [(1..=99, "100"), (100..=150, "100+")] {
+    for (numbers, shown) in [(1..=99, "100"), (100..=310, "300+")] {
         crate::seeding::write(&dynamodb, &numbers.map(copy).collect::<Vec<_>>()).await;
         proxy.reset();
         alert(shown).await;
         let report = proxy.report();
         assert!(report.requests() <= 8 && report.read_units <= 60.0, "{report:?}");
+        if shown == "100" {
+            let mut expected: Vec<i64> = (0..=99).collect();
+            expected.sort_by_key(|number| rank(*number));
+            let expected = expected.into_iter().map(|number| match number {
+                0 => id(&case).to_owned(),
+                _ => format!("med_{}{number:016}", stored.id.charge().txid()),
+            });
+            assert_eq!(all_disputes(&browser, proxy).await, expected.collect::<Vec<_>>());
+        }
     }
+    let home = browser.page("/dashboard").await;
+    // Three disputes and three notices.
+    assert_eq!(home.matches("href=\"/dashboard/disputes/med_").count(), 6, "{home}");
+    assert_eq!(home.matches("Disputa aberta</a>").count(), 3, "{home}");
+    assert!(
+        home.contains(&format!(" · até {}<", pt_br::format_time_of_day(service.stack.clock.now()))),
+        "{home}"
+    );
+    assert!(home.contains("dias</span>") && all_disputes(&browser, proxy).await.len() == 301);
+    assert!(browser.page("/dashboard/disputes").await.contains("Prazos seguintes"));
+}
+
+/// The disputes of all pages of the list, in their order.
+async fn all_disputes(browser: &Browser<'_>, proxy: &FaultProxy) -> Vec<String> {
+    let (mut path, mut found) = (Some("/dashboard/disputes".to_owned()), Vec::new());
+    while let Some(page) = path {
+        proxy.reset();
+        let html = browser.page(&page).await;
+        let report = proxy.report();
+        assert!(report.requests() <= 5 && report.read_units <= 40.0, "{page}: {report:?}");
+        let links = html.split("href=\"/dashboard/disputes/").skip(1);
+        found.extend(links.map(|link| link.split('"').next().unwrap().to_owned()));
+        path = html.contains("rel=\"next\"").then(|| next_of(&html));
+    }
+    found
 }
 
 #[tokio::test]

@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use domain::calendar::hour_of;
+use domain::calendar::{BusinessDayRange, Day, hour_of};
 use domain::charge::{Charge, StoredCharge};
 use domain::ids::{ChargeId, Mode};
+use domain::rollup::Counter;
 use domain::shard::ShardCount;
 use local::embedded::fault_proxy::Fault;
 use serde_json::{Value, json};
@@ -405,4 +406,22 @@ async fn statistics_and_totals_are_exact_within_a_minute_after_3000_changes_in_t
     }
     let checkpoint = service.rows(&format!("rollup#{scope}"), "total").await.remove(0);
     assert!(text(&checkpoint, "up_to").is_some(), "{checkpoint:?}");
+}
+
+#[tokio::test]
+async fn a_bounded_read_says_up_to_when_it_has_all_changes() {
+    let service = Service::without_event_sources().await;
+    for _ in 0..3 {
+        service.charge().await;
+        service.stack.clock.advance(1_000);
+    }
+    dispatch(&service.stack).await;
+    let (rollups, today) = (Rollups::new(service.store()), Day::of(service.stack.clock.now()));
+    let (scope, window) = (service.sharded(&service.scope()).await, BusinessDayRange { first: today, today });
+    let (all, up_to) = rollups.latest(&scope, window, 10).await.unwrap();
+    assert_eq!((all[0].sums.get(Counter::Created), up_to), (3, None));
+    let (some, up_to) = rollups.latest(&scope, window, 2).await.unwrap();
+    let age = service.stack.clock.now().millis_since(up_to.unwrap());
+    assert_eq!(some[0].sums.get(Counter::Created), 2);
+    assert!((2_000..12_000).contains(&age), "{age}");
 }

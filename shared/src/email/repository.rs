@@ -12,8 +12,6 @@ use crate::store::{Bound, CommitOutcome, Inserted, Order, StoreError, Write, fro
 /// it, a test suite could use up the sending quota that live emails need.
 const TEST_EMAILS_PER_DAY: i64 = 100;
 
-const PAGE: usize = 100;
-
 /// The attribute that counts a day's test emails.
 const COUNTER: &str = "mails";
 
@@ -41,22 +39,23 @@ impl Emails {
         Ok(Claim::Busy { until: lease_end(now) })
     }
 
-    /// Newest first, at most 100 before an id, and whether there are older ones.
+    /// Newest first, at most `limit` before an id, and whether there are older ones.
     pub async fn list(
         &self,
         account: &AccountId,
         before: Option<EmailId>,
+        limit: usize,
     ) -> Result<(Vec<EmailRecord>, bool), StoreError> {
         let to = before.map_or_else(|| "ntc_~".to_owned(), |id| id.to_string());
         // Two more than a page has: the range includes `before`, and one more shows whether there are older ones.
-        let most = PAGE.saturating_add(2);
+        let most = limit.saturating_add(2);
         let partition = EmailRecord::partition(account);
         let items = self.store.range(&partition, ("ntc_", &to), Order::NewestFirst, most).await?;
         let emails: Result<Vec<EmailRecord>, StoreError> = items.into_iter().map(from_item).collect();
         let mut emails = emails?;
         emails.retain(|email| Some(email.id) != before);
-        let has_more = emails.len() > PAGE;
-        emails.truncate(PAGE);
+        let has_more = emails.len() > limit;
+        emails.truncate(limit);
         Ok((emails, has_more))
     }
 

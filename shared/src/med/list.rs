@@ -10,11 +10,13 @@ use domain::time::Timestamp;
 use crate::http::field::{CHARGE_ID, Count, Definitions, Field, LIMIT, Parsed, TimeBound, Word};
 use crate::http::{Fields, Problem, Query};
 use crate::med::MedCases;
-use crate::store::{ListIndex, Order, Page, PageError, StoreError};
+use crate::store::{ListIndex, Page, PageError, StoreError};
 
-/// The most open cases that are counted, and the most whose rows are read: 40 read units.
-pub const MOST_COUNTED: usize = 100;
-const MOST_READ: usize = 40;
+/// Cases on a page of the dashboard: as many read units, or more if they have long texts.
+pub const SHOWN: usize = 25;
+
+/// The most open cases that are sorted by their deadlines: about 7 read units.
+pub const MOST_SORTED: usize = 300;
 
 /// Index entries read for a page that is filtered by both status and type. No index covers both, so the type is
 /// checked after the rows are read, and the page may have fewer cases than `limit` although more follow.
@@ -57,6 +59,29 @@ pub struct CaseFilter {
     created_before: Option<Timestamp>,
 }
 
+/// An entry of the index of open cases.
+#[derive(Clone, Copy, Debug)]
+pub struct OpenCase {
+    /// `None`: the bank set no deadline.
+    pub due: Option<Timestamp>,
+    pub id: MedCaseId,
+}
+
+impl OpenCase {
+    /// Those without a deadline come last.
+    fn rank(&self) -> Timestamp {
+        self.due.unwrap_or(Timestamp::MAX)
+    }
+
+    /// The cases after that of a cursor, which may have ended since.
+    pub fn after<'a>(cases: &'a [Self], cursor: &MedCase) -> &'a [Self] {
+        let cursor = Self { due: cursor.response_deadline, id: cursor.id };
+        let next = cases.iter().position(|case| case.id == cursor.id).map(|at| at.saturating_add(1));
+        let next = next.unwrap_or_else(|| cases.partition_point(|case| case.rank() <= cursor.rank()));
+        cases.get(next..).unwrap_or_default()
+    }
+}
+
 pub type CasePage = Page<MedCase, MedCaseId>;
 
 impl CaseFilter {
@@ -76,11 +101,11 @@ impl CaseFilter {
         fields.finish(Some(filter))
     }
 
-    pub fn by_status(status: Option<CaseStatus>, starting_after: Option<MedCaseId>) -> Self {
+    pub fn by_status(status: CaseStatus, starting_after: Option<MedCaseId>) -> Self {
         Self {
-            limit: usize::try_from(PAGE_SIZE.kind.max).unwrap_or_default(),
+            limit: SHOWN,
             starting_after,
-            status,
+            status: Some(status),
             kind: None,
             charge: None,
             created_after: None,
@@ -141,15 +166,26 @@ impl MedCases {
         ))
     }
 
-    /// The number of open cases, one more than [`MOST_COUNTED`] if there are more, and the oldest of them. Since banks
-    /// set deadlines a fixed time after the opening, these are due first.
-    pub async fn open_first(&self, scope: &Scope) -> Result<(usize, Vec<MedCase>), StoreError> {
+    /// The open cases by deadline, in one query: of more than [`MOST_SORTED`] the oldest ones, and one more.
+    pub async fn open_by_deadline(&self, scope: &Scope) -> Result<Vec<OpenCase>, StoreError> {
         let partition = MedCase::status_partition(scope, CaseStatus::Open);
-        let (range, most) = (("0", "~"), MOST_COUNTED.saturating_add(1));
+        let most = MOST_SORTED.saturating_add(1);
         let entries =
-            self.store.list(ListIndex::ByStatus, &partition, range, Order::OldestFirst, most).await?;
-        let keys: Vec<Key> = entries.iter().take(MOST_READ).map(|entry| entry.key.clone()).collect();
-        Ok((entries.len(), self.store.get_in_order(&keys).await?))
+            self.store.list_with(ListIndex::ByStatus, &partition, "response_deadline", most).await?;
+        let open = |(sort, due): (String, Option<i64>)| {
+            let (_, id) = sort.split_once('#')?;
+            let due = due.and_then(|due| Timestamp::from_millis(due).ok());
+            Some(OpenCase { due, id: id.parse().ok()? })
+        };
+        let mut cases: Vec<OpenCase> = entries.into_iter().filter_map(open).collect();
+        cases.sort_by_key(OpenCase::rank);
+        Ok(cases)
+    }
+
+    /// The rows of cases, in their order.
+    pub async fn find_all(&self, cases: &[OpenCase]) -> Result<Vec<MedCase>, StoreError> {
+        let keys: Vec<Key> = cases.iter().map(|case| MedCase::key_of(case.id)).collect();
+        self.store.get_in_order(&keys).await
     }
 
     /// A charge's cases are few and share its partition, so all of them are read.

@@ -12,7 +12,7 @@ mod view;
 
 pub use bank::BankMedReturn;
 pub use error::{CaseError, EvidenceError};
-pub use list::{CASES_QUERY, CaseFilter, CasePage, MOST_COUNTED};
+pub use list::{CASES_QUERY, CaseFilter, CasePage, MOST_SORTED, OpenCase, SHOWN};
 pub use notice::{ContestedPix, NoticeOutcome};
 pub use operator_notices::NoticeError;
 pub use repository::MedCases;

@@ -66,9 +66,30 @@ impl Rollups {
         scope: &ShardedScope,
         window: BusinessDayRange,
     ) -> Result<Vec<DayRow>, StoreError> {
+        Ok(self.in_window(scope, window, (MAX_PAGES_AFTER, MAX_ROWS_A_PAGE)).await?.0)
+    }
+
+    /// Like [`Rollups::for_window`], but reads at most `changes` of a shard after the checkpoint, in one query. Also
+    /// returns up to which time the sums have all changes; `None`: up to now.
+    pub async fn latest(
+        &self,
+        scope: &ShardedScope,
+        window: BusinessDayRange,
+        changes: i32,
+    ) -> Result<(Vec<DayRow>, Option<Timestamp>), StoreError> {
+        self.in_window(scope, window, (1, changes)).await
+    }
+
+    async fn in_window(
+        &self,
+        scope: &ShardedScope,
+        window: BusinessDayRange,
+        most: (usize, i32),
+    ) -> Result<(Vec<DayRow>, Option<Timestamp>), StoreError> {
         let BusinessDayRange { first, today } = window;
         let (mut days, checkpoint) = self.for_days(&scope.scope, first, today).await?;
-        for change in self.changes_after(scope, checkpoint).await? {
+        let (changes, ended_at) = self.some_changes_after(scope, checkpoint, most).await?;
+        for change in changes {
             let (day, currency) = (change.day, change.currency);
             if !(first..=today).contains(&day) {
                 continue;
@@ -79,7 +100,7 @@ impl Rollups {
             }
         }
         days.sort_by_key(|row| row.day);
-        Ok(days)
+        Ok((days, ended_at))
     }
 
     /// Reads the sums of the days from `first` to `last`, both inclusive, oldest first, up to the checkpoint,
@@ -116,25 +137,38 @@ impl Rollups {
     pub async fn changes_after(
         &self,
         scope: &ShardedScope,
-        Checkpoint(checkpoint): Checkpoint,
+        checkpoint: Checkpoint,
     ) -> Result<Vec<RollupChange>, StoreError> {
+        Ok(self.some_changes_after(scope, checkpoint, (MAX_PAGES_AFTER, MAX_ROWS_A_PAGE)).await?.0)
+    }
+
+    /// Reads the changes of up to `pages` queries for each shard. Also returns the time of the last one before those
+    /// that were not read; `None`: all were.
+    async fn some_changes_after(
+        &self,
+        scope: &ShardedScope,
+        Checkpoint(checkpoint): Checkpoint,
+        (pages, rows): (usize, i32),
+    ) -> Result<(Vec<RollupChange>, Option<Timestamp>), StoreError> {
         let partitions = scope.partitions(Event::partition);
         let read = self.store.read_each(&partitions, |store, partition| {
             let mut after = checkpoint.clone();
             async move {
                 let mut changes = Vec::new();
-                for _page in 0..MAX_PAGES_AFTER {
-                    let (items, ended_at) = store.page(&partition, after.as_deref(), MAX_ROWS_A_PAGE).await?;
+                for _page in 0..pages {
+                    let (items, ended_at) = store.page(&partition, after.as_deref(), rows).await?;
                     changes.extend(items.into_iter().filter_map(counted_by));
                     after = ended_at;
                     if after.is_none() {
                         break;
                     }
                 }
-                Ok(changes)
+                Ok((changes, after))
             }
         });
-        Ok(read.await?.concat())
+        let (changes, ended_at): (Vec<_>, Vec<_>) = read.await?.into_iter().unzip();
+        let ids = ended_at.into_iter().flatten().filter_map(|id| id.parse::<EventId>().ok());
+        Ok((changes.concat(), ids.filter_map(|id| id.timestamp()).min()))
     }
 
     /// Makes a run due that counts the rows of new events. `is_sampled`: at once; otherwise within a day.

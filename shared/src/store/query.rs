@@ -122,6 +122,22 @@ impl Store {
         Ok(items.iter().filter_map(|item| listed(item, sort)).collect())
     }
 
+    /// Reads the sort keys of the first `limit` entries of a partition, oldest first, each with a number that the
+    /// index projects.
+    pub async fn list_with(
+        &self,
+        index: ListIndex,
+        partition: &str,
+        number: &str,
+        limit: usize,
+    ) -> Result<Vec<(String, Option<i64>)>, StoreError> {
+        let query = self.entries_query(index, partition, ("0", "~"));
+        let items = Box::pin(self.first_items(query, limit)).await?;
+        let (_, _, sort) = index.names();
+        let number_of = |item: &Item| item.get(number)?.as_n().ok()?.parse().ok();
+        Ok(items.iter().filter_map(|item| Some((text(item, sort)?, number_of(item)))).collect())
+    }
+
     /// Like [`Store::list`], but reads several partitions concurrently and merges their entries. An entry that
     /// moves between the queries may be in two partitions; it is returned once.
     pub async fn list_of_each(
