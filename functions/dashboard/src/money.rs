@@ -1,12 +1,15 @@
 //! The wallet, refunds and payouts.
 
 use axum::response::Response;
-use domain::ids::PayoutId;
+use domain::ids::{PayoutId, PostingId, RefundId};
 use domain::money::{Currency, MinorUnits};
+use domain::payout::Payout;
+use domain::refund::Refund;
+use domain::row::Key;
 use domain::wallet::{Posting, PostingKind, Wallet};
 use maud::{Markup, html};
-use pages::{Cell, Tone, Word, empty, next_page, table, tag, time, without_documents};
-use shared::http::Problem;
+use pages::{Cell, Word, empty, next_page, table, time, without_documents};
+use shared::http::{Problem, Query};
 use shared::payout::{PAGE_SIZE, Payouts};
 use shared::wallet::statement::{STATEMENT_QUERY, StatementFilter, StatementFormat};
 
@@ -21,6 +24,10 @@ const PAYOUTS: &str = "/dashboard/payouts";
 
 /// Release days that the page lists.
 const RELEASES: usize = 31;
+
+/// Movements among which a page of refunds is found, and the most refunds that it reads: about 30 read units together.
+const MOVEMENTS: &str = "80";
+const REFUNDS_SHOWN: usize = 15;
 
 pub(crate) async fn wallet(visitor: Visitor) -> Result<Response, Problem> {
     let query = visitor.query();
@@ -101,12 +108,14 @@ fn release_days(page: &Page, wallet: &Wallet) -> Markup {
         .take(RELEASES)
         .map(|release| vec![time(release.at()), html! { (shown(release.minor, wallet.currency)) }])
         .collect();
+    let more = wallet.releases().skip(RELEASES).count();
     html! {
         @if !rows.is_empty() {
             section.card {
                 (table(page.say(w::RELEASE_DAYS), &[
                     (Cell::Main, page.say(w::DAY)), (Cell::Amount, page.say(w::AMOUNT)),
                 ], rows))
+                @if more > 0 { p.soft { (page.language.fill(w::MORE_DAYS, &[&more.to_string()])) } }
             }
         }
     }
@@ -167,42 +176,42 @@ pub(crate) fn movement_name(kind: PostingKind) -> Word {
 pub(crate) async fn refunds(visitor: Visitor) -> Result<Response, Problem> {
     let query = visitor.query();
     let with_limit =
-        shared::http::Query::parse(Some(&query.only(|name| name == "starting_after").with("limit", "100")));
+        Query::parse(Some(&query.only(|name| name == "starting_after").with("limit", MOVEMENTS)));
     let filter = StatementFilter::parse(&with_limit, StatementFormat::Json)?;
     let visit = visitor.enter_alone().await?;
-    let (page, statement) = visit
-        .load(async |visit| Ok(visit.visitor.pages.app.wallets.statement(&visit.scope(), &filter).await?))
+    let (page, (found, next)) = visit
+        .load(async |visit| {
+            let (wallets, store) = (&visit.visitor.pages.app.wallets, &visit.visitor.pages.store);
+            let statement = wallets.statement(&visit.scope(), &filter).await?;
+            let requests = statement.items.iter().filter(|posting| posting.kind == PostingKind::Refund);
+            let ids: Vec<(PostingId, RefundId)> =
+                requests.filter_map(|posting| Some((posting.id, posting.subject.refund?))).collect();
+            let (shown, is_cut) = ids
+                .split_at_checked(REFUNDS_SHOWN)
+                .map_or((&*ids, false), |(shown, rest)| (shown, !rest.is_empty()));
+            let keys: Vec<Key> = shown.iter().map(|(_, id)| Refund::key_of(*id)).collect();
+            let next = if is_cut { shown.last().map(|(id, _)| *id) } else { statement.next_cursor };
+            Ok((store.get_in_order::<Refund>(&keys).await?, next))
+        })
         .await?;
-    let is_refund =
-        |posting: &&Posting| matches!(posting.kind, PostingKind::Refund | PostingKind::RefundFailed);
-    let rows: Vec<Vec<Markup>> = statement
-        .items
+    let rows: Vec<Vec<Markup>> = found
         .iter()
-        .filter(is_refund)
-        .map(|posting| {
-            let (tone, word) = match posting.kind {
-                PostingKind::RefundFailed => (Tone::Bad, w::FAILED),
-                _ => (Tone::Calm, w::KIND_REFUND),
-            };
+        .map(|refund| {
             vec![
-                time(posting.at),
+                time(refund.created_at),
                 html! {
-                    @if let Some(charge) = posting.subject.charge {
-                        a href={ "/dashboard/charges/" (charge) } { (page.say(w::CHARGE)) }
-                    }
-                    @if let Some(refund) = &posting.subject.refund { " " code.sm { (refund) } }
+                    a href={ "/dashboard/charges/" (refund.id.charge()) } { (page.say(w::CHARGE)) }
+                    " " code.sm { (refund.id) }
                 },
-                tag(tone, page.say(word)),
-                html! { (shown(posting.amount, posting.currency)) },
+                refund.status.tag(page.language),
+                html! { (shown(refund.share.gross.into(), refund.currency)) },
             ]
         })
         .collect();
-    let next = statement.next_cursor.map(|id| format!("{REFUNDS}?starting_after={id}"));
+    let next = next.map(|id| format!("{REFUNDS}?starting_after={id}"));
     let main = html! {
         h1 { (page.say(w::REFUNDS)) }
-        @if rows.is_empty() {
-            (empty(page.say(w::NO_REFUNDS), Some(("/dashboard/charges?status=paid", page.say(w::CHARGES)))))
-        } @else {
+        @if !rows.is_empty() {
             section.card {
                 (table(page.say(w::REFUNDS), &[
                     (Cell::Time, page.say(w::WHEN)),
@@ -211,6 +220,10 @@ pub(crate) async fn refunds(visitor: Visitor) -> Result<Response, Problem> {
                     (Cell::Amount, page.say(w::AMOUNT)),
                 ], rows))
             }
+        } @else if next.is_some() {
+            (empty(page.say(w::NONE_HERE), None))
+        } @else {
+            (empty(page.say(w::NO_REFUNDS), Some(("/dashboard/charges?status=paid", page.say(w::CHARGES)))))
         }
         (next_page(page.language, w::OLDER, next))
     };
@@ -218,12 +231,19 @@ pub(crate) async fn refunds(visitor: Visitor) -> Result<Response, Problem> {
 }
 
 pub(crate) async fn payouts(visitor: Visitor) -> Result<Response, Problem> {
-    let after = visitor.query().text("starting_after").and_then(|id| id.parse::<PayoutId>().ok());
+    let query = visitor.query();
+    let after = query.text("starting_after").and_then(|id| id.parse::<PayoutId>().ok());
+    // A search leads to one payout.
+    let only = query.text("id").map(|id| id.parse::<PayoutId>().ok());
     let visit = visitor.enter_alone().await?;
     let (page, found) = visit
         .load(async |visit| {
-            let payouts = Payouts::new(visit.visitor.pages.store.clone());
-            Ok(payouts.list(&visit.scope().scope, after).await?)
+            let (store, scope) = (&visit.visitor.pages.store, visit.scope().scope);
+            let Some(only) = only else { return Ok(Payouts::new(store.clone()).list(&scope, after).await?) };
+            let keys: Vec<Key> = only.into_iter().map(Payout::key_of).collect();
+            let mut found: Vec<Payout> = store.get_in_order(&keys).await?;
+            found.retain(|payout| payout.scope == scope);
+            Ok(found)
         })
         .await?;
     let next = found.last().filter(|_| found.len() >= PAGE_SIZE);

@@ -7,7 +7,6 @@ use pages::{empty, facts, money, time};
 use shared::http::{Problem, Query};
 use shared::services::{Located, SearchHit, SearchQuery, locate};
 
-use crate::states::State as _;
 use crate::visit::{Page, Visitor};
 use crate::words as w;
 
@@ -69,24 +68,16 @@ fn path_of(found: &Located, query: &SearchQuery) -> Option<String> {
             let at = posting.id.timestamp().unwrap_or(posting.at);
             format!("wallet?currency={}&created_after={at}&created_before={at}", posting.currency)
         }
-        Located::Hit(SearchHit::Payout(_)) => return None,
+        Located::Hit(SearchHit::Payout(payout)) => format!("payouts?id={}", payout.id),
     })
 }
 
-/// What is known of a payout, and of a payment that belongs to no charge.
+/// What is known of a payment that belongs to no charge.
 fn without_page(page: &Page, hit: &SearchHit) -> Markup {
-    match hit {
-        SearchHit::Payout(payout) => facts(vec![
-            (page.say(w::PAYOUT), html! { code { (payout.id) } }),
-            (page.say(w::STATE), payout.status.tag(page.language)),
-            (page.say(w::AMOUNT), html! { (money(payout.amount.minor(), payout.currency)) }),
-            (page.say(w::CREATED_ON), time(payout.created_at)),
-        ]),
-        SearchHit::Payment(payment) => facts(vec![
-            (page.say(w::KIND_PAYMENT), html! { code { (payment.payment_id) } }),
-            (page.say(w::AMOUNT), html! { (money(payment.amount.minor(), PRIMARY_CURRENCY)) }),
-            (page.say(w::WHEN), time(payment.paid_at)),
-        ]),
-        _ => html! {},
-    }
+    let SearchHit::Payment(payment) = hit else { return html! {} };
+    facts(vec![
+        (page.say(w::KIND_PAYMENT), html! { code { (payment.payment_id) } }),
+        (page.say(w::AMOUNT), html! { (money(payment.amount.minor(), PRIMARY_CURRENCY)) }),
+        (page.say(w::WHEN), time(payment.paid_at)),
+    ])
 }

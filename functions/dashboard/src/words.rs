@@ -61,6 +61,7 @@ pages::words! { pub(crate),
     RETAINED_IS = "Retido por disputas: {}", "Retained for disputes: {}", "Retenido por disputas: {}";
     PENDING = "A liberar", "Pending", "Por liberar";
     NEXT_RELEASE = "{} em {}", "{} on {}", "{} el {}";
+    MORE_DAYS = "E mais {} dias.", "And {} more days.", "Y {} días más.";
     NOTHING_PENDING = "Nada a liberar", "Nothing pending", "Nada por liberar";
     VOLUME = "Volume pago por dia de criação", "Paid volume by day of creation", "Volumen pagado por día de creación";
     DAY = "Dia", "Day", "Día";

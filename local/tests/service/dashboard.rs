@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use axum::http::Method;
+use domain::account::terms::MethodTerms;
 use domain::ids::Mode;
 use serde_json::json;
 
@@ -406,15 +407,24 @@ async fn pages_stay_within_their_budgets() {
     let browser = Browser::owner(&service).await;
     let endpoint = service.register_endpoint("http://127.0.0.1:9/", &["charge.paid"]).await;
     let mut charge = json!(null);
-    for _ in 0..30 {
+    for number in 0..30 {
         charge = service.charge().await;
         service.sandbox(&charge, "pay", &json!({})).await;
+        if number < 20 {
+            let refund = json!({"amount": 100, "idempotencyKey": "refund-0001"});
+            let path = format!("/v1/payments/{}/refund", id(&charge).trim_start_matches("ch_"));
+            service.post(&path, &refund).await.expect(201);
+        }
     }
     let case = service.sandbox_answer(&charge, "med-cases", &json!({})).await.expect(201);
     crate::invocations::dispatch(&service.stack).await;
     let endpoint = format!("/dashboard/webhooks/{}", id(&endpoint));
     let next = next_of(&browser.page("/dashboard/charges").await);
     let dispute = format!("/dashboard/disputes/{}", id(&case));
+    let refunds = browser.page("/dashboard/refunds").await;
+    let older = browser.page(&next_of(&refunds)).await;
+    let count = |html: &str| html.matches("<code class=\"sm\">re_").count();
+    assert_eq!((count(&refunds), count(&older)), (15, 5), "{refunds}");
     let proxy = service.stack.fault_proxy.as_ref().unwrap();
     proxy.set_min_latency(Duration::from_millis(100));
     for (path, requests, read_units) in [
@@ -537,7 +547,31 @@ async fn lists_find_what_the_filters_of_the_api_find() {
         eventually(&path, async || browser.page(&path).await.contains(shown).then_some(())).await;
     }
     assert!(browser.page("/dashboard/payouts").await.contains("R$ 1,00"));
+    // A search leads to the list with the payout alone.
+    let found = browser.answer(&format!("/dashboard/search?q={payout}"), &[]).await;
+    let list = format!("/dashboard/payouts?id={payout}");
+    assert_eq!(found.header("location"), Some(list.as_str()));
+    assert!(browser.page(&list).await.contains("R$ 1,00"));
+    for other in [
+        "/dashboard/payouts?id=x".to_owned(),
+        format!("/dashboard/payouts?id={}", payout.to_string().replace('0', "1")),
+    ] {
+        assert!(!browser.page(&other).await.contains("R$ 1,00"), "{other}");
+    }
+    assert!(!Browser::owner(&service).await.in_mode(Mode::Live).page(&list).await.contains("R$ 1,00"));
     let endpoint = format!("/dashboard/webhooks/{}", id(&endpoint));
     assert!(browser.page(&format!("{endpoint}?status=DELIVERED")).await.contains("charge.paid"));
     browser.page(&format!("{endpoint}?status=FAILED")).await;
+}
+
+#[tokio::test]
+async fn the_wallet_says_how_many_release_days_it_does_not_list() {
+    let service = Service::without_event_sources().await;
+    for hold_days in 1..=33 {
+        service.set_terms(MethodTerms { hold_days, ..MethodTerms::default() }).await;
+        let charge = service.charge().await;
+        service.sandbox(&charge, "pay", &json!({})).await;
+    }
+    let html = Browser::owner(&service).await.page("/dashboard/wallet").await;
+    assert!(html.contains("<p class=\"soft\">E mais 2 dias.</p>"), "{html}");
 }
