@@ -247,21 +247,25 @@ pub fn refusal(problem: Problem, back: &str) -> Result<String, Problem> {
     if matches!(problem, Problem::LogInAgain { .. }) {
         return Ok(path_with("/dashboard/confirm", &[("next", back)]));
     }
-    let status = problem.status();
-    let is_correctable = [StatusCode::BAD_REQUEST, StatusCode::CONFLICT, StatusCode::UNPROCESSABLE_ENTITY]
-        .contains(&status)
-        || matches!(
-            problem,
-            Problem::TooManyTests { .. }
-                | Problem::CustomerVelocityExceeded
-                | Problem::AccountVelocityExceeded
-        );
-    if !is_correctable || matches!(problem, Problem::ModeChanged) {
+    if !is_correctable(&problem) {
         return Err(problem);
     }
     let field = problem.param().map(|field| ("field", field));
     let parameters: Vec<_> = std::iter::once(("error", problem.code())).chain(field).collect();
     Ok(path_with(back, &parameters))
+}
+
+/// Whether the user can correct the form, or send it later.
+pub fn is_correctable(problem: &Problem) -> bool {
+    let is_refusal = [StatusCode::BAD_REQUEST, StatusCode::CONFLICT, StatusCode::UNPROCESSABLE_ENTITY]
+        .contains(&problem.status());
+    match problem {
+        Problem::ModeChanged => false,
+        Problem::TooManyTests { .. }
+        | Problem::CustomerVelocityExceeded
+        | Problem::AccountVelocityExceeded => true,
+        _ => is_refusal,
+    }
 }
 
 /// Parses an amount as people write it, in the currency's smallest unit: `1.234,56`, `1234.56` and `1234`.

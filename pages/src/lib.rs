@@ -3,6 +3,7 @@
 //! their URL, so that the content security policy allows nothing inline.
 
 pub mod assets;
+mod charge_form;
 mod components;
 pub mod forms;
 mod layout;
@@ -11,6 +12,7 @@ mod response;
 pub mod upload;
 pub mod words;
 
+pub use charge_form::ChargeForm;
 pub use components::{
     Cell, Chart, Tone, chips, code_block, copy_button, empty, facts, hidden, money, next_page, table, tag,
     time, without_documents,

@@ -58,6 +58,13 @@ crate::words! { pub,
     PAID_ON = "Pago em", "Paid on", "Pagado el";
     METHOD = "Meio", "Method", "Medio";
     TRANSACTION = "Transação", "Transaction", "Transacción";
+    EMAIL = "E-mail", "E-mail", "Correo";
+    AMOUNT = "Valor", "Amount", "Importe";
+    CUSTOMER = "Cliente", "Customer", "Cliente";
+    NEW_CHARGE = "Nova cobrança", "New charge", "Nuevo cobro";
+    CREATE = "Criar", "Create", "Crear";
+    DESCRIPTION = "Descrição", "Description", "Descripción";
+    EXPIRES_IN = "Vence em quantos minutos (até 1.440)", "Expires in minutes (up to 1,440)", "Vence en cuántos minutos (hasta 1.440)";
     REFUNDED_SUM = "Devolvido", "Refunded", "Devuelto";
     RETURNED_ON = "Devolvido em", "Refunded on", "Devuelto el";
     REFUNDS = "Devoluções", "Refunds", "Devoluciones";

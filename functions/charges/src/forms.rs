@@ -6,12 +6,14 @@ use axum::http::header::LOCATION;
 use axum::middleware::from_fn;
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
-use pages::forms::{MemberForm, body, invalid_amount, minor_units, refusal};
-use pages::{errors_as_pages, path_with};
+use domain::hex;
+use pages::forms::{MemberForm, body, invalid_amount, is_correctable, minor_units};
+use pages::{ChargeForm, errors_as_pages, words as w};
 use serde_json::json;
 use shared::app::App;
 use shared::charge::request::{ChargeRoute, NewCharge};
 use shared::http::{Fields, Problem, RequestContext};
+use shared::random;
 use shared::services::{IdempotencyNamespace, create_charge};
 
 const NEW: &str = "/dashboard/charges/new";
@@ -21,17 +23,33 @@ pub(crate) fn routes() -> Router<App> {
 }
 
 async fn create(context: RequestContext, member: MemberForm) -> Result<Response, Problem> {
-    let location = match Box::pin(created(&context, &member)).await {
-        Ok(id) => format!("/dashboard/charges/{id}"),
-        // The charge may exist, so another try must have the same key.
-        Err(problem) if problem.status() == StatusCode::SERVICE_UNAVAILABLE => {
-            problem.log();
-            let key = member.form.text("idempotency_key").unwrap_or_default();
-            path_with(NEW, &[("error", problem.code()), ("key", key)])
+    let problem = match Box::pin(created(&context, &member)).await {
+        Ok(id) => {
+            let location = format!("/dashboard/charges/{id}");
+            return Ok((StatusCode::SEE_OTHER, [(LOCATION, location)]).into_response());
         }
-        Err(problem) => refusal(problem, NEW)?,
+        Err(problem) => problem,
     };
-    Ok((StatusCode::SEE_OTHER, [(LOCATION, location)]).into_response())
+    if !is_correctable(&problem) && problem.status() != StatusCode::SERVICE_UNAVAILABLE {
+        return Err(problem);
+    }
+    problem.log();
+    // After a failure the charge may exist, so another try has the same key.
+    let key = match (&problem, member.form.text("idempotency_key")) {
+        (Problem::IdempotencyKeyReused, _) | (_, None) => hex::encode(random::bytes::<16>()?),
+        (_, Some(key)) => key.to_owned(),
+    };
+    // The page has personal data, so it is the answer to the form and not a URL.
+    let form = ChargeForm {
+        language: member.language,
+        mode: member.caller.scope.mode,
+        key: &key,
+        typed: &member.form,
+        refused: Some(&problem),
+    };
+    let mut response = member.page(w::NEW_CHARGE, form.render(), NEW);
+    *response.status_mut() = problem.status();
+    Ok(response)
 }
 
 async fn created(context: &RequestContext, member: &MemberForm) -> Result<String, Problem> {
@@ -42,6 +60,7 @@ async fn created(context: &RequestContext, member: &MemberForm) -> Result<String
     let request = body(json!({
         "amount": amount,
         "description": text("description"),
+        "expires_in": text("expires_in").map(in_seconds),
         "customer": without_nulls(customer),
         "metadata": text("order_id").map(|order| json!({"order_id": order})),
     }))?;
@@ -53,6 +72,11 @@ async fn created(context: &RequestContext, member: &MemberForm) -> Result<String
     let charge = create_charge(app.charge_creation(), caller, namespace, request, *now).await?;
     context.set_charge(charge.get().id);
     Ok(charge.get().id.to_string())
+}
+
+/// What is not a number is left to the rule of the field.
+fn in_seconds(minutes: &str) -> serde_json::Value {
+    minutes.parse::<i64>().map_or_else(|_| minutes.into(), |minutes| minutes.saturating_mul(60).into())
 }
 
 fn without_nulls(mut object: serde_json::Value) -> serde_json::Value {

@@ -12,8 +12,8 @@ use domain::vocabulary::Vocabulary;
 use maud::{Markup, html};
 use pages::forms::{Need, invalid_amount, minor_units};
 use pages::{
-    Cell, Language, ReceiptDetails, Tone, Word, copy_button, empty, facts, money, next_page, table, tag,
-    time, without_documents,
+    Cell, ChargeForm, Language, ReceiptDetails, Tone, Word, copy_button, empty, facts, money, next_page,
+    table, tag, time, without_documents,
 };
 use sha2::{Digest, Sha256};
 use shared::charge::{CHARGES_QUERY, ChargeFilter};
@@ -317,35 +317,14 @@ pub(crate) async fn own_rows(
 pub(crate) async fn new(visitor: Visitor) -> Result<Response, Problem> {
     let visit = visitor.enter_alone().await?;
     let (page, ()) = visit.load(async |_| Ok(())).await?;
-    // After a failure, the form has the key of the first try.
-    let query = page.visit.visitor.query();
-    let kept =
-        query.text("key").filter(|key| key.len() == 32 && key.bytes().all(|byte| byte.is_ascii_hexdigit()));
-    let key = kept.map_or_else(|| random::bytes::<16>().map(hex::encode), |key| Ok(key.to_owned()))?;
-    let input = |name: &str, label: Word, kind: &str| {
-        html! { div { label for=(name) { (page.say(label)) } input id=(name) name=(name) type=(kind); } }
+    let form = ChargeForm {
+        language: page.language,
+        mode: page.visit.visitor.mode,
+        key: &hex::encode(random::bytes::<16>()?),
+        typed: &Query::parse(None),
+        refused: None,
     };
-    let main = html! {
-        p.crumb { a href=(PATH) { (page.say(w::CHARGES)) } }
-        h1 { (page.say(w::NEW_CHARGE)) }
-        section.card {
-            form.fields method="post" action=(PATH) {
-                (page.mode_field())
-                (pages::hidden("idempotency_key", &key))
-                div {
-                    label for="amount" { (page.say(w::AMOUNT)) " (R$)" }
-                    input #amount name="amount" inputmode="decimal" required placeholder="129,90";
-                }
-                (input("order_id", w::ORDER, "text"))
-                (input("name", w::CUSTOMER, "text"))
-                (input("document", w::DOCUMENT, "text"))
-                (input("email", w::EMAIL, "email"))
-                (input("description", w::DESCRIPTION, "text"))
-                div { button { (page.say(w::CREATE)) } }
-            }
-        }
-    };
-    Ok(page.render(page.say(w::NEW_CHARGE), &main))
+    Ok(page.render(page.say(w::NEW_CHARGE), &form.render()))
 }
 
 /// What the user may do with the charge now.

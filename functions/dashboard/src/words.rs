@@ -4,7 +4,6 @@ pub(crate) use pages::words::*;
 
 pages::words! { pub(crate),
     DASHBOARD = "Painel", "Dashboard", "Panel";
-    EMAIL = "E-mail", "E-mail", "Correo";
     PASSWORD = "Senha", "Password", "Contraseña";
     LOCAL_LOG_IN = "Entrar com um clique", "Log in with one click", "Entrar con un clic";
     LOCAL_LOG_IN_MEANS = "Este serviço roda neste computador. Entre como dono da Loja Exemplo.", "This service runs on this computer. Log in as the owner of Loja Exemplo.", "Este servicio corre en este equipo. Entre como dueño de Loja Exemplo.";
@@ -94,11 +93,9 @@ pages::words! { pub(crate),
     CREATED = "Criada", "Created", "Creado";
     ORDER_AND_CUSTOMER = "Pedido e cliente", "Order and customer", "Pedido y cliente";
     STATE = "Situação", "State", "Estado";
-    AMOUNT = "Valor", "Amount", "Importe";
     CHARGE = "Cobrança", "Charge", "Cobro";
     TIMELINE = "Linha do tempo", "Timeline", "Línea de tiempo";
     DATA = "Dados", "Data", "Datos";
-    CUSTOMER = "Cliente", "Customer", "Cliente";
     FEE = "Taxas", "Fees", "Comisiones";
     NET = "Líquido", "Net", "Neto";
     REFUNDABLE = "Resta devolver", "Left to refund", "Queda por devolver";
@@ -120,9 +117,6 @@ pages::words! { pub(crate),
     KIND_EVENT = "Evento", "Event", "Evento";
     KIND_DELIVERY = "Entrega", "Delivery", "Entrega";
     REVEAL = "Mostrar", "Show", "Mostrar";
-    NEW_CHARGE = "Nova cobrança", "New charge", "Nuevo cobro";
-    CREATE = "Criar", "Create", "Crear";
-    DESCRIPTION = "Descrição", "Description", "Descripción";
     REFUND = "Devolver", "Refund", "Devolver";
     ALL_OF_IT = "tudo", "all of it", "todo";
     CANCEL = "Cancelar cobrança", "Cancel the charge", "Cancelar el cobro";

@@ -77,6 +77,47 @@ async fn a_charge_is_created_paid_and_refunded_in_part() {
 }
 
 #[tokio::test]
+async fn a_refused_new_charge_keeps_what_was_typed_and_its_expiry_is_in_minutes() {
+    let service = Service::start().await;
+    let browser = Browser::member(&service).await;
+    let typed = [("amount", "129,90"), ("document", "123"), ("name", "Maria <b>"), ("expires_in", "15")];
+    let sent = [&[("mode", "test"), ("idempotency_key", "0123456789abcdef")], &typed[..]].concat();
+    let refused = browser.post("/dashboard/charges", &sent).await;
+    let html = String::from_utf8(refused.bytes.to_vec()).unwrap();
+    assert_eq!((refused.status.as_u16(), refused.header("location")), (400, None), "{html}");
+    for (name, value) in &sent {
+        let value = value.replace('<', "&lt;").replace('>', "&gt;");
+        assert!(
+            html.contains(&format!("name=\"{name}\"")) && html.contains(&format!("value=\"{value}\"")),
+            "{name}: {html}"
+        );
+    }
+    let field = html.split("id=\"document\"").nth(1).unwrap();
+    assert!(
+        field.contains("aria-invalid=\"true\" aria-describedby=\"why\"><p class=\"alert bad\" id=\"why\""),
+        "{html}"
+    );
+    let corrected = [("document", "29537995593"), ("name", "Maria")];
+    let created = browser.post("/dashboard/charges", &[&sent[..3], &sent[5..], &corrected].concat()).await;
+    let page = created.header("location").unwrap_or_else(|| panic!("{created:?}")).to_owned();
+    let charge = service.get(&page.replace("/dashboard/", "/v1/")).await.expect(200);
+    let at = |time: &Value| time.as_str().unwrap().parse::<domain::time::Timestamp>().unwrap();
+    let lasts = at(&charge["pix"]["expires_at"]).millis_since(at(&charge["created_at"]));
+    assert_eq!(lasts, 15 * 60 * 1_000, "{charge}");
+    // A key that has made another charge is replaced.
+    let again = browser.post("/dashboard/charges", &sent).await;
+    assert_eq!(again.status, 400);
+    let again = browser.post("/dashboard/charges", &sent[..3]).await;
+    let html = String::from_utf8(again.bytes.to_vec()).unwrap();
+    assert!(again.status == 409 && html.contains("129,90") && !html.contains("0123456789abcdef"), "{html}");
+    for (minutes, status) in [("0", 400), ("dez", 400), ("1,5", 400)] {
+        let fields =
+            [("mode", "test"), ("idempotency_key", "other-key"), ("amount", "1"), ("expires_in", minutes)];
+        assert_eq!(browser.post("/dashboard/charges", &fields).await.status, status, "{minutes}");
+    }
+}
+
+#[tokio::test]
 async fn a_member_may_not_act_on_money_in_live_mode() {
     let service = Service::start().await;
     let key = service.stack.seed.first.live_api_key.clone();
