@@ -35,7 +35,7 @@ const r=await fetch(location.href,{headers:etag?{"If-None-Match":etag}:{},cache:
 if(r.type==="opaqueredirect"||r.status===401){location.reload();return}
 if(r.ok){const n=new DOMParser().parseFromString(await r.text(),"text/html");let all=true;
 for(const el of d.querySelectorAll("[data-refresh]")){const m=n.getElementById(el.id);if(!m)continue;if(busy(el)){all=false;continue}
-for(const b of m.querySelectorAll("[data-copy]"))b.hidden=false;if(m.innerHTML!==el.innerHTML)el.replaceWith(m)}
+for(const b of m.querySelectorAll("[data-copy]"))b.hidden=false;if(m.outerHTML!==el.outerHTML)el.replaceWith(m)}
 etag=all?r.headers.get("etag")||"":"";wait=usual}else if(r.status!==304)throw 0;else wait=usual
 }catch{wait=Math.min(wait*2,120000)}
 if(d.querySelector("[data-refresh]"))timer=setTimeout(tick,wait)};

@@ -10,9 +10,13 @@ use domain::charge::transition::Command;
 use pages::errors_as_pages;
 use pages::forms::{MemberForm, answer};
 use shared::app::App;
-use shared::http::{Problem, RequestContext};
+use shared::http::{JsonObject, Problem, RequestContext};
+use shared::med::request::case_notification;
 
 use crate::simulation::{Simulated, Simulation, command};
+
+/// The time that payers' banks give for the answer to a dispute.
+const DEADLINE_SECONDS: i64 = 7 * 24 * 60 * 60;
 
 pub(crate) fn routes() -> Router<App> {
     Router::new().route("/dashboard/charges/{id}/simulate", post(simulate)).layer(from_fn(errors_as_pages))
@@ -42,7 +46,14 @@ async fn simulated(member: &MemberForm, stored: StoredCharge) -> Result<(), Prob
             app.charges.apply(stored, &Command::Expire { at }, *now).await?;
             return Ok(());
         }
-        _ => return Err(Problem::field("outcome", "must be paid, declined or expired")),
+        // The charge has one dispute of this name, also if the form is sent twice.
+        Some("disputed") => {
+            let mut notification = case_notification(&JsonObject::new())?;
+            notification.response_deadline = Some(now.saturating_plus_seconds(DEADLINE_SECONDS));
+            app.cases.open(stored, "dashboard", &notification, *now).await?;
+            return Ok(());
+        }
+        _ => return Err(Problem::field("outcome", "must be paid, declined, expired or disputed")),
     };
     let simulation = Simulation { outcome, method: None };
     if let Some(command) = command(app, &charge, simulation, *now).await? {

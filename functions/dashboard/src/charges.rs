@@ -2,13 +2,15 @@
 
 use axum::extract::Path;
 use axum::response::Response;
-use domain::charge::{Charge, PublicStatus, TransactionStatus};
+use domain::charge::{Charge, IncomingPayment, PublicStatus, RefundRefused, TransactionStatus};
 use domain::hex;
 use domain::ids::{ChargeId, Scoped as _};
 use domain::money::{Currency, MinorUnits};
 use domain::payment_method::PaymentMethod;
 use domain::refund::RefundStatus;
+use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
+use domain::wallet::ReturnStatus;
 use maud::{Markup, html};
 use pages::forms::{Need, invalid_amount, minor_units};
 use pages::{
@@ -19,6 +21,7 @@ use sha2::{Digest, Sha256};
 use shared::charge::{CHARGES_QUERY, ChargeFilter};
 use shared::http::{Problem, Query};
 use shared::random;
+use shared::refund::{RefundError, refusal};
 use shared::services::{ChargeRows, ChargeTimeline, TimelineEntry, TimelineKind, charge_timeline};
 use shared::webhook::delivery::DeliveryStatus;
 
@@ -29,6 +32,9 @@ use crate::webhooks::{failure, pretty};
 use crate::words as w;
 
 const PATH: &str = "/dashboard/charges";
+
+/// How long after the last change a charge still refreshes, in milliseconds.
+const SETTLED_AFTER_MS: i64 = 60_000;
 
 /// A filter of the page alone: charges of the other methods are left out, so a page may be short.
 const METHOD: &str = "method";
@@ -226,7 +232,7 @@ pub(crate) async fn show(visitor: Visitor, Path(id): Path<String>) -> Result<Res
         .map_or_else(|| page.say(w::CHARGE).to_owned(), |order| format!("{} {order}", page.say(w::ORDER)));
     let main = html! {
         p.crumb { a href=(PATH) { (page.say(w::CHARGES)) } " / " span dir="auto" { (heading) } }
-        div #charge data-refresh=[(!is_final(charge.status)).then_some("10")] {
+        div #charge data-refresh=[may_change(&timeline, page.now()).then_some("10")] {
             h1 {
                 (money(charge.amount.minor(), charge.currency)) " " (charge.status.tag(page.language))
             }
@@ -240,7 +246,7 @@ pub(crate) async fn show(visitor: Visitor, Path(id): Path<String>) -> Result<Res
                 (copy_button(page.language, w::COPY_LINK, &page.visit.visitor.pages.app.public_urls.checkout_url(charge.id)))
                 (copy_button(page.language, w::COPY_ID, &charge.id.to_string()))
             }
-            (actions(&page, charge)?)
+            (actions(&page, charge, cases.is_empty())?)
             div.two {
                 div {
                     section.card {
@@ -327,26 +333,38 @@ pub(crate) async fn new(visitor: Visitor) -> Result<Response, Problem> {
     Ok(page.render(page.say(w::NEW_CHARGE), &form.render()))
 }
 
-/// What the user may do with the charge now.
-fn actions(page: &Page, charge: &Charge) -> Result<Markup, Problem> {
+/// What the user may do with the charge now. An action that would be refused is disabled, and says why.
+fn actions(page: &Page, charge: &Charge, has_no_case: bool) -> Result<Markup, Problem> {
     let action = |name: &str| format!("{PATH}/{}/{name}", charge.id);
-    let refundable = match charge.status {
-        TransactionStatus::Paid | TransactionStatus::Approved => charge.funds.refundable(charge.amount)?,
-        _ => MinorUnits::ZERO,
+    let refundable = charge.funds.refundable(charge.amount)?;
+    let is_paid = matches!(charge.status, TransactionStatus::Paid | TransactionStatus::Approved);
+    let simulations: &[(&str, Word, &str)] = if charge.is_open() {
+        &[
+            ("paid", w::SIMULATE_PAID, ""),
+            ("declined", w::SIMULATE_DECLINED, "quiet"),
+            ("expired", w::SIMULATE_EXPIRED, "quiet"),
+        ]
+    } else if is_paid && has_no_case {
+        &[("disputed", w::SIMULATE_DISPUTED, "quiet")]
+    } else {
+        &[]
     };
-    let simulate = |outcome: &str| pages::hidden("outcome", outcome);
     Ok(html! {
-        @if page.is_test() && charge.is_open() {
+        @if page.is_test() && !simulations.is_empty() {
             div.actions {
-                (page.button(&action("simulate"), (w::SIMULATE_PAID, ""), Need::Member, &simulate("paid")))
-                (page.button(&action("simulate"), (w::SIMULATE_DECLINED, "quiet"), Need::Member, &simulate("declined")))
-                (page.button(&action("simulate"), (w::SIMULATE_EXPIRED, "quiet"), Need::Member, &simulate("expired")))
+                @for (outcome, word, class) in simulations {
+                    (page.button(&action("simulate"), (*word, class), Need::Member, &pages::hidden("outcome", outcome)))
+                }
             }
         }
-        @if charge.is_open() {
+        @if charge.is_open() || charge.is_held_for_review() {
             div.actions { (page.confirmed(&action("cancel"), (w::CANCEL, "danger"), Need::Admin, w::CANCEL_ASK)) }
+        } @else {
+            (disabled(page, w::CANCEL, w::CODE_NOT_CANCELLABLE))
         }
-        @if refundable.is_positive() {
+        @if let Some(why) = refund_refused(page, charge) {
+            (disabled(page, w::REFUND, why))
+        } @else {
             details.card {
                 summary { (page.say(w::REFUND)) }
                 form.row method="post" action=(action("refund")) data-confirm=(page.say(w::REFUND_ASK)) {
@@ -377,21 +395,34 @@ fn refund_key(page: &Page, charge: &Charge) -> String {
         .collect()
 }
 
-/// Whether nothing changes any more unless someone acts.
-fn is_final(status: TransactionStatus) -> bool {
-    match status {
-        TransactionStatus::Pending
-        | TransactionStatus::WaitingPayment
-        | TransactionStatus::Processing
-        | TransactionStatus::Paid
-        | TransactionStatus::Approved
-        | TransactionStatus::Chargeback
-        | TransactionStatus::Dispute => false,
-        TransactionStatus::Refused
-        | TransactionStatus::Cancelled
-        | TransactionStatus::Expired
-        | TransactionStatus::Refunded => true,
+fn disabled(page: &Page, label: Word, why: Word) -> Markup {
+    html! { p { button disabled { (page.say(label)) } " " span.sm.soft { (page.say(why)) } } }
+}
+
+/// Why the service would refuse a refund now, if the balance covers it.
+fn refund_refused(page: &Page, charge: &Charge) -> Option<Word> {
+    match refusal(charge, &page.visit.session.account.settings, page.now())? {
+        RefundError::TooOldForDevolution => Some(w::REFUND_TOO_LATE),
+        RefundError::Refused { why: RefundRefused::ExceedsRemaining { .. }, .. }
+        | RefundError::Refused { status: TransactionStatus::Refunded, .. } => Some(w::NOTHING_TO_REFUND),
+        error => Some(w::of_code(Problem::from(error).code())),
     }
+}
+
+/// Whether the page may soon show more although nobody acts.
+fn may_change(timeline: &ChargeTimeline, now: Timestamp) -> bool {
+    let ChargeTimeline { charge, refunds, cases, payments, deliveries, entries, .. } = timeline;
+    let is_returning = |payment: &IncomingPayment| {
+        payment.returned.as_ref().is_some_and(|returned| returned.status == ReturnStatus::Requested)
+    };
+    charge.is_open()
+        || charge.is_held_for_review()
+        || refunds.iter().any(|refund| !refund.is_done())
+        || cases.iter().any(|case| !case.status.is_over())
+        || payments.iter().any(is_returning)
+        || deliveries.iter().any(|delivery| !delivery.is_done())
+        // The events of a change, and their deliveries, appear some seconds after it.
+        || entries.last().is_some_and(|last| now.millis_since(last.at) < SETTLED_AFTER_MS)
 }
 
 /// `None`: the charge is not settled.
@@ -419,7 +450,6 @@ fn data(page: &Page, charge: &Charge) -> Result<Markup, Problem> {
             (page.button(&format!("{PATH}/{}/document", charge.id), (w::REVEAL, "quiet sm"), Need::Admin, &html! {}))
         }
     };
-    let expires = !is_final(charge.status) && paid.is_none();
     let text = |text: Option<&str>| html! { @if let Some(text) = text { (without_documents(text)) } };
     Ok(facts(vec![
         ("Id", html! { code { (charge.id) } }),
@@ -445,7 +475,7 @@ fn data(page: &Page, charge: &Charge) -> Result<Markup, Problem> {
         ("txid", html! { @if charge.artefacts.pix.is_some() { code { (charge.id.txid()) } } }),
         (
             page.say(w::EXPIRES),
-            if expires {
+            if charge.is_open() {
                 time(charge.expires_at())
             } else {
                 html! {}
@@ -526,5 +556,8 @@ fn timeline_entry(page: &Page, entry: &TimelineEntry, currency: Currency) -> Mar
             @if let Some(id) = &entry.request_id { " · " (page.language.fill(w::IN_REQUEST, &[id])) }
         }
         @if let Some(details) = details_of(page.language, entry) { div.sm.soft { (details) } }
+        @if let (TimelineKind::Delivery, Some(id)) = (entry.what, &entry.id) {
+            (page.button(&format!("/dashboard/deliveries/{id}/resend"), (w::RESEND, "quiet sm"), Need::Member, &html! {}))
+        }
     }
 }

@@ -125,6 +125,9 @@ pages::words! { pub(crate),
     SIMULATE_PAID = "Simular pagamento", "Simulate the payment", "Simular el pago";
     SIMULATE_DECLINED = "Simular recusa", "Simulate a decline", "Simular el rechazo";
     SIMULATE_EXPIRED = "Simular vencimento", "Simulate the expiry", "Simular el vencimiento";
+    SIMULATE_DISPUTED = "Simular disputa", "Simulate a dispute", "Simular una disputa";
+    REFUND_TOO_LATE = "O banco só devolve um Pix até 90 dias depois do pagamento.", "A bank returns a Pix only within 90 days of the payment.", "El banco solo devuelve un Pix hasta 90 días después del pago.";
+    NOTHING_TO_REFUND = "Não resta nada a devolver.", "Nothing is left to refund.", "No queda nada por devolver.";
     REGISTER_ENDPOINT = "Registrar endpoint", "Register an endpoint", "Registrar un endpoint";
     REGISTER = "Registrar", "Register", "Registrar";
     PAUSE = "Pausar", "Pause", "Pausar";

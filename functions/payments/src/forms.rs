@@ -11,7 +11,7 @@ use pages::forms::{MemberForm, Need, answer, body, invalid_amount, minor_units};
 use serde_json::json;
 use shared::app::App;
 use shared::http::{Problem, RequestContext};
-use shared::refund::NewRefund;
+use shared::refund::{NewRefund, safe_strategy};
 use shared::services::cancel_charge;
 
 pub(crate) fn routes() -> Router<App> {
@@ -42,6 +42,7 @@ async fn refunded(member: &MemberForm, charge: StoredCharge) -> Result<(), Probl
     let request = NewRefund::parse(&body(json!({
         "amount": amount,
         "reason": form.text("reason"),
+        "strategy": safe_strategy(charge.as_stored()),
         "idempotencyKey": form.text("idempotency_key"),
     }))?)?;
     let stored = app.refunds.find(Some(request.id(charge.as_stored().id))).await?;

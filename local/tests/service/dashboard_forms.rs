@@ -5,7 +5,7 @@ use domain::ids::Mode;
 use serde_json::{Value, json};
 
 use crate::dashboard::Browser;
-use crate::support::{Service, eventually, id};
+use crate::support::{Listener, Service, eventually, id};
 
 /// The hidden fields and the rest of the form with this action, as a browser sends them.
 fn fields_of(html: &str, action: &str) -> Vec<(String, String)> {
@@ -68,12 +68,28 @@ async fn a_charge_is_created_paid_and_refunded_in_part() {
     }
     let list = service.get(&format!("/v1/payments/{}/refunds", id(&charge))).await.expect(200);
     assert_eq!(list["data"].as_array().unwrap().len(), 1, "{list}");
-    assert_eq!(list["data"][0]["amount"], 2_990);
+    assert_eq!(
+        (&list["data"][0]["amount"], &list["data"][0]["strategy"]),
+        (&json!(2_990), &json!("devolution"))
+    );
     let too_much = browser.submit(&page, &refund, &[("amount", "500,00")]).await;
     assert_eq!(too_much, format!("{page}?error=refund_exceeds_remaining"));
     assert!(browser.page(&too_much).await.contains("O valor é maior do que o que resta devolver."));
     let malformed = browser.submit(&page, &refund, &[("amount", "dez")]).await;
     assert_eq!(malformed, format!("{page}?error=invalid_amount&field=amount"));
+
+    let failed = browser.submit(&page, &refund, &[("amount", "1,00"), ("reason", "sandbox:hold")]).await;
+    assert_eq!(failed, format!("{page}?done=1"));
+    let list = service.get(&format!("/v1/payments/{}/refunds", id(&charge))).await.expect(200);
+    let failing = format!("/v1/sandbox/refunds/{}/resolve", id(&list["data"][0]));
+    assert!(browser.page("/dashboard/refunds").await.contains("Em andamento"));
+    service.post(&failing, &json!({"status": "FAILED"})).await.expect(200);
+    let html = browser.page("/dashboard/refunds").await;
+    assert_eq!(
+        (html.matches("<code class=\"sm\">re_").count(), html.matches("Falhou").count()),
+        (2, 1),
+        "{html}"
+    );
 }
 
 #[tokio::test]
@@ -115,6 +131,85 @@ async fn a_refused_new_charge_keeps_what_was_typed_and_its_expiry_is_in_minutes(
             [("mode", "test"), ("idempotency_key", "other-key"), ("amount", "1"), ("expires_in", minutes)];
         assert_eq!(browser.post("/dashboard/charges", &fields).await.status, status, "{minutes}");
     }
+}
+
+#[tokio::test]
+async fn an_action_that_would_be_refused_is_disabled_and_says_why() {
+    let service = Service::start().await;
+    let page_of = |charge: &Value| format!("/dashboard/charges/{}", id(charge));
+    let disabled =
+        |label: &str, why: &str| format!("<button disabled>{label}</button> <span class=\"sm soft\">{why}");
+    let (open, refunded) = (service.charge().await, paid(&service).await);
+    let (old, contested) = (paid(&service).await, paid(&service).await);
+    let owner = Browser::owner(&service).await;
+    let html = owner.page(&page_of(&open)).await;
+    assert!(html.contains(&disabled("Devolver", "Só uma cobrança paga")), "{html}");
+    assert!(html.contains(&format!("{}/cancel\"", page_of(&open))), "{html}");
+    let html = owner.page(&page_of(&refunded)).await;
+    assert!(html.contains(&disabled("Cancelar cobrança", "Só uma cobrança ainda não paga")), "{html}");
+    owner.submit(&page_of(&refunded), &format!("{}/refund", page_of(&refunded)), &[]).await;
+    assert!(
+        owner.page(&page_of(&refunded)).await.contains(&disabled("Devolver", "Não resta nada a devolver."))
+    );
+
+    // A test dispute is opened once.
+    let simulate = format!("{}/simulate", page_of(&contested));
+    for _ in 0..2 {
+        let sent = owner.post(&simulate, &[("mode", "test"), ("outcome", "disputed")]).await;
+        assert_eq!(sent.header("location"), Some(format!("{}?done=1", page_of(&contested)).as_str()));
+    }
+    let cases = service.get("/v1/med/cases").await.expect(200);
+    assert_eq!(cases["data"].as_array().unwrap().len(), 1, "{cases}");
+    let due: domain::time::Timestamp =
+        cases["data"][0]["response_deadline"].as_str().unwrap().parse().unwrap();
+    assert!(due.millis_since(service.stack.clock.now()) > 6 * 86_400_000, "{cases}");
+    let html = owner.page(&page_of(&contested)).await;
+    assert!(html.contains(&disabled("Devolver", "A cobrança tem ou teve uma disputa.")), "{html}");
+    assert!(
+        !html.contains("Simular disputa") && owner.page(&page_of(&old)).await.contains("Simular disputa")
+    );
+
+    service.advance_seconds(90 * 86_400 + 1).await;
+    let owner = Browser::owner(&service).await;
+    let html = owner.page(&page_of(&old)).await;
+    assert!(html.contains(&disabled("Devolver", "O banco só devolve um Pix até 90 dias")), "{html}");
+    let late = owner
+        .post(&format!("{}/refund", page_of(&old)), &[("mode", "test"), ("idempotency_key", "refund-0001")])
+        .await;
+    assert_eq!(
+        late.header("location"),
+        Some(format!("{}?error=payment_not_refundable", page_of(&old)).as_str())
+    );
+}
+
+#[tokio::test]
+async fn a_charge_refreshes_only_while_something_may_change() {
+    let service = Service::start().await;
+    let listener = Listener::start().await;
+    service.register_endpoint(&listener.url, &["charge.paid"]).await;
+    let (open, charge) = (service.charge().await, paid(&service).await);
+    let page = format!("/dashboard/charges/{}", id(&charge));
+    listener.wait_for_event("charge.paid").await;
+    eventually("a delivered event", async || {
+        service.deliveries("").await.iter().all(|delivery| delivery["status"] == "DELIVERED").then_some(())
+    })
+    .await;
+    let refreshes = async |page: &str| {
+        let html = Browser::owner(&service).await.page(page).await;
+        html.contains("<div id=\"charge\" data-refresh=\"10\">")
+    };
+    assert!(refreshes(&page).await, "its events may still appear");
+    service.advance_seconds(61).await;
+    assert!(!refreshes(&page).await && refreshes(&format!("/dashboard/charges/{}", id(&open))).await);
+    service.register_endpoint("http://127.0.0.1:9/", &["refund.created"]).await;
+    let refund = json!({"amount": 100, "idempotencyKey": "refund-0001"});
+    service
+        .post(&format!("/v1/payments/{}/refund", id(&charge).trim_start_matches("ch_")), &refund)
+        .await
+        .expect(201);
+    eventually("a delivery", async || service.deliveries("&status=PENDING").await.into_iter().next()).await;
+    service.advance_seconds(61).await;
+    assert!(refreshes(&page).await, "a delivery is retried");
 }
 
 #[tokio::test]
@@ -239,13 +334,17 @@ async fn an_endpoint_is_registered_paused_rotated_and_deleted() {
 async fn a_delivery_is_sent_again() {
     let service = Service::start().await;
     service.register_endpoint("http://127.0.0.1:9/", &["charge.paid"]).await;
-    paid(&service).await;
+    let charge = paid(&service).await;
     let delivery = eventually("a delivery", async || service.deliveries("").await.into_iter().next()).await;
     let member = Browser::member(&service).await;
     let page = format!("/dashboard/deliveries/{}", id(&delivery));
-    let led = member.submit(&page, &format!("{page}/resend"), &[]).await;
-    assert!(led.starts_with("/dashboard/deliveries/wd_") && led.ends_with("?done=1"), "{led}");
-    eventually("a second delivery", async || (service.deliveries("").await.len() == 2).then_some(())).await;
+    let of_charge = format!("/dashboard/charges/{}", id(&charge));
+    for (form, deliveries) in [(&page, 2), (&of_charge, 3)] {
+        let led = member.submit(form, &format!("{page}/resend"), &[]).await;
+        assert!(led.starts_with("/dashboard/deliveries/wd_") && led.ends_with("?done=1"), "{led}");
+        let sent = async || (service.deliveries("").await.len() == deliveries).then_some(());
+        eventually("another delivery", sent).await;
+    }
 }
 
 #[tokio::test]

@@ -10,5 +10,5 @@ mod view;
 
 pub use error::RefundError;
 pub use repository::Refunds;
-pub use request::{NewRefund, REFUND_BODY};
+pub use request::{NewRefund, REFUND_BODY, refusal, safe_strategy};
 pub use view::{RefundListView, RefundObject, RefundView};

@@ -7,10 +7,11 @@ use domain::ids::{ChargeId, RefundId};
 use domain::money::{Amount, MinorUnits};
 use domain::payment_method::PaymentMethod;
 use domain::pix_key::PixKey;
-use domain::refund::RefundPlan;
+use domain::refund::{Refund, RefundPlan};
 use domain::time::Timestamp;
 use domain::wallet::RefundStrategy;
 
+use crate::acquirer::Acquirer;
 use crate::acquirer::pix::RETURN_WINDOW_MS;
 use crate::charge::request::canonical_hash;
 use crate::http::field::{Boolean, Definitions, MinorAmount, Parsed, Text, Word};
@@ -97,6 +98,19 @@ impl NewRefund {
         self.hash == request_hash
     }
 
+    /// All that is left, by [`safe_strategy`].
+    fn of_all(charge: &Charge) -> Self {
+        Self {
+            idempotency_key: String::new(),
+            amount: None,
+            reason: None,
+            strategy: safe_strategy(charge),
+            pass_fee_to_tenant: false,
+            destination: None,
+            hash: String::new(),
+        }
+    }
+
     /// Fails when the acquirer, the payment's method or age, or the account's settings do not allow the refund.
     pub fn plan(
         &self,
@@ -180,6 +194,23 @@ impl NewRefund {
         let sent: Vec<&'static str> = sent.collect();
         if sent.is_empty() { Ok(RefundStrategy::Devolution) } else { Err(RefundError::OnlyForPix(sent)) }
     }
+}
+
+/// The strategy after which a MED case can't take the money again. `None`: the method has only one.
+pub fn safe_strategy(charge: &Charge) -> Option<RefundStrategy> {
+    (charge.method() == PaymentMethod::Pix).then_some(RefundStrategy::Devolution)
+}
+
+/// Why a refund by [`safe_strategy`] is refused whatever its amount and the balance.
+pub fn refusal(charge: &Charge, settings: &AccountSettings, now: Timestamp) -> Option<RefundError> {
+    let request = NewRefund::of_all(charge);
+    // A bank can refund a part of the methods of the sandbox, and a charge at a bank has no other.
+    let plan = request.plan(charge, Acquirer::Sandbox.refund_capabilities(), settings, now);
+    let requested = plan.and_then(|plan| {
+        let refused = |why| RefundError::Refused { why, status: charge.status };
+        Refund::request(request.id(charge.id), charge, plan, now).map_err(refused)
+    });
+    requested.err()
 }
 
 /// The sandbox has the same rule as the banks.
