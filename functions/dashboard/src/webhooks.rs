@@ -301,7 +301,8 @@ pub(crate) async fn delivery(visitor: Visitor, Path(id): Path<String>) -> Result
     let (page, found) = visit
         .load(async |visit| {
             let deliveries = &visit.visitor.pages.app.deliveries;
-            let (delivery, payload) = deliveries.find(&visit.scope().scope, id, visit.visitor.now).await?;
+            let (delivery, payload, _endpoint) =
+                deliveries.find(&visit.scope().scope, id, visit.visitor.now).await?;
             value(&DeliveryView::new(&delivery, payload.as_deref()))
         })
         .await?;

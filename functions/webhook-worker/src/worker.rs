@@ -19,7 +19,7 @@ use domain::webhook::event_type::{EventType, Family};
 use domain::webhook::schedule;
 use domain::webhook::signature::{self, EndpointSecret};
 use hyper::body::Bytes;
-use hyper::http::{HeaderMap, HeaderName, HeaderValue, header};
+use hyper::http::{HeaderMap, HeaderName, HeaderValue};
 use shared::WorkError;
 use shared::app::address_policy;
 use shared::clock::Clock;
@@ -42,14 +42,7 @@ use tracing::field;
 use crate::admission::{Admission, Admitted, Batch, NotNow, SETTLE_PERIOD, SLOW_AFTER};
 use crate::sender::{Attempt, Failure, Sender};
 
-const X_SERVICE_SIGNATURE: HeaderName = HeaderName::from_static("x-service-signature");
-const X_SERVICE_DELIVERY_ID: HeaderName = HeaderName::from_static("x-service-delivery-id");
-const X_SERVICE_EVENT_ID: HeaderName = HeaderName::from_static("x-service-event-id");
-const X_SERVICE_EVENT_TYPE: HeaderName = HeaderName::from_static("x-service-event-type");
-const X_SERVICE_MODE: HeaderName = HeaderName::from_static("x-service-mode");
-const WEBHOOK_ID: HeaderName = HeaderName::from_static("webhook-id");
-const WEBHOOK_TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
-const WEBHOOK_SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
+const SIGNATURE: &str = "x-service-signature";
 
 /// The age from which a delivery is no longer postponed because a breaker is open, in milliseconds: 3 days,
 /// somewhat more than its schedule takes. So it is `FAILED` in the end, even if the server never answers.
@@ -405,46 +398,34 @@ impl Worker {
     }
 
     async fn post(&self, delivery: &Delivery, ready: &Ready) -> Attempt {
-        let headers = [
-            (header::CONTENT_TYPE, "application/json".to_owned()),
-            (X_SERVICE_DELIVERY_ID, delivery.id.to_string()),
-            (X_SERVICE_EVENT_TYPE, delivery.event_type.as_str().to_owned()),
-            (X_SERVICE_MODE, delivery.scope.mode.to_string()),
-        ];
         let t = Clock::machine_now().seconds();
-        let signatures = signatures(delivery, &ready.event, &ready.secret, t, &ready.body);
-        let value =
-            |(name, text): (HeaderName, String)| HeaderValue::from_str(&text).ok().map(|value| (name, value));
-        let headers: HeaderMap = headers.into_iter().chain(signatures).filter_map(value).collect();
+        let signatures = signatures(delivery, &ready.secret, t, &ready.body);
+        let value = |(name, text): (&'static str, String)| {
+            Some((HeaderName::from_static(name), HeaderValue::from_str(&text).ok()?))
+        };
+        let headers: HeaderMap = delivery.headers().into_iter().chain(signatures).filter_map(value).collect();
         self.sender.post(&ready.url, headers, ready.body.clone()).await
     }
 }
 
-/// Returns the headers with the signatures of a body that is posted at `t` (unix seconds), and with the id of the
-/// event. Only canonical events have the headers of Standard Webhooks, because the id of a legacy event is not
-/// in its body.
+/// Returns the headers with the signatures of a body that is posted at `t` (unix seconds).
 fn signatures(
     delivery: &Delivery,
-    event: &Event,
     secret: &EndpointSecret,
     t: i64,
     body: &[u8],
-) -> Vec<(HeaderName, String)> {
+) -> Vec<(&'static str, String)> {
     let secret = secret.as_secret();
-    let id = event.id_as(delivery.event_type).to_string();
     match delivery.event_type.family() {
         Family::Canonical => {
-            let standard = signature::standard_webhooks(secret, &id, t, body);
+            let standard = signature::standard_webhooks(secret, &delivery.event_id().to_string(), t, body);
             vec![
-                (X_SERVICE_SIGNATURE, signature::canonical(secret, t, body)),
-                (WEBHOOK_ID, id),
-                (WEBHOOK_TIMESTAMP, t.to_string()),
-                (WEBHOOK_SIGNATURE, standard),
+                (SIGNATURE, signature::canonical(secret, t, body)),
+                ("webhook-timestamp", t.to_string()),
+                ("webhook-signature", standard),
             ]
         }
-        Family::Legacy => {
-            vec![(X_SERVICE_SIGNATURE, signature::legacy(secret, body)), (X_SERVICE_EVENT_ID, id)]
-        }
+        Family::Legacy => vec![(SIGNATURE, signature::legacy(secret, body))],
     }
 }
 

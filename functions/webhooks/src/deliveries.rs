@@ -20,7 +20,7 @@ pub(crate) async fn read(
     Authenticated { app, caller, now }: Authenticated,
     IdPath(id): IdPath<DeliveryId>,
 ) -> Result<Response, Problem> {
-    let (delivery, body) = app.deliveries.find(&caller.scope, id, now).await?;
+    let (delivery, body, _endpoint) = app.deliveries.find(&caller.scope, id, now).await?;
     Ok(Json(DeliveryView::new(&delivery, body.as_deref())).into_response())
 }
 

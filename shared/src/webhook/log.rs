@@ -39,6 +39,7 @@ use domain::webhook::event_type::{EventType, Family};
 
 use super::WebhookError;
 use super::body_schema::{any_legacy_data_schema, canonical_schema, legacy_name_schema};
+use super::delivery::{Deliveries, Delivery};
 use super::event::{Event, EventRef};
 use crate::http::field::{CREATED_AFTER, CREATED_BEFORE, Count, Definitions, Field, LIMIT, Parsed, Word};
 use crate::http::{Fields, Problem, Query};
@@ -191,13 +192,38 @@ impl EventLog {
         id: Option<EventId>,
         now: Timestamp,
     ) -> Result<EventView, WebhookError> {
+        Ok(EventView::new(&self.listed(scope, id, now).await?)?)
+    }
+
+    /// Returns one event like [`Self::find`], with its deliveries, oldest first: in two round trips, the second for
+    /// the rows of the deliveries.
+    pub async fn find_with_deliveries(
+        &self,
+        scope: &ShardedScope,
+        id: Option<EventId>,
+        now: Timestamp,
+    ) -> Result<(EventView, Vec<Delivery>), WebhookError> {
+        let deliveries = Deliveries::new(self.store.clone());
+        let id = id.ok_or(WebhookError::NoEvent)?;
+        let first = async { Ok(deliveries.first_of(scope, id).await?) };
+        let (listed, first) = tokio::try_join!(Box::pin(self.listed(scope, Some(id), now)), Box::pin(first))?;
+        let mut found = deliveries.with_rows(&scope.scope, (&first, &listed.row.resent)).await?;
+        found.retain(|delivery| delivery.event_id() == id);
+        Ok((EventView::new(&listed)?, found))
+    }
+
+    async fn listed(
+        &self,
+        scope: &ShardedScope,
+        id: Option<EventId>,
+        now: Timestamp,
+    ) -> Result<ListedEvent, WebhookError> {
         let id = id.ok_or(WebhookError::NoEvent)?;
         let of_shard = |shard| Event::key_of(&scope.scope, shard, id.row_id());
         let keys: Vec<Key> = scope.shards.shards().map(of_shard).collect();
         let rows = self.store.batch_get(&keys).await?.into_iter().filter_map(parse_or_log);
         let kept = rows.filter(|row: &Event| row.is_kept(now));
-        let listed = kept.flat_map(|row| events_of_row(&row)).find(|listed| listed.id == id);
-        Ok(EventView::new(&listed.ok_or(WebhookError::NoEvent)?)?)
+        kept.flat_map(|row| events_of_row(&row)).find(|listed| listed.id == id).ok_or(WebhookError::NoEvent)
     }
 
     /// Reads a page from the scope's partitions.

@@ -22,7 +22,7 @@ const NO_ENDPOINT: &str = "-";
 const COUNTED: &str = "counted";
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Entry {
+pub(in crate::webhook) struct Entry {
     pub(super) id: DeliveryId,
     pub(super) event: EventId,
     pub(super) event_type: EventType,

@@ -1,22 +1,27 @@
 //! The list of deliveries, one delivery, and their statistics (contract: `GET /v1/webhooks/deliveries`,
 //! `GET /v1/webhooks/stats`). Parses the query and applies defaults; `super::page` reads the database.
 
+use std::collections::BTreeSet;
+
 use domain::calendar::Day;
-use domain::ids::{DeliveryId, EndpointId, Scope};
+use domain::ids::{DeliveryId, EndpointId, EventId, Scope};
 use domain::shard::ShardedScope;
 use domain::time::Timestamp;
 use domain::webhook::event_type::EventType;
 
 use super::super::WebhookError;
 use super::counts;
-use super::log::rows_of;
+use super::entry::Entry;
+use super::log::{ENTRIES_PER_QUERY, rows_of};
 use super::page::{DeliveryPage, Selection, Window};
 use super::rows::Rows;
 use super::{Deliveries, Delivery, DeliveryStatus};
 use crate::http::field::{Count, Definitions, LIMIT, Parsed, TimeBound, Word};
 use crate::http::{Fields, Problem, Query};
-use crate::store::{PageError, StoreError};
+use crate::store::{Order, PageError, StoreError};
 use crate::webhook::delivery::DeliveryStats;
+use crate::webhook::endpoint::Endpoint;
+use crate::webhook::event::Event;
 
 crate::fields! {
     STATUS: Word<DeliveryStatus> = "status", Word::ALL, Optional, "FAILED",
@@ -115,8 +120,8 @@ impl Deliveries {
         self.page(scope, &filter.selection, &filter.window, now).await
     }
 
-    /// Returns one delivery with its body. An abandoned delivery is returned as `CANCELLED`, even if its row
-    /// is still `PENDING`.
+    /// Returns one delivery with its body and its endpoint. An abandoned delivery is returned as `CANCELLED`, even
+    /// if its row is still `PENDING`.
     ///
     /// # Errors
     ///
@@ -126,12 +131,43 @@ impl Deliveries {
         scope: &Scope,
         id: Option<DeliveryId>,
         now: Timestamp,
-    ) -> Result<(Delivery, Option<String>), WebhookError> {
+    ) -> Result<(Delivery, Option<String>, Option<Endpoint>), WebhookError> {
         let found = self.shown(scope, id, now).await?;
         let mut rows = Rows::of(*scope);
         let keys = rows_of(scope, &found.entry()).into_iter().filter(|key| !Delivery::is_at(key));
         self.load(&mut rows, keys.collect()).await?;
-        Ok(rows.show(found))
+        let endpoint = found.endpoint.and_then(|id| rows.endpoint(id).cloned());
+        let (delivery, body) = rows.show(found);
+        Ok((delivery, body, endpoint))
+    }
+
+    /// Finds the first deliveries of an event, and that of a test. Their ids begin with the event's time, so one range
+    /// of the log has them.
+    pub(in crate::webhook) async fn first_of(
+        &self,
+        scope: &ShardedScope,
+        event: EventId,
+    ) -> Result<Vec<Entry>, StoreError> {
+        let at = event.timestamp().unwrap_or(Timestamp::MIN);
+        let range = (DeliveryId::first_at(at), DeliveryId::last_at(at));
+        let log = self.log(scope, range, Order::OldestFirst, ENTRIES_PER_QUERY).await?;
+        let is_of_event = |entry: &Entry| entry.event.with_code(entry.event_type.code()) == event;
+        Ok(log.entries.into_iter().filter(is_of_event).collect())
+    }
+
+    /// Returns deliveries as they are shown, oldest first. `resent`: those that resends of the event created.
+    pub(in crate::webhook) async fn with_rows(
+        &self,
+        scope: &Scope,
+        (first, resent): (&[Entry], &[DeliveryId]),
+    ) -> Result<Vec<Delivery>, StoreError> {
+        let mut rows = Rows::of(*scope);
+        let of_first = first.iter().flat_map(|entry| rows_of(scope, entry)).filter(|key| !Event::is_at(key));
+        let of_resent = resent.iter().map(|id| Delivery::key_of(scope, *id));
+        self.load(&mut rows, of_first.chain(of_resent).collect()).await?;
+        let ids: BTreeSet<DeliveryId> =
+            first.iter().map(|entry| entry.id).chain(resent.iter().copied()).collect();
+        Ok(ids.into_iter().filter_map(|id| rows.delivery(id)).map(|(delivery, _body)| delivery).collect())
     }
 
     /// Returns the row of one delivery, unless it is too old for lists to show it.

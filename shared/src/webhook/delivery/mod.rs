@@ -282,6 +282,27 @@ impl Delivery {
         Ok(writes)
     }
 
+    /// Returns the id of the event that is sent.
+    pub fn event_id(&self) -> EventId {
+        self.event.with_code(self.event_type.code())
+    }
+
+    /// Returns the headers of each attempt, except signatures and times. Only canonical events have the headers of
+    /// Standard Webhooks, because the id of a legacy event is not in its body.
+    pub fn headers(&self) -> [(&'static str, String); 5] {
+        let event_id = match self.event_type.family() {
+            Family::Canonical => "webhook-id",
+            Family::Legacy => "x-service-event-id",
+        };
+        [
+            ("content-type", "application/json".to_owned()),
+            ("x-service-delivery-id", self.id.to_string()),
+            ("x-service-event-type", self.event_type.as_str().to_owned()),
+            ("x-service-mode", self.scope.mode.to_string()),
+            (event_id, self.event_id().to_string()),
+        ]
+    }
+
     /// Returns the key of the event's row.
     pub fn event_key(&self) -> Key {
         Event::key_of(&self.scope, self.shard, self.event)
@@ -325,7 +346,7 @@ impl Delivery {
 
     /// Returns the `createdAt` that the API shows: the time of the event, or of the resend request. Lists are
     /// sorted, filtered and counted by it. The row is created some moments later.
-    pub(super) fn dated_at(&self) -> Timestamp {
+    pub fn dated_at(&self) -> Timestamp {
         self.id.timestamp().unwrap_or(self.created_at)
     }
 
