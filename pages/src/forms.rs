@@ -7,6 +7,7 @@ use axum::http::header::LOCATION;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use domain::charge::StoredCharge;
+use domain::hex;
 use domain::ids::{ChargeId, Mode};
 use domain::time::Timestamp;
 use maud::{Markup, html};
@@ -17,7 +18,9 @@ use shared::auth::Caller;
 use shared::auth::dashboard::{Dashboard, Session, shown_mode};
 use shared::clock::Clock;
 use shared::http::{Detail, FormBody, JsonObject, Problem, Query, RequestContext, SameOrigin, json};
+use shared::random;
 
+use crate::kept::{Form, Refused};
 use crate::layout::Shell;
 use crate::words as w;
 use crate::{Document, Language, Word, copy_button, path_with, safe_path};
@@ -136,8 +139,7 @@ impl<A: Sessions> MemberForm<A> {
         let Ok(context) = RequestContext::from_request_parts(parts, state).await;
         let app = A::from_ref(state);
         let now = app.clock().now();
-        let missing = || Problem::Internal("the function has no secret of dashboard tokens".to_owned());
-        let dashboard = app.dashboard().ok_or_else(missing)?;
+        let dashboard = app.dashboard().ok_or_else(missing_secret)?;
         let claims = dashboard.claims_of_cookie(&parts.headers, now)?;
         let mut session = Box::pin(dashboard.session_to_enrol(claims)).await?;
         session.member.source = context.source;
@@ -154,6 +156,20 @@ impl<A: Sessions> MemberForm<A> {
             return Err(Problem::ModeChanged);
         }
         Ok(Self { form: form.without_empty(), typed: form, ..self })
+    }
+}
+
+impl<A: Sessions> MemberForm<A> {
+    /// 409 `idempotency_key_reused` if the form was sent before. A form that is refused afterwards is drawn with another
+    /// key. Without this, a form that is sent twice would send two events, or make two endpoints or API keys.
+    pub async fn once(&self) -> Result<(), Problem> {
+        let key = self.form.text("idempotency_key").unwrap_or_default();
+        let dashboard = self.app.dashboard().ok_or_else(missing_secret)?;
+        if dashboard.begin_form(self.session.user.id, key, self.now).await? {
+            Ok(())
+        } else {
+            Err(Problem::IdempotencyKeyReused)
+        }
     }
 }
 
@@ -206,13 +222,60 @@ impl<A> MemberForm<A> {
         self.page(title, main, back)
     }
 
+    /// The form again, with what was typed and what is wrong with it. What the form can't correct is answered by
+    /// [`answer`]. `back`: the form's page.
+    pub fn kept(
+        &self,
+        problem: Problem,
+        (title, back): (Word, &str),
+        form: impl FnOnce(&Form<'_>) -> Markup,
+    ) -> Result<Response, Problem> {
+        if [StatusCode::BAD_REQUEST, StatusCode::UNPROCESSABLE_ENTITY].contains(&problem.status()) {
+            self.refused((problem.code(), &problem.params()), (title, back), form)
+        } else {
+            answer(Err(problem), back)
+        }
+    }
+
+    /// Like [`Self::kept`], for a code that the API does not have.
+    pub fn refused(
+        &self,
+        (code, fields): (&str, &[&str]),
+        (title, back): (Word, &str),
+        form: impl FnOnce(&Form<'_>) -> Markup,
+    ) -> Result<Response, Problem> {
+        let (session, language, mode) = (&self.session, self.language, self.caller.scope.mode);
+        let (key, refused) = (new_key()?, Some(Refused { typed: &self.typed, code, fields }));
+        let form = form(&Form { session, language, mode, page: back, key: &key, refused });
+        let main = html! {
+            p.crumb { a href=(back) { (language.say(w::BACK)) } }
+            h1 { (language.say(title)) }
+            div.alert.bad role="alert" { (language.say(w::of_code(code))) }
+            section.card { (form) }
+        };
+        Ok(self.shown(StatusCode::UNPROCESSABLE_ENTITY, title, main, back))
+    }
+
     /// A page that is answered to this form alone. `back`: the page that the choices of mode and language lead to.
     pub fn page(&self, title: Word, main: Markup, back: &str) -> Response {
+        self.shown(StatusCode::OK, title, main, back)
+    }
+
+    fn shown(&self, status: StatusCode, title: Word, main: Markup, back: &str) -> Response {
         let shell = Shell::of(&self.session, self.caller.scope.mode, back);
         let document =
             Document { language: self.language, title: self.language.say(title), shell: Some(&shell), main };
-        crate::html(StatusCode::OK, document.render())
+        crate::html(status, document.render())
     }
+}
+
+fn missing_secret() -> Problem {
+    Problem::Internal("the function has no secret of dashboard tokens".to_owned())
+}
+
+/// The key of a form that a page draws.
+pub fn new_key() -> Result<String, Problem> {
+    Ok(hex::encode(random::bytes::<16>()?))
 }
 
 impl MemberForm {
@@ -300,11 +363,16 @@ fn without_points(text: &str) -> Option<String> {
 
 /// The button of an action. Without the role it is disabled, and says which role it needs.
 pub fn submit(language: Language, (label, class): (Word, &str), need: Need, is_allowed: bool) -> Markup {
-    let role = language.say(if need == Need::Owner { w::NEEDS_OWNER } else { w::NEEDS_ADMIN });
-    html! {
-        @if is_allowed { button.(class) { (language.say(label)) } }
-        @else { button disabled title=(role) { (language.say(label)) " (" (role) ")" } }
+    if is_allowed {
+        return html! { button.(class) { (language.say(label)) } };
     }
+    disabled(language, label, if need == Need::Owner { w::NEEDS_OWNER } else { w::NEEDS_ADMIN })
+}
+
+/// The button of an action that would be refused, with the reason.
+pub fn disabled(language: Language, label: Word, reason: Word) -> Markup {
+    let reason = language.say(reason);
+    html! { button disabled title=(reason) { (language.say(label)) " (" (reason) ")" } }
 }
 
 #[cfg(test)]

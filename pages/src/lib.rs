@@ -6,6 +6,7 @@ pub mod assets;
 mod charge_form;
 mod components;
 pub mod forms;
+pub mod kept;
 mod layout;
 mod receipt;
 mod response;

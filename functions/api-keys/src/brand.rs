@@ -6,8 +6,11 @@ use axum::Router;
 use axum::response::Response;
 use axum::routing::post;
 use domain::account::{Brand, Color, LogoHash, MailAddress, Phone};
+use maud::Markup;
 use pages::forms::{MemberForm, Need, answer, body};
+use pages::kept::brand_form;
 use pages::upload::MemberUpload;
+use pages::words as w;
 use serde_json::json;
 use shared::account::MAX_LOGO_BYTES;
 use shared::http::field::{Definitions, EMAIL_CHARS, Refined, Text};
@@ -64,7 +67,11 @@ async fn change(member: MemberForm<ApiKeysApp>) -> Result<Response, Problem> {
     });
     let done = match body(sent).and_then(|sent| parse(&sent)) {
         Ok(new) => store(&member, |brand| *brand = Brand { logo: brand.logo.clone(), ..new.clone() }).await,
-        Err(problem) => Err(problem),
+        Err(problem) => {
+            return member.kept(problem, (w::BRAND, SETTINGS), |form| {
+                brand_form(form, SETTINGS, &Brand::default(), &Markup::default())
+            });
+        }
     };
     answer(done, SETTINGS)
 }

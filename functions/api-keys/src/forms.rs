@@ -35,7 +35,7 @@ pub(crate) fn routes() -> Router<ApiKeysApp> {
         .route(LOG_IN, post(log_in))
         .route("/dashboard/logout", post(log_out))
         .route("/dashboard/language", post(team::choose_language))
-        .route("/dashboard/team/invites", post(team::invite))
+        .route(team::INVITES, post(team::invite))
         .route("/dashboard/team/invites/{hash}/withdraw", post(team::withdraw))
         .route("/dashboard/team/{id}/role", post(team::set_role))
         .route("/dashboard/team/{id}/remove", post(team::remove))
@@ -139,6 +139,9 @@ async fn issue(member: MemberForm<ApiKeysApp>) -> Result<Response, Problem> {
         Ok(request) => request,
         Err(problem) => return answer(Err(problem), DEVELOPERS),
     };
+    if let Err(problem) = member.once().await {
+        return answer(Err(problem), DEVELOPERS);
+    }
     let issued = app.api_keys.issue(&session.account.id, &request, &session.member.operator(), *now).await?;
     Ok(member.secret_page(w::NEW_KEY, issued.cleartext.expose_secret(), DEVELOPERS))
 }

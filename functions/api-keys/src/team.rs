@@ -10,7 +10,8 @@ use domain::audit::Operator;
 use domain::ids::UserId;
 use domain::time::Timestamp;
 use pages::forms::{MemberForm, Need, answer};
-use pages::{Language, path_with, safe_path};
+use pages::kept::invite_form;
+use pages::{Language, path_with, safe_path, words as w};
 use secrecy::SecretString;
 use shared::account::password::is_acceptable;
 use shared::account::{By, Invite, LinkToken, Role, TokenGeneration, User, UserChange, UserError};
@@ -24,6 +25,7 @@ use crate::ApiKeysApp;
 use crate::forms::{LOG_IN, enter, led, session_of};
 
 const TEAM: &str = "/dashboard/team";
+pub(crate) const INVITES: &str = "/dashboard/team/invites";
 const RESET: &str = "/dashboard/reset";
 const INVITE: &str = "/dashboard/invite";
 
@@ -34,14 +36,17 @@ fn refused(page: &str, code: &str) -> Response {
 
 /// An error that the page does not explain is an error page.
 fn refusal(page: &str, error: UserError) -> Result<Response, Problem> {
-    let code = match error {
-        UserError::EmailTaken => "email_taken",
-        UserError::LastOwner => "last_owner",
-        UserError::TooManyInvites => "too_many_invites",
-        UserError::LinkInvalid => "link_invalid",
-        error => return Err(error.into()),
-    };
-    Ok(refused(page, code))
+    Ok(refused(page, code_of(error)?))
+}
+
+fn code_of(error: UserError) -> Result<&'static str, Problem> {
+    match error {
+        UserError::EmailTaken => Ok("email_taken"),
+        UserError::LastOwner => Ok("last_owner"),
+        UserError::TooManyInvites => Ok("too_many_invites"),
+        UserError::LinkInvalid => Ok("link_invalid"),
+        error => Err(error.into()),
+    }
 }
 
 /// An owner who changes the team.
@@ -59,8 +64,11 @@ pub(crate) async fn invite(member: MemberForm<ApiKeysApp>) -> Result<Response, P
     let by = by(&member)?;
     let MemberForm { app, session, form, language, now, .. } = &member;
     let role = role_of(form)?;
+    let kept = |code, fields: &[&str]| {
+        member.refused((code, fields), (w::INVITE_MEMBER, TEAM), |form| invite_form(form, INVITES))
+    };
     let Ok(email) = form.text("email").unwrap_or_default().trim().parse::<MailAddress>() else {
-        return Ok(refused(TEAM, "invalid_email"));
+        return kept("invalid_email", &["email"]);
     };
     app.dashboard.count_invite(&session.account.id, *now).await?;
     let token = LinkToken::random()?;
@@ -68,7 +76,8 @@ pub(crate) async fn invite(member: MemberForm<ApiKeysApp>) -> Result<Response, P
     match app.users.invite(&invite, &by, *now).await {
         Ok(true) => {}
         Ok(false) => return answer(Ok(TEAM.to_owned()), TEAM),
-        Err(error) => return refusal(TEAM, error),
+        Err(UserError::EmailTaken) => return kept("email_taken", &["email"]),
+        Err(error) => return kept(code_of(error)?, &[]),
     }
     let merchant_name = session.account.settings.merchant_name.clone();
     let email = UserEmail::Invite { token, merchant_name };

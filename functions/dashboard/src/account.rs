@@ -55,7 +55,7 @@ pub(crate) async fn developers(visitor: Visitor) -> Result<Response, Problem> {
                     details {
                         summary { (page.say(w::NEW_API_KEY)) }
                         form.row method="post" action=(KEYS) {
-                            (page.mode_field())
+                            (page.form().hidden_with_key())
                             div.f {
                                 label for="label" { (page.say(w::LABEL)) }
                                 input #label name="label" maxlength="64";

@@ -209,7 +209,7 @@ fn filters(page: &Page, query: &Query, method: Option<PaymentMethod>) -> Markup 
     }
 }
 
-fn field(name: &str, kind: &str, label: &str, query: &Query) -> Markup {
+pub(crate) fn field(name: &str, kind: &str, label: &str, query: &Query) -> Markup {
     html! {
         div.f {
             label for=(name) { (label) }
@@ -557,7 +557,7 @@ fn timeline_entry(page: &Page, entry: &TimelineEntry, currency: Currency) -> Mar
         }
         @if let Some(details) = details_of(page.language, entry) { div.sm.soft { (details) } }
         @if let (TimelineKind::Delivery, Some(id)) = (entry.what, &entry.id) {
-            (page.button(&format!("/dashboard/deliveries/{id}/resend"), (w::RESEND, "quiet sm"), Need::Member, &html! {}))
+            (page.button_once(&format!("/dashboard/deliveries/{id}/resend"), (w::RESEND, "quiet sm"), Need::Member))
         }
     }
 }

@@ -184,6 +184,16 @@ async fn choose_mode(_: SameOrigin, FormBody(form): FormBody) -> Result<Response
     Ok((StatusCode::SEE_OTHER, headers).into_response())
 }
 
+/// The keys of forms differ each time. They are outside of the parts of a page that refresh themselves.
+fn without_keys(page: &[u8]) -> Vec<u8> {
+    let text = String::from_utf8_lossy(page);
+    let mut parts = text.split("name=\"idempotency_key\" value=\"");
+    let first = parts.next().unwrap_or_default();
+    parts
+        .fold(first.to_owned(), |all, part| all + part.split_once('"').map_or(part, |(_key, rest)| rest))
+        .into()
+}
+
 /// Sends 304 instead of a page that the browser has. A page that refreshes itself costs few bytes then.
 async fn with_etag(request: Request, next: Next) -> Response {
     let is_page = request.method() == Method::GET;
@@ -196,7 +206,7 @@ async fn with_etag(request: Request, next: Next) -> Response {
     let Ok(bytes) = to_bytes(body, MAX_PAGE_BYTES).await else {
         return Problem::Internal("a page is larger than 4 MB".to_owned()).into_response();
     };
-    let etag = format!("W/{}", etag_of(&bytes));
+    let etag = format!("W/{}", etag_of(&without_keys(&bytes)));
     if let Ok(etag) = HeaderValue::from_str(&etag) {
         head.headers.insert(ETAG, etag);
     }

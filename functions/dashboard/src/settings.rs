@@ -5,6 +5,7 @@ use domain::account::Color;
 use maud::{Markup, html};
 use pages::facts;
 use pages::forms::Need;
+use pages::kept::brand_form;
 use shared::http::Problem;
 
 use crate::visit::{Page, Visitor};
@@ -16,28 +17,12 @@ pub(crate) async fn show(visitor: Visitor) -> Result<Response, Problem> {
     let (page, ()) = visitor.enter_alone().await?.load(async |_| Ok(())).await?;
     let account = &page.visit.session.account;
     let (brand, settings) = (&account.brand, &account.settings);
-    let input = |name: &str, kind: &str, label: &str, max: &str, value: Option<String>| {
-        html! {
-            div {
-                label for=(name) { (label) }
-                input id=(name) name=(name) type=(kind) maxlength=(max) value=[value];
-            }
-        }
-    };
     let main = html! {
         h1 { (page.say(w::SETTINGS)) }
         section.card {
             h2 { (page.say(w::BRAND)) }
             p { (page.say(w::BRAND_MEANS)) }
-            form.fields method="post" action=(PATH) {
-                (page.mode_field())
-                (input("name", "text", page.say(w::SHOP_NAME), "60", brand.name.clone()))
-                (input("color", "text", page.say(w::COLOR), "7", brand.color.as_ref().map(ToString::to_string)))
-                @if let Some(color) = brand.color { (preview(&page, color)) }
-                (input("email", "email", page.say(w::SUPPORT_EMAIL), "254", brand.email.as_ref().map(ToString::to_string)))
-                (input("phone", "tel", page.say(w::SUPPORT_PHONE), "32", brand.phone.as_ref().map(ToString::to_string)))
-                div { (page.submit((w::SAVE, ""), Need::Settings)) }
-            }
+            (brand_form(&page.form(), PATH, brand, &brand.color.map(|color| preview(&page, color)).unwrap_or_default()))
         }
         section.card {
             h2 { (page.say(w::LOGO)) }

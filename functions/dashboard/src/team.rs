@@ -6,6 +6,7 @@ use axum::response::Response;
 use domain::account::Account;
 use maud::{Markup, html};
 use pages::forms::Need;
+use pages::kept::{invite_form, role_choice};
 use pages::{Cell, Document, Language, Tone, Word, facts, table, tag, time};
 use shared::account::password::MIN_CHARS;
 use shared::account::{LinkToken, Role, Team, User, Users};
@@ -65,18 +66,7 @@ pub(crate) async fn team(visitor: Visitor) -> Result<Response, Problem> {
         section.card {
             h2 { (page.say(w::INVITE_MEMBER)) }
             p { (page.say(w::INVITE_MEANS)) }
-            form.row method="post" action={ (TEAM) "/invites" } {
-                (page.mode_field())
-                div.f {
-                    label for="email" { (page.say(w::EMAIL)) }
-                    input #email name="email" type="email" autocomplete="off" required maxlength="254";
-                }
-                div.f {
-                    label for="role" { (page.say(w::ROLE)) }
-                    (roles(page.language, Some("role"), Role::Member))
-                }
-                (page.submit((w::INVITE, ""), Need::Owner))
-            }
+            (invite_form(&page.form(), &format!("{TEAM}/invites")))
         }
     };
     Ok(page.render(page.say(w::TEAM), &main))
@@ -96,7 +86,7 @@ fn member(page: &Page, user: &User) -> Vec<Markup> {
                 div.actions {
                     form.row method="post" action={ (TEAM) "/" (user.id) "/role" } {
                         (page.mode_field())
-                        div.f { (roles(page.language, None, user.role)) }
+                        div.f { (role_choice(page.language, None, user.role)) }
                         button.quiet { (page.say(w::CHANGE_ROLE)) }
                     }
                     (page.confirmed(&format!("{TEAM}/{}/remove", user.id), (w::REMOVE, "danger"), Need::Owner, w::REMOVE_ASK))
@@ -104,17 +94,6 @@ fn member(page: &Page, user: &User) -> Vec<Markup> {
             }
         },
     ]
-}
-
-/// Without an id, the field has the word for a role as its name.
-fn roles(language: Language, id: Option<&str>, chosen: Role) -> Markup {
-    html! {
-        select name="role" id=[id] aria-label=[id.is_none().then(|| language.say(w::ROLE))] {
-            @for role in Role::VARIANTS {
-                option value=(role.as_str()) selected[*role == chosen] { (language.say(w::of_role(*role))) }
-            }
-        }
-    }
 }
 
 fn may(role: Role) -> Word {

@@ -12,7 +12,8 @@ use domain::ids::{Mode, Scope};
 use domain::shard::ShardedScope;
 use domain::time::Timestamp;
 use maud::{Markup, html};
-use pages::forms::{Need, submit};
+use pages::forms::{Need, new_key};
+use pages::kept::Form;
 use pages::{Document, Language, Shell, Word};
 use shared::auth::dashboard::token::Claims;
 use shared::auth::dashboard::{Session, shown_mode};
@@ -102,12 +103,14 @@ impl Visit {
         let (counted, read) = tokio::join!(count, Box::pin(reads(&self)));
         counted?;
         let read = read?;
-        Ok((Page { language: self.visitor.language, visit: self }, read))
+        Ok((Page { language: self.visitor.language, key: new_key()?, visit: self }, read))
     }
 }
 
 pub(crate) struct Page {
     pub(crate) language: Language,
+    /// Of the forms of this page.
+    key: String,
     pub(crate) visit: Visit,
 }
 
@@ -153,7 +156,7 @@ impl Page {
 
     /// The button of a form. It is disabled for a role that may not use it.
     pub(crate) fn submit(&self, button: (Word, &str), need: Need) -> Markup {
-        submit(self.language, button, need, self.may(need))
+        self.form().submit(button, need)
     }
 
     /// A form with only a button. The mode that the page was drawn for is posted with it.
@@ -165,6 +168,12 @@ impl Page {
                 (self.submit(button, need))
             }
         }
+    }
+
+    /// Like [`Page::button`], for what would be done again if the form were sent twice.
+    pub(crate) fn button_once(&self, action: &str, button: (Word, &str), need: Need) -> Markup {
+        let form = self.form();
+        html! { form method="post" action=(action) { (form.hidden_with_key()) (form.submit(button, need)) } }
     }
 
     /// Like [`Page::button`], after a question.
@@ -179,8 +188,13 @@ impl Page {
 
     /// With the page to return to, if the form needs a log-in that is more recent.
     pub(crate) fn mode_field(&self) -> Markup {
-        let here = self.visit.visitor.here.split('?').next().unwrap_or_default();
-        html! { (pages::hidden("mode", self.visit.visitor.mode.as_str())) (pages::hidden("back", here)) }
+        self.form().hidden()
+    }
+
+    pub(crate) fn form(&self) -> Form<'_> {
+        let Visit { session, visitor } = &self.visit;
+        let page = visitor.here.split('?').next().unwrap_or_default();
+        Form { session, language: self.language, mode: visitor.mode, page, key: &self.key, refused: None }
     }
 
     pub(crate) fn render(&self, title: &str, main: &Markup) -> Response {

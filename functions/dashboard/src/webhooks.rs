@@ -2,24 +2,27 @@
 
 use axum::extract::Path;
 use axum::response::Response;
-use domain::ids::{DeliveryId, EndpointId, EventId};
+use domain::ids::{ChargeId, DeliveryId, EndpointId, EventId};
+use domain::pt_br;
 use domain::tax_id::TaxId;
 use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
-use domain::webhook::event_type::{EventType, Family};
+use domain::webhook::event_type::EventType;
 use maud::{Markup, html};
-use pages::forms::Need;
+use pages::forms::{Need, disabled};
+use pages::kept::endpoint_form;
 use pages::{
-    Cell, Language, Tone, code_block, copy_button, empty, facts, next_page, table, tag, time,
+    Cell, Language, Tone, Word, code_block, copy_button, empty, facts, next_page, table, tag, time,
     without_documents,
 };
 use serde::Serialize;
 use serde_json::Value;
 use shared::http::{Problem, Query};
-use shared::webhook::delivery::{DayFigures, DeliveryStatus, DeliveryView, RecentDeliveries, RecentFilter};
+use shared::webhook::delivery::{DayFigures, DeliveryStatus, RecentDeliveries, RecentFilter};
 use shared::webhook::endpoint::{Endpoint, EndpointStatus};
 use shared::webhook::log::{EventFilter, EventListView};
 
+use crate::charges::field;
 use crate::states::{State as _, all};
 use crate::visit::{Page, Visitor};
 use crate::words as w;
@@ -74,20 +77,7 @@ fn registration(page: &Page, is_first: bool) -> Markup {
     html! {
         details.card open[is_first] {
             summary { (page.say(w::REGISTER_ENDPOINT)) }
-            form.fields method="post" action=(PATH) {
-                (page.mode_field())
-                div { label for="url" { "URL" } input #url name="url" type="url" required placeholder="https://loja.example/webhook"; }
-                fieldset {
-                    legend { (page.say(w::EVENTS)) }
-                    @for event in EventType::subscribable() {
-                        label {
-                            input type="checkbox" name="events" value=(event.as_str()) checked[event.family() == Family::Canonical];
-                            " " code { (event.as_str()) }
-                        }
-                    }
-                }
-                div { (page.submit((w::REGISTER, ""), Need::Admin)) }
-            }
+            (endpoint_form(&page.form(), (PATH, w::REGISTER), None))
         }
     }
 }
@@ -102,11 +92,30 @@ fn endpoint_actions(page: &Page, endpoint: &Endpoint) -> Markup {
     html! {
         div.actions {
             (page.button(&action("status"), (label, "quiet"), Need::Admin, &pages::hidden("status", next.as_str())))
-            (page.button(&action("test"), (w::SEND_TEST, "quiet"), Need::Admin, &html! {}))
+            @match inactive(endpoint) {
+                Some(reason) => (disabled(page.language, w::SEND_TEST, reason)),
+                None => (page.button_once(&action("test"), (w::SEND_TEST, "quiet"), Need::Admin)),
+            }
             (page.confirmed(&action("rotate"), (w::ROTATE, "quiet"), Need::Admin, w::ROTATE_SECRET_ASK))
             (page.confirmed(&action("delete"), (w::DELETE, "danger"), Need::Admin, w::DELETE_ASK))
         }
     }
+}
+
+/// Why nothing new is sent to the endpoint.
+fn inactive(endpoint: &Endpoint) -> Option<Word> {
+    let is_inactive = endpoint.status == EndpointStatus::Inactive;
+    is_inactive.then(|| if endpoint.disabled.is_some() { w::IS_SWITCHED_OFF } else { w::IS_PAUSED })
+}
+
+/// The reason in the row is the API's, in English.
+fn disabled_reason(language: Language, reason: &str) -> String {
+    let parts = reason.strip_prefix("no attempt begun since ");
+    let Some((since, error)) = parts.and_then(|rest| rest.split_once(" succeeded; the last one: ")) else {
+        return without_documents(reason);
+    };
+    let since = since.parse().map_or_else(|_| since.to_owned(), pt_br::format_short_minute);
+    language.fill(w::DISABLED_BECAUSE, &[&since, &failure(language, error)])
 }
 
 fn health(page: &Page, endpoint: &Endpoint) -> Markup {
@@ -172,19 +181,9 @@ fn text<'a>(object: &'a Value, name: &str) -> &'a str {
     object.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
-fn number(object: &Value, name: &str) -> String {
-    object.get(name).and_then(Value::as_i64).map(|number| number.to_string()).unwrap_or_default()
-}
-
 fn at(object: &Value, name: &str) -> Markup {
     let at = object.get(name).and_then(Value::as_str).and_then(|text| text.parse::<Timestamp>().ok());
     at.map(time).unwrap_or_default()
-}
-
-fn state(page: &Page, delivery: &Value) -> Markup {
-    DeliveryStatus::named(text(delivery, "status"))
-        .map(|status| status.tag(page.language))
-        .unwrap_or_default()
 }
 
 fn delivery_list(page: &Page, path: &str, query: &Query, list: &RecentDeliveries) -> Markup {
@@ -274,7 +273,7 @@ pub(crate) async fn endpoint(visitor: Visitor, Path(id): Path<String>) -> Result
         p.crumb { a href=(PATH) { (page.say(w::WEBHOOKS)) } }
         h1 dir="auto" { (endpoint.url) }
         @if let Some(disabled) = &endpoint.disabled {
-            div.alert.bad { (page.say(w::SWITCHED_OFF)) " " (time(disabled.at)) ": " (disabled.reason) }
+            div.alert.bad { (page.say(w::SWITCHED_OFF)) " " (time(disabled.at)) ": " (disabled_reason(page.language, &disabled.reason)) }
         }
         (endpoint_actions(&page, endpoint))
         section.card {
@@ -285,9 +284,15 @@ pub(crate) async fn endpoint(visitor: Visitor, Path(id): Path<String>) -> Result
                 (page.say(w::FAILING_SINCE), endpoint.failing_since.map(time).unwrap_or_default()),
                 (page.say(w::SECRET), html! { (page.language.fill(w::SECRET_NUMBER, &[&endpoint.secret_version.to_string()])) }),
                 (page.say(w::CREATED_ON), time(endpoint.created_at)),
+                (page.say(w::CHANGED_ON), html! { @if endpoint.version > 1 { (time(endpoint.updated_at)) } }),
+                (page.say(w::PAUSED_ON), endpoint.abandoned.map(|abandoned| time(abandoned.at)).unwrap_or_default()),
                 (page.say(w::EVENTS), html! { @for event in &endpoint.events { code { (event.as_str()) } " " } }),
             ]))
             p.sm { a href="/docs" { (page.say(w::VERIFY_SIGNATURE)) } }
+        }
+        details.card {
+            summary { (page.say(w::CHANGE_ENDPOINT)) }
+            (endpoint_form(&page.form(), (&format!("{PATH}/{}/change", endpoint.id), w::SAVE), Some(endpoint)))
         }
         (figures(&page, &recent))
         (delivery_list(&page, &format!("{PATH}/{}", endpoint.id), &query, &recent))
@@ -298,67 +303,86 @@ pub(crate) async fn endpoint(visitor: Visitor, Path(id): Path<String>) -> Result
 pub(crate) async fn delivery(visitor: Visitor, Path(id): Path<String>) -> Result<Response, Problem> {
     let id: Option<DeliveryId> = id.parse().ok();
     let visit = visitor.enter_alone().await?;
-    let (page, found) = visit
+    let (page, (delivery, payload, endpoint)) = visit
         .load(async |visit| {
             let deliveries = &visit.visitor.pages.app.deliveries;
-            let (delivery, payload, _endpoint) =
-                deliveries.find(&visit.scope().scope, id, visit.visitor.now).await?;
-            value(&DeliveryView::new(&delivery, payload.as_deref()))
+            Ok(deliveries.find(&visit.scope().scope, id, visit.visitor.now).await?)
         })
         .await?;
-    let payload = found.get("payload").filter(|payload| !payload.is_null());
-    let event = text(&found, "eventType");
-    let waits = !matches!(text(&found, "status"), "DELIVERED" | "FAILED" | "CANCELLED");
+    let payload: Option<Value> = payload.and_then(|payload| serde_json::from_str(&payload).ok());
+    let name = delivery.event_type.as_str();
+    let refused = match (&payload, delivery.endpoint, &endpoint) {
+        (None, ..) => Some(w::EVENT_EXPIRED),
+        (_, Some(_), None) => Some(w::ENDPOINT_DELETED),
+        (_, _, endpoint) => endpoint.as_ref().and_then(inactive),
+    };
+    let error = delivery.error();
     let main = html! {
         p.crumb { a href=(PATH) { (page.say(w::WEBHOOKS)) } " / " (page.say(w::KIND_DELIVERY)) }
-        div #delivery data-refresh=[waits.then_some("10")] {
-            h1 { (event) " " (state(&page, &found)) }
-            div.actions {
-                (page.button(&format!("/dashboard/deliveries/{}/resend", text(&found, "id")), (w::RESEND, ""), Need::Member, &html! {}))
-                (copy_button(page.language, w::COPY_ID, text(&found, "id")))
+        h1 { (name) }
+        div.actions {
+            @match refused {
+                Some(reason) => (disabled(page.language, w::RESEND, reason)),
+                None => (page.button_once(&format!("/dashboard/deliveries/{}/resend", delivery.id), (w::RESEND, ""), Need::Member)),
             }
+            (copy_button(page.language, w::COPY_ID, &delivery.id.to_string()))
+        }
+        div #delivery data-refresh=[(!delivery.is_done()).then_some("10")] {
             section.card {
                 h2 { (page.say(w::DATA)) }
                 (facts(vec![
-                    ("Id", html! { code { (text(&found, "id")) } }),
+                    (page.say(w::STATE), delivery.status.tag(page.language)),
+                    ("Id", html! { code { (delivery.id) } }),
                     ("Endpoint", html! {
-                        @match found.get("endpointId").and_then(Value::as_str) {
-                            Some(id) => a href={ (PATH) "/" (id) } { (id) },
-                            None => "webhookUrl",
+                        @match (delivery.endpoint, &endpoint) {
+                            (Some(_), Some(endpoint)) => a href={ (PATH) "/" (endpoint.id) } dir="auto" { (endpoint.url) },
+                            (Some(id), None) => { (id) " (" (page.say(w::ENDPOINT_DELETED)) ")" },
+                            (None, _) => "webhookUrl",
                         }
                     }),
-                    (page.say(w::ATTEMPTS), html! { (number(&found, "attempts")) " / " (number(&found, "maxAttempts")) }),
-                    (page.say(w::LAST_STATUS), html! { (number(&found, "lastStatusCode")) }),
-                    (page.say(w::LAST_ERROR), html! { @if !text(&found, "lastError").is_empty() { (failure(page.language, text(&found, "lastError"))) } }),
-                    (page.say(w::NEXT_ATTEMPT), at(&found, "nextRetryAt")),
-                    (page.say(w::DELIVERED_ON), at(&found, "deliveredAt")),
-                    (page.say(w::CREATED_ON), at(&found, "createdAt")),
+                    (page.say(w::KIND_EVENT), html! {
+                        @if payload.is_some() { a href={ (EVENTS) "/" (delivery.event_id()) } { (delivery.event_id()) } }
+                    }),
+                    (page.say(w::OBJECT), payload.as_ref().map(objects_of).unwrap_or_default()),
+                    (page.say(w::ATTEMPTS), html! { (delivery.attempts.min(delivery.max_attempts)) " / " (delivery.max_attempts) }),
+                    (page.say(w::LAST_STATUS), html! { @if let Some(status) = delivery.last_status_code { (status) } }),
+                    (page.say(w::LAST_ERROR), html! { @if let Some(error) = &error { (failure(page.language, error)) } }),
+                    (page.say(w::NEXT_ATTEMPT), html! { @if delivery.status == DeliveryStatus::Pending { (time(delivery.next_attempt_at)) } }),
+                    (page.say(w::DELIVERED_ON), delivery.delivered_at.map(time).unwrap_or_default()),
+                    (page.say(w::CREATED_ON), time(delivery.dated_at())),
                 ]))
             }
         }
-        @if !text(&found, "lastResponseBody").is_empty() {
-            section.card { h2 { (page.say(w::LAST_ANSWER)) } pre tabindex="0" { (without_documents(text(&found, "lastResponseBody"))) } }
+        @if let Some(answer) = delivery.last_response_body.as_deref().filter(|answer| !answer.is_empty() && error.is_some()) {
+            section.card { h2 { (page.say(w::LAST_ANSWER)) } pre tabindex="0" { (without_documents(answer)) } }
+        }
+        section.card {
+            h2 { (page.say(w::HEADERS)) }
+            p { (page.say(w::HEADERS_MEAN)) }
+            pre tabindex="0" { code { @for (name, value) in delivery.headers() { (name) ": " (value) "\n" } } }
         }
         section.card {
             h2 { (page.say(w::BODY)) }
-            @match payload {
+            @match &payload {
                 Some(payload) => (code_block(page.language, &pretty(payload))),
                 None => p { (page.say(w::BODY_EXPIRED)) },
             }
         }
     };
-    Ok(page.render(event, &main))
+    Ok(page.render(name, &main))
 }
 
 pub(crate) async fn events(visitor: Visitor) -> Result<Response, Problem> {
     let query = visitor.query();
     let known = ["type", "object", "created_after", "created_before", "starting_after"];
-    let filter = EventFilter::parse(&query.only(|name| known.contains(&name)))?;
+    let query = query.only(|name| known.contains(&name));
+    let filter = EventFilter::parse(&query);
     let visit = visitor.enter_alone().await?;
     let (page, list) = visit
         .load(async |visit| {
+            let Ok(filter) = &filter else { return Ok(Value::Null) };
             let found =
-                visit.visitor.pages.app.events.list(&visit.scope(), &filter, visit.visitor.now).await?;
+                visit.visitor.pages.app.events.list(&visit.scope(), filter, visit.visitor.now).await?;
             value(&EventListView::new(&found)?)
         })
         .await?;
@@ -369,26 +393,63 @@ pub(crate) async fn events(visitor: Visitor) -> Result<Response, Problem> {
         vec![
             at(event, "created_at"),
             html! { a href={ (EVENTS) "/" (text(event, "id")) } { (event_name(event)) } },
-            html! { (object_of(event)) },
+            objects_of(event),
         ]
     });
     let main = html! {
         p.crumb { a href=(PATH) { (page.say(w::WEBHOOKS)) } }
         h1 { (page.say(w::EVENTS)) }
-        div #list data-refresh="10" {
-            @if items.is_empty() { (empty(page.say(w::NO_EVENTS), None)) } @else {
-                section.card {
-                    (table(page.say(w::EVENTS), &[
-                        (Cell::Time, page.say(w::WHEN)),
-                        (Cell::Main, page.say(w::KIND_EVENT)),
-                        (Cell::Other, page.say(w::OBJECT)),
-                    ], rows.collect()))
-                }
+        @if let Err(problem) = &filter {
+            div.alert.bad role="alert" {
+                (page.say(w::of_code(problem.code()))) @for field in problem.params() { " " code { (field) } }
             }
-            (next_page(page.language, w::OLDER, next))
+        }
+        (event_filters(&page, &query))
+        @if filter.is_ok() {
+            div #list data-refresh="10" {
+                @if items.is_empty() {
+                    (empty(page.say(if next.is_some() { w::NONE_HERE } else { w::NO_EVENTS }), None))
+                } @else {
+                    section.card {
+                        (table(page.say(w::EVENTS), &[
+                            (Cell::Time, page.say(w::WHEN)),
+                            (Cell::Main, page.say(w::KIND_EVENT)),
+                            (Cell::Other, page.say(w::OBJECT)),
+                        ], rows.collect()))
+                    }
+                }
+                (next_page(page.language, w::OLDER, next))
+            }
         }
     };
-    Ok(page.render(page.say(w::EVENTS), &main))
+    let mut response = page.render(page.say(w::EVENTS), &main);
+    if let Err(problem) = filter {
+        *response.status_mut() = problem.status();
+    }
+    Ok(response)
+}
+
+fn event_filters(page: &Page, query: &Query) -> Markup {
+    let is_used = ["type", "created_after", "created_before"].iter().any(|name| query.text(name).is_some());
+    html! {
+        details.card open[is_used] {
+            summary { (page.say(w::FILTERS)) }
+            form.row method="get" action=(EVENTS) {
+                @if let Some(object) = query.text("object") { (pages::hidden("object", object)) }
+                div.f {
+                    label for="type" { (page.say(w::KIND)) }
+                    select #type name="type" {
+                        option value="" { (page.say(w::ALL_METHODS)) }
+                        @for (name, _) in EventType::ALL { option value=(name) selected[query.text("type") == Some(*name)] { (name) } }
+                    }
+                }
+                (field("created_after", "date", page.say(w::FROM), query))
+                (field("created_before", "date", page.say(w::TO), query))
+                button { (page.say(w::FILTER)) }
+                a.btn.quiet href=(EVENTS) { (page.say(w::CLEAR_FILTERS)) }
+            }
+        }
+    }
 }
 
 /// A canonical event has a `type`, a legacy one its name in `event`.
@@ -397,30 +458,55 @@ fn event_name(event: &Value) -> &str {
     if name.is_empty() { text(event, "event") } else { name }
 }
 
-fn object_of(event: &Value) -> Markup {
-    let canonical = event.pointer("/data/object/id").and_then(Value::as_str);
-    let legacy = event.pointer("/data/transactionId").and_then(Value::as_str);
-    let id = canonical.or(legacy).unwrap_or_default();
+/// Links to the object of an event, and to its charge if that is another one.
+fn objects_of(event: &Value) -> Markup {
+    let text = |pointer| event.pointer(pointer).and_then(Value::as_str);
+    let object = text("/data/object/id").or_else(|| text("/data/transactionId"));
+    let ids: Vec<&str> = object.into_iter().chain(text("/data/object/charge_id")).collect();
     html! {
-        @if id.starts_with("ch_") { a href={ "/dashboard/charges/" (id) } { (id) } }
-        @else if id.starts_with("med_") { a href={ "/dashboard/disputes/" (id) } { (id) } }
-        @else { (id) }
+        @for id in ids {
+            @let link = if id.starts_with("med_") { Some(format!("/dashboard/disputes/{id}")) }
+                else if id.starts_with("wh_") { Some(format!("{PATH}/{id}")) }
+                else { ChargeId::parse_any(id).ok().map(|id| format!("/dashboard/charges/{id}")) };
+            @match link { Some(link) => a href=(link) { (id) }, None => (id) }
+            " "
+        }
     }
 }
 
 pub(crate) async fn event(visitor: Visitor, Path(id): Path<String>) -> Result<Response, Problem> {
     let id: Option<EventId> = id.parse().ok();
     let visit = visitor.enter_alone().await?;
-    let (page, event) = visit
+    let (page, (event, deliveries)) = visit
         .load(async |visit| {
-            let events = &visit.visitor.pages.app.events;
-            value(&events.find(&visit.scope(), id, visit.visitor.now).await?)
+            let (scope, now) = (visit.scope(), visit.visitor.now);
+            let (event, deliveries) =
+                visit.visitor.pages.app.events.find_with_deliveries(&scope, id, now).await?;
+            Ok((value(&event)?, deliveries))
         })
         .await?;
+    let rows = deliveries.iter().map(|delivery| {
+        vec![
+            html! { a href={ "/dashboard/deliveries/" (delivery.id) } { (time(delivery.dated_at())) } },
+            delivery.status.tag(page.language),
+            html! {
+                @match delivery.endpoint { Some(id) => a href={ (PATH) "/" (id) } { (id) }, None => "webhookUrl" }
+            },
+        ]
+    });
     let main = html! {
         p.crumb { a href=(PATH) { (page.say(w::WEBHOOKS)) } " / " a href=(EVENTS) { (page.say(w::EVENTS)) } }
         h1 { (event_name(&event)) }
-        p { (at(&event, "created_at")) " " (object_of(&event)) }
+        p { (at(&event, "created_at")) " " (objects_of(&event)) }
+        @if deliveries.is_empty() { p { (page.say(w::NOT_DELIVERED)) } } @else {
+            section.card {
+                (table(page.say(w::DELIVERIES), &[
+                    (Cell::Main, page.say(w::WHEN)),
+                    (Cell::State, page.say(w::STATE)),
+                    (Cell::Other, "Endpoint"),
+                ], rows.collect()))
+            }
+        }
         section.card {
             h2 { (page.say(w::BODY)) }
             (code_block(page.language, &pretty(&event)))

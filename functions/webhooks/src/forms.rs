@@ -3,14 +3,15 @@
 use axum::Router;
 use axum::extract::{Path, State};
 use axum::middleware::from_fn;
-use axum::response::{IntoResponse as _, Redirect, Response};
+use axum::response::Response;
 use axum::routing::post;
 use domain::ids::{EndpointId, ResendId};
 use domain::webhook::signature::EndpointSecret;
-use pages::forms::{MemberForm, Need, answer, body, refusal};
+use pages::forms::{MemberForm, Need, answer, body};
+use pages::kept::endpoint_form;
 use pages::{errors_as_pages, words as w};
 use secrecy::ExposeSecret;
-use serde_json::json;
+use serde_json::{Value, json};
 use shared::http::Problem;
 use shared::random;
 use shared::webhook::endpoint::{EndpointChange, Endpoints, NewEndpoint};
@@ -20,10 +21,12 @@ use crate::Webhooks;
 use crate::endpoints::new_secret;
 
 const PATH: &str = "/dashboard/webhooks";
+const DELIVERIES: &str = "/dashboard/deliveries";
 
 pub(crate) fn routes() -> Router<Webhooks> {
     Router::new()
         .route(PATH, post(register))
+        .route("/dashboard/webhooks/{id}/change", post(change))
         .route("/dashboard/webhooks/{id}/status", post(change_status))
         .route("/dashboard/webhooks/{id}/test", post(test))
         .route("/dashboard/webhooks/{id}/rotate", post(rotate))
@@ -41,7 +44,9 @@ async fn register(State(secrets): State<SigningSecrets>, member: MemberForm) -> 
     member.require(Need::Admin)?;
     match Box::pin(registered(&secrets, &member)).await {
         Ok((id, secret)) => Ok(secret_page(&member, &secret, &format!("{PATH}/{id}"))),
-        Err(problem) => Ok(Redirect::to(&refusal(problem, PATH)?).into_response()),
+        Err(problem) => member.kept(problem, (w::REGISTER_ENDPOINT, PATH), |form| {
+            endpoint_form(form, (PATH, w::REGISTER), None)
+        }),
     }
 }
 
@@ -53,6 +58,7 @@ async fn registered(
     let events: Vec<&str> = form.texts("events").collect();
     let request = body(json!({"url": form.text("url"), "events": events}))?;
     let request = NewEndpoint::parse(&request, &app.address_policy)?;
+    member.once().await?;
     let (id, secret) = (EndpointId::new(*now, random::bytes()?), new_secret()?);
     secrets.register(caller, request, (id, &secret), *now).await?;
     Ok((id, secret))
@@ -62,26 +68,47 @@ fn secret_page(member: &MemberForm, secret: &EndpointSecret, back: &str) -> Resp
     member.secret_page(w::NEW_SECRET, secret.as_secret().expose_secret(), back)
 }
 
+/// A URL that stays as the page showed it is not changed, so that the endpoint keeps the time since which it fails.
+async fn change(Path(id): Path<String>, member: MemberForm) -> Result<Response, Problem> {
+    member.require(Need::Admin)?;
+    let (id, path) = parsed(&id)?;
+    let text = |name| member.form.text(name);
+    let events: Vec<&str> = member.form.texts("events").collect();
+    let url = text("url").filter(|_| text("url") != text("before"));
+    match Box::pin(changed(&member, id, json!({"url": url, "events": events}))).await {
+        Ok(()) => answer(Ok(path.clone()), &path),
+        Err(problem) => member.kept(problem, (w::CHANGE_ENDPOINT, &path), |form| {
+            endpoint_form(form, (&format!("{path}/change"), w::SAVE), None)
+        }),
+    }
+}
+
+async fn changed(member: &MemberForm, id: EndpointId, fields: Value) -> Result<(), Problem> {
+    let MemberForm { app, caller, now, .. } = member;
+    let change = EndpointChange::parse(&body(fields)?, &app.address_policy)?;
+    app.endpoints.change(caller, id, &change, *now).await?;
+    Ok(())
+}
+
 async fn change_status(Path(id): Path<String>, member: MemberForm) -> Result<Response, Problem> {
     member.require(Need::Admin)?;
     let (id, path) = parsed(&id)?;
-    let MemberForm { app, caller, form, now, .. } = &member;
-    let change = EndpointChange::parse(&body(json!({"status": form.text("status")}))?, &app.address_policy);
-    let changed = match change {
-        Ok(change) => Box::pin(app.endpoints.change(caller, id, &change, *now)).await.map_err(Problem::from),
-        Err(problem) => Err(problem),
-    };
-    answer(changed.map(|_endpoint| path.clone()), &path)
+    let changed = Box::pin(changed(&member, id, json!({"status": member.form.text("status")}))).await;
+    answer(changed.map(|()| path.clone()), &path)
 }
 
 async fn test(Path(id): Path<String>, member: MemberForm) -> Result<Response, Problem> {
     member.require(Need::Admin)?;
     let (id, path) = parsed(&id)?;
-    let MemberForm { app, caller, now, .. } = &member;
+    answer(Box::pin(tested(&member, id)).await.map(|()| path.clone()), &path)
+}
+
+async fn tested(member: &MemberForm, id: EndpointId) -> Result<(), Problem> {
+    let MemberForm { app, caller, now, .. } = member;
     let endpoint = app.endpoints.find(&caller.scope, id).await?;
-    let resend = ResendId::new(*now, random::bytes()?);
-    let sent = Box::pin(app.resends.test(&endpoint, resend, *now)).await;
-    answer(sent.map(|_delivery| path.clone()).map_err(Problem::from), &path)
+    member.once().await?;
+    app.resends.test(&endpoint, ResendId::new(*now, random::bytes()?), *now).await?;
+    Ok(())
 }
 
 async fn rotate(
@@ -108,12 +135,14 @@ async fn delete(
 }
 
 async fn resend(Path(id): Path<String>, member: MemberForm) -> Result<Response, Problem> {
-    let path = format!("/dashboard/deliveries/{id}");
-    let MemberForm { app, caller, now, .. } = &member;
-    let resend = ResendId::new(*now, random::bytes()?);
-    let sent = Box::pin(app.resends.resend_delivery(&caller.scope, id.parse().ok(), resend, *now)).await;
-    answer(
-        sent.map(|(delivery, _)| format!("/dashboard/deliveries/{}", delivery.id)).map_err(Problem::from),
-        &path,
-    )
+    answer(Box::pin(resent(&member, &id)).await, &format!("{DELIVERIES}/{id}"))
+}
+
+/// Returns the page of the new delivery.
+async fn resent(member: &MemberForm, id: &str) -> Result<String, Problem> {
+    member.once().await?;
+    let resend = ResendId::new(member.now, random::bytes()?);
+    let (scope, now) = (&member.caller.scope, member.now);
+    let (delivery, _body) = member.app.resends.resend_delivery(scope, id.parse().ok(), resend, now).await?;
+    Ok(format!("{DELIVERIES}/{}", delivery.id))
 }

@@ -321,6 +321,23 @@ async fn a_filtered_list_has_only_matching_charges_and_a_link_to_the_next_page()
     let second = browser.page(&next_of(&first)).await;
     assert!(second.contains("N05") && !second.contains("N25"), "{second}");
     assert_eq!(browser.answer("/dashboard/charges?status=unknown", &[]).await.status, 400);
+
+    let events = eventually("the events", async || {
+        let html = browser.page("/dashboard/events?type=charge.paid&created_after=&created_before=").await;
+        (html.matches("\">charge.paid</a>").count() == 13).then_some(html)
+    });
+    assert!(!events.await.contains("\">charge.created</a>"));
+    let refused = browser.answer("/dashboard/events?type=charge.paid&created_after=ontem", &[]).await;
+    let html = text(&refused);
+    assert_eq!(refused.status, 400);
+    for part in [
+        "<code>created_after</code>",
+        "value=\"ontem\"",
+        "value=\"charge.paid\" selected",
+        "<nav class=\"menu\"",
+    ] {
+        assert!(html.contains(part), "{part}: {html}");
+    }
 }
 
 #[tokio::test]
@@ -336,6 +353,9 @@ async fn a_page_that_the_browser_has_is_not_sent_again() {
     let changed = browser.answer(&path, &[("if-none-match", &etag)]).await;
     assert_eq!(changed.status, 200);
     assert!(text(&changed).contains("Paga"));
+    // The keys of forms, which differ each time, do not count.
+    let etag = browser.answer("/dashboard/webhooks", &[]).await.header("etag").unwrap().to_owned();
+    assert_eq!(browser.answer("/dashboard/webhooks", &[("if-none-match", &etag)]).await.status, 304);
 }
 
 #[tokio::test]
@@ -425,6 +445,12 @@ async fn pages_stay_within_their_budgets() {
     let older = browser.page(&next_of(&refunds)).await;
     let count = |html: &str| html.matches("<code class=\"sm\">re_").count();
     assert_eq!((count(&refunds), count(&older)), (15, 5), "{refunds}");
+    let first_link = |html: &str, under: &str| {
+        let rest = html.split(&format!("href=\"{under}")).nth(1).unwrap();
+        format!("{under}{}", rest.split('"').next().unwrap())
+    };
+    let delivery = first_link(&browser.page(&endpoint).await, "/dashboard/deliveries/");
+    let event = first_link(&browser.page(&delivery).await, "/dashboard/events/");
     let proxy = service.stack.fault_proxy.as_ref().unwrap();
     proxy.set_min_latency(Duration::from_millis(100));
     for (path, requests, read_units) in [
@@ -446,6 +472,9 @@ async fn pages_stay_within_their_budgets() {
         ("/dashboard/security", 3, 30.0),
         ("/dashboard/confirm", 2, 30.0),
         ("/dashboard/audit", 4, 30.0),
+        ("/dashboard/events?type=charge.paid", 5, 30.0),
+        (event.as_str(), 5, 30.0),
+        (delivery.as_str(), 5, 30.0),
         ("/dashboard/notices", 4, 30.0),
     ] {
         proxy.reset();

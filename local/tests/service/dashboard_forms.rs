@@ -4,7 +4,7 @@ use axum::http::Method;
 use domain::ids::Mode;
 use serde_json::{Value, json};
 
-use crate::dashboard::Browser;
+use crate::dashboard::{Browser, text};
 use crate::support::{Listener, Service, eventually, id};
 
 /// The hidden fields and the rest of the form with this action, as a browser sends them.
@@ -288,16 +288,23 @@ async fn a_form_is_refused_if_the_mode_changed_or_the_session_ended_or_another_s
 async fn an_endpoint_is_registered_paused_rotated_and_deleted() {
     let service = Service::start().await;
     let owner = Browser::owner(&service).await;
+    let webhooks = "/dashboard/webhooks";
+    let key = key_of(&owner.page(webhooks).await, webhooks);
     let fields = [
         ("mode", "test"),
         ("url", "http://127.0.0.1:9/hook"),
         ("events", "charge.paid"),
         ("events", "charge.created"),
+        ("idempotency_key", key.as_str()),
     ];
-    let registered = owner.post("/dashboard/webhooks", &fields).await;
+    let registered = owner.post(webhooks, &fields).await;
+    let again = owner.post(webhooks, &fields).await;
+    assert_eq!(again.header("location"), Some("/dashboard/webhooks?error=idempotency_key_reused"));
     assert_eq!((registered.status.as_u16(), registered.header("cache-control")), (200, Some("no-store")));
     let list = service.get("/v1/webhooks/endpoints").await.expect(200);
-    let endpoint = list["data"].as_array().or(list.as_array()).unwrap()[0].clone();
+    let endpoints = list["data"].as_array().or(list.as_array()).unwrap();
+    assert_eq!(endpoints.len(), 1, "a form that is sent twice registers one endpoint");
+    let endpoint = endpoints[0].clone();
     assert_eq!(endpoint["events"].as_array().unwrap().len(), 2);
     let page = format!("/dashboard/webhooks/{}", id(&endpoint));
     let secret = |answer: &crate::support::Answer| {
@@ -315,19 +322,85 @@ async fn an_endpoint_is_registered_paused_rotated_and_deleted() {
         service.get(&format!("/v1/webhooks/endpoints/{}", id(&endpoint))).await.expect(200)["status"],
         "INACTIVE"
     );
+    let html = owner.page(&page).await;
+    assert!(html.contains("Enviar teste (o endpoint está pausado: ative-o antes)"), "{html}");
+    assert!(!html.contains(&format!("{page}/test")) && html.contains("Última pausa"), "{html}");
     owner.submit(&page, &format!("{page}/status"), &[]).await;
+    let test = format!("{page}/test");
+    let key = key_of(&owner.page(&page).await, &test);
+    for led in ["?done=1", "?error=idempotency_key_reused"] {
+        let sent = owner.post(&test, &[("mode", "test"), ("idempotency_key", &key)]).await;
+        assert_eq!(sent.header("location"), Some(format!("{page}{led}").as_str()));
+    }
     let deleted = owner.submit(&page, &format!("{page}/delete"), &[]).await;
     assert_eq!(deleted, "/dashboard/webhooks?done=1");
     assert_eq!(owner.answer(&page, &[]).await.status, 404);
-    let invalid =
-        owner.post("/dashboard/webhooks", &[("mode", "test"), ("url", "x"), ("events", "charge.paid")]).await;
-    assert_eq!(invalid.header("location"), Some("/dashboard/webhooks?error=invalid_request&field=url"));
     // The audit names the member.
     let audit = eventually("audit rows", async || {
         let html = owner.page("/dashboard/audit").await;
         (html.contains("webhook-endpoint.register") && html.contains("usr_")).then_some(html)
     });
     audit.await;
+}
+
+/// The key of the form with this action.
+fn key_of(html: &str, action: &str) -> String {
+    let hidden = fields_of(html, action);
+    hidden.into_iter().find(|(name, _)| name == "idempotency_key").unwrap().1
+}
+
+#[tokio::test]
+async fn an_endpoint_is_changed_and_a_refused_form_keeps_what_was_typed() {
+    let service = Service::start().await;
+    let owner = Browser::owner(&service).await;
+    let endpoint = service.register_endpoint("http://127.0.0.1:9/a", &["charge.paid"]).await;
+    let page = format!("/dashboard/webhooks/{}", id(&endpoint));
+    let change = format!("{page}/change");
+    let stored =
+        async || service.get(&page.replace("dashboard/webhooks", "v1/webhooks/endpoints")).await.expect(200);
+    let html = owner.page(&page).await;
+    assert!(
+        html.contains("value=\"http://127.0.0.1:9/a\"") && html.contains("value=\"charge.paid\" checked"),
+        "{html}"
+    );
+    let key = fields_of(&html, &change);
+    assert!(key.contains(&("before".to_owned(), "http://127.0.0.1:9/a".to_owned())), "{key:?}");
+    let fields =
+        [("url", "http://127.0.0.1:9/b"), ("events", "charge.created"), ("events", "charge.expired")];
+    assert_eq!(owner.submit(&page, &change, &fields).await, format!("{page}?done=1"));
+    let changed = stored().await;
+    assert_eq!(changed["url"], "http://127.0.0.1:9/b");
+    assert_eq!(changed["events"], json!(["charge.created", "charge.expired"]));
+    assert!(owner.page(&page).await.contains("Alterado em"));
+
+    // The form of a new endpoint and that of a change, without a valid URL or without an event.
+    for action in [change.as_str(), "/dashboard/webhooks"] {
+        for (url, events, rule) in [
+            (
+                "https://loja.example:1/<x>",
+                &["charge.paid", "charge.expired"][..],
+                "Use uma URL https completa",
+            ),
+            ("http://127.0.0.1:9/c", &[], "Escolha ao menos um evento."),
+        ] {
+            let sent = [("mode", "test"), ("idempotency_key", "k-1"), ("url", url)];
+            let fields: Vec<_> =
+                sent.into_iter().chain(events.iter().map(|name| ("events", *name))).collect();
+            let refused = owner.post(action, &fields).await;
+            assert_eq!((refused.status.as_u16(), refused.header("location")), (422, None), "{action} {url}");
+            let html = text(&refused);
+            let typed = format!("value=\"{}\"", url.replace('<', "&lt;").replace('>', "&gt;"));
+            assert!(html.contains(&typed) && html.contains(rule), "{action} {url}: {html}");
+            for name in ["charge.paid", "charge.expired", "charge.created"] {
+                let box_of = format!("value=\"{name}\" checked");
+                assert_eq!(html.contains(&box_of), events.contains(&name), "{action} {name}: {html}");
+            }
+            assert_ne!(key_of(&html, action), "k-1", "the form can be sent again");
+        }
+    }
+    assert_eq!(stored().await, changed);
+    let member = Browser::member(&service).await.in_mode(Mode::Live);
+    assert_eq!(member.post(&change, &[("mode", "live"), ("url", "https://loja.example/")]).await.status, 403);
 }
 
 #[tokio::test]
@@ -338,13 +411,41 @@ async fn a_delivery_is_sent_again() {
     let delivery = eventually("a delivery", async || service.deliveries("").await.into_iter().next()).await;
     let member = Browser::member(&service).await;
     let page = format!("/dashboard/deliveries/{}", id(&delivery));
-    let of_charge = format!("/dashboard/charges/{}", id(&charge));
-    for (form, deliveries) in [(&page, 2), (&of_charge, 3)] {
-        let led = member.submit(form, &format!("{page}/resend"), &[]).await;
-        assert!(led.starts_with("/dashboard/deliveries/wd_") && led.ends_with("?done=1"), "{led}");
-        let sent = async || (service.deliveries("").await.len() == deliveries).then_some(());
-        eventually("another delivery", sent).await;
+    let html = member.page(&page).await;
+    let charge = service.get("/v1/charges").await.expect(200)["data"][0].clone();
+    assert!(html.contains(&format!("href=\"/dashboard/charges/{}\"", id(&charge))), "{html}");
+    let event = html.split("href=\"/dashboard/events/").nth(1).unwrap().split('"').next().unwrap();
+    for header in [&*format!("x-service-delivery-id: {}", id(&delivery)), &format!("webhook-id: {event}")] {
+        assert!(html.contains(header), "{header}: {html}");
     }
+    let resend = format!("{page}/resend");
+    let key = key_of(&html, &resend);
+    let fields = [("mode", "test"), ("idempotency_key", key.as_str())];
+    let sent = member.post(&resend, &fields).await;
+    let led = sent.header("location").unwrap();
+    assert!(led.starts_with("/dashboard/deliveries/wd_") && led.ends_with("?done=1"), "{led}");
+    let again = member.post(&resend, &fields).await;
+    assert_eq!(again.header("location"), Some(format!("{page}?error=idempotency_key_reused").as_str()));
+    eventually("a second delivery", async || (service.deliveries("").await.len() == 2).then_some(())).await;
+    let of_charge = format!("/dashboard/charges/{}", id(&charge));
+    let led = member.submit(&of_charge, &resend, &[]).await;
+    assert!(led.starts_with("/dashboard/deliveries/wd_") && led.ends_with("?done=1"), "{led}");
+    eventually("a third delivery", async || (service.deliveries("").await.len() == 3).then_some(())).await;
+    let of_event = format!("/dashboard/events/{event}");
+    eventually("the deliveries of the event", async || {
+        let html = member.page(&of_event).await;
+        (html.matches("href=\"/dashboard/deliveries/wd_").count() == 3).then_some(())
+    })
+    .await;
+    // Nothing new is sent to an endpoint that is paused or deleted.
+    let endpoint = format!("/v1/webhooks/endpoints/{}", delivery["endpointId"].as_str().unwrap());
+    service.patch(&endpoint, &json!({"status": "INACTIVE"})).await.expect(200);
+    assert!(member.page(&page).await.contains("Enviar de novo (o endpoint está pausado: ative-o antes)"));
+    let sent = member.post(&resend, &[("mode", "test"), ("idempotency_key", "k-2")]).await;
+    assert_eq!(sent.header("location"), Some(format!("{page}?error=unprocessable_entity").as_str()));
+    service.delete(&endpoint).await.expect(200);
+    assert!(member.page(&page).await.contains("Enviar de novo (o endpoint foi excluído)"));
+    assert_eq!(member.page(&of_event).await.matches("href=\"/dashboard/deliveries/wd_").count(), 3);
 }
 
 #[tokio::test]
@@ -356,8 +457,12 @@ async fn only_an_owner_or_administrator_manages_keys() {
     let refused = member.post("/dashboard/developers/keys", &[("mode", "test"), ("label", "x")]).await;
     assert_eq!(refused.status, 403);
     let owner = Browser::owner(&service).await;
-    let issued =
-        owner.post("/dashboard/developers/keys", &[("mode", "test"), ("label", "Loja <b>nova")]).await;
+    let keys = "/dashboard/developers/keys";
+    let key = key_of(&owner.page("/dashboard/developers").await, keys);
+    let fields = [("mode", "test"), ("label", "Loja <b>nova"), ("idempotency_key", key.as_str())];
+    let issued = owner.post(keys, &fields).await;
+    let again = owner.post(keys, &fields).await;
+    assert_eq!(again.header("location"), Some("/dashboard/developers?error=idempotency_key_reused"));
     assert_eq!((issued.status.as_u16(), issued.header("cache-control")), (200, Some("no-store")));
     let html = String::from_utf8(issued.bytes.to_vec()).unwrap();
     let key = html.split("<code id=\"secret\">").nth(1).unwrap().split('<').next().unwrap().to_owned();
@@ -374,7 +479,8 @@ async fn only_an_owner_or_administrator_manages_keys() {
         assert_eq!(session.answer("/dashboard", &[]).await.status, if status == 401 { 200 } else { 303 });
     }
     let list = owner.page("/dashboard/developers").await;
-    assert!(list.contains("Loja &lt;b&gt;nova") && !list.contains(&key), "{list}");
+    assert_eq!(list.matches("Loja &lt;b&gt;nova").count(), 1, "{list}");
+    assert!(!list.contains(&key), "{list}");
     let revoke = list.split("action=\"").find(|form| form.contains("/revoke\"")).unwrap();
     let revoke = revoke.split('"').next().unwrap();
     assert_eq!(owner.submit("/dashboard/developers", revoke, &[]).await, "/dashboard/developers?done=1");

@@ -235,7 +235,8 @@ async fn an_old_session_is_renewed_with_the_password_or_a_code_and_leads_back() 
         "the old token has ended"
     );
     let browser = Browser::with_cookies(&service, cookie(&renewed)).in_mode(Mode::Live);
-    assert_eq!(browser.post(keys, &[("mode", "live"), ("label", "x")]).await.status, 200);
+    let key = [("mode", "live"), ("label", "x"), ("idempotency_key", "k-1")];
+    assert_eq!(browser.post(keys, &key).await.status, 200);
 
     let mut test = Browser::with_cookies(&service, cookie(&renewed));
     let phone = Phone::enrol(&service, &mut test).await;
@@ -253,7 +254,8 @@ async fn an_old_session_is_renewed_with_the_password_or_a_code_and_leads_back() 
     let renewed = browser.post("/dashboard/confirm", &fields).await;
     assert_eq!(location(&renewed), page);
     let browser = Browser::with_cookies(&service, cookie(&renewed)).in_mode(Mode::Live);
-    assert_eq!(browser.post(keys, &[("mode", "live"), ("label", "y")]).await.status, 200);
+    let key = [("mode", "live"), ("label", "y"), ("idempotency_key", "k-2")];
+    assert_eq!(browser.post(keys, &key).await.status, 200);
     // A second factor is turned on with a recent log-in, in test mode too.
     let member = Browser::member(&service).await;
     service.stack.clock.advance(601_000);

@@ -212,6 +212,15 @@ async fn an_endpoint_that_fails_every_attempt_for_five_days_is_disabled_with_the
     assert_eq!((&disabled["status"], &disabled["disabledAt"]), (&json!("INACTIVE"), &disabled["updatedAt"]));
     let reason = disabled["disabledReason"].as_str().unwrap();
     assert!(reason.contains("answered 502"), "{reason}");
+    let page = format!("/dashboard/webhooks/{}", id(&registered));
+    let html = crate::dashboard::Browser::member(&service).await.page(&page).await;
+    for words in [
+        "nenhuma tentativa iniciada desde ",
+        " teve sucesso. A última: O servidor respondeu com o status HTTP 502.",
+        "Enviar teste (o serviço desligou o endpoint: ative-o antes)",
+    ] {
+        assert!(html.contains(words), "{words}: {html}");
+    }
     dispatch(&service.stack).await;
     let (audit, _) = audit::page(&service.store(), &service.scope().account, None).await.unwrap();
     assert_eq!((audit[0].subject.as_str(), audit[0].reason.as_str()), (id(&registered), reason));

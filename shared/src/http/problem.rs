@@ -405,13 +405,17 @@ impl Problem {
         }
     }
 
+    /// The fields that failed.
+    pub fn params(&self) -> Vec<&str> {
+        match self {
+            Self::UnprocessableField { param, .. } => vec![param],
+            _ => self.details().unwrap_or_default().iter().map(|detail| detail.param.as_str()).collect(),
+        }
+    }
+
     /// `error.param`: the field that failed, if it is only one.
     pub fn param(&self) -> Option<&str> {
-        match (self, self.details()) {
-            (Self::UnprocessableField { param, .. }, _) => Some(param),
-            (_, Some([only])) => Some(only.param.as_str()),
-            _ => None,
-        }
+        if let [only] = *self.params() { Some(only) } else { None }
     }
 
     /// Logs the cause of a 500 or 503, which no response contains.

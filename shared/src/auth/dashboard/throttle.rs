@@ -5,8 +5,10 @@
 //! A log-in is counted as failed before its password is verified, and subtracted again if it succeeds.
 //! Concurrent attempts therefore can't verify more passwords than the limit allows.
 
+use serde::{Deserialize, Serialize};
+
 use domain::ids::{AccountId, UserId};
-use domain::row::Key;
+use domain::row::{Key, Row};
 use domain::source_address::SourceAddress;
 use domain::time::Timestamp;
 
@@ -14,7 +16,7 @@ use super::Dashboard;
 use crate::account::User;
 use crate::http::{Problem, RequestContext};
 use crate::request_limit::{Window, count_in_minute};
-use crate::store::{Bound, Store};
+use crate::store::{Bound, Inserted, Store};
 
 /// In seconds. For all users, a window begins at every full quarter of an hour.
 const WINDOW_SECONDS: i64 = 15 * 60;
@@ -32,6 +34,7 @@ const MAX_RESETS_FROM_ADDRESS: i64 = 30;
 
 /// An account's invites in a day (UTC). Withdrawn ones count, so that an account can't be used to mail strangers.
 const MAX_INVITES_A_DAY: i64 = 50;
+const MAX_FORM_KEY_BYTES: usize = 64;
 const DAY_SECONDS: i64 = 24 * 60 * 60;
 
 /// With all tokens of the user and on all routes of the API.
@@ -121,6 +124,25 @@ impl Throttle {
     }
 }
 
+/// A form that was sent, by the key that its page has. It is kept for longer than a session lasts.
+#[derive(Deserialize, Serialize)]
+struct SentForm {
+    user: UserId,
+    key: String,
+    #[serde(with = "domain::time::millis")]
+    sent_at: Timestamp,
+}
+
+impl Row for SentForm {
+    fn key(&self) -> Key {
+        Key { pk: format!("form#{}", self.user), sk: self.key.clone() }
+    }
+
+    fn removable_at(&self) -> Option<Timestamp> {
+        self.sent_at.plus_seconds(DAY_SECONDS).ok()
+    }
+}
+
 impl Dashboard {
     /// Counts a link for a new password. 429 `rate_limited` above 3 for an address, or 30 from a source address, in a
     /// quarter of an hour.
@@ -138,6 +160,15 @@ impl Dashboard {
             self.throttle.count(&key, max, window, now).await?;
         }
         Ok(())
+    }
+
+    /// Records that a form was sent. `false`: it was sent before.
+    pub async fn begin_form(&self, user: UserId, key: &str, now: Timestamp) -> Result<bool, Problem> {
+        if key.is_empty() || key.len() > MAX_FORM_KEY_BYTES {
+            return Err(Problem::field("idempotency_key", "must be the key in the page of the form"));
+        }
+        let form = SentForm { user, key: key.to_owned(), sent_at: now };
+        Ok(matches!(self.store.insert(&form).await?, Inserted::New))
     }
 
     /// 429 `rate_limited` above 50 invites of an account in a day.

@@ -1,0 +1,185 @@
+//! Forms that keep what was typed when they are refused: the answer shows the form again, so that nothing that was
+//! typed is in a URL.
+
+use domain::account::Brand;
+use domain::ids::Mode;
+use domain::webhook::event_type::{EventType, Family};
+use maud::{Markup, html};
+use shared::account::Role;
+use shared::auth::dashboard::Session;
+use shared::http::Query;
+use shared::webhook::endpoint::Endpoint;
+
+use crate::forms::{Need, submit};
+use crate::words as w;
+use crate::{Language, Word, hidden};
+
+/// For whom a form is drawn, and what was sent if it is drawn again.
+pub struct Form<'a> {
+    pub session: &'a Session,
+    pub language: Language,
+    pub mode: Mode,
+    /// The path of the form's page, to which a log-in that the form needs leads back.
+    pub page: &'a str,
+    /// [`crate::forms::MemberForm::once`] accepts it once.
+    pub key: &'a str,
+    pub refused: Option<Refused<'a>>,
+}
+
+pub struct Refused<'a> {
+    pub typed: &'a Query,
+    pub code: &'a str,
+    /// The fields that failed. That of a list may have an index.
+    pub fields: &'a [&'a str],
+}
+
+struct Input {
+    name: &'static str,
+    kind: &'static str,
+    label: Word,
+    max: &'static str,
+    is_required: bool,
+    example: Option<&'static str>,
+    /// Shown beside a refused field; `None`: what the code means.
+    rule: Option<Word>,
+}
+
+impl Form<'_> {
+    pub fn hidden(&self) -> Markup {
+        html! { (hidden("mode", self.mode.as_str())) (hidden("back", self.page)) }
+    }
+
+    /// For a form whose action would be repeated if the form were sent twice.
+    pub fn hidden_with_key(&self) -> Markup {
+        html! { (self.hidden()) (hidden("idempotency_key", self.key)) }
+    }
+
+    pub fn submit(&self, button: (Word, &str), need: Need) -> Markup {
+        submit(self.language, button, need, need.is_met(self.session, self.mode))
+    }
+
+    fn value<'v>(&'v self, name: &str, present: Option<&'v str>) -> Option<&'v str> {
+        self.refused.as_ref().map_or(present, |refused| refused.typed.text(name))
+    }
+
+    /// What is wrong with a field, as an element with the id `…-error`.
+    fn error(&self, name: &str, rule: Option<Word>) -> Option<Markup> {
+        let refused = self.refused.as_ref()?;
+        let is_it = |field: &&str| field.split('[').next() == Some(name);
+        let rule = refused
+            .fields
+            .iter()
+            .any(|field| is_it(field))
+            .then(|| rule.unwrap_or(w::of_code(refused.code)))?;
+        Some(html! { p.alert.bad id={ (name) "-error" } { (self.language.say(rule)) } })
+    }
+
+    fn input(&self, input: &Input, present: Option<&str>) -> Markup {
+        let Input { name, kind, label, max, is_required, example, rule } = *input;
+        let error = self.error(name, rule);
+        let described = error.is_some().then(|| format!("{name}-error"));
+        html! {
+            div.f {
+                label for=(name) { (self.language.say(label)) }
+                input id=(name) name=(name) type=(kind) maxlength=(max) required[is_required] placeholder=[example]
+                    value=[self.value(name, present)] autocomplete="off" autofocus[error.is_some()] aria-invalid=[error.as_ref().map(|_| "true")] aria-describedby=[described];
+                @if let Some(error) = error { (error) }
+            }
+        }
+    }
+}
+
+/// The form of a new endpoint, or of the change of one.
+pub fn endpoint_form(form: &Form<'_>, (action, button): (&str, Word), endpoint: Option<&Endpoint>) -> Markup {
+    let url = Input {
+        name: "url",
+        kind: "url",
+        label: w::URL,
+        max: "2048",
+        is_required: true,
+        example: Some("https://loja.example/webhook"),
+        rule: Some(w::RULE_URL),
+    };
+    let is_chosen = |event: EventType| match (&form.refused, endpoint) {
+        (Some(refused), _) => refused.typed.texts("events").any(|name| name == event.as_str()),
+        (None, Some(endpoint)) => endpoint.events.contains(&event),
+        (None, None) => event.family() == Family::Canonical,
+    };
+    let present = endpoint.map(|endpoint| endpoint.url.as_str());
+    html! {
+        form.fields method="post" action=(action) {
+            (form.hidden_with_key())
+            // A change of other fields does not count as one of the URL.
+            @if let Some(before) = form.value("before", present) { (hidden("before", before)) }
+            (form.input(&url, present))
+            @let error = form.error("events", Some(w::RULE_EVENTS));
+            fieldset aria-describedby=[error.as_ref().map(|_| "events-error")] {
+                legend { (form.language.say(w::EVENTS)) }
+                @if let Some(error) = error { (error) }
+                @for event in EventType::subscribable() {
+                    label {
+                        input type="checkbox" name="events" value=(event.as_str()) checked[is_chosen(event)];
+                        " " code { (event.as_str()) }
+                    }
+                }
+            }
+            div { (form.submit((button, ""), Need::Admin)) }
+        }
+    }
+}
+
+pub fn invite_form(form: &Form<'_>, action: &str) -> Markup {
+    let email = Input {
+        name: "email",
+        kind: "email",
+        label: w::EMAIL,
+        max: "254",
+        is_required: true,
+        example: None,
+        rule: None,
+    };
+    let role = form.value("role", None).and_then(|role| role.parse().ok());
+    html! {
+        form.row method="post" action=(action) {
+            (form.hidden())
+            (form.input(&email, None))
+            div.f {
+                label for="role" { (form.language.say(w::ROLE)) }
+                (role_choice(form.language, Some("role"), role.unwrap_or(Role::Member)))
+            }
+            (form.submit((w::INVITE, ""), Need::Owner))
+        }
+    }
+}
+
+/// Without an id, the field has the word for a role as its name.
+pub fn role_choice(language: Language, id: Option<&str>, chosen: Role) -> Markup {
+    html! {
+        select name="role" id=[id] aria-label=[id.is_none().then(|| language.say(w::ROLE))] {
+            @for role in [Role::Owner, Role::Admin, Role::Member] {
+                option value=(role.as_str()) selected[role == chosen] { (language.say(w::of_role(role))) }
+            }
+        }
+    }
+}
+
+/// The form of the brand. `more` follows the colour.
+pub fn brand_form(form: &Form<'_>, action: &str, brand: &Brand, more: &Markup) -> Markup {
+    let input = |name, kind, label, max, rule, present: Option<String>| {
+        form.input(
+            &Input { name, kind, label, max, is_required: false, example: None, rule },
+            present.as_deref(),
+        )
+    };
+    html! {
+        form.fields method="post" action=(action) {
+            (form.hidden())
+            (input("name", "text", w::SHOP_NAME, "60", None, brand.name.clone()))
+            (input("color", "text", w::COLOR, "7", Some(w::RULE_COLOR), brand.color.as_ref().map(ToString::to_string)))
+            (more)
+            (input("email", "email", w::SUPPORT_EMAIL, "254", Some(w::CODE_EMAIL), brand.email.as_ref().map(ToString::to_string)))
+            (input("phone", "tel", w::SUPPORT_PHONE, "32", Some(w::RULE_PHONE), brand.phone.as_ref().map(ToString::to_string)))
+            div { (form.submit((w::SAVE, ""), Need::Settings)) }
+        }
+    }
+}
