@@ -136,20 +136,29 @@ pub async fn page(
     account: &AccountId,
     before: Option<AuditId>,
 ) -> Result<(Vec<Audit>, bool), PageError> {
-    let (from, to) = chain::SORT_KEYS;
-    let to = match before {
-        None => to.to_owned(),
-        Some(id) => sort_key_of(store, account, id)
-            .await?
-            .ok_or(PageError::UnknownCursor("an audit row of this account"))?,
+    let before = match before {
+        None => None,
+        Some(id) => {
+            let found = sort_key_of(store, account, id).await?.and_then(|key| chain::sequence_of(&key));
+            Some(found.ok_or(PageError::UnknownCursor("an audit row of this account"))?)
+        }
     };
-    // Reads two more rows than a page has. One of them shows that there are older rows. The other may be the
-    // row `before`, because the range includes it.
-    let most = PAGE.saturating_add(2);
-    let items = store.range(&partition(account), (from, &to), Order::NewestFirst, most).await?;
+    Ok(page_before(store, account, before).await?)
+}
+
+/// Like [`page`]. `before`: the number of the row in the chain, which takes no search for its place.
+pub async fn page_before(
+    store: &Store,
+    account: &AccountId,
+    before: Option<u64>,
+) -> Result<(Vec<Audit>, bool), StoreError> {
+    let (from, newest) = chain::SORT_KEYS;
+    let to = before.map(|sequence| chain::key_of(account, sequence.saturating_sub(1)).sk);
+    let range = (from, to.as_deref().unwrap_or(newest));
+    // One more row than a page has shows that there are older rows.
+    let items = store.range(&partition(account), range, Order::NewestFirst, PAGE.saturating_add(1)).await?;
     let rows: Result<Vec<Audit>, StoreError> = items.into_iter().map(from_item).collect();
     let mut rows = rows?;
-    rows.retain(|row| Some(row.id) != before);
     let has_more = rows.len() > PAGE;
     rows.truncate(PAGE);
     Ok((rows, has_more))

@@ -1,7 +1,11 @@
 //! The account: developers, audit and notices.
 
+use axum::http::StatusCode;
 use axum::response::Response;
-use domain::ids::{ApiKeyId, AuditId, EmailId};
+use domain::audit::Audit;
+use domain::calendar::Day;
+use domain::ids::{ApiKeyId, EmailId};
+use domain::time::Timestamp;
 use maud::{Markup, html};
 use pages::forms::Need;
 use pages::{Cell, Tone, code_block, empty, next_page, table, tag, time, without_documents};
@@ -9,6 +13,7 @@ use shared::audit;
 use shared::email::{EmailRecord, EmailTopic, Emails};
 use shared::http::Problem;
 
+use crate::charges::field;
 use crate::visit::{Page, Visitor};
 use crate::words as w;
 
@@ -88,29 +93,54 @@ pub(crate) async fn developers(visitor: Visitor) -> Result<Response, Problem> {
     Ok(page.render(page.say(w::DEVELOPERS), &main))
 }
 
+/// The filters search 100 rows a page, because no index has the rows by actor or day.
 pub(crate) async fn audit(visitor: Visitor) -> Result<Response, Problem> {
-    let before: Option<AuditId> = visitor.query().text("starting_after").and_then(|id| id.parse().ok());
+    let query = visitor.query().only(|name| ["actor", "day", "starting_after"].contains(&name));
+    let before = query.text("starting_after").and_then(|number| number.parse().ok());
+    let day = query.text("day").map(|day| Timestamp::parse_floor(day).map(Day::of)).transpose();
+    let actor = query.text("actor");
     let visit = visitor.enter_alone().await?;
     let (page, (found, has_more)) = visit
         .load(async |visit| {
-            Ok(audit::page(&visit.visitor.pages.store, &visit.session.account.id, before).await?)
+            Ok(audit::page_before(&visit.visitor.pages.store, &visit.session.account.id, before).await?)
         })
         .await?;
-    let next = found.last().filter(|_| has_more).map(|row| format!("{AUDIT}?starting_after={}", row.id));
-    let rows = found.iter().map(|row| {
+    let is_shown = |row: &&Audit| {
+        let is_of_day = matches!(day, Ok(day) if day.is_none_or(|day| day == Day::of(row.at)));
+        is_of_day && actor.is_none_or(|actor| actor == row.actor)
+    };
+    // A row is written after its action, so the rows before one that was written before the day are not of the day.
+    let starts_at = day.as_ref().ok().copied().flatten().map_or(Timestamp::MIN, Day::starts_at);
+    let last = found.last().filter(|_| has_more && day.is_ok()).and_then(|row| row.link.as_ref());
+    let next = last.filter(|link| link.written_at >= starts_at);
+    let next =
+        next.map(|link| format!("{AUDIT}?{}", query.with("starting_after", &link.sequence.to_string())));
+    let rows: Vec<Vec<Markup>> = found.iter().filter(is_shown).map(|row| {
         vec![
             time(row.at),
             html! { code { (row.action) } },
-            html! { (row.actor) },
+            html! { a href={ (AUDIT) "?" (query.only(|name| name == "day").with("actor", &row.actor)) } { (row.actor) } },
             html! { (row.subject) },
             html! { (without_documents(row.details.as_deref().unwrap_or_default())) },
             html! { @if let Some(ip) = row.source.ip() { (ip) } },
         ]
-    });
+    }).collect();
     let main = html! {
         p.crumb { a href=(TEAM) { (page.say(w::TEAM)) } }
         h1 { (page.say(w::AUDIT)) }
-        @if found.is_empty() { (empty(page.say(w::NO_AUDIT), None)) } @else {
+        @if day.is_err() { div.alert.bad role="alert" { (page.say(w::of_code("invalid_request"))) " " code { "day" } } }
+        details.card open[actor.is_some() || query.text("day").is_some()] {
+            summary { (page.say(w::FILTERS)) }
+            form.row method="get" action=(AUDIT) {
+                (field("actor", "text", page.say(w::ACTOR), &query))
+                (field("day", "date", page.say(w::DAY), &query))
+                button { (page.say(w::FILTER)) }
+                a.btn.quiet href=(AUDIT) { (page.say(w::CLEAR_FILTERS)) }
+            }
+        }
+        @if rows.is_empty() {
+            (empty(page.say(if next.is_some() { w::NONE_HERE } else { w::NO_AUDIT }), None))
+        } @else {
             section.card {
                 (table(page.say(w::AUDIT), &[
                     (Cell::Time, page.say(w::WHEN)),
@@ -119,12 +149,16 @@ pub(crate) async fn audit(visitor: Visitor) -> Result<Response, Problem> {
                     (Cell::Other, page.say(w::OBJECT)),
                     (Cell::Other, page.say(w::DETAILS)),
                     (Cell::Other, page.say(w::ADDRESS)),
-                ], rows.collect()))
+                ], rows))
             }
         }
         (next_page(page.language, w::OLDER, next))
     };
-    Ok(page.render(page.say(w::AUDIT), &main))
+    let mut response = page.render(page.say(w::AUDIT), &main);
+    if day.is_err() {
+        *response.status_mut() = StatusCode::BAD_REQUEST;
+    }
+    Ok(response)
 }
 
 pub(crate) async fn notices(visitor: Visitor) -> Result<Response, Problem> {

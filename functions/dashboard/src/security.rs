@@ -13,13 +13,14 @@ use crate::words as w;
 
 const LISTED_LOG_INS: usize = 10;
 
-pages::words! { ,
+pages::words! { pub(crate),
     CONFIRM_TITLE = "Confirme que é você", "Confirm that it is you", "Confirme que es usted";
     CONFIRM_MEANS = "A sua entrada tem mais de 10 minutos. Nada foi alterado: depois de confirmar, repita a ação.", "Your log-in is older than 10 minutes. Nothing was changed: after you confirm, repeat the action.", "Su entrada tiene más de 10 minutos. No se cambió nada: después de confirmar, repita la acción.";
     CONFIRM = "Confirmar", "Confirm", "Confirmar";
     CODE = "Código do app autenticador, ou código de recuperação", "Code of the authenticator app, or recovery code", "Código de la app de autenticación, o código de recuperación";
     APP_CODE = "Código que o app mostra", "Code that the app shows", "Código que muestra la app";
     SECURITY = "Segurança", "Security", "Seguridad";
+    THIS_SESSION = "esta sessão", "this session", "esta sesión";
     SECOND_FACTOR = "Verificação em duas etapas", "Second factor", "Verificación en dos pasos";
     SECOND_FACTOR_MEANS = "Além da senha, a entrada pede um código do seu celular.", "Beside the password, the log-in asks for a code of your phone.", "Además de la contraseña, la entrada pide un código de su teléfono.";
     DEMANDED = "O dono da conta exige a verificação em duas etapas. Ative-a para continuar.", "The owner of the account demands the second factor. Turn it on to go on.", "El dueño de la cuenta exige la verificación en dos pasos. Actívela para continuar.";
@@ -41,7 +42,6 @@ pages::words! { ,
     DEMAND_NO_LONGER = "Não exigir mais", "Demand it no longer", "No exigir más";
     IS_DEMANDED = "Todos os membros devem usar a verificação em duas etapas.", "All members must use the second factor.", "Todos los miembros deben usar la verificación en dos pasos.";
     IS_NOT_DEMANDED = "Cada membro decide se usa a verificação em duas etapas.", "Each member decides whether to use the second factor.", "Cada miembro decide si usa la verificación en dos pasos.";
-    NEEDS_OWNER = "precisa do dono", "needs the owner", "requiere el dueño";
 }
 
 fn code_field(id: &str, label: &str) -> Markup {
@@ -114,11 +114,17 @@ pub(crate) async fn show(visitor: Visitor) -> Result<Response, Problem> {
             Ok(audit::page(&visit.visitor.pages.store, &visit.session.account.id, None).await?)
         })
         .await?;
-    let user = page.visit.session.user.id.to_string();
-    let log_ins = found.iter().filter(|row| row.actor == user && row.action == "user.log-in");
-    let log_ins = log_ins
-        .take(LISTED_LOG_INS)
-        .map(|row| vec![time(row.at), html! { @if let Some(ip) = row.source.ip() { (ip) } }]);
+    let member = &page.visit.session.member;
+    let user = member.user.to_string();
+    let begins = |action: &str| matches!(action, "user.log-in" | "user.confirm");
+    let log_ins = found.iter().filter(|row| row.actor == user && begins(&row.action));
+    let log_ins = log_ins.take(LISTED_LOG_INS).map(|row| {
+        let is_this = row.at.seconds() == member.logged_in_at();
+        vec![
+            html! { (time(row.at)) @if is_this { " " (tag(Tone::Info, page.say(THIS_SESSION))) } },
+            html! { @if let Some(ip) = row.source.ip() { (ip) } },
+        ]
+    });
     let main = html! {
         p.crumb { a href="/dashboard/team" { (page.say(w::TEAM)) } }
         h1 { (page.say(SECURITY)) }
@@ -197,8 +203,7 @@ fn demand(page: &Page) -> Markup {
             form method="post" action="/dashboard/security/demand" {
                 (page.mode_field())
                 (pages::hidden("required", value))
-                @if page.may(Need::Owner) { button { (page.say(label)) } }
-                @else { button disabled { (page.say(label)) " (" (page.say(NEEDS_OWNER)) ")" } }
+                (page.submit((label, ""), Need::Owner))
             }
         }
     }

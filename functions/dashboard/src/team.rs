@@ -15,6 +15,7 @@ use strum::VariantArray;
 
 use crate::Pages;
 use crate::account::{AUDIT, NOTICES};
+use crate::security::SECOND_FACTOR;
 use crate::visit::{Page, Visitor};
 use crate::words as w;
 
@@ -78,6 +79,7 @@ fn member(page: &Page, user: &User) -> Vec<Markup> {
         html! {
             (user.email)
             @if user.id == page.visit.session.user.id { " " (tag(Tone::Info, page.say(w::YOU))) }
+            @if user.second_factor_at.is_some() { " " (tag(Tone::Good, page.say(SECOND_FACTOR))) }
         },
         html! { (page.say(w::of_role(user.role))) },
         time(user.created_at),

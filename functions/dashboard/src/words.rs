@@ -279,7 +279,7 @@ pages::words! { pub(crate),
     LINK_SENT = "Se este endereço tiver um usuário, o link chega em instantes.", "If this address has a user, the link arrives in a moment.", "Si esta dirección tiene un usuario, el enlace llega en instantes.";
     LINK_INVALID = "Este link não vale mais", "This link is no longer valid", "Este enlace ya no es válido";
     LINK_INVALID_MEANS = "Ele já foi usado, foi retirado ou expirou. Peça outro.", "It was used or withdrawn, or has expired. Ask for another one.", "Ya fue usado, fue retirado o venció. Pida otro.";
-    NO_AUDIT = "Nenhuma ação registrada ainda.", "No actions recorded yet.", "Aún no hay acciones registradas.";
+    NO_AUDIT = "Nenhuma ação aqui.", "No actions here.", "Ninguna acción aquí.";
     ACTION = "Ação", "Action", "Acción";
     ACTOR = "Quem", "Who", "Quién";
     DETAILS = "Detalhes", "Details", "Detalles";

@@ -289,4 +289,28 @@ async fn audit_pages_list_the_rows_of_keys_and_operators_in_the_order_in_which_t
     assert_eq!((second.len(), has_more), (4, false));
     let subjects: Vec<String> = first.into_iter().chain(second).map(|row| row.subject).collect();
     assert_eq!(subjects, expected);
+
+    // The dashboard filters the rows of a page by actor and day.
+    let browser = crate::dashboard::Browser::owner(&service).await;
+    let by_operator = format!("/dashboard/audit?actor={}", operator().actor);
+    let day = domain::calendar::Day::of(service.stack.clock.now());
+    let mut shown = 0;
+    let mut next = format!("{by_operator}&day={}", day.date());
+    loop {
+        let html = browser.page(&next).await;
+        assert!(!html.contains("payment.cancel"), "{html}");
+        shown += html.matches("<code>test</code>").count();
+        if !html.contains("rel=\"next\"") {
+            break;
+        }
+        next = crate::dashboard::next_of(&html);
+    }
+    assert_eq!(shown, 52);
+    let html = browser.page(&format!("{by_operator}&day={}", day.minus_days(2).date())).await;
+    assert!(html.contains("Nenhuma nesta parte da lista.") && html.contains("rel=\"next\""), "{html}");
+    let html = browser.page(&format!("{by_operator}&day={}", day.plus_days(1).date())).await;
+    assert!(html.contains("Nenhuma ação aqui.") && !html.contains("rel=\"next\""), "{html}");
+    let refused = browser.answer("/dashboard/audit?day=x", &[]).await;
+    assert_eq!(refused.status, 400);
+    assert!(crate::dashboard::text(&refused).contains("value=\"x\""), "{refused:?}");
 }

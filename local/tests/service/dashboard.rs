@@ -472,6 +472,7 @@ async fn pages_stay_within_their_budgets() {
         ("/dashboard/security", 3, 30.0),
         ("/dashboard/confirm", 2, 30.0),
         ("/dashboard/audit", 4, 30.0),
+        ("/dashboard/audit?actor=usr_x&day=2026-01-01", 4, 30.0),
         ("/dashboard/events?type=charge.paid", 5, 30.0),
         (event.as_str(), 5, 30.0),
         (delivery.as_str(), 5, 30.0),

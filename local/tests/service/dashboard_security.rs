@@ -269,16 +269,17 @@ async fn an_owner_demands_the_second_factor_and_a_member_sees_nothing_else_until
     let member = Browser::member(&service).await;
     let demand = [TEST, ("required", "1")];
     assert_eq!(member.post("/dashboard/security/demand", &demand).await.status, 403);
-    assert!(member.page(SECURITY).await.contains("(precisa do dono)"));
+    assert!(member.page(SECURITY).await.contains("(precisa de dono)"));
     let token = service.stack.seed.member_token(service.stack.clock.now()).unwrap();
     let bearer = [("authorization", &*format!("Bearer {token}"))];
     service.raw(Method::GET, "/v1/api-keys", &bearer, "").await.expect(200);
 
     let mut owner = Browser::owner(&service).await;
+    assert_eq!(owner.page(SECURITY).await.matches("esta sessão").count(), 1);
     Phone::enrol(&service, &mut owner).await;
     let demanded = owner.submit(SECURITY, "/dashboard/security/demand", &[]).await;
     assert_eq!(demanded, "/dashboard/security?done=1");
-    owner.page("/dashboard").await;
+    assert_eq!(owner.page("/dashboard/team").await.matches("Verificação em duas etapas").count(), 1);
     for member in [member, Browser::member(&service).await] {
         for path in ["/dashboard", "/dashboard/charges", "/dashboard/team", "/dashboard/audit"] {
             assert_eq!(location(&member.answer(path, &[]).await), SECURITY, "{path}");
