@@ -88,9 +88,8 @@ pub fn for_case(new: &MedCase) -> Option<Audit> {
     let claimed = money(new.currency, new.amount);
     match new.status {
         CaseStatus::Appealed => change.audit_row("med.appeal", &new.id, || claimed),
-        CaseStatus::Accepted => {
-            change.audit_row("med.accept", &new.id, || format!("{claimed}, lost: {}", new.moved))
-        }
+        CaseStatus::Accepted => change
+            .audit_row("med.accept", &new.id, || format!("{claimed}, lost: {} {}", new.currency, new.moved)),
         CaseStatus::Open if new.evidence_count > 0 => {
             change.audit_row("med.add-evidence", &new.id, || format!("files: {}", new.evidence_count))
         }

@@ -8,12 +8,13 @@ use domain::ids::{ApiKeyId, EmailId};
 use domain::time::Timestamp;
 use maud::{Markup, html};
 use pages::forms::Need;
-use pages::{Cell, Tone, code_block, empty, next_page, table, tag, time, without_documents};
+use pages::{Cell, Tone, code_block, empty, next_page, table, tag, time};
 use shared::audit;
 use shared::email::{EmailRecord, EmailTopic, Emails};
 use shared::http::Problem;
 
 use crate::charges::field;
+use crate::terms::{action, details};
 use crate::visit::{Page, Visitor};
 use crate::words as w;
 
@@ -118,10 +119,10 @@ pub(crate) async fn audit(visitor: Visitor) -> Result<Response, Problem> {
     let rows: Vec<Vec<Markup>> = found.iter().filter(is_shown).map(|row| {
         vec![
             time(row.at),
-            html! { code { (row.action) } },
+            html! { (action(page.language, &row.action)) },
             html! { a href={ (AUDIT) "?" (query.only(|name| name == "day").with("actor", &row.actor)) } { (row.actor) } },
             html! { (row.subject) },
-            html! { (without_documents(row.details.as_deref().unwrap_or_default())) },
+            html! { (details(page.language, row.details.as_deref().unwrap_or_default())) },
             html! { @if let Some(ip) = row.source.ip() { (ip) } },
         ]
     }).collect();

@@ -14,8 +14,8 @@ use domain::wallet::ReturnStatus;
 use maud::{Markup, html};
 use pages::forms::{Need, invalid_amount, minor_units};
 use pages::{
-    Cell, ChargeForm, Language, ReceiptDetails, Tone, Word, copy_button, empty, facts, money, next_page,
-    table, tag, time, without_documents,
+    Cell, ChargeForm, ReceiptDetails, Tone, Word, copy_button, empty, facts, money, next_page, table, tag, time,
+    without_documents,
 };
 use sha2::{Digest, Sha256};
 use shared::charge::{CHARGES_QUERY, ChargeFilter};
@@ -23,12 +23,11 @@ use shared::http::{Problem, Query};
 use shared::random;
 use shared::refund::{RefundError, refusal};
 use shared::services::{ChargeRows, ChargeTimeline, TimelineEntry, TimelineKind, charge_timeline};
-use shared::webhook::delivery::DeliveryStatus;
 
-use crate::money::movement_name;
 use crate::states::{State as _, all};
+use crate::terms::{details_of, reason, words_of};
 use crate::visit::{Page, Visitor};
-use crate::webhooks::{failure, pretty};
+use crate::webhooks::pretty;
 use crate::words as w;
 
 const PATH: &str = "/dashboard/charges";
@@ -272,7 +271,7 @@ pub(crate) async fn show(visitor: Visitor, Path(id): Path<String>) -> Result<Res
                                 html! { code { (refund.id) } },
                                 refund.status.tag(page.language),
                                 html! { (money(refund.share.gross.minor(), refund.currency)) },
-                                html! { (without_documents(refund.reason.as_deref().or(refund.failure_reason.as_deref()).unwrap_or_default())) },
+                                html! { (reason(page.language, refund.reason.as_deref().or(refund.failure_reason.as_deref()).unwrap_or_default())) },
                             ]).collect()))
                         }
                     }
@@ -481,7 +480,10 @@ fn data(page: &Page, charge: &Charge) -> Result<Markup, Problem> {
                 html! {}
             },
         ),
-        (page.say(w::REASON), text(charge.failure.as_ref().map(|failure| failure.reason.as_str()))),
+        (
+            page.say(w::REASON),
+            html! { @if let Some(failure) = &charge.failure { (reason(page.language, &failure.reason)) } },
+        ),
     ]))
 }
 
@@ -505,37 +507,6 @@ fn timeline_list(page: &Page, timeline: &ChargeTimeline, currency: Currency) -> 
             @for entry in timeline.merchants_entries().rev() { li { (timeline_entry(page, entry, currency)) } }
         }
         @if !timeline.is_complete { p.sm.soft { (page.say(w::PARTIAL)) } }
-    }
-}
-
-/// What an entry is about, and its state if it has words.
-pub(crate) fn words_of(entry: &TimelineEntry) -> (Word, Option<(Tone, Word)>) {
-    let state = entry.state.as_str();
-    match entry.what {
-        TimelineKind::Status => {
-            (w::KIND_STATUS, TransactionStatus::named(state).map(super::states::State::shown))
-        }
-        TimelineKind::Payment => (w::KIND_PAYMENT, None),
-        TimelineKind::Refund => (w::KIND_REFUND, RefundStatus::named(state).map(super::states::State::shown)),
-        TimelineKind::Case => (w::KIND_CASE, None),
-        TimelineKind::Posting => {
-            let movement = serde_json::from_value(state.into()).ok();
-            (w::KIND_POSTING, movement.map(|kind| (Tone::Calm, movement_name(kind))))
-        }
-        TimelineKind::Event => (w::KIND_EVENT, None),
-        TimelineKind::Delivery => {
-            (w::KIND_DELIVERY, DeliveryStatus::named(state).map(super::states::State::shown))
-        }
-    }
-}
-
-/// What is known beside the state, in words. `None`: the state says it.
-pub(crate) fn details_of(language: Language, entry: &TimelineEntry) -> Option<String> {
-    let details = entry.details.as_deref()?;
-    match entry.what {
-        TimelineKind::Delivery => details.rsplit_once("; ").map(|(_, answer)| failure(language, answer)),
-        TimelineKind::Case => None,
-        _ => Some(without_documents(details)),
     }
 }
 

@@ -15,9 +15,10 @@ use shared::http::Problem;
 use shared::med::evidence::Evidence;
 use shared::services::{ChargeTimeline, charge_timeline};
 
-use crate::charges::{details_of, masked_payer, own_rows, words_of};
+use crate::charges::{masked_payer, own_rows};
 use crate::disputes::{kind_name, outcome_name};
 use crate::states::State as _;
+use crate::terms::{details_of, words_of};
 use crate::visit::{Page, Visitor};
 use crate::words as w;
 

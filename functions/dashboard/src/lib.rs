@@ -13,6 +13,7 @@ mod security;
 mod settings;
 mod states;
 mod team;
+mod terms;
 mod visit;
 mod webhooks;
 mod words;

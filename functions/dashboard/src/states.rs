@@ -4,6 +4,7 @@ use domain::charge::{PublicStatus, TransactionStatus};
 use domain::med::CaseStatus;
 use domain::payout::PayoutStatus;
 use domain::refund::RefundStatus;
+use domain::wallet::ReturnStatus;
 use maud::Markup;
 use pages::{Language, Tone, Word, tag};
 use shared::webhook::delivery::DeliveryStatus;
@@ -57,6 +58,16 @@ impl State for RefundStatus {
             Self::Pending | Self::InProgress => (Tone::Info, w::IN_PROGRESS),
             Self::Refunded => (Tone::Good, w::REFUNDED),
             Self::Failed => (Tone::Bad, w::FAILED),
+        }
+    }
+}
+
+impl State for ReturnStatus {
+    fn shown(self) -> (Tone, Word) {
+        match self {
+            Self::Requested => (Tone::Info, w::RETURN_REQUESTED),
+            Self::Returned => (Tone::Calm, w::RETURNED),
+            Self::Stopped => (Tone::Warn, w::RETURN_STOPPED),
         }
     }
 }

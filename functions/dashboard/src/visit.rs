@@ -20,6 +20,7 @@ use shared::auth::dashboard::{Session, shown_mode};
 use shared::http::{Problem, Query, RequestContext};
 
 use crate::Pages;
+use crate::terms::field;
 use crate::words as w;
 
 /// A request with a signed token, which may have been revoked since.
@@ -206,7 +207,7 @@ impl Page {
             @if let Some(code) = notice {
                 div.alert.bad role="alert" {
                     (self.say(w::of_code(code)))
-                    @if let Some(field) = visitor.context.query.text("field").filter(|field| is_name(field)) { " (" code { (field) } ")" }
+                    @if let Some(field) = visitor.context.query.text("field").and_then(field) { " (" (self.say(field)) ")" }
                 }
             } @else if done.is_some() {
                 div.alert.good role="status" { (self.say(w::DONE)) }
@@ -217,9 +218,4 @@ impl Page {
         let document = Document { language, title, shell: Some(&shell), main };
         pages::html(StatusCode::OK, document.render())
     }
-}
-
-/// Whether a text can be the name of a field: a link must not put its author's words on the page.
-fn is_name(text: &str) -> bool {
-    text.len() <= 64 && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-[]".contains(&byte))
 }

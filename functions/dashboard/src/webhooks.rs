@@ -141,7 +141,22 @@ pub(crate) fn failure(language: Language, error: &str) -> String {
             status.split_once(';').map_or((status, w::ANSWERED), |(s, _)| (s, w::REDIRECTED));
         return language.fill(word, &[status]);
     }
+    if let Some((why, last)) = error.split_once("; the last attempt: ") {
+        return format!("{} {}", failure(language, why), failure(language, last));
+    }
+    if let Some((_, last)) = error.split_once("; the last one: ") {
+        return failure(language, last);
+    }
     let words = [
+        ("the URL ", w::URL_REFUSED),
+        ("address unreachable", w::UNREACHABLE),
+        ("address ", w::URL_REFUSED),
+        ("connection failed", w::UNREACHABLE),
+        ("connection closed", w::CLOSED_EARLY),
+        ("answer", w::NOT_HTTP),
+        ("the endpoint was deleted", w::ENDPOINT_DELETED),
+        ("the endpoint was set to INACTIVE", w::ENDPOINT_PAUSED),
+        ("the event is no longer kept", w::BODY_EXPIRED),
         ("timeout", w::TIMED_OUT),
         ("connection timed out", w::TIMED_OUT),
         ("connection refused", w::CONNECTION_REFUSED),
@@ -273,7 +288,7 @@ pub(crate) async fn endpoint(visitor: Visitor, Path(id): Path<String>) -> Result
         p.crumb { a href=(PATH) { (page.say(w::WEBHOOKS)) } }
         h1 dir="auto" { (endpoint.url) }
         @if let Some(disabled) = &endpoint.disabled {
-            div.alert.bad { (page.say(w::SWITCHED_OFF)) " " (time(disabled.at)) ": " (disabled_reason(page.language, &disabled.reason)) }
+            div.alert.bad { (page.say(w::SWITCHED_OFF)) " " (time(disabled.at)) ": " (failure(page.language, &disabled.reason)) }
         }
         (endpoint_actions(&page, endpoint))
         section.card {

@@ -96,7 +96,7 @@ async fn the_audit_records_an_api_keys_money_and_security_actions_with_key_and_s
             audit_line("charge.cancel", id(&open), "test BRL 1000, before: WAITING_PAYMENT"),
             audit_line("refund.create", id(&refund), &refund_details),
             audit_line("med.appeal", id(&appeal), "test BRL 500"),
-            audit_line("med.accept", id(&accept), "test BRL 300, lost: 300"),
+            audit_line("med.accept", id(&accept), "test BRL 300, lost: BRL 300"),
             audit_line(
                 "webhook-endpoint.register",
                 id(&endpoint),

@@ -30,6 +30,66 @@ const DOCUMENTS: [&str; 6] = [
     "11.222.333/0001-81",
 ];
 
+/// Codes of the API for states, roles and the like. None is a Portuguese word.
+const ENGLISH: &[&str] = &[
+    "accepted",
+    "active",
+    "admin",
+    "appealed",
+    "approved",
+    "became",
+    "before",
+    "cancelled",
+    "cashout",
+    "closed",
+    "delivered",
+    "devolution",
+    "disputed",
+    "expired",
+    "failed",
+    "false",
+    "in_progress",
+    "inactive",
+    "live",
+    "lost",
+    "member",
+    "open",
+    "owner",
+    "paid",
+    "pending",
+    "processing",
+    "refunded",
+    "refused",
+    "rejected",
+    "requested",
+    "returned",
+    "settlement",
+    "stopped",
+    "succeeded",
+    "test",
+    "true",
+    "waiting_payment",
+    "withdrawn",
+];
+
+/// The words of the text of a page, without code samples.
+fn prose(html: &str) -> Vec<String> {
+    let (mut words, mut is_code) = (Vec::new(), false);
+    for part in html.split('<') {
+        let (tag, text) = part.split_once('>').unwrap_or((part, ""));
+        match tag.split(' ').next().unwrap_or_default() {
+            "pre" | "code" => is_code = true,
+            "/pre" | "/code" => is_code = false,
+            _ => {}
+        }
+        let is_word = |c: char| c.is_alphanumeric() || "._-@/".contains(c);
+        if !is_code {
+            words.extend(text.split(|c| !is_word(c)).map(|word| word.trim_matches('.').to_lowercase()));
+        }
+    }
+    words
+}
+
 /// The paths below `/dashboard` to which a page links.
 fn links(html: &str) -> impl Iterator<Item = String> {
     let targets = html.split("href=\"").skip(1).filter_map(|rest| rest.split('"').next());
@@ -118,6 +178,9 @@ async fn every_page_is_safe_and_small_for_each_role_with_hostile_texts() {
                 }
                 for raw in RAW.iter().filter(|_| is_html) {
                     assert!(!html.contains(*raw), "{role:?} {mode} {path}: {raw} {html}");
+                }
+                for word in prose(html).iter().filter(|_| is_html) {
+                    assert!(!ENGLISH.contains(&word.as_str()), "{role:?} {mode} {path}: {word} {html}");
                 }
                 for document in DOCUMENTS {
                     assert!(!html.contains(document), "{role:?} {mode} {path}: {document} {html}");

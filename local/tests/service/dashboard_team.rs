@@ -274,7 +274,7 @@ async fn a_role_counts_from_the_next_request_and_a_removal_ends_the_sessions() {
     assert_eq!(owner.change(&email, "role", "OWNER").await.status, 404);
     assert_eq!(owner.change(&service.stack.seed.other.owner_email, "remove", "").await.status, 404);
     let page = owner.page("/dashboard/audit").await;
-    for said in ["user.set-role", "MEMBER became ADMIN", "user.remove", "was ADMIN"] {
+    for said in ["Papel alterado", "Membro → Administrador", "Membro removido", "era Administrador"] {
         assert!(page.contains(said), "{said}: {page}");
     }
 }
