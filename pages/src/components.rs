@@ -32,9 +32,9 @@ pub fn without_documents(text: &str) -> String {
     shown
 }
 
-/// A time in São Paulo, with the zone on hover.
+/// A time in Brasília, with the zone on hover.
 pub fn time(at: Timestamp) -> Markup {
-    html! { time datetime=(at.to_iso()) title="America/Sao_Paulo (UTC-3)" { (pt_br::format_short_minute(at)) } }
+    html! { time datetime=(at.to_iso()) title="Brasília (UTC-3)" { (pt_br::format_short_minute(at)) } }
 }
 
 /// What a state means for the reader. A tag also has a word, because a colour alone says nothing to some.
@@ -110,19 +110,20 @@ pub fn table(caption: &str, columns: &[(Cell, &str)], rows: Vec<Vec<Markup>>) ->
     }
 }
 
-/// Links to the parts of a list: the path and parameter, the value that is shown, and the values with their words. An
-/// empty value is the whole list.
+/// Links to the parts of a list: the path, which may have other parameters, and the parameter; the value that is shown,
+/// and the values with their words. An empty value is the whole list.
 pub fn chips<'a>(
     label: &str,
     (path, parameter): (&str, &str),
     chosen: &str,
     choices: impl Iterator<Item = (&'a str, &'a str)>,
 ) -> Markup {
+    let join = if path.contains('?') { '&' } else { '?' };
     html! {
         nav.chips aria-label=(label) {
             ul {
                 @for (value, word) in choices {
-                    @let query = if value.is_empty() { String::new() } else { format!("?{parameter}={value}") };
+                    @let query = if value.is_empty() { String::new() } else { format!("{join}{parameter}={value}") };
                     li { a href={ (path) (query) } aria-current=[(chosen == value).then_some("true")] { (word) } }
                 }
             }

@@ -25,7 +25,7 @@ use shared::refund::{RefundError, refusal};
 use shared::services::{ChargeRows, ChargeTimeline, TimelineEntry, TimelineKind, charge_timeline};
 
 use crate::states::{State as _, all};
-use crate::terms::{details_of, reason, words_of};
+use crate::terms::{details_of, reason, rule, words_of};
 use crate::visit::{Page, Visitor};
 use crate::webhooks::pretty;
 use crate::words as w;
@@ -53,7 +53,10 @@ const FILTERS: [&str; 9] = [
 
 pub(crate) async fn list(visitor: Visitor) -> Result<Response, Problem> {
     let query = visitor.query();
-    let (filter, method) = filter_of(&query)?;
+    let (filter, method) = match filter_of(&query) {
+        Ok(filter) => filter,
+        Err(problem) => return refused(visitor, &query, &problem).await,
+    };
     let (visit, cursor) = visitor
         .enter(async |visitor| Ok(visitor.pages.app.charges.find(filter.starting_after).await?))
         .await?;
@@ -79,7 +82,7 @@ pub(crate) async fn list(visitor: Visitor) -> Result<Response, Problem> {
             }
         }
         (chips(&page, &query))
-        (filters(&page, &query, method))
+        (filters(&page, &query, None))
         div #list data-refresh="10" {
             @if rows.is_empty() {
                 @if next.is_some() {
@@ -107,6 +110,21 @@ pub(crate) async fn list(visitor: Visitor) -> Result<Response, Problem> {
     Ok(page.render(page.say(w::CHARGES), &main))
 }
 
+/// The form with what was typed and the rule beside each refused field, in place of the list.
+async fn refused(visitor: Visitor, query: &Query, problem: &Problem) -> Result<Response, Problem> {
+    let (page, ()) = visitor.enter_alone().await?.load(async |_| Ok(())).await?;
+    let main = html! {
+        h1 { (page.say(w::CHARGES)) }
+        div.alert.bad role="alert" { (page.say(w::of_code(problem.code()))) }
+        (chips(&page, query))
+        (filters(&page, query, Some(problem)))
+        p { a href=(PATH) { (page.say(w::CLEAR_FILTERS)) } }
+    };
+    let mut response = page.render(page.say(w::CHARGES), &main);
+    *response.status_mut() = problem.status();
+    Ok(response)
+}
+
 /// The filter of the API, and the method, which is a filter of the page alone. People write amounts with a comma.
 pub(crate) fn filter_of(query: &Query) -> Result<(ChargeFilter, Option<PaymentMethod>), Problem> {
     let mut known = query.known(CHARGES_QUERY);
@@ -114,7 +132,10 @@ pub(crate) fn filter_of(query: &Query) -> Result<(ChargeFilter, Option<PaymentMe
         let minor = minor_units(text).ok_or_else(invalid_amount)?;
         known = Query::parse(Some(&known.with("amount", &minor.to_string())));
     }
-    Ok((ChargeFilter::parse(&known)?, query.text(METHOD).and_then(PaymentMethod::named)))
+    Ok((
+        ChargeFilter::parse(&known)?.with_bare_documents(),
+        query.text(METHOD).and_then(PaymentMethod::named),
+    ))
 }
 
 fn is_filtered(query: &Query) -> bool {
@@ -174,24 +195,38 @@ fn chips(page: &Page, query: &Query) -> Markup {
         PublicStatus::Processing,
     ];
     let choices = statuses.map(|status| (status.into(), page.say(status.shown().1)));
-    pages::chips(page.say(w::STATE), (PATH, "status"), chosen, all(page).chain(choices))
+    let path = format!("{PATH}?{}", query.only(|name| FILTERS.contains(&name)).encoded());
+    pages::chips(page.say(w::STATE), (path.trim_end_matches('?'), "status"), chosen, all(page).chain(choices))
 }
 
-fn filters(page: &Page, query: &Query, method: Option<PaymentMethod>) -> Markup {
+fn filters(page: &Page, query: &Query, problem: Option<&Problem>) -> Markup {
     let is_used = FILTERS.iter().any(|name| query.text(name).is_some());
+    let method = query.text(METHOD).and_then(PaymentMethod::named);
+    let field = |name: &str, kind: &str, label: &str| {
+        let rule = problem.filter(|problem| problem.params().contains(&name)).map(|_| page.say(rule(name)));
+        let id = format!("{name}-rule");
+        html! {
+            div.f {
+                label for=(name) { (label) }
+                input id=(name) name=(name) type=(kind) value=[query.text(name)]
+                    aria-invalid=[rule.map(|_| "true")] aria-describedby=[rule.map(|_| &id)];
+                @if let Some(rule) = rule { p.sm.bad id=(id) { (rule) } }
+            }
+        }
+    };
     html! {
         details.card open[is_used] {
             summary { (page.say(w::FILTERS)) }
             form.row method="get" action=(PATH) {
                 @if let Some(status) = query.text("status") { (pages::hidden("status", status)) }
-                (field("created_after", "date", page.say(w::FROM), query))
-                (field("created_before", "date", page.say(w::TO), query))
-                (field("amount", "text", page.say(w::AMOUNT), query))
-                (field("order_id", "text", page.say(w::ORDER), query))
-                (field("customer_id", "text", page.say(w::DOCUMENT), query))
-                (field("customer_email", "email", page.say(w::EMAIL), query))
-                (field("end_to_end_id", "text", "End-to-end id", query))
-                (field("txid", "text", "txid", query))
+                (field("created_after", "date", page.say(w::FROM)))
+                (field("created_before", "date", page.say(w::TO)))
+                (field("amount", "text", page.say(w::AMOUNT)))
+                (field("order_id", "text", page.say(w::ORDER)))
+                (field("customer_id", "text", page.say(w::DOCUMENT)))
+                (field("customer_email", "email", page.say(w::EMAIL)))
+                (field("end_to_end_id", "text", "End-to-end id"))
+                (field("txid", "text", "txid"))
                 div.f {
                     label for="method" { (page.say(w::METHOD)) }
                     select #method name="method" {

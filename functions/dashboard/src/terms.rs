@@ -42,6 +42,10 @@ pages::words! { ,
     REVIEW_RETURNED = "A análise decidiu devolver.", "The review decided to return it.", "La revisión decidió devolverlo.";
     CANCELLED_IN_REVIEW = "A cobrança foi cancelada durante a análise.", "The charge was cancelled during the review.", "El cobro fue cancelado durante la revisión.";
     UNMATCHED = "O pagamento não pertence a uma cobrança.", "The payment belongs to no charge.", "El pago no pertenece a un cobro.";
+    DATE_RULE = "Use uma data, como 2026-11-26.", "Use a date, such as 2026-11-26.", "Use una fecha, como 2026-11-26.";
+    DOCUMENT_RULE = "Use o CPF ou o CNPJ, com ou sem pontos, de até 32 caracteres.", "Use the CPF or CNPJ, with or without points, of at most 32 characters.", "Use el CPF o el CNPJ, con o sin puntos, de hasta 32 caracteres.";
+    END_TO_END_RULE = "Use os 32 caracteres do comprovante do Pix, que começam com E.", "Use the 32 characters of the Pix receipt, which begin with E.", "Use los 32 caracteres del comprobante del Pix, que empiezan con E.";
+    TXID_RULE = "Use as 26 letras e números do txid da cobrança.", "Use the 26 letters and digits of the charge's txid.", "Use las 26 letras y números del txid del cobro.";
     ACCOUNT_CHANGED = "Configuração da conta alterada pela operadora", "Setting of the account changed by the operator", "Configuración de la cuenta cambiada por el operador";
 }
 
@@ -187,6 +191,19 @@ fn named<T: DeserializeOwned>(text: &str) -> Option<T> {
 
 pub(crate) fn field(name: &str) -> Option<Word> {
     word(FIELDS, name)
+}
+
+/// What the value of a filter must be.
+pub(crate) fn rule(field: &str) -> Word {
+    match field {
+        "created_after" | "created_before" => DATE_RULE,
+        "amount" => w::CODE_AMOUNT,
+        "customer_id" => DOCUMENT_RULE,
+        "customer_email" => w::CODE_EMAIL,
+        "end_to_end_id" => END_TO_END_RULE,
+        "txid" => TXID_RULE,
+        _ => w::CODE_INVALID,
+    }
 }
 
 /// Why a charge or refund failed: a text of the service, else one of the bank.

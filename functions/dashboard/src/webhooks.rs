@@ -288,7 +288,7 @@ pub(crate) async fn endpoint(visitor: Visitor, Path(id): Path<String>) -> Result
         p.crumb { a href=(PATH) { (page.say(w::WEBHOOKS)) } }
         h1 dir="auto" { (endpoint.url) }
         @if let Some(disabled) = &endpoint.disabled {
-            div.alert.bad { (page.say(w::SWITCHED_OFF)) " " (time(disabled.at)) ": " (failure(page.language, &disabled.reason)) }
+            div.alert.bad { (page.say(w::SWITCHED_OFF)) " " (time(disabled.at)) ": " (disabled_reason(page.language, &disabled.reason)) }
         }
         (endpoint_actions(&page, endpoint))
         section.card {

@@ -10,7 +10,7 @@ use domain::ids::{ChargeId, EndToEndId};
 use domain::money::Amount;
 use domain::row::sortable;
 use domain::shard::ShardedScope;
-use domain::tax_id::Document;
+use domain::tax_id::{Document, TaxId};
 use domain::time::Timestamp;
 
 use crate::charge::Charges;
@@ -103,7 +103,8 @@ pub struct ChargeFilter {
     pub(crate) status: Option<PublicStatus>,
     pub(crate) created_after: Option<Timestamp>,
     pub(crate) created_before: Option<Timestamp>,
-    pub(crate) customer: Option<Document>,
+    /// The forms of the payer's document, any of which may be stored.
+    pub(crate) customers: Vec<Document>,
     pub(crate) order: Option<LookupValue>,
     pub(crate) email: Option<LookupValue>,
     pub(crate) end_to_end_id: Option<EndToEndId>,
@@ -128,6 +129,18 @@ impl ChargeFilter {
         Self { limit: most, filtered_window: most, ..self }
     }
 
+    /// Also finds a CPF or CNPJ that is stored without the punctuation with which a person typed it.
+    #[must_use]
+    pub fn with_bare_documents(mut self) -> Self {
+        let bare = |document: &Document| {
+            let bare: String = document.as_str().chars().filter(char::is_ascii_alphanumeric).collect();
+            TaxId::parse(&bare).ok().map(Document::from).filter(|bare| bare != document)
+        };
+        let more: Vec<Document> = self.customers.iter().filter_map(bare).collect();
+        self.customers.extend(more);
+        self
+    }
+
     /// Reports every invalid parameter at once. An unknown one is invalid too.
     pub fn parse(query: &Query) -> Result<Self, Problem> {
         let mut fields = Fields::new();
@@ -139,7 +152,7 @@ impl ChargeFilter {
             status: query.read(&mut fields, &STATUS),
             created_after: query.read(&mut fields, &CREATED_AFTER),
             created_before: query.read(&mut fields, &CREATED_BEFORE),
-            customer: query.read(&mut fields, &CUSTOMER_ID),
+            customers: query.read(&mut fields, &CUSTOMER_ID).into_iter().collect(),
             order: query.read(&mut fields, &ORDER_ID),
             email: query.read(&mut fields, &CUSTOMER_EMAIL),
             end_to_end_id: query.read(&mut fields, &END_TO_END_ID),
@@ -151,7 +164,8 @@ impl ChargeFilter {
 
     fn matches(&self, charge: &Charge) -> bool {
         self.status.is_none_or(|status| charge.status.public() == status)
-            && self.customer.as_ref().is_none_or(|customer| charge.payer() == Some(customer.as_str()))
+            && (self.customers.is_empty()
+                || self.customers.iter().any(|customer| charge.payer() == Some(customer.as_str())))
             && self.lookups().all(|value| value.is_of(charge))
             && self.txid.is_none_or(|id| charge.id == id)
             && self.amount.is_none_or(|amount| charge.amount == amount)
@@ -172,24 +186,24 @@ impl ChargeFilter {
         if let Some(value) = self.lookups().next() {
             return Source::Lookup(value);
         }
-        match (&self.customer, self.status) {
-            (Some(customer), _) => Source::Index(
-                ListIndex::ByCustomer,
-                vec![Charge::customer_partition(&scope.scope, customer.as_str())],
-            ),
-            (None, Some(status)) => {
+        let customers = self.customers.iter();
+        let customers: Vec<String> =
+            customers.map(|customer| Charge::customer_partition(&scope.scope, customer.as_str())).collect();
+        match self.status {
+            _ if !customers.is_empty() => Source::Index(ListIndex::ByCustomer, customers),
+            Some(status) => {
                 let statuses = status.transaction_statuses().iter();
                 let partitions = statuses.flat_map(|status| status_partitions(scope, *status));
                 Source::Index(ListIndex::ByStatus, partitions.collect())
             }
-            (None, None) => Source::Index(ListIndex::All, scope.partitions(Charge::list_partition)),
+            None => Source::Index(ListIndex::All, scope.partitions(Charge::list_partition)),
         }
     }
 
     /// The number of charges to read for a page. The source covers one of the filters.
     fn window(&self) -> usize {
         let filters =
-            [self.status.is_some(), self.customer.is_some(), self.order.is_some(), self.email.is_some()];
+            [self.status.is_some(), !self.customers.is_empty(), self.order.is_some(), self.email.is_some()];
         let is_covered = filters.into_iter().filter(|is_set| *is_set).count() <= 1 && self.amount.is_none();
         if is_covered { self.limit } else { self.filtered_window }
     }

@@ -297,6 +297,11 @@ impl Query {
         self.pairs.iter().filter(move |(given, _)| given == name).map(|(_, value)| value.as_str())
     }
 
+    /// Percent-encoded.
+    pub fn encoded(&self) -> String {
+        url::form_urlencoded::Serializer::new(String::new()).extend_pairs(&self.pairs).finish()
+    }
+
     /// Percent-encoded, with another value of one parameter.
     pub fn with(&self, name: &str, value: &str) -> String {
         let mut encoded = url::form_urlencoded::Serializer::new(String::new());
