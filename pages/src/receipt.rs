@@ -41,7 +41,7 @@ pub fn receipt(
         .filter(|refund| refund.status == RefundStatus::Refunded)
         .map(|refund| {
             vec![
-                html! { (second(refund.updated_at)) },
+                html! { (second(language, refund.updated_at)) },
                 html! { code { (refund.rtr_id.clone().unwrap_or_else(|| refund.id.to_string())) } },
                 sum(refund.share.gross.minor()),
             ]
@@ -59,7 +59,7 @@ pub fn receipt(
                 (say(w::ORDER), text(charge.metadata.order_number().as_deref().map(without_documents))),
                 (say(w::PAYER), text(details.payer)),
                 (say(w::DOCUMENT), text(details.document)),
-                (say(w::PAID_ON), html! { (second(paid.paid_at)) }),
+                (say(w::PAID_ON), html! { (second(language, paid.paid_at)) }),
                 (say(w::METHOD), html! { (paid.method.facts().name) }),
                 ("End-to-end id", html! { @if paid.method == PaymentMethod::Pix { code { (paid.payment_id) } } }),
                 (say(w::TRANSACTION), html! { code { (charge.id.raw()) } }),
@@ -79,6 +79,6 @@ pub fn receipt(
 }
 
 /// On paper there is no zone on hover.
-fn second(at: Timestamp) -> String {
-    format!("{} (America/Sao_Paulo)", pt_br::format_second(at))
+fn second(language: Language, at: Timestamp) -> String {
+    format!("{} {}", pt_br::format_second(at), language.say(w::ZONE))
 }

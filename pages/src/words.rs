@@ -89,14 +89,15 @@ crate::words! { pub,
     CHANGE_ENDPOINT = "Mudar URL e eventos", "Change URL and events", "Cambiar URL y eventos";
     SHOPS_EMAIL = "E-mail da loja", "E-mail of the shop", "Correo de la tienda";
     SHOPS_PHONE = "Telefone da loja", "Phone of the shop", "Teléfono de la tienda";
+    ZONE = "(horário de Brasília)", "(Brasília time)", "(hora de Brasilia)";
     AS_TABLE = "Ver como tabela", "Show as a table", "Ver como tabla";
-    REQUEST = "Pedido ao servidor", "Request", "Solicitud";
+    REQUEST = "Requisição", "Request", "Solicitud";
     TO_HOME = "Voltar ao início", "Back to the home page", "Volver al inicio";
     ERROR_NOT_FOUND = "Não encontrado", "Not found", "No encontrado";
     ERROR_FORBIDDEN = "Não permitido", "Not permitted", "No permitido";
     ERROR_CONFLICT = "A página mudou", "The page has changed", "La página cambió";
-    ERROR_TOO_MANY = "Pedidos demais", "Too many requests", "Demasiadas solicitudes";
-    ERROR_INVALID = "Pedido inválido", "Invalid request", "Solicitud no válida";
+    ERROR_TOO_MANY = "Requisições demais", "Too many requests", "Demasiadas solicitudes";
+    ERROR_INVALID = "Requisição inválida", "Invalid request", "Solicitud no válida";
     ERROR_UNAVAILABLE = "Indisponível no momento", "Unavailable at the moment", "No disponible por el momento";
 
     CODE_INVALID = "Um campo não é válido. Corrija e envie de novo.", "A field is not valid. Correct it and send again.", "Un campo no es válido. Corríjalo y envíe de nuevo.";
@@ -127,7 +128,7 @@ crate::words! { pub,
     CODE_EXCEEDS = "O valor é maior do que o que resta devolver.", "The amount is higher than what is left to refund.", "El importe es mayor que lo que queda por devolver.";
     CODE_BALANCE = "O saldo disponível não cobre a devolução.", "The available balance does not cover the refund.", "El saldo disponible no cubre la devolución.";
     CODE_NO_REFUND = "Este meio de pagamento não permite esta devolução.", "This payment method does not support this refund.", "Este medio de pago no permite esta devolución.";
-    CODE_LIMITED = "Pedidos demais. Espere um pouco e tente de novo.", "Too many requests. Wait a little and retry.", "Demasiadas solicitudes. Espere un poco e inténtelo de nuevo.";
+    CODE_LIMITED = "Requisições demais. Espere um pouco e tente de novo.", "Too many requests. Wait a little and retry.", "Demasiadas solicitudes. Espere un poco e inténtelo de nuevo.";
     CODE_UNAVAILABLE = "Uma parte do serviço não respondeu. Tente de novo em instantes; enviar de novo não repete a ação.", "A part of the service did not answer. Retry in a moment; sending again does not repeat the action.", "Una parte del servicio no respondió. Inténtelo de nuevo; enviar otra vez no repite la acción.";
 }
 

@@ -119,7 +119,7 @@ pub(crate) async fn audit(visitor: Visitor) -> Result<Response, Problem> {
     let rows: Vec<Vec<Markup>> = found.iter().filter(is_shown).map(|row| {
         vec![
             time(row.at),
-            html! { (action(page.language, &row.action)) },
+            html! { span title=(row.action) { (action(page.language, &row.action)) } },
             html! { a href={ (AUDIT) "?" (query.only(|name| name == "day").with("actor", &row.actor)) } { (row.actor) } },
             html! { (row.subject) },
             html! { (details(page.language, row.details.as_deref().unwrap_or_default())) },

@@ -167,7 +167,7 @@ pub(crate) async fn show(visitor: Visitor, Path(id): Path<String>) -> Result<Res
             h1 { (heading) " " (case.status.tag(page.language)) }
             @if let Some(due) = case.response_deadline.filter(|_| case.status == CaseStatus::Open) {
                 div.alert.warn {
-                    p { strong { (page.say(w::ANSWER_BY)) } " " (deadline(&page, due, true)) " " (page.say(w::SAO_PAULO_TIME)) }
+                    p { strong { (page.say(w::ANSWER_BY)) } " " (deadline(&page, due, true)) " " (page.say(w::ZONE)) }
                     @if case.is_past_deadline(page.now()) { p { (page.say(w::PAST_DEADLINE)) } }
                 }
             }

@@ -57,7 +57,7 @@ fn value(name: Word, text: Option<String>) -> Option<Part> {
 fn parts(page: &Page, case: &MedCase, timeline: &ChargeTimeline, files: &[Evidence]) -> Vec<Part> {
     let mut parts = vec![
         Part::Value(w::MERCHANT.pt, page.visit.session.account.settings.merchant_name.clone()),
-        Part::Value(w::MADE_ON.pt, format!("{} {}", format_second(page.now()), w::SAO_PAULO_TIME.pt)),
+        Part::Value(w::MADE_ON.pt, format!("{} {}", format_second(page.now()), w::ZONE.pt)),
         Part::Heading(w::KIND_CASE.pt),
     ];
     let case_values = [

@@ -1,31 +1,33 @@
-//! Lists as CSV files. That of charges is written as Brazilian spreadsheets read it: with semicolons, decimal commas
-//! and times in São Paulo. That of the statement is the API's.
+//! Lists as CSV files as Brazilian spreadsheets open them: with semicolons, decimal commas and times in Brasília.
 
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Redirect, Response};
 use domain::charge::Charge;
-use domain::money::MinorUnits;
+use domain::money::{Currency, MinorUnits};
 use domain::payment_method::PaymentMethod;
 use domain::pt_br;
-use pages::{Language, money};
-use shared::http::{Problem, csv_attachment};
+use domain::wallet::{LedgerAccount, Posting};
+use pages::forms::answer;
+use pages::{Language, Word, money};
+use shared::http::{BYTE_ORDER_MARK, Problem, csv_attachment};
 use shared::wallet::statement::{CSV_STATEMENT_QUERY, StatementFilter, StatementFormat};
-use shared::wallet::view::{escape_formula, statement_csv};
+use shared::wallet::view::escape_formula;
 
 use crate::charges::{customer, fee_and_net, filter_of, masked_payer, order};
+use crate::money::{WALLET, movement_name};
 use crate::states::State as _;
 use crate::visit::Visitor;
 use crate::words as w;
 
-/// Rows of a file. Their charges take 11 requests and about 1,000 read units.
+/// Rows of a file, which counts as one page of the user's limit. Charges take at most 13 requests and about 1,000 read
+/// units, movements one request for each shard and about 60.
 const MOST_ROWS: usize = 1_000;
-
-/// By it, spreadsheets read the file as UTF-8. `lambda_http` drops it from a text that is not compressed: a file below
-/// 1.4 KB, or for a client that does not accept gzip.
-const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
 pub(crate) async fn charges(visitor: Visitor) -> Result<Response, Problem> {
     let query = visitor.query().only(|name| !matches!(name, "starting_after" | "limit"));
-    let (filter, method) = filter_of(&query)?;
+    // The list says what is wrong with a filter.
+    let Ok((filter, method)) = filter_of(&query) else {
+        return Ok(Redirect::to(&format!("/dashboard/charges?{}", query.encoded())).into_response());
+    };
     let filter = filter.reading(MOST_ROWS);
     let visit = visitor.enter_alone().await?;
     let (page, found) = visit
@@ -37,37 +39,53 @@ pub(crate) async fn charges(visitor: Visitor) -> Result<Response, Problem> {
     let is_shown = |charge: &&Charge| method.is_none_or(|method| charge.methods.contains(&method));
     let rows = found.items.iter().filter(is_shown).map(|charge| row(page.language, charge));
     let rows: Vec<Vec<String>> = rows.collect::<Result<_, _>>()?;
-    let text = written(page.language, &rows, found.next_cursor.is_some());
-    let text = text.map_err(|error| Problem::Internal(error.to_string()))?;
-    Ok(csv_attachment("charges.csv", text))
+    let [created, paid] = [w::CREATED, w::PAID].map(|word| at(page.language, word));
+    let names = [w::ORDER, w::CUSTOMER, w::DOCUMENT, w::METHOD, w::STATE, w::CURRENCY, w::AMOUNT];
+    let names = names.into_iter().chain([w::FEE, w::NET, w::REFUNDED_SUM]);
+    let names = names.map(|word| page.say(word).to_owned());
+    let ids = ["Id", "End-to-end id", "txid"].map(str::to_owned);
+    let header: Vec<String> =
+        std::iter::once(created).chain(names).chain(std::iter::once(paid)).chain(ids).collect();
+    file("charges.csv", page.language, (header, rows), found.next_cursor.is_some())
 }
 
-fn written(language: Language, rows: &[Vec<String>], is_cut: bool) -> Result<Vec<u8>, csv::Error> {
+/// The name of a column of times.
+fn at(language: Language, word: Word) -> String {
+    format!("{} {}", language.say(word), language.say(w::ZONE))
+}
+
+/// Each row has a cell for each column, also the last one, which says that the file is cut.
+fn file(
+    name: &str,
+    language: Language,
+    (header, mut rows): (Vec<String>, Vec<Vec<String>>),
+    is_cut: bool,
+) -> Result<Response, Problem> {
+    let columns = header.len();
     let mut writer = csv::WriterBuilder::new()
         .delimiter(b';')
-        .flexible(true)
         .terminator(csv::Terminator::CRLF)
         .from_writer(BYTE_ORDER_MARK.to_vec());
-    let at = |word| format!("{} (America/Sao_Paulo)", language.say(word));
-    let names = [w::ORDER, w::CUSTOMER, w::DOCUMENT, w::METHOD, w::STATE, w::CURRENCY, w::AMOUNT];
-    let sums = [w::FEE, w::NET, w::REFUNDED_SUM].map(|word| language.say(word).to_owned());
-    let names = names.map(|word| language.say(word).to_owned()).into_iter().chain(sums);
-    let ids = [at(w::PAID), "Id".to_owned(), "End-to-end id".to_owned(), "txid".to_owned()];
-    writer.write_record(std::iter::once(at(w::CREATED)).chain(names).chain(ids))?;
-    for row in rows {
-        writer.write_record(row)?;
-    }
     if is_cut {
-        writer.write_record([language.say(w::CSV_CUT)])?;
+        let mut note = vec![language.say(w::CSV_CUT).to_owned()];
+        note.resize(columns, String::new());
+        rows.push(note);
     }
-    writer.into_inner().map_err(|error| csv::Error::from(error.into_error()))
+    let failed = |error: csv::Error| Problem::Internal(error.to_string());
+    for row in std::iter::once(header).chain(rows) {
+        writer.write_record(row).map_err(failed)?;
+    }
+    let text = writer.into_inner().map_err(|error| failed(error.into_error().into()))?;
+    Ok(csv_attachment(name, text))
+}
+
+/// A sum without the sign of the currency, which has a column of its own.
+fn sum(minor: MinorUnits, currency: Currency) -> String {
+    money(minor.get(), currency).chars().filter(|c| c.is_ascii_digit() || matches!(c, ',' | '-')).collect()
 }
 
 fn row(language: Language, charge: &Charge) -> Result<Vec<String>, Problem> {
-    let sum = |minor: MinorUnits| {
-        let text = money(minor.get(), charge.currency);
-        text.chars().filter(|c| c.is_ascii_digit() || matches!(c, ',' | '-')).collect::<String>()
-    };
+    let sum = |minor: MinorUnits| sum(minor, charge.currency);
     let text = |text: Option<String>| escape_formula(&text.unwrap_or_default());
     let (fee, net) = fee_and_net(charge)?.unzip();
     let paid = charge.applied_payment.as_ref();
@@ -92,14 +110,57 @@ fn row(language: Language, charge: &Charge) -> Result<Vec<String>, Problem> {
 }
 
 pub(crate) async fn statement(visitor: Visitor) -> Result<Response, Problem> {
-    let filter = StatementFilter::parse(&visitor.query().known(CSV_STATEMENT_QUERY), StatementFormat::Csv)?;
+    let query = visitor.query().known(CSV_STATEMENT_QUERY);
+    let filter = match StatementFilter::parse(&query, StatementFormat::Csv) {
+        Ok(filter) => filter,
+        Err(problem) => return answer(Err(problem), WALLET),
+    };
     let visit = visitor.enter_alone().await?;
     let (page, found) = visit
         .load(async |visit| Ok(visit.visitor.pages.app.wallets.statement(&visit.scope(), &filter).await?))
         .await?;
-    let mut text = statement_csv(&found).map_err(|error| Problem::Internal(error.to_string()))?;
-    if found.next_cursor.is_some() {
-        text.extend(format!("{}\r\n", page.say(w::CSV_CUT)).into_bytes());
-    }
-    Ok(csv_attachment("statement.csv", text))
+    let rows = found.items.iter().map(|posting| movement_row(page.language, posting));
+    let rows: Vec<Vec<String>> = rows.collect::<Result<_, _>>()?;
+    let names = [
+        w::MOVEMENT,
+        w::CURRENCY,
+        w::AMOUNT,
+        w::FEE,
+        w::NET,
+        w::AVAILABLE,
+        w::PENDING,
+        w::RETAINED,
+        w::CHARGE,
+        w::KIND_REFUND,
+        w::KIND_CASE,
+        w::PAYOUT,
+        w::NOTE,
+    ];
+    let names = names.map(|word| page.say(word).to_owned()).into_iter().chain(["Id".to_owned()]);
+    let header: Vec<String> = std::iter::once(at(page.language, w::WHEN)).chain(names).collect();
+    file("statement.csv", page.language, (header, rows), found.next_cursor.is_some())
+}
+
+fn movement_row(language: Language, posting: &Posting) -> Result<Vec<String>, Problem> {
+    use LedgerAccount::{MerchantAvailable, MerchantPending, MerchantRetained};
+    let sum = |minor| sum(minor, posting.currency);
+    let id = |id: Option<String>| id.unwrap_or_default();
+    let subject = &posting.subject;
+    Ok(vec![
+        pt_br::format_second(posting.at),
+        language.say(movement_name(posting.kind)).to_owned(),
+        posting.currency.to_string(),
+        sum(posting.amount),
+        sum(posting.fee),
+        sum(posting.net()?),
+        sum(posting.change(MerchantAvailable)?),
+        sum(posting.change(MerchantPending)?),
+        sum(posting.change(MerchantRetained)?),
+        id(subject.charge.map(|id| id.to_string())),
+        id(subject.refund.as_ref().map(ToString::to_string)),
+        id(subject.case.map(|id| id.to_string())),
+        id(subject.payout.map(|id| id.to_string())),
+        escape_formula(subject.note.as_deref().unwrap_or_default()),
+        posting.id.to_string(),
+    ])
 }

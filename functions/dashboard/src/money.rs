@@ -8,6 +8,7 @@ use domain::refund::Refund;
 use domain::row::Key;
 use domain::wallet::{Posting, PostingKind, Wallet};
 use maud::{Markup, html};
+use pages::forms::answer;
 use pages::{Cell, Word, empty, next_page, table, time, without_documents};
 use shared::http::{Problem, Query};
 use shared::payout::{PAGE_SIZE, Payouts};
@@ -18,7 +19,7 @@ use crate::states::State as _;
 use crate::visit::{Page, Visitor};
 use crate::words as w;
 
-const WALLET: &str = "/dashboard/wallet";
+pub(crate) const WALLET: &str = "/dashboard/wallet";
 const REFUNDS: &str = "/dashboard/refunds";
 const PAYOUTS: &str = "/dashboard/payouts";
 
@@ -31,7 +32,10 @@ const REFUNDS_SHOWN: usize = 15;
 
 pub(crate) async fn wallet(visitor: Visitor) -> Result<Response, Problem> {
     let query = visitor.query();
-    let filter = StatementFilter::parse(&query.known(STATEMENT_QUERY), StatementFormat::Json)?;
+    let filter = match StatementFilter::parse(&query.known(STATEMENT_QUERY), StatementFormat::Json) {
+        Ok(filter) => filter,
+        Err(problem) => return answer(Err(problem), WALLET),
+    };
     let currency =
         query.text("currency").and_then(|code| Currency::parse(code).ok()).unwrap_or(Currency::BRL);
     let visit = visitor.enter_alone().await?;

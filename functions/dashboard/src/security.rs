@@ -36,6 +36,7 @@ pages::words! { pub(crate),
     SESSIONS = "Sessões", "Sessions", "Sesiones";
     END_SESSIONS = "Encerrar todas as sessões", "End all sessions", "Cerrar todas las sesiones";
     END_SESSIONS_MEANS = "Também esta. Depois, entre de novo.", "This one too. Log in again afterwards.", "También esta. Después, entre de nuevo.";
+    NO_LOG_INS = "Nenhuma entrada entre as últimas 100 ações da conta. A auditoria tem as anteriores.", "No log-in among the last 100 actions of the account. The audit has the earlier ones.", "Ninguna entrada entre las últimas 100 acciones de la cuenta. La auditoría tiene las anteriores.";
     LOG_INS = "Últimas entradas", "Last log-ins", "Últimas entradas";
     ALL_MEMBERS = "Todos os membros", "All members", "Todos los miembros";
     DEMAND = "Exigir de todos", "Demand it of all", "Exigir a todos";
@@ -125,6 +126,7 @@ pub(crate) async fn show(visitor: Visitor) -> Result<Response, Problem> {
             html! { @if let Some(ip) = row.source.ip() { (ip) } },
         ]
     });
+    let log_ins: Vec<_> = log_ins.collect();
     let main = html! {
         p.crumb { a href="/dashboard/team" { (page.say(w::TEAM)) } }
         h1 { (page.say(SECURITY)) }
@@ -148,10 +150,12 @@ pub(crate) async fn show(visitor: Visitor) -> Result<Response, Problem> {
         }
         section.card {
             h2 { (page.say(SESSIONS)) }
-            (table(page.say(LOG_INS), &[
-                (Cell::Time, page.say(w::WHEN)),
-                (Cell::Main, page.say(w::ADDRESS)),
-            ], log_ins.collect()))
+            @if log_ins.is_empty() { p { (page.say(NO_LOG_INS)) } } @else {
+                (table(page.say(LOG_INS), &[
+                    (Cell::Time, page.say(w::WHEN)),
+                    (Cell::Main, page.say(w::ADDRESS)),
+                ], log_ins))
+            }
             p { (page.say(END_SESSIONS_MEANS)) }
             (page.button("/dashboard/security/sessions", (END_SESSIONS, "danger"), Need::Member, &html! {}))
         }

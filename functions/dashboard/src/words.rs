@@ -142,6 +142,7 @@ pages::words! { pub(crate),
     CURRENCY = "Moeda", "Currency", "Moneda";
     STATEMENT = "Extrato", "Statement", "Extracto";
     MOVEMENT = "Movimento", "Movement", "Movimiento";
+    NOTE = "Observação", "Note", "Observación";
     PART = "Onde", "Where", "Dónde";
     WHEN = "Quando", "When", "Cuándo";
     NO_MOVEMENTS = "Sem movimentos ainda. O primeiro pagamento aparece aqui.", "No movements yet. The first payment appears here.", "Sin movimientos aún. El primer pago aparece aquí.";
@@ -162,7 +163,6 @@ pages::words! { pub(crate),
     ANSWER_BY = "Responder até", "Answer by", "Responder hasta";
     HOURS_LEFT = "{} h", "{} h", "{} h";
     DAYS_LEFT = "{} dias", "{} days", "{} días";
-    SAO_PAULO_TIME = "(horário de São Paulo)", "(São Paulo time)", "(hora de São Paulo)";
     PAST_DEADLINE = "O prazo terminou. O banco do pagador decide sem a sua resposta, por isso nada mais pode ser enviado aqui.", "The deadline has passed. The payer's bank decides without your answer, so nothing more can be sent here.", "El plazo terminó. El banco del pagador decide sin su respuesta, por eso ya no se puede enviar nada aquí.";
     HELPS = "Ajudam a ganhar: nota fiscal, comprovante de entrega e mensagens do cliente.", "What helps to win: the invoice, the proof of delivery and messages of the customer.", "Ayudan a ganar: la factura, el comprobante de entrega y los mensajes del cliente.";
     HELPS_SCAM = "O pagador diz que caiu em um golpe: mostre também o anúncio, as condições que ele aceitou e que a loja existe.", "The payer reports a scam: also show the offer, the terms that the payer accepted, and that the shop exists.", "El pagador dice que cayó en una estafa: muestre también el anuncio, las condiciones que aceptó y que la tienda existe.";
@@ -241,7 +241,7 @@ pages::words! { pub(crate),
     NOT_DELIVERED = "Nenhuma entrega deste evento.", "No deliveries of this event.", "Ninguna entrega de este evento.";
     VERIFY_SIGNATURE = "Como verificar a assinatura", "How to verify the signature", "Cómo verificar la firma";
     DELIVERIES = "Entregas", "Deliveries", "Entregas";
-    NO_DELIVERIES = "Nenhuma entrega aqui. Cada evento de uma cobrança gera uma.", "No deliveries here. Each event of a charge makes one.", "Ninguna entrega aquí. Cada evento de un cobro genera una.";
+    NO_DELIVERIES = "Nenhuma entrega aqui. Registre um endpoint e crie uma cobrança: cada evento gera uma.", "No deliveries here. Register an endpoint and create a charge: each event makes one.", "Ninguna entrega aquí. Registre un endpoint y cree un cobro: cada evento genera una.";
     ATTEMPTS = "Tentativas", "Attempts", "Intentos";
     LAST_ANSWER = "Última resposta", "Last answer", "Última respuesta";
     LAST_STATUS = "Último status HTTP", "Last HTTP status", "Último estado HTTP";
@@ -250,12 +250,12 @@ pages::words! { pub(crate),
     DELIVERED_ON = "Entregue em", "Delivered on", "Entregado el";
     BODY = "Corpo enviado", "Body", "Cuerpo enviado";
     BODY_EXPIRED = "O evento expirou, e o corpo não existe mais.", "The event has expired, and its body no longer exists.", "El evento venció y su cuerpo ya no existe.";
-    NO_EVENTS = "Nenhum evento nestes filtros. Crie ou pague uma cobrança.", "No events here. Create or pay a charge.", "Ningún evento aquí. Cree o pague un cobro.";
+    NO_EVENTS = "Nenhum evento aqui. Crie ou pague uma cobrança.", "No events here. Create or pay a charge.", "Ningún evento aquí. Cree o pague un cobro.";
     OBJECT = "Objeto", "Object", "Objeto";
     KEYS = "Chaves da API", "API keys", "Claves de la API";
     KEY = "Chave", "Key", "Clave";
     LABEL = "Nome", "Label", "Nombre";
-    NO_KEYS = "Nenhuma chave neste modo.", "No keys in this mode.", "Ninguna clave en este modo.";
+    NO_KEYS = "Nenhuma chave neste modo. Emita a primeira abaixo.", "No keys in this mode. Issue the first one below.", "Ninguna clave en este modo. Emita la primera abajo.";
     QUICKSTART = "Comece aqui", "Quickstart", "Empiece aquí";
     QUICKSTART_MEANS = "Crie uma cobrança de R$ 19,90. Ponha a sua chave no lugar de …", "Create a charge of R$ 19,90. Put your key in the place of …", "Cree un cobro de R$ 19,90. Ponga su clave en lugar de …";
     LISTEN_MEANS = "Receba os eventos na sua máquina:", "Receive the events on your machine:", "Reciba los eventos en su equipo:";
@@ -288,12 +288,12 @@ pages::words! { pub(crate),
     LINK_SENT = "Se este endereço tiver um usuário, o link chega em instantes.", "If this address has a user, the link arrives in a moment.", "Si esta dirección tiene un usuario, el enlace llega en instantes.";
     LINK_INVALID = "Este link não vale mais", "This link is no longer valid", "Este enlace ya no es válido";
     LINK_INVALID_MEANS = "Ele já foi usado, foi retirado ou expirou. Peça outro.", "It was used or withdrawn, or has expired. Ask for another one.", "Ya fue usado, fue retirado o venció. Pida otro.";
-    NO_AUDIT = "Nenhuma ação aqui.", "No actions here.", "Ninguna acción aquí.";
+    NO_AUDIT = "Nenhuma ação nestes filtros. Entradas, chaves, devoluções e mudanças da equipe aparecem aqui.", "No actions here. Log-ins, keys, refunds and changes of the team appear here.", "Ninguna acción aquí. Aquí aparecen entradas, claves, devoluciones y cambios del equipo.";
     ACTION = "Ação", "Action", "Acción";
     ACTOR = "Quem", "Who", "Quién";
     DETAILS = "Detalhes", "Details", "Detalles";
     ADDRESS = "Endereço IP", "IP address", "Dirección IP";
-    NO_NOTICES = "Nenhum aviso nos últimos 90 dias.", "No notices in the last 90 days.", "Ningún aviso en los últimos 90 días.";
+    NO_NOTICES = "Nenhum aviso nos últimos 90 dias. Avisamos por e-mail de disputas e de endpoints que falham.", "No notices in the last 90 days. We send e-mails about disputes and endpoints that fail.", "Ningún aviso en los últimos 90 días. Avisamos por correo de disputas y de endpoints que fallan.";
     SENT = "Enviado", "Sent", "Enviado";
     NOT_SENT = "Não enviado", "Not sent", "No enviado";
     NOTICE_MED_OPENED = "Disputa aberta", "Dispute opened", "Disputa abierta";

@@ -146,5 +146,5 @@ fn receipt_returns<'a>(charge: &Charge, refunds: &'a [Refund]) -> Vec<(Amount, O
 }
 
 fn format_time(at: Timestamp) -> String {
-    format!("{} (horário de São Paulo)", pt_br::format_second(at))
+    format!("{} (horário de Brasília)", pt_br::format_second(at))
 }

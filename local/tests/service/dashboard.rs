@@ -399,7 +399,7 @@ async fn a_user_has_300_pages_a_minute() {
     let refused = browser.answer("/dashboard/charges", &[]).await;
     assert_eq!(refused.status, 429);
     assert!(refused.header("retry-after").is_some());
-    assert!(text(&refused).contains("Pedidos demais"));
+    assert!(text(&refused).contains("Requisições demais"));
     // The other user has pages left.
     Browser::member(&service).await.page("/dashboard/charges").await;
 }

@@ -110,7 +110,7 @@ async fn after_the_deadline_the_page_says_that_nothing_can_be_sent() {
     let owner = Browser::owner(&service).await;
     let html = owner.page(&page).await;
     assert!(html.contains("2 dias") || html.contains("3 dias"), "{html}");
-    assert!(html.contains("(horário de São Paulo)") && html.contains("<textarea"), "{html}");
+    assert!(html.contains("(horário de Brasília)") && html.contains("<textarea"), "{html}");
     service.advance_seconds(3 * 86_400 + 1).await;
     let owner = Browser::owner(&service).await;
     let html = owner.page(&page).await;

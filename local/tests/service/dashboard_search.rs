@@ -122,6 +122,13 @@ async fn a_search_with_several_hits_leads_to_their_list_and_one_without_says_wha
         assert_eq!(led, format!("/dashboard/charges?{list}"));
         assert_eq!(browser.page(&led).await.matches("href=\"/dashboard/charges/ch_").count(), rows, "{text}");
     }
+    // The form of the list finds what is typed with points or capitals.
+    for typed in
+        ["customer_id=295.379.955-93", "customer_id=29537995593", "customer_email=Maria%40EXAMPLE.com"]
+    {
+        let html = browser.page(&format!("/dashboard/charges?{typed}")).await;
+        assert_eq!(html.matches("href=\"/dashboard/charges/ch_").count(), 5, "{typed}");
+    }
     let unknown = "ch_fe5392dd-e865-8656-a544-24ef3d590c1b";
     for text in [
         "4712",
@@ -181,9 +188,51 @@ async fn charges_are_filtered_by_amount_as_people_write_it() {
         assert_eq!(html.matches("href=\"/dashboard/charges/ch_").count(), 1, "{html}");
         assert!(html.contains(&format!(">{shown}</td>")), "{html}");
     }
-    let refused = browser.answer("/dashboard/charges?amount=dez", &[]).await;
-    assert_eq!(refused.status, 400);
-    assert!(text(&refused).contains("O valor não é válido. Use, por exemplo, 129,90."));
+    for (refused, kept, rule) in [
+        ("amount=dez", "created_after=2026-01-02", "O valor não é válido. Use, por exemplo, 129,90.</p>"),
+        ("created_before=ontem", "order_id=4711", "Use uma data, como 2026-11-26.</p>"),
+        ("txid=1", "customer_email=a%40b.example", "Use as 26 letras e números do txid da cobrança.</p>"),
+    ] {
+        let path = format!("/dashboard/charges?status=paid&{refused}&{kept}");
+        let answer = browser.answer(&path, &[]).await;
+        let html = text(&answer);
+        assert_eq!(answer.status, 400, "{html}");
+        assert!(html.contains("<nav class=\"menu\"") && html.contains(rule), "{html}");
+        for pair in [refused, kept] {
+            let (name, value) = pair.split_once('=').unwrap();
+            let input = html.split("<input ").find(|input| input.contains(&input_name(name))).expect(name);
+            let value = format!("value=\"{}\"", value.replace("%40", "@"));
+            let input = input.split('>').next().unwrap();
+            assert!(input.contains(&value), "{input}");
+            assert_eq!(input.contains("aria-invalid=\"true\""), pair == refused, "{input}");
+        }
+        let file = browser.answer(&path.replace("charges?", "charges.csv?"), &[]).await;
+        assert_eq!(file.header("location"), Some(path.as_str()));
+    }
+    for path in ["/dashboard/wallet", "/dashboard/wallet.csv"] {
+        let led = browser.answer(&format!("{path}?created_after=ontem"), &[]).await;
+        let led = led.header("location").unwrap().to_owned();
+        assert_eq!(led, "/dashboard/wallet?error=invalid_request&field=created_after");
+        assert!(browser.page(&led).await.contains("Corrija e envie de novo. (De)"), "{led}");
+    }
+}
+
+/// As an input has it.
+fn input_name(name: &str) -> String {
+    format!(" name=\"{name}\"")
+}
+
+#[tokio::test]
+async fn the_states_keep_the_other_filters() {
+    let service = Service::without_event_sources().await;
+    let browser = Browser::owner(&service).await;
+    let html = browser.page("/dashboard/charges?created_after=2026-01-02&method=PIX&status=failed").await;
+    for end in ["", "&amp;status=paid"] {
+        let chip = format!("href=\"/dashboard/charges?created_after=2026-01-02&amp;method=PIX{end}\"");
+        assert!(html.contains(&chip), "{chip} {html}");
+    }
+    let html = browser.page("/dashboard/charges").await;
+    assert!(html.contains("href=\"/dashboard/charges?status=paid\""), "{html}");
 }
 
 /// The lines of a file that a page offers. It is stored, not shown, and not kept by a proxy.
@@ -208,7 +257,7 @@ async fn the_charges_of_a_view_are_a_csv_file() {
     let lines = file(&browser, &format!("/dashboard/charges.csv?{}", link.replace("&amp;", "&"))).await;
     assert_eq!(lines.len(), 2, "{lines:?}");
     assert!(
-        lines[0].trim_start_matches('\u{feff}').starts_with("Criada (America/Sao_Paulo);Pedido;Cliente;"),
+        lines[0].trim_start_matches('\u{feff}').starts_with("Criada (horário de Brasília);Pedido;Cliente;"),
         "{lines:?}"
     );
     let created = charge["created_at"].as_str().unwrap().parse().unwrap();
@@ -221,7 +270,16 @@ async fn the_charges_of_a_view_are_a_csv_file() {
     assert_eq!(file(&browser, "/dashboard/charges.csv").await.len(), 3);
     assert_eq!(file(&browser, "/dashboard/charges.csv?method=BOLETO").await.len(), 1);
     let movements = file(&browser, "/dashboard/wallet.csv?currency=BRL&created_after=&created_before=").await;
-    assert!(movements[0].starts_with("id,created_at,type,") && movements.len() == 2, "{movements:?}");
+    let begins =
+        "Quando (horário de Brasília);Movimento;Moeda;Valor;Taxas;Líquido;Disponível;A liberar;Retido;";
+    assert!(movements[0].trim_start_matches('\u{feff}').starts_with(begins), "{movements:?}");
+    assert!(movements.len() == 2 && movements[1].contains(";Pagamento;BRL;12,90;"), "{movements:?}");
+    assert_eq!(movements[1].matches(';').count(), movements[0].matches(';').count(), "{movements:?}");
+    // A small file keeps its byte order mark, because it is compressed too.
+    for path in ["/dashboard/charges.csv", "/dashboard/wallet.csv"] {
+        let compressed = browser.answer(path, &[("accept-encoding", "gzip")]).await;
+        assert_eq!(compressed.header("content-encoding"), Some("gzip"));
+    }
     let logged_out = service.raw(axum::http::Method::GET, "/dashboard/charges.csv", &[], "").await;
     assert_eq!(logged_out.status, 303);
 }
@@ -239,5 +297,7 @@ async fn a_csv_file_has_at_most_1000_rows_and_says_when_it_is_cut() {
     let report = proxy.report();
     assert!(report.requests() <= 13 && report.read_units <= 1_030.0, "{report:?}");
     assert_eq!(lines.len(), 1_002);
-    assert_eq!(lines.last().unwrap(), "O arquivo não tem tudo. Escolha datas mais próximas.");
+    let note = format!("O arquivo não tem tudo. Escolha datas mais próximas.{}", ";".repeat(14));
+    assert_eq!(lines.last(), Some(&note));
+    assert_eq!(lines[0].matches(';').count(), 14);
 }

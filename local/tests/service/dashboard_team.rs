@@ -356,7 +356,7 @@ async fn links_for_a_new_password_are_limited_by_address_and_by_source() {
             assert_eq!(location(&service.request_reset(email).await), "/dashboard/reset?done=1");
         }
         let refused = service.request_reset(email).await;
-        assert!(refused.status == 429 && text(&refused).contains("Pedidos demais."), "{refused:?}");
+        assert!(refused.status == 429 && text(&refused).contains("Requisições demais."), "{refused:?}");
     }
     for number in 8..30 {
         let answer = service.request_reset(&format!("{number}@loja.example")).await;

@@ -23,6 +23,7 @@ pub use cookie::{cookie, set_cookie};
 pub use created::Created;
 pub use etag::{etag_of, is_known};
 pub use form::{FormBody, SameOrigin};
+pub use gzip::BYTE_ORDER_MARK;
 pub use intake::{Fields, JsonBody, Object, Query, RawBody};
 pub use json::{JsonObject, JsonValue};
 pub use origin::OriginSecrets;
