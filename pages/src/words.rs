@@ -68,7 +68,6 @@ crate::words! { pub,
     REFUNDED_SUM = "Devolvido", "Refunded", "Devuelto";
     RETURNED_ON = "Devolvido em", "Refunded on", "Devuelto el";
     REFUNDS = "Devoluções", "Refunds", "Devoluciones";
-    EMAIL = "E-mail", "E-mail", "Correo";
     ROLE = "Papel", "Role", "Rol";
     EVENTS = "Eventos", "Events", "Eventos";
     SHOP_NAME = "Nome da loja", "Name of the shop", "Nombre de la tienda";

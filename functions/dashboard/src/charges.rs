@@ -7,15 +7,14 @@ use domain::hex;
 use domain::ids::{ChargeId, Scoped as _};
 use domain::money::{Currency, MinorUnits};
 use domain::payment_method::PaymentMethod;
-use domain::refund::RefundStatus;
 use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
 use domain::wallet::ReturnStatus;
 use maud::{Markup, html};
 use pages::forms::{Need, invalid_amount, minor_units};
 use pages::{
-    Cell, ChargeForm, ReceiptDetails, Tone, Word, copy_button, empty, facts, money, next_page, table, tag, time,
-    without_documents,
+    Cell, ChargeForm, ReceiptDetails, Tone, Word, copy_button, empty, facts, money, next_page, table, tag,
+    time, without_documents,
 };
 use sha2::{Digest, Sha256};
 use shared::charge::{CHARGES_QUERY, ChargeFilter};

@@ -328,7 +328,7 @@ pub(crate) async fn delivery(visitor: Visitor, Path(id): Path<String>) -> Result
     let name = delivery.event_type.as_str();
     let refused = match (&payload, delivery.endpoint, &endpoint) {
         (None, ..) => Some(w::EVENT_EXPIRED),
-        (_, Some(_), None) => Some(w::ENDPOINT_DELETED),
+        (_, Some(_), None) => Some(w::IS_DELETED),
         (_, _, endpoint) => endpoint.as_ref().and_then(inactive),
     };
     let error = delivery.error();
@@ -351,7 +351,7 @@ pub(crate) async fn delivery(visitor: Visitor, Path(id): Path<String>) -> Result
                     ("Endpoint", html! {
                         @match (delivery.endpoint, &endpoint) {
                             (Some(_), Some(endpoint)) => a href={ (PATH) "/" (endpoint.id) } dir="auto" { (endpoint.url) },
-                            (Some(id), None) => { (id) " (" (page.say(w::ENDPOINT_DELETED)) ")" },
+                            (Some(id), None) => { (id) " (" (page.say(w::IS_DELETED)) ")" },
                             (None, _) => "webhookUrl",
                         }
                     }),

@@ -233,7 +233,7 @@ pages::words! { pub(crate),
     PAUSED_ON = "Última pausa, que cancelou as entregas em espera", "Last pause, which cancelled the waiting deliveries", "Última pausa, que canceló las entregas en espera";
     IS_PAUSED = "o endpoint está pausado: ative-o antes", "the endpoint is paused: resume it first", "el endpoint está pausado: actívelo antes";
     IS_SWITCHED_OFF = "o serviço desligou o endpoint: ative-o antes", "the service switched the endpoint off: resume it first", "el servicio desactivó el endpoint: actívelo antes";
-    ENDPOINT_DELETED = "o endpoint foi excluído", "the endpoint was deleted", "el endpoint fue eliminado";
+    IS_DELETED = "o endpoint foi excluído", "the endpoint was deleted", "el endpoint fue eliminado";
     EVENT_EXPIRED = "o evento expirou", "the event has expired", "el evento venció";
     DISABLED_BECAUSE = "nenhuma tentativa iniciada desde {} teve sucesso. A última: {}", "no attempt that began since {} succeeded. The last one: {}", "ningún intento iniciado desde {} tuvo éxito. El último: {}";
     HEADERS = "Cabeçalhos enviados", "Headers sent", "Encabezados enviados";

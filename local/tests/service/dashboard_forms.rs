@@ -407,7 +407,7 @@ async fn an_endpoint_is_changed_and_a_refused_form_keeps_what_was_typed() {
 async fn a_delivery_is_sent_again() {
     let service = Service::start().await;
     service.register_endpoint("http://127.0.0.1:9/", &["charge.paid"]).await;
-    let charge = paid(&service).await;
+    paid(&service).await;
     let delivery = eventually("a delivery", async || service.deliveries("").await.into_iter().next()).await;
     let member = Browser::member(&service).await;
     let page = format!("/dashboard/deliveries/{}", id(&delivery));

@@ -101,11 +101,11 @@ impl CaseFilter {
         fields.finish(Some(filter))
     }
 
-    pub fn by_status(status: CaseStatus, starting_after: Option<MedCaseId>) -> Self {
+    pub fn by_status(status: impl Into<Option<CaseStatus>>, starting_after: Option<MedCaseId>) -> Self {
         Self {
             limit: SHOWN,
             starting_after,
-            status: Some(status),
+            status: status.into(),
             kind: None,
             charge: None,
             created_after: None,
