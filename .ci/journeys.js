@@ -148,8 +148,8 @@ async function journey(browser, shop, hasScript) {
     },
     join: async () => {
       const link = await shop.until("mail", async () => {
-        const link = links().at(-1);
-        return links().length > sentBefore && link;
+        const sent = links();
+        return sent.length > sentBefore && sent.at(-1);
       });
       const member = await open();
       await member.open(link);
