@@ -66,11 +66,7 @@ impl Form<'_> {
     fn error(&self, name: &str, rule: Option<Word>) -> Option<Markup> {
         let refused = self.refused.as_ref()?;
         let is_it = |field: &&str| field.split('[').next() == Some(name);
-        let rule = refused
-            .fields
-            .iter()
-            .any(|field| is_it(field))
-            .then(|| rule.unwrap_or(w::of_code(refused.code)))?;
+        let rule = refused.fields.iter().any(is_it).then(|| rule.unwrap_or(w::of_code(refused.code)))?;
         Some(html! { p.alert.bad id={ (name) "-error" } { (self.language.say(rule)) } })
     }
 

@@ -46,7 +46,7 @@ mod tests {
         })
         .await;
         results.sort_unstable();
-        assert_eq!(results, Vec::from_iter(0..10));
+        assert_eq!(results, (0..10).collect::<Vec<_>>());
         assert_eq!(most_running.load(Ordering::SeqCst), 3);
     }
 }

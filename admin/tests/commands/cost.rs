@@ -20,12 +20,12 @@ fn total(arguments: &[&str]) -> [String; 2] {
 }
 
 /// Writes a price file in which everything is free except these meters. Returns its path.
-fn prices(name: &str, priced: &Value) -> String {
+fn prices(name: &str, given: &Value) -> String {
     let published = include_str!("../../prices/us-east-1.json");
     let mut prices: Value = serde_json::from_str(published).unwrap();
     for (meter, price) in prices["prices"].as_object_mut().unwrap() {
         price["usd"] = json!(0);
-        *price = priced.get(meter).unwrap_or(price).clone();
+        *price = given.get(meter).unwrap_or(price).clone();
     }
     let path = std::env::temp_dir().join(format!("cost-{}-{name}.json", std::process::id()));
     std::fs::write(&path, prices.to_string()).unwrap();

@@ -221,7 +221,7 @@ mod tests {
         assert_eq!((expected.len(), expected.parse()), (64, Ok(hash.clone())));
         assert_ne!(hash, other, "another account's file");
         assert_ne!(hash, LogoHash::of(&AccountId::new([1; 10]), b"abd"));
-        let short = &expected[3..];
+        let short = expected.get(3..).unwrap();
         for text in ["", short, &expected.to_uppercase(), &format!("../{short}")] {
             assert!(text.parse::<LogoHash>().is_err(), "{text}");
         }

@@ -35,7 +35,7 @@ pub(crate) fn routes() -> Router<ApiKeysApp> {
         .route(LOG_IN, post(log_in))
         .route("/dashboard/logout", post(log_out))
         .route("/dashboard/language", post(team::choose_language))
-        .route(team::INVITES, post(team::invite))
+        .route("/dashboard/team/invites", post(team::invite))
         .route("/dashboard/team/invites/{hash}/withdraw", post(team::withdraw))
         .route("/dashboard/team/{id}/role", post(team::set_role))
         .route("/dashboard/team/{id}/remove", post(team::remove))

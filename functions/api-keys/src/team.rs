@@ -25,7 +25,7 @@ use crate::ApiKeysApp;
 use crate::forms::{LOG_IN, enter, led, session_of};
 
 const TEAM: &str = "/dashboard/team";
-pub(crate) const INVITES: &str = "/dashboard/team/invites";
+const INVITES: &str = "/dashboard/team/invites";
 const RESET: &str = "/dashboard/reset";
 const INVITE: &str = "/dashboard/invite";
 

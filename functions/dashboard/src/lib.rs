@@ -207,7 +207,7 @@ async fn with_etag(request: Request, next: Next) -> Response {
     let Ok(bytes) = to_bytes(body, MAX_PAGE_BYTES).await else {
         return Problem::Internal("a page is larger than 4 MB".to_owned()).into_response();
     };
-    let etag = format!("W/{}", etag_of(&without_keys(&bytes)));
+    let etag = format!("W/{}", etag_of(without_keys(&bytes)));
     if let Ok(etag) = HeaderValue::from_str(&etag) {
         head.headers.insert(ETAG, etag);
     }

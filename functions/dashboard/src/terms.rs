@@ -304,15 +304,12 @@ pub(crate) fn details(language: Language, details: &str) -> String {
     while let Some(token) = tokens.next() {
         let bare = token.trim_end_matches([',', ';', ':']);
         let amount = tokens.peek().and_then(|next| next.trim_end_matches(',').parse().ok());
-        let end = match (Currency::parse(bare), amount) {
-            (Ok(currency), Some(minor)) => {
-                shown.push(money(minor, currency));
-                tokens.next().filter(|next| next.ends_with(',')).map_or("", |_| ",")
-            }
-            _ => {
-                shown.push(code(language, bare).unwrap_or(bare).to_owned());
-                token.get(bare.len()..).unwrap_or_default()
-            }
+        let end = if let (Ok(currency), Some(minor)) = (Currency::parse(bare), amount) {
+            shown.push(money(minor, currency));
+            tokens.next().filter(|next| next.ends_with(',')).map_or("", |_| ",")
+        } else {
+            shown.push(code(language, bare).unwrap_or(bare).to_owned());
+            token.get(bare.len()..).unwrap_or_default()
         };
         if let Some(last) = shown.last_mut() {
             last.push_str(end);
@@ -471,7 +468,7 @@ mod tests {
             ("test events removed: charge.paid", "teste eventos retirados: charge.paid"),
             ("test, prefix ak_test_1, label \"to test\"", "teste, prefixo ak_test_1, \"to test\""),
             ("false became true", "não → sim"),
-            (r##"{"name":"A","color":null} became {"name":"B","color":null}"##, "Nome: A → B"),
+            (r#"{"name":"A","color":null} became {"name":"B","color":null}"#, "Nome: A → B"),
             (r#"was {"pix_key":"x"}"#, ""),
         ] {
             assert_eq!(details(Language::Portuguese, stored), shown);

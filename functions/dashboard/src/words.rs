@@ -288,7 +288,7 @@ pages::words! { pub(crate),
     LINK_SENT = "Se este endereço tiver um usuário, o link chega em instantes.", "If this address has a user, the link arrives in a moment.", "Si esta dirección tiene un usuario, el enlace llega en instantes.";
     LINK_INVALID = "Este link não vale mais", "This link is no longer valid", "Este enlace ya no es válido";
     LINK_INVALID_MEANS = "Ele já foi usado, foi retirado ou expirou. Peça outro.", "It was used or withdrawn, or has expired. Ask for another one.", "Ya fue usado, fue retirado o venció. Pida otro.";
-    NO_AUDIT = "Nenhuma ação nestes filtros. Entradas, chaves, devoluções e mudanças da equipe aparecem aqui.", "No actions here. Log-ins, keys, refunds and changes of the team appear here.", "Ninguna acción aquí. Aquí aparecen entradas, claves, devoluciones y cambios del equipo.";
+    NO_AUDIT = "Nenhuma ação nestes filtros. Entradas, chaves, devoluções e mudanças da equipe aparecem aqui.", "No actions for these filters. Log-ins, keys, refunds and changes of the team appear here.", "Ninguna acción con estos filtros. Aquí aparecen entradas, claves, devoluciones y cambios del equipo.";
     ACTION = "Ação", "Action", "Acción";
     ACTOR = "Quem", "Who", "Quién";
     DETAILS = "Detalhes", "Details", "Detalles";

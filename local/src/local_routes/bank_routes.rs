@@ -88,9 +88,9 @@ async fn pay(Shared(state): Shared<LocalState>, body: String) -> Answer {
             Refusal(StatusCode::NOT_FOUND, error)
         }
         PayError::NotActive | PayError::Expired => Refusal(StatusCode::CONFLICT, error.to_string()),
-        PayError::InvalidAmount => bad_field("amount", &error),
-        PayError::InvalidPayer => bad_field("payer_tax_id or payer_name", &error),
-        PayError::InvalidTxid => bad_field("txid", &error),
+        PayError::InvalidAmount => bad_field("amount", error),
+        PayError::InvalidPayer => bad_field("payer_tax_id or payer_name", error),
+        PayError::InvalidTxid => bad_field("txid", error),
         PayError::NotStored => Refusal(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
     })?;
     Ok(Json(json!({
@@ -101,7 +101,7 @@ async fn pay(Shared(state): Shared<LocalState>, body: String) -> Answer {
     })))
 }
 
-fn bad_field(name: &str, error: &PayError) -> Refusal {
+fn bad_field(name: &str, error: PayError) -> Refusal {
     Refusal(StatusCode::BAD_REQUEST, format!("{name}: {error}"))
 }
 

@@ -75,6 +75,7 @@ const FORMS: &[Row] = &[
     ("/dashboard/disputes/{id}/evidence", [Member, Admin], Never, Elsewhere, &[]),
     ("/dashboard/disputes/{id}/evidence/{file}/complete", [Member, Admin], Never, Elsewhere, &[]),
     ("/dashboard/webhooks", [Member, Admin], InLive, On(ENDPOINTS), &[("url", "x")]),
+    ("/dashboard/webhooks/{id}/change", [Member, Admin], InLive, On(ENDPOINT), &[]),
     ("/dashboard/webhooks/{id}/status", [Member, Admin], InLive, On(ENDPOINT), &[]),
     ("/dashboard/webhooks/{id}/test", [Member, Admin], InLive, On(ENDPOINT), &[]),
     ("/dashboard/webhooks/{id}/rotate", [Member, Admin], InLive, On(ENDPOINT), &[]),
@@ -186,7 +187,7 @@ fn outcome(answer: &Answer) -> &'static str {
         403 => "forbidden",
         303 if location.starts_with("/dashboard/confirm?next=") => "confirm",
         303 if location.starts_with("/dashboard/login?") => "logged out",
-        200 | 303 | 400 | 404 => "passes",
+        200 | 303 | 400 | 404 | 422 => "passes",
         _ => panic!("{answer:?}"),
     }
 }

@@ -327,8 +327,8 @@ async fn sums_equal_a_recount_while_folds_run_and_after_an_outage_of_twelve_hour
     let (rollups, scope) = (Rollups::new(service.store()), service.scope());
     let (_, checkpoint) = rollups.all_time(&scope).await.unwrap();
     assert_eq!(rollups.changes_after(&service.sharded(&scope).await, checkpoint).await.unwrap(), []);
-    // Records that are replayed after the fold count nothing again.
-    dispatch(&service.stack).await;
+    // Records that are replayed after the fold count nothing again. The responses of some writes are still lost.
+    dispatch_until_done(&service, &stream_records(&service.stack).await).await;
     Box::pin(fold_twice(&service)).await;
     assert_eq!(counted_sums(&service).await, expected, "after a replay");
 }
