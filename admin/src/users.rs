@@ -11,7 +11,6 @@ use shared::account::password::{PasswordHash, generate};
 use shared::account::{Invite, Role, TokenGeneration, User, UserChange, UserError};
 use shared::auth::dashboard::forget_second_factor;
 use shared::random;
-use shared::store::StoreError;
 
 use crate::enum_parser::enum_parser;
 use crate::output::print_list;
@@ -103,12 +102,12 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
         Command::RemoveSecondFactor(user) => {
             let off = UserChange::SecondFactorOff(TokenGeneration::new(random::bytes()?));
             let user = user.change(stack, off).await?;
-            forget_seed(stack, &user).await?;
+            forget_seed(stack, &user).await;
             print_json(&view(&user))
         }
         Command::Remove(user) => {
             let user = user.change(stack, UserChange::Remove).await?;
-            forget_seed(stack, &user).await?;
+            forget_seed(stack, &user).await;
             let mut removed = view(&user);
             if let Some(fields) = removed.as_object_mut() {
                 fields.insert("removed".to_owned(), true.into());
@@ -119,9 +118,10 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
 }
 
 /// Without the table of secrets, the seed stays. It has no effect.
-async fn forget_seed(stack: &Stack, user: &User) -> Result<(), StoreError> {
-    let Some(secrets) = &stack.secrets else { return Ok(()) };
-    forget_second_factor(secrets, &user.id).await
+async fn forget_seed(stack: &Stack, user: &User) {
+    if let Some(secrets) = &stack.secrets {
+        forget_second_factor(secrets, &user.id).await;
+    }
 }
 
 fn new_password() -> Result<(SecretString, PasswordHash), Box<dyn Error>> {

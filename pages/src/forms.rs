@@ -162,10 +162,12 @@ impl<A: Sessions> MemberForm<A> {
 impl<A: Sessions> MemberForm<A> {
     /// 409 `idempotency_key_reused` if the form was sent before. A form that is refused afterwards is drawn with another
     /// key. Without this, a form that is sent twice would send two events, or make two endpoints or API keys.
-    pub async fn once(&self) -> Result<(), Problem> {
+    ///
+    /// `action` names what it does and to what, because all forms of a page have the same key.
+    pub async fn once(&self, action: &str) -> Result<(), Problem> {
         let key = self.form.text("idempotency_key").unwrap_or_default();
         let dashboard = self.app.dashboard().ok_or_else(missing_secret)?;
-        if dashboard.begin_form(self.session.user.id, key, self.now).await? {
+        if dashboard.begin_form(self.session.user.id, (action, key), self.now).await? {
             Ok(())
         } else {
             Err(Problem::IdempotencyKeyReused)

@@ -139,7 +139,7 @@ async fn issue(member: MemberForm<ApiKeysApp>) -> Result<Response, Problem> {
         Ok(request) => request,
         Err(problem) => return answer(Err(problem), DEVELOPERS),
     };
-    if let Err(problem) = member.once().await {
+    if let Err(problem) = member.once("key").await {
         return answer(Err(problem), DEVELOPERS);
     }
     let issued = app.api_keys.issue(&session.account.id, &request, &session.member.operator(), *now).await?;

@@ -185,7 +185,7 @@ async fn choose_mode(_: SameOrigin, FormBody(form): FormBody) -> Result<Response
     Ok((StatusCode::SEE_OTHER, headers).into_response())
 }
 
-/// The keys of forms differ each time. They are outside of the parts of a page that refresh themselves.
+/// The keys of forms differ each time the page is drawn.
 fn without_keys(page: &[u8]) -> Vec<u8> {
     let text = String::from_utf8_lossy(page);
     let mut parts = text.split("name=\"idempotency_key\" value=\"");

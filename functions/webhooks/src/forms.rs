@@ -58,7 +58,7 @@ async fn registered(
     let events: Vec<&str> = form.texts("events").collect();
     let request = body(json!({"url": form.text("url"), "events": events}))?;
     let request = NewEndpoint::parse(&request, &app.address_policy)?;
-    member.once().await?;
+    member.once("endpoint").await?;
     let (id, secret) = (EndpointId::new(*now, random::bytes()?), new_secret()?);
     secrets.register(caller, request, (id, &secret), *now).await?;
     Ok((id, secret))
@@ -106,7 +106,7 @@ async fn test(Path(id): Path<String>, member: MemberForm) -> Result<Response, Pr
 async fn tested(member: &MemberForm, id: EndpointId) -> Result<(), Problem> {
     let MemberForm { app, caller, now, .. } = member;
     let endpoint = app.endpoints.find(&caller.scope, id).await?;
-    member.once().await?;
+    member.once(&format!("test#{id}")).await?;
     app.resends.test(&endpoint, ResendId::new(*now, random::bytes()?), *now).await?;
     Ok(())
 }
@@ -140,7 +140,7 @@ async fn resend(Path(id): Path<String>, member: MemberForm) -> Result<Response, 
 
 /// Returns the page of the new delivery.
 async fn resent(member: &MemberForm, id: &str) -> Result<String, Problem> {
-    member.once().await?;
+    member.once(&format!("resend#{id}")).await?;
     let resend = ResendId::new(member.now, random::bytes()?);
     let (scope, now) = (&member.caller.scope, member.now);
     let (delivery, _body) = member.app.resends.resend_delivery(scope, id.parse().ok(), resend, now).await?;

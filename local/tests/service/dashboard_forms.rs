@@ -431,10 +431,15 @@ async fn a_delivery_is_sent_again() {
     let led = member.submit(&of_charge, &resend, &[]).await;
     assert!(led.starts_with("/dashboard/deliveries/wd_") && led.ends_with("?done=1"), "{led}");
     eventually("a third delivery", async || (service.deliveries("").await.len() == 3).then_some(())).await;
+    // The forms of a page have one key. It counts once for each delivery.
+    let other = led.split(['/', '?']).find(|part| part.starts_with("wd_")).unwrap();
+    let sent = member.post(&format!("/dashboard/deliveries/{other}/resend"), &fields).await;
+    assert!(sent.header("location").unwrap().ends_with("?done=1"), "{sent:?}");
+    eventually("a fourth delivery", async || (service.deliveries("").await.len() == 4).then_some(())).await;
     let of_event = format!("/dashboard/events/{event}");
     eventually("the deliveries of the event", async || {
         let html = member.page(&of_event).await;
-        (html.matches("href=\"/dashboard/deliveries/wd_").count() == 3).then_some(())
+        (html.matches("href=\"/dashboard/deliveries/wd_").count() == 4).then_some(())
     })
     .await;
     // Nothing new is sent to an endpoint that is paused or deleted.
@@ -445,7 +450,7 @@ async fn a_delivery_is_sent_again() {
     assert_eq!(sent.header("location"), Some(format!("{page}?error=unprocessable_entity").as_str()));
     service.delete(&endpoint).await.expect(200);
     assert!(member.page(&page).await.contains("Enviar de novo (o endpoint foi excluído)"));
-    assert_eq!(member.page(&of_event).await.matches("href=\"/dashboard/deliveries/wd_").count(), 3);
+    assert_eq!(member.page(&of_event).await.matches("href=\"/dashboard/deliveries/wd_").count(), 4);
 }
 
 #[tokio::test]

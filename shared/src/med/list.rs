@@ -69,8 +69,8 @@ pub struct OpenCase {
 
 impl OpenCase {
     /// Those without a deadline come last.
-    fn rank(&self) -> Timestamp {
-        self.due.unwrap_or(Timestamp::MAX)
+    fn rank(&self) -> (Timestamp, MedCaseId) {
+        (self.due.unwrap_or(Timestamp::MAX), self.id)
     }
 
     /// The cases after that of a cursor, which may have ended since.

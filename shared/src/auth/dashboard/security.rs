@@ -65,7 +65,7 @@ impl Dashboard {
         self.prove((session.user.id, true), (Some(password), Some(code)), source, now).await?;
         let change = UserChange::SecondFactorOff(TokenGeneration::new(random::bytes()?));
         let user = self.change_own(session, &change, now).await?;
-        forget_second_factor(self.secrets()?, &user.id).await?;
+        forget_second_factor(self.secrets()?, &user.id).await;
         self.new_token(TokenKind::Session, &user, now)
     }
 

@@ -163,11 +163,16 @@ impl Dashboard {
     }
 
     /// Records that a form was sent. `false`: it was sent before.
-    pub async fn begin_form(&self, user: UserId, key: &str, now: Timestamp) -> Result<bool, Problem> {
+    pub async fn begin_form(
+        &self,
+        user: UserId,
+        (action, key): (&str, &str),
+        now: Timestamp,
+    ) -> Result<bool, Problem> {
         if key.is_empty() || key.len() > MAX_FORM_KEY_BYTES {
             return Err(Problem::field("idempotency_key", "must be the key in the page of the form"));
         }
-        let form = SentForm { user, key: key.to_owned(), sent_at: now };
+        let form = SentForm { user, key: format!("{key}#{action}"), sent_at: now };
         Ok(matches!(self.store.insert(&form).await?, Inserted::New))
     }
 

@@ -19,7 +19,7 @@ use crate::account::{TokenGeneration, User};
 use crate::audit;
 use crate::http::Problem;
 use crate::random;
-use crate::store::{CommitOutcome, Store, StoreError, Write};
+use crate::store::{CommitOutcome, Store, Write};
 
 /// The digits and seconds that every authenticator app supports.
 const DIGITS: u8 = 6;
@@ -114,11 +114,13 @@ fn recovery_code() -> Result<String, Problem> {
     Ok(groups.join("-"))
 }
 
-/// Deletes the seed of a user whose second factor was turned off, or who was removed. A seed that a crash before this
-/// leaves has no effect.
-pub async fn forget_second_factor(secrets: &Store, user: &UserId) -> Result<(), StoreError> {
-    let _done = secrets.commit(vec![Write::remove_any(SecondFactor::key_of(user))]).await?;
-    Ok(())
+/// Deletes the seed of a user whose second factor was turned off, or who was removed. A seed that a crash before this, or
+/// a failure, leaves has no effect.
+pub async fn forget_second_factor(secrets: &Store, user: &UserId) {
+    let removed = secrets.commit(vec![Write::remove_any(SecondFactor::key_of(user))]).await;
+    if let Err(error) = removed {
+        tracing::error!(%user, %error, "the seed of a second factor that is off was not deleted; it has no effect");
+    }
 }
 
 impl Dashboard {
