@@ -34,7 +34,7 @@ const LAYERS: [Layer; 3] = [
     },
     Layer {
         name: "api-pix",
-        manifest: include_str!("../../api-pix/Cargo.toml"),
+        manifest: include_str!("../../acquirers/api-pix/Cargo.toml"),
         allowed: &["domain"],
         allowed_in_tests: &["bank"],
         expected: "hyper",

@@ -20,7 +20,7 @@ mod privacy;
 mod proxy;
 mod requests;
 #[allow(dead_code, reason = "the tests of the bank use the rest")]
-#[path = "../../../stand-ins/bank/tests/api/schema.rs"]
+#[path = "../../../../stand-ins/bank/tests/api/schema.rs"]
 mod schema;
 mod support;
 mod tls;
