@@ -1,5 +1,5 @@
 //! Checks that the crates below `shared` depend on no crate of a higher layer and on no crate for AWS. Those
-//! below `api-pix` also depend on no crate for async code or HTTP.
+//! below `acquirer-http` also depend on no crate for async code or HTTP.
 
 /// A crate below `shared`.
 struct Layer {
@@ -15,7 +15,7 @@ struct Layer {
     forbidden: &'static [&'static str],
 }
 
-const LAYERS: [Layer; 3] = [
+const LAYERS: [Layer; 4] = [
     Layer {
         name: "artefacts",
         manifest: include_str!("../../artefacts/Cargo.toml"),
@@ -33,9 +33,17 @@ const LAYERS: [Layer; 3] = [
         forbidden: &ASYNC_HTTP_OR_AWS,
     },
     Layer {
+        name: "acquirer-http",
+        manifest: include_str!("../../acquirers/http/Cargo.toml"),
+        allowed: &["domain"],
+        allowed_in_tests: &[],
+        expected: "hyper",
+        forbidden: &AWS_OR_SERVER,
+    },
+    Layer {
         name: "api-pix",
         manifest: include_str!("../../acquirers/api-pix/Cargo.toml"),
-        allowed: &["domain"],
+        allowed: &["acquirer-http", "domain"],
         allowed_in_tests: &["bank"],
         expected: "hyper",
         forbidden: &AWS_OR_SERVER,

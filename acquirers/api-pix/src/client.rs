@@ -4,49 +4,29 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use acquirer_http::{
+    Answer, DEFAULT_DEADLINE, Gate, Limiter, Now, Priority, SettingsError, TlsSettings, Transport,
+    check_requests_per_second,
+};
 use domain::time::Timestamp;
-use domain::webhook::schedule::parse_retry_after;
 use http_body_util::Full;
 use hyper::body::Bytes;
-use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, USER_AGENT};
+use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, DATE, HeaderMap, HeaderValue, USER_AGENT};
 use hyper::{Request, StatusCode, Uri};
 use secrecy::{ExposeSecret as _, SecretString};
 use tokio::time::{Instant, timeout_at};
 use url::form_urlencoded;
 
 use crate::clock::{BankClock, ClockOffsets};
-use crate::error::{ApiError, ApiProblem};
-use crate::gate::Gate;
-use crate::limiter::Limiter;
+use crate::error::{ApiError, ApiProblem, health};
 use crate::request::ApiRequest;
-use crate::settings::{ConnectionSettings, SettingsError, checked_headers};
+use crate::settings::{ConnectionSettings, checked_headers};
 use crate::tokens::{Failure, Token, Tokens};
-use crate::transport::{Answer, Transport};
 
-/// The time limit of an operation: the token, the request, and the second try after a 401.
-pub const DEFAULT_DEADLINE: Duration = Duration::from_secs(10);
-
-/// The pause after a 429 without a `Retry-After` that can be read.
-const DEFAULT_RETRY_AFTER: Duration = Duration::from_secs(1);
-
-const MAX_RETRY_AFTER: Duration = Duration::from_mins(1);
+/// The acquirer's name in the texts of errors.
+const PEER: &str = "the bank";
 
 pub(crate) const AGENT: HeaderValue = HeaderValue::from_static("payment-service-api-pix/1");
-
-/// Returns the service's current time. It may be moved forward.
-pub type Now = Arc<dyn Fn() -> Timestamp + Send + Sync>;
-
-/// How urgent a request is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Priority {
-    /// A merchant or payer waits. While the circuit breaker is open, the request fails at once.
-    Create,
-    /// The request settles or returns money. The circuit breaker never stops it.
-    Settle,
-    /// Sweeps and removals. They yield to other requests and wait after a 429. While the circuit breaker is
-    /// open, they fail at once.
-    Background,
-}
 
 /// A client of one bank connection.
 ///
@@ -93,12 +73,17 @@ impl Client {
         let base_url = settings.checked_base_url()?;
         let token_url = settings.checked_token_url()?;
         let is_https = [&base_url, &token_url].iter().any(|url| url.starts_with("https:"));
-        let transport = Arc::new(Transport::new(settings, is_https)?);
+        let tls = TlsSettings {
+            identity: settings.identity.as_ref(),
+            additional_ca_pem: settings.additional_ca_pem.as_deref(),
+            is_https,
+        };
+        let transport = Arc::new(Transport::new(PEER, tls)?);
         let mut query = form_urlencoded::Serializer::new(String::new());
         for (name, value) in &settings.query_parameters {
             query.append_pair(name, value.expose_secret());
         }
-        let limiter = settings.checked_requests_per_second()?;
+        check_requests_per_second(settings.requests_per_second)?;
         let connection = Connection {
             base_url,
             query: query.finish().into(),
@@ -109,7 +94,7 @@ impl Client {
             gate: Gate::new(Arc::clone(&now)),
             clock: BankClock::default(),
             now,
-            limiter: limiter.map(|limit| Limiter::new(limit, Instant::now())),
+            limiter: settings.requests_per_second.map(|limit| Limiter::new(limit, Instant::now())),
         };
         Ok(Self { connection: Arc::new(connection), priority: Priority::Create, deadline: DEFAULT_DEADLINE })
     }
@@ -163,7 +148,7 @@ impl Client {
         let outcome = outcome.map_err(|failed| failed.error);
         // A token fetch that failed is one failure, although several requests waited for it.
         if !is_shared {
-            permit.record(&outcome);
+            permit.record(health(&outcome));
         }
         tracing::debug!(
             operation = request.operation,
@@ -212,7 +197,7 @@ impl Connection {
         }
         let sent_at = (self.now)();
         let answer = self.transport.send(prepared).await?;
-        if let Some(date) = &answer.date {
+        if let Some(date) = answer.header(DATE) {
             self.clock.note_date(date, (sent_at, (self.now)()));
         }
         tracing::debug!(operation = request.operation, status = answer.status.as_u16(), "bank answered");
@@ -255,14 +240,13 @@ impl Connection {
             status if status.is_success() => Ok(answer.body),
             StatusCode::UNAUTHORIZED => Err(ApiError::Unauthorized { status: 401, problem: problem() }),
             StatusCode::FORBIDDEN => Err(ApiError::Forbidden(problem())),
-            // A page of a proxy says nothing about the object.
-            StatusCode::NOT_FOUND if answer.is_html => {
+            StatusCode::NOT_FOUND if answer.is_html() => {
                 Err(ApiError::Malformed("the 404 is a page in HTML, so it is not the API's".to_owned()))
             }
             StatusCode::NOT_FOUND => Err(ApiError::NotFound(problem())),
             StatusCode::REQUEST_TIMEOUT => Err(ApiError::RequestTimeout),
             StatusCode::TOO_MANY_REQUESTS => {
-                let retry_after = retry_after(&answer, (self.now)());
+                let retry_after = answer.retry_after((self.now)());
                 self.gate.pause(retry_after);
                 Err(ApiError::TooManyRequests { retry_after })
             }
@@ -285,11 +269,4 @@ impl fmt::Debug for Client {
             .field("deadline", &self.deadline)
             .finish_non_exhaustive()
     }
-}
-
-/// Returns the `Retry-After` of an answer, in seconds or as a date, at most [`MAX_RETRY_AFTER`].
-pub(crate) fn retry_after(answer: &Answer, now: Timestamp) -> Duration {
-    let value = answer.retry_after.as_deref();
-    let wait = value.and_then(|value| parse_retry_after(value, now.millis()));
-    wait.unwrap_or(DEFAULT_RETRY_AFTER).min(MAX_RETRY_AFTER)
 }

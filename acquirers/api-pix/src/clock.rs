@@ -2,8 +2,8 @@
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
-use std::time::UNIX_EPOCH;
 
+use acquirer_http::{date_offset_seconds, offset_seconds};
 use domain::time::Timestamp;
 
 /// How far a bank's time may be from ours, in seconds, before it counts as wrong.
@@ -76,25 +76,14 @@ impl BankClock {
 
     /// Measures by the `Date` header of an answer, whose request was sent and received at these times.
     pub(crate) fn note_date(&self, date: &str, times: (Timestamp, Timestamp)) {
-        let reported =
-            httpdate::parse_http_date(date).ok().and_then(|date| date.duration_since(UNIX_EPOCH).ok());
-        let millis = reported.and_then(|reported| i64::try_from(reported.as_millis()).ok());
-        if let Some(reported) = millis.and_then(|millis| Timestamp::from_millis(millis).ok()) {
-            self.with(|(offsets, _)| offsets.date = Some(offset_seconds(reported, times)));
+        if let Some(offset) = date_offset_seconds(date, times) {
+            self.with(|(offsets, _)| offsets.date = Some(offset));
         }
     }
 
     pub(crate) fn note_created(&self, created_at: Timestamp, times: (Timestamp, Timestamp)) {
         self.with(|(offsets, _)| offsets.created = Some(offset_seconds(created_at, times)));
     }
-}
-
-/// Returns the whole seconds by which a bank's time is outside the period from the request to its answer.
-fn offset_seconds(reported: Timestamp, (sent_at, received_at): (Timestamp, Timestamp)) -> i64 {
-    let millis = reported.millis_since(reported.min(received_at).max(sent_at));
-    // Rounded to the nearest second, but up to a second before the request counts as none: a `Date` header has
-    // whole seconds.
-    if (-999..=0).contains(&millis) { 0 } else { millis.saturating_add(500).div_euclid(1_000) }
 }
 
 #[cfg(test)]

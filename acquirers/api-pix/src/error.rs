@@ -1,6 +1,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use acquirer_http::{Health, SendError};
 use serde_json::Value;
 
 use crate::fields::Fields;
@@ -74,6 +75,38 @@ impl ApiError {
     /// refuses the credentials or the permission (401, 403), or TLS refuses a certificate.
     pub fn needs_operator(&self) -> bool {
         matches!(self, Self::Unauthorized { .. } | Self::Forbidden(_) | Self::Tls(_))
+    }
+}
+
+impl From<SendError> for ApiError {
+    fn from(error: SendError) -> Self {
+        match error {
+            SendError::TooManyRequests { retry_after } => Self::TooManyRequests { retry_after },
+            SendError::CircuitOpen => Self::CircuitOpen,
+            SendError::Connection(reason) => Self::Connection(reason),
+            SendError::Tls(reason) => Self::Tls(reason),
+            SendError::TooLarge => Self::Malformed("larger than 8 MiB".to_owned()),
+        }
+    }
+}
+
+pub(crate) fn health<T>(outcome: &Result<T, ApiError>) -> Health {
+    match outcome {
+        Err(ApiError::Timeout | ApiError::Connection(_) | ApiError::Tls(_) | ApiError::Server { .. }) => {
+            Health::Fails
+        }
+        Err(ApiError::TooManyRequests { .. } | ApiError::CircuitOpen | ApiError::InvalidRequest(_)) => {
+            Health::Unknown
+        }
+        Ok(_)
+        | Err(
+            ApiError::Refused { .. }
+            | ApiError::Unauthorized { .. }
+            | ApiError::Forbidden(_)
+            | ApiError::NotFound(_)
+            | ApiError::RequestTimeout
+            | ApiError::Malformed(_),
+        ) => Health::Works,
     }
 }
 

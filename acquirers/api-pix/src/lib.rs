@@ -13,7 +13,6 @@
 //! Logs have the level `debug` and contain no body, no token and no query string.
 #![cfg_attr(test, allow(clippy::arithmetic_side_effects, reason = "a test that fails may panic"))]
 
-mod breaker;
 mod certificate;
 mod client;
 mod clock;
@@ -21,17 +20,15 @@ mod cob;
 mod devolucao;
 mod error;
 mod fields;
-mod gate;
-mod limiter;
 mod operations;
 mod pix;
 mod pix_out;
 mod request;
 mod settings;
 mod tokens;
-mod transport;
 
-pub use client::{Client, DEFAULT_DEADLINE, Now, Priority};
+pub use acquirer_http::{DEFAULT_DEADLINE, Identity, Now, Priority, SettingsError};
+pub use client::Client;
 pub use clock::ClockOffsets;
 pub use cob::{Cob, CobStatus, Debtor, NewCob};
 pub use devolucao::{Devolucao, DevolucaoStatus, Nature};
@@ -40,4 +37,4 @@ pub use fields::{ParseError, Raw};
 pub use operations::Webhook;
 pub use pix::{MAX_PAGE_SIZE, MalformedItem, Payer, Pix, PixPage, PixQuery};
 pub use pix_out::{NewPixOut, PixOut, PixOutStatus};
-pub use settings::{ConnectionSettings, Identity, SettingsError, TokenAuthentication};
+pub use settings::{ConnectionSettings, TokenAuthentication};

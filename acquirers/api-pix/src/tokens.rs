@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use acquirer_http::{Answer, Now, SettingsError, Transport};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use domain::time::Timestamp;
@@ -15,11 +16,10 @@ use serde_json::{Map, Value};
 use tokio::sync::Mutex;
 use url::form_urlencoded;
 
-use crate::client::{AGENT, Now, retry_after};
+use crate::client::AGENT;
 use crate::error::{ApiError, ApiProblem};
 use crate::fields::Fields;
-use crate::settings::{ConnectionSettings, SettingsError, TokenAuthentication};
-use crate::transport::{Answer, Transport};
+use crate::settings::{ConnectionSettings, TokenAuthentication};
 
 /// How long before its end a token is renewed, in milliseconds.
 const RENEWAL_LEAD_MS: i64 = 60_000;
@@ -77,9 +77,12 @@ impl Tokens {
         transport: Arc<Transport>,
     ) -> Result<Self, SettingsError> {
         let url = Uri::try_from(settings.checked_token_url()?)
-            .map_err(|_| SettingsError::Url { field: "token_url", expected: "an absolute URL" })?;
+            .map_err(|_| SettingsError::Field { field: "token_url", rule: "be an absolute URL" })?;
         if settings.token_authentication == TokenAuthentication::Basic && settings.client_id.contains(':') {
-            return Err(SettingsError::ClientId);
+            return Err(SettingsError::Field {
+                field: "client_id",
+                rule: "not contain a colon if the token authentication is basic",
+            });
         }
         Ok(Self {
             url,
@@ -142,7 +145,7 @@ impl Tokens {
             StatusCode::FORBIDDEN => Err(ApiError::Forbidden(problem())),
             StatusCode::REQUEST_TIMEOUT => Err(ApiError::RequestTimeout),
             StatusCode::TOO_MANY_REQUESTS => {
-                Err(ApiError::TooManyRequests { retry_after: retry_after(&answer, requested_at) })
+                Err(ApiError::TooManyRequests { retry_after: answer.retry_after(requested_at) })
             }
             // Any other 4xx: the credentials or the settings of the token request are wrong. A 400 or 404 must
             // not look as if it was about the object of the API request.

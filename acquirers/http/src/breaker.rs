@@ -1,4 +1,4 @@
-//! The circuit breaker: stops requests to a bank that fails, and tries again after a while.
+//! The circuit breaker: stops requests to an acquirer that fails, and tries again after a while.
 //!
 //! Only the states and their changes are here. The caller passes in the time.
 

@@ -6,11 +6,10 @@ use std::time::Duration;
 use domain::time::Timestamp;
 
 use crate::breaker::{Admission, Breaker};
-use crate::client::{Now, Priority};
-use crate::error::ApiError;
+use crate::{Now, Priority, SendError};
 
 /// State that all requests of a connection share. It follows the service's clock.
-pub(crate) struct Gate {
+pub struct Gate {
     now: Now,
     state: Mutex<State>,
 }
@@ -20,7 +19,7 @@ struct State {
     pause: Option<Pause>,
 }
 
-/// A pause that the bank requested by a 429.
+/// A pause that the acquirer requested by a 429.
 #[derive(Clone, Copy)]
 struct Pause {
     since: Timestamp,
@@ -40,7 +39,7 @@ impl Pause {
 }
 
 impl Gate {
-    pub(crate) fn new(now: Now) -> Self {
+    pub fn new(now: Now) -> Self {
         Self { now, state: Mutex::new(State { breaker: Breaker::CLOSED, pause: None }) }
     }
 
@@ -48,26 +47,26 @@ impl Gate {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn admit(&self, priority: Priority) -> Result<Permit<'_>, ApiError> {
+    pub fn admit(&self, priority: Priority) -> Result<Permit<'_>, SendError> {
         let now = (self.now)();
         let mut state = self.state();
         if priority == Priority::Background
             && let Some(retry_after) = state.pause.and_then(|pause| pause.rest(now))
         {
-            return Err(ApiError::TooManyRequests { retry_after });
+            return Err(SendError::TooManyRequests { retry_after });
         }
         // The breaker never stops requests that settle money.
         let is_probe = priority != Priority::Settle
             && match state.breaker.admit(now) {
                 Admission::Pass => false,
                 Admission::Probe => true,
-                Admission::Refuse => return Err(ApiError::CircuitOpen),
+                Admission::Refuse => return Err(SendError::CircuitOpen),
             };
         Ok(Permit { gate: self, is_probe })
     }
 
     /// Records a 429: requests in the background wait. A shorter pause does not replace a longer one.
-    pub(crate) fn pause(&self, retry_after: Duration) {
+    pub fn pause(&self, retry_after: Duration) {
         let now = (self.now)();
         let mut state = self.state();
         if state.pause.and_then(|pause| pause.rest(now)).is_none_or(|rest| rest < retry_after) {
@@ -77,33 +76,29 @@ impl Gate {
     }
 }
 
+/// What the outcome of a request shows about the acquirer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Health {
+    Works,
+    Fails,
+    /// The acquirer limits requests, or nothing was sent.
+    Unknown,
+}
+
 /// The permission to send one request. Dropping it records that the caller gave up.
-pub(crate) struct Permit<'a> {
+pub struct Permit<'a> {
     gate: &'a Gate,
     is_probe: bool,
 }
 
 impl Permit<'_> {
-    pub(crate) fn record<T>(mut self, outcome: &Result<T, ApiError>) {
+    pub fn record(mut self, health: Health) {
         let now = (self.gate.now)();
         let mut state = self.gate.state();
-        match outcome {
-            Err(ApiError::Timeout | ApiError::Connection(_) | ApiError::Tls(_) | ApiError::Server { .. }) => {
-                state.breaker.failed(now, self.is_probe);
-            }
-            // Either the bank limits requests, or nothing was sent. Neither shows whether the bank works.
-            Err(ApiError::TooManyRequests { .. } | ApiError::CircuitOpen | ApiError::InvalidRequest(_)) => {
-                return;
-            }
-            Ok(_)
-            | Err(
-                ApiError::Refused { .. }
-                | ApiError::Unauthorized { .. }
-                | ApiError::Forbidden(_)
-                | ApiError::NotFound(_)
-                | ApiError::RequestTimeout
-                | ApiError::Malformed(_),
-            ) => state.breaker.succeeded(),
+        match health {
+            Health::Works => state.breaker.succeeded(),
+            Health::Fails => state.breaker.failed(now, self.is_probe),
+            Health::Unknown => return,
         }
         self.is_probe = false;
     }

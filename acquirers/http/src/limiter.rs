@@ -3,8 +3,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-use crate::client::Priority;
-use crate::error::ApiError;
+use crate::{Priority, SendError};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -12,16 +11,16 @@ const SECOND: Duration = Duration::from_secs(1);
 ///
 /// Urgent requests reserve the next free time and wait for it, in the order of their arrival. Requests in the
 /// background take a time only when it is free now. So they yield to urgent ones that wait.
-pub(crate) struct Limiter(Mutex<Schedule>);
+pub struct Limiter(Mutex<Schedule>);
 
 impl Limiter {
     /// Creates a limiter whose bucket is full. `per_second` is at least 1.
-    pub(crate) fn new(per_second: u32, now: Instant) -> Self {
+    pub fn new(per_second: u32, now: Instant) -> Self {
         Self(Mutex::new(Schedule::new(per_second, now)))
     }
 
     /// Waits until the request may be sent. Fails at once if the deadline is before that time.
-    pub(crate) async fn acquire(&self, priority: Priority, deadline: Instant) -> Result<(), ApiError> {
+    pub async fn acquire(&self, priority: Priority, deadline: Instant) -> Result<(), SendError> {
         // Each round waits for a later time, so the deadline bounds the loop.
         loop {
             let time = {
@@ -29,7 +28,7 @@ impl Limiter {
                 let now = Instant::now();
                 let time = schedule.next_time(now);
                 if time > deadline {
-                    return Err(ApiError::TooManyRequests {
+                    return Err(SendError::TooManyRequests {
                         retry_after: time.saturating_duration_since(now),
                     });
                 }

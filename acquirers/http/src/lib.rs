@@ -1,0 +1,58 @@
+//! What the clients of all acquirers share: HTTP/1.1 over TLS with limits of size, the circuit breaker and the pause
+//! after a 429, the rate limit, and the offset of an acquirer's clock.
+//!
+//! The crate knows no acquirer's API. A client builds the requests, classifies the answers, and limits the time.
+#![cfg_attr(test, allow(clippy::arithmetic_side_effects, reason = "a test that fails may panic"))]
+
+mod breaker;
+mod clock;
+mod gate;
+mod limiter;
+mod settings;
+mod transport;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::time::Timestamp;
+
+pub use clock::{date_offset_seconds, offset_seconds};
+pub use gate::{Gate, Health, Permit};
+pub use limiter::Limiter;
+pub use settings::{
+    Identity, SettingsError, TlsSettings, check_requests_per_second, checked_url, is_loopback,
+};
+pub use transport::{Answer, Transport};
+
+/// The time limit of an operation.
+pub const DEFAULT_DEADLINE: Duration = Duration::from_secs(10);
+
+/// Returns the service's current time. It may be moved forward.
+pub type Now = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
+/// How urgent a request is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Priority {
+    /// A merchant or payer waits. While the circuit breaker is open, the request fails at once.
+    Create,
+    /// The request settles or returns money. The circuit breaker never stops it.
+    Settle,
+    /// Sweeps and removals. They yield to other requests and wait after a 429. While the circuit breaker is
+    /// open, they fail at once.
+    Background,
+}
+
+/// Why there is no answer. The texts contain no URL.
+#[derive(Debug, PartialEq, Eq)]
+pub enum SendError {
+    /// Not sent: a pause after a 429, or no room within the rate limit before the deadline.
+    TooManyRequests { retry_after: Duration },
+    /// Not sent: the circuit breaker is open.
+    CircuitOpen,
+    /// The connection failed, for this reason: DNS, TCP or HTTP.
+    Connection(String),
+    /// TLS failed, for this reason.
+    Tls(String),
+    /// The answer is larger than 8 MiB.
+    TooLarge,
+}
