@@ -15,7 +15,7 @@ struct Layer {
     forbidden: &'static [&'static str],
 }
 
-const LAYERS: [Layer; 4] = [
+const LAYERS: [Layer; 5] = [
     Layer {
         name: "artefacts",
         manifest: include_str!("../../artefacts/Cargo.toml"),
@@ -45,6 +45,14 @@ const LAYERS: [Layer; 4] = [
         manifest: include_str!("../../acquirers/api-pix/Cargo.toml"),
         allowed: &["acquirer-http", "domain"],
         allowed_in_tests: &["bank"],
+        expected: "hyper",
+        forbidden: &AWS_OR_SERVER,
+    },
+    Layer {
+        name: "stripe-client",
+        manifest: include_str!("../../acquirers/stripe/Cargo.toml"),
+        allowed: &["acquirer-http", "domain"],
+        allowed_in_tests: &[],
         expected: "hyper",
         forbidden: &AWS_OR_SERVER,
     },

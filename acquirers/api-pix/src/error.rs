@@ -83,6 +83,7 @@ impl From<SendError> for ApiError {
         match error {
             SendError::TooManyRequests { retry_after } => Self::TooManyRequests { retry_after },
             SendError::CircuitOpen => Self::CircuitOpen,
+            SendError::Timeout => Self::Timeout,
             SendError::Connection(reason) => Self::Connection(reason),
             SendError::Tls(reason) => Self::Tls(reason),
             SendError::TooLarge => Self::Malformed("larger than 8 MiB".to_owned()),

@@ -1,4 +1,4 @@
-use acquirer_http::{Identity, SettingsError, checked_url};
+use acquirer_http::{Identity, SettingsError, checked_base_url, checked_url};
 use domain::time::Timestamp;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use rustls::pki_types::CertificateDer;
@@ -55,13 +55,8 @@ impl ConnectionSettings {
         certificate::validity(&certificate)
     }
 
-    /// Returns the base URL without a slash at its end.
     pub(crate) fn checked_base_url(&self) -> Result<String, SettingsError> {
-        let url = checked_url(&self.base_url, "base_url")?;
-        if url.query().is_some() {
-            return Err(SettingsError::Field { field: "base_url", rule: "be without a query" });
-        }
-        Ok(url.as_str().trim_end_matches('/').to_owned())
+        Ok(checked_base_url(&self.base_url, "base_url")?.0)
     }
 
     pub(crate) fn checked_token_url(&self) -> Result<String, SettingsError> {

@@ -5,6 +5,7 @@
 #![cfg_attr(test, allow(clippy::arithmetic_side_effects, reason = "a test that fails may panic"))]
 
 mod breaker;
+mod channel;
 mod clock;
 mod gate;
 mod limiter;
@@ -16,11 +17,12 @@ use std::time::Duration;
 
 use domain::time::Timestamp;
 
+pub use channel::Channel;
 pub use clock::{date_offset_seconds, offset_seconds};
 pub use gate::{Gate, Health, Permit};
 pub use limiter::Limiter;
 pub use settings::{
-    Identity, SettingsError, TlsSettings, check_requests_per_second, checked_url, is_loopback,
+    Identity, SettingsError, TlsSettings, check_requests_per_second, checked_base_url, checked_url,
 };
 pub use transport::{Answer, Transport};
 
@@ -43,16 +45,25 @@ pub enum Priority {
 }
 
 /// Why there is no answer. The texts contain no URL.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SendError {
-    /// Not sent: a pause after a 429, or no room within the rate limit before the deadline.
-    TooManyRequests { retry_after: Duration },
-    /// Not sent: the circuit breaker is open.
+    /// The acquirer limits requests (429), or the connection's own limit leaves no room before the deadline. The
+    /// request was not executed.
+    #[error("too many requests; retry after {} s", .retry_after.as_secs_f32().ceil())]
+    TooManyRequests {
+        /// How long to wait, at most 60 s after a 429.
+        retry_after: Duration,
+    },
+    #[error("not sent: the acquirer failed several times in a row")]
     CircuitOpen,
+    #[error("no answer in time")]
+    Timeout,
     /// The connection failed, for this reason: DNS, TCP or HTTP.
+    #[error("connection failed: {0}")]
     Connection(String),
     /// TLS failed, for this reason.
+    #[error("connection failed: {0}")]
     Tls(String),
-    /// The answer is larger than 8 MiB.
+    #[error("the answer is larger than 8 MiB")]
     TooLarge,
 }

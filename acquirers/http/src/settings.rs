@@ -81,8 +81,17 @@ pub fn checked_url(text: &str, field: &'static str) -> Result<Url, SettingsError
     Ok(url)
 }
 
+/// Returns a URL that paths follow, without a slash at its end, and whether it is that of a loopback address.
+pub fn checked_base_url(text: &str, field: &'static str) -> Result<(String, bool), SettingsError> {
+    let url = checked_url(text, field)?;
+    if url.query().is_some() {
+        return Err(SettingsError::Field { field, rule: "be without a query" });
+    }
+    Ok((url.as_str().trim_end_matches('/').to_owned(), is_loopback(&url)))
+}
+
 /// Whether the host is a loopback address or `localhost`.
-pub fn is_loopback(url: &Url) -> bool {
+fn is_loopback(url: &Url) -> bool {
     match url.host() {
         None => false,
         Some(Host::Domain(name)) => name == "localhost",

@@ -1,0 +1,33 @@
+//! A client of Stripe's API for payments by card. Start at [`Client`]; [`verify`] checks notifications.
+//!
+//! The client covers hosted payment pages (Checkout Sessions), the payments, refunds and disputes that result, and
+//! what operations need: events, balance transactions, files, the account, and webhook endpoints.
+//! The forms of objects are those of [`API_VERSION`], which each request pins. Unknown fields are ignored, and unknown
+//! values of a status are kept. Amounts are integers in the currency's smallest unit, times are Unix seconds.
+//!
+//! The crate knows no charge and no database. [`ApiError::remedy`] says what a caller may do after an error.
+//!
+//! Logs have the level `debug` and contain no body, no key and no query string.
+#![cfg_attr(test, allow(clippy::arithmetic_side_effects, reason = "a test that fails may panic"))]
+
+mod client;
+mod error;
+mod form;
+mod objects;
+mod operations;
+mod requests;
+mod verify;
+
+pub use acquirer_http::{DEFAULT_DEADLINE, Now, Priority, SendError, SettingsError};
+pub use client::{API_URL, Client, ConnectionSettings, FILES_URL};
+pub use error::{ApiError, ApiProblem, Remedy};
+pub use objects::{
+    Account, BalanceTransaction, Charge, CheckoutSession, DeclinedPayment, Dispute, DisputeStatus,
+    EvidenceDetails, Expandable, Hidden, Metadata, Page, PaymentIntent, PaymentIntentStatus, PaymentStatus,
+    Refund, RefundStatus, Resource, SessionStatus, UploadedFile, WebhookEndpoint,
+};
+pub use requests::{ListQuery, NewSession, has_same_unit};
+pub use verify::{Event, EventObject, VerifyError, verify};
+
+/// The version of Stripe's API, and so the forms of requests, answers and notifications.
+pub const API_VERSION: &str = "2026-05-27.dahlia";

@@ -1,0 +1,214 @@
+//! Answers that are not a success, and answers that do not come.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::time::Timestamp;
+use stripe_client::{
+    ApiError, Client, ConnectionSettings, ListQuery, Priority, Refund, Remedy, SendError, SettingsError,
+};
+
+use crate::document::object;
+use crate::operations::new_session;
+use crate::server::{Reply, World};
+
+async fn create(world: &World) -> ApiError {
+    world.client.create_session(&new_session(), "charge-42-1").await.unwrap_err()
+}
+
+#[tokio::test]
+async fn each_refusal_has_its_remedy() {
+    let world = World::start().await;
+    for (status, kind, code, remedy) in [
+        (400, "invalid_request_error", "amount_too_small", Remedy::Final),
+        (400, "invalid_request_error", "amount_too_large", Remedy::Final),
+        (400, "invalid_request_error", "charge_already_refunded", Remedy::Final),
+        (400, "invalid_request_error", "resource_missing", Remedy::Final),
+        (402, "card_error", "card_declined", Remedy::Final),
+        (402, "invalid_request_error", "", Remedy::Final),
+        (400, "idempotency_error", "", Remedy::FindThenNewKey),
+        (409, "idempotency_error", "idempotency_key_in_use", Remedy::RetryLater),
+        (409, "invalid_request_error", "", Remedy::RetryLater),
+        (400, "invalid_request_error", "lock_timeout", Remedy::RetryLater),
+        (429, "invalid_request_error", "lock_timeout", Remedy::RetryLater),
+        (429, "invalid_request_error", "rate_limit", Remedy::RetryLater),
+        (401, "invalid_request_error", "", Remedy::Operator),
+        (403, "invalid_request_error", "", Remedy::Operator),
+        (400, "invalid_request_error", "testmode_charges_only", Remedy::Operator),
+        (400, "invalid_request_error", "livemode_mismatch", Remedy::Operator),
+        (404, "invalid_request_error", "resource_missing", Remedy::NotFound),
+        (500, "api_error", "", Remedy::FindThenNewKey),
+        (503, "api_error", "", Remedy::FindThenNewKey),
+        (408, "api_error", "", Remedy::Repeat),
+    ] {
+        world.reply(Reply::error(status, kind, code));
+        let error = create(&world).await;
+        assert_eq!(error.remedy(), remedy, "{status} {kind} {code}: {error}");
+        assert_eq!(error.needs_operator(), remedy == Remedy::Operator, "{error}");
+    }
+    assert_eq!(world.requests().len(), 20, "the client itself repeats nothing");
+}
+
+#[tokio::test]
+async fn an_answer_that_is_not_the_apis_counts_as_lost() {
+    let world = World::start().await;
+    for (status, body) in [
+        (200, "<html>welcome</html>"),
+        (200, ""),
+        (200, "{}"),
+        (200, "[]"),
+        (200, "{\"id\": \"cs_live_a1\""),
+        (204, ""),
+        (302, ""),
+        (400, ""),
+        (400, "<html>The plain HTTP request was sent to HTTPS port</html>"),
+        (402, "{\"error\": \"no\"}"),
+        (403, "{\"error\": {\"message\": \"blocked\"}}"),
+        (404, "<html>Not found</html>"),
+        (407, "{}"),
+        (502, "<html>Bad gateway</html>"),
+        (504, ""),
+    ] {
+        world.reply(Reply::new(status, "Content-Type: text/html\r\n", body.as_bytes()));
+        // The breaker must not refuse the request after the failures before it.
+        let client = world.client.at(Priority::Settle);
+        let error = client.create_session(&new_session(), "charge-42-1").await.unwrap_err();
+        assert_eq!(error.remedy(), Remedy::Repeat, "{status} {body}: {error}");
+        assert!(!error.to_string().contains("html"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_lost_answer_is_repeated_with_the_same_key() {
+    let world = World::start().await;
+    world.reply(Reply::Bytes(Vec::new()));
+    let closed = SendError::Connection("closed before the answer was complete".to_owned());
+    let error = create(&world).await;
+    assert_eq!((error.remedy(), error), (Remedy::Repeat, ApiError::Send(closed.clone())));
+    let whole = object("checkout.session", "full").to_string();
+    let part = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{}", whole.len(), &whole[..40]);
+    world.reply(Reply::Bytes(part.into_bytes()));
+    assert_eq!(create(&world).await, ApiError::Send(closed));
+    world.reply(Reply::Bytes(b"SSH-2.0-OpenSSH_9.2\r\n\r\n".to_vec()));
+    let error = create(&world).await;
+    let expected = SendError::Connection("the answer is not HTTP/1.1".to_owned());
+    assert_eq!((error.remedy(), error), (Remedy::Repeat, ApiError::Send(expected)));
+    world.reply(Reply::Hang);
+    let hasty = world.client.with_deadline(Duration::from_millis(50));
+    let error = hasty.create_session(&new_session(), "charge-42-1").await.unwrap_err();
+    assert_eq!((error.remedy(), error), (Remedy::Repeat, ApiError::Send(SendError::Timeout)));
+    assert!(world.requests().iter().all(|sent| sent.header("idempotency-key") == Some("charge-42-1")));
+    assert!(world.requests().windows(2).all(|pair| pair[0].body == pair[1].body));
+}
+
+#[tokio::test]
+async fn a_huge_answer_is_not_read() {
+    let world = World::start().await;
+    world.reply(Reply::new(200, "", &vec![b' '; 8 * 1024 * 1024 + 1]));
+    let error = create(&world).await;
+    assert_eq!((error.remedy(), error), (Remedy::Repeat, ApiError::Send(SendError::TooLarge)));
+    let headers = format!("X-Huge: {}\r\n", "a".repeat(256 * 1024));
+    world.reply(Reply::new(200, &headers, b"{}"));
+    let expected = SendError::Connection("the answer's headers are too large".to_owned());
+    assert_eq!(create(&world).await, ApiError::Send(expected));
+}
+
+#[tokio::test]
+async fn after_a_429_background_requests_wait() {
+    let world = World::start().await;
+    let body = br#"{"error": {"type": "invalid_request_error", "code": "rate_limit"}}"#;
+    world.reply(Reply::new(429, "Retry-After: 2\r\n", body));
+    let limited = |seconds| {
+        let retry_after = Duration::from_secs(seconds);
+        ApiError::Send(SendError::TooManyRequests { retry_after })
+    };
+    assert_eq!(create(&world).await, limited(2));
+    let background = world.client.at(Priority::Background);
+    world.advance_s(1);
+    assert_eq!(background.list::<Refund>(ListQuery::default()).await, Err(limited(1)));
+    assert_eq!(world.requests().len(), 1);
+    world.advance_s(1);
+    world.reply(Reply::json(200, &serde_json::json!({"data": [], "has_more": false})));
+    background.list::<Refund>(ListQuery::default()).await.unwrap();
+}
+
+#[tokio::test]
+async fn after_five_failures_only_requests_that_settle_are_sent() {
+    let world = World::start().await;
+    for _ in 0..5 {
+        world.reply(Reply::error(500, "api_error", ""));
+        create(&world).await;
+    }
+    let error = create(&world).await;
+    assert_eq!((error.remedy(), error), (Remedy::RetryLater, ApiError::Send(SendError::CircuitOpen)));
+    assert_eq!(world.requests().len(), 5);
+    world.reply(Reply::json(200, &object("refund", "full")));
+    world.client.at(Priority::Settle).retrieve::<Refund>("re_1").await.unwrap();
+    world.reply(Reply::json(200, &object("checkout.session", "full")));
+    world.client.create_session(&new_session(), "charge-42-1").await.unwrap();
+}
+
+#[tokio::test]
+async fn the_rate_limit_is_that_of_the_settings() {
+    let world = World::start_with(|settings| settings.requests_per_second = Some(1)).await;
+    world.reply(Reply::json(200, &object("refund", "full")));
+    world.client.retrieve::<Refund>("re_1").await.unwrap();
+    let hasty = world.client.with_deadline(Duration::from_millis(50));
+    let error = hasty.retrieve::<Refund>("re_1").await.unwrap_err();
+    assert_eq!(error.remedy(), Remedy::RetryLater, "{error}");
+    assert_eq!(world.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn the_clock_is_measured_by_the_date_of_answers() {
+    let world = World::start().await;
+    assert_eq!(world.client.clock_offset_seconds(), None);
+    world.reply(Reply::new(200, "Date: Sun, 22 Nov 2026 12:05:10 GMT\r\n", b"{}"));
+    create(&world).await;
+    assert_eq!(world.client.clock_offset_seconds(), Some(310));
+}
+
+#[test]
+fn settings_that_send_a_key_to_a_wrong_place_are_refused() {
+    let live = "sk_live_51abc";
+    let stripe = ("https://api.stripe.com", "https://files.stripe.com");
+    let local = ("http://127.0.0.1:1", "http://localhost:1");
+    for ((base_url, files_url), key, problem) in [
+        (stripe, live, None),
+        (stripe, "rk_live_51abc", None),
+        (local, live, None),
+        (local, "sk_test_51abc", None),
+        (local, "rk_test_51abc", None),
+        (stripe, "sk_test_51abc", Some("`api_key` must be a live key")),
+        (stripe, "rk_test_51abc", Some("`api_key` must be a live key")),
+        ((stripe.0, local.1), "rk_test_51abc", Some("`api_key` must be a live key")),
+        ((local.0, stripe.1), "rk_test_51abc", Some("`api_key` must be a live key")),
+        (stripe, "pk_live_51abc", Some("`api_key` must be a restricted key")),
+        (stripe, "whsec_51abcdef", Some("`api_key` must be a restricted key")),
+        (stripe, "sk_live_", Some("`api_key` must be a whole key")),
+        (stripe, "", Some("`api_key` must be a whole key")),
+        (stripe, "sk_live_51a\nb", Some("`api_key` must be a whole key")),
+        (stripe, "sk_live_51é", Some("`api_key` must be a whole key")),
+        (("http://api.stripe.com", stripe.1), live, Some("`base_url` must be https")),
+        ((stripe.0, "http://files.stripe.com"), live, Some("`files_url` must be https")),
+        (("https://a:b@api.stripe.com", stripe.1), live, Some("`base_url` must be without user name")),
+        (("https://api.stripe.com/?x=1", stripe.1), live, Some("`base_url` must be without a query")),
+        (("api.stripe.com", stripe.1), live, Some("`base_url` must be an absolute URL")),
+    ] {
+        let settings = ConnectionSettings {
+            base_url: base_url.to_owned(),
+            files_url: files_url.to_owned(),
+            api_key: key.to_owned().into(),
+            requests_per_second: Some(25),
+        };
+        match (Client::new(&settings, Arc::new(|| Timestamp::MIN)), problem) {
+            // A machine may have no root certificates.
+            (Ok(_) | Err(SettingsError::NoRoots), None) => {}
+            (Err(error), Some(problem)) => {
+                assert!(error.to_string().starts_with(problem), "{error}");
+                assert!(key.is_empty() || !error.to_string().contains(key), "{error}");
+            }
+            (outcome, problem) => panic!("{base_url} {key}: {outcome:?}, not {problem:?}"),
+        }
+    }
+}
