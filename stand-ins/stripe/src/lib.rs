@@ -1,0 +1,177 @@
+//! A server that plays Stripe, for laptops and tests. `docs/stripe.md` describes it.
+//!
+//! It uses no other crate of the workspace. The service and the stand-in therefore can't share a mistake.
+//!
+//! The rows are in memory, and optionally also in a file, which a restart reads. The clock is an argument, and all
+//! delays follow it, so that moving the clock moves the stand-in too. Ids follow from the order of requests.
+
+mod api;
+mod behaviour;
+mod error;
+mod fault;
+mod form;
+mod multipart;
+mod page;
+mod routes;
+mod server;
+mod state;
+mod values;
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+
+pub use behaviour::{Behaviour, ExpiredPaymentIntent};
+
+use server::Server;
+use state::{ACCOUNT, Rows, State};
+
+/// Returns the current time in Unix milliseconds.
+pub type Clock = Arc<dyn Fn() -> i64 + Send + Sync>;
+
+#[derive(Clone)]
+pub struct Options {
+    /// The address to listen on. Port 0 is any free port.
+    pub listen: SocketAddr,
+    /// The origin of the payer's pages. `None`: that of `listen`.
+    pub public_origin: Option<String>,
+    /// The API keys: `sk_live_…` or `rk_live_…`.
+    pub api_keys: Vec<String>,
+    /// The country (ISO 3166-1) and currency (ISO 4217, lower case) of a new account.
+    pub country: String,
+    pub currency: String,
+    pub behaviour: Behaviour,
+    pub clock: Clock,
+    /// The file of the rows, which one stand-in uses at a time. `None`: the rows are lost with the process.
+    pub file: Option<PathBuf>,
+    /// True: the routes of [`Stripe::control`] are served too, under `/_local/stripe`.
+    pub serves_control: bool,
+}
+
+impl Options {
+    /// Returns options for a Brazilian account, on any loopback port, with one API key.
+    pub fn new(clock: Clock, api_key: &str) -> Self {
+        Self {
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            public_origin: None,
+            api_keys: vec![api_key.to_owned()],
+            country: "BR".to_owned(),
+            currency: "brl".to_owned(),
+            behaviour: Behaviour::default(),
+            clock,
+            file: None,
+            serves_control: false,
+        }
+    }
+}
+
+/// A running stand-in. It stops when it is dropped.
+///
+/// If it can't write its file, it answers no further request and sends no notification.
+pub struct Stripe {
+    server: Arc<Server>,
+    url: String,
+    tasks: Mutex<JoinSet<()>>,
+}
+
+impl Stripe {
+    /// Starts a stand-in. Fails if the address is in use, or if the file can't be read or written.
+    pub async fn start(options: Options) -> io::Result<Self> {
+        let listener = TcpListener::bind(options.listen).await?;
+        let url = format!("http://{}", listener.local_addr()?);
+        let mut rows = Rows::open(options.file)?;
+        if rows.get(ACCOUNT).is_none() {
+            let account = json!({"id": "acct_1StandIn", "country": options.country, "default_currency": options.currency});
+            rows.put(ACCOUNT, values::object("account", account));
+        }
+        let state = State::new(rows, options.behaviour, options.public_origin.unwrap_or_else(|| url.clone()));
+        let server = Arc::new(Server::new(options.clock, options.api_keys, options.serves_control, state));
+        let mut tasks = JoinSet::new();
+        tasks.spawn(Arc::clone(&server).accept(listener));
+        tasks.spawn(Arc::clone(&server).run_timers());
+        Ok(Self { server, url, tasks: Mutex::new(tasks) })
+    }
+
+    /// Returns the base URL of the API, of file uploads and of the payer's pages.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Executes a control route, such as `POST` `/pay`. Returns the status and the body.
+    pub fn control(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
+        self.server.control(method, path, body)
+    }
+
+    /// Removes all objects and faults. The account and the behaviour stay.
+    ///
+    /// # Errors
+    ///
+    /// When the file can't be written. Then no further change is possible.
+    pub fn reset(&self) -> io::Result<()> {
+        self.server.state().reset()
+    }
+
+    /// Reads the clock at once. Otherwise it is read every 20 ms, while something waits for a time.
+    pub fn wake(&self) {
+        self.server.wake();
+    }
+
+    /// Stops at once, as by a kill. When this function returns, the address is free.
+    pub async fn stop(&self) {
+        self.server.state().rows.close();
+        let mut tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
+        tasks.shutdown().await;
+    }
+}
+
+impl Drop for Stripe {
+    /// The tasks end at their next await point. Until then they change nothing, so another stand-in may read the file.
+    fn drop(&mut self) {
+        self.server.state().rows.close();
+    }
+}
+
+/// Returns the API's operations with the fields that each accepts.
+pub fn operations() -> Value {
+    let of_api = routes::ROUTES.iter().filter(|route| route.path.starts_with("/v1/"));
+    of_api.map(|route| json!({"method": route.method, "path": route.path, "fields": route.lines})).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    /// Returns the dependencies that a manifest lists one a line, with their settings.
+    fn dependencies(manifest: &str) -> Vec<(&str, &str)> {
+        let mut is_listed = false;
+        let mut listed = Vec::new();
+        for line in manifest.lines() {
+            if line.starts_with('[') {
+                is_listed = line.ends_with("dependencies]");
+            } else if let (true, Some(end)) = (is_listed, line.find(['.', ' ', '='])) {
+                listed.push(line.split_at(end));
+            }
+        }
+        listed
+    }
+
+    #[test]
+    fn the_stand_in_uses_no_other_crate_of_the_workspace() {
+        let ours: Vec<&str> = dependencies(include_str!("../../../Cargo.toml"))
+            .into_iter()
+            .filter(|(_, settings)| settings.contains("path"))
+            .map(|(name, _)| name)
+            .collect();
+        let used = dependencies(include_str!("../Cargo.toml"));
+        assert!(
+            ours.contains(&"domain") && used.iter().any(|(name, _)| *name == "hyper"),
+            "{ours:?} {used:?}"
+        );
+        for (name, settings) in used {
+            assert!(!ours.contains(&name) && !settings.contains("path"), "{name} belongs to the service");
+        }
+    }
+}

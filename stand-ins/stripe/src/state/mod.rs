@@ -1,0 +1,285 @@
+//! The state of the stand-in and the rules that change it. No I/O but the file of the rows: the time is a field.
+//!
+//! Objects are stored as the API shows them. Fields whose names start with `_` are never shown.
+
+mod balance;
+mod disputes;
+mod events;
+mod payments;
+mod refunds;
+mod rows;
+mod sessions;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, VecDeque};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::behaviour::Behaviour;
+use crate::error::ApiError;
+use crate::fault::Faults;
+use crate::form::Params;
+use crate::routes::Route;
+use crate::values::{int, merge, sha256, text};
+
+pub(crate) use events::Delivery;
+pub(crate) use rows::Rows;
+
+pub(crate) type Result<T> = std::result::Result<T, ApiError>;
+
+/// The version of Stripe's API that the stand-in serves.
+pub(crate) const API_VERSION: &str = "2026-05-27.dahlia";
+
+const DAY_S: i64 = 86_400;
+/// The key of the row with the account.
+pub(crate) const ACCOUNT: &str = "account/";
+
+/// The lists of the books, with the starts of the objects' ids.
+const BOOKS: &str = "sessions=cs_live_ payment_intents=pi_ charges=ch_ refunds=re_ disputes=d balance_transactions=txn_ files=file_";
+
+/// Work that becomes due.
+#[derive(Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Timer {
+    ExpireSession(String),
+    Settle(String),
+    AddBalanceTransaction(String),
+    ForgetKey(String),
+    Notify {
+        event: String,
+        endpoint: String,
+        attempt: usize,
+        /// True: it is sent earlier if another notification was accepted.
+        is_held: bool,
+    },
+}
+
+pub(crate) struct State {
+    pub(crate) rows: Rows,
+    pub(crate) faults: Faults,
+    pub(crate) behaviour: Behaviour,
+    /// Unix seconds.
+    pub(crate) now: i64,
+    /// The API request that is executed, as its events name it.
+    pub(crate) request: Value,
+    /// The `Idempotency-Key`s of requests that are not answered yet, with the time when they are.
+    pub(crate) in_use: BTreeMap<String, i64>,
+    /// The latest API requests.
+    pub(crate) log: VecDeque<Value>,
+    /// How many there were since the start.
+    pub(crate) requests: u64,
+    /// The origin of the payer's pages.
+    origin: String,
+    /// The notifications in the outbox that are not being sent yet, in order.
+    unsent: VecDeque<String>,
+}
+
+impl State {
+    pub(crate) fn new(rows: Rows, behaviour: Behaviour, origin: String) -> Self {
+        // A notification that was being sent is sent again: its answer is unknown.
+        let unsent = rows.with_prefix("outbox/").map(|(key, _)| key.clone()).collect();
+        Self {
+            rows,
+            faults: Faults::default(),
+            behaviour,
+            now: 0,
+            request: Value::Null,
+            in_use: BTreeMap::new(),
+            log: VecDeque::new(),
+            requests: 0,
+            origin,
+            unsent,
+        }
+    }
+
+    /// Removes all objects and faults.
+    pub(crate) fn reset(&mut self) -> std::io::Result<()> {
+        self.faults.clear();
+        self.unsent.clear();
+        self.rows.reset(ACCOUNT)
+    }
+
+    /// Returns a new id of 10 digits and a part that looks random, so that ids have the order of their creation.
+    fn new_id(&mut self, prefix: &str, random: usize) -> String {
+        let serial = self.rows.next_serial();
+        let digest = sha256(format!("{prefix} {serial}").as_bytes());
+        format!("{prefix}{serial:010}{}", digest.get(..random).unwrap_or_default())
+    }
+
+    fn put(&mut self, object: Value) {
+        let id = text(&object, "id").to_owned();
+        self.rows.put(&id, object);
+    }
+
+    fn patch(&mut self, id: &str, changes: Value) {
+        if let Some(object) = self.rows.get_mut(id) {
+            merge(object, changes);
+        }
+    }
+
+    /// Returns an object with its fields that are not shown. Null if it does not exist.
+    pub(crate) fn object(&self, id: &str) -> Value {
+        self.rows.get(id).cloned().unwrap_or_default()
+    }
+
+    pub(crate) fn existing(&self, prefix: &str, param: &str, noun: &str, id: &str) -> Result<Value> {
+        let object = self.object(id);
+        let is_found = id.starts_with(prefix) && !id.contains('/') && !object.is_null();
+        if is_found { Ok(object) } else { Err(ApiError::not_found(param, noun, id)) }
+    }
+
+    /// Returns an object as the API shows it now. Null if it does not exist.
+    pub(crate) fn view(&self, id: &str) -> Value {
+        self.shown(&self.object(id))
+    }
+
+    fn shown(&self, object: &Value) -> Value {
+        let mut object = object.clone();
+        if text(&object, "object") == "balance_transaction" && int(&object, "available_on") <= self.now {
+            merge(&mut object, json!({"status": "available"}));
+        }
+        if let Some(fields) = object.as_object_mut() {
+            fields.retain(|name, _| !name.starts_with('_'));
+        }
+        object
+    }
+
+    /// Returns the objects whose ids have a prefix, oldest first, with their fields that are not shown.
+    pub(crate) fn objects(&self, prefix: &str) -> impl DoubleEndedIterator<Item = &Value> {
+        self.rows.with_prefix(prefix).map(|(_, object)| object)
+    }
+
+    /// Replaces ids by their objects at the paths of `expand`.
+    pub(crate) fn expand(&self, value: &mut Value, params: &Params) -> Result<()> {
+        for path in params.items("/expand").iter().filter_map(Value::as_str) {
+            let names: Vec<&str> = path.split('.').collect();
+            if names.len() > 4 || !self.expand_at(value, &names) {
+                let message = format!("This property cannot be expanded ({path}).");
+                return Err(ApiError::invalid("expand", "", message));
+            }
+        }
+        Ok(())
+    }
+
+    fn expand_at(&self, value: &mut Value, names: &[&str]) -> bool {
+        if let Some(items) = value.as_array_mut() {
+            return items.iter_mut().all(|item| self.expand_at(item, names));
+        }
+        let Some((first, rest)) = names.split_first() else {
+            return !text(value, "object").is_empty();
+        };
+        match value.get_mut(first) {
+            Some(Value::Null) => true,
+            Some(child) => {
+                if let Some(id) = child.as_str() {
+                    *child = self.view(id);
+                }
+                self.expand_at(child, rest)
+            }
+            None => false,
+        }
+    }
+
+    /// Returns a page of the objects of a route, newest first.
+    pub(crate) fn list(&self, route: &Route, params: &Params) -> Result<Value> {
+        let limit = usize::try_from(params.int("/limit").unwrap_or(10)).unwrap_or_default();
+        if !(1..=100).contains(&limit) || params.items("/types").len() > 20 {
+            let message = "`limit` must be between 1 and 100, and `types` may have at most 20 items.";
+            return Err(ApiError::invalid("limit", "parameter_invalid_integer", message));
+        }
+        let order = |object: &Value| (int(object, "created"), text(object, "id").to_owned());
+        let before = match params.text("/starting_after") {
+            Some(id) => Some(order(&self.existing(route.prefix, "starting_after", route.noun, id)?)),
+            None => None,
+        };
+        let mut found: Vec<&Value> = self
+            .objects(route.prefix)
+            .filter(|object| before.as_ref().is_none_or(|before| order(object) < *before))
+            .filter(|object| self.is_listed(object, params))
+            .collect();
+        found.sort_by_cached_key(|object| Reverse(order(object)));
+        let data: Vec<Value> = found.iter().take(limit).map(|object| self.shown(object)).collect();
+        Ok(json!({"object": "list", "url": route.path, "has_more": found.len() > limit, "data": data}))
+    }
+
+    fn is_listed(&self, object: &Value, params: &Params) -> bool {
+        let created = int(object, "created");
+        let bound = |place: &str, holds: fn(&i64, &i64) -> bool| {
+            params.int(place).is_none_or(|bound| holds(&created, &bound))
+        };
+        let is_in_period = bound("/created", i64::eq)
+            && bound("/created/gt", i64::gt)
+            && bound("/created/gte", i64::ge)
+            && bound("/created/lt", i64::lt)
+            && bound("/created/lte", i64::le);
+        let names = ["charge", "currency", "payment_intent", "payout", "source", "status", "type"];
+        // A session whose `payment_intent` was cleared is still found by it.
+        let is_equal = names.iter().all(|name| {
+            params.text(&format!("/{name}")).is_none_or(|wanted| {
+                text(object, name) == wanted || text(object, &format!("_{name}")) == wanted
+            })
+        });
+        let types = params.items("/types");
+        let is_done = params.flag("/delivery_success");
+        let is_event = text(object, "object") != "event"
+            || (created > self.now.saturating_sub(DAY_S.saturating_mul(30))
+                && (types.is_empty() || types.iter().any(|name| name == text(object, "type")))
+                && is_done.is_none_or(|done| done == (int(object, "pending_webhooks") == 0)));
+        is_in_period && is_equal && is_event
+    }
+
+    fn schedule(&mut self, delay_s: i64, timer: &Timer) {
+        let (due, serial) = (self.now.saturating_add(delay_s), self.rows.next_serial());
+        self.rows.put(&format!("timer/{due:012}/{serial:012}"), json!(timer));
+    }
+
+    /// Executes all timers that are due, each at its time, then sets the time.
+    pub(crate) fn advance_to(&mut self, now: i64) {
+        while let Some((due, key)) = self.first_timer().filter(|(due, _)| *due <= now) {
+            self.now = self.now.max(due);
+            match self.rows.remove(&key).and_then(|row| serde_json::from_value(row).ok()) {
+                Some(Timer::ExpireSession(id)) => self.expire_by_time(&id),
+                Some(Timer::Settle(id)) => self.settle(&id),
+                Some(Timer::AddBalanceTransaction(id)) => {
+                    self.settle_charge(&id);
+                    self.emit("charge.updated", &id);
+                }
+                Some(Timer::ForgetKey(key)) => drop(self.rows.remove(&key)),
+                Some(Timer::Notify { event, endpoint, attempt, .. }) => {
+                    self.enqueue(&event, &endpoint, attempt)
+                }
+                None => {}
+            }
+        }
+        self.now = now;
+    }
+
+    fn first_timer(&self) -> Option<(i64, String)> {
+        let (key, _) = self.rows.with_prefix("timer/").next()?;
+        Some((key.split('/').nth(1)?.parse().ok()?, key.clone()))
+    }
+
+    /// True if nothing happens without a request.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.unsent.is_empty() && self.first_timer().is_none()
+    }
+
+    /// Stores the answer of a request with an `Idempotency-Key` for a day.
+    pub(crate) fn store_answer(&mut self, key: &str, answer: Value) {
+        self.rows.put(&format!("key/{key}"), answer);
+        self.schedule(DAY_S, &Timer::ForgetKey(format!("key/{key}")));
+    }
+
+    /// Returns all objects but events by kind, with the fields that are not shown but the endpoints' secrets.
+    pub(crate) fn books(&self) -> Value {
+        let mut books =
+            json!({"account": self.object(ACCOUNT), "unsent_notifications": self.pending_notifications()});
+        for (name, prefix) in BOOKS.split(' ').filter_map(|book| book.split_once('=')) {
+            merge(&mut books, json!({name: self.objects(prefix).collect::<Vec<&Value>>()}));
+        }
+        let endpoints: Vec<Value> = self.objects("we_").map(|endpoint| self.shown(endpoint)).collect();
+        merge(&mut books, json!({"webhook_endpoints": endpoints}));
+        books
+    }
+}

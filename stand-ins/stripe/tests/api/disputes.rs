@@ -1,0 +1,146 @@
+//! Disputes and evidence.
+
+use serde_json::{Value, json};
+use stripe_stand_in::Behaviour;
+
+use crate::support::{KEY, START_S, World};
+
+async fn read(world: &World, dispute: &Value) -> Value {
+    world.api.get(&format!("/v1/disputes/{}", dispute["id"].as_str().unwrap())).await.expect(200)
+}
+
+async fn upload(world: &World, content: &str) -> crate::support::Answer {
+    let authorization = format!("Bearer {KEY}");
+    let headers =
+        [("authorization", authorization.as_str()), ("content-type", "multipart/form-data; boundary=x")];
+    let body = format!(
+        "--x\r\nContent-Disposition: form-data; name=\"purpose\"\r\n\r\ndispute_evidence\r\n--x\r\n\
+         Content-Disposition: form-data; name=\"file\"; filename=\"a.pdf\"\r\n\r\n{content}\r\n--x--\r\n"
+    );
+    world.api.send("POST", "/v1/files", &headers, body).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_formal_dispute_withdraws_the_money_and_a_win_returns_it() {
+    let world = World::start().await;
+    let intent = world.paid("ch_1").await;
+    let body = json!({"metadata": {"charge": "ch_1"}, "kind": "formal", "amount": 4_000});
+    let dispute = world.control("/dispute", body);
+    assert!(dispute["id"].as_str().unwrap().starts_with("du_"));
+    assert_eq!(dispute["evidence_details"]["due_by"], START_S + 7 * 86_400);
+    let withdrawn = &dispute["balance_transactions"][0];
+    assert_eq!((&withdrawn["amount"], &withdrawn["fee"]), (&json!(-4_000), &json!(5_500)));
+    let form = [("payment_intent", intent["id"].as_str().unwrap())];
+    assert_eq!(world.api.post("/v1/refunds", &form).await.error(400)[1], "charge_disputed");
+    let path = format!("/disputes/{}", dispute["id"].as_str().unwrap());
+    let won = world.control(&path, json!({"status": "won"}));
+    let returned = &won["balance_transactions"][1];
+    assert_eq!((&returned["amount"], &returned["fee"]), (&json!(4_000), &json!(0)));
+    // The banks reverse their decision.
+    let lost = world.control(&path, json!({"status": "lost"}));
+    assert_eq!(lost["balance_transactions"].as_array().unwrap().len(), 2);
+    assert_eq!(world.api.list("/v1/balance_transactions?type=adjustment").await.len(), 3);
+    let events = world.api.events().await;
+    let disputed: Vec<&str> = events.iter().filter_map(|name| name.strip_prefix("charge.dispute.")).collect();
+    assert_eq!(
+        disputed,
+        ["created", "funds_withdrawn", "closed", "funds_reinstated", "closed", "funds_withdrawn"]
+    );
+    let listed = format!("/v1/disputes?payment_intent={}", intent["id"].as_str().unwrap());
+    assert_eq!(world.api.list(&listed).await.len(), 1);
+}
+
+#[tokio::test]
+async fn an_inquiry_moves_money_only_when_it_becomes_formal() {
+    let behaviour =
+        Behaviour { dispute_ids_are_du: false, won_dispute_returns_fee: true, ..Behaviour::default() };
+    let world = World::start_with(behaviour).await;
+    let intent = world.paid("ch_1").await;
+    let body = json!({"charge": intent["latest_charge"]["id"], "kind": "inquiry", "no_due_by": true});
+    let dispute = world.control("/dispute", body);
+    assert!(dispute["id"].as_str().unwrap().starts_with("dp_"));
+    assert!(dispute["evidence_details"]["due_by"].is_null());
+    assert_eq!(dispute["status"], "warning_needs_response");
+    assert_eq!(dispute["balance_transactions"], json!([]));
+    let form = [("payment_intent", intent["id"].as_str().unwrap()), ("amount", "1")];
+    world.api.post("/v1/refunds", &form).await.expect(200);
+    let path = format!("/disputes/{}", dispute["id"].as_str().unwrap());
+    let formal = world.control(&path, json!({"status": "needs_response"}));
+    assert_eq!(formal["balance_transactions"][0]["amount"], -10_000);
+    assert_eq!(formal["payment_method_details"]["card"]["case_type"], "chargeback");
+    let prevented = world.control(&path, json!({"status": "prevented"}));
+    assert_eq!(prevented["balance_transactions"][1]["fee"], -5_500);
+    let body = json!({"charge": intent["latest_charge"]["id"], "kind": "inquiry", "due_by": 0});
+    let second = world.control("/dispute", body);
+    assert_eq!(second["evidence_details"]["due_by"], 0);
+    let path = format!("/disputes/{}", second["id"].as_str().unwrap());
+    assert_eq!(world.control(&path, json!({"status": "warning_closed"}))["balance_transactions"], json!([]));
+}
+
+#[tokio::test]
+async fn evidence_is_staged_then_submitted_once() {
+    let world = World::start().await;
+    world.paid("ch_1").await;
+    let dispute = world.control("/dispute", json!({"metadata": {"charge": "ch_1"}, "kind": "formal"}));
+    let path = format!("/v1/disputes/{}", dispute["id"].as_str().unwrap());
+    upload(&world, "GIF89a").await.error(400);
+    let file = upload(&world, "%PDF-1.7 receipt").await.expect(200);
+    assert_eq!((&file["type"], &file["size"]), (&json!("pdf"), &json!(16)));
+    let file = file["id"].as_str().unwrap();
+    let staged =
+        [("evidence[receipt]", file), ("evidence[uncategorized_text]", "Entregue."), ("submit", "false")];
+    let staged = world.api.post(&path, &staged).await.expect(200);
+    assert_eq!((&staged["status"], &staged["evidence"]["receipt"]), (&json!("needs_response"), &json!(file)));
+    assert_eq!(staged["evidence_details"]["submission_count"], 0);
+    let unknown = [("evidence[receipt]", "file_1")];
+    assert_eq!(world.api.post(&path, &unknown).await.error(404)[2], "evidence[receipt]");
+    let submitted = world.api.post(&path, &[("submit", "true")]).await.expect(200);
+    assert_eq!(submitted["status"], "under_review");
+    assert_eq!(submitted["evidence_details"]["submission_count"], 1);
+    world.api.post(&path, &[("evidence[uncategorized_text]", "x")]).await.error(400);
+    world.api.post(&format!("{path}/close"), &[]).await.error(400);
+    world.api.post(&path, &[("metadata[case]", "1")]).await.expect(200);
+    assert_eq!(read(&world, &dispute).await["metadata"]["case"], "1");
+}
+
+#[tokio::test]
+async fn evidence_is_limited_in_all() {
+    let world = World::start().await;
+    world.paid("ch_1").await;
+    let dispute = world.control("/dispute", json!({"metadata": {"charge": "ch_1"}, "kind": "formal"}));
+    let path = format!("/v1/disputes/{}", dispute["id"].as_str().unwrap());
+    let long = "x".repeat(20_000);
+    let names = [
+        "evidence[access_activity_log]",
+        "evidence[cancellation_policy_disclosure]",
+        "evidence[cancellation_rebuttal]",
+        "evidence[duplicate_charge_explanation]",
+        "evidence[product_description]",
+        "evidence[refund_policy_disclosure]",
+        "evidence[refund_refusal_explanation]",
+        "evidence[uncategorized_text]",
+    ];
+    let form: Vec<(&str, &str)> = names.iter().map(|name| (*name, long.as_str())).collect();
+    assert_eq!(world.api.post(&path, &form).await.error(400)[2], "evidence");
+    world.api.post(&path, &form[..7]).await.expect(200);
+}
+
+#[tokio::test]
+async fn a_dispute_can_be_accepted_and_evidence_can_be_late() {
+    let world = World::start().await;
+    world.paid("ch_1").await;
+    let first = world.control("/dispute", json!({"metadata": {"charge": "ch_1"}, "kind": "formal"}));
+    let path = format!("/v1/disputes/{}/close", first["id"].as_str().unwrap());
+    assert_eq!(world.api.post(&path, &[]).await.expect(200)["status"], "lost");
+    world.paid("ch_2").await;
+    let second = world.control("/dispute", json!({"metadata": {"charge": "ch_2"}, "kind": "inquiry"}));
+    world.advance_s(8 * 86_400);
+    let path = format!("/v1/disputes/{}", second["id"].as_str().unwrap());
+    let late = world.api.post(&path, &[("evidence[uncategorized_text]", "x")]).await.expect(200);
+    assert_eq!(
+        (&late["status"], &late["evidence_details"]["past_due"]),
+        (&json!("warning_under_review"), &json!(true))
+    );
+    let session = world.session("ch_3").await;
+    world.refuse("/dispute", json!({"session": session["id"], "kind": "formal"}));
+}

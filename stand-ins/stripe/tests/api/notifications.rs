@@ -1,0 +1,134 @@
+//! Events, webhook endpoints and notifications.
+
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use serde_json::{Value, json};
+use sha2::Sha256;
+
+use crate::support::{KEY, Receiver, START_S, World, eventually, register};
+
+fn v1(secret: &str, time: i64, body: &str) -> String {
+    let mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).unwrap();
+    hex::encode(mac.chain_update(format!("{time}.{body}")).finalize().into_bytes())
+}
+
+fn secret(endpoint: &Value) -> &str {
+    endpoint["secret"].as_str().unwrap()
+}
+
+#[tokio::test]
+async fn notifications_are_signed_by_each_secret_in_force() {
+    let world = World::start().await;
+    let receiver = Receiver::start().await;
+    let endpoint = register(&world, &receiver, &["charge.succeeded"]).await;
+    assert!(secret(&endpoint).starts_with("whsec_"));
+    let path = format!("/v1/webhook_endpoints/{}", endpoint["id"].as_str().unwrap());
+    assert_eq!(world.api.get(&path).await.expect(200).get("secret"), None);
+    world.paid("ch_1").await;
+    assert_eq!(receiver.types(1).await, ["charge.succeeded"]);
+    let (signature, body) = receiver.received()[0].clone();
+    assert_eq!(signature, format!("t={START_S},v1={}", v1(secret(&endpoint), START_S, &body)));
+    let event: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!(event["data"]["object"]["metadata"]["charge"], "ch_1");
+    assert_eq!(world.api.list("/v1/events?type=charge.succeeded").await[0]["id"], event["id"]);
+
+    let roll = format!("/webhook-endpoints/{}/roll", endpoint["id"].as_str().unwrap());
+    let rolled = world.control(&roll, json!({"old_for_s": 3_600}));
+    for (seconds, secrets) in [(0, vec![secret(&endpoint), secret(&rolled)]), (3_600, vec![secret(&rolled)])]
+    {
+        world.advance_s(seconds);
+        let count = receiver.received().len();
+        world.paid("ch_2").await;
+        receiver.types(count + 1).await;
+        let (signature, body) = receiver.received()[count].clone();
+        let now = START_S + seconds;
+        let expected: Vec<String> =
+            secrets.iter().map(|secret| format!("v1={}", v1(secret, now, &body))).collect();
+        assert_eq!(signature, format!("t={now},{}", expected.join(",")));
+    }
+}
+
+#[tokio::test]
+async fn a_notification_is_repeated_until_it_is_accepted() {
+    let world = World::start().await;
+    let receiver = Receiver::start().await;
+    register(&world, &receiver, &["*"]).await;
+    receiver.answer(500);
+    world.control("/pay-elsewhere", json!({"amount": 500, "currency": "jpy"}));
+    receiver.types(3).await;
+    let pending = async || world.api.list("/v1/events?delivery_success=false").await.len();
+    assert_eq!(pending().await, 3);
+    let unsent = async || world.stripe.control("GET", "/books", &json!({})).1["unsent_notifications"].clone();
+    eventually("each failure is noted", async || (unsent().await == 3).then_some(())).await;
+    receiver.answer(200);
+    world.advance_s(4);
+    assert_eq!(receiver.received().len(), 3);
+    world.advance_s(1);
+    receiver.types(6).await;
+    eventually("all are delivered", async || (pending().await == 0).then_some(())).await;
+    world.advance_s(4 * 86_400);
+    assert_eq!((unsent().await, receiver.received().len()), (json!(0), 6));
+}
+
+#[tokio::test]
+async fn notifications_can_be_lost_doubled_late_and_out_of_order() {
+    let world = World::start().await;
+    let receiver = Receiver::start().await;
+    register(&world, &receiver, &["*"]).await;
+    world.fault("lost_notification", "payment_intent.created");
+    world.fault("reordered_notification", "charge.succeeded");
+    world.control("/pay-elsewhere", json!({"amount": 500, "currency": "jpy"}));
+    assert_eq!(receiver.types(2).await, ["payment_intent.succeeded", "charge.succeeded"]);
+
+    world.fault("late_notification", "payment_intent.created");
+    world.fault("duplicate_notification", "charge.succeeded");
+    let intent = world.control("/pay-elsewhere", json!({"amount": 500, "currency": "jpy"}));
+    let types = receiver.types(5).await;
+    assert_eq!(types.iter().filter(|name| *name == "charge.succeeded").count(), 3);
+    world.advance_s(30 * 60);
+    assert_eq!(receiver.types(6).await[5], "payment_intent.created");
+
+    let event = world.api.list("/v1/events?type=payment_intent.succeeded").await[0].clone();
+    assert_eq!(event["data"]["object"]["id"], intent["id"]);
+    world.control(&format!("/events/{}/resend", event["id"].as_str().unwrap()), json!({"copies": 3}));
+    receiver.types(9).await;
+}
+
+#[tokio::test]
+async fn a_deleted_endpoint_gets_nothing_more() {
+    let world = World::start().await;
+    let receiver = Receiver::start().await;
+    let endpoint = register(&world, &receiver, &["charge.succeeded"]).await;
+    world.fault("late_notification", "");
+    world.control("/pay-elsewhere", json!({"amount": 500, "currency": "jpy"}));
+    let path = format!("/v1/webhook_endpoints/{}", endpoint["id"].as_str().unwrap());
+    let authorization = format!("Bearer {KEY}");
+    let deleted = world.api.send("DELETE", &path, &[("authorization", &authorization)], String::new()).await;
+    assert_eq!(deleted.unwrap().expect(200)["deleted"], true);
+    world.api.get(&path).await.error(404);
+    world.advance_s(30 * 60);
+    let unsent = async || world.stripe.control("GET", "/books", &json!({})).1["unsent_notifications"].clone();
+    eventually("nothing is left to send", async || (unsent().await == 0).then_some(())).await;
+    assert!(receiver.received().is_empty());
+    for (name, value) in [("enabled_events[]", "charge.other"), ("api_version", "2020-08-27"), ("url", "x")] {
+        let mut form = vec![("url", receiver.url.as_str()), ("enabled_events[]", "*")];
+        form.retain(|(known, _)| *known != name);
+        form.push((name, value));
+        world.api.post("/v1/webhook_endpoints", &form).await.error(400);
+    }
+}
+
+#[tokio::test]
+async fn events_are_listed_for_thirty_days() {
+    let world = World::start().await;
+    world.paid("ch_1").await;
+    world.advance_s(86_400);
+    world.paid("ch_2").await;
+    let count = async |query: &str| world.api.list(&format!("/v1/events?limit=100{query}")).await.len();
+    assert_eq!(count("").await, 8);
+    assert_eq!(count(&format!("&created[gte]={}", START_S + 86_400)).await, 4);
+    assert_eq!(count("&types[]=charge.succeeded&types[]=checkout.session.completed").await, 4);
+    world.advance_s(29 * 86_400);
+    assert_eq!(count("").await, 4);
+    let many: String = (0..21).map(|_| "&types[]=charge.succeeded").collect();
+    world.api.get(&format!("/v1/events?limit=1{many}")).await.error(400);
+}
