@@ -27,6 +27,12 @@ impl Day {
         Self::from_number(number).unwrap_or(Self(NaiveDate::default()))
     }
 
+    /// Returns the first day that begins at an instant or later.
+    pub fn first_from(at: Timestamp) -> Self {
+        let day = Self::of(at);
+        if day.starts_at() < at { day.plus_days(1) } else { day }
+    }
+
     /// Returns the number of days since 1970-01-01; negative before it.
     pub fn number(self) -> i64 {
         self.0.signed_duration_since(NaiveDate::default()).num_days()

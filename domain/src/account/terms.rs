@@ -184,11 +184,12 @@ impl Fees {
 }
 
 impl MethodTerms {
-    /// The acquirer deducts its fee before it forwards the money. So when both fees exceed the amount, the
-    /// platform's is reduced.
-    #[expect(clippy::arithmetic_side_effects, reason = "`Fee::on` is from 0 to the amount")]
-    pub fn fees(&self, amount: Amount) -> Fees {
-        let acquirer = self.acquirer_fee.on(amount);
+    /// `charged`: what the acquirer took. `None`: what the plan says. The acquirer deducts its fee before it
+    /// forwards the money. So when both fees exceed the amount, the platform's is reduced.
+    #[expect(clippy::arithmetic_side_effects, reason = "both fees are from 0 to the amount")]
+    pub fn fees(&self, amount: Amount, charged: Option<MinorUnits>) -> Fees {
+        let planned = || self.acquirer_fee.on(amount);
+        let acquirer = charged.map_or_else(planned, |fee| fee.get().clamp(0, amount.minor()));
         let platform = self.platform_fee.on(amount).min(amount.minor() - acquirer);
         Fees { acquirer: MinorUnits::new(acquirer), platform: MinorUnits::new(platform) }
     }
@@ -254,8 +255,8 @@ mod tests {
     fn fees_are_capped_at_the_amount_and_the_acquirer_has_priority() {
         let fees =
             |acquirer, platform| Fees::new(MinorUnits::new(acquirer), MinorUnits::new(platform)).unwrap();
-        assert_eq!(terms((30, 0), (90, 0), 0).fees(amount(100)), fees(30, 70));
-        assert_eq!(terms((500, 0), (90, 0), 0).fees(amount(100)), fees(100, 0));
+        assert_eq!(terms((30, 0), (90, 0), 0).fees(amount(100), None), fees(30, 70));
+        assert_eq!(terms((500, 0), (90, 0), 0).fees(amount(100), None), fees(100, 0));
     }
 
     #[test]
@@ -299,7 +300,7 @@ mod tests {
             acquirer in (0_i64..=999_999_999_999, 0_u16..=10_000),
             platform in (0_i64..=999_999_999_999, 0_u16..=10_000),
         ) {
-            let fees = terms(acquirer, platform, 0).fees(amount(minor));
+            let fees = terms(acquirer, platform, 0).fees(amount(minor), None);
             prop_assert!(!fees.acquirer().is_negative() && !fees.platform().is_negative());
             prop_assert!(!fees.net_of(amount(minor)).is_negative());
         }

@@ -2,11 +2,16 @@
 
 mod reported_pix;
 mod set_aside_item;
+mod snapshot;
 mod sweep;
 
 pub use reported_pix::{PixDetails, ReportedPix, ReportedPixStatus, SeenReturn};
 use serde::{Deserialize, Serialize};
 pub use set_aside_item::SetAsideItem;
+pub use snapshot::{
+    Charged, Closing, Decline, Known, RemoteDispute, RemotePayment, RemoteRefund, RemoteState, Snapshot,
+    Step, contradictions, next_step,
+};
 use strum::VariantArray;
 pub use sweep::ConnectionSweep;
 

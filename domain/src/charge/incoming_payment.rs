@@ -204,6 +204,7 @@ impl IncomingPayment {
             payer_document: self.payer_document,
             paid_at: self.paid_at,
             is_in_time: false,
+            charged: None,
         }
     }
 

@@ -66,6 +66,7 @@ pub(crate) fn payment() -> Payment {
         payer_document: None,
         paid_at: at(60),
         is_in_time: false,
+        charged: None,
     }
 }
 

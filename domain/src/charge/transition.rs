@@ -8,6 +8,7 @@
 use super::incoming_payment::{IncomingPayment, UnappliedReason};
 use super::{AppliedPayment, Artefacts, Charge, Decision, Failure, TransactionStatus};
 use crate::account::terms::MethodTerms;
+use crate::acquirer::{Charged, Decline};
 use crate::ids::{AcquirerPaymentId, ConnectionId, PostingId, Scope};
 use crate::money::Amount;
 use crate::payment_method::PaymentMethod;
@@ -32,6 +33,8 @@ pub struct Payment {
     /// Whether the acquirer showed that it accepted the payment while the charge was open there. Then `paid_at`
     /// does not decide whether it is late: the acquirer's clock may be wrong.
     pub is_in_time: bool,
+    /// What the acquirer took. `None`: what the plan says.
+    pub charged: Option<Charged>,
 }
 
 /// An input of the state machine.
@@ -64,6 +67,13 @@ pub enum Command {
     Expire {
         /// When it expired, which is before the write. It becomes the `at` of `metadata.failure`.
         at: Timestamp,
+    },
+    /// The charge expired after its payer's tries had been declined. `metadata.failure` then has the last reason.
+    ExpireDeclined {
+        /// When it expired.
+        at: Timestamp,
+        /// Why the last try was declined.
+        last: Decline,
     },
     /// The bank confirmed that the expected payer made the payment that is held for review.
     ConfirmPayer {
@@ -160,7 +170,8 @@ pub fn apply(charge: &Charge, command: &Command, now: Timestamp) -> Result<Outco
         Command::Authenticate => authenticate(charge, now),
         Command::Cancel => cancel(charge, now),
         Command::Decline { reason, code } => Ok(decline(charge, reason, code, now)),
-        Command::Expire { at } => Ok(expire(charge, *at)),
+        Command::Expire { at } => Ok(expire(charge, *at, None)),
+        Command::ExpireDeclined { at, last } => Ok(expire(charge, *at, Some(last))),
         Command::ConfirmPayer { terms } => Ok(confirm_payer(charge, terms, now)),
         Command::Review { decision, terms } => review(charge, *decision, terms, now),
     }
@@ -253,7 +264,7 @@ fn pay(charge: &Charge, payment: &Payment, terms: &MethodTerms, now: Timestamp) 
             paid(held, RecordedPayment { incoming_payment: insert(), posting })
         }
         (None, _) | (Some(_), Some(_)) => {
-            let (settled, settlement) = settled(accepted, terms, now);
+            let (settled, settlement) = settled(accepted, terms, payment.charged.as_ref(), now);
             let cause = cause(&settled, &payment.id);
             let posting = rules::settled(cause, payment.amount, &settlement);
             paid(settled, RecordedPayment { incoming_payment: insert(), posting })
@@ -286,7 +297,8 @@ pub fn apply_receipt(
     }
     let payment = incoming.payment();
     let accepted = with_applied_payment(charge, &payment, now);
-    let (settled, settlement) = settled(Charge { failure: None, lease_until: None, ..accepted }, terms, now);
+    let (settled, settlement) =
+        settled(Charge { failure: None, lease_until: None, ..accepted }, terms, None, now);
     let posting = rules::receipt_applied(cause(&settled, &payment.id), payment.amount, &settlement);
     let incoming_payment = IncomingPaymentWrite::Replace(incoming.applied_to(charge, now));
     Ok(Some((settled, RecordedPayment { incoming_payment, posting })))
@@ -373,6 +385,7 @@ fn return_held(
         payer_document: held.payer_document,
         paid_at: held.paid_at,
         is_in_time: true,
+        charged: None,
     };
     let incoming = IncomingPayment::returned_after_hold(charge, &payment, reason, now);
     let cause = cause(&next, &held.payment_id);
@@ -404,8 +417,13 @@ fn decline(charge: &Charge, reason: &str, code: &str, now: Timestamp) -> Outcome
     changed(Charge { status: TransactionStatus::Refused, failure: Some(failure), lease_until: None, ..next })
 }
 
-fn expire(charge: &Charge, at: Timestamp) -> Outcome {
-    if charge.can_expire() { changed(expired(charge.clone(), at)) } else { Outcome::Unchanged }
+fn expire(charge: &Charge, at: Timestamp, last_decline: Option<&Decline>) -> Outcome {
+    if !charge.can_expire() {
+        return Outcome::Unchanged;
+    }
+    let expired = expired(charge.clone(), at);
+    let declined = last_decline.map(|why| failure(charge, &why.reason, &why.code, at));
+    changed(Charge { failure: declined.or(expired.failure), ..expired })
 }
 
 /// Every field is derived from the charge and `at`, so reads before and after the scheduler persists the expiry
@@ -428,7 +446,7 @@ fn confirm_payer(charge: &Charge, terms: &MethodTerms, now: Timestamp) -> Outcom
 /// `next` is the charge after this change.
 fn credited(next: Charge, payment: &AcquirerPaymentId, terms: &MethodTerms, now: Timestamp) -> Outcome {
     let amount = next.amount;
-    let (settled, settlement) = settled(next, terms, now);
+    let (settled, settlement) = settled(next, terms, None, now);
     let posting = rules::review_approved(cause(&settled, payment), amount, &settlement);
     Outcome::Credited { charge: Box::new(settled), posting: Box::new(posting) }
 }
@@ -455,8 +473,13 @@ fn review(
     }
 }
 
-fn settled(charge: Charge, terms: &MethodTerms, now: Timestamp) -> (Charge, Settlement) {
-    let settlement = Settlement::new(terms, charge.amount, now);
+fn settled(
+    charge: Charge,
+    terms: &MethodTerms,
+    charged: Option<&Charged>,
+    now: Timestamp,
+) -> (Charge, Settlement) {
+    let settlement = Settlement::new(terms, charge.amount, charged, now);
     let status = TransactionStatus::settled_by(charge.method());
     (Charge { status, settlement: Some(settlement), ..charge }, settlement)
 }

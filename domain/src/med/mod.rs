@@ -473,6 +473,8 @@ impl MedCase {
         let (funds, held) = charge.funds.case_opened(charge.amount, self.remaining()?)?;
         let status = match charge.status {
             TransactionStatus::Paid | TransactionStatus::Approved => self.kind.disputed(),
+            // An inquiry has become a chargeback.
+            TransactionStatus::Dispute if self.kind == CaseKind::Chargeback => TransactionStatus::Chargeback,
             // A charge that is already disputed keeps its status. A charge that was refunded in full stays
             // refunded. The other statuses are impossible, because only a settled charge has a case.
             status @ (TransactionStatus::Dispute

@@ -130,6 +130,7 @@ fn step(charge: &Charge, action: u8, seconds: i64) -> Option<Charge> {
             payer_document: None,
             paid_at: now,
             is_in_time: false,
+            charged: None,
         },
         terms: MethodTerms::default(),
     };

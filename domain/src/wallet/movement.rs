@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
 
 use crate::account::terms::{Fees, FeesOnRefund, MethodTerms};
-use crate::acquirer::AcquirerName;
+use crate::acquirer::{AcquirerName, Charged};
 use crate::calendar::Day;
 use crate::money::{Amount, MinorUnits};
 use crate::time::Timestamp;
@@ -27,12 +27,14 @@ pub struct Settlement {
 }
 
 impl Settlement {
-    /// Settles an amount on these terms at this time.
-    pub fn new(terms: &MethodTerms, amount: Amount, at: Timestamp) -> Self {
+    /// Settles an amount on these terms at this time. What the acquirer `charged` replaces the plan's fee, and
+    /// the net is not released before the acquirer pays it.
+    pub fn new(terms: &MethodTerms, amount: Amount, charged: Option<&Charged>, at: Timestamp) -> Self {
+        let paid_on = charged.map(|charged| charged.available_at).filter(|paid_at| *paid_at > at);
         Self {
             at,
-            fees: terms.fees(amount),
-            release_on: terms.release(at),
+            fees: terms.fees(amount, charged.map(|charged| charged.fee)),
+            release_on: terms.release(at).max(paid_on.map(Day::first_from)),
             fees_on_refund: terms.fees_on_refund,
         }
     }
@@ -143,7 +145,7 @@ mod tests {
             [(FeesOnRefund::Keep, json!("keep")), (FeesOnRefund::Return, json!(null))]
         {
             let terms = MethodTerms { fees_on_refund, ..MethodTerms::default() };
-            let settlement = Settlement::new(&terms, Amount::MAX, Timestamp::MIN);
+            let settlement = Settlement::new(&terms, Amount::MAX, None, Timestamp::MIN);
             let row = serde_json::to_value(settlement).unwrap();
             assert_eq!(row["fees_on_refund"], stored);
             assert_eq!(serde_json::from_value::<Settlement>(row).unwrap(), settlement);

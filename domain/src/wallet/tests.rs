@@ -228,6 +228,7 @@ impl World {
             payer_document: None,
             paid_at: self.now,
             is_in_time: false,
+            charged: None,
         };
         let outcome = transition::apply(&charge, &Command::Pay { payment, terms }, self.now).unwrap();
         let Outcome::Paid { charge, moved } = outcome else { panic!("{outcome:?}") };

@@ -85,6 +85,7 @@ async fn pay(
         },
         paid_at: reported.paid_at.unwrap_or(now),
         is_in_time: false,
+        charged: None,
     };
     let terms = caller.settings.terms.for_method(method);
     apply(&app, charge, &Command::Pay { payment, terms }, now).await

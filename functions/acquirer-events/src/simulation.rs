@@ -103,6 +103,7 @@ pub(crate) async fn command(
                 payer_document: charge.payer_tax_id(),
                 paid_at: now,
                 is_in_time: false,
+                charged: None,
             };
             Command::Pay { payment, terms: terms_of(app, charge, method).await? }
         }

@@ -142,6 +142,7 @@ async fn apply(
                 payer_document: charge.payer_tax_id(),
                 paid_at: now,
                 is_in_time: false,
+                charged: None,
             };
             Command::Pay { payment, terms: terms_of(app, &charge, PaymentMethod::CreditCard).await? }
         }

@@ -150,6 +150,7 @@ pub(crate) async fn credit(service: &Service, id: ChargeId, end_to_end_id: &str)
         payer_document: None,
         paid_at: now,
         is_in_time: false,
+        charged: None,
     };
     let connection = charge.as_stored().connection.unwrap();
     let account = charge.as_stored().scope.account;

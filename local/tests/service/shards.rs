@@ -61,6 +61,7 @@ fn notification(charge: &Charge, paid_at: Timestamp) -> Command {
         payer_document: None,
         paid_at,
         is_in_time: false,
+        charged: None,
     };
     Command::Pay { payment, terms: domain::account::terms::MethodTerms::default() }
 }

@@ -647,6 +647,7 @@ fn payment(pix: &Pix, payer_document: Option<TaxId>) -> Payment {
         payer_document,
         paid_at: pix.at,
         is_in_time: false,
+        charged: None,
     }
 }
 

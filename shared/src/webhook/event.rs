@@ -624,6 +624,7 @@ mod tests {
             payer_document: None,
             paid_at: at(60),
             is_in_time: false,
+            charged: None,
         };
         let terms = MethodTerms {
             acquirer_fee: Fee::new(0, 99).unwrap(),

@@ -1,0 +1,302 @@
+//! What an acquirer says about a charge when it is read, and what follows from it.
+//!
+//! [`next_step`] is the only place that decides. It compares what the acquirer says with what is recorded, and
+//! returns the first change that is missing. It sees no notification: one that is lost, repeated or out of order
+//! only changes when the acquirer is read.
+
+use crate::account::terms::MethodTerms;
+use crate::charge::transition::{Command, Payment};
+use crate::charge::{Charge, TransactionStatus};
+use crate::ids::{AcquirerPaymentId, MedCaseId, RefundId};
+use crate::med::{CaseKind, CaseNotification, CaseStatus, Decision, MedCase, MoneyOutcome};
+use crate::money::{Amount, MinorUnits};
+use crate::refund::{Refund, RefundOutcome, RefundStatus};
+use crate::time::Timestamp;
+
+/// How long the fee of a payment may be unknown before the plan's fee is taken, in seconds: two hours.
+const FEE_SECONDS: i64 = 2 * 60 * 60;
+
+/// The pause before a payment without a fee is read again, in seconds.
+const FEE_PAUSE_SECONDS: i64 = 60;
+
+/// The state of a charge at its acquirer.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Snapshot {
+    /// Whether it can still be paid.
+    pub state: RemoteState,
+    /// All its payments that succeeded, the oldest first.
+    pub payments: Vec<RemotePayment>,
+    /// Why the last try to pay was declined. `None`: no try was, or a later one succeeded.
+    pub last_decline: Option<Decline>,
+    /// All refunds of these payments, the oldest first.
+    pub refunds: Vec<RemoteRefund>,
+    /// All disputes about these payments, the oldest first.
+    pub disputes: Vec<RemoteDispute>,
+}
+
+/// Whether a charge can still be paid at its acquirer.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum RemoteState {
+    /// It waits for its payer, who may have tried before.
+    Open,
+    /// A try of its payer has not ended.
+    InProgress,
+    /// It was not paid before its time was over.
+    Expired,
+    /// This service closed it, or asked for that.
+    ClosedByUs,
+    /// The acquirer closed it on its own.
+    ClosedByAcquirer(Decline),
+    /// It was paid.
+    Paid,
+}
+
+/// Why an acquirer declined a payment or closed a charge, in words for the merchant, without a provider's name.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Decline {
+    /// The reason.
+    pub reason: String,
+    /// The acquirer's code.
+    pub code: String,
+}
+
+/// A payment that succeeded.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct RemotePayment {
+    /// The payment.
+    pub payment: Payment,
+    /// True: the acquirer does not know its fee yet.
+    pub lacks_fee: bool,
+}
+
+/// What an acquirer took for a payment, in place of the plan's fee and hold.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Charged {
+    /// Fee in minor units of the charge's currency.
+    pub fee: MinorUnits,
+    /// When the acquirer pays the net.
+    pub available_at: Timestamp,
+}
+
+/// A refund at an acquirer.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct RemoteRefund {
+    /// Its id at the acquirer.
+    pub id: String,
+    /// The payment that it refunds.
+    pub payment: AcquirerPaymentId,
+    /// The refund of this service that it executes. `None`: it was made at the acquirer.
+    pub ours: Option<RefundId>,
+    /// Amount in minor units.
+    pub amount: Amount,
+    /// Whether the payer has the money. `None`: it is not decided.
+    pub outcome: Option<RefundOutcome>,
+    /// Why it failed.
+    pub reason: Option<String>,
+}
+
+/// A dispute at an acquirer.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct RemoteDispute {
+    /// Its id at the acquirer.
+    pub id: String,
+    /// [`CaseKind::Dispute`] for an inquiry, which moves no money at the acquirer, else
+    /// [`CaseKind::Chargeback`].
+    pub kind: CaseKind,
+    /// Why the payer contests the payment.
+    pub reason: Option<String>,
+    /// Claimed amount in minor units.
+    pub amount: Amount,
+    /// The last moment for evidence.
+    pub due_by: Option<Timestamp>,
+    /// The decision. `None`: it is open.
+    pub decision: Option<Decision>,
+}
+
+/// What is recorded about a charge.
+#[derive(Clone, Copy, Debug)]
+pub struct Known<'a> {
+    /// The charge.
+    pub charge: &'a Charge,
+    /// The payments of the snapshot that are recorded: credited, held, or on their way back.
+    pub payments: &'a [AcquirerPaymentId],
+    /// All its refunds.
+    pub refunds: &'a [Refund],
+    /// All its cases.
+    pub cases: &'a [MedCase],
+    /// The terms of the method that pays.
+    pub terms: MethodTerms,
+    /// Why the caller closes the charge at its acquirer. `None`: it only reads.
+    pub closing: Option<Closing>,
+}
+
+/// Why a charge is closed at its acquirer.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Closing {
+    /// The merchant cancels it.
+    Cancel,
+    /// Its time is over.
+    Expire,
+}
+
+/// A change that is missing. After its write, the caller asks again.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Step {
+    /// A change of the charge. A payment is claimed in the same transaction.
+    Charge(Box<Command>),
+    /// Nothing changes before this time, when the acquirer must be read again.
+    ReadAgain(Timestamp),
+    /// The end of a refund of this service.
+    EndRefund(RefundId, RefundOutcome, RemoteRefund),
+    /// A refund that was made at the acquirer, and that debits the wallet.
+    RefundMadeThere(RemoteRefund),
+    /// A new case.
+    OpenCase(MedCaseId, Box<CaseNotification>),
+    /// The end of a case.
+    DecideCase(MedCaseId, Decision),
+}
+
+/// Returns the first change that is missing. `None`: everything that the acquirer says is recorded.
+pub fn next_step(known: &Known<'_>, snapshot: &Snapshot, now: Timestamp) -> Option<Step> {
+    payment(known, snapshot, now)
+        .or_else(|| refund(known, snapshot))
+        .or_else(|| case(known, snapshot))
+        .or_else(|| end(known, snapshot, now))
+}
+
+fn payment(known: &Known<'_>, snapshot: &Snapshot, now: Timestamp) -> Option<Step> {
+    let is_new = |remote: &&RemotePayment| !known.payments.contains(&remote.payment.id);
+    let remote = snapshot.payments.iter().find(is_new)?;
+    let paid_at = remote.payment.paid_at.min(now);
+    if remote.lacks_fee && known.charge.is_open() && now < paid_at.saturating_plus_seconds(FEE_SECONDS) {
+        return Some(Step::ReadAgain(now.saturating_plus_seconds(FEE_PAUSE_SECONDS)));
+    }
+    Some(Step::Charge(Box::new(Command::Pay { payment: remote.payment.clone(), terms: known.terms })))
+}
+
+/// Refunds of a payment that was not credited belong to its return.
+fn refund(known: &Known<'_>, snapshot: &Snapshot) -> Option<Step> {
+    known.charge.settlement?;
+    let credited = &known.charge.applied_payment.as_ref()?.payment_id;
+    snapshot.refunds.iter().filter(|remote| remote.payment == *credited).find_map(|remote| {
+        let outcome = remote.outcome?;
+        let ours = known.refunds.iter().find(|refund| is_same(refund, remote));
+        match (ours, outcome) {
+            (Some(ours), _) if ours.status == RefundStatus::InProgress => {
+                Some(Step::EndRefund(ours.id, outcome, remote.clone()))
+            }
+            (Some(ours), RefundOutcome::Refunded) if ours.status == RefundStatus::Failed => {
+                let made_there = Refund::id_of_bank_return(known.charge.id, &remote.id);
+                let is_recorded = known.refunds.iter().any(|refund| refund.id == made_there);
+                (!is_recorded).then(|| Step::RefundMadeThere(remote.clone()))
+            }
+            (None, RefundOutcome::Refunded) => Some(Step::RefundMadeThere(remote.clone())),
+            (None, RefundOutcome::Failed) | (Some(_), _) => None,
+        }
+    })
+}
+
+fn is_same(refund: &Refund, remote: &RemoteRefund) -> bool {
+    match &refund.requested_at_bank {
+        Some(id) => *id == remote.id && remote.ours.is_none(),
+        None => remote.ours == Some(refund.id),
+    }
+}
+
+/// An inquiry that becomes formal is a second case. It opens before the first one ends, so that the money stays
+/// retained.
+fn case(known: &Known<'_>, snapshot: &Snapshot) -> Option<Step> {
+    known.charge.settlement?;
+    let find = |id: MedCaseId| known.cases.iter().find(|case| case.id == id);
+    snapshot.disputes.iter().find_map(|remote| {
+        let formal = find(case_id(known.charge, remote, CaseKind::Chargeback));
+        if remote.kind == CaseKind::Dispute && formal.is_some() {
+            // What was read is older than the formal dispute.
+            return None;
+        }
+        let id = case_id(known.charge, remote, remote.kind);
+        let Some(case) = find(id) else {
+            return Some(Step::OpenCase(id, Box::new(notification(remote))));
+        };
+        let inquiry = find(case_id(known.charge, remote, CaseKind::Dispute));
+        if let Some(inquiry) = inquiry.filter(|inquiry| inquiry.id != id && !inquiry.status.is_over()) {
+            return Some(Step::DecideCase(inquiry.id, Decision::Withdrawn));
+        }
+        let decision = remote.decision.filter(|_| !case.status.is_over())?;
+        Some(Step::DecideCase(id, decision))
+    })
+}
+
+fn case_id(charge: &Charge, remote: &RemoteDispute, kind: CaseKind) -> MedCaseId {
+    MedCaseId::derive(charge.id, &format!("{}#{}", kind.as_str(), remote.id))
+}
+
+fn notification(remote: &RemoteDispute) -> CaseNotification {
+    CaseNotification {
+        id: Some(remote.id.clone()),
+        kind: remote.kind,
+        reason: remote.reason.clone(),
+        method: None,
+        response_deadline: remote.due_by,
+        amount: Some(remote.amount),
+        reported_at: None,
+    }
+}
+
+fn end(known: &Known<'_>, snapshot: &Snapshot, now: Timestamp) -> Option<Step> {
+    let charge = known.charge;
+    if !charge.can_expire() {
+        return None;
+    }
+    let at = charge.expires_at();
+    let expire = || match &snapshot.last_decline {
+        Some(last) => Command::ExpireDeclined { at, last: last.clone() },
+        None => Command::Expire { at },
+    };
+    let command = match (&snapshot.state, known.closing) {
+        (RemoteState::InProgress, _) => {
+            let begins = charge.status == TransactionStatus::WaitingPayment && charge.is_payable_by_card(now);
+            begins.then_some(Command::Authenticate)?
+        }
+        (RemoteState::ClosedByAcquirer(why), _) => {
+            Command::Decline { reason: why.reason.clone(), code: why.code.clone() }
+        }
+        (RemoteState::ClosedByUs, Some(Closing::Cancel)) => Command::Cancel,
+        // Paid, but not by a payment that the charge accepts: its money goes back, and it can't be paid again.
+        (RemoteState::Expired, _) | (RemoteState::ClosedByUs | RemoteState::Paid, Some(Closing::Expire)) => {
+            expire()
+        }
+        (RemoteState::Open | RemoteState::ClosedByUs | RemoteState::Paid, _) => return None,
+    };
+    Some(Step::Charge(Box::new(command)))
+}
+
+/// Returns what an operator must look at, because no step can make it right.
+pub fn contradictions(known: &Known<'_>, snapshot: &Snapshot) -> Vec<String> {
+    let mut found = Vec::new();
+    for remote in &snapshot.refunds {
+        let ours = known.refunds.iter().find(|refund| is_same(refund, remote));
+        let was_refunded = ours.is_some_and(|refund| refund.status == RefundStatus::Refunded);
+        if was_refunded && remote.outcome == Some(RefundOutcome::Failed) {
+            found.push(format!("refund {} failed after it had succeeded", remote.id));
+        }
+    }
+    for remote in &snapshot.disputes {
+        let id = case_id(known.charge, remote, remote.kind);
+        let Some(case) = known.cases.iter().find(|case| case.id == id) else { continue };
+        if case.amount != remote.amount {
+            found.push(format!("dispute {} claims another amount than its case {id}", remote.id));
+        }
+        let is_won = remote.decision.map(|decision| decision != Decision::Payer);
+        let was_won = case.money_outcome.map(|outcome| outcome == MoneyOutcome::RefundedToMerchant);
+        // The merchant may accept a claim that the acquirer has not decided.
+        let is_reversed = case.status != CaseStatus::Accepted && is_won.is_some() && was_won.is_some();
+        if is_reversed && is_won != was_won {
+            found.push(format!("the decision of dispute {} differs from that of its case {id}", remote.id));
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests;

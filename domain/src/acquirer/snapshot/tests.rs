@@ -1,0 +1,389 @@
+//! Feeds random histories of a charge at its acquirer in any order, repeated and with gaps.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::charge::testing::{at, paid, payment as pix, waiting};
+use crate::charge::transition::{self, IncomingPaymentWrite, Outcome, RecordedPayment};
+use crate::charge::{Card, IncomingPayment};
+use crate::money::Currency;
+use crate::payment_method::PaymentMethod;
+use crate::wallet::{LedgerAccount, Posting, Wallet};
+
+/// A charge with all that is recorded about it.
+struct World {
+    charge: Charge,
+    incoming: BTreeMap<AcquirerPaymentId, IncomingPayment>,
+    refunds: Vec<Refund>,
+    cases: Vec<MedCase>,
+    wallet: Wallet,
+    statuses: Vec<TransactionStatus>,
+    closing: Option<Closing>,
+}
+
+impl World {
+    fn new() -> Self {
+        let mut charge = waiting();
+        charge.methods = vec![PaymentMethod::CreditCard];
+        charge.artefacts.card = Some(Card { return_url: None, expires_at: at(7200) });
+        let (statuses, wallet) = (vec![charge.status], Wallet::empty(Currency::BRL));
+        Self {
+            charge,
+            incoming: BTreeMap::new(),
+            refunds: vec![],
+            cases: vec![],
+            wallet,
+            statuses,
+            closing: None,
+        }
+    }
+
+    /// Makes the steps that a snapshot asks for, as one read of the acquirer does. Returns when to read again.
+    fn read(&mut self, snapshot: &Snapshot, now: Timestamp) -> Option<Timestamp> {
+        for _ in 0..64 {
+            match self.next(snapshot, now) {
+                None => return None,
+                Some(Step::ReadAgain(at)) => return Some(at),
+                Some(step) => self.apply(step, now),
+            }
+        }
+        panic!("the steps do not end");
+    }
+
+    fn next(&self, snapshot: &Snapshot, now: Timestamp) -> Option<Step> {
+        let payments: Vec<AcquirerPaymentId> = self.incoming.keys().cloned().collect();
+        let (refunds, cases, terms) = (&self.refunds, &self.cases, MethodTerms::default());
+        let known =
+            Known { charge: &self.charge, payments: &payments, refunds, cases, terms, closing: self.closing };
+        assert_eq!(contradictions(&known, snapshot), Vec::<String>::new());
+        next_step(&known, snapshot, now)
+    }
+
+    fn apply(&mut self, step: Step, now: Timestamp) {
+        let now = now.strictly_after(self.charge.updated_at);
+        match step {
+            Step::ReadAgain(_) => panic!("nothing to apply"),
+            Step::Charge(command) => match transition::apply(&self.charge, &command, now).unwrap() {
+                Outcome::Changed(charge) => self.become_(*charge, None),
+                Outcome::Paid { charge, moved } => {
+                    let RecordedPayment { incoming_payment, posting } = *moved;
+                    let (IncomingPaymentWrite::Insert(incoming) | IncomingPaymentWrite::Replace(incoming)) =
+                        incoming_payment;
+                    assert!(self.incoming.insert(incoming.payment_id.clone(), incoming).is_none());
+                    self.become_(*charge, Some(posting));
+                }
+                other => panic!("{command:?}: {other:?}"),
+            },
+            Step::EndRefund(id, outcome, _) => {
+                let refund = self.refunds.iter_mut().find(|refund| refund.id == id).unwrap();
+                let step = refund.ended(&self.charge, outcome, now).unwrap().unwrap();
+                *refund = step.refund;
+                self.become_(step.charge, Some(step.posting));
+            }
+            Step::RefundMadeThere(remote) => {
+                let of_bank = (remote.id.as_str(), None, "there".to_owned());
+                let is_held = self.charge.is_net_held(now);
+                let step =
+                    Refund::requested_at_bank(&self.charge, of_bank, remote.amount, is_held, now).unwrap();
+                self.refunds.push(step.refund.started(&step.charge, now).unwrap().unwrap());
+                self.become_(step.charge, Some(step.posting));
+            }
+            Step::OpenCase(id, notification) => {
+                let step = MedCase::open(id, &self.charge, &notification, now).unwrap();
+                self.cases.push(step.case);
+                self.become_(step.charge, step.posting);
+            }
+            Step::DecideCase(id, decision) => {
+                let case = self.cases.iter_mut().find(|case| case.id == id).unwrap();
+                let step = case.decided(&self.charge, decision, now).unwrap().unwrap();
+                *case = step.case;
+                self.become_(step.charge, step.posting);
+            }
+        }
+    }
+
+    fn become_(&mut self, charge: Charge, posting: Option<Posting>) {
+        for posting in &posting {
+            self.wallet.post(posting).unwrap();
+        }
+        if charge.status != self.charge.status {
+            self.statuses.push(charge.status);
+        }
+        self.charge = charge;
+    }
+
+    /// What must not depend on the way: the states, and who has the money.
+    fn end(&self) -> impl PartialEq + std::fmt::Debug + use<> {
+        let balances: Vec<i64> = [
+            LedgerAccount::MerchantAvailable,
+            LedgerAccount::MerchantPending,
+            LedgerAccount::MerchantRetained,
+            LedgerAccount::AcquirerFees,
+            LedgerAccount::AcquirerClearing,
+            LedgerAccount::MedLosses,
+            LedgerAccount::ReturnsInFlight,
+            LedgerAccount::RefundsInFlight,
+        ]
+        .map(|account| self.wallet.balance(account).unwrap().get())
+        .to_vec();
+        let refunds: Vec<_> = self.refunds.iter().map(|refund| (refund.id, refund.status)).collect();
+        let failure = self.charge.failure.as_ref().map(|failure| failure.provider_error_code.clone());
+        let returned: Vec<_> = self.charge.returned.iter().map(|back| back.payment_id.clone()).collect();
+        (self.charge.status, balances, refunds, failure, returned)
+    }
+}
+
+/// What can happen at the acquirer.
+#[derive(Clone, Copy, Debug)]
+enum Move {
+    Try,
+    Decline,
+    Pay { amount: i64 },
+    LearnFee,
+    Expire,
+    Refund { amount: i64, succeeds: bool },
+    EndRefund,
+    Inquire,
+    Dispute,
+    Decide(bool),
+}
+
+fn moves() -> impl Strategy<Value = Vec<Move>> {
+    let one = prop_oneof![
+        3 => Just(Move::Try),
+        3 => Just(Move::Decline),
+        3 => prop_oneof![4 => Just(1000_i64), 1 => 1..2000_i64].prop_map(|amount| Move::Pay { amount }),
+        2 => Just(Move::LearnFee),
+        1 => Just(Move::Expire),
+        2 => (1..600_i64, any::<bool>()).prop_map(|(amount, succeeds)| Move::Refund { amount, succeeds }),
+        2 => Just(Move::EndRefund),
+        1 => Just(Move::Inquire),
+        1 => Just(Move::Dispute),
+        1 => any::<bool>().prop_map(Move::Decide),
+    ];
+    proptest::collection::vec(one, 1..14)
+}
+
+fn decline() -> Decline {
+    Decline { reason: "The card was declined.".to_owned(), code: "card_declined".to_owned() }
+}
+
+fn amount(minor: i64) -> Amount {
+    Amount::parse(minor).unwrap()
+}
+
+fn card_payment(number: usize, minor: i64) -> RemotePayment {
+    let id = format!("pay{number}").parse().unwrap();
+    let payment = Payment { id, method: PaymentMethod::CreditCard, amount: amount(minor), ..pix() };
+    RemotePayment { payment, lacks_fee: true }
+}
+
+fn learn_fees(snapshot: &mut Snapshot) {
+    for remote in &mut snapshot.payments {
+        remote.lacks_fee = false;
+        remote.payment.charged = Some(Charged { fee: MinorUnits::new(39), available_at: at(3 * 86_400) });
+    }
+}
+
+fn open() -> Snapshot {
+    let (state, payments, refunds) = (RemoteState::Open, vec![], vec![]);
+    Snapshot { state, payments, last_decline: None, refunds, disputes: vec![] }
+}
+
+/// The snapshots of a history, which ends with a charge that can't be paid any more.
+fn history(moves: &[Move]) -> Vec<Snapshot> {
+    let (mut now, mut outcomes, mut history) = (open(), Vec::new(), vec![open()]);
+    for made in moves.iter().copied().chain([Move::LearnFee, Move::EndRefund, Move::Expire]) {
+        let is_payable = matches!(now.state, RemoteState::Open | RemoteState::InProgress);
+        let sum = |refunds: &[RemoteRefund], of: fn(&RemoteRefund) -> bool| -> i64 {
+            refunds.iter().filter(|refund| of(refund)).map(|refund| refund.amount.minor()).sum()
+        };
+        let refunded = sum(&now.refunds, |refund| refund.outcome != Some(RefundOutcome::Failed));
+        // A dispute claims what was not refunded, and ends the refunds.
+        let (can_refund, claimed) = (now.disputes.is_empty(), 1000 - refunded);
+        let is_undecided = now.refunds.iter().any(|refund| refund.outcome.is_none());
+        let claimed = if is_undecided { 0 } else { claimed };
+        let credited = now.payments.first().filter(|first| first.payment.amount.minor() == 1000);
+        match made {
+            Move::Try if now.state == RemoteState::Open => now.state = RemoteState::InProgress,
+            Move::Decline if is_payable => {
+                (now.state, now.last_decline) = (RemoteState::Open, Some(decline()));
+            }
+            // A second payment can only cross the first one.
+            Move::Pay { amount } if is_payable || now.payments.len() == 1 => {
+                now.payments.push(card_payment(now.payments.len(), amount));
+                (now.state, now.last_decline) = (RemoteState::Paid, None);
+            }
+            Move::LearnFee => learn_fees(&mut now),
+            Move::Expire if is_payable => now.state = RemoteState::Expired,
+            Move::Refund { amount: minor, succeeds }
+                if credited.is_some() && can_refund && refunded + minor <= 1000 =>
+            {
+                let payment = now.payments[0].payment.id.clone();
+                let id = format!("refund{}", now.refunds.len());
+                let (amount, outcome) = (amount(minor), None);
+                now.refunds.push(RemoteRefund { id, payment, ours: None, amount, outcome, reason: None });
+                outcomes.push(if succeeds { RefundOutcome::Refunded } else { RefundOutcome::Failed });
+            }
+            Move::EndRefund => {
+                for (refund, outcome) in now.refunds.iter_mut().zip(&outcomes) {
+                    refund.outcome = Some(*outcome);
+                }
+            }
+            Move::Inquire | Move::Dispute if credited.is_some() && claimed > 0 => {
+                let kind =
+                    if matches!(made, Move::Inquire) { CaseKind::Dispute } else { CaseKind::Chargeback };
+                if let Some(open) = now.disputes.first_mut() {
+                    let is_escalation = open.decision.is_none() && kind == CaseKind::Chargeback;
+                    open.kind = if is_escalation { kind } else { open.kind };
+                } else {
+                    let (amount, reason) = (amount(claimed), Some("fraudulent".to_owned()));
+                    let (due_by, decision) = (None, None);
+                    now.disputes.push(RemoteDispute {
+                        id: "dp1".to_owned(),
+                        kind,
+                        reason,
+                        amount,
+                        due_by,
+                        decision,
+                    });
+                }
+            }
+            Move::Decide(is_won) => {
+                for open in now.disputes.iter_mut().filter(|open| open.decision.is_none()) {
+                    let is_won = is_won || open.kind == CaseKind::Dispute;
+                    open.decision = Some(if is_won { Decision::Merchant } else { Decision::Payer });
+                }
+            }
+            _ => continue,
+        }
+        history.push(now.clone());
+    }
+    history
+}
+
+proptest! {
+    /// An older snapshot undoes nothing, a repeated one changes nothing, and a missing one is not missed.
+    #[test]
+    fn snapshots_in_any_order_end_in_one_state(
+        moves in moves(),
+        order in proptest::collection::vec(any::<prop::sample::Index>(), 0..20),
+    ) {
+        let history = history(&moves);
+        let last = history.last().unwrap();
+        let (mut in_order, mut shuffled) = (World::new(), World::new());
+        for snapshot in &history {
+            in_order.read(snapshot, at(120));
+        }
+        for index in order {
+            shuffled.read(index.get(&history), at(120));
+        }
+        for world in [&mut in_order, &mut shuffled] {
+            world.closing = Some(Closing::Expire);
+            world.read(last, at(120));
+        }
+        prop_assert_eq!(shuffled.next(last, at(120)), None);
+        prop_assert_eq!(in_order.end(), shuffled.end());
+        for world in [&in_order, &shuffled] {
+            let paid = world.statuses.iter().filter(|status| **status == TransactionStatus::Approved).count();
+            let disputes = usize::from(!world.cases.is_empty());
+            prop_assert!(paid <= 1 + disputes, "{:?}", world.statuses);
+            prop_assert!(!world.charge.is_open());
+        }
+    }
+}
+
+#[test]
+fn a_payment_waits_two_hours_for_its_fee_and_is_then_credited_by_the_plan() {
+    let mut world = World::new();
+    let mut snapshot = Snapshot { state: RemoteState::Paid, payments: vec![card_payment(1, 1000)], ..open() };
+    assert_eq!(world.read(&snapshot, at(120)), Some(at(180)));
+    assert_eq!(world.charge.status, TransactionStatus::WaitingPayment);
+    learn_fees(&mut snapshot);
+    assert_eq!(world.read(&snapshot, at(180)), None);
+    let settlement = world.charge.settlement.unwrap();
+    assert_eq!((settlement.fees.acquirer().get(), settlement.release_on.is_some()), (39, true));
+
+    let mut late = World::new();
+    let without = Snapshot { state: RemoteState::Paid, payments: vec![card_payment(1, 1000)], ..open() };
+    late.read(&without, at(60 + FEE_SECONDS));
+    assert_eq!(late.charge.settlement.unwrap().fees.total(), MinorUnits::ZERO);
+}
+
+#[test]
+fn a_declined_try_keeps_the_status_and_becomes_the_failure_of_the_expiry() {
+    let mut world = World::new();
+    let in_progress = Snapshot { state: RemoteState::InProgress, ..open() };
+    let declined = Snapshot { last_decline: Some(decline()), ..open() };
+    let expired = Snapshot { state: RemoteState::Expired, ..declined.clone() };
+    for snapshot in [in_progress, declined, expired] {
+        world.read(&snapshot, at(120));
+    }
+    let statuses =
+        [TransactionStatus::WaitingPayment, TransactionStatus::Processing, TransactionStatus::Expired];
+    assert_eq!(world.statuses, statuses);
+    assert_eq!(world.charge.failure.unwrap().provider_error_code, "card_declined");
+}
+
+#[test]
+fn a_charge_that_was_closed_here_ends_as_its_closer_wanted() {
+    let charge = World::new().charge;
+    let step = |state, closing| {
+        let (payments, refunds, cases, terms) = (&[], &[], &[], MethodTerms::default());
+        let known = Known { charge: &charge, payments, refunds, cases, terms, closing };
+        next_step(&known, &Snapshot { state, ..open() }, at(120))
+    };
+    let command = |command| Some(Step::Charge(Box::new(command)));
+    let expire = Command::Expire { at: charge.expires_at() };
+    assert_eq!(step(RemoteState::ClosedByUs, Some(Closing::Cancel)), command(Command::Cancel));
+    assert_eq!(step(RemoteState::ClosedByUs, Some(Closing::Expire)), command(expire));
+    assert_eq!(step(RemoteState::ClosedByUs, None), None);
+    let Decline { reason, code } = decline();
+    let declined = Command::Decline { reason, code };
+    assert_eq!(step(RemoteState::ClosedByAcquirer(decline()), Some(Closing::Cancel)), command(declined));
+}
+
+#[test]
+fn what_no_step_can_make_right_is_reported() {
+    let charge = paid();
+    let now = at(120);
+    let remote = |outcome, ours| RemoteRefund {
+        id: "re1".to_owned(),
+        payment: charge.applied_payment.as_ref().unwrap().payment_id.clone(),
+        ours,
+        amount: amount(300),
+        outcome: Some(outcome),
+        reason: None,
+    };
+    let there = remote(RefundOutcome::Refunded, None);
+    let step = Refund::requested_at_bank(&charge, (&there.id, None, String::new()), amount(300), false, now)
+        .unwrap();
+    let started = step.refund.started(&step.charge, now).unwrap().unwrap();
+    let ended = started.ended(&step.charge, RefundOutcome::Refunded, now).unwrap().unwrap();
+    let notification = CaseNotification { amount: None, ..notification(&dispute(None)) };
+    let id = case_id(&charge, &dispute(None), CaseKind::Chargeback);
+    let opened = MedCase::open(id, &ended.charge, &notification, now).unwrap();
+    let won = opened.case.decided(&opened.charge, Decision::Merchant, now).unwrap().unwrap();
+    let known = Known {
+        charge: &won.charge,
+        payments: &[],
+        refunds: &[ended.refund],
+        cases: &[won.case],
+        terms: MethodTerms::default(),
+        closing: None,
+    };
+    let failed = Snapshot { refunds: vec![remote(RefundOutcome::Failed, None)], ..open() };
+    let reversed = Snapshot { disputes: vec![dispute(Some(Decision::Payer))], ..open() };
+    let fine = Snapshot { refunds: vec![there], disputes: vec![dispute(Some(Decision::Merchant))], ..open() };
+    assert_eq!(contradictions(&known, &failed).len(), 1);
+    assert_eq!(contradictions(&known, &reversed).len(), 1);
+    assert_eq!(contradictions(&known, &fine), Vec::<String>::new());
+}
+
+fn dispute(decision: Option<Decision>) -> RemoteDispute {
+    let (reason, due_by) = (Some("fraudulent".to_owned()), None);
+    let amount = amount(1000);
+    RemoteDispute { id: "dp1".to_owned(), kind: CaseKind::Chargeback, reason, amount, due_by, decision }
+}
