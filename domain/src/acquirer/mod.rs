@@ -15,6 +15,7 @@ pub use snapshot::{
 use strum::VariantArray;
 pub use sweep::ConnectionSweep;
 
+use crate::money::Currency;
 use crate::payment_method::PaymentMethod;
 
 /// An acquirer's name, as stored in rows.
@@ -39,6 +40,17 @@ pub struct AcquirerTraits {
     pub returns_at_once: bool,
     /// A card payer authenticates on the service's own 3-D Secure page, which simulates the card's issuer.
     pub simulates_issuer: bool,
+}
+
+/// What an acquirer can do for a payment method.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Capabilities {
+    /// The currencies that it takes. `None`: every currency of ISO 4217.
+    pub currencies: Option<&'static [Currency]>,
+    /// The least and the greatest amount in minor units.
+    pub amounts: (i64, i64),
+    /// Whether a payment can arrive after the charge was closed there.
+    pub pays_after_close: bool,
 }
 
 /// The refunds that an acquirer supports.

@@ -1,6 +1,8 @@
 //! Payment artefacts: the data that a payer needs to pay by each method. Only data that cannot be derived is
 //! stored, so that the charge's row stays small.
 
+use std::fmt;
+
 use artefacts::boleto::Boleto as Slip;
 use serde::{Deserialize, Serialize};
 
@@ -20,9 +22,27 @@ pub struct Pix {
     pub ttl_seconds: i64,
 }
 
+/// The acquirer's page on which a payer pays. Merchants and payers see the service's own address, which leads there.
+#[derive(Clone, Deserialize, Eq, PartialEq, Serialize)]
+pub struct HostedPage {
+    /// The acquirer's id of the page.
+    pub id: String,
+    /// Its URL.
+    pub url: String,
+}
+
+impl fmt::Debug for HostedPage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HostedPage").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
 /// Data for paying by card. The address of the authentication page is derived from the charge's id.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Card {
+    /// The acquirer's page. `None`: the payer authenticates on the service's own page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub page: Option<HostedPage>,
     /// URL to which the payer returns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub return_url: Option<String>,

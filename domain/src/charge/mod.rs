@@ -14,7 +14,7 @@ mod stored;
 pub(crate) mod testing;
 pub mod transition;
 
-pub use artefacts::{Artefacts, Boleto, Card, Crypto, Mbway, Multibanco, Pix};
+pub use artefacts::{Artefacts, Boleto, Card, Crypto, HostedPage, Mbway, Multibanco, Pix};
 pub use dispute::{Disputes, MedBlock, MedStatus};
 pub use erasure::ErasureRefused;
 pub use funds::{Funds, FundsError, RefundParameters, RefundRefused};

@@ -12,7 +12,7 @@ use crate::time::Timestamp;
 /// An id in the form that banks use, stored unchanged. Only alphabet and maximum length are checked, because
 /// some banks assign ids of irregular length.
 macro_rules! bank_id {
-    ($(#[$doc:meta])* $type:ident) => {
+    ($(#[$doc:meta])* $type:ident, $extra:literal, $pattern:literal) => {
         $(#[$doc])*
         #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $type(Box<str>);
@@ -35,16 +35,16 @@ macro_rules! bank_id {
 
             fn from_str(text: &str) -> Result<Self, IdError> {
                 let is_bounded = (1..=BANK_ID_MAX_LEN).contains(&text.len());
-                if is_bounded && text.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+                if is_bounded && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || $extra.contains(&byte)) {
                     Ok(Self(text.into()))
                 } else {
-                    Err(IdError { expected: "1 to 64 letters and digits" })
+                    Err(IdError { expected: concat!("an id of the form ", $pattern) })
                 }
             }
         }
 
         id_traits!($type);
-        text_schema!($type, "An id that a bank or acquirer assigned.", { "pattern": "^[0-9A-Za-z]{1,64}$" });
+        text_schema!($type, "An id that a bank or acquirer assigned.", { "pattern": $pattern });
     };
 }
 
@@ -54,18 +54,18 @@ const BANK_ID_MAX_LEN: usize = 64;
 bank_id! {
     /// The end-to-end id of a Pix, assigned by the payer's bank: `E`, ISPB (8 digits), `yyyyMMddHHmm` in UTC,
     /// 11 letters and digits.
-    EndToEndId
+    EndToEndId, b"", "^[0-9A-Za-z]{1,64}$"
 }
 
 bank_id! {
     /// The acquirer's id of a payment. For a Pix it is the [`EndToEndId`].
-    AcquirerPaymentId
+    AcquirerPaymentId, b"_-", "^[0-9A-Za-z_-]{1,64}$"
 }
 
 bank_id! {
     /// The id of a full or partial return of a Pix. It has the form of an [`EndToEndId`], with `D` in place
     /// of `E`.
-    ReturnId
+    ReturnId, b"", "^[0-9A-Za-z]{1,64}$"
 }
 
 const SANDBOX_ISPB: &str = "00000000";

@@ -109,7 +109,7 @@ fn a_change_without_a_new_status_or_settlement_adds_nothing() {
 
 fn payable_by_pix_and_card(created_at: Timestamp) -> Charge {
     let waiting = waiting();
-    let card = Card { return_url: None, expires_at: at(3600) };
+    let card = Card { page: None, return_url: None, expires_at: at(3600) };
     Charge {
         methods: vec![PaymentMethod::Pix, PaymentMethod::CreditCard],
         artefacts: Artefacts { card: Some(card), ..waiting.artefacts.clone() },

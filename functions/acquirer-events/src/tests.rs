@@ -97,7 +97,7 @@ async fn main_element(status: TransactionStatus, return_url: Option<&str>) -> St
     let charge = if status == TransactionStatus::Approved { paid() } else { waiting() };
     let mut charge = Charge { status, methods: vec![PaymentMethod::CreditCard], ..charge };
     charge.artefacts = Artefacts {
-        card: Some(Card { return_url: return_url.map(str::to_owned), expires_at: at(3600) }),
+        card: Some(Card { page: None, return_url: return_url.map(str::to_owned), expires_at: at(3600) }),
         ..Artefacts::default()
     };
     let response = three_d_secure::page(&charge, at(60), Language::Portuguese);

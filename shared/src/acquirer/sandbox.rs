@@ -85,7 +85,7 @@ fn artefacts(
             }
             PaymentMethod::CreditCard => {
                 let return_url = charge.return_url();
-                artefacts.card = Some(Card { return_url, expires_at: after(CARD_TTL_SECONDS)? });
+                artefacts.card = Some(Card { page: None, return_url, expires_at: after(CARD_TTL_SECONDS)? });
             }
             PaymentMethod::Mbway => {
                 let phone = charge.customer.phone.clone().unwrap_or_default();

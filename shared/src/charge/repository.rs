@@ -161,7 +161,7 @@ impl Charges {
             let current = match command {
                 // To persist an expiry, the state machine needs the stored status, without the expiry
                 // applied.
-                Command::Expire { .. } => charge.as_stored().clone(),
+                Command::Expire { .. } | Command::ExpireDeclined { .. } => charge.as_stored().clone(),
                 Command::Finalise { .. }
                 | Command::Pay { .. }
                 | Command::Authenticate

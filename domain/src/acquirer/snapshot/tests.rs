@@ -27,7 +27,7 @@ impl World {
     fn new() -> Self {
         let mut charge = waiting();
         charge.methods = vec![PaymentMethod::CreditCard];
-        charge.artefacts.card = Some(Card { return_url: None, expires_at: at(7200) });
+        charge.artefacts.card = Some(Card { page: None, return_url: None, expires_at: at(7200) });
         let (statuses, wallet) = (vec![charge.status], Wallet::empty(Currency::BRL));
         Self {
             charge,

@@ -302,7 +302,7 @@ fn a_confirmed_payer_credits_only_a_held_payment() {
 }
 
 fn by_card() -> Charge {
-    let card = Some(Card { return_url: None, expires_at: at(3600) });
+    let card = Some(Card { page: None, return_url: None, expires_at: at(3600) });
     Charge {
         methods: vec![PaymentMethod::CreditCard],
         artefacts: Artefacts { card, ..Artefacts::default() },
@@ -448,7 +448,7 @@ proptest! {
         let mut charge = if is_locked { locked() } else { waiting() };
         // With a card method, the charge can become `PROCESSING` without a payment.
         charge.methods.push(PaymentMethod::CreditCard);
-        charge.artefacts.card = Some(Card { return_url: None, expires_at: at(7200) });
+        charge.artefacts.card = Some(Card { page: None, return_url: None, expires_at: at(7200) });
         let mut incoming_payments: BTreeMap<AcquirerPaymentId, IncomingPayment> = BTreeMap::new();
         let (mut reported, mut posted) = (BTreeSet::new(), BTreeSet::new());
         let mut wallet = Wallet::empty(Currency::BRL);

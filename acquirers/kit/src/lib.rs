@@ -1,0 +1,169 @@
+//! The common interface of acquirers.
+//!
+//! A [`Connector`] calls one acquirer with the credentials of one account, and says what it answered. It writes no
+//! rows and decides nothing: [`domain::acquirer::next_step`] compares a [`Snapshot`] with what is recorded. Leases,
+//! the queue of reads, the sweep behind a watermark, routing and retired connections are the caller's.
+
+use std::fmt;
+
+pub use acquirer_http::Priority;
+use async_trait::async_trait;
+use domain::account::AccountSettings;
+use domain::acquirer::{Capabilities, RefundCapabilities, Snapshot};
+use domain::charge::transition::Finalised;
+use domain::charge::{Charge, IncomingPayment};
+use domain::ids::ChargeId;
+use domain::payment_method::PaymentMethod;
+use domain::refund::{Refund, RefundOutcome};
+use domain::time::Timestamp;
+use serde_json::{Map, Value};
+
+/// An acquirer with the credentials of one account.
+///
+/// # Errors
+///
+/// After [`KitError::Unavailable`], a request may have been executed. The caller repeats it with the same charge,
+/// refund or return, and the connector finds what the first one made.
+#[async_trait]
+pub trait Connector: fmt::Debug + Send + Sync {
+    /// What it can do for a method. `None`: it does not take the method.
+    fn capabilities(&self, method: PaymentMethod) -> Option<Capabilities>;
+
+    /// The refunds that it can make.
+    fn refund_capabilities(&self) -> RefundCapabilities;
+
+    /// Creates a pending charge, or finds the one that an earlier call created.
+    async fn create(&self, new: NewCharge<'_>) -> Result<Finalised, KitError>;
+
+    /// Reads a charge. `None`: the acquirer does not know it.
+    async fn read(&self, charge: &Charge) -> Result<Option<Snapshot>, KitError>;
+
+    /// Closes a charge, so that nobody can pay it any more, and reads it. One that is paid or closed is no error.
+    /// `None`: the acquirer does not know it.
+    async fn close(&self, charge: &Charge, priority: Priority) -> Result<Option<Snapshot>, KitError>;
+
+    /// Requests a refund if the acquirer does not know it yet, and reads its progress. `paid_at`: when the refunded
+    /// payment was received.
+    async fn refund(
+        &self,
+        refund: &Refund,
+        paid_at: Timestamp,
+        now: Timestamp,
+    ) -> Result<RefundAnswer, KitError>;
+
+    /// Requests the return of a payment that was not credited, by the id of the attempt, if the acquirer does not
+    /// know the attempt yet, and reads its progress.
+    async fn give_back(
+        &self,
+        payment: &IncomingPayment,
+        attempt: &str,
+        now: Timestamp,
+    ) -> Result<ReturnProgress, KitError>;
+
+    /// Lists the charges that changed since a time, the oldest change first. `cursor`: [`Changes::next`] of the page
+    /// before.
+    async fn changes(&self, since: Timestamp, cursor: Option<&str>) -> Result<Changes, KitError>;
+
+    /// The status of a charge at the acquirer, without any document or name. `None`: the acquirer does not know it.
+    async fn status(&self, charge: &Charge) -> Result<Option<ProviderStatus>, KitError>;
+}
+
+/// A charge to create.
+#[derive(Clone, Copy, Debug)]
+pub struct NewCharge<'a> {
+    /// The pending charge.
+    pub charge: &'a Charge,
+    /// Those of its account.
+    pub settings: &'a AccountSettings,
+    /// Where the acquirer's page sends the payer afterwards: `metadata.returnUrl`, else the service's page of the
+    /// charge.
+    pub return_url: &'a str,
+    /// No earlier attempt can have reached the acquirer.
+    pub is_first: bool,
+}
+
+/// A page of changes.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Changes {
+    /// The charges that changed, each once.
+    pub charges: Vec<ChargeId>,
+    /// `None`: this is the last page.
+    pub next: Option<String>,
+}
+
+/// Why an acquirer could not be asked. The texts contain no document and no secret. They are for logs: a merchant
+/// sees no provider's words.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum KitError {
+    /// The outcome is unknown.
+    #[error("the acquirer did not answer: {0}")]
+    Unavailable(String),
+    /// A defect of the service: the validation should have refused the request.
+    #[error("the acquirer can't represent the request: {0}")]
+    Invalid(String),
+}
+
+/// How far a refund has come.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum RefundProgress {
+    /// The refund is still in progress. The acquirer must be polled again at this time.
+    PollAgainAt(Timestamp),
+    /// The refund is still in progress, and the acquirer will send a notification. Because it may be lost, the
+    /// scheduler polls again from time to time.
+    Waiting,
+    /// The acquirer refuses the request as invalid, and a read shows that it does not know the refund. If it still
+    /// does so at this time, the refund fails.
+    RefusedUntil(Timestamp),
+    /// It has ended.
+    Ended(RefundOutcome),
+}
+
+/// What an acquirer said about the end of a refund.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct RefundEnd {
+    /// The acquirer's id of the refund.
+    pub id: Option<String>,
+    /// Why the refund failed, without documents.
+    pub reason: Option<String>,
+}
+
+/// The answer to a refund.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct RefundAnswer {
+    /// How far it has come.
+    pub progress: RefundProgress,
+    /// The acquirer's id of the refund, and its reason if the refund failed or is refused.
+    pub said: RefundEnd,
+}
+
+/// How far the return of a payment has come.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum ReturnProgress {
+    /// The acquirer executes it. Poll again at this time.
+    PollAgainAt(Timestamp),
+    /// The acquirer refuses this attempt as invalid, and a read shows that it does not know it. If it still does so at
+    /// this time, no attempt is possible.
+    RefusedUntil(Timestamp),
+    /// The payer has the money. The acquirer's id of the return.
+    Returned(Option<String>),
+    /// The payer has the money by other returns, which this service did not request, such as by MED. If they returned
+    /// only a part, this service requested the rest.
+    ReturnedByBank,
+    /// This attempt failed.
+    NotRealised,
+    /// No attempt is possible.
+    Impossible,
+}
+
+/// The status of a charge at its acquirer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProviderStatus {
+    /// The kind of acquirer, as merchants see it.
+    pub provider: &'static str,
+    /// The acquirer's id of the charge.
+    pub transaction_id: String,
+    /// The acquirer's word.
+    pub status: String,
+    /// The acquirer's response, without fields that may contain a document or a name.
+    pub raw_response: Map<String, Value>,
+}
