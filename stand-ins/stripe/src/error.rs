@@ -1,5 +1,8 @@
 use serde_json::{Value, json};
 
+/// The longest text of an error, in characters.
+const TEXT_MAX: usize = 5_000;
+
 /// An error of the API. Empty texts are left out of its body.
 #[derive(Debug)]
 pub(crate) struct ApiError {
@@ -50,8 +53,11 @@ impl ApiError {
     }
 
     pub(crate) fn body(&self, request_id: &str) -> Value {
+        // Both may quote the request.
+        let [message, param] =
+            [&self.message, &self.param].map(|text| text.chars().take(TEXT_MAX).collect::<String>());
         let mut error = json!({
-            "code": self.code, "message": self.message, "param": self.param, "type": self.kind,
+            "code": self.code, "message": message, "param": param, "type": self.kind,
             "request_log_url": format!("https://dashboard.stripe.com/logs/{request_id}"),
         });
         if let Some(fields) = error.as_object_mut() {
