@@ -1,21 +1,26 @@
 """Checks stand-ins/stripe against judges that this project did not write.
 
 - The fields that the stand-in accepts are those of Stripe's OpenAPI document, with its types, limits and enumerations.
-- Stripe's own library drives the stand-in. Each request and answer is valid by the document, and no answer has a field
-  that the document does not know.
+- Stripe's own Python library and command line drive the stand-in. Each request that it accepts and each answer is valid
+  by the document, and no answer has a field that the document does not know.
+- Requests that the document forbids are refused: each accepted request is sent again with one parameter changed.
 - The library verifies the signature of each notification.
 
-The first argument is the program `stripe-stand-in`.
+The first argument is the program `stripe-stand-in`, the second the command line, if there is one.
 """
 
+import email
+import http.client
 import http.server
 import importlib.util
 import io
 import json
+import os
 import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import urllib.parse
@@ -29,6 +34,8 @@ from openapi_schema_validator import OAS30Validator
 KEY = "sk_live_ci00000000000000000000"
 WAIT_SECONDS = 20
 MAX_TEXT = 5000
+# A text of evidence.
+LONGEST_TEXT = 20000
 
 
 def read_document():
@@ -40,6 +47,8 @@ def read_document():
 
 DOCUMENT = read_document()
 VERSION = DOCUMENT["info"]["version"]
+
+
 def fail(text):
     sys.exit(f"FAILED: {text}")
 
@@ -76,15 +85,21 @@ def problem(schema, value):
     """Returns why a value is not valid by the document. None if it is."""
     errors = list(OAS30Validator(readable(schema), registry=REGISTRY).iter_errors(value))
     if errors:
-        return f"{errors[0].json_path}: {errors[0].message[:600]}"
+        return f"{errors[0].json_path}: {errors[0].message[:300]}"
     unknown = unknown_field(schema, value)
     return f"the document has no field {unknown}" if unknown else None
 
 
-def validate(what, schema, value):
+def invalid(what, schema, value):
+    """Returns a text that says why a value is not valid by the document. None if it is."""
     found = problem(schema, value)
+    return found and f"{what}: {found}\n{json.dumps(value, indent=1)[:4000]}"
+
+
+def validate(what, schema, value):
+    found = invalid(what, schema, value)
     if found:
-        fail(f"{what}: {found}\n{json.dumps(value, indent=1)[:4000]}")
+        fail(found)
 
 
 def unknown_field(schema, value):
@@ -219,7 +234,8 @@ def decode(text):
         for inner in rest:
             node = node.setdefault(key, {})
             key = inner or str(len(node))
-        node[key] = value
+        # No parameter may be repeated, so such a list is of no type that the document has.
+        node[key] = (node[key], value) if key in node else value
     return root
 
 
@@ -240,43 +256,147 @@ def typed(schema, value):
     return value
 
 
-class Recorder(stripe.RequestsClient):
-    """Stripe's client, which validates each request and answer."""
+FORM = "application/x-www-form-urlencoded"
 
-    def __init__(self, operations):
-        super().__init__()
-        self.operations, self.seen, self.count = operations, set(), 0
 
-    def request(self, method, url, headers, post_data=None):
-        content, status, answer_headers = super().request(method, url, headers, post_data)
-        address = urllib.parse.urlsplit(url)
-        route = self.route(method.upper(), address.path)
-        what = f"{method.upper()} {route or address.path} {status}"
-        body = json.loads(content)
-        if route is None:
-            validate(what, {"$ref": "#/components/schemas/error"}, body)
-            return content, status, answer_headers
-        operation = DOCUMENT["paths"][route][method.lower()]
-        if status == 200:
-            schema = request_schema(operation)
-            is_form = headers.get("Content-Type", "").startswith("application/x-www-form-urlencoded")
-            form = decode(post_data) if post_data and is_form else decode(address.query) if address.query else {}
-            if not headers.get("Content-Type", "").startswith("multipart"):
-                validate(f"request {what}", schema, typed(schema, form))
-        responses = operation["responses"]
-        answer = responses.get(str(status), responses["default"])
-        validate(what, answer["content"]["application/json"]["schema"], body)
+def parameters(query, content_type, body):
+    """Returns the parameters of a request as a form. A file is a parameter with a placeholder."""
+    if content_type.startswith("multipart/form-data"):
+        message = email.message_from_bytes(f"Content-Type: {content_type}\r\n\r\n".encode() + body)
+        parts = [(part.get_param("name", header="content-disposition"), part) for part in message.get_payload()]
+        pairs = [(name, "file" if part.get_filename() else part.get_payload()) for name, part in parts]
+        return urllib.parse.urlencode(pairs)
+    return query or body.decode()
+
+
+class Judge:
+    """A proxy in front of the stand-in, which validates each request and answer.
+
+    A request that the document forbids must be refused. `problems` has what was found, since the proxy's threads can't
+    end the check.
+    """
+
+    def __init__(self, target, operations):
+        self.target, self.operations = urllib.parse.urlsplit(target).netloc, operations
+        self.called, self.problems, self.count, self.refused = set(), [], 0, 0
+        # One accepted request for each operation and set of parameters.
+        self.accepted = {}
+        judge = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True
+
+            def do_GET(self):
+                body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                try:
+                    status, headers, content = judge.forward(self.command, self.path, self.headers, body)
+                except (http.client.HTTPException, ConnectionError):
+                    # As a fault of the stand-in does, for which the client is to see the same.
+                    self.close_connection = True
+                    return
+                try:
+                    judge.examine(self.command, self.path, self.headers, body, status, headers, json.loads(content))
+                except Exception as error:
+                    judge.problems.append(f"{self.command} {self.path}: {error!r}")
+                self.send_response_only(status)
+                for name, value in headers.items():
+                    if name.lower() not in ("connection", "transfer-encoding"):
+                        self.send_header(name, value)
+                self.end_headers()
+                self.wfile.write(content)
+
+            do_POST = do_DELETE = do_GET
+
+            def log_message(self, *args):
+                pass
+
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{server.server_port}"
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+
+    def forward(self, method, path, headers, body):
+        connection = http.client.HTTPConnection(self.target, timeout=WAIT_SECONDS)
+        kept = {name: value for name, value in headers.items() if name.lower() not in ("host", "connection")}
+        connection.request(method, path, body or None, kept)
+        answer = connection.getresponse()
+        content = answer.read()
+        connection.close()
+        return answer.status, answer.headers, content
+
+    def examine(self, method, path, headers, body, status, answer_headers, answer):
+        self.count += 1
+        self.refused += status != 200
+        address = urllib.parse.urlsplit(path)
         for name in ["Request-Id", "Stripe-Version"]:
             if name not in answer_headers:
-                fail(f"{what}: no header {name}")
-        self.seen.add(f"{method.upper()} {route}")
-        self.count += 1
-        return content, status, answer_headers
+                self.problems.append(f"{method} {path} {status}: no header {name}")
+        if answer_headers.get_content_type() != "application/json":
+            self.problems.append(f"{method} {path} {status}: an answer of the type {answer_headers['Content-Type']}")
+        route = self.route(method, address.path)
+        what = f"{method} {route or address.path} {status}"
+        if route is None:
+            if status == 200:
+                self.problems.append(f"{what}: not an operation of the stand-in")
+            self.problems += filter(None, [invalid(what, {"$ref": "#/components/schemas/error"}, answer)])
+            return
+        operation = DOCUMENT["paths"][route][method.lower()]
+        answers = operation["responses"]
+        schema = answers.get(str(status), answers["default"])["content"]["application/json"]["schema"]
+        self.problems += filter(None, [invalid(what, schema, answer)])
+        if status == 200:
+            form = parameters(address.query, headers.get("Content-Type", ""), body)
+            schema = request_schema(operation)
+            value = typed(schema, decode(form) if form else {})
+            found = invalid(f"request {what}", schema, value)
+            if not found:
+                self.called.add(f"{method} {route}")
+                names = tuple(sorted(name for name, _ in urllib.parse.parse_qsl(form)))
+                self.accepted.setdefault((method, route, names), (method, address.path, form))
+            self.problems += filter(None, [found])
 
     def route(self, method, path):
         exact = [item["path"] for item in self.operations if item["method"] == method]
         exact.sort(key=lambda known: "{" in known)
         return next((known for known in exact if re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", known), path)), None)
+
+
+def changed(pairs):
+    """Yields forms with one parameter added, left out, repeated, of another value or of another structure."""
+    for name in ["other", "x" * (MAX_TEXT + 1)]:
+        yield [*pairs, (name, "1")]
+    for index, (name, value) in enumerate(pairs):
+        before, after = pairs[:index], pairs[index + 1 :]
+        yield before + after
+        yield [*pairs, (name, value)]
+        for other in ["", "x", "-1", "1.5", "TRUE", "x" * 501, "x" * (LONGEST_TEXT + 1)]:
+            yield [*before, (name, other), *after]
+        for other in [f"{name}[]", f"{name}[x]", f"{name}[0][x]", name.split("[")[0]]:
+            yield [*before, (other, value), *after]
+
+
+def send_changed(judge):
+    """Sends each accepted request again with one parameter changed. The judge validates those that are accepted."""
+    before, refused_before, sent = judge.count, judge.refused, 0
+    for method, path, form in list(judge.accepted.values()):
+        # An upload is not a form.
+        if path == "/v1/files":
+            continue
+        for pairs in changed(urllib.parse.parse_qsl(form, keep_blank_values=True)):
+            text = urllib.parse.urlencode(pairs)
+            headers = {"Authorization": f"Bearer {KEY}"}
+            if method == "POST":
+                url, data, headers["Content-Type"] = judge.url + path, text.encode(), FORM
+            else:
+                url, data = f"{judge.url}{path}?{text}", None
+            try:
+                urllib.request.urlopen(urllib.request.Request(url, data, headers, method=method)).close()
+            except urllib.error.HTTPError as error:
+                if error.code >= 500:
+                    fail(f"{method} {path} {text[:500]}: {error.code}")
+            sent += 1
+    assert judge.count - before == sent, "not each changed request reached the judge"
+    return sent, judge.refused - refused_before
 
 
 class Receiver:
@@ -322,14 +442,13 @@ def refused(code, call):
 
 class Check:
     def __init__(self, url, operations):
-        self.url, self.recorder, self.receiver = url, Recorder(operations), Receiver()
+        self.url, self.judge, self.receiver = url, Judge(url, operations), Receiver()
         # The same in each request, so that a request can be repeated.
         self.expires_at = int(time.time()) + 86000
         self.client = stripe.StripeClient(
             KEY,
             stripe_version=VERSION,
-            base_addresses={"api": url, "files": url},
-            http_client=self.recorder,
+            base_addresses={"api": self.judge.url, "files": self.judge.url},
             max_network_retries=0,
         ).v1
 
@@ -382,7 +501,7 @@ class Check:
             params={"url": self.receiver.url, "enabled_events": ["*"], "api_version": VERSION}
         )
         secret = self.control(f"/webhook-endpoints/{endpoint.id}/roll", {"old_for_s": 3600})["secret"]
-        name = str(len(self.recorder.seen)) + str(before)
+        name = str(before)
         self.payments(name)
         self.refunds_and_disputes(name)
         self.lists()
@@ -516,6 +635,88 @@ class Check:
             except stripe.SignatureVerificationError:
                 continue
             fail("the library accepts a changed body")
+        try:
+            stripe.Webhook.construct_event(body, signature, secret + "x")
+        except stripe.SignatureVerificationError:
+            return
+        fail("the library accepts another secret")
+
+
+class CommandLine:
+    """Stripe's command line. It knows the parameters of each operation, and the kinds of ids."""
+
+    def __init__(self, program, check):
+        self.program, self.check, self.count = program, check, 0
+
+    def run(self, *words):
+        with tempfile.TemporaryDirectory() as home:
+            done = subprocess.run(
+                [self.program, *words, "--api-base", self.check.judge.url, "--stripe-version", VERSION],
+                env={"STRIPE_API_KEY": KEY, "STRIPE_CLI_TELEMETRY_OPTOUT": "1", "HOME": home},
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=WAIT_SECONDS,
+            )
+        self.count += 1
+        # The command line succeeds also if it prints an error of the API. A question precedes the answer.
+        start = done.stdout.find("{")
+        answer = json.loads(done.stdout[start:]) if done.returncode == 0 and start >= 0 else None
+        if answer is None or "error" in answer:
+            fail(f"stripe {' '.join(words)}: {done.returncode}\n{done.stdout}{done.stderr}")
+        return answer
+
+    def session(self):
+        return self.run(
+            *["checkout", "sessions", "create", "--mode", "payment", "--success-url", "https://loja.example/done"],
+            *["--cancel-url", "https://loja.example/back", "--expires-at", str(self.check.expires_at)],
+            *["--client-reference-id", "cli", "--customer-email", "ana@example.com", "--locale", "pt-BR"],
+            *["--adaptive-pricing.enabled=false", "--allow-promotion-codes=false", "--submit-type", "pay"],
+            *["--wallet-options.link.display", "never", "--payment-intent-data.capture-method", "automatic"],
+            *["-d", "payment_method_types[0]=card", "-d", "metadata[charge]=cli", "-d", "line_items[0][quantity]=1"],
+            *["-d", "line_items[0][price_data][currency]=brl", "-d", "line_items[0][price_data][unit_amount]=9900"],
+            *["-d", "line_items[0][price_data][product_data][name]=Pedido"],
+            *["--idempotency", f"cli-{self.count}"],
+        )
+
+    def drive(self):
+        """Calls each operation but the upload of a file, which the command line does not have."""
+        run, control = self.run, self.check.control
+        run("get", "/v1/account")
+        endpoint = run(
+            *["webhook_endpoints", "create", "--url", self.check.receiver.url, "--api-version", VERSION],
+            *["--enabled-events", "charge.succeeded", "--enabled-events", "charge.refunded"],
+        )
+        expired = self.session()
+        assert run("checkout", "sessions", "expire", expired["id"])["status"] == "expired"
+        paid = self.session()
+        control("/pay", {"session": paid["id"]})
+        paid = run("checkout", "sessions", "retrieve", paid["id"], "--expand", "payment_intent")
+        intent = paid["payment_intent"]["id"]
+        charge = run("payment_intents", "retrieve", intent, "--expand", "latest_charge")["latest_charge"]
+        assert charge["amount"] == 9900 and charge["paid"], charge
+        refund = run("refunds", "create", "--payment-intent", intent, "--amount", "100", "-d", "metadata[refund]=cli")
+        assert (refund["amount"], refund["metadata"]) == (100, {"refund": "cli"}), refund
+        disputes = [control("/dispute", {"session": paid["id"], "kind": "formal", "amount": 50}) for _ in range(2)]
+        run("disputes", "update", disputes[0]["id"], "--evidence.uncategorized-text", "Entregue.", "--submit=true")
+        assert run("disputes", "close", disputes[1]["id"], "--confirm")["status"] == "lost"
+        file = self.check.client.files.create(
+            params={"purpose": "dispute_evidence", "file": io.BytesIO(b"%PDF-1.7")}
+        )
+        of_payment = ["--payment-intent", intent]
+        for resource, parameters, count in [
+            ("refunds", of_payment, 1), ("disputes", of_payment, 2), ("charges", of_payment, 1),
+            ("checkout sessions", of_payment, 1), ("payment_intents", ["--limit", "1"], 1),
+            ("balance_transactions", ["--source", refund["id"]], 1),
+            ("events", ["--types", "charge.succeeded", "--types", "charge.failed", "--limit", "2"], 2),
+            ("webhook_endpoints", ["--limit", "100"], None),
+        ]:
+            found = run(*resource.split(), "list", *parameters)["data"]
+            assert count in (None, len(found)), (resource, found)
+            # The command line finds the path of an object by the form of its id.
+            assert run("get", found[0]["id"])["id"] == found[0]["id"]
+        run("get", file.id)
+        run("webhook_endpoints", "delete", endpoint["id"], "--confirm")
 
 
 OTHER_BEHAVIOUR = {
@@ -533,24 +734,48 @@ OTHER_BEHAVIOUR = {
 
 
 def main():
-    program = sys.argv[1]
+    program, command_line = sys.argv[1], sys.argv[2:]
     check_the_validator()
     operations = json.loads(subprocess.run([program, "operations"], check=True, capture_output=True).stdout)
     fields = check_fields(operations)
+    print(f"Stripe's document {VERSION}: knows all {len(operations)} operations with {fields} fields")
     stand_in = subprocess.Popen([program, "0", KEY], stdout=subprocess.PIPE, text=True)
+    judge = None
     try:
         check = Check(stand_in.stdout.readline().strip(), operations)
-        types = check.run({}) | check.run(OTHER_BEHAVIOUR)
+        judge = check.judge
+        drive(check, {f"{item['method']} {item['path']}" for item in operations}, command_line)
     finally:
         stand_in.terminate()
         stand_in.wait()
-    missing = {f"{item['method']} {item['path']}" for item in operations} - check.recorder.seen
-    if missing:
-        fail(f"these operations were not called: {missing}")
+        # What the judge found explains an assertion that failed.
+        if judge and judge.problems:
+            fail("\n".join(problem[:1500] for problem in judge.problems[:5]))
+
+
+def drive(check, operations, command_line):
+    judge = check.judge
+
+    def all_called(who):
+        missing = operations - judge.called
+        if missing:
+            fail(f"{who}: these operations were not called: {missing}")
+        judge.called = set()
+
+    types = check.run({}) | check.run(OTHER_BEHAVIOUR)
+    all_called("Stripe's library")
     print(
-        f"Stripe's document {VERSION}: {len(operations)} operations with {fields} fields, {check.recorder.count} requests "
-        f"and answers, {len(check.receiver.received)} notifications of {len(types)} types"
+        f"Stripe's library: {judge.count} requests and answers, {judge.refused} of them refused, and "
+        f"{len(check.receiver.received)} notifications of {len(types)} types"
     )
+    if command_line:
+        stripe_command = CommandLine(command_line[0], check)
+        before = judge.count
+        stripe_command.drive()
+        all_called("Stripe's command line")
+        print(f"Stripe's command line: {stripe_command.count} commands, {judge.count - before} requests and answers")
+    sent, refused_count = send_changed(judge)
+    print(f"changed requests: {sent}, {refused_count} of them refused, the others valid by the document")
 
 
 main()
