@@ -1,7 +1,9 @@
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use acquirer_http::{Channel, Now, Priority, SettingsError, TlsSettings, checked_base_url};
+use domain::time::Timestamp;
 use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, USER_AGENT};
@@ -37,6 +39,8 @@ pub struct Client {
     base_url: String,
     files_url: String,
     authorization: HeaderValue,
+    is_live: bool,
+    now: Now,
 }
 
 impl Client {
@@ -47,8 +51,9 @@ impl Client {
         let authorization = authorization(&settings.api_key, is_base_local && is_files_local)?;
         let is_https = [&base_url, &files_url].iter().any(|url| url.starts_with("https:"));
         let tls = TlsSettings { is_https, ..TlsSettings::default() };
-        let channel = Channel::new("Stripe", tls, settings.requests_per_second, now)?;
-        Ok(Self { channel, base_url, files_url, authorization })
+        let channel = Channel::new("Stripe", tls, settings.requests_per_second, Arc::clone(&now))?;
+        let is_live = settings.api_key.expose_secret().split('_').nth(1) == Some("live");
+        Ok(Self { channel, base_url, files_url, authorization, is_live, now })
     }
 
     #[must_use]
@@ -59,6 +64,15 @@ impl Client {
     #[must_use]
     pub fn with_deadline(&self, deadline: Duration) -> Self {
         Self { channel: self.channel.with_deadline(deadline), ..self.clone() }
+    }
+
+    /// Whether the key is a live one, so that its objects have `livemode`.
+    pub(crate) fn is_live(&self) -> bool {
+        self.is_live
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        (self.now)()
     }
 
     /// Returns how far Stripe's clock is ahead, in seconds; negative: behind. `None`: not measured yet. An offset of

@@ -5,12 +5,13 @@
 //! The forms of objects are those of [`API_VERSION`], which each request pins. Unknown fields are ignored, and unknown
 //! values of a status are kept. Amounts are integers in the currency's smallest unit, times are Unix seconds.
 //!
-//! The crate knows no charge and no database. [`ApiError::remedy`] says what a caller may do after an error.
+//! [`StripeConnector`] takes charges by these payments. The crate knows no database. [`ApiError::remedy`] says what a caller may do after an error.
 //!
 //! Logs have the level `debug` and contain no body, no key and no query string.
 #![cfg_attr(test, allow(clippy::arithmetic_side_effects, reason = "a test that fails may panic"))]
 
 mod client;
+mod connector;
 mod error;
 mod form;
 mod objects;
@@ -20,6 +21,7 @@ mod verify;
 
 pub use acquirer_http::{DEFAULT_DEADLINE, Now, Priority, SendError, SettingsError};
 pub use client::{API_URL, Client, ConnectionSettings, FILES_URL};
+pub use connector::{EVENT_TYPES, StripeConnector};
 pub use error::{ApiError, ApiProblem, Remedy};
 pub use objects::{
     Account, BalanceTransaction, Charge, CheckoutSession, DeclinedPayment, Dispute, DisputeStatus,

@@ -1,0 +1,803 @@
+//! Charges by card, each on a hosted page of its own.
+
+use std::collections::BTreeSet;
+
+use acquirer_kit::{
+    Changes, Connector, KitError, NewCharge, Priority, ProviderStatus, RefundAnswer, RefundEnd,
+    RefundProgress, ReturnProgress,
+};
+use async_trait::async_trait;
+use domain::acquirer::{
+    Capabilities, Charged, Decline, RefundCapabilities, RemoteDispute, RemotePayment, RemoteRefund,
+    RemoteState, Snapshot,
+};
+use domain::charge::transition::{Finalised, Payment};
+use domain::charge::{Artefacts, Card, Charge, HostedPage, IncomingPayment};
+use domain::ids::{AcquirerPaymentId, ChargeId};
+use domain::med::{CaseKind, Decision};
+use domain::money::{Amount, Currency, MinorUnits};
+use domain::payment_method::PaymentMethod;
+use domain::refund::{Refund, RefundOutcome};
+use domain::time::Timestamp;
+use serde_json::{Map, Value};
+
+use crate::client::Client;
+use crate::error::{ApiError, Remedy};
+use crate::objects::{
+    self, BalanceTransaction, CheckoutSession, DeclinedPayment, Dispute, DisputeStatus, Expandable, Hidden,
+    Metadata, Page, PaymentIntent, PaymentIntentStatus, PaymentStatus, RefundStatus, Resource, SessionStatus,
+};
+use crate::requests::{ListQuery, NewSession};
+use crate::verify::Event;
+
+/// The types of events that can change a charge: for the list of events, which takes 20 at most, and for webhook
+/// endpoints.
+pub const EVENT_TYPES: [&str; 20] = [
+    "checkout.session.completed",
+    "checkout.session.async_payment_succeeded",
+    "checkout.session.async_payment_failed",
+    "checkout.session.expired",
+    "payment_intent.succeeded",
+    "payment_intent.payment_failed",
+    "payment_intent.processing",
+    "payment_intent.requires_action",
+    "payment_intent.canceled",
+    "charge.succeeded",
+    "charge.updated",
+    "charge.refunded",
+    "refund.created",
+    "refund.updated",
+    "refund.failed",
+    "charge.dispute.created",
+    "charge.dispute.updated",
+    "charge.dispute.closed",
+    "charge.dispute.funds_withdrawn",
+    "charge.dispute.funds_reinstated",
+];
+
+/// How long a page can be paid after the charge was created, in seconds. Stripe allows 24 hours after the request, so
+/// that a request that arrives early by an offset of the clocks is not refused. It follows from the charge alone,
+/// because a repeated request must be equal.
+const PAGE_SECONDS: i64 = 24 * 60 * 60 - 300;
+
+/// How far Stripe's clock may be behind when a session is looked for, in seconds.
+const CLOCK_SECONDS: i64 = 300;
+
+/// How long the creation of a charge is repeated, in milliseconds. It is the bound of every acquirer.
+const CREATE_TIMEOUT_MS: i64 = 600_000;
+
+/// How long after the end of its page a payer's authentication may still end, in seconds. A payment after that is
+/// returned.
+const AUTHENTICATION_SECONDS: i64 = 60 * 60;
+
+/// How long a refund that Stripe refuses is requested again, in seconds.
+const REFUSED_SECONDS: i64 = 300;
+
+/// The shortest and the longest pause between two reads of a refund, in seconds. It grows with the refund's age.
+const POLL_SECONDS: (i64, i64) = (1, 15 * 60);
+
+/// The most pages of a list that are read.
+const MAX_PAGES: u32 = 500;
+
+/// The longest name of an item on a page, in characters.
+const MAX_NAME_CHARS: usize = 250;
+
+/// Reasons for the cancellation of a payment that somebody gave. Stripe's own are others.
+const CANCELED_ELSEWHERE: [&str; 4] = ["abandoned", "duplicate", "fraudulent", "requested_by_customer"];
+
+/// The connector of one account.
+#[derive(Clone, Debug)]
+pub struct StripeConnector {
+    client: Client,
+    account: String,
+}
+
+/// What became of a request to refund.
+enum Requested {
+    Known(Box<objects::Refund>),
+    /// It was refused, and Stripe does not know it.
+    Refused(&'static str),
+    /// It may have been executed, or will be accepted later.
+    Later,
+}
+
+impl StripeConnector {
+    /// `account`: Stripe's id of the account, of which notifications are accepted.
+    pub fn new(client: Client, account: String) -> Self {
+        Self { client, account }
+    }
+
+    fn at(&self, priority: Priority) -> Self {
+        Self { client: self.client.at(priority), ..self.clone() }
+    }
+
+    /// Returns the charge that an event is about. It is in the object's metadata, or in those of the payment that the
+    /// event names. `None`: another system made the object, or the event is of another account or mode.
+    pub async fn charge_of(&self, event: &Event) -> Result<Option<ChargeId>, KitError> {
+        let is_of_account = event.account.as_ref().is_none_or(|account| *account == self.account);
+        if !is_of_account || event.livemode != self.client.is_live() {
+            tracing::warn!(event = event.id, "an event is of another account or mode");
+            return Ok(None);
+        }
+        let (named, payment) = (charge_in(&event.object.metadata), &event.object.payment_intent);
+        match (named, payment) {
+            (Some(charge), _) => Ok(Some(charge)),
+            (None, Some(id)) => {
+                let intent = self.retrieve::<PaymentIntent>(id).await?;
+                Ok(intent.and_then(|intent| charge_in(&intent.metadata)))
+            }
+            (None, None) => Ok(None),
+        }
+    }
+
+    /// Reads an object. `None`: Stripe does not know it.
+    async fn retrieve<T: Resource>(&self, id: &str) -> Result<Option<T>, KitError> {
+        match self.client.retrieve(id).await {
+            Ok(object) => Ok(Some(object)),
+            Err(error) if error.remedy() == Remedy::NotFound => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Reads all pages of a list, the oldest object first.
+    async fn all<T: Resource + Send>(&self, query: ListQuery<'_>) -> Result<Vec<T>, KitError> {
+        let (mut all, mut after) = (Vec::new(), None::<String>);
+        for _ in 0..MAX_PAGES {
+            let page: Page<T> = self.client.list(ListQuery { after: after.as_deref(), ..query }).await?;
+            after = page.next_cursor().map(str::to_owned);
+            all.extend(page.data);
+            if after.is_none() {
+                all.reverse();
+                return Ok(all);
+            }
+        }
+        Err(unavailable("a list has too many pages"))
+    }
+
+    /// Finds the session of a charge after a lost answer: one that was paid before one that can be.
+    async fn find(&self, charge: &Charge) -> Result<Option<CheckoutSession>, KitError> {
+        let sessions: Vec<CheckoutSession> = self.all(since(charge)).await?;
+        let id = charge.id.to_string();
+        let is_its = |session: &CheckoutSession| {
+            session.client_reference_id.as_ref() == Some(&id)
+                && charge_in(&session.metadata) == Some(charge.id)
+                && session.livemode == self.client.is_live()
+        };
+        Ok(sessions.into_iter().filter(is_its).max_by_key(|session| match session.status {
+            Some(SessionStatus::Complete) => 2,
+            Some(SessionStatus::Open) => 1,
+            _ => 0,
+        }))
+    }
+
+    async fn session_of(&self, charge: &Charge) -> Result<Option<CheckoutSession>, KitError> {
+        let page = charge.artefacts.card.as_ref().and_then(|card| card.page.as_ref());
+        let id = match page {
+            Some(page) => Some(page.id.clone()),
+            None => self.find(charge).await?.map(|session| session.id),
+        };
+        let Some(id) = id else { return Ok(None) };
+        let session = self.retrieve(&id).await?;
+        session.map(|session| self.checked(charge, session)).transpose()
+    }
+
+    fn checked(&self, charge: &Charge, session: CheckoutSession) -> Result<CheckoutSession, KitError> {
+        self.check_owner(charge, session.livemode, &session.metadata, &session.id)?;
+        Ok(session)
+    }
+
+    fn check_owner(
+        &self,
+        charge: &Charge,
+        livemode: bool,
+        metadata: &Hidden<Metadata>,
+        id: &str,
+    ) -> Result<(), KitError> {
+        let is_its = livemode == self.client.is_live() && charge_in(metadata) == Some(charge.id);
+        is_its.then_some(()).ok_or_else(|| KitError::Invalid(format!("{id} is of another charge or mode")))
+    }
+
+    /// Returns the payment of a session. `None`: the payer has not tried to pay.
+    async fn intent_of(
+        &self,
+        charge: &Charge,
+        session: &CheckoutSession,
+    ) -> Result<Option<PaymentIntent>, KitError> {
+        let intent = match &session.payment_intent {
+            Some(Expandable::Object(intent)) => Some((**intent).clone()),
+            Some(Expandable::Id(id)) => self.retrieve(id).await?,
+            // A session that expired may have lost the payment that was confirmed at the same time.
+            None if session.payment_status == PaymentStatus::Paid => {
+                let intents: Vec<PaymentIntent> = self.all(since(charge)).await?;
+                let is_its = |intent: &&PaymentIntent| {
+                    intent.status == PaymentIntentStatus::Succeeded
+                        && charge_in(&intent.metadata) == Some(charge.id)
+                };
+                let found = intents.iter().find(is_its).map(|intent| intent.id.clone());
+                let id = found.ok_or_else(|| unavailable("a paid session has no payment"))?;
+                self.retrieve(&id).await?
+            }
+            None => None,
+        };
+        if let Some(intent) = &intent {
+            self.check_owner(charge, intent.livemode, &intent.metadata, &intent.id)?;
+            check_currency(&intent.currency, charge.currency)?;
+        }
+        Ok(intent)
+    }
+
+    /// Returns the state of a charge. Stripe does not tell who ended a session: if its time is not over, this service
+    /// did, or somebody in the dashboard, whose charge then expires by its own time.
+    fn state(
+        &self,
+        session: &CheckoutSession,
+        intent: Option<&PaymentIntent>,
+    ) -> Result<RemoteState, KitError> {
+        use PaymentIntentStatus as Intent;
+        use SessionStatus::{Complete, Expired, Open};
+
+        let late = self.client.now().seconds().saturating_sub(session.expires_at);
+        let ended = if late >= 0 { RemoteState::Expired } else { RemoteState::ClosedByUs };
+        let is_expired = session.status == Some(Expired);
+        let why = intent.and_then(|intent| intent.cancellation_reason.as_deref());
+        let was_canceled_elsewhere = why.is_some_and(|why| CANCELED_ELSEWHERE.contains(&why));
+        Ok(match (intent.map(|intent| &intent.status), &session.status) {
+            (Some(Intent::Succeeded), _) => RemoteState::Paid,
+            (Some(Intent::Canceled), _) if !is_expired || was_canceled_elsewhere => {
+                RemoteState::ClosedByAcquirer(words("canceled", "The payment was canceled."))
+            }
+            (Some(Intent::RequiresAction), _) if is_expired && late > AUTHENTICATION_SECONDS => ended,
+            (Some(Intent::RequiresAction | Intent::Processing | Intent::RequiresCapture), _) => {
+                RemoteState::InProgress
+            }
+            (Some(Intent::Other(_)), _) => return Err(unavailable("a payment has an unknown status")),
+            (_, Some(Expired)) => ended,
+            (_, Some(Open)) => RemoteState::Open,
+            (Some(_), Some(Complete)) => {
+                let last = intent.and_then(|intent| intent.last_payment_error.as_ref());
+                RemoteState::ClosedByAcquirer(last.map_or_else(declined, decline))
+            }
+            _ => return Err(unavailable("a session has an unknown status")),
+        })
+    }
+
+    async fn snapshot(&self, charge: &Charge, session: &CheckoutSession) -> Result<Snapshot, KitError> {
+        let intent = self.intent_of(charge, session).await?;
+        let state = self.state(session, intent.as_ref())?;
+        let mut snapshot = Snapshot {
+            state,
+            payments: Vec::new(),
+            last_decline: None,
+            refunds: Vec::new(),
+            disputes: Vec::new(),
+        };
+        match intent {
+            Some(intent) if snapshot.state == RemoteState::Paid => {
+                snapshot.payments.push(payment(charge, &intent)?);
+                for refund in self.refunds(&intent.id).await? {
+                    snapshot.refunds.push(remote_refund(charge, &intent, refund)?);
+                }
+                let query = ListQuery { payment_intent: Some(&intent.id), ..ListQuery::default() };
+                for dispute in self.all::<Dispute>(query).await? {
+                    check_currency(&dispute.currency, charge.currency)?;
+                    snapshot.disputes.push(remote_dispute(dispute)?);
+                }
+            }
+            Some(intent) => snapshot.last_decline = intent.last_payment_error.as_ref().map(decline),
+            None => {}
+        }
+        Ok(snapshot)
+    }
+
+    async fn refunds(&self, payment: &str) -> Result<Vec<objects::Refund>, KitError> {
+        self.all(ListQuery { payment_intent: Some(payment), ..ListQuery::default() }).await
+    }
+
+    /// Creates the session of a charge. After a stored failure, looks for it and uses a second key.
+    async fn create_session(
+        &self,
+        charge: &Charge,
+        new: &NewSession,
+    ) -> Result<Result<CheckoutSession, Finalised>, KitError> {
+        let key = format!("charge-{}", charge.id);
+        let mut last = None;
+        for key in [key.clone(), format!("{key}-2")] {
+            let error = match self.client.create_session(new, &key).await {
+                Ok(session) => return self.checked(charge, session).map(Ok),
+                Err(error) => error,
+            };
+            match error.remedy() {
+                Remedy::Final => return Ok(Err(refused(&error))),
+                Remedy::FindThenNewKey => {
+                    if let Some(session) = self.find(charge).await? {
+                        return Ok(Ok(session));
+                    }
+                    last = Some(error);
+                }
+                _ => return Err(error.into()),
+            }
+        }
+        Err(last.map_or_else(|| unavailable("no key is left"), KitError::from))
+    }
+
+    /// Ends an open session, and reads it. `true`: this request ended it.
+    async fn expire(
+        &self,
+        charge: &Charge,
+        session: CheckoutSession,
+    ) -> Result<(CheckoutSession, bool), KitError> {
+        if session.status != Some(SessionStatus::Open) {
+            return Ok((session, false));
+        }
+        // A session ends once, whatever the key. With a constant one, Stripe would repeat that a payment was in progress.
+        let key = format!("close-{}-{}", session.id, self.client.now().millis());
+        match self.client.expire_session(&session.id, &key).await {
+            Ok(session) => Ok((self.checked(charge, session)?, true)),
+            Err(error) if matches!(error.remedy(), Remedy::Final | Remedy::FindThenNewKey) => {
+                let session = self.retrieve(&session.id).await?;
+                let session = session.ok_or_else(|| unavailable("a session is gone"))?;
+                Ok((self.checked(charge, session)?, false))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Requests a refund unless Stripe knows one with this name. Its keys end after 24 hours, so only that tells.
+    async fn request(
+        &self,
+        payment: &str,
+        amount: Amount,
+        name: &str,
+        charge: Option<ChargeId>,
+    ) -> Result<Requested, KitError> {
+        let of_refund = ("refund".to_owned(), name.to_owned());
+        let of_charge = charge.map(|charge| ("charge".to_owned(), charge.to_string()));
+        let metadata: Metadata = [of_refund].into_iter().chain(of_charge).collect();
+        for key in [format!("refund-{name}"), format!("refund-{name}-2")] {
+            if let Some(known) = named(self.refunds(payment).await?, name) {
+                return Ok(Requested::Known(known));
+            }
+            let error = match self.client.create_refund(payment, amount, &metadata, &key).await {
+                Ok(refund) => return Ok(Requested::Known(Box::new(refund))),
+                Err(error) => error,
+            };
+            match error.remedy() {
+                Remedy::FindThenNewKey => {}
+                Remedy::Final => {
+                    tracing::warn!(refund = name, %error, "a refund is refused");
+                    let known = named(self.refunds(payment).await?, name);
+                    return Ok(known.map_or(Requested::Refused(refund_refusal(&error)), Requested::Known));
+                }
+                remedy => {
+                    if error.needs_operator() || remedy == Remedy::NotFound {
+                        tracing::error!(refund = name, %error, "a refund can't be requested");
+                    } else {
+                        tracing::warn!(refund = name, %error, "a refund is not accepted yet");
+                    }
+                    return Ok(Requested::Later);
+                }
+            }
+        }
+        let known = named(self.refunds(payment).await?, name);
+        Ok(known.map_or(Requested::Later, Requested::Known))
+    }
+}
+
+#[async_trait]
+impl Connector for StripeConnector {
+    fn capabilities(&self, method: PaymentMethod) -> Option<Capabilities> {
+        let amounts = (50, 99_999_999);
+        let capabilities = Capabilities { currencies: None, amounts, pays_after_close: false };
+        (method == PaymentMethod::CreditCard).then_some(capabilities)
+    }
+
+    fn refund_capabilities(&self) -> RefundCapabilities {
+        RefundCapabilities { methods: &[PaymentMethod::CreditCard], cashout: false }
+    }
+
+    async fn create(&self, new: NewCharge<'_>) -> Result<Finalised, KitError> {
+        let charge = new.charge;
+        let mut found = if new.is_first { None } else { self.find(charge).await? };
+        if self.client.now().millis_since(charge.created_at) > CREATE_TIMEOUT_MS {
+            if let Some(session) = found.take() {
+                found = Some(self.expire(charge, session).await?.0);
+            }
+            if found.as_ref().is_none_or(|session| session.status == Some(SessionStatus::Expired)) {
+                return Ok(too_late());
+            }
+        }
+        let session = match found {
+            Some(session) => session,
+            None => match self.create_session(charge, &new_session(&new)).await? {
+                Ok(session) => session,
+                Err(refused) => return Ok(refused),
+            },
+        };
+        if session.status == Some(SessionStatus::Expired) {
+            return Ok(too_late());
+        }
+        // A session that is complete has no URL: there is nothing to pay.
+        let url = session.url.map_or_else(|| new.return_url.to_owned(), |Hidden(url)| url);
+        let card = Card {
+            page: Some(HostedPage { id: session.id, url }),
+            return_url: charge.return_url(),
+            expires_at: time(session.expires_at)?,
+        };
+        Ok(Finalised::Made(Box::new(Artefacts { card: Some(card), ..Artefacts::default() })))
+    }
+
+    async fn read(&self, charge: &Charge) -> Result<Option<Snapshot>, KitError> {
+        match self.session_of(charge).await? {
+            Some(session) => Ok(Some(self.snapshot(charge, &session).await?)),
+            None => Ok(None),
+        }
+    }
+
+    async fn close(&self, charge: &Charge, priority: Priority) -> Result<Option<Snapshot>, KitError> {
+        let at = self.at(priority);
+        let Some(session) = at.session_of(charge).await? else { return Ok(None) };
+        let intent = session.payment_intent.as_ref().map(|intent| Expandable::Id(intent.id().to_owned()));
+        let (mut session, is_ours) = at.expire(charge, session).await?;
+        // A session that ends may lose its payment, which may be in progress.
+        session.payment_intent = session.payment_intent.or(intent);
+        let mut snapshot = at.snapshot(charge, &session).await?;
+        if is_ours && snapshot.state == RemoteState::Expired {
+            snapshot.state = RemoteState::ClosedByUs;
+        }
+        Ok(Some(snapshot))
+    }
+
+    async fn refund(
+        &self,
+        refund: &Refund,
+        _paid_at: Timestamp,
+        now: Timestamp,
+    ) -> Result<RefundAnswer, KitError> {
+        let at = self.at(Priority::Settle);
+        let poll_again = RefundProgress::PollAgainAt(next_poll(refund.created_at, now));
+        let requested = if let Some(id) = &refund.requested_at_bank {
+            at.retrieve(id).await?.map(Box::new).map_or(Requested::Later, Requested::Known)
+        } else {
+            let (payment, amount) = (refund.payment.as_str(), refund.share.gross);
+            let (name, charge) = (refund.id.to_string(), refund.id.charge());
+            at.request(payment, amount, &name, Some(charge)).await?
+        };
+        let answer = |progress, id, reason: Option<&str>| RefundAnswer {
+            progress,
+            said: RefundEnd { id, reason: reason.map(str::to_owned) },
+        };
+        Ok(match requested {
+            Requested::Later => answer(poll_again, None, None),
+            Requested::Refused(reason) => {
+                let until = refund.created_at.saturating_plus_seconds(REFUSED_SECONDS);
+                answer(RefundProgress::RefusedUntil(until), None, Some(reason))
+            }
+            Requested::Known(known) => {
+                let progress = outcome(&known).map_or(poll_again, RefundProgress::Ended);
+                answer(progress, Some(known.id.clone()), failure_reason(&known))
+            }
+        })
+    }
+
+    async fn give_back(
+        &self,
+        payment: &IncomingPayment,
+        attempt: &str,
+        now: Timestamp,
+    ) -> Result<ReturnProgress, KitError> {
+        let at = self.at(Priority::Settle);
+        let id = payment.payment_id.as_str();
+        let poll_again = ReturnProgress::PollAgainAt(next_poll(payment.recorded_at, now));
+        let refunds = at.refunds(id).await?;
+        let is_other = |refund: &&objects::Refund| {
+            !is_named(refund, attempt) && outcome(refund) != Some(RefundOutcome::Failed)
+        };
+        let others: Vec<&objects::Refund> = refunds.iter().filter(is_other).collect();
+        let by_others = others.iter().fold(0_i64, |sum, refund| sum.saturating_add(refund.amount));
+        let rest = Amount::parse(payment.amount.minor().saturating_sub(by_others));
+        let is_known = refunds.iter().any(|refund| is_named(refund, attempt));
+        let are_ended = others.iter().all(|refund| outcome(refund).is_some());
+        let rest = match rest {
+            _ if is_known => payment.amount,
+            _ if !are_ended => return Ok(poll_again),
+            Err(_nothing_left) => return Ok(ReturnProgress::ReturnedByBank),
+            Ok(rest) => rest,
+        };
+        let charge = payment.charge.as_deref().and_then(|raw| ChargeId::parse_any(raw).ok());
+        Ok(match at.request(id, rest, attempt, charge).await? {
+            Requested::Later => poll_again,
+            Requested::Refused(_) => {
+                let since = payment.first_recorded_at.unwrap_or(payment.recorded_at);
+                ReturnProgress::RefusedUntil(since.saturating_plus_seconds(REFUSED_SECONDS))
+            }
+            Requested::Known(known) => match outcome(&known) {
+                None => poll_again,
+                Some(RefundOutcome::Failed) => ReturnProgress::NotRealised,
+                Some(RefundOutcome::Refunded) if known.amount < payment.amount.minor() => {
+                    ReturnProgress::ReturnedByBank
+                }
+                Some(RefundOutcome::Refunded) => ReturnProgress::Returned(Some(known.id)),
+            },
+        })
+    }
+
+    /// Lists the newest change first, because Stripe does: a caller moves its watermark only after the last page.
+    /// Stripe keeps changes for 30 days.
+    async fn changes(&self, since: Timestamp, cursor: Option<&str>) -> Result<Changes, KitError> {
+        let at = self.at(Priority::Background);
+        let created_from = Some(since.seconds());
+        let query = ListQuery { types: &EVENT_TYPES, created_from, after: cursor, ..ListQuery::default() };
+        let page: Page<Event> = at.client.list(query).await?;
+        let (mut changes, mut asked) = (Changes::default(), BTreeSet::new());
+        changes.next = page.next_cursor().map(str::to_owned);
+        for event in &page.data {
+            let object = &event.object;
+            if charge_in(&object.metadata).is_none() && !asked.insert(object.payment_intent.as_deref()) {
+                continue;
+            }
+            let charge = at.charge_of(event).await?;
+            let new = charge.filter(|charge| !changes.charges.contains(charge));
+            changes.charges.extend(new);
+        }
+        Ok(changes)
+    }
+
+    async fn status(&self, charge: &Charge) -> Result<Option<ProviderStatus>, KitError> {
+        let Some(session) = self.session_of(charge).await? else { return Ok(None) };
+        let intent = self.intent_of(charge, &session).await?;
+        let status = match self.state(&session, intent.as_ref())? {
+            RemoteState::Open => "open",
+            RemoteState::InProgress => "in_progress",
+            RemoteState::Expired => "expired",
+            RemoteState::ClosedByUs | RemoteState::ClosedByAcquirer(_) => "closed",
+            RemoteState::Paid => "paid",
+        };
+        let amount = intent.as_ref().map(|intent| intent.amount).or(session.amount_total);
+        let raw_response: Map<String, Value> = [
+            ("amount", amount.into()),
+            ("currency", charge.currency.as_str().into()),
+            ("status", status.into()),
+        ]
+        .into_iter()
+        .map(|(name, value): (&str, Value)| (name.to_owned(), value))
+        .collect();
+        let transaction_id = intent.map_or_else(|| charge.id.txid(), |intent| intent.id);
+        Ok(Some(ProviderStatus { provider: "card", transaction_id, status: status.to_owned(), raw_response }))
+    }
+}
+
+impl From<ApiError> for KitError {
+    fn from(error: ApiError) -> Self {
+        if error.needs_operator() {
+            tracing::error!(
+                %error,
+                "the acquirer does not accept the connection; run `admin accounts check-acquirer`"
+            );
+        }
+        match error.remedy() {
+            Remedy::Final => Self::Invalid(error.to_string()),
+            _ => Self::Unavailable(error.to_string()),
+        }
+    }
+}
+
+fn unavailable(why: &str) -> KitError {
+    KitError::Unavailable(why.to_owned())
+}
+
+fn charge_in(metadata: &Hidden<Metadata>) -> Option<ChargeId> {
+    metadata.0.get("charge")?.parse().ok()
+}
+
+/// The objects that may belong to a charge.
+fn since(charge: &Charge) -> ListQuery<'static> {
+    let created_from = Some(charge.created_at.seconds().saturating_sub(CLOCK_SECONDS));
+    ListQuery { created_from, ..ListQuery::default() }
+}
+
+fn new_session(new: &NewCharge<'_>) -> NewSession {
+    let charge = new.charge;
+    let name = charge.metadata.text("description").unwrap_or_default();
+    let name: String = name.trim().chars().take(MAX_NAME_CHARS).collect();
+    let id = charge.id.to_string();
+    NewSession {
+        amount: charge.amount,
+        currency: charge.currency,
+        product_name: Hidden(if name.is_empty() { "Pagamento".to_owned() } else { name }),
+        success_url: Hidden(new.return_url.to_owned()),
+        cancel_url: Hidden(new.return_url.to_owned()),
+        expires_at: charge.created_at.seconds().saturating_add(PAGE_SECONDS),
+        client_reference_id: id.clone(),
+        metadata: Metadata::from([("charge".to_owned(), id)]),
+    }
+}
+
+fn too_late() -> Finalised {
+    refusal("acquirer_unavailable", "The acquirer did not answer in time.")
+}
+
+fn refusal(code: &str, reason: &str) -> Finalised {
+    Finalised::Refused { reason: reason.to_owned(), code: code.to_owned() }
+}
+
+fn refused(error: &ApiError) -> Finalised {
+    tracing::warn!(%error, "the acquirer refuses a charge");
+    match error {
+        ApiError::Answered { problem, .. } if problem.code == "amount_too_small" => {
+            refusal("amount_too_small", "The amount is too small for a payment by card.")
+        }
+        ApiError::Answered { problem, .. } if problem.code == "amount_too_large" => {
+            refusal("amount_too_large", "The amount is too large for a payment by card.")
+        }
+        _ => refusal("acquirer_refused", "The acquirer refused the charge."),
+    }
+}
+
+fn words(code: &str, reason: &str) -> Decline {
+    Decline { reason: reason.to_owned(), code: code.to_owned() }
+}
+
+fn declined() -> Decline {
+    words("card_declined", "The card's issuer declined the payment.")
+}
+
+/// A lost or stolen card and a suspicion of fraud are plain declines: nobody shall learn of them by trying.
+fn decline(last: &DeclinedPayment) -> Decline {
+    let code = last.decline_code.as_deref().or(last.code.as_deref()).unwrap_or_default();
+    match (last.code.as_deref(), code) {
+        (Some("payment_intent_authentication_failure"), _) | (_, "authentication_required") => {
+            words("authentication_failed", "The payer was not authenticated.")
+        }
+        (_, "insufficient_funds") => words("insufficient_funds", "The card has insufficient funds."),
+        (_, "expired_card" | "invalid_expiry_month" | "invalid_expiry_year") => {
+            words("expired_card", "The card has expired, or its date is wrong.")
+        }
+        (_, "incorrect_cvc" | "invalid_cvc") => words("incorrect_cvc", "The card's security code is wrong."),
+        (_, "incorrect_number" | "invalid_number") => {
+            words("incorrect_number", "The card's number is wrong.")
+        }
+        (_, "card_not_supported" | "currency_not_supported" | "transaction_not_allowed") => {
+            words("card_not_supported", "The card does not allow this payment.")
+        }
+        (_, "processing_error" | "issuer_not_available" | "try_again_later") => {
+            words("processing_error", "The payment could not be processed.")
+        }
+        _ => declined(),
+    }
+}
+
+fn time(seconds: i64) -> Result<Timestamp, KitError> {
+    let at = Timestamp::from_millis(seconds.saturating_mul(1_000));
+    at.map_err(|_| unavailable("a time is out of range"))
+}
+
+fn amount(minor: i64) -> Result<Amount, KitError> {
+    Amount::parse(minor).map_err(|_| unavailable("an amount is out of range"))
+}
+
+fn check_currency(currency: &str, expected: Currency) -> Result<(), KitError> {
+    let is_same = currency.eq_ignore_ascii_case(expected.as_str());
+    is_same.then_some(()).ok_or_else(|| KitError::Invalid("a payment is in another currency".to_owned()))
+}
+
+fn payment_id(intent: &PaymentIntent) -> Result<AcquirerPaymentId, KitError> {
+    intent.id.parse().map_err(|_| KitError::Invalid("a payment has an odd id".to_owned()))
+}
+
+fn payment(charge: &Charge, intent: &PaymentIntent) -> Result<RemotePayment, KitError> {
+    let tried = intent.latest_charge.as_ref().and_then(Expandable::object);
+    let tried = tried.ok_or_else(|| unavailable("a payment has no charge"))?;
+    let moved = tried.balance_transaction.as_ref();
+    let charged = match moved.and_then(Expandable::object) {
+        Some(moved) => charged(charge, moved)?,
+        None => None,
+    };
+    let payment = Payment {
+        id: payment_id(intent)?,
+        method: PaymentMethod::CreditCard,
+        amount: amount(intent.amount_received)?,
+        payer_document: None,
+        paid_at: time(tried.created)?,
+        // Stripe accepts no payment on a page that has ended.
+        is_in_time: true,
+        charged,
+    };
+    Ok(RemotePayment { payment, lacks_fee: moved.is_none() })
+}
+
+fn charged(charge: &Charge, moved: &BalanceTransaction) -> Result<Option<Charged>, KitError> {
+    if check_currency(&moved.currency, charge.currency).is_err() {
+        tracing::error!(charge = %charge.id, "a payment is settled in another currency, so the plan's fee is taken");
+        return Ok(None);
+    }
+    Ok(Some(Charged { fee: MinorUnits::new(moved.fee), available_at: time(moved.available_on)? }))
+}
+
+fn remote_refund(
+    charge: &Charge,
+    intent: &PaymentIntent,
+    refund: objects::Refund,
+) -> Result<RemoteRefund, KitError> {
+    check_currency(&refund.currency, charge.currency)?;
+    Ok(RemoteRefund {
+        payment: payment_id(intent)?,
+        ours: refund.metadata.0.get("refund").and_then(|name| name.parse().ok()),
+        amount: amount(refund.amount)?,
+        outcome: outcome(&refund),
+        reason: failure_reason(&refund).map(str::to_owned),
+        id: refund.id,
+    })
+}
+
+fn is_named(refund: &objects::Refund, name: &str) -> bool {
+    refund.metadata.0.get("refund").is_some_and(|known| known == name)
+}
+
+fn named(refunds: Vec<objects::Refund>, name: &str) -> Option<Box<objects::Refund>> {
+    refunds.into_iter().find(|refund| is_named(refund, name)).map(Box::new)
+}
+
+fn outcome(refund: &objects::Refund) -> Option<RefundOutcome> {
+    match refund.status {
+        Some(RefundStatus::Succeeded) => Some(RefundOutcome::Refunded),
+        Some(RefundStatus::Failed | RefundStatus::Canceled) => Some(RefundOutcome::Failed),
+        _ => None,
+    }
+}
+
+fn failure_reason(refund: &objects::Refund) -> Option<&'static str> {
+    let is_failed = outcome(refund) == Some(RefundOutcome::Failed);
+    is_failed.then_some(match refund.failure_reason.as_deref() {
+        Some("lost_or_stolen_card" | "expired_or_canceled_card") => {
+            "The card is not valid any more, so the refund did not reach the payer."
+        }
+        Some("declined") => "The card's issuer declined the refund.",
+        Some("insufficient_funds") => "The balance at the acquirer is too low for the refund.",
+        Some("charge_for_pending_refund_disputed") => "The payer disputed the payment before the refund.",
+        Some("merchant_request") => "The refund was canceled at the acquirer.",
+        _ => "The acquirer could not execute the refund.",
+    })
+}
+
+fn refund_refusal(error: &ApiError) -> &'static str {
+    let ApiError::Answered { problem, .. } = error else { return "The refund can't be requested." };
+    match &*problem.code {
+        "charge_already_refunded" => "The payment was already refunded in full.",
+        "charge_disputed" => "The payment is disputed, so it can't be refunded.",
+        "balance_insufficient" | "insufficient_funds" => {
+            "The balance at the acquirer is too low for the refund."
+        }
+        _ => "The acquirer refused the refund.",
+    }
+}
+
+fn remote_dispute(dispute: Dispute) -> Result<RemoteDispute, KitError> {
+    use DisputeStatus as Status;
+
+    let is_inquiry = matches!(
+        dispute.status,
+        Status::WarningNeedsResponse | Status::WarningUnderReview | Status::WarningClosed
+    );
+    let decision = match &dispute.status {
+        Status::Won | Status::WarningClosed => Some(Decision::Merchant),
+        Status::Lost => Some(Decision::Payer),
+        Status::Prevented | Status::Other(_) => {
+            tracing::error!(dispute = dispute.id, "an operator must look at a dispute that has no decision");
+            None
+        }
+        _ => None,
+    };
+    Ok(RemoteDispute {
+        kind: if is_inquiry { CaseKind::Dispute } else { CaseKind::Chargeback },
+        reason: Some(dispute.reason).filter(|reason| !reason.is_empty()),
+        amount: amount(dispute.amount)?,
+        due_by: dispute.evidence_details.due_by.map(time).transpose()?,
+        decision,
+        id: dispute.id,
+    })
+}
+
+fn next_poll(since: Timestamp, now: Timestamp) -> Timestamp {
+    let (least, most) = POLL_SECONDS;
+    now.saturating_plus_seconds(now.millis_since(since).div_euclid(1_000).clamp(least, most))
+}
